@@ -1,0 +1,1 @@
+"""Reads the SQLite export of nsys; interprets nothing."""

@@ -1,0 +1,72 @@
+"""The exceptions nsyswrap raises on purpose, each with a message, a hint and an exit code.
+
+::
+
+    NsyswrapError            1    something is wrong that the user can act on
+    |-- UsageError           2    the command line asks for something that cannot be
+    |-- CannotTellError      3    the input is sound, but too little to answer from
+    |-- CaptureError       125    nsys or nsyswrap failed while profiling
+    |   |-- NsysNotFoundError     no nsys on this machine
+    |   |-- CommandNotExecutableError   126
+    |   `-- CommandNotFoundError        127
+    `-- ExportError          1    an export cannot be read: truncated, foreign, incomplete, locked
+
+The command line turns them into ``nsyswrap: message`` and ``hint: hint`` in one place
+(``nsyswrap.cli.errors``). Anything else that is raised is a bug and keeps its traceback.
+"""
+
+from typing import ClassVar
+
+
+class NsyswrapError(Exception):
+    """An error the user can act on.
+
+    Args:
+        message: What went wrong and where, in one sentence without a full stop.
+        hint: What to do about it, in one sentence; empty where nothing can be advised.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(NsyswrapError):
+    """The command line asks for something that cannot be."""
+
+    exit_code = 2
+
+
+class CannotTellError(NsyswrapError):
+    """The input is sound but holds too little to answer the question."""
+
+    exit_code = 3
+
+
+class CaptureError(NsyswrapError):
+    """nsys, or nsyswrap around it, failed while profiling."""
+
+    exit_code = 125
+
+
+class NsysNotFoundError(CaptureError):
+    """There is no nsys on this machine."""
+
+
+class CommandNotExecutableError(CaptureError):
+    """The command to profile exists but may not be executed."""
+
+    exit_code = 126
+
+
+class CommandNotFoundError(CaptureError):
+    """The command to profile does not exist."""
+
+    exit_code = 127
+
+
+class ExportError(NsyswrapError):
+    """An export cannot be read: truncated, locked, foreign, empty, or without what is needed."""
