@@ -1,0 +1,114 @@
+"""Run a tool quietly to its end: output collected, time limited, nothing left running.
+
+Everything nsyswrap starts goes through here or through :mod:`nsyswrap.capture.foreground`.
+"""
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a finished process left.
+
+    Args:
+        code: Exit code; negative is the number of the signal that ended it.
+        stdout: Its standard output, undecodable bytes replaced.
+        stderr: Its standard error, undecodable bytes replaced.
+    """
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def text(self) -> str:
+        """Both streams, for messages that quote what a tool said."""
+        return f"{self.stdout}{self.stderr}"
+
+
+def output_of(
+    argv: Sequence[str | Path],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    on_stderr: Callable[[bytes], None] | None = None,
+) -> Output:
+    """Run a tool without a terminal and collect its output.
+
+    The tool gets a session of its own, so that a time-out or an exception ends its children too.
+
+    Args:
+        argv: Program and arguments; never a shell.
+        timeout_s: Seconds until the tool and its children are killed.
+        env: Its environment; None for ours.
+        cwd: Its working folder; None for ours.
+        on_stderr: Called with each piece of standard error as it comes, for progress.
+
+    Returns:
+        Exit code and output.
+
+    Raises:
+        TimeoutError: The tool ran longer than ``timeout_s``.
+        OSError: The tool cannot be started.
+    """
+    process = subprocess.Popen(  # noqa: S603 - argv is a list built by this package; no shell reads it
+        [os.fspath(part) for part in argv],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,
+    )
+    try:
+        stdout, stderr = _drain(process, time.monotonic() + timeout_s, on_stderr)
+        code = process.wait(timeout=timeout_s)
+    except (TimeoutError, subprocess.TimeoutExpired) as error:
+        raise TimeoutError(f"{os.fspath(argv[0])} ran longer than {timeout_s:g} s") from error
+    finally:
+        _end(process)
+    return Output(code, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+
+
+def _drain(
+    process: subprocess.Popen[bytes], deadline: float, on_stderr: Callable[[bytes], None] | None
+) -> tuple[bytes, bytes]:
+    """Read both pipes until both are closed; two pipes read one after the other can block each other."""
+    collected: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+    with selectors.DefaultSelector() as selector:
+        for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_READ, name)
+        while selector.get_map():
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
+                raise TimeoutError
+            for key, _ in selector.select(remaining_s):
+                piece = os.read(key.fd, 65536)
+                if not piece:
+                    selector.unregister(key.fileobj)
+                    continue
+                collected[key.data].append(piece)
+                if key.data == "stderr" and on_stderr is not None:
+                    on_stderr(piece)
+    return b"".join(collected["stdout"]), b"".join(collected["stderr"])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the session of a tool that still runs, and close its pipes."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
