@@ -1,0 +1,274 @@
+"""Intervals of time on int64 nanoseconds: union, complement, overlap, and the window numbers are about.
+
+Everything here is half open: a span ``[start, end)`` holds ``end - start`` nanoseconds. ``Spans`` are sorted
+and disjoint; loose starts and ends, which may overlap in any order, become spans through ``merge``::
+
+    loose    |-----|    |---|
+                |-----|     |--|
+    merge    |--------| |------|
+    gaps     ----------|-|------    inside a window
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Times = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The stretch of time a number is about.
+
+    Attributes:
+        start_ns: First nanosecond, since capture start; may be negative.
+        end_ns: One past the last nanosecond.
+        label: What the stretch is, in words: "steps 3 to 60".
+        source: How it was chosen: steady steps, all GPU operations, or the user.
+
+    Raises:
+        ValueError: The window would be empty.
+    """
+
+    start_ns: int
+    end_ns: int
+    label: str
+    source: Literal["steps", "operations", "session", "user"]
+
+    def __post_init__(self) -> None:
+        if self.end_ns <= self.start_ns:
+            raise ValueError(f"empty window: {self.start_ns} to {self.end_ns} ns")
+
+    @property
+    def length_ns(self) -> int:
+        """Length in nanoseconds, at least 1."""
+        return self.end_ns - self.start_ns
+
+
+class Spans(NamedTuple):
+    """Sorted, disjoint, non-empty spans: two int64 arrays of equal length, in ns."""
+
+    start: Times
+    end: Times
+
+
+NOTHING = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def times(values: npt.ArrayLike) -> Times:
+    """Return the values as a contiguous int64 array of nanoseconds."""
+    return np.ascontiguousarray(values, dtype=np.int64)
+
+
+def merge(start: npt.ArrayLike, end: npt.ArrayLike) -> Spans:
+    """Return the union of loose intervals; touching ones become one, empty ones vanish.
+
+    Args:
+        start: Starts in ns, any order, shape (n,).
+        end: Ends in ns, shape (n,).
+    """
+    starts, ends = times(start), times(end)
+    real = ends > starts
+    if not real.all():
+        starts, ends = starts[real], ends[real]
+    if not len(starts):
+        return NOTHING
+    if np.any(starts[1:] < starts[:-1]):
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+    reach = np.maximum.accumulate(ends)
+    opens = np.empty(len(starts), bool)
+    opens[0] = True
+    np.greater(starts[1:], reach[:-1], out=opens[1:])
+    closes = np.append(np.flatnonzero(opens)[1:] - 1, len(starts) - 1)
+    return Spans(starts[opens], reach[closes])
+
+
+def union(*parts: Spans) -> Spans:
+    """Return the union of several sets of spans."""
+    if not parts:
+        return NOTHING
+    return merge(np.concatenate([p.start for p in parts]), np.concatenate([p.end for p in parts]))
+
+
+def clip(spans: Spans, start_ns: int, end_ns: int) -> Spans:
+    """Return the part of the spans inside ``[start_ns, end_ns)``."""
+    first = int(np.searchsorted(spans.end, start_ns, side="right"))
+    last = int(np.searchsorted(spans.start, end_ns, side="left"))
+    if first >= last:
+        return NOTHING
+    return Spans(np.maximum(spans.start[first:last], start_ns), np.minimum(spans.end[first:last], end_ns))
+
+
+def gaps(spans: Spans, start_ns: int, end_ns: int) -> Spans:
+    """Return what the spans leave uncovered of ``[start_ns, end_ns)``: its maximal holes."""
+    inside = clip(spans, start_ns, end_ns)
+    starts = np.concatenate([[np.int64(start_ns)], inside.end])
+    ends = np.concatenate([inside.start, [np.int64(end_ns)]])
+    holes = ends > starts
+    return Spans(starts[holes], ends[holes])
+
+
+def subtract(spans: Spans, taken: Spans) -> Spans:
+    """Return the part of the spans that ``taken`` does not cover."""
+    if not len(spans.start) or not len(taken.start):
+        return spans
+    low, high = int(spans.start[0]), int(spans.end[-1])
+    return intersect(spans, gaps(taken, low, high))
+
+
+def intersect(one: Spans, other: Spans) -> Spans:
+    """Return the spans both cover."""
+    _, _, start, end = overlay(one, other)
+    return Spans(start, end)
+
+
+def total(spans: Spans) -> int:
+    """Return the summed length of the spans in ns."""
+    return int(np.sum(spans.end - spans.start, dtype=np.int64))
+
+
+def overlap(one: Spans, other: Spans) -> int:
+    """Return how many ns both cover."""
+    return total(intersect(one, other))
+
+
+def overlay(one: Spans, other: Spans) -> tuple[Indices, Indices, Times, Times]:
+    """Cut two sets of spans against each other.
+
+    Returns:
+        One row for each pair that overlaps, in order of time: index into ``one``, index into ``other``, start
+        and end of the overlap in ns; four arrays of equal length.
+    """
+    first = np.searchsorted(other.end, one.start, side="right")
+    last = np.searchsorted(other.start, one.end, side="left")
+    count = np.maximum(last - first, 0)
+    left = np.repeat(np.arange(len(one.start)), count)
+    skipped = np.cumsum(count) - count
+    right = np.arange(len(left)) - np.repeat(skipped - first, count)
+    start = np.maximum(one.start[left], other.start[right])
+    end = np.minimum(one.end[left], other.end[right])
+    return left, right, start, end
+
+
+def covered(spans: Spans, start: Times, end: Times) -> Times:
+    """Return, for each query interval, how many of its ns the spans cover.
+
+    Args:
+        spans: What covers.
+        start: Starts of the queries in ns, any order, shape (n,).
+        end: Their ends, shape (n,); an empty or reversed query covers 0.
+    """
+    if not len(spans.start):
+        return np.zeros(len(start), np.int64)
+    return np.maximum(_before(spans, np.maximum(start, end)) - _before(spans, start), 0)
+
+
+def _before(spans: Spans, at: Times) -> Times:
+    """Return how many covered ns lie before each time."""
+    whole = np.concatenate([[np.int64(0)], np.cumsum(spans.end - spans.start)])
+    index = np.searchsorted(spans.start, at, side="right")
+    beyond = np.where(index > 0, np.maximum(spans.end[np.maximum(index - 1, 0)] - at, 0), 0)
+    result: Times = whole[index] - beyond
+    return result
+
+
+def containing(spans: Spans, at: Times) -> Indices:
+    """Return, for each time, the index of the span that holds it, or -1."""
+    if not len(spans.start):
+        return np.full(len(at), -1, np.intp)
+    index = np.searchsorted(spans.start, at, side="right") - 1
+    inside = (index >= 0) & (at < spans.end[np.maximum(index, 0)])
+    return np.where(inside, index, -1)
+
+
+class Timeline(NamedTuple):
+    """Spans with a label each: sorted, disjoint, int64 starts and ends, and an int32 code."""
+
+    spans: Spans
+    code: npt.NDArray[np.int32]
+
+
+def timeline(layers: list[tuple[int, Spans]]) -> Timeline:
+    """Lay labelled spans over one another; the first layer that covers a nanosecond has it.
+
+    Args:
+        layers: ``(code, spans)``, the most important first.
+    """
+    taken = NOTHING
+    parts: list[Spans] = []
+    codes: list[npt.NDArray[np.int32]] = []
+    for code, spans in layers:
+        free = subtract(spans, taken)
+        if len(free.start):
+            parts.append(free)
+            codes.append(np.full(len(free.start), code, np.int32))
+            taken = union(taken, free)
+    return _ordered(parts, codes)
+
+
+def innermost(start: npt.ArrayLike, end: npt.ArrayLike, code: npt.ArrayLike) -> Timeline:
+    """Flatten nested intervals: each nanosecond has the label of the innermost interval open.
+
+    Innermost is the open interval that started last; of equal starts, the shorter one::
+
+        a |---------------|
+        b    |----| |--|
+          |aa|bbbb|a|bb|aa|
+
+    Args:
+        start: Starts in ns, any order, shape (n,).
+        end: Ends in ns, shape (n,).
+        code: Labels, int32, shape (n,).
+    """
+    starts, ends, codes = times(start), times(end), np.asarray(code, np.int32)
+    real = ends > starts
+    starts, ends, codes = starts[real], ends[real], codes[real]
+    order = np.lexsort((-ends, starts))
+    starts, ends, codes = starts[order], ends[order], codes[order]
+    depth = np.arange(len(starts)) - np.searchsorted(np.sort(ends), starts, side="right")
+    taken = NOTHING
+    parts: list[Spans] = []
+    labels: list[npt.NDArray[np.int32]] = []
+    for level in range(int(depth.max(initial=-1)), -1, -1):
+        at = depth == level
+        begin, label = starts[at], codes[at]
+        # Ranges that cross instead of nesting can share a depth: the later one cuts the earlier.
+        stop = np.minimum(ends[at], np.append(begin[1:], np.iinfo(np.int64).max))
+        layer = Spans(begin, stop)
+        free = gaps(taken, int(begin[0]), int(stop[-1]))
+        left, _, piece_start, piece_end = overlay(layer, free)
+        parts.append(Spans(piece_start, piece_end))
+        labels.append(label[left])
+        taken = union(taken, layer)
+    return _ordered(parts, labels)
+
+
+def fill(over: Timeline, under: Timeline) -> Timeline:
+    """Return ``over``, with ``under`` showing where it has nothing."""
+    if not len(under.code):
+        return over
+    low, high = int(under.spans.start[0]), int(under.spans.end[-1])
+    left, _, start, end = overlay(under.spans, gaps(over.spans, low, high))
+    return _ordered([over.spans, Spans(start, end)], [over.code, under.code[left]])
+
+
+def label_at(labels: Timeline, at: Times, default: int) -> npt.NDArray[np.int32]:
+    """Return the label at each time, or ``default`` where none is."""
+    if not len(labels.code):
+        return np.full(len(at), default, np.int32)
+    index = containing(labels.spans, at)
+    found: npt.NDArray[np.int32] = np.where(index >= 0, labels.code[index], np.int32(default))
+    return found
+
+
+def _ordered(parts: list[Spans], codes: list[npt.NDArray[np.int32]]) -> Timeline:
+    if not parts:
+        return Timeline(NOTHING, np.empty(0, np.int32))
+    start = np.concatenate([p.start for p in parts])
+    order = np.argsort(start, kind="stable")
+    end = np.concatenate([p.end for p in parts])[order]
+    return Timeline(Spans(start[order], end), np.concatenate(codes)[order])

@@ -1,0 +1,189 @@
+"""What a report is made of: facts, findings and tables in sections, about one window of one capture.
+
+Times are int64 nanoseconds since capture start, sizes bytes, ratios shares of 1. Rounding happens in
+``units`` alone, when something is shown.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+import pandas as pd
+
+from nsyswrap.intervals import Window
+
+Unit = Literal["ns", "share", "count", "bytes", "text"]
+
+
+class Severity(StrEnum):
+    """How much a finding matters."""
+
+    NOTE = "note"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+    @property
+    def rank(self) -> int:
+        """Return 0 for the gravest, so that findings sort by it."""
+        return {"problem": 0, "warning": 1, "note": 2}[self.value]
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """The file that was read.
+
+    Attributes:
+        name: File name without its folder.
+        bytes: Size of the export.
+    """
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """When, how and of what the capture was made; nothing here names a host, a user or a home folder.
+
+    Attributes:
+        nsys_version: Version of nsys that wrote the export, such as "2025.3.2.0"; empty if unknown.
+        schema_version: Version of the export's schema, such as "3.20.3"; empty if unknown.
+        started_utc: Start of the capture, ISO 8601 in UTC; empty if unknown.
+        duration_ns: Length of the capture; 0 if unknown.
+        command: The profiled command, one item a word.
+        traces: What nsys was asked to trace, such as ("Cuda", "NvtxEvents").
+        graph_trace: Granularity of CUDA graphs: "Graph", "Node" or empty.
+        driver_version: NVIDIA driver, such as "580.159.04"; empty if unknown.
+        cuda_version: CUDA version the driver supports, such as "13.0"; empty if unknown.
+        secrets: Names of environment variables in the capture that look like secrets.
+    """
+
+    nsys_version: str = ""
+    schema_version: str = ""
+    started_utc: str = ""
+    duration_ns: int = 0
+    command: tuple[str, ...] = ()
+    traces: tuple[str, ...] = ()
+    graph_trace: str = ""
+    driver_version: str = ""
+    cuda_version: str = ""
+    secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU that ran something.
+
+    Attributes:
+        device_id: CUDA ordinal, as in the tables.
+        name: Such as "NVIDIA H200".
+        compute_capability: Such as (9, 0); None if the export does not say.
+        sm_count: Streaming multiprocessors; 0 if unknown.
+        memory_bytes: Size of its memory; 0 if unknown.
+    """
+
+    device_id: int
+    name: str
+    compute_capability: tuple[int, int] | None = None
+    sm_count: int = 0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One number with a unit, or a short text."""
+
+    label: str
+    value: int | float | str | None
+    unit: Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One piece of advice with what it rests on.
+
+    Attributes:
+        rule: Key of the rule, such as "idle/input_wait".
+        severity: How much it matters.
+        headline: One sentence: what is the matter.
+        cost_ns: Time it takes inside the window.
+        gain_low_ns: What mending it gains at least.
+        gain_high_ns: What mending it gains at most.
+        advice: One sentence: the change to make.
+        evidence: The numbers it rests on, one line each.
+        device_id: GPU it is about; None for the whole capture.
+        window: Stretch the numbers are about.
+    """
+
+    rule: str
+    severity: Severity
+    headline: str
+    cost_ns: int
+    gain_low_ns: int
+    gain_high_ns: int
+    advice: str
+    evidence: tuple[str, ...]
+    device_id: int | None
+    window: Window
+
+    @property
+    def order(self) -> tuple[int, int, str, int]:
+        """Return the sort key: gravest first, then dearest."""
+        return (self.severity.rank, -self.cost_ns, self.rule, -1 if self.device_id is None else self.device_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One analysis of one window.
+
+    Attributes:
+        key: Name in report.json, such as "ledger".
+        title: Heading.
+        window: Stretch the numbers are about.
+        facts: Single numbers, in the order they are shown.
+        tables: Tables by name; the suffix of a column's name is its unit.
+        findings: Advice that follows from this section.
+        notes: What a reader must know: limits, cuts, joins that were guessed.
+    """
+
+    key: str
+    title: str
+    window: Window
+    facts: tuple[Fact, ...] = ()
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def fact(self, label: str) -> Fact | None:
+        """Return the fact of that label, or None."""
+        return next((fact for fact in self.facts if fact.label == label), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that is said about one capture.
+
+    Attributes:
+        capture: File that was read.
+        session: How it was made.
+        gpus: GPUs that ran something, by device id.
+        window: Stretch the numbers are about.
+        verdict: One sentence: what limits this run.
+        sections: The analyses, in the order they are shown.
+        findings: All findings, gravest first, then dearest.
+        notes: What could not be analysed and why.
+    """
+
+    capture: Capture
+    session: Session
+    gpus: tuple[Gpu, ...]
+    window: Window
+    verdict: str
+    sections: tuple[Section, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+    def section(self, key: str) -> Section | None:
+        """Return the section of that key, or None where it was skipped."""
+        return next((section for section in self.sections if section.key == key), None)

@@ -1,0 +1,160 @@
+"""The tables of a trace: which columns each has, what they hold, and the trace itself.
+
+``db`` conforms an export to these contracts; ``analyses`` read nothing else. Rows are sorted by start, since
+newer versions of nsys promise no order. Times are int64 ns since capture start. A process is its nsys
+``globalPid``, a thread its ``globalTid``: 64-bit ids in which bits 0 to 23 are the thread and bits 24 to 47 the
+process, so that ids of two machines differ.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap.model import Capture, Gpu, Session
+
+Ids = npt.NDArray[np.int64]
+
+THREAD_BITS = 24
+THREAD_MASK = (1 << THREAD_BITS) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """The contract of one table of a trace: column name to dtype.
+
+    Attributes:
+        name: Key in ``Trace.frames``.
+        columns: dtype of each column; "category" for texts that repeat.
+        missing: Value that stands for NULL in columns where the export may have one.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    missing: Mapping[str, int | str]
+
+    def empty(self) -> pd.DataFrame:
+        """Return the table without rows."""
+        return pd.DataFrame({name: pd.Series([], dtype=dtype) for name, dtype in self.columns.items()})
+
+
+def _spec(name: str, columns: Mapping[str, str], **missing: int | str) -> TableSpec:
+    return TableSpec(name, columns, missing)
+
+
+_OPERATION = {
+    "start": "int64",
+    "end": "int64",
+    "device_id": "int32",
+    "stream_id": "int64",
+    "process": "int64",
+    "correlation_id": "int64",
+}
+
+KERNELS = _spec("kernels", _OPERATION | {"name_id": "int64", "graph_node_id": "int64"}, graph_node_id=0)
+COPIES = _spec(
+    "copies",
+    _OPERATION | {"bytes": "int64", "copy_kind": "int32", "source_kind": "int32", "target_kind": "int32"},
+    source_kind=-1,
+    target_kind=-1,
+)
+FILLS = _spec("fills", _OPERATION | {"bytes": "int64", "memory_kind": "int32"}, memory_kind=-1)
+GRAPHS = _spec("graphs", _OPERATION)
+CALLS = _spec(
+    "calls",
+    {"start": "int64", "end": "int64", "thread": "int64", "correlation_id": "int64", "name_id": "int64"},
+    correlation_id=0,
+)
+OS_CALLS = _spec("os_calls", {"start": "int64", "end": "int64", "thread": "int64", "name_id": "int64"})
+OVERHEADS = _spec("overheads", {"start": "int64", "end": "int64", "thread": "int64", "name_id": "int64"})
+RANGES = _spec(
+    "ranges",
+    {
+        "start": "int64",
+        "end": "int64",
+        "thread": "int64",
+        "end_thread": "int64",
+        "kind": "int32",
+        "text": "category",
+        "domain": "category",
+    },
+    end_thread=0,
+    text="",
+    domain="",
+)
+SCHEDULING = _spec("scheduling", {"start": "int64", "thread": "int64", "running": "bool"})
+THREADS = _spec("threads", {"thread": "int64", "name": "category"}, name="")
+DIAGNOSTICS = _spec("diagnostics", {"process": "int64", "severity": "int32", "text": "category"}, process=0, text="")
+
+SPECS: tuple[TableSpec, ...] = (
+    KERNELS,
+    COPIES,
+    FILLS,
+    GRAPHS,
+    CALLS,
+    OS_CALLS,
+    OVERHEADS,
+    RANGES,
+    SCHEDULING,
+    THREADS,
+    DIAGNOSTICS,
+)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The typed tables of one export.
+
+    Attributes:
+        capture: File that was read.
+        session: How the capture was made.
+        gpus: GPUs in the export, by device id.
+        frames: One frame for each of ``SPECS``, sorted by start; empty where the export has none.
+        strings: Text of each string id that the tables use.
+        copy_kinds: Label of each copy kind, from the export's own table: {1: "Host-to-Device"}.
+        memory_kinds: Label of each memory kind: {0: "Pageable", 1: "Pinned"}.
+        absent: Names of tables that the export does not have.
+        event_counts: Rows in the export by family ("CUDA", "NVTX"), for checking against nsys's own counts.
+    """
+
+    capture: Capture
+    session: Session
+    gpus: tuple[Gpu, ...]
+    frames: Mapping[str, pd.DataFrame]
+    strings: Mapping[int, str]
+    copy_kinds: Mapping[int, str]
+    memory_kinds: Mapping[int, str]
+    absent: frozenset[str]
+    event_counts: Mapping[str, int]
+
+    def __getitem__(self, spec: TableSpec) -> pd.DataFrame:
+        """Return the table of that contract."""
+        return self.frames[spec.name]
+
+    def text(self, string_id: int) -> str:
+        """Return the text of a string id; an id the export lacks reads "[id 17]"."""
+        return self.strings.get(string_id, f"[id {string_id}]")
+
+
+def array(frame: pd.DataFrame, column: str) -> npt.NDArray[Any]:
+    """Return a column as a numpy array, without a copy where pandas allows it."""
+    values: npt.NDArray[Any] = frame[column].to_numpy()
+    return values
+
+
+def process_of(thread: Ids) -> Ids:
+    """Return the process of each thread: its global id without the thread's bits."""
+    return thread & ~np.int64(THREAD_MASK)
+
+
+def pid(global_id: int) -> int:
+    """Return the process number in a global process or thread id."""
+    return (global_id >> THREAD_BITS) & THREAD_MASK
+
+
+def tid(global_id: int) -> int:
+    """Return the thread number in a global thread id."""
+    return global_id & THREAD_MASK
