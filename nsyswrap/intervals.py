@@ -182,7 +182,8 @@ def containing(spans: Spans, at: Times) -> Indices:
         return np.full(len(at), -1, np.intp)
     index = np.searchsorted(spans.start, at, side="right") - 1
     inside = (index >= 0) & (at < spans.end[np.maximum(index, 0)])
-    return np.where(inside, index, -1)
+    found: Indices = np.where(inside, index, -1)
+    return found
 
 
 class Timeline(NamedTuple):

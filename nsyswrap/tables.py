@@ -41,8 +41,8 @@ class TableSpec:
         return pd.DataFrame({name: pd.Series([], dtype=dtype) for name, dtype in self.columns.items()})
 
 
-def _spec(name: str, columns: Mapping[str, str], **missing: int | str) -> TableSpec:
-    return TableSpec(name, columns, missing)
+def _spec(name: str, columns: Mapping[str, str], missing: Mapping[str, int | str] | None = None) -> TableSpec:
+    return TableSpec(name, columns, missing or {})
 
 
 _OPERATION = {
@@ -54,19 +54,18 @@ _OPERATION = {
     "correlation_id": "int64",
 }
 
-KERNELS = _spec("kernels", _OPERATION | {"name_id": "int64", "graph_node_id": "int64"}, graph_node_id=0)
+KERNELS = _spec("kernels", _OPERATION | {"name_id": "int64", "graph_node_id": "int64"}, {"graph_node_id": 0})
 COPIES = _spec(
     "copies",
     _OPERATION | {"bytes": "int64", "copy_kind": "int32", "source_kind": "int32", "target_kind": "int32"},
-    source_kind=-1,
-    target_kind=-1,
+    {"source_kind": -1, "target_kind": -1},
 )
-FILLS = _spec("fills", _OPERATION | {"bytes": "int64", "memory_kind": "int32"}, memory_kind=-1)
+FILLS = _spec("fills", _OPERATION | {"bytes": "int64", "memory_kind": "int32"}, {"memory_kind": -1})
 GRAPHS = _spec("graphs", _OPERATION)
 CALLS = _spec(
     "calls",
     {"start": "int64", "end": "int64", "thread": "int64", "correlation_id": "int64", "name_id": "int64"},
-    correlation_id=0,
+    {"correlation_id": 0},
 )
 OS_CALLS = _spec("os_calls", {"start": "int64", "end": "int64", "thread": "int64", "name_id": "int64"})
 OVERHEADS = _spec("overheads", {"start": "int64", "end": "int64", "thread": "int64", "name_id": "int64"})
@@ -81,13 +80,13 @@ RANGES = _spec(
         "text": "category",
         "domain": "category",
     },
-    end_thread=0,
-    text="",
-    domain="",
+    {"end_thread": 0, "text": "", "domain": ""},
 )
 SCHEDULING = _spec("scheduling", {"start": "int64", "thread": "int64", "running": "bool"})
-THREADS = _spec("threads", {"thread": "int64", "name": "category"}, name="")
-DIAGNOSTICS = _spec("diagnostics", {"process": "int64", "severity": "int32", "text": "category"}, process=0, text="")
+THREADS = _spec("threads", {"thread": "int64", "name": "category"}, {"name": ""})
+DIAGNOSTICS = _spec(
+    "diagnostics", {"process": "int64", "severity": "int32", "text": "category"}, {"process": 0, "text": ""}
+)
 
 SPECS: tuple[TableSpec, ...] = (
     KERNELS,
