@@ -1,0 +1,76 @@
+# Everything a checkout needs, from a machine with git, make and Python 3.11 alone. `make help` lists the targets.
+#
+# PYTHON    the Python that makes the virtual environment (3.11 or newer)
+# TORCH     auto, cpu or cuda: which build of PyTorch the workloads get; auto takes cuda where there is an NVIDIA driver
+# WORKLOAD  the program that `make profile` profiles, and ARGS what is passed to it
+# TESTS     what `make test` hands to pytest
+
+PYTHON ?= python3
+TORCH ?= auto
+WORKLOAD ?= workloads/mnist.py
+ARGS ?=
+TESTS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+SETUP := PYTHON="$(PYTHON)" TORCH="$(TORCH)" tools/setup.sh
+SOURCES := nsyswrap workloads tests tools
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help profile test check format docs reports bench lock nsys nsys-if-possible browser
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile the MNIST example and write its report
+	$(PY) -m nsyswrap profile $(WORKLOAD) $(ARGS)
+
+test: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch nsys-if-possible browser ## set up and run every test
+	$(PY) -m pytest $(TESTS)
+
+check: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch nsys-if-possible browser ## what a change must pass: format, lint, types, tests with coverage, docs
+	$(PY) -m ruff format --check $(SOURCES)
+	$(PY) -m ruff check $(SOURCES)
+	$(PY) -m mypy --strict $(SOURCES)
+	$(PY) tools/cli_reference.py --check
+	$(PY) -m pytest --cov --cov-branch $(TESTS)
+
+format: $(VENV)/.dev ## format the source and mend what ruff can mend
+	$(PY) -m ruff format $(SOURCES)
+	$(PY) -m ruff check --fix $(SOURCES)
+
+docs: $(VENV)/.base ## write docs/cli.md from the commands' --help
+	$(PY) tools/cli_reference.py
+
+reports: $(VENV)/.base ## render reports/samples again, one from each capture in tests/captures
+	$(PY) tools/sample_reports.py
+
+bench: $(VENV)/.base ## time nsyswrap with the programs in bench/
+	@set -e; for program in bench/bench_*.py; do echo "$$program"; $(PY) "$$program"; done
+
+lock: $(VENV)/.base ## pin the newest versions that pyproject.toml allows, in requirements/
+	$(PY) tools/lock.py
+
+# The virtual environment. Each stamp stands for one finished step, and is made again when what it was made from changes.
+$(VENV)/.made: tools/setup.sh
+	@$(SETUP) venv && touch $@
+
+$(VENV)/.base: $(VENV)/.made requirements/base.lock pyproject.toml
+	@$(SETUP) base && touch $@
+
+$(VENV)/.dev: $(VENV)/.made requirements/dev.lock
+	@$(SETUP) dev && touch $@
+
+$(VENV)/.torch: $(VENV)/.made requirements/torch-cpu.lock requirements/torch-cuda.lock
+	@$(SETUP) torch && touch $@
+
+# These look at the machine rather than at a file, so they run each time; both are done at once where nothing is missing.
+nsys: $(VENV)/.base
+	@$(PY) -m nsyswrap setup
+
+nsys-if-possible: $(VENV)/.base
+	@$(PY) -m nsyswrap setup || echo "setup: without nsys the tests that run it are skipped"
+
+browser:
+	@$(SETUP) browser

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# One step of setting up a checkout; the Makefile calls them in order and stamps those that are done.
+#
+#   tools/setup.sh venv      make .venv
+#   tools/setup.sh base      nsyswrap itself, and what it runs on
+#   tools/setup.sh dev       what its tests and checks run on
+#   tools/setup.sh torch     PyTorch and nvtx, for workloads/
+#   tools/setup.sh browser   a Chromium for the tests of the HTML report
+#
+# Each step may be run again. Only `apt-get install` of a missing package leaves the checkout, and only as root.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+venv=.venv
+python=${PYTHON:-python3}
+torch=${TORCH:-auto}
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() {
+  say "$*"
+  exit 1
+}
+
+can_apt() { [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; }
+
+# apt_install PACKAGE...: whether they are installed now
+apt_install() {
+  export DEBIAN_FRONTEND=noninteractive
+  say "installing $* with apt-get"
+  apt-get update -qq >/dev/null && apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+pip_install() { "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input "$@"; }
+
+make_venv() {
+  command -v "$python" >/dev/null || fail "there is no $python here: install Python 3.11 or newer, or name one with make PYTHON=..."
+  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    fail "$python is $("$python" -V 2>&1): nsyswrap needs 3.11 or newer; name one with make PYTHON=..."
+  # A virtual environment that works is kept, whoever made it.
+  if [ -x "$venv/bin/python" ] && "$venv/bin/python" -m pip --version >/dev/null 2>&1; then return; fi
+  say "making the virtual environment $venv"
+  if has_ensurepip; then
+    "$python" -m venv "$venv"
+  elif can_apt && apt_install "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv" && has_ensurepip; then
+    "$python" -m venv "$venv"
+  elif "$python" -m pip --version >/dev/null 2>&1; then
+    # pip can fill a virtual environment from outside, so Debian's missing ensurepip is no obstacle.
+    "$python" -m venv --without-pip "$venv"
+    "$python" -m pip --python "$venv/bin/python" install --quiet --disable-pip-version-check --no-input pip
+  else
+    fail "$python cannot make virtual environments: run 'sudo apt-get install python3-venv' and then make again"
+  fi
+}
+
+# Debian keeps ensurepip in a package of its own, and without it `python -m venv` leaves half an environment behind.
+has_ensurepip() { "$python" -c 'import ensurepip, venv' 2>/dev/null; }
+
+install_base() {
+  say "installing nsyswrap and the pinned packages it runs on"
+  pip_install --requirement requirements/base.lock
+  # The build backend is pinned in base.lock too: nothing is fetched to build with.
+  pip_install --no-deps --no-build-isolation --editable .
+}
+
+install_dev() {
+  say "installing the pinned packages that the tests and checks run on"
+  pip_install --requirement requirements/dev.lock
+}
+
+has_nvidia_driver() {
+  [ -e /proc/driver/nvidia/version ] || { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU '; }
+}
+
+install_torch() {
+  case "$torch" in
+    auto) if has_nvidia_driver; then torch=cuda; else torch=cpu; fi ;;
+    cpu | cuda) ;;
+    *) fail "TORCH is '$torch': it is auto, cpu or cuda" ;;
+  esac
+  if [ "$torch" = cpu ]; then
+    say "installing PyTorch's CPU build for the workloads"
+    if try_cpu_torch; then return; fi
+    say "pip's configured places have no CPU build of PyTorch for this Python, so the CUDA build is taken, several GB;" \
+      "for the small one add PyTorch's CPU package index to pip's extra-index-url, remove $venv and run make again"
+  else
+    say "installing PyTorch's CUDA build for the workloads, several GB"
+  fi
+  pip_install --requirement requirements/torch-cuda.lock
+}
+
+# Whether the CPU build is installed now; any other failure than its absence ends the step.
+try_cpu_torch() {
+  local output
+  if output=$(pip_install --requirement requirements/torch-cpu.lock 2>&1); then return 0; fi
+  if grep -q 'No matching distribution found for torch==' <<<"$output"; then return 1; fi
+  printf '%s\n' "$output" >&2
+  exit 1
+}
+
+install_browser() {
+  local name
+  for name in chromium chromium-browser google-chrome google-chrome-stable; do
+    if command -v "$name" >/dev/null; then return; fi
+  done
+  if can_apt && apt_install chromium; then return; fi
+  say "there is no Chromium: the tests that open the HTML report are skipped; for them run 'sudo apt-get install chromium'"
+}
+
+case "${1:-}" in
+  venv) make_venv ;;
+  base) install_base ;;
+  dev) install_dev ;;
+  torch) install_torch ;;
+  browser) install_browser ;;
+  *) fail "usage: tools/setup.sh venv | base | dev | torch | browser" ;;
+esac
