@@ -1,0 +1,159 @@
+"""The documentation cannot rot: links lead somewhere, generated pages are up to date, each analysis has its page."""
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "reports").glob("*.md")])
+LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$", re.MULTILINE)
+
+
+def links(text: str) -> list[str]:
+    """The targets of a page's links and pictures, without those in code."""
+    prose = re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))
+    return LINK.findall(prose)
+
+
+def anchors(text: str) -> set[str]:
+    """The names that a page's headings can be linked by, made as GitHub makes them."""
+    names: dict[str, int] = {}
+    found = set()
+    for heading in HEADING.findall(FENCE.sub("", text)):
+        plain = LINK.sub(lambda link: link[0].split("]")[0].lstrip("!["), heading)
+        slug = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        seen = names.get(slug, 0)
+        names[slug] = seen + 1
+        found.add(f"{slug}-{seen}" if seen else slug)
+    return found
+
+
+def broken(page: Path, root: Path = ROOT) -> list[str]:
+    """The relative links of a page that lead nowhere, or out of the project."""
+    wrong = []
+    for link in links(page.read_text()):
+        if re.match(r"[a-z][a-z0-9+.-]*:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        inside = target.is_relative_to(root.resolve())
+        if not inside or not target.exists() or (anchor and anchor not in anchors(target.read_text())):
+            wrong.append(link)
+    return wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert broken(page) == []
+
+
+def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
+    """A missing page, a missing heading and a way out of the project; code and the web are let through."""
+    page = tmp_path / "page.md"
+    (tmp_path / "other.md").write_text("# A heading: `x`\n\n# Twice\n\n# Twice\n")
+    page.write_text(
+        "[a](gone.md) [b](other.md#gone) [c](../out.md) [d](#here)\n"
+        "[e](other.md) [f](other.md#a-heading-x) [g](other.md#twice-1) [h](https://example.org/x) `[i](gone)`\n"
+        "```\n[j](gone)\n```\n## Here\n"
+    )
+    assert broken(page, tmp_path) == ["gone.md", "other.md#gone", "../out.md"]
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    """Following relative links from README.md finds every page under docs/."""
+    reached, pending = set(), [ROOT / "README.md"]
+    while pending:
+        page = pending.pop()
+        reached.add(page)
+        targets = ((page.parent / link.partition("#")[0]).resolve() for link in links(page.read_text()))
+        pending.extend(each for each in targets if each.suffix == ".md" and each.exists() and each not in reached)
+    assert {page.relative_to(ROOT) for page in (ROOT / "docs").rglob("*.md")} <= {
+        page.relative_to(ROOT) for page in reached if page.is_relative_to(ROOT)
+    }
+
+
+def test_the_readme_begins_with_the_two_commands() -> None:
+    """`make profile` and `make test` stand at the top, and each once in the whole page."""
+    text = (ROOT / "README.md").read_text()
+    top = text.splitlines()[:12]
+    for command in ("make profile", "make test"):
+        assert any(line.startswith(command) for line in top)
+        assert text.count(command) == 1
+
+
+def test_the_readme_names_only_targets_that_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        named = set(re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), re.MULTILINE))
+        assert named <= targets, page
+
+
+def test_each_analysis_has_a_page_and_each_page_an_analysis() -> None:
+    """A module of analyses/ that ends in ANALYSIS is explained in docs/analyses/<key>.md."""
+    keys = set()
+    for path in (ROOT / "nsyswrap" / "analyses").glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            names = [ast.unparse(each) for each in node.targets] if isinstance(node, ast.Assign) else []
+            if "ANALYSIS" in names or (isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "ANALYSIS"):
+                keys.add(path.stem)
+    assert {path.stem for path in (ROOT / "docs" / "analyses").glob("*.md")} == keys
+
+
+@pytest.fixture
+def cli_reference() -> ModuleType:
+    """tools/cli_reference.py, which is a program and not a package."""
+    spec = importlib.util.spec_from_file_location("cli_reference", ROOT / "tools" / "cli_reference.py")
+    assert spec and spec.loader  # noqa: PT018 - one fact: the file can be loaded
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_command_reference_is_up_to_date() -> None:
+    """docs/cli.md says what --help says; `make docs` writes it."""
+    program = [sys.executable, "tools/cli_reference.py", "--check"]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_command_reference_holds_every_command(cli_reference: ModuleType) -> None:
+    """Commands in groups too, each with its help, and none that is hidden."""
+
+    @click.group()
+    def top() -> None:
+        """Do things."""
+
+    @top.group()
+    def below() -> None:
+        """Do more things."""
+
+    @below.command()
+    @click.option("--loud", is_flag=True, help="Say it loudly.")
+    def say() -> None:
+        """Say it."""
+
+    top.add_command(click.Command("secret", hidden=True))
+    text = cli_reference.reference(top, "top")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["top", "top below", "top below say"]
+    assert "Usage: top below say [OPTIONS]" in text
+    assert "--loud" in text
+    assert "secret" not in text
+
+
+def test_the_command_reference_does_not_depend_on_the_terminal(
+    cli_reference: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = click.Command("long", help="words " * 60)
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow = cli_reference.reference(command, "long")
+    monkeypatch.setenv("COLUMNS", "200")
+    assert cli_reference.reference(command, "long") == narrow
