@@ -164,7 +164,8 @@ def covered(spans: Spans, start: Times, end: Times) -> Times:
     """
     if not len(spans.start):
         return np.zeros(len(start), np.int64)
-    return np.maximum(_before(spans, np.maximum(start, end)) - _before(spans, start), 0)
+    length: Times = np.maximum(_before(spans, np.maximum(start, end)) - _before(spans, start), 0)
+    return length
 
 
 def _before(spans: Spans, at: Times) -> Times:

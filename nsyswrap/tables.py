@@ -7,7 +7,7 @@ process, so that ids of two machines differ.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,7 @@ class Trace:
         memory_kinds: Label of each memory kind: {0: "Pageable", 1: "Pinned"}.
         absent: Names of tables that the export does not have.
         event_counts: Rows in the export by family ("CUDA", "NVTX"), for checking against nsys's own counts.
+        dropped: Rows left out because they cannot be true (no start, an end before the start), by table.
     """
 
     capture: Capture
@@ -128,6 +129,7 @@ class Trace:
     memory_kinds: Mapping[int, str]
     absent: frozenset[str]
     event_counts: Mapping[str, int]
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, spec: TableSpec) -> pd.DataFrame:
         """Return the table of that contract."""

@@ -1,0 +1,162 @@
+"""One read-only connection to an export: is it sound, what does it hold, and its rows as Arrow batches."""
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import adbc_driver_manager
+import adbc_driver_sqlite.dbapi
+import pyarrow as pa
+from sqlalchemy import SelectBase
+from sqlalchemy.dialects import sqlite
+
+from nsyswrap.db import queries, schema
+from nsyswrap.errors import ExportError
+
+MAGIC = b"SQLite format 3\x00"
+HEADER_BYTES = 100
+BATCH_ROWS = 1 << 16
+
+AGAIN = "export it afresh: nsys export --type sqlite --force-overwrite true --output FILE.sqlite FILE.nsys-rep"
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """An open export.
+
+    Attributes:
+        path: The file.
+        connection: The ADBC connection; each thread needs an export of its own.
+        columns: Table name to the names of its columns.
+    """
+
+    path: Path
+    connection: Any
+    columns: dict[str, frozenset[str]]
+
+    def batches(self, query: SelectBase) -> Iterator[pa.RecordBatch]:
+        """Run a query and stream its rows.
+
+        Raises:
+            ExportError: The file is damaged.
+        """
+        text = str(query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
+        try:
+            with self.connection.cursor(adbc_stmt_kwargs={"adbc.sqlite.query.batch_rows": BATCH_ROWS}) as cursor:
+                cursor.execute(text)
+                yield from cursor.fetch_record_batch()
+        except (adbc_driver_manager.Error, pa.ArrowException, OSError) as error:
+            raise ExportError(f"cannot read {self.path.name}: {_first_line(error)}", hint=AGAIN) from error
+
+    def rows(self, query: SelectBase) -> list[tuple[Any, ...]]:
+        """Run a query over a small table and return its rows."""
+        found: list[tuple[Any, ...]] = []
+        for batch in self.batches(query):
+            found += zip(*(each.to_pylist() for each in batch.columns), strict=True)
+        return found
+
+    def has(self, table: str, *names: str) -> bool:
+        """Return whether the export has the table and these columns of it."""
+        return set(names) <= self.columns.get(table, frozenset()) and table in self.columns
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Export]:
+    """Open an export read-only and immutable: nothing is written beside it, not even a lock.
+
+    Raises:
+        ExportError: The file is missing, empty, truncated, locked, damaged or not an export of nsys.
+    """
+    check(path)
+    with connected(path) as export:
+        if not any(marker in export.columns for marker in schema.MARKERS):
+            raise ExportError(
+                f"{path.name} is a SQLite file, but not an export of nsys: it has none of its tables",
+                hint="give the .nsys-rep, or the .sqlite that nsys export made from it",
+            )
+        yield export
+
+
+@contextmanager
+def connected(path: Path) -> Iterator[Export]:
+    """Connect to a file that ``check`` has passed."""
+    address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    try:
+        connection = adbc_driver_sqlite.dbapi.connect(address)
+    except adbc_driver_manager.Error as error:
+        raise ExportError(f"cannot open {path.name}: {_first_line(error)}", hint=AGAIN) from error
+    with connection:
+        bare = Export(path, connection, {})
+        columns: dict[str, set[str]] = {}
+        for table, name in bare.rows(queries.table_columns()):
+            columns.setdefault(table, set()).add(name)
+        yield Export(path, connection, {table: frozenset(names) for table, names in columns.items()})
+
+
+def check(path: Path) -> None:
+    """Check what can be told of a file before SQLite opens it.
+
+    Raises:
+        ExportError: The file is missing, not a file, unreadable, empty, foreign, truncated or locked.
+    """
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise ExportError(f"{path} is not a file", hint="give a .nsys-rep or a .sqlite export")
+        with path.open("rb") as file:
+            header = file.read(HEADER_BYTES)
+    except FileNotFoundError as error:
+        raise ExportError(f"{path} does not exist", hint="give a .nsys-rep or a .sqlite export") from error
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise ExportError(f"cannot read {path}: {reason}", hint="check the file's permissions") from error
+    if not header:
+        raise ExportError(f"{path.name} is empty", hint=AGAIN)
+    if not header.startswith(MAGIC[: len(header)]):
+        raise ExportError(
+            f"{path.name} is not an export of nsys: it is no SQLite file",
+            hint="give the .nsys-rep, or the .sqlite that nsys export made from it",
+        )
+    promised = _promised_bytes(header)
+    if status.st_size < promised:
+        raise ExportError(f"{path.name} is truncated: {status.st_size} bytes of {promised}", hint=AGAIN)
+    _check_unlocked(path)
+
+
+def _promised_bytes(header: bytes) -> int:
+    """Return the size the header promises: page size times page count. Source: sqlite.org/fileformat2, 1.3."""
+    if len(header) < HEADER_BYTES:
+        return HEADER_BYTES
+    page = int.from_bytes(header[16:18], "big")
+    return (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big")
+
+
+def _check_unlocked(path: Path) -> None:
+    """Ask SQLite, without the immutable promise, whether somebody is writing the file or died while writing."""
+    writing = ExportError(
+        f"{path.name} is locked: an export into it is still running or died before its end",
+        hint=f"wait until it has finished, or {AGAIN}",
+    )
+    if Path(f"{path}-journal").exists() or Path(f"{path}-wal").exists():
+        raise writing
+    try:
+        # closing() would hide that the connection is made here and nowhere else
+        probe = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, timeout=0)
+        try:
+            probe.execute("select count(*) from sqlite_master").fetchone()
+        finally:
+            probe.close()
+    except sqlite3.Error as error:
+        if "locked" in str(error):
+            raise writing from error
+        raise ExportError(f"cannot read {path.name}: {error}", hint=AGAIN) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,77 @@
+"""The questions we ask an export: one function each, returning a SQLAlchemy ``Select``.
+
+No query limits or sorts its rows: totals come before cuts, and rows are put in order once they are in memory.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import ColumnElement, SelectBase, column, func, literal_column, select, table, text
+
+from nsyswrap.db import schema
+from nsyswrap.db.schema import Source
+
+
+def rows(source: Source, present: frozenset[str]) -> SelectBase:
+    """Return the columns we read of one table, under our names.
+
+    Args:
+        source: Table and columns.
+        present: Columns that the export's table has.
+    """
+    wanted = {**source.required, **source.optional}
+    columns: list[ColumnElement[Any]] = [
+        column(theirs).label(ours) for ours, theirs in wanted.items() if theirs in present
+    ]
+    return select(*columns).select_from(table(source.table))
+
+
+def ranges(source: Source, present: frozenset[str]) -> SelectBase:
+    """Return the NVTX ranges: events with a length, of one thread or across threads."""
+    found = rows(source, present).subquery()
+    return select(found).where(found.c.kind.in_(schema.RANGE_KINDS))
+
+
+def domains() -> SelectBase:
+    """Return the NVTX domains: thread that made it, number, name or the id of its name."""
+    return (
+        select(column("globalTid"), column("domainId"), column("text"), column("textId"))
+        .select_from(table("NVTX_EVENTS"))
+        .where(column("eventType") == schema.DOMAIN_KIND)
+    )
+
+
+def row_count(name: str) -> SelectBase:
+    """Return how many rows a table has."""
+    return select(func.count()).select_from(table(name))
+
+
+def pairs(name: str, key: str, value: str) -> SelectBase:
+    """Return two columns of a small table, such as ids and their labels."""
+    return select(column(key), column(value)).select_from(table(name))
+
+
+def strings(ids: Iterable[int]) -> SelectBase:
+    """Return the texts of these string ids and no others: the table holds the machine's environment too."""
+    found = pairs(schema.STRINGS, "id", "value").subquery()
+    return select(found).where(found.c.id.in_(list(ids)))
+
+
+def all_strings() -> SelectBase:
+    """Return every text of the export."""
+    return select(column("value")).select_from(table(schema.STRINGS))
+
+
+def columns_of(name: str, wanted: Iterable[str]) -> SelectBase:
+    """Return the named columns of a small table."""
+    return select(*(column(each) for each in wanted)).select_from(table(name))
+
+
+def table_columns() -> SelectBase:
+    """Return each table of the file with each of its columns."""
+    names: tuple[ColumnElement[str], ...] = (
+        literal_column("m.name").label("table_name"),
+        literal_column("p.name").label("column_name"),
+    )
+    source = text("sqlite_master m, pragma_table_info(m.name) p")
+    return select(*names).select_from(source).where(text("m.type = 'table'"))

@@ -1,0 +1,111 @@
+"""The tables and columns of an nsys export that we read, and how they become the tables of a trace.
+
+Tables are created only where there are rows, and columns come with newer versions, so all but the columns named
+``required`` may be missing. Source: the comments nsys leaves in ``sqlite_master.sql``, schemas 3.7 to 3.20.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nsyswrap import tables
+from nsyswrap.tables import TableSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where one table of a trace comes from.
+
+    Attributes:
+        spec: Contract of the table.
+        table: Name in the export.
+        required: Our column name to the export's; the table cannot be used without them.
+        optional: The same for columns that may be missing; they read as the contract's missing value.
+        family: What nsys counts these rows under in its own diagnostics; empty for none.
+    """
+
+    spec: TableSpec
+    table: str
+    required: Mapping[str, str]
+    optional: Mapping[str, str] = field(default_factory=dict)
+    family: str = ""
+
+
+_SPAN = {"start": "start", "end": "end"}
+_OPERATION = _SPAN | {
+    "device_id": "deviceId",
+    "stream_id": "streamId",
+    "correlation_id": "correlationId",
+    "process": "globalPid",
+}
+
+SOURCES: tuple[Source, ...] = (
+    Source(
+        tables.KERNELS,
+        "CUPTI_ACTIVITY_KIND_KERNEL",
+        _OPERATION | {"name_id": "demangledName"},
+        {"graph_node_id": "graphNodeId"},
+        family="CUDA",
+    ),
+    Source(
+        tables.COPIES,
+        "CUPTI_ACTIVITY_KIND_MEMCPY",
+        _OPERATION | {"bytes": "bytes", "copy_kind": "copyKind"},
+        {"source_kind": "srcKind", "target_kind": "dstKind"},
+        family="CUDA",
+    ),
+    Source(
+        tables.FILLS,
+        "CUPTI_ACTIVITY_KIND_MEMSET",
+        _OPERATION | {"bytes": "bytes"},
+        {"memory_kind": "memKind"},
+        family="CUDA",
+    ),
+    Source(tables.GRAPHS, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", _OPERATION),
+    Source(
+        tables.CALLS,
+        "CUPTI_ACTIVITY_KIND_RUNTIME",
+        _SPAN | {"thread": "globalTid", "name_id": "nameId"},
+        {"correlation_id": "correlationId"},
+        family="CUDA",
+    ),
+    Source(tables.OS_CALLS, "OSRT_API", _SPAN | {"thread": "globalTid", "name_id": "nameId"}),
+    Source(tables.OVERHEADS, "PROFILER_OVERHEAD", _SPAN | {"thread": "globalTid", "name_id": "nameId"}),
+    Source(
+        tables.RANGES,
+        "NVTX_EVENTS",
+        _SPAN | {"thread": "globalTid", "kind": "eventType"},
+        {"end_thread": "endGlobalTid", "text": "text", "text_id": "textId", "domain_id": "domainId"},
+        family="NVTX",
+    ),
+    Source(
+        tables.SCHEDULING,
+        "SCHED_EVENTS",
+        {"start": "start", "thread": "globalTid", "running": "isSchedIn"},
+    ),
+    Source(tables.THREADS, "ThreadNames", {"thread": "globalTid", "name_id": "nameId"}),
+    Source(
+        tables.DIAGNOSTICS,
+        "DIAGNOSTIC_EVENT",
+        {"severity": "severity", "text": "text"},
+        {"process": "globalPid"},
+    ),
+)
+
+STRINGS = "StringIds"
+COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
+MEMORY_KINDS = "ENUM_CUDA_MEM_KIND"
+GPUS = "TARGET_INFO_GPU"
+CUDA_DEVICES = "TARGET_INFO_CUDA_DEVICE"
+SESSION_START = "TARGET_INFO_SESSION_START_TIME"
+ANALYSIS_DETAILS = "ANALYSIS_DETAILS"
+SYSTEM = "TARGET_INFO_SYSTEM_ENV"
+CAPTURE_OPTIONS = "META_DATA_CAPTURE"
+# Schema 3.1 and older call it by the second name.
+EXPORT_OPTIONS = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+
+# NVTX event types, from ENUM_NSYS_EVENT_TYPE: ranges of one thread, of any thread, and the same two from text files.
+RANGE_KINDS = (59, 60, 70, 71)
+DOMAIN_KIND = 75
+
+# By these an export of nsys is told from any other SQLite file.
+MARKERS = (STRINGS, *EXPORT_OPTIONS, CAPTURE_OPTIONS, ANALYSIS_DETAILS)

@@ -1,0 +1,49 @@
+"""What must not leave the machine a capture was made on: names that look like secrets, home folders, users.
+
+nsys writes the whole environment, the working folder, host and user into each capture. Whatever we show of a
+capture passes through here first.
+"""
+
+import re
+
+_SECRET = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|AUTH(?!OR)|SIGNING|COOKIE|SESSION_?KEY"
+    r"|(?:^|_)(?:KEY|PAT|PWD_HASH|DSN|CERT)$|DATABASE_URL|CONNECTION_STRING",
+    re.IGNORECASE,
+)
+_HARMLESS = frozenset({"XAUTHORITY", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "CURL_CA_BUNDLE"})
+_HOME = re.compile(r"(?<![\w.])/(?:home|Users|mnt/home|export/home)/[^/\s:;,'\"]+|(?<![\w.])/root(?=/|$)")
+_OPTION = re.compile(r"^(--?[\w-]+)(=)(.+)$", re.DOTALL)
+_ASSIGNMENT = re.compile(r"^([A-Za-z_]\w*)=(.+)$", re.DOTALL)
+_URL_LOGIN = re.compile(r"(\w+://)[^/@\s]+@")
+
+WITHHELD = "***"
+
+
+def looks_secret(name: str) -> bool:
+    """Return whether the name of a variable or an option says that its value is a secret."""
+    return name.upper() not in _HARMLESS and _SECRET.search(name.replace("-", "_")) is not None
+
+
+def neutral(text: str) -> str:
+    """Return the text with home folders written as ``~`` and logins taken out of addresses."""
+    if "/" not in text:
+        return text
+    return _URL_LOGIN.sub(rf"\1{WITHHELD}@", _HOME.sub("~", text))
+
+
+def neutral_command(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a command fit to show: no home folder, and no value of an option or variable that names a secret."""
+    shown: list[str] = []
+    hide_next = False
+    for word in words:
+        assigned = _OPTION.match(word) or _ASSIGNMENT.match(word)
+        name = assigned.group(1) if assigned else word
+        if hide_next and not word.startswith("-"):
+            shown.append(WITHHELD)
+        elif assigned and looks_secret(name):
+            shown.append(f"{name}={WITHHELD}")
+        else:
+            shown.append(neutral(word))
+        hide_next = word.startswith("-") and not assigned and looks_secret(word)
+    return tuple(shown)
