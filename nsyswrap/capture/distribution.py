@@ -9,7 +9,10 @@ from pathlib import Path
 from nsyswrap.capture.process import output_of
 from nsyswrap.errors import NsyswrapError
 
-GET_NSYS_FROM_NVIDIA = "Install Nsight Systems from the NVIDIA developer site (the page 'Nsight Systems'), or set NSYSWRAP_NSYS to an nsys you have"
+GET_NSYS_FROM_NVIDIA = (
+    "Install Nsight Systems from the NVIDIA developer site (page 'Nsight Systems'), "
+    "or set NSYSWRAP_NSYS to an nsys you have"
+)
 
 # Debian 13 holds the newest nsys of Debian's stable releases; its build runs where the C library is at least this.
 _TRIXIE_GLIBC = (2, 34)

@@ -1,0 +1,229 @@
+"""Record a program with nsys and export what was recorded.
+
+Success is a report that exists and an export that exists: nsys exits with 0 when it could write neither.
+"""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nsyswrap.capture.capabilities import Capabilities
+from nsyswrap.capture.failures import export_failed, no_report
+from nsyswrap.capture.foreground import Ended, Limits, Workplace, run_in_foreground
+from nsyswrap.capture.isolate import kept_environment, namespace_prefix
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.options import CaptureOptions, export_invocation, extra_environment, profile_invocation
+from nsyswrap.capture.process import output_of
+from nsyswrap.capture.progress import Phase, Progress, Rising, silent
+from nsyswrap.capture.result_folder import EXPORT_NAME, REPORT_NAME, UNFINISHED_NAME, result_folder
+from nsyswrap.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
+
+_EXPORT_TIMEOUT_S = 24 * 3600.0
+_SQLITE_HEADER = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureResult:
+    """A finished capture.
+
+    Args:
+        folder: Where it lies.
+        report: Its ``.nsys-rep``.
+        export: Its SQLite export, made from this very report.
+        exit_code: The program's own, 128 + n for a signal.
+        wall_ns: From the program's start to its end, to within 50 ms.
+        command: The program and its arguments, as they were given.
+        nsys: What recorded it.
+        notes: What was asked for and not recorded, or ended early; a sentence each.
+    """
+
+    folder: Path
+    report: Path
+    export: Path
+    exit_code: int
+    wall_ns: int
+    command: tuple[str, ...]
+    nsys: Nsys
+    notes: tuple[str, ...]
+
+
+def profile(
+    options: CaptureOptions,
+    nsys: Nsys,
+    capabilities: Capabilities,
+    *,
+    progress: Progress = silent,
+    output_to_stderr: bool = False,
+) -> CaptureResult:
+    """Run a program under nsys and export the capture.
+
+    Ctrl-C and the like go to the program, and what was recorded is kept; a second one ends everything at once.
+
+    Args:
+        options: What to run and to record.
+        nsys: The nsys to use.
+        capabilities: What it can do.
+        progress: Told of the phases.
+        output_to_stderr: Send the program's stdout to stderr, where stdout is kept for results.
+
+    Returns:
+        The capture: a new report and its export, in ``options.folder``.
+
+    Raises:
+        CommandNotFoundError: There is no such program.
+        CommandNotExecutableError: It may not be executed.
+        UsageError: The folder is there already, or nsys lacks a flag that was asked for.
+        CaptureError: nsys recorded nothing, or its report cannot be exported.
+    """
+    program = resolved_command(options)
+    with _private_folder() as temporary:
+        work = Workplace(temporary, os.environ.get("TMPDIR", ""))
+        # nsys expands % in the name of its report; through a link with a plain name the real one may hold anything.
+        link = temporary / "out"
+        call = profile_invocation(options, nsys, capabilities, link / "capture", work.wrapped(program))
+        prefix = namespace_prefix() if options.hide_environment else ()
+        env = _environment(options, temporary)
+        with result_folder(options.folder, force=options.force) as run_folder:
+            link.symlink_to(run_folder, target_is_directory=True)
+            ended = run_in_foreground(
+                (*prefix, *call.argv),
+                work,
+                env=env,
+                cwd=options.cwd,
+                progress=progress,
+                limits=Limits(timeout_s=options.timeout_s),
+                output_to_stderr=output_to_stderr,
+            )
+            _keep_report(ended, options, nsys, run_folder, temporary)
+            try:
+                export_report(nsys, capabilities, run_folder / REPORT_NAME, run_folder / EXPORT_NAME, progress)
+            except ExportError as error:
+                raise CaptureError(error.message, hint=error.hint) from error
+    return CaptureResult(
+        folder=options.folder,
+        report=options.folder / REPORT_NAME,
+        export=options.folder / EXPORT_NAME,
+        exit_code=ended.code,
+        wall_ns=ended.wall_ns,
+        command=options.command,
+        nsys=nsys,
+        notes=(*call.notes, *_notes(ended, options)),
+    )
+
+
+def export_report(
+    nsys: Nsys, capabilities: Capabilities, report: Path, target: Path, progress: Progress = silent
+) -> None:
+    """Export a report to SQLite, afresh: an export that is there already is never trusted.
+
+    Args:
+        nsys: The nsys to use; it must not be older than the one that wrote the report.
+        capabilities: What it can do.
+        report: A ``.nsys-rep``.
+        target: The SQLite file to write, readable by its owner alone.
+        progress: Told how far it is.
+
+    Raises:
+        ExportError: There is no such report, nsys cannot read it, or there is no room for the export.
+    """
+    if not report.is_file():
+        raise export_failed(nsys, report, "there is no such file")
+    with _private_folder(target.parent) as temporary:
+        fresh, linked = temporary / EXPORT_NAME, temporary / REPORT_NAME
+        linked.symlink_to(report.resolve())
+        argv = export_invocation(nsys, capabilities, linked, fresh).argv
+        env = {**os.environ, "TMPDIR": str(temporary)}
+        try:
+            on_stderr = Rising(progress, Phase.EXPORTING)
+            output = output_of(argv, timeout_s=_EXPORT_TIMEOUT_S, env=env, on_stderr=on_stderr)
+        except (OSError, TimeoutError) as error:
+            raise export_failed(nsys, report, str(error)) from error
+        if output.code != 0 or not is_export(fresh):
+            raise export_failed(nsys, report, output.text)
+        fresh.chmod(0o600)
+        fresh.replace(target)
+
+
+def is_export(path: Path) -> bool:
+    """Tell whether a file is an SQLite database with tables in it; what they hold is not read here."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_SQLITE_HEADER)) != _SQLITE_HEADER:
+                return False
+        with sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True) as database:
+            return bool(database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    except (OSError, sqlite3.DatabaseError):
+        return False
+
+
+def resolved_command(options: CaptureOptions) -> tuple[str, ...]:
+    """Return the command with its program's whole path, as the shell would find it.
+
+    Raises:
+        CommandNotFoundError: There is no such program.
+        CommandNotExecutableError: It may not be executed.
+    """
+    if not options.command:
+        raise UsageError("there is no command to profile", hint="Name a script, or a command after '--'")
+    name, *arguments = options.command
+    cwd = options.cwd or Path.cwd()
+    path = str(cwd / name) if os.sep in name else shutil.which(name, path=_search_path(options))
+    if path is None or not Path(path).exists():
+        raise CommandNotFoundError(
+            f"{name}: there is no such command", hint="Check its spelling, or give its whole path"
+        )
+    if Path(path).is_dir() or not os.access(path, os.X_OK):
+        hint = f"Run it as: python {name}" if name.endswith(".py") else f"Make it executable: chmod +x {name}"
+        raise CommandNotExecutableError(f"{name} may not be executed", hint=hint)
+    return (os.path.abspath(path), *arguments)  # noqa: PTH100 - resolve() would follow a virtual environment's link
+
+
+def _keep_report(ended: Ended, options: CaptureOptions, nsys: Nsys, run_folder: Path, temporary: Path) -> None:
+    """Check that nsys wrote a report; where it did not, keep what it recorded and say why."""
+    report = run_folder / REPORT_NAME
+    if report.is_file() and report.stat().st_size:
+        report.chmod(0o600)
+        return
+    unfinished = sorted((*run_folder.glob("*.qdstrm"), *temporary.rglob("*.qdstrm")))
+    if unfinished:
+        shutil.move(unfinished[0], run_folder / UNFINISHED_NAME)
+        (run_folder / UNFINISHED_NAME).chmod(0o600)
+    raise no_report(ended, options, nsys, options.folder / UNFINISHED_NAME if unfinished else None)
+
+
+def _notes(ended: Ended, options: CaptureOptions) -> tuple[str, ...]:
+    """Say what ended the program, where it did not end by itself."""
+    if ended.timed_out:
+        return (f"The program was ended after {options.timeout_s:g} s (--timeout)",)
+    if ended.stopped_by is not None:
+        return (f"The program was stopped by {ended.stopped_by.name}; the capture holds what was recorded until then",)
+    return ()
+
+
+def _search_path(options: CaptureOptions) -> str | None:
+    return dict(options.environment).get("PATH", os.environ.get("PATH"))
+
+
+def _environment(options: CaptureOptions, temporary: Path) -> dict[str, str]:
+    """Return nsys's environment. The program inherits it, but for TMPDIR, which it gets back on the way."""
+    environ = dict(os.environ)
+    kept = kept_environment(environ) if options.hide_environment else environ
+    return {**kept, **extra_environment(options), "TMPDIR": str(temporary)}
+
+
+@contextmanager
+def _private_folder(parent: Path | None = None) -> Iterator[Path]:
+    """Make a folder for the user alone, gone at the end. nsys puts sockets in it, so its name is short, without ``%``."""
+    place = str(parent) if parent is not None else tempfile.gettempdir()
+    if parent is None and "%" in place:
+        place = "/tmp"  # noqa: S108 - the folder below it is made exclusively and for its owner alone
+    folder = Path(tempfile.mkdtemp(prefix=".nsyswrap-" if parent else "nsyswrap-", dir=place))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,78 @@
+"""The folder of one result: made once, filled in one step, never written over by accident."""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nsyswrap.errors import CaptureError, UsageError
+
+REPORT_NAME = "capture.nsys-rep"
+EXPORT_NAME = "capture.sqlite"
+UNFINISHED_NAME = "capture.qdstrm"
+
+# What a finished result holds; all of it is of one run, so a new capture removes the old run's reports too.
+_RESULT_NAMES = (REPORT_NAME, EXPORT_NAME, UNFINISHED_NAME, "run.json", "report.json", "report.html")
+
+
+@contextmanager
+def result_folder(folder: Path, *, force: bool) -> Iterator[Path]:
+    """Reserve a folder for a result and hand out a private one inside it to write to.
+
+    At the end, well or not, what was written moves from the private folder to its place. Where nothing was written and
+    we made the folder, it goes again.
+
+    Args:
+        folder: Where the result goes. Its parents are made; a new folder is for its owner alone.
+        force: Take a folder that is there already, and replace the result in it.
+
+    Yields:
+        A folder that no other run uses.
+
+    Raises:
+        UsageError: The folder is there already and holds something, and ``force`` is not given.
+        CaptureError: It cannot be made.
+    """
+    made = _reserve(folder, force=force)
+    try:
+        private = Path(tempfile.mkdtemp(prefix=".run-", dir=folder))
+    except OSError as error:
+        raise CaptureError(f"{folder} cannot be written to: {error.strerror}", hint="Choose another with -o") from error
+    try:
+        yield private
+    finally:
+        _publish(private, folder)
+        shutil.rmtree(private, ignore_errors=True)
+        if made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def _reserve(folder: Path, *, force: bool) -> bool:
+    """Make the folder and tell whether it is new; of two runs that want the same one, one is refused."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if not force:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        folder.mkdir(mode=0o700)
+    except FileExistsError as error:
+        if force and folder.is_dir():
+            return False
+        raise UsageError(f"{folder} is there already", hint="Choose another folder with -o, or add --force") from error
+    except OSError as error:
+        raise CaptureError(f"{folder} cannot be made: {error.strerror}", hint="Choose another with -o") from error
+    return True
+
+
+def _publish(private: Path, folder: Path) -> None:
+    """Put new files in the place of all that an earlier run left."""
+    written = [name for name in _RESULT_NAMES if (private / name).exists()]
+    if not written:
+        return
+    for name in _RESULT_NAMES:
+        (folder / name).unlink(missing_ok=True)
+    for name in written:
+        (private / name).rename(folder / name)
