@@ -134,26 +134,33 @@ class Workplace:
         return ("sh", "-c", _INNER_SCRIPT, "nsyswrap", str(self.pid), self.program_tmpdir, *program)
 
 
-def run_in_foreground(  # noqa: PLR0913 - each is a separate decision of the caller; a bundle would only rename them
-    argv: Sequence[str],
-    workplace: Workplace,
-    *,
-    env: Mapping[str, str],
-    cwd: Path | None,
-    progress: Progress,
-    limits: Limits = Limits(),
-    output_to_stderr: bool = False,
-) -> Ended:
-    """Run nsys and the program under it to their end.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForegroundCall:
+    """What to run in the terminal.
 
     Args:
         argv: nsys's command line, with ``workplace.wrapped(program)`` as the program.
         workplace: The private folder of this run.
-        env: Environment of both.
+        env: Environment of nsys and the program.
         cwd: Working folder of both; None for ours.
-        progress: Told of the phases, from this thread.
         limits: How long to wait.
         output_to_stderr: Send the program's stdout to stderr, where stdout is kept for results.
+    """
+
+    argv: Sequence[str]
+    workplace: Workplace
+    env: Mapping[str, str]
+    cwd: Path | None = None
+    limits: Limits = field(default_factory=Limits)
+    output_to_stderr: bool = False
+
+
+def run_in_foreground(call: ForegroundCall, progress: Progress) -> Ended:
+    """Run nsys and the program under it to their end.
+
+    Args:
+        call: What to run.
+        progress: Told of the phases, from this thread.
 
     Returns:
         How it ended.
@@ -166,13 +173,13 @@ def run_in_foreground(  # noqa: PLR0913 - each is a separate decision of the cal
     spare = frozenset(children_by_parent().get(os.getpid(), ()))
     with adopting_orphans(), _signals_kept() as received:
         process = subprocess.Popen(  # noqa: S603 - running the user's command is what this is for; no shell reads it
-            ["/bin/sh", "-c", _OUTER_SCRIPT, "nsyswrap", str(workplace.status), *argv],
-            stdout=2 if output_to_stderr else None,
-            env=env,
-            cwd=cwd,
+            ["/bin/sh", "-c", _OUTER_SCRIPT, "nsyswrap", str(call.workplace.status), *call.argv],
+            stdout=2 if call.output_to_stderr else None,
+            env=call.env,
+            cwd=call.cwd,
             start_new_session=True,
         )
-        run = _Run(process, workplace, limits, received, spare)
+        run = _Run(process, call.workplace, call.limits, received, spare)
         try:
             return run.to_the_end(progress)
         finally:

@@ -7,11 +7,11 @@ tell.
 
 import fnmatch
 import os
-import re
 from collections.abc import Mapping
 
 from nsyswrap.capture.process import output_of
 from nsyswrap.errors import CaptureError
+from nsyswrap.privacy import looks_secret
 
 # What programs need to start and what decides how they compute. USER and LOGNAME are not needed for either.
 KEPT_VARIABLES = (
@@ -50,7 +50,6 @@ KEPT_VARIABLES = (
     "XDG_CACHE_HOME",
 )
 
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|PRIVATE|SESSION", flags=re.IGNORECASE)
 _TRY_TIMEOUT_S = 20
 
 
@@ -59,13 +58,8 @@ def kept_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in KEPT_VARIABLES) and not is_secret(name)
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in KEPT_VARIABLES) and not looks_secret(name)
     }
-
-
-def is_secret(name: str) -> bool:
-    """Tell whether a variable's name says that its value is not for others."""
-    return _SECRET.search(name) is not None
 
 
 def namespace_prefix() -> tuple[str, ...]:

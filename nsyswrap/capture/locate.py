@@ -77,8 +77,7 @@ def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) 
         return _named(environ[VARIABLE])
     first: Nsys | None = None
     for nsys in _found(environ, root):
-        importer = importer_of(nsys)
-        if importer is None or not missing_libraries(importer):
+        if is_whole(nsys):
             return nsys
         first = first or nsys
     if first is not None:
@@ -87,6 +86,12 @@ def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) 
         "there is no nsys (NVIDIA Nsight Systems) on this machine",
         hint=f"Run 'nsyswrap setup' to fetch it, or set {VARIABLE} to the path of an nsys you have",
     )
+
+
+def is_whole(nsys: Nsys) -> bool:
+    """Tell whether nsys's importer finds its libraries; where the importer is not found, nothing speaks against it."""
+    importer = importer_of(nsys)
+    return importer is None or not missing_libraries(importer)
 
 
 def importer_of(nsys: Nsys) -> Path | None:
@@ -119,7 +124,7 @@ def version_in(text: str) -> tuple[int, ...]:
 def _named(value: str) -> Nsys:
     """The nsys that the variable names; a wrong value is an error, never a reason to take another."""
     path = Path(value).expanduser()
-    nsys = _ask(path, VARIABLE)
+    nsys = nsys_at(path, VARIABLE)
     if nsys is None:
         reason = "there is no such file" if not path.is_file() else "it does not answer '--version' as nsys does"
         raise NsysNotFoundError(f"{VARIABLE} is {value}, and {reason}", hint=f"Correct {VARIABLE}, or unset it")
@@ -129,7 +134,7 @@ def _named(value: str) -> Nsys:
 def _found(environ: Mapping[str, str], root: Path) -> Iterator[Nsys]:
     """Every nsys that answers, in the order of preference."""
     on_path = shutil.which("nsys", path=environ.get("PATH", ""))
-    nsys = _ask(Path(on_path), "PATH") if on_path else None
+    nsys = nsys_at(Path(on_path), "PATH") if on_path else None
     if nsys is not None:
         yield nsys
     for source, patterns in _PLACES:
@@ -139,11 +144,11 @@ def _found(environ: Mapping[str, str], root: Path) -> Iterator[Nsys]:
 
 
 def _newest_first(paths: list[Path], source: str) -> list[Nsys]:
-    answers = (_ask(path, source) for path in paths)
+    answers = (nsys_at(path, source) for path in paths)
     return sorted((nsys for nsys in answers if nsys is not None), key=lambda nsys: nsys.version, reverse=True)
 
 
-def _ask(path: Path, source: str) -> Nsys | None:
+def nsys_at(path: Path, source: str) -> Nsys | None:
     """Ask a program for its version; None where it does not answer as nsys does."""
     try:
         output = output_of([path.absolute(), "--version"], timeout_s=_VERSION_TIMEOUT_S)

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsyswrap.capture.capabilities import Capabilities
+from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.failures import export_failed, no_report
-from nsyswrap.capture.foreground import Ended, Limits, Workplace, run_in_foreground
+from nsyswrap.capture.foreground import Ended, ForegroundCall, Limits, Workplace, run_in_foreground
 from nsyswrap.capture.isolate import kept_environment, namespace_prefix
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions, export_invocation, extra_environment, profile_invocation
@@ -52,14 +52,7 @@ class CaptureResult:
     notes: tuple[str, ...]
 
 
-def profile(
-    options: CaptureOptions,
-    nsys: Nsys,
-    capabilities: Capabilities,
-    *,
-    progress: Progress = silent,
-    output_to_stderr: bool = False,
-) -> CaptureResult:
+def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) -> CaptureResult:
     """Run a program under nsys and export the capture.
 
     Ctrl-C and the like go to the program, and what was recorded is kept; a second one ends everything at once.
@@ -67,9 +60,7 @@ def profile(
     Args:
         options: What to run and to record.
         nsys: The nsys to use.
-        capabilities: What it can do.
         progress: Told of the phases.
-        output_to_stderr: Send the program's stdout to stderr, where stdout is kept for results.
 
     Returns:
         The capture: a new report and its export, in ``options.folder``.
@@ -81,29 +72,15 @@ def profile(
         CaptureError: nsys recorded nothing, or its report cannot be exported.
     """
     program = resolved_command(options)
-    with _private_folder() as temporary:
-        work = Workplace(temporary, os.environ.get("TMPDIR", ""))
-        # nsys expands % in the name of its report; through a link with a plain name the real one may hold anything.
-        link = temporary / "out"
-        call = profile_invocation(options, nsys, capabilities, link / "capture", work.wrapped(program))
-        prefix = namespace_prefix() if options.hide_environment else ()
-        env = _environment(options, temporary)
-        with result_folder(options.folder, force=options.force) as run_folder:
-            link.symlink_to(run_folder, target_is_directory=True)
-            ended = run_in_foreground(
-                (*prefix, *call.argv),
-                work,
-                env=env,
-                cwd=options.cwd,
-                progress=progress,
-                limits=Limits(timeout_s=options.timeout_s),
-                output_to_stderr=output_to_stderr,
-            )
-            _keep_report(ended, options, nsys, run_folder, temporary)
-            try:
-                export_report(nsys, capabilities, run_folder / REPORT_NAME, run_folder / EXPORT_NAME, progress)
-            except ExportError as error:
-                raise CaptureError(error.message, hint=error.hint) from error
+    capabilities = capabilities_of(nsys)
+    with _private_folder() as temporary, result_folder(options.folder, force=options.force) as run_folder:
+        call, notes = _prepared(options, nsys, capabilities, program, (temporary, run_folder))
+        ended = run_in_foreground(call, progress)
+        _keep_report(ended, options, nsys, (temporary, run_folder))
+        try:
+            export_report(nsys, run_folder / REPORT_NAME, run_folder / EXPORT_NAME, progress)
+        except ExportError as error:
+            raise CaptureError(error.message, hint=error.hint) from error
     return CaptureResult(
         folder=options.folder,
         report=options.folder / REPORT_NAME,
@@ -112,18 +89,15 @@ def profile(
         wall_ns=ended.wall_ns,
         command=options.command,
         nsys=nsys,
-        notes=(*call.notes, *_notes(ended, options)),
+        notes=(*notes, *_notes(ended, options)),
     )
 
 
-def export_report(
-    nsys: Nsys, capabilities: Capabilities, report: Path, target: Path, progress: Progress = silent
-) -> None:
+def export_report(nsys: Nsys, report: Path, target: Path, progress: Progress = silent) -> None:
     """Export a report to SQLite, afresh: an export that is there already is never trusted.
 
     Args:
         nsys: The nsys to use; it must not be older than the one that wrote the report.
-        capabilities: What it can do.
         report: A ``.nsys-rep``.
         target: The SQLite file to write, readable by its owner alone.
         progress: Told how far it is.
@@ -136,7 +110,7 @@ def export_report(
     with _private_folder(target.parent) as temporary:
         fresh, linked = temporary / EXPORT_NAME, temporary / REPORT_NAME
         linked.symlink_to(report.resolve())
-        argv = export_invocation(nsys, capabilities, linked, fresh).argv
+        argv = export_invocation(nsys, capabilities_of(nsys), linked, fresh).argv
         env = {**os.environ, "TMPDIR": str(temporary)}
         try:
             on_stderr = Rising(progress, Phase.EXPORTING)
@@ -183,8 +157,41 @@ def resolved_command(options: CaptureOptions) -> tuple[str, ...]:
     return (os.path.abspath(path), *arguments)  # noqa: PTH100 - resolve() would follow a virtual environment's link
 
 
-def _keep_report(ended: Ended, options: CaptureOptions, nsys: Nsys, run_folder: Path, temporary: Path) -> None:
+def _prepared(
+    options: CaptureOptions,
+    nsys: Nsys,
+    capabilities: Capabilities,
+    program: tuple[str, ...],
+    folders: tuple[Path, Path],
+) -> tuple[ForegroundCall, tuple[str, ...]]:
+    """Build the command, environment and limits of a run, with notes on what it leaves out.
+
+    The folders are nsys's own, for temporary files, and that of the run.
+    """
+    temporary, run_folder = folders
+    # nsys expands % in the name of its report; through a link with a plain name the real one may hold anything.
+    link = temporary / "out"
+    link.symlink_to(run_folder.absolute(), target_is_directory=True)
+    work = Workplace(temporary, os.environ.get("TMPDIR", ""))
+    invocation = profile_invocation(options, nsys, capabilities, link / "capture", work.wrapped(program))
+    prefix = namespace_prefix() if options.hide_environment else ()
+    environ = dict(os.environ)
+    kept = kept_environment(environ) if options.hide_environment else environ
+    call = ForegroundCall(
+        argv=(*prefix, *invocation.argv),
+        workplace=work,
+        # The program inherits it, but for TMPDIR, which the inner shell gives back to it.
+        env={**kept, **extra_environment(options), "TMPDIR": str(temporary)},
+        cwd=options.cwd,
+        limits=Limits(timeout_s=options.timeout_s),
+        output_to_stderr=options.output_to_stderr,
+    )
+    return call, invocation.notes
+
+
+def _keep_report(ended: Ended, options: CaptureOptions, nsys: Nsys, folders: tuple[Path, Path]) -> None:
     """Check that nsys wrote a report; where it did not, keep what it recorded and say why."""
+    temporary, run_folder = folders
     report = run_folder / REPORT_NAME
     if report.is_file() and report.stat().st_size:
         report.chmod(0o600)
@@ -209,16 +216,9 @@ def _search_path(options: CaptureOptions) -> str | None:
     return dict(options.environment).get("PATH", os.environ.get("PATH"))
 
 
-def _environment(options: CaptureOptions, temporary: Path) -> dict[str, str]:
-    """Return nsys's environment. The program inherits it, but for TMPDIR, which it gets back on the way."""
-    environ = dict(os.environ)
-    kept = kept_environment(environ) if options.hide_environment else environ
-    return {**kept, **extra_environment(options), "TMPDIR": str(temporary)}
-
-
 @contextmanager
 def _private_folder(parent: Path | None = None) -> Iterator[Path]:
-    """Make a folder for the user alone, gone at the end. nsys puts sockets in it, so its name is short, without ``%``."""
+    """Make a folder for the user alone, gone at the end. nsys puts sockets in it: its name is short, without ``%``."""
     place = str(parent) if parent is not None else tempfile.gettempdir()
     if parent is None and "%" in place:
         place = "/tmp"  # noqa: S108 - the folder below it is made exclusively and for its owner alone

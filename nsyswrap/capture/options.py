@@ -39,6 +39,7 @@ class CaptureOptions:
         timeout_s: Seconds until the program is ended; None for never.
         hide_environment: Run in a process namespace of its own, with only named variables.
         force: Replace a result that is in the folder already.
+        output_to_stderr: Send the program's stdout to stderr, where ours is kept for results.
     """
 
     command: tuple[str, ...]
@@ -61,6 +62,7 @@ class CaptureOptions:
     timeout_s: float | None = None
     hide_environment: bool = False
     force: bool = False
+    output_to_stderr: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,9 +42,7 @@ def output_of(
     cwd: Path | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
 ) -> Output:
-    """Run a tool without a terminal and collect its output.
-
-    The tool gets a session of its own, so that a time-out or an exception ends its children too.
+    """Run a tool without a terminal, in a session of its own, and collect its output.
 
     Args:
         argv: Program and arguments; never a shell.
@@ -54,14 +52,14 @@ def output_of(
         on_stderr: Called with each piece of standard error as it comes, for progress.
 
     Returns:
-        Exit code and output.
+        Its exit code and output.
 
     Raises:
         TimeoutError: The tool ran longer than ``timeout_s``.
         OSError: The tool cannot be started.
     """
     process = subprocess.Popen(  # noqa: S603 - argv is a list built by this package; no shell reads it
-        [os.fspath(part) for part in argv],
+        argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -70,13 +68,13 @@ def output_of(
         start_new_session=True,
     )
     try:
-        stdout, stderr = _drain(process, time.monotonic() + timeout_s, on_stderr)
+        output = _drain(process, time.monotonic() + timeout_s, on_stderr)
         code = process.wait(timeout=timeout_s)
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         raise TimeoutError(f"{os.fspath(argv[0])} ran longer than {timeout_s:g} s") from error
     finally:
-        _end(process)
-    return Output(code, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+        _end(process)  # by its session, so its children end too
+    return Output(code, *(pipe.decode(errors="replace") for pipe in output))
 
 
 def _drain(

@@ -1,0 +1,115 @@
+"""Send one NVTX range through nsys and look for it in the export: the only proof that a capture will hold ranges.
+
+A table of versions is no proof: with nsys 2023.4.4, ranges of the package nvtx 0.2.14 are silently missing from the
+capture, and those of 0.2.10 arrive.
+"""
+
+import importlib.metadata
+import sqlite3
+import sys
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.nsys import profile
+from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.errors import NsyswrapError
+
+RANGE = "nsyswrap self-test"
+
+_WITH_RANGE = f"import nvtx\nwith nvtx.annotate({RANGE!r}): pass"
+_WITHOUT_RANGE = "pass"
+
+
+class Status(StrEnum):
+    """What a check found."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at.
+
+    Args:
+        name: What was looked at.
+        status: Whether captures work as far as this goes.
+        detail: What was found.
+        remedy: The one thing to do; empty where nothing need be done.
+    """
+
+    name: str
+    status: Status
+    detail: str
+    remedy: str = ""
+
+
+def self_test(nsys: Nsys) -> Check:
+    """Record a program of one NVTX range, export the capture and look for the range.
+
+    Args:
+        nsys: The nsys to test.
+
+    Returns:
+        A check: failed where there is no report, no export, or no range in it; a warning where the Python package nvtx
+        is not installed, so that no range could be sent.
+    """
+    version = nvtx_version()
+    program = _WITH_RANGE if version else _WITHOUT_RANGE
+    try:
+        with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
+            options = CaptureOptions(
+                command=(sys.executable, "-c", program),
+                folder=Path(folder) / "self-test",
+                traces=("nvtx",),
+                output_to_stderr=True,
+            )
+            arrived = holds_range(profile(options, nsys).export, RANGE)
+    except NsyswrapError as error:
+        return Check("self-test", Status.FAILED, error.message, error.hint)
+    if not version:
+        return Check(
+            "self-test",
+            Status.WARNING,
+            "a program was recorded and exported; no NVTX range was sent, as the Python package nvtx is not installed",
+            "Install it for the Python that runs nsyswrap: pip install 'nvtx==0.2.10'",
+        )
+    if not arrived:
+        return Check(
+            "self-test",
+            Status.FAILED,
+            f"nsys {nsys.version_text} does not record the ranges of the Python package nvtx {version}",
+            "Install the version that works with it: pip install 'nvtx==0.2.10'",
+        )
+    return Check("self-test", Status.OK, f"a range of nvtx {version} was recorded, exported and found")
+
+
+def holds_range(export: Path, text: str) -> bool:
+    """Tell whether an export holds an NVTX range of this text.
+
+    Args:
+        export: An SQLite export of nsys; without ranges it has no table for them.
+        text: The range's whole text.
+    """
+    query = """
+        SELECT count(*) FROM NVTX_EVENTS AS event LEFT JOIN StringIds AS string ON string.id = event.textId
+        WHERE coalesce(string.value, event.text) = ?
+    """
+    with closing(sqlite3.connect(f"{export.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        try:
+            return bool(database.execute(query, (text,)).fetchone()[0])
+        except sqlite3.OperationalError:
+            return False
+
+
+def nvtx_version() -> str:
+    """Return the version of the Python package nvtx that scripts run by this Python would use; empty for none."""
+    try:
+        return importlib.metadata.version("nvtx")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
