@@ -48,17 +48,29 @@ def output_of(
         argv: Program and arguments; never a shell.
         timeout_s: Seconds until the tool and its children are killed.
         env: Its environment; None for ours.
-        cwd: Its working folder; None for ours.
+        cwd: Its folder; None for ours.
         on_stderr: Called with each piece of standard error as it comes, for progress.
 
     Returns:
         Its exit code and output.
 
     Raises:
-        TimeoutError: The tool ran longer than ``timeout_s``.
-        OSError: The tool cannot be started.
+        TimeoutError: It ran longer than ``timeout_s``.
+        OSError: It cannot be started.
     """
-    process = subprocess.Popen(  # noqa: S603 - argv is a list built by this package; no shell reads it
+    process = _started(argv, env, cwd)
+    try:
+        output = _drain(process, time.monotonic() + timeout_s, on_stderr)
+        code = process.wait(timeout_s)
+    except (TimeoutError, subprocess.TimeoutExpired) as error:
+        raise TimeoutError(f"{os.fspath(argv[0])} ran longer than {timeout_s:g} s") from error
+    finally:
+        _end(process)  # by its session, so its children end too
+    return Output(code, *(pipe.decode(errors="replace") for pipe in output))
+
+
+def _started(argv: Sequence[str | Path], env: Mapping[str, str] | None, cwd: Path | None) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - argv is a list built by this package; no shell reads it
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -67,14 +79,6 @@ def output_of(
         cwd=cwd,
         start_new_session=True,
     )
-    try:
-        output = _drain(process, time.monotonic() + timeout_s, on_stderr)
-        code = process.wait(timeout=timeout_s)
-    except (TimeoutError, subprocess.TimeoutExpired) as error:
-        raise TimeoutError(f"{os.fspath(argv[0])} ran longer than {timeout_s:g} s") from error
-    finally:
-        _end(process)  # by its session, so its children end too
-    return Output(code, *(pipe.decode(errors="replace") for pipe in output))
 
 
 def _drain(
