@@ -1,0 +1,69 @@
+"""What a host call, an operating system call or a profiler's overhead means for an idle GPU, told from its name."""
+
+import re
+
+# What a thread does, the first that holds: the order of causes in docs/analyses/idle.md.
+PROFILER, MODULE_LOAD, ALLOCATION, BLOCKING_COPY, SYNCHRONIZATION, LOCK_WAIT, OTHER_WAIT, PEER_THREAD_WAIT, OFF_CPU = (
+    range(9)
+)
+RUNNING = 9
+
+_MODULE_LOAD = re.compile(
+    r"cu(?:da)?(?:Library|Module)(?:Load|Unload|Get|Enumerate)|cuLink|cuKernelGetFunction|cuKernelSetAttribute"
+    r"|cuFuncLoad|cudaGetFuncBySymbol|cuInit\b|cuDevicePrimaryCtxRetain|cuCtxCreate|cudaSetDevice\b|nvrtc|nvJitLink"
+    r"|cuda(?:Stream|Event|Graph|MemPool)Create|cu(?:Stream|Event|Graph|MemPool)Create|cudaGraphInstantiate"
+    r"|cuGraphInstantiate|cuGetProcAddress|cudaGetDriverEntryPoint",
+)
+_ALLOCATION = re.compile(
+    r"cuda(?:Malloc|Free|HostAlloc|HostRegister|HostUnregister|MemPoolTrim)"
+    r"|cuMem(?:Alloc|Free|HostAlloc|HostRegister|HostUnregister|Create|Release|Map|Unmap|SetAccess"
+    r"|AddressReserve|AddressFree|PoolTrim)"
+)
+_COPY = re.compile(r"cu(?:da)?Memcpy")
+_ASYNC = re.compile(r"Async|Batch")
+_SYNCHRONIZATION = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx|Context|Thread)Synchronize")
+
+_LOCK = re.compile(r"pthread_(?:mutex|rwlock|spin)_\w*lock|pthread_cond_(?:timed|clock)wait|sem_\w*wait|futex|flock")
+_PEER_THREAD = re.compile(r"pthread_cond_wait|pthread_(?:timed)?join|pthread_barrier_wait")
+_WAIT = re.compile(
+    r"p?poll|p?select|epoll_p?wait|(?:p?read|readv|fread|fgets|getc|getline)(?:64)?|recv\w*|accept4?|wait(?:pid|id|3|4)?"
+    r"|(?:clock_)?nanosleep|u?sleep|sig(?:timed)?wait\w*|mq_\w*receive|msgrcv|io_getevents|f(?:data)?sync|connect"
+)
+
+_LOADED = re.compile(r"dlopen|dlclose|dlmopen")
+_VERSION = re.compile(r"_v\d+$")
+
+
+def base_name(name: str) -> str:
+    """Return a call's name without the version that CUPTI appends: cudaMalloc for cudaMalloc_v3020."""
+    return _VERSION.sub("", name)
+
+
+def call_kind(name: str) -> int | None:
+    """Return what an open CUDA call means, or None for one that says nothing of its own."""
+    if _SYNCHRONIZATION.match(name):
+        return SYNCHRONIZATION
+    if _ALLOCATION.match(name):
+        return ALLOCATION
+    if _COPY.match(name) and not _ASYNC.search(name):
+        return BLOCKING_COPY
+    return MODULE_LOAD if _MODULE_LOAD.match(name) else None
+
+
+def is_copy(name: str) -> bool:
+    """Return whether the call copies memory, blocking or not."""
+    return _COPY.match(name) is not None
+
+
+def os_call_kind(name: str) -> int | None:
+    """Return what kind of wait an operating system call is, or None for one that works instead of waiting."""
+    if _LOCK.fullmatch(name):
+        return LOCK_WAIT
+    if _PEER_THREAD.fullmatch(name):
+        return PEER_THREAD_WAIT
+    return OTHER_WAIT if _WAIT.fullmatch(name) else None
+
+
+def overhead_kind(name: str) -> int:
+    """Return what a row of profiler overhead is: nsys files the loading of libraries there, since it hooks it."""
+    return MODULE_LOAD if _LOADED.match(name) else PROFILER

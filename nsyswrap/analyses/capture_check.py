@@ -1,0 +1,149 @@
+"""Is the capture whole? Counts against nsys's own, launches without calls, threads that fall silent."""
+
+import re
+
+import numpy as np
+
+from nsyswrap import tables, units
+from nsyswrap.analyses.base import Analysis, Study
+from nsyswrap.intervals import Window
+from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.tables import Trace, array
+
+_COUNTED = re.compile(r"Number of (CUDA|NVTX) events collected:\s*([\d,]+)")
+
+# A main thread that launched before and then makes no call for this share of the GPU's active time, while other
+# threads go on launching, has been lost; an autograd thread that outlives it by a step has not.
+SILENT_SHARE = 0.10
+
+REMEDY = "Capture again with an nsys at least as new as the CUDA driver; an older one loses events without saying so."
+
+
+def run(study: Study, window: Window) -> Section:
+    """Return whether what was recorded is all that happened, as far as the capture can tell."""
+    trace = study.trace
+    findings = [*_counts(trace, window), *_orphans(study, window), *_silent(study, window), *_dropped(trace, window)]
+    if not _has_program_ranges(trace) and "NvtxEvents" in trace.session.traces:
+        findings.append(
+            _finding(
+                "capture/no_ranges",
+                "NVTX was traced, but no range of the program arrived.",
+                "Put NVTX ranges around the phases; if they are there, run nsyswrap doctor: some versions of the "
+                "Python package nvtx do not reach some versions of nsys.",
+                (),
+                window,
+                Severity.NOTE,
+            )
+        )
+    incomplete = any(finding.rule == "capture/incomplete" for finding in findings)
+    return Section(
+        key="capture_check",
+        title="Is the capture complete?",
+        window=window,
+        facts=(
+            Fact("complete", "no" if incomplete else "yes, as far as it can tell", "text"),
+            Fact("cuda_rows", trace.event_counts.get("CUDA", 0), "count"),
+            Fact("nvtx_rows", trace.event_counts.get("NVTX", 0), "count"),
+        ),
+        findings=tuple(findings),
+    )
+
+
+def _finding(  # noqa: PLR0913 - one value a field
+    rule: str, headline: str, advice: str, evidence: tuple[str, ...], window: Window, severity: Severity
+) -> Finding:
+    return Finding(rule, severity, headline, 0, 0, 0, advice, evidence, None, window)
+
+
+def _counts(trace: Trace, window: Window) -> list[Finding]:
+    """Compare rows with the numbers nsys 2025 writes into its diagnostics, one for each process."""
+    told: dict[str, int] = {}
+    for text in trace[tables.DIAGNOSTICS]["text"].astype(str):
+        found = _COUNTED.search(text)
+        if found:
+            told[found.group(1)] = told.get(found.group(1), 0) + int(found.group(2).replace(",", ""))
+    return [
+        _finding(
+            "capture/incomplete",
+            f"The capture is incomplete: nsys collected {count} {family} events, the export holds "
+            f"{trace.event_counts.get(family, 0)}.",
+            "Export afresh; if the numbers still differ, capture again for a shorter time.",
+            (f"{count - trace.event_counts.get(family, 0)} {family} events are missing",),
+            window,
+            Severity.PROBLEM,
+        )
+        for family, count in sorted(told.items())
+        if trace.event_counts.get(family, 0) < count
+    ]
+
+
+def _orphans(study: Study, window: Window) -> list[Finding]:
+    missing = int((study.operations.call < 0).sum())
+    if not missing:
+        return []
+    return [
+        _finding(
+            "capture/incomplete",
+            f"The capture is incomplete: {missing} of {len(study.operations.call)} GPU operations have no host call.",
+            REMEDY,
+            ("idle time before them has the cause blind",),
+            window,
+            Severity.PROBLEM,
+        )
+    ]
+
+
+def _silent(study: Study, window: Window) -> list[Finding]:
+    """Find main threads whose calls stop while other threads of their process go on launching."""
+    operations, calls = study.operations, study.trace[tables.CALLS]
+    known = operations.call >= 0
+    if not known.any():
+        return []
+    launches = array(calls, "start")[operations.call[known]]
+    thread = array(calls, "thread")
+    found = []
+    for process in np.unique(operations.process[known]):
+        main = int(process) | tables.pid(int(process))
+        of_main = array(calls, "end")[thread == main]
+        mine = launches[operations.process[known] == process]
+        if not len(of_main) or not len(mine):
+            continue
+        active = int(mine.max()) - int(mine.min())
+        silent = int(mine.max()) - int(of_main.max())
+        if silent > SILENT_SHARE * max(active, 1):
+            found.append(
+                _finding(
+                    "capture/incomplete",
+                    "The capture is incomplete: the main thread's CUDA calls stop "
+                    f"{units.duration(silent)} before the last launch.",
+                    REMEDY,
+                    (
+                        f"last call of thread {tables.tid(main)} ends at {int(of_main.max()) / 1e9:.6f} s",
+                        f"last launch of process {tables.pid(int(process))} at {int(mine.max()) / 1e9:.6f} s",
+                    ),
+                    window,
+                    Severity.PROBLEM,
+                )
+            )
+    return found
+
+
+def _dropped(trace: Trace, window: Window) -> list[Finding]:
+    return [
+        _finding(
+            "capture/impossible_rows",
+            f"{rows} rows of {table} cannot be true (no start, or an end before it) and were left out.",
+            "Export afresh; if they are still there, the capture itself is damaged.",
+            (),
+            window,
+            Severity.WARNING,
+        )
+        for table, rows in sorted(trace.dropped.items())
+    ]
+
+
+def _has_program_ranges(trace: Trace) -> bool:
+    return bool((trace[tables.RANGES]["domain"].astype(str) == "").any())
+
+
+ANALYSIS = Analysis("capture_check", "Is the capture complete?", (), run)

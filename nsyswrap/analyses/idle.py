@@ -1,0 +1,144 @@
+"""Why the GPU was idle: its gaps, each nanosecond with a cause, a phase and the evidence for it."""
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.analyses import idle_findings
+from nsyswrap.analyses.annotations import NO_PHASE
+from nsyswrap.analyses.base import Analysis, Study
+from nsyswrap.analyses.causes import CAUSES, CODE, NO_NAME, NOBODY, Pieces, explain
+from nsyswrap.analyses.thread_states import ThreadStates
+from nsyswrap.intervals import Window
+from nsyswrap.model import Fact, Section
+
+# {name} is the call that shows the cause, {thread} the thread that feeds the GPU.
+EVIDENCE = {
+    "blind": "the capture does not show what ran or who launched it",
+    "queued": "launched by {name} on thread {thread}, not begun yet",
+    "launch": "{name} is open on thread {thread}",
+    "profiler": "profiler overhead on thread {thread}: {name}",
+    "module_load": "{name} is open on thread {thread}",
+    "allocation": "{name} is open on thread {thread}",
+    "blocking_copy": "{name} blocks thread {thread}",
+    "synchronization": "{name} blocks thread {thread}",
+    "input_wait": "thread {thread} waits for data in {name}",
+    "input_work": "thread {thread} prepares data itself",
+    "lock": "thread {thread} waits for a lock in {name}",
+    "descheduled": "thread {thread} is off the CPU",
+    "host": "thread {thread} runs code between launches",
+    "unknown": "thread {thread} waits in {name} for another thread",
+}
+HOST_WAIT = "thread {thread} is in {name}"
+NO_EVIDENCE = "no thread is known that would have launched something"
+UNTRACED = "thread {thread}: waiting or working, operating system calls were not traced"
+
+
+def run(study: Study, window: Window) -> Section:
+    """Return the gaps of each device and what they cost by cause and phase."""
+    states = ThreadStates(study.trace, study.operations, window)
+    causes, found_gaps = [], []
+    for device in study.operations.devices:
+        pieces = explain(study, states, device, window)
+        causes.append(_by_cause(study, pieces, device))
+        found_gaps.append(_gaps_table(study, states, pieces, device))
+    by_cause = pd.concat(causes, ignore_index=True)
+    gaps = pd.concat(found_gaps, ignore_index=True)
+    idle = int(by_cause["idle_ns"].sum())
+    unknown = int(by_cause.loc[by_cause["cause"].isin(["unknown", "blind"]), "idle_ns"].sum())
+    return Section(
+        key="idle",
+        title="Why the GPU was idle",
+        window=window,
+        facts=(
+            Fact("idle_ns", idle, "ns"),
+            Fact("explained_share", (idle - unknown) / idle if idle else 1.0, "share"),
+        ),
+        tables={"causes": by_cause, "gaps": gaps},
+        findings=idle_findings.findings(study, by_cause, gaps, window),
+        notes=_notes(study),
+    )
+
+
+def _notes(study: Study) -> tuple[str, ...]:
+    notes = []
+    if tables.OS_CALLS.name in study.trace.absent:
+        notes.append(
+            "Operating system calls were not traced, so a wait of the host cannot be told from its work: "
+            "add osrt to the traces."
+        )
+    if not study.phases.main_thread:
+        notes.append("No range names a phase, so idle time has no phase: add NVTX ranges, or name yours with --phase.")
+    return tuple(notes)
+
+
+def _by_cause(study: Study, pieces: Pieces, device: int) -> pd.DataFrame:
+    """Return idle time and the number of gaps by cause and phase, dearest first."""
+    width = len(study.phases.names) + 1
+    key = pieces.cause.astype(np.int64) * width + (pieces.phase + 1)
+    codes, unique = pd.factorize(key)
+    length = pieces.end - pieces.start
+    idle = np.zeros(len(unique), np.int64)
+    np.add.at(idle, codes, length)
+    distinct, _ = pd.factorize(codes * np.int64(len(length) + 1) + pieces.gap)
+    first = np.flatnonzero(~pd.Series(distinct).duplicated().to_numpy())
+    count = np.bincount(codes[first], minlength=len(unique))
+    frame = pd.DataFrame(
+        {
+            "device_id": np.full(len(unique), device),
+            "cause": [CAUSES[int(k) // width] for k in unique],
+            "phase": [study.phases.name(int(k) % width - 1) for k in unique],
+            "idle_ns": idle,
+            "gap_count": count,
+        }
+    )
+    return frame.sort_values(["idle_ns", "cause", "phase"], ascending=[False, True, True], ignore_index=True)
+
+
+def _gaps_table(study: Study, states: ThreadStates, pieces: Pieces, device: int) -> pd.DataFrame:
+    cause = pd.Categorical.from_codes(pieces.cause, categories=list(CAUSES))
+    names = [study.phases.name(code) for code in range(NO_PHASE, len(study.phases.names))]
+    phase = pd.Categorical.from_codes(pieces.phase + 1, categories=names)
+    return pd.DataFrame(
+        {
+            "device_id": np.full(len(pieces.start), device),
+            "start_ns": pieces.start,
+            "end_ns": pieces.end,
+            "cause": cause,
+            "phase": phase,
+            "evidence": _evidence(study, states, pieces),
+        },
+        copy=False,
+    )
+
+
+def _evidence(study: Study, states: ThreadStates, pieces: Pieces) -> pd.Categorical:
+    """Return a sentence for each piece; few are distinct, so each is written once."""
+    threads, thread_ids = pd.factorize(pieces.thread)
+    key = (pieces.cause.astype(np.int64) * len(thread_ids) + threads) * (NO_NAME + 1) + pieces.name
+    codes, unique = pd.factorize(key)
+    untraced = tables.OS_CALLS.name in study.trace.absent
+    texts = []
+    for each in unique:
+        rest, name = divmod(int(each), NO_NAME + 1)
+        cause, thread = divmod(rest, len(thread_ids))
+        texts.append(_sentence(CAUSES[cause], int(thread_ids[thread]), name, states, untraced=untraced))
+    merged, distinct = pd.factorize(np.array(texts, dtype=object))
+    chosen: npt.NDArray[np.intp] = merged[codes] if len(codes) else codes
+    return pd.Categorical.from_codes(chosen, categories=list(distinct))
+
+
+def _sentence(cause: str, thread: int, name: int, states: ThreadStates, *, untraced: bool) -> str:
+    if thread == NOBODY and CODE[cause] != CODE["blind"]:
+        return NO_EVIDENCE
+    template = EVIDENCE[cause]
+    if cause == "unknown" and (name == NO_NAME or untraced):
+        template = UNTRACED
+    elif cause == "host" and name != NO_NAME:
+        template = HOST_WAIT
+    call = states.names[name] if name != NO_NAME else "a call"
+    return template.format(name=call, thread=tables.tid(thread))
+
+
+ANALYSIS = Analysis("idle", "Why the GPU was idle", (tables.KERNELS,), run)

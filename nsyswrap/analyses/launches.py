@@ -1,0 +1,75 @@
+"""Launches: how long from the call to the operation, told apart from waiting behind earlier work."""
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.analyses.base import Analysis, Study
+from nsyswrap.analyses.call_kinds import base_name
+from nsyswrap.analyses.statistics import by_name
+from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.model import Fact, Section
+from nsyswrap.tables import array
+
+
+def run(study: Study, window: Window) -> Section:
+    """Return launch latency and queue time by the call that launched.
+
+    Of an operation whose device was idle when its call began, the time from the call's start to the operation's
+    start is launch latency; of any other, the time from the call's return to the operation's start is queue time.
+    ``just_in_time_share`` is the share of operations whose call began on an idle device: near 1 the host barely
+    keeps up, near 0 it runs ahead.
+    """
+    operations, trace = study.operations, study.trace
+    inside = (operations.start < window.end_ns) & (operations.end > window.start_ns) & (operations.call >= 0)
+    rows = np.flatnonzero(inside)
+    calls = trace[tables.CALLS]
+    call = operations.call[rows]
+    began, returned = array(calls, "start")[call], array(calls, "end")[call]
+    start = operations.start[rows]
+    idle = began >= _reach_before(study, rows)
+    names = _names(study, call)
+    queue = np.maximum(start - returned, 0)
+    parts = []
+    for kind, chosen, duration in (("latency", idle, start - began), ("queue", ~idle, queue)):
+        codes, unique = pd.factorize(names[chosen])
+        part = by_name([str(name) for name in unique], codes, duration[chosen])
+        part.insert(1, "kind", kind)
+        parts.append(part)
+    latency = (start - began)[idle]
+    return Section(
+        key="launches",
+        title="Launches",
+        window=window,
+        facts=(
+            Fact("launches", len(rows), "count"),
+            Fact("just_in_time_share", float(idle.mean()) if len(rows) else None, "share"),
+            Fact("median_launch_latency_ns", float(np.median(latency)) if len(latency) else None, "ns"),
+            Fact("median_operation_ns", _median(operations.end[rows] - start), "ns"),
+            Fact("median_launch_interval_ns", _median(np.diff(np.sort(began))), "ns"),
+        ),
+        tables={"summary": pd.concat(parts, ignore_index=True)},
+    )
+
+
+def _median(values: Times) -> float | None:
+    return float(np.median(values)) if len(values) else None
+
+
+def _names(study: Study, call: Indices) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
+    codes, ids = pd.factorize(array(study.trace[tables.CALLS], "name_id")[call])
+    labels = np.array([base_name(study.trace.text(int(i))) for i in ids], dtype=object)
+    return labels[codes] if len(codes) else labels
+
+
+def _reach_before(study: Study, rows: Indices) -> Times:
+    """Return when the device's last operation before each one ended; the beginning of time for a device's first."""
+    operations = study.operations
+    reach = np.full(len(operations.start), np.iinfo(np.int64).min)
+    for device in operations.devices:
+        mine = operations.on(device)
+        reach[mine[1:]] = np.maximum.accumulate(operations.end[mine])[:-1]
+    return reach[rows]
+
+
+ANALYSIS = Analysis("launches", "Launches", (tables.CALLS, tables.KERNELS), run)

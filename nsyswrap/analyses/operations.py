@@ -1,0 +1,161 @@
+"""All that ran on the GPUs as one set of operations, each joined to the host call that launched it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.intervals import Indices, Spans, Times, Window, clip, merge, subtract, union
+from nsyswrap.tables import TableSpec, Trace, array
+
+COMPUTE, COMMUNICATION, COPY, FILL = range(4)
+KINDS = ("compute", "communication", "copy", "fill")
+
+# Source: definitions of nsys recipes compared; the name is right where matching NCCL's ranges is not.
+COLLECTIVE = "nccl"
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Operations of all devices, sorted by start; arrays of equal length.
+
+    Attributes:
+        start: ns since capture start.
+        end: ns since capture start.
+        device_id: GPU it ran on, int32.
+        kind: COMPUTE, COMMUNICATION, COPY or FILL, int8.
+        call: Row in ``trace[CALLS]`` of the call that launched it, or -1.
+        table: Index into ``SOURCES`` of the table it is from, int8.
+        row: Its row in that table.
+        process: Global id of its process.
+    """
+
+    start: Times
+    end: Times
+    device_id: npt.NDArray[np.int32]
+    kind: npt.NDArray[np.int8]
+    call: Indices
+    table: npt.NDArray[np.int8]
+    row: Indices
+    process: Times
+
+    @property
+    def devices(self) -> list[int]:
+        """Return the ids of the devices that ran something, ascending."""
+        return [int(device) for device in np.unique(self.device_id)]
+
+    def on(self, device_id: int) -> Indices:
+        """Return the rows of one device."""
+        return np.flatnonzero(self.device_id == device_id)
+
+    def busy(self, device_id: int) -> Spans:
+        """Return when the device ran anything."""
+        mine = self.device_id == device_id
+        return merge(self.start[mine], self.end[mine])
+
+    def exclusive(self, device_id: int, window: Window) -> list[Spans]:
+        """Return the spans of the window that belong to each kind.
+
+        Where operations overlap, a nanosecond belongs to the first of compute, communication, copy, fill.
+
+        Returns:
+            One set of spans for each of ``KINDS``; together disjoint.
+        """
+        mine = self.device_id == device_id
+        taken, found = merge([], []), []
+        for kind in range(len(KINDS)):
+            of_kind = mine & (self.kind == kind)
+            spans = clip(merge(self.start[of_kind], self.end[of_kind]), window.start_ns, window.end_ns)
+            found.append(subtract(spans, taken))
+            taken = union(taken, spans)
+        return found
+
+    def from_table(self, spec: TableSpec) -> Indices:
+        """Return the operations that come from one table."""
+        return np.flatnonzero(self.table == SOURCES.index(spec))
+
+
+SOURCES = (tables.KERNELS, tables.COPIES, tables.FILLS, tables.GRAPHS)
+
+
+def find_operations(trace: Trace) -> Operations:
+    """Return all operations of a trace, joined to their launches on process and correlation id."""
+    parts: list[pd.DataFrame] = []
+    for index, spec in enumerate(SOURCES):
+        frame = trace[spec]
+        if not len(frame):
+            continue
+        columns = {name: array(frame, name) for name in ("start", "end", "device_id", "process", "correlation_id")}
+        columns["kind"] = _kinds(trace, spec, frame)
+        columns["table"] = np.full(len(frame), index, np.int8)
+        columns["row"] = np.arange(len(frame))
+        parts.append(pd.DataFrame(columns, copy=False))
+    whole = pd.concat(parts, ignore_index=True) if parts else _nothing()
+    start = array(whole, "start")
+    order = np.argsort(start, kind="stable")
+    taken: Mapping[str, npt.NDArray[np.int64]] = {name: array(whole, name)[order] for name in whole.columns}
+    call = launch_calls(trace, taken["process"], taken["correlation_id"])
+    return Operations(
+        start=taken["start"],
+        end=taken["end"],
+        device_id=taken["device_id"].astype(np.int32, copy=False),
+        kind=taken["kind"].astype(np.int8, copy=False),
+        call=call,
+        table=taken["table"].astype(np.int8, copy=False),
+        row=taken["row"].astype(np.intp, copy=False),
+        process=taken["process"],
+    )
+
+
+def _nothing() -> pd.DataFrame:
+    columns = ("start", "end", "device_id", "process", "correlation_id", "kind", "table", "row")
+    return pd.DataFrame({name: np.empty(0, np.int64) for name in columns})
+
+
+def _kinds(trace: Trace, spec: TableSpec, frame: pd.DataFrame) -> npt.NDArray[np.int8]:
+    if spec is tables.COPIES:
+        return np.full(len(frame), COPY, np.int8)
+    if spec is tables.FILLS:
+        return np.full(len(frame), FILL, np.int8)
+    if spec is tables.GRAPHS:
+        return np.full(len(frame), COMPUTE, np.int8)
+    codes, names = pd.factorize(frame["name_id"])
+    collective = [COMMUNICATION if COLLECTIVE in trace.text(int(name)).lower() else COMPUTE for name in names]
+    return np.array(collective, np.int8)[codes]
+
+
+def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices:
+    """Return the row in ``trace[CALLS]`` of the call with the same process and correlation id, or -1.
+
+    Correlation ids are unique within a process only. Of several calls with one id the last to start is taken.
+    """
+    calls = trace[tables.CALLS]
+    found = np.full(len(process), -1, np.intp)
+    owner = tables.process_of(array(calls, "thread"))
+    ids = array(calls, "correlation_id")
+    for each in pd.unique(process):
+        wanted = np.flatnonzero(process == each)
+        rows = np.flatnonzero((owner == each) & (ids > 0))
+        if len(rows):
+            found[wanted] = _lookup(ids[rows], rows, correlation_id[wanted])
+    return found
+
+
+def _lookup(ids: Times, rows: Indices, wanted: Times) -> Indices:
+    """Return the row of each wanted id, or -1: by a direct table where ids are dense, else by bisection."""
+    low, high = int(ids.min()), int(ids.max())
+    inside = (wanted >= low) & (wanted <= high)
+    result = np.full(len(wanted), -1, np.intp)
+    if high - low < 8 * len(ids) + 1024:
+        table = np.full(high - low + 1, -1, np.intp)
+        table[ids - low] = rows
+        result[inside] = table[wanted[inside] - low]
+        return result
+    order = np.argsort(ids, kind="stable")
+    at = np.searchsorted(ids[order], wanted, side="right") - 1
+    hit = inside & (ids[order][np.maximum(at, 0)] == wanted)
+    result[hit] = rows[order][at[hit]]
+    return result

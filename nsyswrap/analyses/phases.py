@@ -1,0 +1,106 @@
+"""The phases of the program: how long the host was in each, and what the GPU did for it."""
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.analyses.annotations import NO_PHASE
+from nsyswrap.analyses.base import Analysis, Study
+from nsyswrap.analyses.operations import COMMUNICATION
+from nsyswrap.intervals import NOTHING, Spans, Window, clip, covered, gaps, merge, total, union
+from nsyswrap.model import Fact, Section
+from nsyswrap.tables import array
+
+
+def run(study: Study, window: Window) -> Section:
+    """Return for each phase: ranges, host time, GPU time launched in it, and idle GPU time while it was open.
+
+    Host time is that of the thread's innermost ranges: what a nested phase takes is not counted twice.
+    """
+    operations, phases = study.operations, study.phases
+    of_operation = phases.of_operations(study.trace, operations)
+    touching = (operations.start < window.end_ns) & (operations.end > window.start_ns)
+    rows = []
+    for code in range(NO_PHASE, len(phases.names)):
+        mine = touching & (of_operation == code)
+        busy = [
+            clip(merge(operations.start[m], operations.end[m]), window.start_ns, window.end_ns)
+            for device in operations.devices
+            for m in [mine & (operations.device_id == device)]
+        ]
+        host = _host_spans(study, code, window)
+        count = _count(study, code, window)
+        kernels = mine & (operations.table == 0)
+        if not (count or mine.any()):
+            continue
+        rows.append(
+            {
+                "phase": phases.name(code),
+                "count": count,
+                "host_ns": total(host),
+                "gpu_ns": sum(map(total, busy)),
+                "idle_ns": _idle_inside(study, host, window),
+                "kernel_count": int(kernels.sum()),
+            }
+        )
+    columns = ["phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return Section("phases", "Phases", window, _coverage(study, of_operation, touching), {"phases": frame})
+
+
+def _count(study: Study, code: int, window: Window) -> int:
+    ranges = study.phases.ranges
+    inside = (ranges["start"] < window.end_ns) & (ranges["end"] > window.start_ns) & (ranges["phase"] == code)
+    return int(inside.sum())
+
+
+def _host_spans(study: Study, code: int, window: Window) -> Spans:
+    """Return when the phase is the innermost one on the main thread of any process."""
+    if code == NO_PHASE:
+        return NOTHING
+    parts = [NOTHING]
+    for thread in study.phases.main_thread.values():
+        shown = study.phases.own(thread)
+        mine = shown.code == code
+        parts.append(clip(Spans(shown.spans.start[mine], shown.spans.end[mine]), window.start_ns, window.end_ns))
+    return union(*parts)
+
+
+def _idle_inside(study: Study, host: Spans, window: Window) -> int:
+    """Return idle GPU time, summed over devices, while the phase is open on the host."""
+    idle = 0
+    for device in study.operations.devices:
+        free = gaps(study.operations.busy(device), window.start_ns, window.end_ns)
+        idle += int(covered(free, host.start, host.end).sum())
+    return idle
+
+
+def _coverage(
+    study: Study,
+    of_operation: np.ndarray[tuple[int], np.dtype[np.int32]],
+    touching: np.ndarray[tuple[int], np.dtype[np.bool_]],
+) -> tuple[Fact, ...]:
+    """Return what share of kernel time has a phase, and how much of it only through the main thread."""
+    operations = study.operations
+    kernels = touching & (operations.table == 0) & (operations.kind != COMMUNICATION)
+    duration = (operations.end - operations.start)[kernels]
+    whole = int(duration.sum())
+    if not whole:
+        return ()
+    known = of_operation[kernels] != NO_PHASE
+    call = operations.call[kernels]
+    calls = study.trace[tables.CALLS]
+    own = np.zeros(len(call), bool)
+    thread = np.where(call >= 0, array(calls, "thread")[call] if len(calls) else 0, -1)
+    when = array(calls, "start")[call] if len(calls) else np.zeros(len(call), np.int64)
+    for each in np.unique(thread[thread != -1]):
+        mine = thread == each
+        spans = study.phases.own(int(each)).spans
+        own[mine] = covered(spans, when[mine], when[mine] + 1) > 0
+    return (
+        Fact("kernel_share_with_phase", float(duration[known].sum() / whole), "share"),
+        Fact("kernel_share_joined_through_main_thread", float(duration[known & ~own].sum() / whole), "share"),
+    )
+
+
+ANALYSIS = Analysis("phases", "Phases", (tables.RANGES,), run)

@@ -1,0 +1,58 @@
+"""The steps of the training loop: how long each took, and where the GPU's time went in it."""
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.analyses.base import Analysis, Study
+from nsyswrap.analyses.ledger import ROWS, ledger_of_spans
+from nsyswrap.intervals import Window
+from nsyswrap.model import Fact, Section
+from nsyswrap.tables import array
+
+
+def run(study: Study, window: Window) -> Section:
+    """Return every step with its ledger on each device, and the median of the steady ones.
+
+    Warm-up steps are listed too, marked, in full length: they explain what the window leaves out.
+    """
+    frame = study.steps.frame
+    start, end = array(frame, "start"), array(frame, "end")
+    length = end - start
+    warm_up = array(frame, "warm_up")
+    steady = length[~warm_up]
+    facts = [
+        Fact("steady_steps", len(steady), "count"),
+        Fact("median_ns", float(np.median(steady)) if len(steady) else None, "ns"),
+        Fact("p05_ns", float(np.percentile(steady, 5)) if len(steady) else None, "ns"),
+        Fact("p95_ns", float(np.percentile(steady, 95)) if len(steady) else None, "ns"),
+        Fact("warm_up_steps", int(warm_up.sum()), "count"),
+        Fact("warm_up_ns", int(length[warm_up].sum()), "ns"),
+    ]
+    return Section("steps", "Steps", window, tuple(facts), {"steps": _table(study)}, (), _notes(study))
+
+
+def _notes(study: Study) -> tuple[str, ...]:
+    if not len(study.steps.frame):
+        return (
+            'No range names a step: put an NVTX range such as "batch 17" around each step, '
+            "or name yours with --step-range.",
+        )
+    return ()
+
+
+def _table(study: Study) -> pd.DataFrame:
+    frame = study.steps.frame
+    start, end = array(frame, "start"), array(frame, "end")
+    base = {"name": frame["name"], "start_ns": start, "end_ns": end, "warm_up": frame["warm_up"]}
+    if not len(frame) or not study.operations.devices:
+        return pd.DataFrame(base)
+    whole = Window(int(start.min()), int(max(end.max(), start.min() + 1)), "all steps", "steps")
+    parts = []
+    for device in study.operations.devices:
+        rows = ledger_of_spans(study.operations.exclusive(device, whole), start, end)
+        parts.append(pd.DataFrame({**base, "device_id": device, **{row: rows[row] for row in ROWS}}))
+    return pd.concat(parts, ignore_index=True)
+
+
+ANALYSIS = Analysis("steps", "Steps", (tables.RANGES,), run)

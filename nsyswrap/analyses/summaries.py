@@ -1,0 +1,104 @@
+"""Summaries by name of what ran and what was called: kernels, CUDA calls, operating system calls, copies."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.analyses.base import Analysis, Study
+from nsyswrap.analyses.call_kinds import base_name
+from nsyswrap.analyses.statistics import by_name, summarize
+from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.model import Section
+from nsyswrap.tables import TableSpec, array
+
+
+def clipped(frame: pd.DataFrame, window: Window) -> tuple[Indices, Times]:
+    """Return the rows that touch the window and their durations inside it, in ns."""
+    start, end = array(frame, "start"), array(frame, "end")
+    inside = (start < window.end_ns) & (end > window.start_ns)
+    if inside.all():
+        rows = np.arange(len(start))
+    else:
+        rows = np.flatnonzero(inside)
+        start, end = start[rows], end[rows]
+    return rows, np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns)
+
+
+def _summary(study: Study, spec: TableSpec, window: Window, *, keep_version: bool) -> pd.DataFrame:
+    frame = study.trace[spec]
+    rows, duration = clipped(frame, window)
+    codes, ids = pd.factorize(array(frame, "name_id")[rows])
+    names = [study.trace.text(int(i)) for i in ids]
+    return by_name(names if keep_version else [base_name(name) for name in names], codes, duration)
+
+
+def kernels(study: Study, window: Window) -> Section:
+    """Return kernels by demangled name; time of kernels that overlap is added up, so a total is no wall time."""
+    table = _summary(study, tables.KERNELS, window, keep_version=True)
+    return Section("kernels", "Kernels", window, (), {"summary": table})
+
+
+def host_calls(study: Study, window: Window) -> Section:
+    """Return CUDA API calls by name, all threads; driver calls inside runtime calls count in both."""
+    table = _summary(study, tables.CALLS, window, keep_version=False)
+    return Section("host_calls", "CUDA API calls", window, (), {"summary": table})
+
+
+def os_calls(study: Study, window: Window) -> Section:
+    """Return operating system calls by name, all threads: a thread pool that sleeps adds up to many times the window."""
+    table = _summary(study, tables.OS_CALLS, window, keep_version=True)
+    return Section("os_calls", "Operating system calls", window, (), {"summary": table})
+
+
+def copies(study: Study, window: Window) -> Section:
+    """Return copies by direction and kind of memory, and fills, with bytes."""
+    moved = _moved(study, window)
+    return Section("copies", "Copies and fills", window, (), {"summary": moved})
+
+
+def _moved(study: Study, window: Window) -> pd.DataFrame:
+    trace = study.trace
+    frame = trace[tables.COPIES]
+    rows, duration = clipped(frame, window)
+    kinds = [array(frame, name)[rows] for name in ("copy_kind", "source_kind", "target_kind")]
+    codes, unique = pd.factorize(pd.MultiIndex.from_arrays(kinds)) if len(rows) else (rows, [])
+    labels = [
+        (_label(trace.copy_kinds, kind), _label(trace.memory_kinds, source), _label(trace.memory_kinds, target))
+        for kind, source, target in unique
+    ]
+    parts = [_with_labels(labels, codes, duration, array(frame, "bytes")[rows])]
+    frame = trace[tables.FILLS]
+    rows, duration = clipped(frame, window)
+    codes, unique = pd.factorize(array(frame, "memory_kind")[rows])
+    labels = [("Fill", "", _label(trace.memory_kinds, kind)) for kind in unique]
+    parts.append(_with_labels(labels, codes, duration, array(frame, "bytes")[rows]))
+    whole = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+    total = whole["total_ns"].sum()
+    whole["share"] = whole["total_ns"] / total if total else 0.0
+    return whole.sort_values(["total_ns", "kind"], ascending=[False, True], ignore_index=True)
+
+
+def _label(labels: object, kind: int) -> str:
+    known = dict(labels) if isinstance(labels, dict) else {}
+    return str(known.get(int(kind), "" if int(kind) < 0 else f"kind {int(kind)}"))
+
+
+def _with_labels(
+    labels: Sequence[tuple[str, str, str]], codes: npt.NDArray[np.intp], duration: Times, size: Times
+) -> pd.DataFrame:
+    found = summarize(codes, duration, len(labels))
+    for place, name in enumerate(("kind", "source_memory", "target_memory")):
+        found.insert(place, name, [label[place] for label in labels])
+    total = np.zeros(len(labels), np.int64)
+    np.add.at(total, codes, size)
+    found.insert(5, "bytes", total)
+    return found
+
+
+KERNELS = Analysis("kernels", "Kernels", (tables.KERNELS,), kernels)
+HOST_CALLS = Analysis("host_calls", "CUDA API calls", (tables.CALLS,), host_calls)
+OS_CALLS = Analysis("os_calls", "Operating system calls", (tables.OS_CALLS,), os_calls)
+COPIES = Analysis("copies", "Copies and fills", (tables.COPIES,), copies)

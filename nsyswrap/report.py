@@ -1,0 +1,157 @@
+"""One report of one trace: choose the window, run the analyses, order the findings, say the verdict."""
+
+import re
+from collections.abc import Iterable
+
+from nsyswrap import tables, units
+from nsyswrap.analyses import ANALYSES
+from nsyswrap.analyses.base import Analysis, Settings, Study
+from nsyswrap.errors import CannotTellError, UsageError
+from nsyswrap.intervals import Window
+from nsyswrap.model import Report, Section
+from nsyswrap.tables import Trace
+
+STEPS, ALL = "steps", "all"
+_BETWEEN = re.compile(r"(-?\d+(?:\.\d+)?):(-?\d+(?:\.\d+)?)")
+
+# Below this share of idle or exposed time nothing but the kernels themselves limits the run.
+LIMIT_SHARE = 0.10
+# A verdict names a cause only where this share of the idle time is explained at all.
+EXPLAINED_SHARE = 0.50
+
+SAMPLE = (
+    "No GPU operation was recorded, so there is no ledger: nsys saw no CUDA work in this program or on this machine. "
+    "Phases, steps and operating system calls are below; reports/samples/ holds a report from a real GPU."
+)
+LIMITS = {
+    "input_wait": "waiting for the data loader",
+    "input_work": "preparing data in the training process",
+    "host": "running host code between launches",
+    "launch": "in launch calls",
+    "queued": "between launch and start",
+    "synchronization": "in synchronizing calls",
+    "blocking_copy": "in blocking copies",
+    "allocation": "allocating memory",
+    "module_load": "loading modules or compiling",
+    "lock": "waiting for a lock or the GIL",
+    "descheduled": "off the CPU",
+    "profiler": "in the profiler itself",
+}
+
+
+def build_report(trace: Trace, window: str = "", settings: Settings | None = None) -> Report:
+    """Return everything that is said about a trace.
+
+    Args:
+        trace: The tables of one export.
+        window: "steps", "all" or "START:END" in seconds since capture start; empty for steps where there are any.
+        settings: How steps and phases are found.
+
+    Raises:
+        UsageError: The window cannot be read or is empty.
+        CannotTellError: Steps are asked for and none are found, or the capture holds nothing at all.
+    """
+    study = Study(trace, settings or Settings())
+    chosen = choose_window(study, window)
+    sections, notes = _run(ANALYSES, study, chosen)
+    used = {gpu.device_id: gpu for gpu in trace.gpus}
+    gpus = tuple(used[device] for device in study.operations.devices if device in used)
+    findings = sorted((f for s in sections for f in s.findings), key=lambda finding: finding.order)
+    return Report(
+        capture=trace.capture,
+        session=trace.session,
+        gpus=gpus,
+        window=chosen,
+        verdict=verdict(sections, chosen),
+        sections=tuple(sections),
+        findings=tuple(findings),
+        notes=notes,
+    )
+
+
+def choose_window(study: Study, wanted: str = "") -> Window:
+    """Return the stretch that the numbers are about.
+
+    Raises:
+        UsageError: The window cannot be read or is empty.
+        CannotTellError: There are no steps, or nothing was recorded.
+    """
+    if wanted not in {"", STEPS, ALL}:
+        return _between(wanted)
+    steady = study.steps.steady_window()
+    if wanted == STEPS and steady is None:
+        raise CannotTellError(
+            "the capture has no steps",
+            hint='put an NVTX range such as "batch 17" around each step, name yours with --step-range, '
+            "or use --window all",
+        )
+    if steady is not None and wanted != ALL:
+        return steady
+    operations = study.operations
+    if len(operations.start):
+        start, end = int(operations.start.min()), int(operations.end.max())
+        return Window(start, max(end, start + 1), "all GPU operations, warm-up included", "operations")
+    if study.trace.session.duration_ns > 0:
+        return Window(0, study.trace.session.duration_ns, "the whole capture", "session")
+    events = [f for f in study.trace.frames.values() if "end" in f and len(f)]
+    if not events:
+        raise CannotTellError("the capture holds no events at all", hint="run nsyswrap doctor")
+    first = min(int(frame["start"].min()) for frame in events)
+    return Window(first, max(max(int(f["end"].max()) for f in events), first + 1), "the whole capture", "session")
+
+
+def _between(text: str) -> Window:
+    found = _BETWEEN.fullmatch(text.strip())
+    if not found:
+        raise UsageError(f"--window {text!r} is none of steps, all and START:END in seconds")
+    start, end = (round(float(bound) * 1e9) for bound in found.groups())
+    if end <= start:
+        raise UsageError(f"--window {text}: the end must come after the start")
+    return Window(start, end, f"{found.group(1)} s to {found.group(2)} s", "user")
+
+
+def _run(analyses: Iterable[Analysis], study: Study, window: Window) -> tuple[list[Section], tuple[str, ...]]:
+    sections, notes = [], []
+    if not len(study.operations.start):
+        notes.append(SAMPLE)
+    for analysis in analyses:
+        missing = [spec.name for spec in analysis.needs if not len(study.trace[spec])]
+        if not missing:
+            sections.append(analysis.run(study, window))
+        elif len(study.operations.start) or missing != [tables.KERNELS.name]:
+            notes.append(f"{analysis.title}: left out, the capture has no {' and no '.join(missing)}.")
+    return sections, tuple(notes)
+
+
+def verdict(sections: Iterable[Section], window: Window) -> str:
+    """Return one sentence: what limits this run."""
+    by_key = {section.key: section for section in sections}
+    check = by_key.get("capture_check")
+    if "ledger" not in by_key:
+        return "No GPU work was recorded: this says where the host's time went, not the GPU's."
+    sentence = _limit(by_key["ledger"], by_key.get("idle"), window)
+    if check and any(finding.rule == "capture/incomplete" for finding in check.findings):
+        return f"Cannot tell: the capture is incomplete. What it holds says: {sentence}"
+    return sentence
+
+
+def _limit(ledger: Section, idle: Section | None, window: Window) -> str:
+    devices = ledger.tables["devices"]
+    whole = int(devices["window_ns"].sum())
+    shares = {row: int(devices[row].sum()) / whole for row in devices.columns if row not in {"device_id", "window_ns"}}
+    over = f"in {window.label}"
+    worst = max((row for row in shares if row != "compute_ns"), key=lambda row: shares[row])
+    if shares[worst] < LIMIT_SHARE:
+        return f"Compute-bound: kernels run {units.share(shares['compute_ns'])} of the time, {over}."
+    if worst != "idle_ns" or idle is None:
+        what = worst.removesuffix("_exposed_ns")
+        return f"Bound by {what}: {units.share(shares[worst])} of the time no kernel hides it, {over}."
+    share = units.share(shares[worst])
+    causes = idle.tables["causes"].groupby("cause")["idle_ns"].sum().sort_values(ascending=False)
+    total = int(causes.sum())
+    known = causes[~causes.index.isin(["unknown", "blind"])]
+    if not len(known) or known.sum() < EXPLAINED_SHARE * total:
+        return f"The GPU is idle {share} of the time, and the capture cannot show why, {over}."
+    name = str(known.index[0])
+    part = units.share(int(known.iloc[0]) / whole)
+    return f"The GPU is idle {share} of the time, {part} of it all while the host is {LIMITS[name]}, {over}."
