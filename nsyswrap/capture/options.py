@@ -181,6 +181,9 @@ def _optional_flags(options: CaptureOptions, capabilities: Capabilities) -> list
     flags: list[tuple[str, str]] = []
     if "cuda" in options.traces:
         flags.append(("--cuda-graph-trace", options.cuda_graph))
+    if "--wait" in capabilities.profile_flags:
+        # By default nsys waits for every process that the program left behind, such as a daemon that never ends.
+        flags.append(("--wait", "primary"))
     if options.delay_s:
         flags.append(("--delay", f"{options.delay_s:g}"))
     if options.duration_s:
