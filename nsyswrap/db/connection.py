@@ -21,6 +21,7 @@ from nsyswrap.errors import ExportError
 
 MAGIC = b"SQLite format 3\x00"
 HEADER_BYTES = 100
+WAL_MODE = b"\x02\x02"
 BATCH_ROWS = 1 << 16
 
 AGAIN = "export it afresh: nsys export --type sqlite --force-overwrite true --output FILE.sqlite FILE.nsys-rep"
@@ -40,30 +41,57 @@ class Export:
     connection: Any
     columns: dict[str, frozenset[str]]
 
-    def batches(self, query: SelectBase) -> Iterator[pa.RecordBatch]:
+    def batches(self, query: SelectBase, table: str = "") -> Iterator[pa.RecordBatch]:
         """Run a query and stream its rows.
+
+        Args:
+            query: The query.
+            table: What an error calls the place; empty for the file alone.
 
         Raises:
             ExportError: The file is damaged.
         """
+        place = f"table {table} of {self.path.name}" if table else self.path.name
         text = str(query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
         try:
             with self.connection.cursor(adbc_stmt_kwargs={"adbc.sqlite.query.batch_rows": BATCH_ROWS}) as cursor:
                 cursor.execute(text)
                 yield from cursor.fetch_record_batch()
         except (adbc_driver_manager.Error, pa.ArrowException, OSError) as error:
-            raise ExportError(f"cannot read {self.path.name}: {_first_line(error)}", hint=AGAIN) from error
+            raise ExportError(f"cannot read {place}: {_first_line(error)}", hint=AGAIN) from error
 
     def rows(self, query: SelectBase) -> list[tuple[Any, ...]]:
-        """Run a query over a small table and return its rows."""
+        """Run a query over a small table and return its rows; bytes that are no UTF-8 read as U+FFFD."""
         found: list[tuple[Any, ...]] = []
         for batch in self.batches(query):
-            found += zip(*(each.to_pylist() for each in batch.columns), strict=True)
+            found += zip(*map(_python_values, batch.columns), strict=True)
         return found
+
+    def whole(self, value: Any, table: str, column: str) -> int:  # noqa: ANN401 - SQLite stores anything anywhere
+        """Return a stored value as a whole number, NULL as 0.
+
+        Raises:
+            ExportError: It is something else.
+        """
+        if value is None:
+            return 0
+        if not isinstance(value, int):
+            raise wrong_type(self.path, table, column)
+        return value
 
     def has(self, table: str, *names: str) -> bool:
         """Return whether the export has the table and these columns of it."""
         return set(names) <= self.columns.get(table, frozenset()) and table in self.columns
+
+
+def wrong_type(path: Path, table: str, column: str) -> ExportError:
+    """Say that a column holds what nsys never writes there."""
+    return ExportError(f"{path.name}: column {column} of {table} holds a value that is no whole number", hint=AGAIN)
+
+
+def text_of(value: bytes) -> str:
+    """Return a stored text; programs may name things in bytes that are no UTF-8."""
+    return value.decode("utf-8", errors="replace")
 
 
 @contextmanager
@@ -126,7 +154,11 @@ def check(path: Path) -> None:
     promised = _promised_bytes(header)
     if status.st_size < promised:
         raise ExportError(f"{path.name} is truncated: {status.st_size} bytes of {promised}", hint=AGAIN)
-    _check_unlocked(path)
+    if Path(f"{path}-journal").exists() or Path(f"{path}-wal").exists():
+        raise _writing(path)
+    # A file in WAL mode with no log beside it has no writer, and asking for its lock would leave files beside it.
+    if header[18:20] != WAL_MODE:
+        _check_unlocked(path)
 
 
 def _promised_bytes(header: bytes) -> int:
@@ -138,13 +170,7 @@ def _promised_bytes(header: bytes) -> int:
 
 
 def _check_unlocked(path: Path) -> None:
-    """Ask SQLite, without the immutable promise, whether somebody is writing the file or died while writing."""
-    writing = ExportError(
-        f"{path.name} is locked: an export into it is still running or died before its end",
-        hint=f"wait until it has finished, or {AGAIN}",
-    )
-    if Path(f"{path}-journal").exists() or Path(f"{path}-wal").exists():
-        raise writing
+    """Ask SQLite, without the immutable promise, whether somebody is writing the file."""
     try:
         # closing() would hide that the connection is made here and nowhere else
         probe = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, timeout=0)
@@ -154,8 +180,24 @@ def _check_unlocked(path: Path) -> None:
             probe.close()
     except sqlite3.Error as error:
         if "locked" in str(error):
-            raise writing from error
+            raise _writing(path) from error
         raise ExportError(f"cannot read {path.name}: {error}", hint=AGAIN) from error
+
+
+def _writing(path: Path) -> ExportError:
+    return ExportError(
+        f"{path.name} is locked: an export into it is still running or died before its end",
+        hint=f"wait until it has finished, or {AGAIN}",
+    )
+
+
+def _python_values(values: pa.Array) -> list[Any]:
+    if pa.types.is_string(values.type):
+        # The driver passes bytes on as they are, and Arrow fails at the first that is no UTF-8.
+        values = values.cast(pa.binary())
+    if pa.types.is_binary(values.type):
+        return [None if value is None else text_of(value) for value in values.to_pylist()]
+    return list(values.to_pylist())
 
 
 def _first_line(error: BaseException) -> str:

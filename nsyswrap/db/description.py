@@ -1,14 +1,20 @@
 """What an export says of itself: nsys, the command, the driver, the GPUs. No host, user, folder or environment."""
 
 import re
+from typing import Any
 
 from nsyswrap.db import queries, schema
 from nsyswrap.db.connection import Export
 from nsyswrap.model import Gpu, Session
 from nsyswrap.privacy import looks_secret, neutral_command
 
-_VARIABLE = re.compile(r"(?:^|\x00|\n)([A-Za-z_][A-Za-z0-9_]*)=")
-_WORD = re.compile(r"PROCESS_0:ARGUMENT_(\d+)")
+# nsys 2023 and 2025 leave the environment in three places: a text for each process, its variables apart by NUL; one
+# line of the machine's description, apart by ";"; and an option of the capture for each variable.
+_BLOCK_VARIABLE = re.compile(r"(?:^|\x00)([A-Za-z_]\w*)=", re.ASCII)
+_LINE_VARIABLE = re.compile(r"(?:^|;)([A-Za-z_]\w*)=", re.ASCII)
+_VARIABLE = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
+_CUDA = re.compile(r"\d{4,6}", re.ASCII)
+_WORD = re.compile(r"PROCESS_0:ARGUMENT_(\d{1,9})", re.ASCII)
 
 
 def read_session(export: Export) -> Session:
@@ -20,8 +26,10 @@ def read_session(export: Export) -> Session:
     return Session(
         nsys_version=about_export.get("EXPORT_PRODUCT_VERSION", ""),
         schema_version=about_export.get("EXPORT_SCHEMA_VERSION", ""),
-        started_utc=_first(export, schema.SESSION_START, "utcTime"),
-        duration_ns=int(_first(export, schema.ANALYSIS_DETAILS, "duration") or 0),
+        started_utc=str(_first(export, schema.SESSION_START, "utcTime") or ""),
+        duration_ns=export.whole(
+            _first(export, schema.ANALYSIS_DETAILS, "duration"), schema.ANALYSIS_DETAILS, "duration"
+        ),
         command=neutral_command(_command(options)),
         traces=tuple(sorted({value for name, value in options if name == "CAPTURE_EVENT_TYPE"})),
         graph_trace=once.get("PROCESS_0:CUDA_GRAPH_TRACE_OPTIONS:MODE", ""),
@@ -37,23 +45,28 @@ def read_gpus(export: Export) -> tuple[Gpu, ...]:
     if not export.has(schema.GPUS, *wanted):
         return ()
     found = []
-    for device, name, major, minor, multiprocessors, memory in export.rows(queries.columns_of(schema.GPUS, wanted)):
-        capability = None if major is None or minor is None else (int(major), int(minor))
-        gpu = Gpu(int(device or 0), str(name or ""), capability, int(multiprocessors or 0), int(memory or 0))
-        found.append(gpu)
+    for device, name, *numbers in export.rows(queries.columns_of(schema.GPUS, wanted)):
+        device_id = export.whole(device, schema.GPUS, "id")
+        major, minor, multiprocessors, memory = (
+            export.whole(value, schema.GPUS, column) for value, column in zip(numbers, wanted[2:], strict=True)
+        )
+        capability = None if None in numbers[:2] else (major, minor)
+        found.append(Gpu(device_id, str(name or ""), capability, multiprocessors, memory))
     return tuple(sorted(found, key=lambda gpu: gpu.device_id))
 
 
 def secret_names(export: Export) -> tuple[str, ...]:
     """Return the names, never the values, of variables in the export that look like secrets."""
-    texts = [value for _, value in _pairs(export, schema.SYSTEM)]
+    names: set[str] = set()
+    for name, value in _pairs(export, schema.SYSTEM):
+        if name == schema.ENVIRONMENT_LINE:
+            names.update(_LINE_VARIABLE.findall(value))
     for name, value in _pairs(export, schema.CAPTURE_OPTIONS):
-        texts.append(value)
-        if "ENVIRONMENT_VARIABLE" in name:
-            texts.append(f"{name.rpartition(':')[2]}=")
+        if name.endswith(schema.ENVIRONMENT_OPTION) and (found := _VARIABLE.match(value)):
+            names.add(found.group(1))
     if export.has(schema.STRINGS, "value"):
-        texts += [str(row[0]) for row in export.rows(queries.all_strings()) if row[0] and "=" in str(row[0])]
-    names = {name for text in texts for name in _VARIABLE.findall(text)}
+        for (block,) in export.rows(queries.texts_with_nul()):
+            names.update(_BLOCK_VARIABLE.findall(block))
     return tuple(sorted(filter(looks_secret, names)))
 
 
@@ -64,11 +77,11 @@ def _pairs(export: Export, table: str) -> list[tuple[str, str]]:
     return [(str(name or ""), str(value or "")) for name, value in found]
 
 
-def _first(export: Export, table: str, column: str) -> str:
+def _first(export: Export, table: str, column: str) -> Any:  # noqa: ANN401 - a text or a number
     if not export.has(table, column):
-        return ""
+        return None
     rows = export.rows(queries.columns_of(table, (column,)))
-    return str(rows[0][0]) if rows and rows[0][0] is not None else ""
+    return rows[0][0] if rows else None
 
 
 def _command(options: list[tuple[str, str]]) -> tuple[str, ...]:
@@ -79,6 +92,6 @@ def _command(options: list[tuple[str, str]]) -> tuple[str, ...]:
 
 def _cuda_version(number: str) -> str:
     """Return "13.0" for 13000. Source: cuDriverGetVersion, 1000 * major + 10 * minor."""
-    if not number.isdigit():
+    if not _CUDA.fullmatch(number):
         return ""
     return f"{int(number) // 1000}.{int(number) % 1000 // 10}"

@@ -1,6 +1,6 @@
 """From an export to a trace: read the tables we know, conform them to their contracts, and let go of the rest."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from nsyswrap import tables
 from nsyswrap.db import queries, schema
-from nsyswrap.db.connection import AGAIN, Export, connected, opened
+from nsyswrap.db.connection import AGAIN, Export, connected, opened, text_of, wrong_type
 from nsyswrap.db.description import read_gpus, read_session
 from nsyswrap.db.schema import Source
 from nsyswrap.errors import ExportError
@@ -29,6 +29,10 @@ UNKNOWN = np.int64(np.iinfo(np.int64).min)
 FARTHEST = np.int64(1 << 61)
 # SQLite reads in C without Python's lock, so two threads read two tables at once.
 READERS = 2
+# SQLite's longest statement is a million characters.
+IDS_AT_ONCE = 20_000
+# More than any memory there is, and so small that sums of it stay sums.
+MOST_BYTES = np.int64(1 << 48)
 # Largest first, so that the readers end together.
 BY_SIZE = ("OSRT_API", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL")
 OPERATIONS = ("kernels", "copies", "fills", "graphs")
@@ -56,9 +60,9 @@ def load_export(path: Path) -> Trace:
         absent = frozenset(s.spec.name for s in schema.SOURCES if s.table not in export.columns)
         domains = _domains(export, texts)
     dropped: dict[str, int] = {}
-    latest = max((int(a["end"].max(initial=0)) for a in arrays.values() if "end" in a), default=0)
+    latest = session.duration_ns if session.duration_ns < FARTHEST else 0
     frames: dict[str, pd.DataFrame] = {}
-    for spec in SPECS:
+    for spec in sorted(SPECS, key=lambda each: each is tables.RANGES):
         columns = arrays.pop(spec.name, None)
         if columns is None:
             frames[spec.name] = spec.empty()
@@ -67,9 +71,12 @@ def load_export(path: Path) -> Trace:
             columns = _ranges(columns, texts, domains, latest)
         elif spec is tables.THREADS:
             columns["name"] = _category([texts.get(int(i), "") for i in columns.pop("name_id")])
+        elif spec is tables.DIAGNOSTICS:
+            columns["text"] = _category(columns["text"])
         if spec.name in OPERATIONS:
             _use_physical_devices(columns, devices)
         left_out = _keep_possible(columns, spec.name in OPERATIONS)
+        latest = max(latest, int(columns["end"].max(initial=0)) if "end" in columns else 0)
         if left_out:
             dropped[spec.name] = left_out
         frames[spec.name] = pd.DataFrame({name: columns[name] for name in spec.columns}, copy=False)
@@ -122,47 +129,61 @@ def _arrays(export: Export, source: Source) -> Arrays:
     present = export.columns[source.table]
     query = (queries.ranges if source.spec is tables.RANGES else queries.rows)(source, present)
     parts: dict[str, list[Array]] = {}
-    for batch in export.batches(query):
-        for name, values in zip(batch.schema.names, batch.columns, strict=True):
-            parts.setdefault(name, []).append(_values(values, source, name, export.path.name))
-    wanted = {**source.required, **source.optional}
+    try:
+        for batch in export.batches(query, source.table):
+            for name, values in zip(batch.schema.names, batch.columns, strict=True):
+                parts.setdefault(name, []).append(_values(values, source, name, export.path))
+    except ExportError as error:
+        raise _column_at_fault(export, source) or error from error
     rows = sum(map(len, next(iter(parts.values()), [])))
     found: Arrays = {}
-    for name in wanted:
+    for name in (*source.required, *source.optional):
         pieces = parts.pop(name, None)
-        dtype = _dtype(source, name)
-        found[name] = np.concatenate(pieces) if pieces else np.full(rows, _missing(source, name), dtype)
+        found[name] = np.concatenate(pieces) if pieces else np.full(rows, _missing(source, name), _dtype(source, name))
     return found
 
 
-def _dtype(source: Source, name: str) -> str:
-    """Return the dtype a column is read as; texts stay objects, and helper columns are ids."""
-    dtype = source.spec.columns.get(name, "int64")
-    return "object" if dtype == "category" else dtype
-
-
-def _missing(source: Source, name: str) -> Any:  # noqa: ANN401 - whatever the column holds
-    return source.spec.missing.get(name, UNKNOWN if source.spec.columns.get(name) == "int64" else 0)
-
-
-def _values(values: pa.Array, source: Source, name: str, file: str) -> Array:
-    """Return one batch of a column as a numpy array of its type."""
-    dtype, missing = _dtype(source, name), _missing(source, name)
-    if pa.types.is_null(values.type):
-        return np.full(len(values), missing, dtype)
-    if dtype == "object":
-        return np.asarray(values.cast(pa.string()).to_numpy(zero_copy_only=False), dtype=object)
+def _column_at_fault(export: Export, source: Source) -> ExportError | None:
+    """Return the error that names the column which made the driver give up; None where it is not a column's fault."""
+    query = queries.foreign_values(source, export.columns[source.table])
     try:
-        kind = pa.int64() if dtype == "bool" else pa.type_for_alias(dtype)
+        (counts,) = export.rows(query)
+    except ExportError:
+        return None
+    names = [column.name for column in query.selected_columns]
+    return next(
+        (wrong_type(export.path, source.table, n) for n, count in zip(names, counts, strict=True) if count), None
+    )
+
+
+def _dtype(source: Source, name: str) -> str:
+    """Return the dtype a column is read as; texts stay objects, and ids that only lead to texts are int64."""
+    return "object" if name in source.texts else source.spec.columns.get(name, "int64")
+
+
+def _missing(source: Source, name: str) -> int | str:
+    """Return what stands for NULL; no id and no time is ``UNKNOWN``, a flag or a small number has its 0."""
+    return source.spec.missing.get(name, int(UNKNOWN) if _dtype(source, name) == "int64" else 0)
+
+
+def _values(values: pa.Array, source: Source, name: str, path: Path) -> Array:
+    """Return one batch of a column as a numpy array of its type."""
+    column = {**source.required, **source.optional}[name]
+    if name in source.texts:
+        codes = values.dictionary_encode()
+        labels = [neutral(text_of(label)) for label in codes.dictionary.to_pylist()]
+        texts: Array = np.array(labels, dtype=object)[codes.indices.to_numpy()]
+        return texts
+    if values.null_count and name in schema.NEVER_NULL:
+        raise ExportError(f"{path.name}: column {column} of {source.table} lacks a value (NULL)", hint=AGAIN)
+    dtype = _dtype(source, name)
+    kind = pa.int64() if dtype == "bool" else pa.type_for_alias(dtype)
+    try:
         values = values.cast(kind)
-        if values.null_count:
-            values = pc.fill_null(values, pa.scalar(int(missing), kind))
     except pa.ArrowException as error:
-        raise ExportError(
-            f"{file}: column {({**source.required, **source.optional})[name]} of {source.table} holds a value"
-            f" that is no {dtype}",
-            hint=AGAIN,
-        ) from error
+        raise wrong_type(path, source.table, column) from error
+    if values.null_count:
+        values = pc.fill_null(values, pa.scalar(int(_missing(source, name)), kind))
     return np.asarray(values.to_numpy(zero_copy_only=False), dtype=dtype)
 
 
@@ -177,16 +198,24 @@ def _texts(export: Export, arrays: Mapping[str, Arrays]) -> dict[int, str]:
     """Return the texts of ranges, domains and threads by string id."""
     columns = [("ranges", "text_id"), ("threads", "name_id")]
     ids = set(_unique(arrays[table][column] for table, column in columns if table in arrays))
-    if export.has("NVTX_EVENTS", "domainId", "textId"):
-        ids |= {row[3] for row in export.rows(queries.domains()) if row[3] is not None}
+    ids |= {export.whole(row[3], "NVTX_EVENTS", "textId") for row in _domain_rows(export)}
     return _lookup(export, sorted(ids))
 
 
 def _lookup(export: Export, ids: Iterable[int]) -> dict[int, str]:
     if not export.has(schema.STRINGS, "id", "value"):
         return {}
-    found = export.rows(queries.strings(ids))
-    return {int(key): neutral(str(value)) for key, value in found if value is not None}
+    found: dict[int, str] = {}
+    for some in batched(ids, IDS_AT_ONCE):
+        found |= {key: neutral(str(value)) for key, value in export.rows(queries.strings(some)) if value is not None}
+    return found
+
+
+def batched(ids: Iterable[int], size: int) -> Iterator[list[int]]:
+    """Cut ids into lists of at most ``size``."""
+    every = list(ids)
+    for first in range(0, len(every), size):
+        yield every[first : first + size]
 
 
 def _unique(columns: Iterable[Array]) -> list[int]:
@@ -200,47 +229,56 @@ def _unique(columns: Iterable[Array]) -> list[int]:
 def _labels(export: Export, name: str) -> dict[int, str]:
     if not export.has(name, "id", "label"):
         return {}
-    return {int(key): str(value) for key, value in export.rows(queries.pairs(name, "id", "label"))}
+    found = export.rows(queries.pairs(name, "id", "label"))
+    return {export.whole(key, name, "id"): str(label) for key, label in found if label is not None}
 
 
 def _domains(export: Export, texts: Mapping[int, str]) -> dict[tuple[int, int], str]:
     """Return the name of each NVTX domain by process and number."""
-    if not export.has("NVTX_EVENTS", "domainId", "textId", "text"):
-        return {}
     found: dict[tuple[int, int], str] = {}
-    for thread, number, text, text_id in export.rows(queries.domains()):
-        process = int(thread or 0) & ~tables.THREAD_MASK
-        found[process, int(number or 0)] = str(text) if text is not None else texts.get(int(text_id or 0), "")
+    for thread, number, text, text_id in _domain_rows(export):
+        process = export.whole(thread, "NVTX_EVENTS", "globalTid") & ~tables.THREAD_MASK
+        key = process, export.whole(number, "NVTX_EVENTS", "domainId")
+        found[key] = neutral(str(text)) if text is not None else texts.get(text_id, "")
     return found
+
+
+def _domain_rows(export: Export) -> list[tuple[Any, ...]]:
+    """Return thread, number, text and text id of each NVTX domain; nothing from an nsys that has none."""
+    if not export.has("NVTX_EVENTS", "globalTid", "domainId", "text", "textId", "eventType"):
+        return []
+    return export.rows(queries.domains())
 
 
 def _ranges(columns: Arrays, texts: Mapping[int, str], domains: Mapping[tuple[int, int], str], latest: int) -> Arrays:
     """Give ranges their text and domain; one that was never closed lasts to the capture's end, as nsys has it."""
     columns["end"] = np.where(columns["end"] == UNKNOWN, np.int64(latest), columns["end"])
-    ids, own = columns.pop("text_id"), columns.pop("text")
-    codes, unique = pd.factorize(ids)
-    registered = np.array([texts.get(int(i)) for i in unique], dtype=object)[codes] if len(ids) else ids
+    codes, ids = pd.factorize(columns.pop("text_id"))
     # Registered strings win: nsys fills the plain text only where there is none.
-    given = pd.Series(registered, dtype=object).fillna(pd.Series(own, dtype=object)).fillna("")
-    columns["text"] = _category([neutral(str(text)) for text in given])
-    processes = tables.process_of(columns["thread"])
-    keys = pd.MultiIndex.from_arrays([processes, columns.pop("domain_id")])
+    registered = np.array([texts.get(int(i)) for i in ids], dtype=object)[codes]
+    columns["text"] = _category(np.where(pd.isna(registered), columns["text"], registered))
+    keys = pd.MultiIndex.from_arrays([tables.process_of(columns["thread"]), columns.pop("domain_id")])
     which, pairs = pd.factorize(keys)
     names = [domains.get((int(process), int(number)), "") for process, number in pairs]
-    columns["domain"] = _category(np.array(names, dtype=object)[which] if len(which) else [])
+    columns["domain"] = _category(np.array(names, dtype=object)[which])
     return columns
 
 
-def _category(values: Iterable[str]) -> Any:  # noqa: ANN401 - pandas has no public array type for it
-    return pd.Categorical(list(values))
+def _category(values: Array | list[str]) -> Any:  # noqa: ANN401 - pandas has no public array type for it
+    return pd.Categorical(values)
 
 
 def _devices(export: Export) -> dict[tuple[int, int], int]:
     """Return the physical GPU of each (process number, CUDA ordinal); CUDA_VISIBLE_DEVICES renumbers them."""
     if not export.has(schema.CUDA_DEVICES, "gpuId", "cudaId", "pid"):
         return {}
-    rows = export.rows(queries.columns_of(schema.CUDA_DEVICES, ("pid", "cudaId", "gpuId")))
-    return {(int(pid), int(cuda)): int(gpu) for pid, cuda, gpu in rows}
+    names = ("pid", "cudaId", "gpuId")
+    found: dict[tuple[int, int], int] = {}
+    for row in export.rows(queries.columns_of(schema.CUDA_DEVICES, names)):
+        if None not in row:
+            pid, ordinal, gpu = (export.whole(v, schema.CUDA_DEVICES, n) for v, n in zip(row, names, strict=True))
+            found[pid, ordinal] = gpu
+    return found
 
 
 def _use_physical_devices(columns: Arrays, devices: Mapping[tuple[int, int], int]) -> None:
@@ -261,6 +299,8 @@ def _keep_possible(columns: Arrays, is_operation: bool) -> int:  # noqa: FBT001 
     if is_operation:
         # CUPTI writes 0 and 0 for an operation it could not time.
         good &= (start != 0) | (end != 0)
+    if "bytes" in columns:
+        good &= (columns["bytes"] >= 0) & (columns["bytes"] < MOST_BYTES)
     rows = len(start)
     if not good.all():
         for name in columns:

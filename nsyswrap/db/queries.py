@@ -6,7 +6,7 @@ No query limits or sorts its rows: totals come before cuts, and rows are put in 
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, SelectBase, column, func, literal_column, select, table, text
+from sqlalchemy import ColumnElement, LargeBinary, SelectBase, cast, column, func, literal_column, select, table, text
 
 from nsyswrap.db import schema
 from nsyswrap.db.schema import Source
@@ -20,10 +20,26 @@ def rows(source: Source, present: frozenset[str]) -> SelectBase:
         present: Columns that the export's table has.
     """
     wanted = {**source.required, **source.optional}
-    columns: list[ColumnElement[Any]] = [
-        column(theirs).label(ours) for ours, theirs in wanted.items() if theirs in present
-    ]
+    columns = [_stored(source, ours, theirs) for ours, theirs in wanted.items() if theirs in present]
     return select(*columns).select_from(table(source.table))
+
+
+def _stored(source: Source, ours: str, theirs: str) -> ColumnElement[Any]:
+    """Return a column; a text as its bytes, whatever they are.
+
+    The driver takes a column's type from its first rows, and would call one that begins with NULLs a number.
+    """
+    if ours in source.texts:
+        return func.coalesce(cast(column(theirs), LargeBinary), literal_column("x''")).label(ours)
+    return column(theirs).label(ours)
+
+
+def foreign_values(source: Source, present: frozenset[str]) -> SelectBase:
+    """Return, for each column of numbers, how many of its values are none, in the order of ``rows``."""
+    wanted = {**source.required, **source.optional}
+    names = [theirs for ours, theirs in wanted.items() if theirs in present and ours not in source.texts]
+    counts = [func.sum(func.typeof(column(name)).not_in(("integer", "null"))).label(name) for name in names]
+    return select(*counts).select_from(table(source.table))
 
 
 def ranges(source: Source, present: frozenset[str]) -> SelectBase:
@@ -57,9 +73,9 @@ def strings(ids: Iterable[int]) -> SelectBase:
     return select(found).where(found.c.id.in_(list(ids)))
 
 
-def all_strings() -> SelectBase:
-    """Return every text of the export."""
-    return select(column("value")).select_from(table(schema.STRINGS))
+def texts_with_nul() -> SelectBase:
+    """Return the texts that hold a NUL: nsys keeps the environment of each process as one of them."""
+    return select(column("value")).select_from(table(schema.STRINGS)).where(text("instr(cast(value as blob), x'00')"))
 
 
 def columns_of(name: str, wanted: Iterable[str]) -> SelectBase:

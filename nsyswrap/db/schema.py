@@ -29,6 +29,12 @@ class Source:
     optional: Mapping[str, str] = field(default_factory=dict)
     family: str = ""
 
+    @property
+    def texts(self) -> frozenset[str]:
+        """Our names of the columns that hold texts; all others hold whole numbers."""
+        kinds = self.spec.columns
+        return frozenset(name for name in (*self.required, *self.optional) if kinds.get(name) == "category")
+
 
 _SPAN = {"start": "start", "end": "end"}
 _OPERATION = _SPAN | {
@@ -100,8 +106,16 @@ SESSION_START = "TARGET_INFO_SESSION_START_TIME"
 ANALYSIS_DETAILS = "ANALYSIS_DETAILS"
 SYSTEM = "TARGET_INFO_SYSTEM_ENV"
 CAPTURE_OPTIONS = "META_DATA_CAPTURE"
+# The row of SYSTEM that holds an environment, and how the rows of CAPTURE_OPTIONS that hold a variable each end.
+ENVIRONMENT_LINE = "DeviceEnvironment"
+ENVIRONMENT_OPTION = "ENVIRONMENT_VARIABLE"
 # Schema 3.1 and older call it by the second name.
 EXPORT_OPTIONS = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+
+# Columns that nsys always fills in the tables above; a NULL there is damage and reads as no number at all.
+NEVER_NULL = frozenset(
+    {"device_id", "stream_id", "name_id", "bytes", "copy_kind", "kind", "severity", "running"}
+)  # fmt: skip
 
 # NVTX event types, from ENUM_NSYS_EVENT_TYPE: ranges of one thread, of any thread, and the same two from text files.
 RANGE_KINDS = (59, 60, 70, 71)
