@@ -1,0 +1,150 @@
+"""Geometry of the page's charts, for inline SVG that needs neither script nor style sheet.
+
+Horizontal places are per cent of the width, so a chart fits any screen; vertical ones are pixels. Colours are
+presentation attributes in the template, so a policy that forbids styles leaves the charts standing.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+_PLACES = 4
+_MOST_DOTS = 400
+_MOST_BINS = 400
+_HEADROOM = 1.15
+
+Numbers = npt.NDArray[np.float64]
+
+
+class Segment(NamedTuple):
+    """One part of a bar: place and width in per cent of the bar, as decimal texts that join exactly."""
+
+    x: str
+    width: str
+
+
+def bar(parts: Sequence[int]) -> tuple[Segment, ...]:
+    """Return the parts of a stacked bar that is full when all are laid side by side.
+
+    Widths are differences of rounded boundaries, so that segments neither overlap nor leave a slit::
+
+        0          boundary 1   boundary 2       100
+        |----------|------------|-----------------|
+
+    Args:
+        parts: Lengths, none negative, in any unit.
+    """
+    whole = sum(parts)
+    if whole <= 0:
+        return tuple(Segment("0", "0") for _ in parts)
+    ends = [round(100 * sum(parts[: at + 1]) / whole, _PLACES) for at in range(len(parts))]
+    starts = [0.0, *ends[:-1]]
+    return tuple(
+        Segment(_decimal(start), _decimal(round(end - start, _PLACES))) for start, end in zip(starts, ends, strict=True)
+    )
+
+
+class Dot(NamedTuple):
+    """One step of the chart: place in per cent and pixels, and whether it was warm-up."""
+
+    x: str
+    y: str
+    warm_up: bool
+    name: str
+    ns: int
+
+
+class Range(NamedTuple):
+    """Several neighbouring steps as one upright line: place in per cent, shortest and longest in pixels."""
+
+    x: str
+    top: str
+    bottom: str
+
+
+class StepChart(NamedTuple):
+    """Time of each step against its number.
+
+    Attributes:
+        dots: One for each step; empty where there are too many.
+        ranges: Shortest to longest of neighbouring steps where there are too many for dots.
+        top_ns: Value at the upper edge; the lower edge is 0.
+        median_y: Place of the median of the steady steps, pixels from the top.
+        above: How many steps lie above the upper edge; they are drawn on it.
+        height: Height in pixels.
+    """
+
+    dots: tuple[Dot, ...]
+    ranges: tuple[Range, ...]
+    top_ns: int
+    median_y: str
+    above: int
+    height: int
+
+
+def step_chart(names: Sequence[str], lengths_ns: Sequence[int], warm_up: Sequence[bool], height: int) -> StepChart:
+    """Return the chart of step times; its scale starts at 0 and ends above the longest steady step.
+
+    Args:
+        names: Name of each step, shape (n,), n at least 1.
+        lengths_ns: Length of each, shape (n,).
+        warm_up: Whether each is warm-up, shape (n,).
+        height: Height in pixels.
+    """
+    lengths = np.asarray(lengths_ns, np.float64)
+    steady = lengths[~np.asarray(warm_up, bool)]
+    measured = steady if len(steady) else lengths
+    top = max(float(measured.max()) * _HEADROOM, 1.0)
+    y = height - np.minimum(lengths / top, 1.0) * height
+    x = 100 * (np.arange(len(lengths)) + 0.5) / len(lengths)
+    dots: tuple[Dot, ...] = ()
+    ranges: tuple[Range, ...] = ()
+    if len(lengths) <= _MOST_DOTS:
+        columns = zip(x, y, warm_up, names, lengths_ns, strict=True)
+        dots = tuple(Dot(_decimal(a), f"{b:.1f}", bool(warm), name, int(ns)) for a, b, warm, name, ns in columns)
+    else:
+        ranges = _ranges(y)
+    median = height - float(np.median(measured)) / top * height
+    return StepChart(dots, ranges, int(top), f"{median:.1f}", int((lengths > top).sum()), height)
+
+
+def busy_area(start_ns: Sequence[int], end_ns: Sequence[int], busy_share: Sequence[float | None]) -> str:
+    """Return the outline of the busy share over time, as an SVG path in a box 1000 wide and 100 high.
+
+    More than a few hundred bins are taken together; each has the height of its busy time, so that no gap is
+    drawn as work.
+
+    Args:
+        start_ns: Start of each bin, in order, shape (n,).
+        end_ns: End of each, shape (n,).
+        busy_share: Busy share of each, 0 to 1; None where unknown, which draws as 0.
+    """
+    if not len(start_ns):
+        return ""
+    starts, ends = np.asarray(start_ns, np.float64), np.asarray(end_ns, np.float64)
+    busy = np.asarray([one or 0.0 for one in busy_share], np.float64) * (ends - starts)
+    first = np.arange(0, len(starts), -(-len(starts) // _MOST_BINS))
+    length = np.add.reduceat(ends - starts, first)
+    height = np.divide(np.add.reduceat(busy, first), length, out=np.zeros(len(first)), where=length > 0)
+    left, right = starts[first], np.append(starts[first[1:]], ends[-1])
+    scale = 1000 / max(float(ends[-1] - starts[0]), 1.0)
+    points = [
+        f"V{100 - 100 * min(max(up, 0.0), 1.0):.1f}H{(to - starts[0]) * scale:.1f}"
+        for up, to in zip(height, right, strict=True)
+    ]
+    return f"M{(left[0] - starts[0]) * scale:.1f} 100" + "".join(points) + "V100Z"
+
+
+def _ranges(y: Numbers) -> tuple[Range, ...]:
+    first = np.arange(0, len(y), -(-len(y) // _MOST_BINS))
+    top, bottom = np.minimum.reduceat(y, first), np.maximum.reduceat(y, first)
+    x = 100 * (np.arange(len(first)) + 0.5) / len(first)
+    columns = zip(x, top, bottom, strict=True)
+    return tuple(Range(_decimal(a), f"{b:.1f}", f"{max(c, b + 1):.1f}") for a, b, c in columns)
+
+
+def _decimal(value: float) -> str:
+    """Return a number without needless zeros."""
+    return f"{value:.{_PLACES}f}".rstrip("0").rstrip(".") or "0"

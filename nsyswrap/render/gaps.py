@@ -1,0 +1,149 @@
+"""Idle gaps put together again: rows of one gap adjoin, and the longest gaps matter most.
+
+The table ``gaps`` cuts a gap where its cause changes::
+
+    gap     |------------------------|
+    rows    |input_wait|host|input_w.|      same GPU, each starts where the one before ends
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+COLUMNS = ("device_id", "start_ns", "end_ns", "cause", "phase", "evidence")
+
+
+class Piece(NamedTuple):
+    """A part of a gap that has one cause."""
+
+    cause: str
+    phase: str
+    ns: int
+    evidence: str
+
+
+class Gap(NamedTuple):
+    """One unbroken idle span of one GPU, ns since capture start, and its parts in order of time."""
+
+    device_id: int
+    start_ns: int
+    end_ns: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def length_ns(self) -> int:
+        """Length in nanoseconds."""
+        return self.end_ns - self.start_ns
+
+    def causes(self) -> tuple[Piece, ...]:
+        """Return one piece for each cause and phase, dearest first; evidence is the longest piece's."""
+        longest = sorted(self.pieces, key=lambda piece: -piece.ns)
+        totals: dict[tuple[str, str], Piece] = {}
+        for piece in longest:
+            key = (piece.cause, piece.phase)
+            before = totals.get(key)
+            totals[key] = piece if before is None else before._replace(ns=before.ns + piece.ns)
+        return tuple(sorted(totals.values(), key=lambda piece: (-piece.ns, piece.cause, piece.phase)))
+
+
+class Ranked(NamedTuple):
+    """The rows of a table of gaps, which gap each belongs to, and the gaps from the longest on.
+
+    Attributes:
+        rows: The table, sorted by GPU and start.
+        gap: For each row the number of its gap, shape (rows,).
+        first: For each gap its first row, shape (gaps,).
+        length_ns: For each gap its length, shape (gaps,).
+        longest: Numbers of the gaps, longest first; of equal ones, the earlier GPU and start.
+    """
+
+    rows: pd.DataFrame
+    gap: npt.NDArray[np.int64]
+    first: npt.NDArray[np.intp]
+    length_ns: npt.NDArray[np.int64]
+    longest: npt.NDArray[np.intp]
+
+
+def rank(table: pd.DataFrame) -> Ranked:
+    """Put the rows of ``gaps`` together and order the gaps by length.
+
+    Args:
+        table: Columns ``device_id start_ns end_ns`` at least, any order of rows.
+    """
+    order = np.lexsort((table["start_ns"].to_numpy(), table["device_id"].to_numpy()))
+    rows = table.iloc[order]
+    device, start, end = (rows[name].to_numpy(np.int64) for name in COLUMNS[:3])
+    opens = np.ones(len(rows), bool)
+    opens[1:] = (device[1:] != device[:-1]) | (start[1:] != end[:-1])
+    first = np.flatnonzero(opens)
+    last = np.append(first[1:], len(rows))[: len(first)] - 1
+    length = end[last] - start[first]
+    return Ranked(rows, np.cumsum(opens) - 1, first, length, np.argsort(-length, kind="stable"))
+
+
+class Longest(NamedTuple):
+    """The longest gaps, longest first, with how many gaps there are and how long all are together."""
+
+    gaps: tuple[Gap, ...]
+    gap_count: int
+    total_ns: int
+
+
+def longest(table: pd.DataFrame, most: int) -> Longest:
+    """Return the longest gaps of all GPUs.
+
+    Args:
+        table: The table ``gaps``.
+        most: How many at most.
+    """
+    ranked = rank(table)
+    found = tuple(_gap(ranked, int(number)) for number in ranked.longest[:most])
+    return Longest(found, len(ranked.first), int(ranked.length_ns.sum(dtype=np.int64)))
+
+
+class Cut(NamedTuple):
+    """The rows of the longest gaps, and what was left out."""
+
+    rows: pd.DataFrame
+    left_out_rows: int
+    left_out_ns: int
+
+
+def cut(table: pd.DataFrame, most_rows: int) -> Cut:
+    """Keep whole gaps, longest first, while their rows fit; rows stay in order of GPU and time.
+
+    Args:
+        table: The table ``gaps``.
+        most_rows: How many rows may stay.
+    """
+    if len(table) <= most_rows:
+        return Cut(table, 0, 0)
+    ranked = rank(table)
+    size = np.diff(np.append(ranked.first, len(ranked.rows)))[ranked.longest]
+    kept = ranked.longest[np.cumsum(size) <= most_rows]
+    stays = np.zeros(len(ranked.first), bool)
+    stays[kept] = True
+    left_out = int(ranked.length_ns[~stays].sum(dtype=np.int64))
+    rows = ranked.rows[stays[ranked.gap]]
+    return Cut(rows, len(table) - len(rows), left_out)
+
+
+def _gap(ranked: Ranked, number: int) -> Gap:
+    begin = int(ranked.first[number])
+    stop = int(ranked.first[number + 1]) if number + 1 < len(ranked.first) else len(ranked.rows)
+    rows = ranked.rows.iloc[begin:stop]
+    starts, ends = rows["start_ns"].tolist(), rows["end_ns"].tolist()
+    texts = [_texts(rows, name) for name in COLUMNS[3:]]
+    pieces = tuple(
+        Piece(cause, phase, end - start, evidence)
+        for start, end, cause, phase, evidence in zip(starts, ends, *texts, strict=True)
+    )
+    return Gap(int(rows["device_id"].iloc[0]), starts[0], ends[-1], pieces)
+
+
+def _texts(rows: pd.DataFrame, name: str) -> list[str]:
+    if name not in rows:
+        return [""] * len(rows)
+    return ["" if pd.isna(value) else str(value) for value in rows[name].tolist()]

@@ -1,0 +1,166 @@
+"""The report as Markdown for a comment on a change: under 8 KB, tables folded away, names inert."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from nsyswrap import units
+from nsyswrap.model import Finding, Report, Section
+from nsyswrap.render import outline, rows, vocabulary
+from nsyswrap.render.visible import elide
+
+MOST_BYTES = 8_000
+_MOST_FINDINGS = 6
+_MOST_EVIDENCE = 4
+_MOST_ROWS = 8
+_MOST_COLUMNS = 8
+_NAME_WIDTH = 60
+_TEXT_WIDTH = 400
+_FOLDED = (("phases", "phases"), ("tensor_cores", "phases"), ("kernels", "summary"), ("copies", "summary"))
+_LEFT_OUT = "The rest is in the page; a comment holds no more."
+_MARKUP = re.compile(r"[<>&|\\`*_\[\]~$]|:(?=\S)|[@#]")
+
+
+def render(report: Report) -> str:
+    """Return the report as Markdown of at most ``MOST_BYTES`` bytes; where a part does not fit, a line says so."""
+    kept: list[str] = []
+    left = MOST_BYTES - len(_LEFT_OUT.encode()) - 3
+    for part in _parts(report):
+        left -= len(part.encode()) + 2
+        if left < 0:
+            kept.append(_LEFT_OUT)
+            break
+        kept.append(part)
+    return "\n\n".join(kept) + "\n"
+
+
+def escape(text: str, width: int = _TEXT_WIDTH) -> str:
+    """Return text that Markdown shows as it is, on one line: no markup, no link, nobody mentioned.
+
+    Args:
+        text: Anything.
+        width: Characters it is cut to, in the middle.
+    """
+    return _MARKUP.sub(_inert, elide(text, width))
+
+
+def name(text: str, width: int = _NAME_WIDTH) -> str:
+    """Return a name that the profiled program chose, set as code and inert."""
+    shown = re.sub(r"[^\w\s.,()=…/-]|_", lambda found: f"&#{ord(found[0])};", elide(text, width))
+    return f"<code>{shown}</code>" if shown else ""
+
+
+def _inert(found: re.Match[str]) -> str:
+    entity = f"&#{ord(found[0])};"
+    # Mentions and references are found in the finished text, but never inside code.
+    return f"<code>{entity}</code>" if found[0] in "@#" else entity
+
+
+def _parts(report: Report) -> Iterator[str]:
+    """Yield the parts of the comment, the most important first."""
+    yield f"### nsyswrap: {name(report.capture.name)}"
+    yield f"**{escape(report.verdict)}**"
+    yield escape(f"{_gpus(report)}, {report.window.label}, {units.duration(report.window.length_ns)}.")
+    if report.notes:
+        yield "\n".join(f"> {escape(note)}  " for note in report.notes)
+    yield from _ledger(report)
+    yield from _key_numbers(report)
+    yield from _findings(report)
+    yield from _causes(report)
+    for key, table in _FOLDED:
+        section = report.section(key)
+        if section is not None and table in section.tables and len(section.tables[table]):
+            yield _folded(section, table)
+
+
+def _gpus(report: Report) -> str:
+    kinds = sorted({gpu.name for gpu in report.gpus})
+    return f"{len(report.gpus)} x {', '.join(kinds)}" if kinds else "No GPU"
+
+
+def _ledger(report: Report) -> Iterator[str]:
+    found = outline.ledgers(report)
+    section = report.section("ledger")
+    if not found or section is None:
+        return
+    heads = ("GPU", "window", *(amount.part.label for amount in found[0].parts))
+    body = [
+        (str(one.device_id), units.duration(one.window_ns), *(units.share(amount.share) for amount in one.parts))
+        for one in found
+    ]
+    yield f"Shares of {escape(section.window.label)}; each row adds up to its window.\n\n{_table(heads, body, 0)}"
+
+
+def _key_numbers(report: Report) -> Iterator[str]:
+    lines = [
+        f"- {one.label}: **{one.value}** {escape(one.note)}"
+        for one in outline.key_numbers(report)
+        if not one.label.startswith("GPU")
+    ]
+    if lines:
+        yield "\n".join(lines)
+
+
+def _findings(report: Report) -> Iterator[str]:
+    if not report.findings:
+        yield "No rule found anything to advise."
+        return
+    yield f"#### Findings\n\n{vocabulary.GAINS}"
+    for place, finding in enumerate(report.findings[:_MOST_FINDINGS], 1):
+        yield _finding(place, finding)
+    if len(report.findings) > _MOST_FINDINGS:
+        yield f"{len(report.findings) - _MOST_FINDINGS} more findings are in the page."
+
+
+def _finding(place: int, finding: Finding) -> str:
+    where = "" if finding.device_id is None else f"GPU {finding.device_id}: "
+    share = outline.finding_share(finding)
+    cost = units.duration(finding.cost_ns) + (f", {escape(share)}" if share else "")
+    gain = units.gain(finding.gain_low_ns, finding.gain_high_ns)
+    lines = [
+        f"{place}. **{finding.severity.value}** {where}{escape(finding.headline)}  ",
+        f"   Cost {cost}; gain {gain}.  ",
+        f"   {escape(finding.advice)}",
+    ]
+    if finding.evidence:
+        evidence = "; ".join(escape(line, _TEXT_WIDTH // 2) for line in finding.evidence[:_MOST_EVIDENCE])
+        lines.append(f"   <details><summary>Evidence</summary>{evidence}</details>")
+    return "\n".join(lines)
+
+
+def _causes(report: Report) -> Iterator[str]:
+    section = report.section("idle")
+    found = outline.causes(report, {one.device_id: one.window_ns for one in outline.ledgers(report)})
+    if not found or section is None:
+        return
+    body = [
+        (name(one.cause), name(one.phase), str(one.device_id), units.duration(one.ns), units.share(one.share),
+         units.count(one.gap_count))
+        for one in found[:_MOST_ROWS]
+    ]  # fmt: skip
+    cut = ""
+    if len(found) > _MOST_ROWS:
+        part = units.share_of(sum(one.ns for one in found[:_MOST_ROWS]), sum(one.ns for one in found))
+        cut = f"{_MOST_ROWS} of {units.count(len(found))} rows, {part} of the time"
+    table = _table(("cause", "phase", "GPU", "idle", "share", "gaps"), body, 2)
+    yield _details(f"Why it was idle, share of {section.window.label}", table, cut)
+
+
+def _folded(section: Section, table: str) -> str:
+    shown = rows.show(section.tables[table], _MOST_ROWS, aligned=False)
+    columns = shown.columns[:_MOST_COLUMNS]
+    texts = sum(1 for column in columns if column.kind == "text")
+    order = sorted(columns, key=lambda column: column.kind != "text")
+    cells = [[name(cell) if column.kind == "text" else escape(cell) for cell in column.cells] for column in order]
+    body = _table([escape(column.label) for column in order], list(zip(*cells, strict=True)), texts)
+    return _details(f"{section.title}, {section.window.label}", body, shown.cut)
+
+
+def _details(summary: str, body: str, cut: str) -> str:
+    below = f"\n\n{escape(cut)}" if cut else ""
+    return f"<details><summary>{escape(summary)}</summary>\n\n{body}{below}\n\n</details>"
+
+
+def _table(heads: Sequence[str], body: Sequence[Sequence[str]], texts: int) -> str:
+    """Return a table; the first ``texts`` columns are set to the left, the rest to the right."""
+    rule = ["---" if at < texts else "---:" for at in range(len(heads))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rule, *body))

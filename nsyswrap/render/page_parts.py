@@ -1,0 +1,315 @@
+"""The parts of the page, ready for the template: each is a tuple of texts and of places in a chart."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from nsyswrap import units
+from nsyswrap.model import Report, Section
+from nsyswrap.render import charts, outline, rows, vocabulary
+from nsyswrap.render.gaps import Gap, Piece
+from nsyswrap.render.visible import elide, visible
+
+MOST_ROWS = 50
+_NAME_WIDTH = 72
+_PHASE_WIDTH = 40
+_STEP_CHART_HEIGHT = 140
+_SLOWEST_STEPS = 10
+_MOST_CAUSES = 6
+_SPECIAL = {
+    "ledger": ("devices", "over_time"),
+    "idle": ("causes", "gaps"),
+    "steps": ("steps",),
+}
+_TENSOR_PARTS = (
+    ("tensor_ns", "tensor", "on tensor cores", "#0054A9"),
+    ("unknown_ns", "unknown", "cannot tell from the name", "url(#unsure)"),
+    ("simt_eligible_ns", "eligible", "matrix work off tensor cores", "#0398CE"),
+    ("not_eligible_ns", "other", "no matrix work", "#929292"),
+)
+
+
+class LegendRow(NamedTuple):
+    """A part of a bar with its place in it and the texts beside it."""
+
+    key: str
+    label: str
+    meaning: str
+    fill: str
+    time: str
+    share: str
+    x: str
+    width: str
+
+
+class Device(NamedTuple):
+    """The ledger of one GPU as bars.
+
+    Attributes:
+        title: Such as "GPU 0, NVIDIA H200".
+        window: Length of its window.
+        parts: The bar that adds up to the window.
+        causes: The bar that adds up to its idle part.
+        zoom: Corners of the shape that ties the idle part to the bar of causes, in a box 1000 wide, 24 high.
+        area: Busy share over time, an SVG path in a box 1000 wide and 100 high; empty where not given.
+        phases: Idle time by cause and phase.
+    """
+
+    title: str
+    window: str
+    parts: tuple[LegendRow, ...]
+    causes: tuple[LegendRow, ...]
+    zoom: str
+    area: str
+    phases: tuple[tuple[str, str, str, str, str], ...]
+
+
+class GapView(NamedTuple):
+    """One gap: where, how long, and its causes."""
+
+    device_id: int
+    start: str
+    length: str
+    share: str
+    pieces: tuple[LegendRow, ...]
+    evidence: tuple[str, ...]
+
+
+class GapsView(NamedTuple):
+    """The longest gaps and which part of all they are."""
+
+    gaps: tuple[GapView, ...]
+    cut: str
+
+
+class Cell(NamedTuple):
+    """A cell: its text, the whole name where the text is cut, and the width of its bar in per cent."""
+
+    text: str
+    whole: str
+    bar: str
+    text_kind: bool
+
+
+class TableView(NamedTuple):
+    """A table as it is printed; columns are label, unit and whether they hold texts."""
+
+    name: str
+    caption: str
+    columns: tuple[tuple[str, str, bool], ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    cut: str
+
+
+class SectionView(NamedTuple):
+    """A section as it is printed."""
+
+    key: str
+    title: str
+    window: str
+    facts: tuple[tuple[str, str], ...]
+    tables: tuple[TableView, ...]
+    notes: tuple[str, ...]
+
+
+class StepsView(NamedTuple):
+    """The chart of step times with its scale, and the slowest steps."""
+
+    chart: charts.StepChart
+    top: str
+    median: str
+    slowest: TableView
+    step_count: int
+    warm_up: int
+
+
+def devices(report: Report, ledgers: Sequence[outline.DeviceLedger]) -> tuple[Device, ...]:
+    """Return the bars of each GPU."""
+    found = outline.causes(report, {one.device_id: one.window_ns for one in ledgers})
+    return tuple(
+        Device(
+            title=f"GPU {one.device_id}" + (f", {visible(one.name)}" if one.name else ""),
+            window=units.duration(one.window_ns),
+            parts=_ledger_bar(one),
+            causes=_cause_bar(one),
+            zoom=_zoom(one),
+            area=_area(report, one.device_id),
+            phases=tuple(_by_phase(cause) for cause in found if cause.device_id == one.device_id)[:MOST_ROWS],
+        )
+        for one in ledgers
+    )
+
+
+def worst_gaps(report: Report, most: int) -> GapsView:
+    """Return the longest gaps."""
+    found, count, total_ns = outline.worst_gaps(report, most)
+    shown_ns = sum(gap.length_ns for gap in found)
+    cut = ""
+    if count > len(found):
+        part = units.share_of(shown_ns, total_ns)
+        cut = f"{len(found)} of {units.count(count)} gaps, {part} of the idle time"
+    window_ns = report.window.length_ns
+    ledger = report.section("ledger")
+    if ledger is not None:
+        window_ns = ledger.window.length_ns
+    return GapsView(tuple(_gap(gap, window_ns) for gap in found), cut)
+
+
+def tensor_bar(report: Report) -> tuple[LegendRow, ...]:
+    """Return kernel time by what the kernels' names say of tensor cores; nothing where not analysed."""
+    section = report.section("tensor_cores")
+    if section is None:
+        return ()
+    facts = {fact.label: fact.value for fact in section.facts}
+    values = [facts.get(label) for label, *_ in _TENSOR_PARTS]
+    times = [0 if value is None or isinstance(value, str) else int(value) for value in values]
+    whole = sum(times)
+    if not whole:
+        return ()
+    return tuple(
+        LegendRow(key, label, "", fill, units.duration(ns), units.share_of(ns, whole), segment.x, segment.width)
+        for (_, key, label, fill), ns, segment in zip(_TENSOR_PARTS, times, charts.bar(times), strict=True)
+    )
+
+
+def steps(report: Report) -> StepsView | None:
+    """Return the chart of step times; None where no steps were found."""
+    section = report.section("steps")
+    if section is None or "steps" not in section.tables or section.tables["steps"].empty:
+        return None
+    table = section.tables["steps"]
+    lengths = (table["end_ns"] - table["start_ns"]).tolist()
+    warm_up = [bool(one) for one in table["warm_up"].tolist()]
+    names = [elide(str(name), _PHASE_WIDTH) for name in table["name"].tolist()]
+    chart = charts.step_chart(names, lengths, warm_up, _STEP_CHART_HEIGHT)
+    steady = table[[not one for one in warm_up]].drop(columns="warm_up")
+    steady.insert(2, "length_ns", steady["end_ns"] - steady["start_ns"])
+    slowest = steady.drop(columns="end_ns").sort_values("length_ns", ascending=False, kind="stable")
+    median = outline.median_step(report)
+    shown = table_view(slowest.head(_SLOWEST_STEPS), "Slowest steps", "steps")
+    return StepsView(
+        chart=chart,
+        top=units.duration(chart.top_ns),
+        median="" if median is None else units.text(median.value, "ns"),
+        slowest=shown._replace(cut=f"{len(shown.rows)} of {units.count(len(steady))} steps" if len(steady) else ""),
+        step_count=len(table),
+        warm_up=sum(warm_up),
+    )
+
+
+def section(section: Section) -> SectionView:
+    """Return a section's facts, notes and those of its tables that have no picture of their own."""
+    special = _SPECIAL.get(section.key, ())
+    tables = [(str(name), table) for name, table in section.tables.items() if name not in special]
+    return SectionView(
+        key=visible(section.key),
+        title=visible(section.title),
+        window=visible(section.window.label),
+        facts=tuple(
+            (visible(vocabulary.fact_label(fact.label)), visible(units.text(fact.value, fact.unit)))
+            for fact in section.facts
+        ),
+        tables=tuple(table_view(table, _caption(section, name), name) for name, table in tables),
+        notes=() if section.key in ("ledger", "idle") else tuple(visible(note) for note in section.notes),
+    )
+
+
+def table_view(table: pd.DataFrame, caption: str, name: str) -> TableView:
+    """Return a table cut to ``MOST_ROWS``, one unit a column."""
+    shown = rows.show(table, MOST_ROWS, aligned=True)
+    columns = tuple((visible(one.label), one.unit, one.kind == "text") for one in shown.columns)
+    cells = [_cells(column) for column in shown.columns]
+    return TableView(visible(name), visible(caption), columns, tuple(zip(*cells, strict=True)), shown.cut)
+
+
+def _ledger_bar(ledger: outline.DeviceLedger) -> tuple[LegendRow, ...]:
+    segments = charts.bar([amount.ns for amount in ledger.parts])
+    return tuple(
+        LegendRow(
+            key=amount.part.key,
+            label=amount.part.label,
+            meaning="",
+            fill="url(#idle)" if amount.part.key == "idle" else amount.part.colour,
+            time=units.duration(amount.ns),
+            share=units.share(amount.share),
+            x=segment.x,
+            width=segment.width,
+        )
+        for amount, segment in zip(ledger.parts, segments, strict=True)
+    )
+
+
+def _cause_bar(ledger: outline.DeviceLedger) -> tuple[LegendRow, ...]:
+    """Return the causes, the smallest ones taken together so that each keeps a shade of its own."""
+    kept = [(one.cause, vocabulary.CAUSES.get(one.cause, ""), one.ns, one.share) for one in ledger.causes]
+    if len(kept) > _MOST_CAUSES:
+        rest = kept[_MOST_CAUSES - 1 :]
+        names = ", ".join(cause for cause, *_ in rest)
+        kept = [*kept[: _MOST_CAUSES - 1], ("other", names, sum(r[2] for r in rest), sum(r[3] for r in rest))]
+    segments = charts.bar([ns for _, _, ns, _ in kept])
+    return tuple(
+        LegendRow(
+            f"cause-{at}", visible(cause), visible(meaning), f"url(#cause-{at})", units.duration(ns),
+            units.share(share), segment.x, segment.width,
+        )
+        for at, ((cause, meaning, ns, share), segment) in enumerate(zip(kept, segments, strict=True))
+    )  # fmt: skip
+
+
+def _zoom(ledger: outline.DeviceLedger) -> str:
+    idle = charts.bar([amount.ns for amount in ledger.parts])[-1]
+    left, right = float(idle.x) * 10, (float(idle.x) + float(idle.width)) * 10
+    return f"{left:.2f},0 {right:.2f},0 1000,24 0,24"
+
+
+def _area(report: Report, device_id: int) -> str:
+    section = report.section("ledger")
+    if section is None or "over_time" not in section.tables:
+        return ""
+    table = section.tables["over_time"]
+    mine = table[table["device_id"] == device_id].sort_values("start_ns")
+    return charts.busy_area(mine["start_ns"].tolist(), mine["end_ns"].tolist(), outline.plain(mine["busy_share"]))
+
+
+def _by_phase(cause: outline.Cause) -> tuple[str, str, str, str, str]:
+    return (
+        visible(cause.cause),
+        elide(cause.phase, _PHASE_WIDTH),
+        units.duration(cause.ns),
+        units.share(cause.share),
+        units.count(cause.gap_count),
+    )
+
+
+def _gap(gap: Gap, window_ns: int) -> GapView:
+    pieces = gap.causes()
+    segments = charts.bar([piece.ns for piece in pieces])
+    shown = tuple(_piece(piece, segment) for piece, segment in zip(pieces, segments, strict=True))
+    evidence = tuple(dict.fromkeys(visible(piece.evidence) for piece in pieces if piece.evidence))
+    return GapView(
+        gap.device_id, units.point(gap.start_ns), units.duration(gap.length_ns),
+        units.share_of(gap.length_ns, window_ns), shown, evidence,
+    )  # fmt: skip
+
+
+def _piece(piece: Piece, segment: charts.Segment) -> LegendRow:
+    phase = elide(piece.phase, _PHASE_WIDTH)
+    return LegendRow("", visible(piece.cause), phase, "", units.duration(piece.ns), "", segment.x, segment.width)
+
+
+def _caption(section: Section, name: str) -> str:
+    """Return a table's heading: its name where the section has several, the section's title where it has one."""
+    return section.title if len(section.tables) == 1 else name.replace("_", " ")
+
+
+def _cells(column: rows.Column) -> list[Cell]:
+    return [_cell(column, value, text) for value, text in zip(column.values, column.cells, strict=True)]
+
+
+def _cell(column: rows.Column, value: Any, text: str) -> Cell:  # noqa: ANN401 (a cell of any table)
+    if column.kind == "text":
+        short = elide(text, _NAME_WIDTH)
+        return Cell(short, "" if short == text else text, "", text_kind=True)
+    bar = f"{100 * min(max(value, 0.0), 1.0):.1f}" if column.kind == "share" and value is not None else ""
+    return Cell(text, "", bar, text_kind=False)

@@ -1,0 +1,89 @@
+"""Tables of any section as rows of text: headings, units, and a cut that is stated.
+
+The suffix of a column's name is its unit, so that a table nobody knows here is shown right all the same.
+"""
+
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from nsyswrap import units
+from nsyswrap.render.outline import plain
+from nsyswrap.render.visible import visible
+from nsyswrap.render.vocabulary import WEIGHTS, column_label
+
+MISSING = "–"  # noqa: RUF001 (an en dash stands for an empty cell)
+
+
+class Column(NamedTuple):
+    """One column as it is shown.
+
+    Attributes:
+        name: Its name in the table.
+        label: Its heading, without the unit.
+        unit: The unit all its cells share, such as "ms"; empty where each has its own or none.
+        kind: What it holds; ``text`` is set to the left, all else to the right.
+        values: Plain values of the rows that are shown.
+        cells: The same as text.
+    """
+
+    name: str
+    label: str
+    unit: str
+    kind: units.ColumnUnit
+    values: list[Any]
+    cells: list[str]
+
+
+class Shown(NamedTuple):
+    """A table cut to what is shown: its columns, how many rows, and the sentence that states the cut."""
+
+    columns: tuple[Column, ...]
+    row_count: int
+    cut: str
+
+
+def show(table: pd.DataFrame, most: int, *, aligned: bool) -> Shown:
+    """Return the first rows of a table as text.
+
+    Args:
+        table: Any table of a section, in the order its rows matter.
+        most: How many rows are shown at most.
+        aligned: One unit a column, in its heading, so that digits align; otherwise a unit in each cell.
+    """
+    head = table.head(most)
+    columns = tuple(_column(str(name), head.iloc[:, at], aligned=aligned) for at, name in enumerate(head.columns))
+    return Shown(columns, len(head), cut_note(table, most))
+
+
+def cut_note(table: pd.DataFrame, most: int) -> str:
+    """Return which part of a table its first rows are: ``50 of 1,234 rows, 99.1 % of the time``."""
+    if len(table) <= most:
+        return ""
+    note = f"{units.count(most)} of {units.count(len(table))} rows"
+    weight = weight_column(table)
+    if weight is None:
+        return note
+    column = table[weight]
+    return f"{note}, {units.share_of(float(column.head(most).sum()), float(column.sum()))} of the time"
+
+
+def weight_column(table: pd.DataFrame) -> str | None:
+    """Return the column that says how much of the time a row stands for, if the table has one."""
+    return next((name for name in WEIGHTS if name in table.columns and table[name].dtype.kind in "iuf"), None)
+
+
+def _column(name: str, column: "pd.Series[Any]", *, aligned: bool) -> Column:
+    values = plain(column)
+    kind = units.column_unit(name, numeric=column.dtype.kind in "iuf")
+    if kind == "number" and name.endswith("_id"):
+        return Column(name, column_label(name), "", kind, values, [_cell(value, "text") for value in values])
+    if aligned and kind in ("ns", "bytes", "hz"):
+        scale = units.scale_for([value for value in values if value is not None], kind)
+        cells = [MISSING if value is None else scale.text(value) for value in values]
+        return Column(name, column_label(name), scale.unit, kind, values, cells)
+    return Column(name, column_label(name), "", kind, values, [_cell(value, kind) for value in values])
+
+
+def _cell(value: object, kind: str) -> str:
+    return MISSING if value is None else visible(units.text(value, kind))

@@ -1,0 +1,41 @@
+"""Names that others chose, made safe to read: nothing hides in them, and none floods a page.
+
+Kernel names and range texts come from the profiled program. They may hold line breaks, terminal escapes and
+characters that turn the direction of writing round, so that a text reads as what it is not.
+"""
+
+import re
+import unicodedata
+
+ELISION = "…"
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_ESCAPED_IN_JSON = re.compile(
+    "[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    """Return the text with each control or invisible character shown by its number: ``[U+202E]``."""
+    if text.isprintable():
+        return text
+    return "".join(f"[U+{ord(one):04X}]" if unicodedata.category(one) in _HIDDEN else one for one in text)
+
+
+def elide(text: str, width: int) -> str:
+    """Return the visible text in at most ``width`` characters, cut in the middle.
+
+    Both ends stay: in a kernel's name the front says what it is, the end which variant.
+    """
+    shown = visible(text)
+    if len(shown) <= width:
+        return shown
+    tail = (width - 1) * 2 // 5
+    return shown[: width - 1 - tail] + ELISION + shown[len(shown) - tail :]
+
+
+def escape_in_json(document: str) -> str:
+    """Return JSON in which invisible characters, raw inside strings, are written as escapes.
+
+    The values stay what they are; only the file shows them. JSON has such characters nowhere but in strings.
+    """
+    return _ESCAPED_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document)

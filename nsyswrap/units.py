@@ -1,0 +1,210 @@
+"""Nanoseconds, bytes, shares and counts as text: the only rounding in the program.
+
+Durations and sizes have three significant digits and the unit that fits; shares have one decimal. A value that
+is there never reads as nothing: what would round to zero prints as ``<0.1 %``. ``None`` and NaN are not zero
+either: they print as ``not measured``.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, SupportsFloat
+
+NOT_MEASURED = "not measured"
+
+ColumnUnit = Literal["ns", "point", "bytes", "share", "hz", "count", "number", "text"]
+Number = int | float | SupportsFloat
+
+_TIMES = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
+_SIZES = ((1, "B"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB"), (1 << 40, "TiB"))
+_RATES = ((1, "Hz"), (1_000, "kHz"), (1_000_000, "MHz"), (1_000_000_000, "GHz"))
+_SCALES = {"ns": _TIMES, "bytes": _SIZES, "hz": _RATES}
+_SUFFIXES: tuple[tuple[str, ColumnUnit], ...] = (
+    ("_ns", "ns"),
+    ("_bytes", "bytes"),
+    ("_share", "share"),
+    ("_hz", "hz"),
+    ("_count", "count"),
+)
+_DIGITS = 3
+_MOST_DECIMALS = 3
+_SHOWN_SHARE = 0.0005
+
+
+def is_missing(value: object) -> bool:
+    """Tell whether a value stands for "not measured": None, NaN or pandas' NA."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, SupportsFloat) and not isinstance(value, int) and math.isnan(float(value))
+
+
+def duration(ns: Number) -> str:
+    """Return a length of time with three significant digits: ``58.1 ms``.
+
+    Args:
+        ns: Nanoseconds; a mean may be a float.
+    """
+    return _scaled(ns, _TIMES)
+
+
+def point(ns: Number) -> str:
+    """Return a moment as seconds since capture start, to the microsecond: ``12.402100 s``."""
+    return f"{float(ns) / 1e9:.6f} s"
+
+
+def size(size_bytes: Number) -> str:
+    """Return a size in binary units with three significant digits: ``1.50 GiB``."""
+    return _scaled(size_bytes, _SIZES)
+
+
+def frequency(hz: Number) -> str:
+    """Return a frequency with three significant digits: ``1.98 GHz``."""
+    return _scaled(hz, _RATES)
+
+
+def share(ratio: Number) -> str:
+    """Return a share of 1 in per cent with one decimal: ``38.6 %``.
+
+    A share that is neither nothing nor all never reads as such: ``<0.1 %``, ``>99.9 %``.
+    """
+    value = float(ratio)
+    if 0 < value < _SHOWN_SHARE:
+        return "<0.1 %"
+    if 1 - _SHOWN_SHARE < value < 1:
+        return ">99.9 %"
+    return f"{100 * value:.1f} %"
+
+
+def share_of(part: Number, whole: Number) -> str:
+    """Return a part of a whole as a share, or ``not measured`` where the whole is nothing."""
+    return share(float(part) / float(whole)) if float(whole) else NOT_MEASURED
+
+
+def share_band(low: Number | None, high: Number | None) -> str:
+    """Return a share known within bounds: ``41.0 to 58.2 %``, or one figure where both read alike.
+
+    Args:
+        low: What the share is at least; None where nothing is known.
+        high: What it is at most.
+    """
+    if low is None or high is None or is_missing(low) or is_missing(high):
+        return NOT_MEASURED
+    first, last = share(low), share(high)
+    return first if first == last else f"{first.removesuffix(' %')} to {last}"
+
+
+def gain(low_ns: int, high_ns: int) -> str:
+    """Return a gain known within bounds: ``up to 57.1 ms``, ``9.80 ms to 57.1 ms``, ``none``."""
+    if high_ns <= 0:
+        return "none"
+    if low_ns <= 0:
+        return f"up to {duration(high_ns)}"
+    low, high = duration(low_ns), duration(high_ns)
+    return low if low == high else f"{low} to {high}"
+
+
+def count(number: Number) -> str:
+    """Return a number of things, digits in groups of three: ``12,345``."""
+    return f"{int(float(number)) if not isinstance(number, int) else number:,}"
+
+
+def number(value: Number) -> str:
+    """Return a plain number: whole ones in full, others with three significant digits."""
+    if isinstance(value, int) or float(value).is_integer():
+        return count(value)
+    return _three(float(value)) if abs(float(value)) >= 1 else f"{float(value):.3g}"
+
+
+def text(value: object, unit: str) -> str:
+    """Return a value in its unit.
+
+    Args:
+        value: A number, a text, or None for what was not measured.
+        unit: A unit of ``model.Unit`` or a ``ColumnUnit``.
+    """
+    if is_missing(value):
+        return NOT_MEASURED
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str) or not isinstance(value, SupportsFloat) or unit == "text":
+        return str(value)
+    show = {"ns": duration, "point": point, "bytes": size, "share": share, "hz": frequency, "count": count}
+    return show.get(unit, number)(value)
+
+
+def column_unit(name: str, *, numeric: bool) -> ColumnUnit:
+    """Return the unit a column is in, read off its name: ``idle_ns`` holds nanoseconds.
+
+    Args:
+        name: Name of the column.
+        numeric: Whether the column holds numbers; a text has no unit.
+    """
+    if not numeric:
+        return "text"
+    if name in ("start_ns", "end_ns"):
+        return "point"
+    if name in ("count", "share", "bytes"):
+        return {"count": "count", "share": "share", "bytes": "bytes"}[name]  # type: ignore[return-value]
+    return next((unit for suffix, unit in _SUFFIXES if name.endswith(suffix)), "number")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """One unit and one number of decimals for all cells of a column, so that their digits align.
+
+    Attributes:
+        divisor: How many base units (ns, bytes, Hz) make one.
+        unit: Its sign, such as "ms".
+        decimals: Digits after the point.
+    """
+
+    divisor: int
+    unit: str
+    decimals: int
+
+    def text(self, value: Number) -> str:
+        """Return the value without its unit; what is there and rounds to zero is ``<0.01``."""
+        scaled = float(value) / self.divisor
+        rounded = f"{scaled:,.{self.decimals}f}"
+        if scaled and not float(rounded.replace(",", "")):
+            return f"<{10.0**-self.decimals:.{self.decimals}f}"
+        return rounded
+
+
+def scale_for(values: Iterable[Number], unit: Literal["ns", "bytes", "hz"]) -> Scale:
+    """Return the scale that suits a column: the unit of its largest value, decimals for its middle one.
+
+    Args:
+        values: The column's values in the base unit.
+        unit: The base unit.
+    """
+    sizes = sorted(abs(float(value)) for value in values if not is_missing(value) and float(value))
+    largest, middle = (sizes[-1], sizes[len(sizes) // 2]) if sizes else (0.0, 0.0)
+    divisor, sign = next((step for step in reversed(_SCALES[unit]) if largest >= step[0]), _SCALES[unit][0])
+    if divisor == 1:
+        return Scale(1, sign, 0)
+    places = _DIGITS - 1 - math.floor(math.log10(middle / divisor)) if middle else 0
+    return Scale(divisor, sign, min(max(places, 0), _MOST_DECIMALS))
+
+
+def _scaled(value: Number, steps: tuple[tuple[int, str], ...]) -> str:
+    """Return the value in the largest unit in which it reads as 1 or more."""
+    if isinstance(value, int) and abs(value) < steps[1][0]:
+        return f"{value} {steps[0][1]}"
+    ratio = steps[1][0]
+    for divisor, sign in steps[:-1]:
+        shown = _three(float(value) / divisor)
+        if abs(float(shown)) < ratio:
+            return f"{shown} {sign}"
+    divisor, sign = steps[-1]
+    scaled = float(value) / divisor
+    return f"{_three(scaled) if abs(scaled) < ratio else f'{scaled:,.0f}'} {sign}"
+
+
+def _three(value: float) -> str:
+    """Return a number with three significant digits, all of them before the point where they must be."""
+    for decimals in (2, 1):
+        shown = f"{value:.{decimals}f}"
+        if len(shown.lstrip("-")) <= _DIGITS + 1:
+            return shown
+    return f"{value:.0f}"

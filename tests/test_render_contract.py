@@ -1,0 +1,88 @@
+"""What holds for every form of the report: pure, whole, inert, and quick with many rows."""
+
+import time
+from dataclasses import replace
+
+import hand_made
+import pytest
+
+from nsyswrap.errors import UsageError
+from nsyswrap.model import Report
+from nsyswrap.render import RENDERERS, render
+
+REPORTS = {
+    "full": hand_made.full_report,
+    "two GPUs": hand_made.two_gpu_report,
+    "no GPU": hand_made.no_gpu_report,
+    "empty": hand_made.empty_report,
+    "hostile": hand_made.hostile_report,
+}
+RAW = ["\x1b", "\u202e", "\x00"]
+MOST_SECONDS = 10.0
+MOST_BYTES = {"text": 8_000, "html": 150_000, "markdown": 8_000, "csv": 10_000_000, "json": 20_000_000}
+
+every_form = pytest.mark.parametrize("form", RENDERERS)
+every_report = pytest.mark.parametrize("report", [make() for make in REPORTS.values()], ids=REPORTS)
+
+
+def test_there_are_five_forms() -> None:
+    assert list(RENDERERS) == ["text", "html", "json", "csv", "markdown"]
+
+
+@every_form
+@every_report
+def test_the_same_report_gives_the_same_bytes(form: str, report: Report) -> None:
+    assert render(form, report) == render(form, report)
+
+
+@every_form
+@every_report
+def test_a_report_is_text_that_can_be_written_as_utf_8(form: str, report: Report) -> None:
+    assert isinstance(render(form, report).encode("utf-8"), bytes)
+
+
+@every_form
+@pytest.mark.parametrize("character", RAW)
+def test_no_control_character_of_a_name_gets_through(form: str, character: str) -> None:
+    report = replace(hand_made.hostile_report(), verdict=f"a{character}b")
+    assert character not in render(form, report)
+
+
+@pytest.mark.parametrize("form", ["text", "html", "csv", "markdown"])
+def test_hidden_characters_are_shown_by_number(form: str) -> None:
+    assert "U+202E" in render(form, hand_made.hostile_report()).replace("&#43;", "+")
+
+
+@every_form
+def test_a_lone_surrogate_does_not_stop_a_report(form: str) -> None:
+    """A name that was not UTF-8 reaches us with surrogates; the report is written all the same."""
+    report = replace(hand_made.full_report(), verdict="bad \udce9 name", notes=("\udce9",))
+    assert render(form, report).encode("utf-8")
+
+
+@every_form
+def test_the_verdict_is_in_every_form_but_tables(form: str) -> None:
+    shown = " ".join(render(form, hand_made.full_report()).split())
+    assert form == "csv" or "Input" in shown
+
+
+@every_form
+def test_a_table_nobody_knows_is_rendered(form: str) -> None:
+    report = hand_made.report_with(hand_made.section_with("brand_new", things=hand_made.names_table("some_new_thing")))
+    if form != "markdown":
+        assert "some_new_thing" in render(form, report)
+
+
+@every_form
+def test_a_hundred_thousand_rows_of_gaps_stay_quick_and_small(form: str) -> None:
+    report = hand_made.gap_report(100_000)
+    begin = time.perf_counter()
+    shown = render(form, report)
+    assert time.perf_counter() - begin < MOST_SECONDS
+    assert len(shown.encode("utf-8")) < MOST_BYTES[form]
+
+
+def test_a_form_that_does_not_exist_is_an_error_of_the_user() -> None:
+    with pytest.raises(UsageError) as raised:
+        render("pdf", hand_made.empty_report())
+    assert "html" in raised.value.hint

@@ -1,0 +1,208 @@
+"""Numbers as text: three significant digits, honest about little, about nothing and about not knowing."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap import units
+
+
+@pytest.mark.parametrize(
+    ("ns", "shown"),
+    [
+        (0, "0 ns"),
+        (7, "7 ns"),
+        (999, "999 ns"),
+        (1_000, "1.00 µs"),
+        (1_234, "1.23 µs"),
+        (58_149_000, "58.1 ms"),
+        (999_499, "999 µs"),
+        (999_500, "1.00 ms"),
+        (182_400_000, "182 ms"),
+        (41_200_000_000, "41.2 s"),
+        (1_234_567_000_000, "1,235 s"),
+        (-2_500, "-2.50 µs"),
+        (5.5, "5.50 ns"),
+        (np.int64(12_300), "12.3 µs"),
+    ],
+)
+def test_durations_have_three_significant_digits_and_the_unit_that_fits(ns: float, shown: str) -> None:
+    assert units.duration(ns) == shown
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (72, "72 B"),
+        (1_023, "1023 B"),
+        (1_536, "1.50 KiB"),
+        (1_048_575, "1.00 MiB"),
+        (150_754_820_096, "140 GiB"),
+        (5 << 50, "5,120 TiB"),
+    ],
+)
+def test_sizes_are_binary(number: int, shown: str) -> None:
+    assert units.size(number) == shown
+
+
+def test_frequencies_have_three_significant_digits() -> None:
+    assert units.frequency(1_980_000_000) == "1.98 GHz"
+
+
+def test_a_point_in_time_is_exact_to_the_microsecond() -> None:
+    """Seconds since capture start keep their place however late they are, and may be negative."""
+    assert units.point(12_402_137_400) == "12.402137 s"
+    assert units.point(-1_500) == "-0.000002 s"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "shown"),
+    [
+        (0, "0.0 %"),
+        (0.0004, "<0.1 %"),
+        (0.0005, "0.1 %"),
+        (0.386, "38.6 %"),
+        (0.9996, ">99.9 %"),
+        (1, "100.0 %"),
+        (1.5, "150.0 %"),
+    ],
+)
+def test_shares_have_one_decimal_and_never_round_to_nothing_or_all(ratio: float, shown: str) -> None:
+    assert units.share(ratio) == shown
+
+
+@given(st.integers(1, 10**15), st.integers(1, 10**15))
+def test_a_part_is_nothing_only_when_it_is_nothing(part: int, rest: int) -> None:
+    """What is there never prints as 0.0 %, what leaves something never as 100.0 %."""
+    assert units.share_of(part, part + rest) not in ("0.0 %", "100.0 %")
+
+
+def test_a_share_of_nothing_is_not_measured() -> None:
+    assert units.share_of(0, 0) == units.NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (0.41, 0.582, "41.0 to 58.2 %"),
+        (0.41, 0.41, "41.0 %"),
+        (0.41001, 0.41002, "41.0 %"),
+        (0.0, 0.0001, "0.0 to <0.1 %"),
+        (None, 0.5, units.NOT_MEASURED),
+        (0.5, float("nan"), units.NOT_MEASURED),
+    ],
+)
+def test_a_band_shows_both_ends_unless_they_read_alike(low: float | None, high: float | None, shown: str) -> None:
+    assert units.share_band(low, high) == shown
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (0, 57_100_000, "up to 57.1 ms"),
+        (9_800_000, 57_100_000, "9.80 ms to 57.1 ms"),
+        (5_000, 5_001, "5.00 µs"),
+        (0, 0, "none"),
+    ],
+)
+def test_a_gain_is_a_range_with_an_upper_bound(low: int, high: int, shown: str) -> None:
+    assert units.gain(low, high) == shown
+
+
+def test_counts_are_grouped_by_three() -> None:
+    assert units.count(1_234_567) == "1,234,567"
+    assert units.count(np.int64(1_234)) == "1,234"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(3, "3"), (3.0, "3"), (12_345.678, "12346"), (0.01234, "0.0123"), (2.5, "2.50")]
+)
+def test_plain_numbers_have_three_significant_digits(value: float, shown: str) -> None:
+    assert units.number(value) == shown
+
+
+@pytest.mark.parametrize("value", [None, math.nan, np.float64("nan"), pd.NA, pd.NaT])
+def test_what_was_not_measured_is_not_zero(value: object) -> None:
+    assert units.text(value, "ns") == units.NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (1_500, "ns", "1.50 µs"),
+        (1_500, "point", "0.000002 s"),
+        (2_048, "bytes", "2.00 KiB"),
+        (0.5, "share", "50.0 %"),
+        (1_000_000, "hz", "1.00 MHz"),
+        (1_500, "count", "1,500"),
+        (1_500, "anything", "1,500"),
+        ("Graph", "text", "Graph"),
+        (True, "count", "yes"),
+        (np.int64(1_500), "count", "1,500"),
+    ],
+)
+def test_a_value_is_shown_in_its_unit(value: object, unit: str, shown: str) -> None:
+    assert units.text(value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("idle_ns", "ns"),
+        ("start_ns", "point"),
+        ("bytes", "bytes"),
+        ("memory_bytes", "bytes"),
+        ("busy_share", "share"),
+        ("share", "share"),
+        ("gap_count", "count"),
+        ("count", "count"),
+        ("clock_hz", "hz"),
+        ("theoretical_occupancy", "number"),
+    ],
+)
+def test_the_suffix_of_a_column_is_its_unit(name: str, unit: str) -> None:
+    assert units.column_unit(name, numeric=True) == unit
+
+
+def test_a_column_of_texts_has_no_unit() -> None:
+    assert units.column_unit("total_ns", numeric=False) == "text"
+
+
+def test_one_scale_serves_a_column() -> None:
+    """The largest value chooses the unit, the middle one the decimals, so that digits align."""
+    scale = units.scale_for([31_000_000, 18_000_000, 1_500_000], "ns")
+    assert scale.unit == "ms"
+    assert [scale.text(ns) for ns in (31_000_000, 18_000_000, 1_500_000)] == ["31.0", "18.0", "1.5"]
+
+
+def test_a_scale_never_shows_something_as_zero() -> None:
+    scale = units.scale_for([31_000_000, 18_000_000, 2_000], "ns")
+    assert scale.text(2_000) == "<0.1"
+    assert scale.text(0) == "0.0"
+
+
+def test_a_column_without_values_has_a_scale_all_the_same() -> None:
+    assert units.scale_for([], "bytes").text(0) == "0"
+
+
+def test_a_scale_takes_missing_values_for_nothing() -> None:
+    assert units.scale_for([math.nan, 2_048], "bytes").unit == "KiB"
+
+
+@given(st.lists(st.integers(-(10**15), 10**15), max_size=20))
+def test_a_column_has_one_number_of_decimals(values: list[int]) -> None:
+    scale = units.scale_for(values, "ns")
+    shown = [scale.text(value).lstrip("<").partition(".")[2] for value in values]
+    assert {len(decimals) for decimals in shown} <= {scale.decimals}
+
+
+@given(st.integers(0, 10**18))
+def test_a_duration_is_right_to_half_a_per_cent(ns: int) -> None:
+    """Rounding to three digits moves a value by at most half a unit of the third."""
+    number, unit = units.duration(ns).replace(",", "").split()
+    back = float(number) * {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[unit]
+    assert abs(back - ns) <= 0.00501 * ns
