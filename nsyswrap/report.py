@@ -97,7 +97,8 @@ def choose_window(study: Study, wanted: str = "") -> Window:
     if not events:
         raise CannotTellError("the capture holds no events at all", hint="run nsyswrap doctor")
     first = min(int(frame["start"].min()) for frame in events)
-    return Window(first, max(max(int(f["end"].max()) for f in events), first + 1), "the whole capture", "session")
+    last = max(int(frame["end"].max()) for frame in events)
+    return Window(first, max(last, first + 1), "the whole capture", "session")
 
 
 def _between(text: str) -> Window:

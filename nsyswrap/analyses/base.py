@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from nsyswrap.analyses.annotations import Phases, PhaseRule, find_phases
+from nsyswrap.analyses.annotations import PhaseRule, Phases, find_phases
 from nsyswrap.analyses.operations import Operations, find_operations
 from nsyswrap.analyses.training_steps import Steps, find_steps
 from nsyswrap.intervals import Window

@@ -49,7 +49,7 @@ def run(study: Study, window: Window) -> Section:
     )
 
 
-def _finding(  # noqa: PLR0913 - one value a field
+def _finding(  # noqa: PLR0913, PLR0917 - one value a field
     rule: str, headline: str, advice: str, evidence: tuple[str, ...], window: Window, severity: Severity
 ) -> Finding:
     return Finding(rule, severity, headline, 0, 0, 0, advice, evidence, None, window)

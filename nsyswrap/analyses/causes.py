@@ -10,7 +10,8 @@ Segment A is cut where what T does changes; every piece has one cause and one ph
 in docs/analyses/idle.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from nsyswrap.analyses.annotations import DATA, NO_PHASE
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.operations import SOURCES, Operations
 from nsyswrap.analyses.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import Indices, Spans, Timeline, Times, Window, covered, fill, gaps, overlay
+from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Times, Window, covered, fill, gaps, overlay
 from nsyswrap.tables import array
 
 CAUSES = (
@@ -63,6 +64,7 @@ _WAITING = np.isin(
 
 NO_NAME = NAMES - 1
 NOBODY = np.int64(-1)
+EMPTY = Timeline(NOTHING, np.empty(0, np.int32))
 # T is taken to feed the GPU unless it only waited: more than this share of segment A. Source: definitions of the
 # root-cause rule, section "three segments".
 ONLY_WAITED = 0.5
@@ -104,33 +106,6 @@ class _Gaps:
     blind_from: Times
 
 
-class _Collector:
-    """Gathers pieces from segments, thread by thread."""
-
-    def __init__(self) -> None:
-        self.parts: list[tuple[npt.NDArray[np.int64], ...]] = []
-
-    def add(
-        self, start: Times, end: Times, gap: Indices, cause: Times, phase: Times, thread: Times, name: Times
-    ) -> None:
-        self.parts.append((start, end, gap, cause, phase, thread, name))
-
-    def pieces(self) -> Pieces:
-        if not self.parts:
-            self.parts.append(tuple(np.empty(0, np.int64) for _ in range(7)))
-        start, end, gap, cause, phase, thread, name = (np.concatenate(each) for each in zip(*self.parts, strict=True))
-        order = np.argsort(start, kind="stable")
-        return Pieces(
-            start[order],
-            end[order],
-            gap[order].astype(np.intp),
-            cause[order].astype(np.int8),
-            phase[order].astype(np.int32),
-            thread[order],
-            name[order].astype(np.int32),
-        )
-
-
 def explain(study: Study, states: ThreadStates, device_id: int, window: Window) -> Pieces:
     """Return the idle time of one device inside a window, each piece with its cause.
 
@@ -143,12 +118,8 @@ def explain(study: Study, states: ThreadStates, device_id: int, window: Window) 
     Returns:
         Pieces whose lengths add up to the device's idle time exactly.
     """
-    found = _gaps(study, states, device_id, window)
-    collect = _Collector()
-    for thread in np.unique(found.thread):
-        mine = np.flatnonzero(found.thread == thread)
-        _explain_thread(study, states, found, mine, int(thread), collect)
-    return _joined(collect.pieces())
+    explainer = _Explainer(study, states, _gaps(study, states, device_id, window))
+    return _joined(_ordered(explainer.pieces()))
 
 
 def _gaps(study: Study, states: ThreadStates, device_id: int, window: Window) -> _Gaps:
@@ -190,7 +161,8 @@ def _blind_from(study: Study, operations: Operations, mine: Indices, spans: Span
     since = np.where(call >= 0, array(study.trace[tables.CALLS], "start")[call], spans.start)
     first = np.searchsorted(opaque, since, side="right")
     launched = np.append(opaque, np.iinfo(np.int64).max)[first]
-    return np.minimum(np.maximum(launched, spans.start), spans.end)
+    begins: Times = np.clip(launched, spans.start, spans.end)
+    return begins
 
 
 def _opaque_launches(study: Study) -> Times:
@@ -241,72 +213,113 @@ def _launching_threads(study: Study) -> dict[int, list[int]]:
     return found
 
 
-def _explain_thread(
-    study: Study, states: ThreadStates, found: _Gaps, mine: Indices, thread: int, collect: _Collector
-) -> None:
-    """Cut the gaps that one thread is asked about into blind, A, launch and queued, and explain each."""
-    start, end = found.spans.start[mine], found.spans.end[mine]
-    seen = found.blind_from[mine]
-    begun = np.clip(found.call_start[mine], start, seen)
-    returned = np.clip(found.call_end[mine], begun, seen)
-    phases = (
-        study.phases.shown(thread) if thread != NOBODY else Timeline(Spans(start[:0], end[:0]), np.empty(0, np.int32))
-    )
-    names = _call_names(study, states, found.call[mine])
-    for cause, low, high in (("blind", seen, end), ("launch", begun, returned), ("queued", returned, seen)):
-        real = high > low
-        whole = Spans(low[real], high[real])
-        part, piece_start, piece_end, phase = _with_phase(whole, phases)
-        gap = mine[real][part]
-        fixed = np.full(len(gap), CODE[cause])
-        name = names[real][part] if cause != "blind" else np.full(len(gap), NO_NAME)
-        collect.add(piece_start, piece_end, gap, fixed, phase, np.full(len(gap), thread), name)
-    real = begun > start
-    _explain_host(study, states, Spans(start[real], begun[real]), mine[real], found, thread, phases, collect)
+@dataclass(frozen=True)
+class _Explainer:
+    """Explains the gaps of one device, thread by thread."""
+
+    study: Study
+    states: ThreadStates
+    found: _Gaps
+
+    def pieces(self) -> list[Pieces]:
+        """Return the pieces of all gaps, in no order."""
+        return [
+            piece
+            for thread in np.unique(self.found.thread)
+            for piece in self._of_thread(int(thread), np.flatnonzero(self.found.thread == thread))
+        ]
+
+    def _of_thread(self, thread: int, mine: Indices) -> list[Pieces]:
+        """Cut the gaps one thread is asked about into A, launch, queued and blind, and explain each."""
+        start, end = self.found.spans.start[mine], self.found.spans.end[mine]
+        seen = self.found.blind_from[mine]
+        begun = np.clip(self.found.call_start[mine], start, seen)
+        returned = np.clip(self.found.call_end[mine], begun, seen)
+        return [
+            self._before_launch(thread, mine, Spans(start, begun)),
+            self._fixed("launch", thread, mine, Spans(begun, returned)),
+            self._fixed("queued", thread, mine, Spans(returned, seen)),
+            self._fixed("blind", thread, mine, Spans(seen, end)),
+        ]
+
+    def _fixed(self, cause: str, thread: int, gap: Indices, spans: Spans) -> Pieces:
+        """Return segments that have one cause whatever the thread does; they still have a phase."""
+        gap, spans = _real(gap, spans)
+        part, start, end, phase = _with_phase(spans, self._phases(thread))
+        gap = gap[part]
+        names = self._launch_names(gap) if cause != "blind" else np.full(len(gap), NO_NAME, np.int32)
+        return _pieces(Spans(start, end), gap, np.full(len(gap), CODE[cause]), phase, thread, names)
+
+    def _before_launch(self, thread: int, gap: Indices, spans: Spans) -> Pieces:
+        """Explain the time before the launch call by what the thread did then."""
+        gap, spans = _real(gap, spans)
+        if not len(gap) or thread == NOBODY:
+            nothing = np.full(len(gap), NO_NAME, np.int32)
+            return _pieces(spans, gap, np.full(len(gap), CODE["unknown"]), nothing * 0 + NO_PHASE, thread, nothing)
+        whole = Spans(spans.start[:1], spans.end[-1:])
+        running = Timeline(whole, np.array([call_kinds.RUNNING * NAMES + NO_NAME], np.int32))
+        state = fill(self.states.of(thread), running)
+        part, other, start, end = overlay(spans, state.spans)
+        again, start, end, phase = _with_phase(Spans(start, end), self._phases(thread))
+        code = state.code[other[again]]
+        gap = gap[part[again]]
+        cause = self._cause(thread, gap, code // NAMES, phase)
+        return _pieces(Spans(start, end), gap, cause, phase, thread, code % NAMES)
+
+    def _cause(
+        self, thread: int, gap: Indices, kind: npt.NDArray[np.int32], phase: npt.NDArray[np.int32]
+    ) -> npt.NDArray[np.int8]:
+        """Return the cause of each piece from what the thread does; in the data phase, or before a batch, from that."""
+        cause: npt.NDArray[np.int8] = _STATE_CAUSE[kind]
+        waiting, running = _WAITING[kind], kind == call_kinds.RUNNING
+        process = thread & ~tables.THREAD_MASK
+        if self.study.phases.has_any(process):
+            in_data = phase == self.study.phases.code(DATA)
+            # Without traced system calls a wait cannot be told from work.
+            traced = tables.OS_CALLS.name not in self.study.trace.absent
+            working = np.int8(CODE["input_work" if traced else "unknown"])
+            cause = np.where(in_data & running, working, cause)
+            return np.where(in_data & waiting, np.int8(CODE["input_wait"]), cause)
+        if has_loader(self.study, process):
+            before_batch = _ends_with_batch(self.study, self.found)[gap]
+            return np.where(before_batch & waiting, np.int8(CODE["input_wait"]), cause)
+        return cause
+
+    def _phases(self, thread: int) -> Timeline:
+        return EMPTY if thread == NOBODY else self.study.phases.shown(thread)
+
+    def _launch_names(self, gap: Indices) -> npt.NDArray[np.int32]:
+        call = self.found.call[gap]
+        names = np.full(len(call), NO_NAME, np.int32)
+        known = call >= 0
+        names[known] = self.states.call_names[call[known]]
+        return names
 
 
-def _explain_host(  # noqa: PLR0913 - one caller; the alternatives hide the same values in a bag
-    study: Study,
-    states: ThreadStates,
+def _real(gap: Indices, spans: Spans) -> tuple[Indices, Spans]:
+    """Drop empty segments."""
+    real = spans.end > spans.start
+    return gap[real], Spans(spans.start[real], spans.end[real])
+
+
+def _pieces(  # noqa: PLR0913, PLR0917 - one argument a field
     spans: Spans,
     gap: Indices,
-    found: _Gaps,
+    cause: npt.NDArray[np.integer[Any]],
+    phase: npt.NDArray[np.int32],
     thread: int,
-    phases: Timeline,
-    collect: _Collector,
-) -> None:
-    """Explain the time before the launch call by what the thread did then."""
-    if not len(spans.start) or thread == NOBODY:
-        collect.add(*_unexplained(spans, gap))
-        return
-    low, high = int(spans.start[0]), int(spans.end[-1])
-    running = np.int32(call_kinds.RUNNING * NAMES + NO_NAME)
-    state = fill(states.of(thread), Timeline(Spans(np.array([low]), np.array([high])), np.array([running])))
-    part, other, start, end = overlay(spans, state.spans)
-    code = state.code[other]
-    again, start, end, phase = _with_phase(Spans(start, end), phases)
-    part, code = part[again], code[again]
-    kind, name = code // NAMES, code % NAMES
-    cause = _cause(study, kind, phase, gap[part], found, thread)
-    collect.add(start, end, gap[part], cause, phase, np.full(len(start), thread), name)
+    name: npt.NDArray[np.int32],
+) -> Pieces:
+    threads = np.full(len(gap), thread, np.int64)
+    return Pieces(spans.start, spans.end, gap, cause.astype(np.int8), phase, threads, name)
 
 
-def _cause(
-    study: Study, kind: npt.NDArray[np.int32], phase: npt.NDArray[np.int32], gap: Indices, found: _Gaps, thread: int
-) -> npt.NDArray[np.int8]:
-    """Return the cause of each piece: by what the thread does, and in the data phase, or before a batch, by that."""
-    cause = _STATE_CAUSE[kind]
-    waiting, running = _WAITING[kind], kind == call_kinds.RUNNING
-    process = thread & ~tables.THREAD_MASK
-    if study.phases.has_any(process):
-        in_data = phase == study.phases.code(DATA)
-        told = not {tables.OS_CALLS.name} & study.trace.absent
-        working = np.int8(CODE["input_work"] if told else CODE["unknown"])
-        return np.where(in_data & waiting, np.int8(CODE["input_wait"]), np.where(in_data & running, working, cause))
-    if has_loader(study, process):
-        before_batch = _ends_with_batch(study, found)[gap]
-        return np.where(before_batch & waiting, np.int8(CODE["input_wait"]), cause)
-    return cause
+def _ordered(parts: list[Pieces]) -> Pieces:
+    """Put pieces one behind another in order of time."""
+    if not parts:
+        return _pieces(NOTHING, np.empty(0, np.intp), np.empty(0, np.int8), EMPTY.code, 0, EMPTY.code)
+    order = np.argsort(np.concatenate([part.start for part in parts]), kind="stable")
+    return Pieces(*(np.concatenate([getattr(part, each.name) for part in parts])[order] for each in fields(Pieces)))
 
 
 def has_loader(study: Study, process: int) -> bool:
@@ -328,19 +341,6 @@ def _ends_with_batch(study: Study, found: _Gaps) -> npt.NDArray[np.bool_]:
     rows = rows[is_copy]
     result[rows] = np.isin(array(copies, "copy_kind")[operations.row[found.ender[rows]]], wanted)
     return result
-
-
-def _unexplained(spans: Spans, gap: Indices) -> tuple[Times, ...]:
-    rows = len(spans.start)
-    fill_with = (CODE["unknown"], NO_PHASE, NOBODY, NO_NAME)
-    return spans.start, spans.end, gap, *(np.full(rows, value, np.int64) for value in fill_with)
-
-
-def _call_names(study: Study, states: ThreadStates, call: Indices) -> npt.NDArray[np.int32]:
-    names = np.full(len(call), NO_NAME, np.int32)
-    known = call >= 0
-    names[known] = states.call_names[call[known]]
-    return names
 
 
 def _with_phase(spans: Spans, phases: Timeline) -> tuple[Indices, Times, Times, npt.NDArray[np.int32]]:

@@ -1,5 +1,8 @@
 """Why the GPU was idle: its gaps, each nanosecond with a cause, a phase and the evidence for it."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -97,23 +100,21 @@ def _by_cause(study: Study, pieces: Pieces, device: int) -> pd.DataFrame:
 
 
 def _gaps_table(study: Study, states: ThreadStates, pieces: Pieces, device: int) -> pd.DataFrame:
-    cause = pd.Categorical.from_codes(pieces.cause, categories=list(CAUSES))
     names = [study.phases.name(code) for code in range(NO_PHASE, len(study.phases.names))]
-    phase = pd.Categorical.from_codes(pieces.phase + 1, categories=names)
     return pd.DataFrame(
         {
             "device_id": np.full(len(pieces.start), device),
             "start_ns": pieces.start,
             "end_ns": pieces.end,
-            "cause": cause,
-            "phase": phase,
+            "cause": _category(pieces.cause, CAUSES),
+            "phase": _category(pieces.phase - NO_PHASE, names),
             "evidence": _evidence(study, states, pieces),
         },
         copy=False,
     )
 
 
-def _evidence(study: Study, states: ThreadStates, pieces: Pieces) -> pd.Categorical:
+def _evidence(study: Study, states: ThreadStates, pieces: Pieces) -> "pd.Series[Any]":
     """Return a sentence for each piece; few are distinct, so each is written once."""
     threads, thread_ids = pd.factorize(pieces.thread)
     key = (pieces.cause.astype(np.int64) * len(thread_ids) + threads) * (NO_NAME + 1) + pieces.name
@@ -125,8 +126,12 @@ def _evidence(study: Study, states: ThreadStates, pieces: Pieces) -> pd.Categori
         cause, thread = divmod(rest, len(thread_ids))
         texts.append(_sentence(CAUSES[cause], int(thread_ids[thread]), name, states, untraced=untraced))
     merged, distinct = pd.factorize(np.array(texts, dtype=object))
-    chosen: npt.NDArray[np.intp] = merged[codes] if len(codes) else codes
-    return pd.Categorical.from_codes(chosen, categories=list(distinct))
+    return _category(merged[codes] if len(codes) else codes, distinct)
+
+
+def _category(codes: npt.NDArray[np.integer[Any]], names: Iterable[str]) -> "pd.Series[Any]":
+    """Return texts that repeat as codes into the distinct ones."""
+    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(list(names), dtype=object)))
 
 
 def _sentence(cause: str, thread: int, name: int, states: ThreadStates, *, untraced: bool) -> str:

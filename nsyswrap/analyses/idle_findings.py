@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
+from nsyswrap import units
 from nsyswrap.analyses.base import Study
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Severity
-from nsyswrap import units
+from nsyswrap.tables import array
 
 # A cause is worth a sentence from 2 % of the window on, a warning from 5 %, a problem from 20 %.
 # Source: torch_tb_profiler advises from 5 % of the step on; the other two are ours, so that CI is not told of noise.
@@ -99,47 +101,60 @@ ADVICE = {
 
 
 def findings(study: Study, by_cause: pd.DataFrame, gaps: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
-    """Return one finding for each device and cause that costs at least 2 % of the window."""
+    """Return one finding for each device and cause that costs at least 2 % of the window.
+
+    Args:
+        study: The trace and its steps.
+        by_cause: Idle time of all devices by cause and phase.
+        gaps: Their gaps, each with its cause.
+        window: Stretch both are about.
+    """
     found = []
-    for (device, cause), mine in by_cause.groupby(["device_id", "cause"]):
-        cost = int(mine["idle_ns"].sum())
-        share = cost / window.length_ns
-        if share < NOTE_SHARE or cause not in ADVICE:
-            continue
-        advice = ADVICE[str(cause)]
-        severity = Severity.NOTE
-        if advice.can_gain and share >= WARNING_SHARE:
-            severity = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
-        found.append(
-            Finding(
-                rule=f"idle/{cause}",
-                severity=severity,
-                headline=advice.headline.format(share=units.share(share)),
-                cost_ns=cost,
-                gain_low_ns=0,
-                gain_high_ns=cost if advice.can_gain else 0,
-                advice=advice.advice,
-                evidence=_evidence(mine, gaps, int(device), str(cause), window, study),
-                device_id=int(device),
-                window=window,
+    for device in by_cause["device_id"].unique():
+        for cause, advice in ADVICE.items():
+            mine = by_cause[(by_cause["device_id"] == device) & (by_cause["cause"] == cause)]
+            cost = int(mine["idle_ns"].sum())
+            if cost < NOTE_SHARE * window.length_ns:
+                continue
+            worst = gaps[(gaps["device_id"] == device) & (gaps["cause"] == cause)]
+            found.append(
+                Finding(
+                    rule=f"idle/{cause}",
+                    severity=_severity(advice, cost / window.length_ns),
+                    headline=advice.headline.format(share=units.share(cost / window.length_ns)),
+                    cost_ns=cost,
+                    gain_low_ns=0,
+                    gain_high_ns=cost if advice.can_gain else 0,
+                    advice=advice.advice,
+                    evidence=(*_per_step(study, cost, window), *_by_phase(mine), *_longest(worst)),
+                    device_id=int(device),
+                    window=window,
+                )
             )
-        )
     return tuple(sorted(found, key=lambda finding: finding.order))
 
 
-def _evidence(
-    mine: pd.DataFrame, gaps: pd.DataFrame, device: int, cause: str, window: Window, study: Study
-) -> tuple[str, ...]:
-    lines = []
-    steps = len(study.steps.frame) - int(study.steps.frame["warm_up"].sum())
-    cost = int(mine["idle_ns"].sum())
-    if window.source == "steps" and steps:
-        lines.append(f"{units.duration(cost // steps)} of each step, in {window.label}")
-    for phase, idle, count in zip(mine["phase"], mine["idle_ns"], mine["gap_count"], strict=True):
-        lines.append(f"{units.duration(int(idle))} in phase {phase}, {count} gaps")
-    rows = gaps[(gaps["device_id"] == device) & (gaps["cause"] == cause)]
-    length = rows["end_ns"] - rows["start_ns"]
-    for row in length.sort_values(ascending=False, kind="stable").index[:WORST_GAPS]:
-        start, evidence = int(rows.at[row, "start_ns"]), str(rows.at[row, "evidence"])
-        lines.append(f"{units.duration(int(length[row]))} at {start / 1e9:.6f} s: {evidence}")
-    return tuple(lines)
+def _severity(advice: Advice, share: float) -> Severity:
+    if not advice.can_gain or share < WARNING_SHARE:
+        return Severity.NOTE
+    return Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
+
+
+def _per_step(study: Study, cost: int, window: Window) -> tuple[str, ...]:
+    steps = int((~study.steps.frame["warm_up"]).sum())
+    if window.source != "steps" or not steps:
+        return ()
+    return (f"{units.duration(cost // steps)} a step, in {window.label}",)
+
+
+def _by_phase(mine: pd.DataFrame) -> tuple[str, ...]:
+    rows = zip(mine["phase"], mine["idle_ns"], mine["gap_count"], strict=True)
+    return tuple(f"{units.duration(int(idle))} in phase {phase}, {count} gaps" for phase, idle, count in rows)
+
+
+def _longest(gaps: pd.DataFrame) -> tuple[str, ...]:
+    """Return the longest pieces of gaps with their evidence."""
+    length = array(gaps, "end_ns") - array(gaps, "start_ns")
+    rows = np.argsort(-length, kind="stable")[:WORST_GAPS]
+    start, evidence = array(gaps, "start_ns"), gaps["evidence"].to_numpy()
+    return tuple(f"{units.duration(int(length[r]))} at {start[r] / 1e9:.6f} s: {evidence[r]}" for r in rows)

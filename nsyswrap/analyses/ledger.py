@@ -5,7 +5,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.analyses.base import Analysis, Study
-from nsyswrap.analyses.operations import KINDS, Operations
+from nsyswrap.analyses.operations import Operations
 from nsyswrap.intervals import Spans, Times, Window, covered, gaps, total, union
 from nsyswrap.model import Fact, Section
 

@@ -1,6 +1,5 @@
 """All that ran on the GPUs as one set of operations, each joined to the host call that launched it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,7 +95,7 @@ def find_operations(trace: Trace) -> Operations:
     whole = pd.concat(parts, ignore_index=True) if parts else _nothing()
     start = array(whole, "start")
     order = np.argsort(start, kind="stable")
-    taken: Mapping[str, npt.NDArray[np.int64]] = {name: array(whole, name)[order] for name in whole.columns}
+    taken: dict[str, npt.NDArray[np.int64]] = {name: array(whole, name)[order] for name in whole.columns}
     call = launch_calls(trace, taken["process"], taken["correlation_id"])
     return Operations(
         start=taken["start"],

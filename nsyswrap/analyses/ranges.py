@@ -6,7 +6,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.range_levels import enclosing
-from nsyswrap.analyses.statistics import by_name
+from nsyswrap.analyses.statistics import by_name, summarize
 from nsyswrap.analyses.summaries import clipped
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.model import Section
@@ -121,16 +121,12 @@ def _kernels(study: Study, names: pd.Index, which: Indices, rows: Indices) -> pd
     ids = array(trace[tables.KERNELS], "name_id")[operations.row[which]]
     range_codes, range_names = pd.factorize(names)
     kernel_codes, kernel_ids = pd.factorize(ids)
-    key = range_codes[rows] * np.int64(max(len(kernel_ids), 1)) + kernel_codes
-    codes, unique = pd.factorize(key)
-    labels = [
-        (str(range_names[k // len(kernel_ids)]), trace.text(int(kernel_ids[k % len(kernel_ids)]))) for k in unique
-    ]
-    found = by_name([f"{a}\x00{b}" for a, b in labels], codes, operations.end[which] - operations.start[which])
-    split = found["name"].str.split("\x00", n=1, expand=True)
-    found["name"] = split[1] if len(found) else found["name"]
-    found.insert(0, "range", split[0] if len(found) else found["name"])
-    return found
+    width = max(len(kernel_ids), 1)
+    codes, unique = pd.factorize(range_codes[rows] * np.int64(width) + kernel_codes)
+    found = summarize(codes, operations.end[which] - operations.start[which], len(unique))
+    found.insert(0, "range", range_names.take(unique // width).astype(str))
+    found.insert(1, "name", [trace.text(int(kernel_ids[each])) for each in unique % width])
+    return found.sort_values(["total_ns", "range", "name"], ascending=[False, True, True], ignore_index=True)
 
 
 ANALYSIS = Analysis("ranges", "NVTX ranges", (tables.RANGES,), run)

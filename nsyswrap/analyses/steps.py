@@ -10,6 +10,10 @@ from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Section
 from nsyswrap.tables import array
 
+NO_STEPS = (
+    'No range names a step: put an NVTX range such as "batch 17" around each step, or name yours with --step-range.'
+)
+
 
 def run(study: Study, window: Window) -> Section:
     """Return every step with its ledger on each device, and the median of the steady ones.
@@ -34,10 +38,7 @@ def run(study: Study, window: Window) -> Section:
 
 def _notes(study: Study) -> tuple[str, ...]:
     if not len(study.steps.frame):
-        return (
-            'No range names a step: put an NVTX range such as "batch 17" around each step, '
-            "or name yours with --step-range.",
-        )
+        return (NO_STEPS,)
     return ()
 
 

@@ -1,6 +1,6 @@
 """Summaries by name of what ran and what was called: kernels, CUDA calls, operating system calls, copies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ def host_calls(study: Study, window: Window) -> Section:
 
 
 def os_calls(study: Study, window: Window) -> Section:
-    """Return operating system calls by name, all threads: a thread pool that sleeps adds up to many times the window."""
+    """Return operating system calls by name, all threads, so that sleeping ones add up."""
     table = _summary(study, tables.OS_CALLS, window, keep_version=True)
     return Section("os_calls", "Operating system calls", window, (), {"summary": table})
 
@@ -64,10 +64,10 @@ def _moved(study: Study, window: Window) -> pd.DataFrame:
     frame = trace[tables.COPIES]
     rows, duration = clipped(frame, window)
     kinds = [array(frame, name)[rows] for name in ("copy_kind", "source_kind", "target_kind")]
-    codes, unique = pd.factorize(pd.MultiIndex.from_arrays(kinds)) if len(rows) else (rows, [])
+    unique, codes = np.unique(np.stack(kinds), axis=1, return_inverse=True)
     labels = [
         (_label(trace.copy_kinds, kind), _label(trace.memory_kinds, source), _label(trace.memory_kinds, target))
-        for kind, source, target in unique
+        for kind, source, target in unique.T.tolist()
     ]
     parts = [_with_labels(labels, codes, duration, array(frame, "bytes")[rows])]
     frame = trace[tables.FILLS]
@@ -81,9 +81,8 @@ def _moved(study: Study, window: Window) -> pd.DataFrame:
     return whole.sort_values(["total_ns", "kind"], ascending=[False, True], ignore_index=True)
 
 
-def _label(labels: object, kind: int) -> str:
-    known = dict(labels) if isinstance(labels, dict) else {}
-    return str(known.get(int(kind), "" if int(kind) < 0 else f"kind {int(kind)}"))
+def _label(labels: Mapping[int, str], kind: int) -> str:
+    return labels.get(int(kind), "" if int(kind) < 0 else f"kind {int(kind)}")
 
 
 def _with_labels(

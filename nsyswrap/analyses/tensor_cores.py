@@ -53,7 +53,8 @@ def kernels_in(study: Study, window: Window) -> Indices:
     operations = study.operations
     rows = operations.from_table(tables.KERNELS)
     start, end = operations.start[rows], operations.end[rows]
-    return rows[(operations.kind[rows] == COMPUTE) & (start < window.end_ns) & (end > window.start_ns)]
+    found: Indices = rows[(operations.kind[rows] == COMPUTE) & (start < window.end_ns) & (end > window.start_ns)]
+    return found
 
 
 def _notes(study: Study) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from nsyswrap.tables import TableSpec, Trace, array
 # A state code is kind * NAMES + index of the call's name, so that evidence can name the call.
 NAMES = 1 << 20
 
+NO_TIMES = np.empty(0, np.int64)
 WAITS = (call_kinds.LOCK_WAIT, call_kinds.OTHER_WAIT, call_kinds.PEER_THREAD_WAIT)
 
 
@@ -92,8 +93,8 @@ class ThreadStates:
             else:
                 rows = rows[kinds[rows] == kind]
             parts.append(self._named_spans(spec, rows))
-        start, end, name = (np.concatenate(each) for each in zip(*parts, strict=True)) if parts else ([], [], [])
-        return innermost(start, end, np.asarray(name, np.int32) + np.int32(kind * NAMES))
+        start, end, name = (np.concatenate(each) for each in zip(*parts, strict=True)) if parts else [NO_TIMES] * 3
+        return innermost(start, end, name + kind * NAMES)
 
     def _named_spans(self, spec: str, rows: Indices) -> tuple[npt.NDArray[np.int64], ...]:
         frame = self.trace.frames[spec]

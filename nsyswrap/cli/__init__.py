@@ -1,0 +1,62 @@
+"""The command line: one file a command, loaded when it is called, and one place where errors become messages."""
+
+import importlib
+from collections.abc import Mapping
+
+import click
+
+from nsyswrap import __version__
+from nsyswrap.errors import NsyswrapError
+
+# Command to its one line of help; its code is `nsyswrap.cli.<command>`, and loading it is what takes time.
+COMMANDS: Mapping[str, str] = {
+    "profile": "Run a program under Nsight Systems and report where the GPU's time went.",
+    "analyze": "Read a capture and print what it says.",
+    "report": "Read a capture and write one HTML page.",
+    "classify": "Say which kernel names run on tensor cores.",
+    "redact": "Write an export fit to share: no environment, host, user or home folder.",
+    "doctor": "Check what works here, and name the remedy for what does not.",
+    "setup": "Get nsys where it is missing, without root.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that loads a command's module when the command is called, and prints our errors in one place."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the commands in the order in which a user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load and return a command, or None where there is no such command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"nsyswrap.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list of commands without loading them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; an error of ours becomes two lines on stderr and its exit code."""
+        try:
+            return super().invoke(ctx)
+        except NsyswrapError as error:
+            click.echo(f"nsyswrap: {error.message}", err=True)
+            if error.hint:
+                click.echo(f"hint: {error.hint}", err=True)
+            ctx.exit(error.exit_code)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="nsyswrap")
+def cli() -> None:
+    """Profile PyTorch with NVIDIA Nsight Systems: where the GPU's time went, and why it starved.
+
+    \b
+      nsyswrap profile train.py          run, capture, report
+      nsyswrap report capture.nsys-rep   one HTML page
+      nsyswrap analyze capture.sqlite    the same in the terminal
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines

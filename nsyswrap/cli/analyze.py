@@ -1,0 +1,43 @@
+"""`nsyswrap analyze`: read a capture and print what it says."""
+
+from pathlib import Path
+
+import click
+
+from nsyswrap.cli.reading import capture_argument, export_of, reading_options, report_of, write_result
+from nsyswrap.cli.terminal import rendered
+
+
+@click.command()
+@capture_argument
+@reading_options
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "csv", "markdown"]),
+    default="text",
+    show_default=True,
+    help="Form of the result.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
+@click.option("-f", "--force", is_flag=True, help="Replace the file if it is there.")
+def analyze(  # noqa: PLR0913 - one argument an option
+    *,
+    capture: Path,
+    window: str,
+    step_range: str,
+    phases: tuple[str, ...],
+    form: str,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Read CAPTURE, a .nsys-rep or a .sqlite export, and print what it says.
+
+    \b
+      nsyswrap analyze capture.nsys-rep
+      nsyswrap analyze capture.sqlite --window 12.5:14 --format json
+      nsyswrap analyze capture.sqlite --step-range '^it' --phase data='^prefetch'
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    with export_of(capture) as export:
+        report = report_of(export, window, step_range, phases)
+    write_result(rendered(form, report, to_terminal=output is None), output, force=force)

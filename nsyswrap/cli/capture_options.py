@@ -1,0 +1,151 @@
+"""The options of `nsyswrap profile` that say what to record, and what they stand for."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from nsyswrap.errors import UsageError
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.options import CaptureOptions
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+_SAMPLE_HZ = 1000
+
+_OPTIONS = (
+    click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        help="Folder of the result.  [default: reports/<script>-<time>]",
+    ),
+    click.option("-f", "--force", is_flag=True, help="Replace a result that is in the folder already."),
+    click.option(
+        "-t",
+        "--trace",
+        "traces",
+        metavar="LIST",
+        help="What nsys records; what this nsys does not know is left out.  [default: cuda,nvtx,cudnn,cublas,osrt]",
+    ),
+    click.option(
+        "--delay", type=click.FloatRange(min=0), default=0.0, metavar="S", help="Start recording after S seconds."
+    ),
+    click.option("--duration", type=click.FloatRange(min=0), default=0.0, metavar="S", help="Record for S seconds."),
+    click.option(
+        "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End the program after S seconds."
+    ),
+    click.option(
+        "--capture-range",
+        default="",
+        metavar="R",
+        help="Record only between cudaProfilerStart and Stop (cudaProfilerApi), or inside the NVTX range of text R.",
+    ),
+    click.option(
+        "--cuda-graph",
+        type=click.Choice(["node", "graph"]),
+        default="node",
+        show_default=True,
+        help="Record the kernels inside CUDA graphs, or each graph as one operation (cheaper).",
+    ),
+    click.option(
+        "--gpu-metrics", is_flag=False, flag_value="all", default="", metavar="[IDS]", help="Sample GPU counters."
+    ),
+    click.option("--python-sampling", is_flag=True, help=f"Sample Python stacks, {_SAMPLE_HZ} times a second."),
+    click.option("--cuda-memory", is_flag=True, help="Record allocations on the GPU."),
+    click.option("--sample-cpu", is_flag=True, help="Sample instruction pointers and scheduling of the program."),
+    click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="Set a variable for the program."),
+    click.option(
+        "--hide-env", is_flag=True, help="Run in a process namespace of its own, with only harmless variables."
+    ),
+    click.option(
+        "--cwd",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="Working folder of the program.",
+    ),
+    click.option("--nsys-arg", "nsys_args", multiple=True, metavar="ARG", help="Pass ARG to nsys profile as it is."),
+    click.option(
+        "--python", metavar="PROGRAM", help="Python that runs SCRIPT.py.  [default: the active environment's]"
+    ),
+)
+
+
+def capture_options(command: Command) -> Command:
+    """Add the options that say what to record."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def options_of(command: tuple[str, ...], given: Mapping[str, Any], *, output_to_stderr: bool) -> "CaptureOptions":
+    """Return what to record, from the options as they were given.
+
+    Raises:
+        UsageError: A variable is not NAME=VALUE.
+    """
+    from nsyswrap.capture.options import DEFAULT_TRACES, CaptureOptions  # noqa: PLC0415 - for a start that is quick
+
+    sampled = "process-tree" if given["sample_cpu"] else "none"
+    traces = given["traces"]
+    return CaptureOptions(
+        command=program(command, given["python"]),
+        folder=given["output"] or default_folder(command[0]),
+        traces=tuple(filter(None, traces.split(","))) if traces is not None else DEFAULT_TRACES,
+        sample=sampled,
+        context_switches=sampled,
+        delay_s=given["delay"],
+        duration_s=given["duration"],
+        capture_range=given["capture_range"],
+        cuda_graph=given["cuda_graph"],
+        gpu_metrics=given["gpu_metrics"],
+        python_sampling_hz=_SAMPLE_HZ if given["python_sampling"] else 0,
+        cuda_memory=given["cuda_memory"],
+        environment=tuple(map(_variable, given["environment"])),
+        cwd=given["cwd"],
+        nsys_args=given["nsys_args"],
+        timeout_s=given["timeout"],
+        hide_environment=given["hide_env"],
+        force=given["force"],
+        output_to_stderr=output_to_stderr,
+    )
+
+
+def program(command: tuple[str, ...], python: str | None = None) -> tuple[str, ...]:
+    """Return the command to run: a script gets a Python in front.
+
+    The Python is that of the active environment where it is not ours: nsyswrap may be installed apart.
+    """
+    if not command[0].endswith(".py"):
+        return command
+    return (python or active_python(os.environ), *command)
+
+
+def active_python(environ: Mapping[str, str]) -> str:
+    """Return the Python of the active virtual or conda environment, else the one we run in."""
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        candidate = Path(environ.get(variable, "")) / "bin" / "python"
+        if environ.get(variable) and candidate.exists():
+            return str(candidate)
+    return sys.executable
+
+
+def default_folder(script: str) -> Path:
+    """Return a folder under reports/ named after the script and the time, that is not there yet."""
+    base = Path("reports") / f"{Path(script).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder, count = base, 1
+    while folder.exists():
+        count += 1
+        folder = base.with_name(f"{base.name}-{count}")
+    return folder
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise UsageError(f"--env {text!r} is not NAME=VALUE")
+    return name, value

@@ -1,0 +1,118 @@
+"""`nsyswrap profile`: run a program under nsys and report where the GPU's time went."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from nsyswrap import __version__
+from nsyswrap.cli.capture_options import capture_options, options_of
+from nsyswrap.cli.progress import shown
+from nsyswrap.cli.reading import reading_options, report_of
+from nsyswrap.cli.terminal import rendered
+from nsyswrap.errors import CaptureError, NsyswrapError
+from nsyswrap.model import Report
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@capture_options
+@reading_options
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="text: a summary on stderr; json: report.json on stdout, and nothing else there.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary, only where the report is.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT.py [ARGS]...")
+def profile(  # noqa: PLR0913 - one argument an option
+    *,
+    command: tuple[str, ...],
+    window: str,
+    step_range: str,
+    phases: tuple[str, ...],
+    form: str,
+    quiet: bool,
+    **capture: object,
+) -> None:
+    """Run SCRIPT.py, or a command after --, under Nsight Systems and report where the GPU's time went.
+
+    \b
+      nsyswrap profile train.py --epochs 1
+      nsyswrap profile -o reports/base --duration 30 train.py
+      nsyswrap profile -- torchrun --nproc-per-node 2 train.py
+
+    The program's own exit code is ours; 125 says that nsys or nsyswrap failed.
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.nsys import profile as record  # noqa: PLC0415
+    from nsyswrap.capture.record import run_record  # noqa: PLC0415
+
+    os.umask(0o077)
+    options = options_of(command, capture, output_to_stderr=form == "json")
+    with shown(quiet=quiet) as progress:
+        result = record(options, find_nsys(), progress)
+    write_json(result.folder / "run.json", run_record(result, options, __version__))
+    report = analysed(result.export, window, step_range, phases)
+    say(report, result.folder, result.notes, form=form, quiet=quiet)
+    sys.exit(result.exit_code)
+
+
+def analysed(export: Path, window: str, step_range: str, phases: tuple[str, ...]) -> Report:
+    """Return the report of a fresh capture and write it beside the capture, as a page and as JSON.
+
+    Raises:
+        CaptureError: The capture is there and cannot be analysed.
+    """
+    began = time.monotonic()
+    try:
+        report = report_of(export, window, step_range, phases)
+    except NsyswrapError as error:
+        message = f"the capture is in {export.parent}, but cannot be analysed: {error.message}"
+        raise CaptureError(message, hint=error.hint) from error
+    for form, name in (("json", "report.json"), ("html", "report.html")):
+        write_private(export.parent / name, rendered(form, report, to_terminal=False))
+    click.get_current_context().obj = time.monotonic() - began
+    return report
+
+
+def say(report: Report, folder: Path, notes: tuple[str, ...], *, form: str, quiet: bool) -> None:
+    """Print the summary, what the capture gives away, and where everything lies."""
+    if form == "json":
+        click.echo(rendered("json", report, to_terminal=False))
+    elif not quiet:
+        click.echo(rendered("text", report, to_terminal=True, stream=sys.stderr), err=True)
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    secrets = report.session.secrets
+    if secrets:
+        click.echo(
+            f"warning: the capture holds {len(secrets)} environment variables whose names look like secrets "
+            f"({', '.join(secrets)}). Keep capture.nsys-rep and capture.sqlite to yourself, share what "
+            "'nsyswrap redact' writes, or record with --hide-env.",
+            err=True,
+        )
+    click.echo(f"capture  {folder / 'capture.nsys-rep'}   (opens in the Nsight Systems GUI)", err=True)
+    click.echo(f"report   {folder / 'report.html'}", err=True)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a value as JSON, readable by its owner alone like all that is in the folder of a capture."""
+    write_private(path, json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a text file.
+
+    Raises:
+        CaptureError: It cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise CaptureError(f"cannot write {path}: {error.strerror}", hint="check the disk and the folder") from error

@@ -1,0 +1,123 @@
+"""What the commands that read a capture share: their options, and the way from a file to a report."""
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from nsyswrap.errors import CaptureError, ExportError, UsageError
+from nsyswrap.model import Report
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+CAPTURE_SUFFIX = ".nsys-rep"
+
+capture_argument = click.argument("capture", type=click.Path(path_type=Path))
+
+
+def reading_options(command: Command) -> Command:
+    """Add the options that say how a capture is read: window, steps and phases."""
+    options = (
+        click.option(
+            "--window",
+            metavar="W",
+            default="",
+            help="What the numbers are about: steps (the default where there are any), all, or START:END in seconds.",
+        ),
+        click.option(
+            "--step-range",
+            metavar="REGEX",
+            default="",
+            help='NVTX ranges that are steps; by default those such as "batch 17", "step 17" or "iteration 17".',
+        ),
+        click.option(
+            "--phase",
+            "phases",
+            metavar="NAME=REGEX",
+            multiple=True,
+            help="NVTX ranges that are a phase, such as data='^prefetch'; may be repeated.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def report_of(export: Path, window: str, step_range: str, phases: tuple[str, ...]) -> Report:
+    """Read an export and return its report.
+
+    Raises:
+        ExportError: The export cannot be read.
+        UsageError: The window, a pattern or a phase cannot be read.
+        CannotTellError: The capture holds too little.
+    """
+    from nsyswrap.analyses.annotations import PhaseRule  # noqa: PLC0415 - heavy; loaded when a capture is read
+    from nsyswrap.analyses.base import Settings  # noqa: PLC0415
+    from nsyswrap.db.load import load_export  # noqa: PLC0415
+    from nsyswrap.report import build_report  # noqa: PLC0415
+
+    rules = tuple(PhaseRule(*phase_rule(text)) for text in phases)
+    return build_report(load_export(export), window, Settings(step_range, rules))
+
+
+def phase_rule(text: str) -> tuple[str, re.Pattern[str]]:
+    """Return the name and the pattern of a ``--phase`` option.
+
+    Raises:
+        UsageError: It is not NAME=REGEX, or the pattern is no regular expression.
+    """
+    name, equals, pattern = text.partition("=")
+    if not (name and equals and pattern):
+        raise UsageError(f"--phase {text!r} is not NAME=REGEX", hint="write it as --phase data='^prefetch'")
+    try:
+        return name, re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"--phase {text!r}: {error}") from error
+
+
+@contextmanager
+def export_of(capture: Path) -> Iterator[Path]:
+    """Give the export of a capture: the file itself, or one made afresh from a ``.nsys-rep`` and removed after.
+
+    Raises:
+        ExportError: nsys cannot export it, or there is no nsys.
+    """
+    if capture.suffix != CAPTURE_SUFFIX:
+        yield capture
+        return
+    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - only a .nsys-rep needs nsys
+    from nsyswrap.capture.nsys import export_report  # noqa: PLC0415
+    from nsyswrap.cli.progress import shown  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
+        target = Path(folder) / f"{capture.stem}.sqlite"
+        try:
+            with shown() as progress:
+                export_report(find_nsys(), capture, target, progress)
+        except CaptureError as error:
+            raise ExportError(error.message, hint=error.hint) from error
+        yield target
+
+
+def write_result(text: str, output: Path | None, *, force: bool) -> None:
+    """Write a result to a file, or to stdout.
+
+    Raises:
+        UsageError: The file is there already and ``force`` is not given.
+        ExportError: It cannot be written.
+    """
+    if output is None:
+        click.echo(text, nl=not text.endswith("\n"))
+        return
+    try:
+        with output.open("w" if force else "x", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise UsageError(f"{output} is there already", hint="give another file, or --force to replace it") from error
+    except OSError as error:
+        raise ExportError(f"cannot write {output}: {error.strerror}", hint="give another file with -o") from error
+    click.echo(f"wrote {output}", err=True)
