@@ -8,10 +8,10 @@ import re
 
 _SECRET = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|AUTH(?!OR)|SIGNING|COOKIE|SESSION_?KEY"
-    r"|(?:^|_)(?:KEY|PAT|PWD_HASH|DSN|CERT)$|DATABASE_URL|CONNECTION_STRING",
+    r"|(?:^|_)(?:KEY|PAT|PWD_HASH|DSN)$|DATABASE_URL|CONNECTION_STRING",
     re.IGNORECASE,
 )
-_HARMLESS = frozenset({"XAUTHORITY", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "CURL_CA_BUNDLE"})
+_HARMLESS = frozenset({"XAUTHORITY", "SSH_AUTH_SOCK"})
 _HOME = re.compile(r"(?<![\w.])/(?:home|Users|mnt/home|export/home)/[^/\s:;,'\"]+|(?<![\w.])/root(?=/|$)")
 _OPTION = re.compile(r"^(--?[\w-]+)(=)(.+)$", re.DOTALL)
 _ASSIGNMENT = re.compile(r"^([A-Za-z_]\w*)=(.+)$", re.DOTALL)

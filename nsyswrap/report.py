@@ -119,7 +119,7 @@ def _run(analyses: Iterable[Analysis], study: Study, window: Window) -> tuple[li
         missing = [spec.name for spec in analysis.needs if not len(study.trace[spec])]
         if not missing:
             sections.append(analysis.run(study, window))
-        elif len(study.operations.start) or missing != [tables.KERNELS.name]:
+        elif len(study.operations.start):
             notes.append(f"{analysis.title}: left out, the capture has no {' and no '.join(missing)}.")
     return sections, tuple(notes)
 

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -69,7 +68,6 @@ def analysed(export: Path, window: str, step_range: str, phases: tuple[str, ...]
     Raises:
         CaptureError: The capture is there and cannot be analysed.
     """
-    began = time.monotonic()
     try:
         report = report_of(export, window, step_range, phases)
     except NsyswrapError as error:
@@ -77,7 +75,6 @@ def analysed(export: Path, window: str, step_range: str, phases: tuple[str, ...]
         raise CaptureError(message, hint=error.hint) from error
     for form, name in (("json", "report.json"), ("html", "report.html")):
         write_private(export.parent / name, rendered(form, report, to_terminal=False))
-    click.get_current_context().obj = time.monotonic() - began
     return report
 
 
@@ -92,8 +89,8 @@ def say(report: Report, folder: Path, notes: tuple[str, ...], *, form: str, quie
     secrets = report.session.secrets
     if secrets:
         click.echo(
-            f"warning: the capture holds {len(secrets)} environment variables whose names look like secrets "
-            f"({', '.join(secrets)}). Keep capture.nsys-rep and capture.sqlite to yourself, share what "
+            f"warning: the capture holds the values of {len(secrets)} environment variable(s) whose names look like "
+            f"secrets ({', '.join(secrets)}). Keep capture.nsys-rep and capture.sqlite to yourself, share what "
             "'nsyswrap redact' writes, or record with --hide-env.",
             err=True,
         )

@@ -14,6 +14,7 @@ _BLOCK_VARIABLE = re.compile(r"(?:^|\x00)([A-Za-z_]\w*)=", re.ASCII)
 _LINE_VARIABLE = re.compile(r"(?:^|;)([A-Za-z_]\w*)=", re.ASCII)
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
 _CUDA = re.compile(r"\d{4,6}", re.ASCII)
+_WRAPPER_WORDS = 6
 _WORD = re.compile(r"PROCESS_0:ARGUMENT_(\d{1,9})", re.ASCII)
 
 
@@ -33,7 +34,7 @@ def read_session(export: Export) -> Session:
         command=neutral_command(_command(options)),
         traces=tuple(sorted({value for name, value in options if name == "CAPTURE_EVENT_TYPE"})),
         graph_trace=once.get("PROCESS_0:CUDA_GRAPH_TRACE_OPTIONS:MODE", ""),
-        driver_version=system.get("NvDriverVersion", ""),
+        driver_version="" if system.get("NvDriverVersion") == "0" else system.get("NvDriverVersion", ""),
         cuda_version=_cuda_version(system.get("CudaDriverVersion", "")),
         secrets=secret_names(export),
     )
@@ -87,7 +88,10 @@ def _first(export: Export, table: str, column: str) -> Any:  # noqa: ANN401 - a 
 def _command(options: list[tuple[str, str]]) -> tuple[str, ...]:
     program = next((value for name, value in options if name == "PROCESS_0:COMMAND"), "")
     words = {int(found.group(1)): value for name, value in options if (found := _WORD.fullmatch(name))}
-    return ((program,) if program else ()) + tuple(words[index] for index in sorted(words))
+    command = ((program,) if program else ()) + tuple(words[index] for index in sorted(words))
+    # `nsyswrap profile` starts the program through a shell, which names itself so and takes two arguments first.
+    wrapped = len(command) > _WRAPPER_WORDS and command[1] == "-c" and command[3] == "nsyswrap"
+    return command[_WRAPPER_WORDS:] if wrapped else command
 
 
 def _cuda_version(number: str) -> str:
