@@ -1,0 +1,271 @@
+"""Laws of intervals, each checked against counting nanoseconds one by one."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap import intervals
+from nsyswrap.intervals import NOTHING, Spans, Timeline, Window
+
+FIRST, LAST = -12, 48
+
+Loose = list[tuple[int, int]]
+Labelled = list[tuple[int, int, int]]
+
+moments = st.integers(FIRST, LAST)
+loose_lists = st.lists(st.tuples(moments, moments), max_size=12)
+labelled_lists = st.lists(st.tuples(moments, moments, st.integers(0, 4)), max_size=10)
+
+
+def covered_by(loose: Loose) -> set[int]:
+    """Return every nanosecond inside an interval."""
+    return {at for start, end in loose for at in range(start, end)}
+
+
+def counted(spans: Spans) -> set[int]:
+    """Return every nanosecond inside the spans."""
+    return covered_by(list(zip(spans.start.tolist(), spans.end.tolist(), strict=True)))
+
+
+def merged(loose: Loose) -> Spans:
+    """Return the union of loose intervals."""
+    return intervals.merge([start for start, _ in loose], [end for _, end in loose])
+
+
+def painted(labels: Timeline) -> dict[int, int]:
+    """Return the label of each labelled nanosecond."""
+    rows = zip(labels.spans.start.tolist(), labels.spans.end.tolist(), labels.code.tolist(), strict=True)
+    return {at: code for start, end, code in rows for at in range(start, end)}
+
+
+def innermost_of(rows: Labelled) -> Timeline:
+    """Flatten labelled intervals."""
+    return intervals.innermost([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows])
+
+
+def assert_spans(spans: Spans) -> None:
+    """Check what every set of spans promises: int64, sorted, disjoint, none empty."""
+    assert spans.start.dtype == spans.end.dtype == np.int64
+    assert (spans.end > spans.start).all()
+    assert (spans.start[1:] >= spans.end[:-1]).all()
+
+
+def assert_timeline(labels: Timeline) -> None:
+    """Check what every timeline promises: spans, and one int32 label for each."""
+    assert_spans(labels.spans)
+    assert labels.code.dtype == np.int32
+    assert len(labels.code) == len(labels.spans.start)
+
+
+@given(loose_lists)
+def test_merge_covers_what_its_intervals_cover(loose: Loose) -> None:
+    assert counted(merged(loose)) == covered_by(loose)
+
+
+@given(loose_lists)
+def test_merged_spans_are_sorted_and_do_not_touch(loose: Loose) -> None:
+    """Touching intervals become one span, so that gaps are maximal."""
+    spans = merged(loose)
+    assert_spans(spans)
+    assert (spans.start[1:] > spans.end[:-1]).all()
+
+
+@given(loose_lists)
+def test_merge_of_spans_is_the_same_spans(loose: Loose) -> None:
+    once = merged(loose)
+    again = intervals.merge(once.start, once.end)
+    assert (again.start.tolist(), again.end.tolist()) == (once.start.tolist(), once.end.tolist())
+
+
+@given(loose_lists, st.randoms(use_true_random=False))
+def test_order_does_not_matter_to_merge(loose: Loose, random: Random) -> None:
+    shuffled = list(loose)
+    random.shuffle(shuffled)
+    assert counted(merged(shuffled)) == counted(merged(loose))
+
+
+@given(loose_lists)
+def test_total_counts_each_nanosecond_once(loose: Loose) -> None:
+    assert intervals.total(merged(loose)) == len(covered_by(loose))
+
+
+@given(st.lists(loose_lists, max_size=4))
+def test_union_covers_what_any_part_covers(parts: list[Loose]) -> None:
+    union = intervals.union(*map(merged, parts))
+    assert_spans(union)
+    assert counted(union) == {at for part in parts for at in covered_by(part)}
+
+
+@given(loose_lists, moments, moments)
+def test_clip_keeps_the_part_inside(loose: Loose, start: int, end: int) -> None:
+    clipped = intervals.clip(merged(loose), start, end)
+    assert_spans(clipped)
+    assert counted(clipped) == covered_by(loose) & set(range(start, end))
+
+
+@given(loose_lists, moments, moments)
+def test_gaps_are_what_is_left_of_a_window(loose: Loose, start: int, end: int) -> None:
+    holes = intervals.gaps(merged(loose), start, end)
+    assert_spans(holes)
+    assert counted(holes) == set(range(start, end)) - covered_by(loose)
+
+
+@given(loose_lists, moments, moments)
+def test_busy_and_gaps_add_up_to_the_window(loose: Loose, start: int, end: int) -> None:
+    """The law under the ledger: nothing of a window is lost or counted twice."""
+    spans = merged(loose)
+    busy, idle = intervals.clip(spans, start, end), intervals.gaps(spans, start, end)
+    assert intervals.total(busy) + intervals.total(idle) == max(end - start, 0)
+
+
+@given(loose_lists, loose_lists)
+def test_subtract_leaves_what_is_not_taken(loose: Loose, taken: Loose) -> None:
+    left = intervals.subtract(merged(loose), merged(taken))
+    assert_spans(left)
+    assert counted(left) == covered_by(loose) - covered_by(taken)
+
+
+@given(loose_lists, loose_lists)
+def test_intersect_is_what_both_cover(one: Loose, other: Loose) -> None:
+    both = intervals.intersect(merged(one), merged(other))
+    assert_spans(both)
+    assert counted(both) == covered_by(one) & covered_by(other)
+
+
+@given(loose_lists, loose_lists)
+def test_overlap_counts_what_both_cover(one: Loose, other: Loose) -> None:
+    assert intervals.overlap(merged(one), merged(other)) == len(covered_by(one) & covered_by(other))
+
+
+@given(loose_lists, loose_lists)
+def test_overlay_names_the_pair_of_each_overlap(one: Loose, other: Loose) -> None:
+    """Each piece is the whole overlap of its two spans, in order of time."""
+    a, b = merged(one), merged(other)
+    left, right, start, end = intervals.overlay(a, b)
+    expected = [
+        (i, j, max(a.start[i], b.start[j]), min(a.end[i], b.end[j]))
+        for i in range(len(a.start))
+        for j in range(len(b.start))
+        if max(a.start[i], b.start[j]) < min(a.end[i], b.end[j])
+    ]
+    assert list(zip(left, right, start, end, strict=True)) == expected
+
+
+@given(loose_lists, loose_lists)
+def test_covered_counts_each_query_on_its_own(loose: Loose, queries: Loose) -> None:
+    """Queries may overlap, come in any order, be empty or reversed."""
+    start, end = (intervals.times([query[side] for query in queries]) for side in (0, 1))
+    counts = intervals.covered(merged(loose), start, end)
+    assert counts.dtype == np.int64
+    assert counts.tolist() == [len(covered_by(loose) & set(range(*query))) for query in queries]
+
+
+@given(loose_lists, st.lists(moments))
+def test_containing_finds_the_span_of_a_moment(loose: Loose, at: list[int]) -> None:
+    spans = merged(loose)
+    found = intervals.containing(spans, intervals.times(at))
+    for moment, index in zip(at, found, strict=True):
+        if index < 0:
+            assert moment not in covered_by(loose)
+        else:
+            assert spans.start[index] <= moment < spans.end[index]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), loose_lists), max_size=4))
+def test_the_first_layer_of_a_timeline_has_a_nanosecond(layers: list[tuple[int, Loose]]) -> None:
+    labels = intervals.timeline([(code, merged(loose)) for code, loose in layers])
+    assert_timeline(labels)
+    expected: dict[int, int] = {}
+    for code, loose in layers:
+        for at in covered_by(loose):
+            expected.setdefault(at, code)
+    assert painted(labels) == expected
+
+
+def innermost_by_counting(rows: Labelled) -> dict[int, set[int]]:
+    """Return, for each nanosecond, the labels of the open interval that started last; of equals, the shorter."""
+    found: dict[int, set[int]] = {}
+    for at in range(FIRST, LAST):
+        inside = [(start, -end, code) for start, end, code in rows if start <= at < end]
+        if inside:
+            best = max((start, shortness) for start, shortness, _ in inside)
+            found[at] = {code for start, shortness, code in inside if (start, shortness) == best}
+    return found
+
+
+@st.composite
+def nested_ranges(draw: st.DrawFn) -> Labelled:
+    """Draw ranges as a program with a stack of them makes: each pair nests or is disjoint."""
+    rows: Labelled = []
+    stack: list[tuple[int, int]] = []
+    now: int = draw(moments)
+    for _ in range(draw(st.integers(0, 20))):
+        now += draw(st.integers(0, 3))
+        if draw(st.booleans()) and stack:
+            start, code = stack.pop()
+            rows.append((start, min(now, LAST), code))
+        else:
+            stack.append((now, len(rows) + len(stack)))
+    rows += [(start, LAST, code) for start, code in stack]
+    return [row for row in rows if row[0] < row[1]]
+
+
+@given(nested_ranges())
+def test_innermost_of_nested_ranges_is_the_one_opened_last(rows: Labelled) -> None:
+    labels = innermost_of(rows)
+    assert_timeline(labels)
+    expected = innermost_by_counting(rows)
+    found = painted(labels)
+    assert found.keys() == expected.keys()
+    assert all(found[at] in expected[at] for at in found)
+
+
+@given(labelled_lists)
+def test_innermost_of_crossing_ranges_is_the_one_opened_last(rows: Labelled) -> None:
+    """Ranges of several kinds may cross; the law is the same."""
+    labels = innermost_of(rows)
+    assert_timeline(labels)
+    expected = innermost_by_counting(rows)
+    found = painted(labels)
+    assert found.keys() == expected.keys()
+    assert all(found[at] in expected[at] for at in found)
+
+
+@given(labelled_lists, labelled_lists)
+def test_fill_shows_what_is_under_where_nothing_is_over(over: Labelled, under: Labelled) -> None:
+    above, below = innermost_of(over), innermost_of(under)
+    filled = intervals.fill(above, below)
+    assert_timeline(filled)
+    assert painted(filled) == painted(below) | painted(above)
+
+
+@given(labelled_lists, st.lists(moments))
+def test_label_at_reads_one_moment(rows: Labelled, at: list[int]) -> None:
+    labels = innermost_of(rows)
+    found = intervals.label_at(labels, intervals.times(at), -7)
+    assert found.dtype == np.int32
+    assert found.tolist() == [painted(labels).get(moment, -7) for moment in at]
+
+
+def test_nothing_merges_to_nothing() -> None:
+    assert intervals.merge([], []) == NOTHING
+    assert intervals.total(intervals.union()) == 0
+
+
+def test_spans_far_from_zero_keep_every_nanosecond() -> None:
+    """int64 to the last digit: a float would lose it."""
+    far = 2**61
+    assert intervals.total(intervals.merge([far, -far], [far + 1, -far + 1])) == 2
+
+
+def test_a_window_has_a_length() -> None:
+    assert Window(-5, 5, "all", "operations").length_ns == 10
+
+
+@pytest.mark.parametrize("end", [3, 2])
+def test_a_window_is_never_empty(end: int) -> None:
+    with pytest.raises(ValueError, match=f"empty window: 3 to {end} ns"):
+        Window(3, end, "none", "user")
