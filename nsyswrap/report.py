@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from nsyswrap import tables, units
+from nsyswrap import units
 from nsyswrap.analyses import ANALYSES
 from nsyswrap.analyses.base import Analysis, Settings, Study
 from nsyswrap.errors import CannotTellError, UsageError
