@@ -8,6 +8,7 @@ either: they print as ``not measured``.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal, SupportsFloat
 
 NOT_MEASURED = "not measured"
@@ -27,15 +28,17 @@ _SUFFIXES: tuple[tuple[str, ColumnUnit], ...] = (
     ("_count", "count"),
 )
 _DIGITS = 3
-_MOST_DECIMALS = 3
+_MOST_DIGITS = 4
 _SHOWN_SHARE = 0.0005
 
 
 def is_missing(value: object) -> bool:
     """Tell whether a value stands for "not measured": None, NaN or pandas' NA."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, SupportsFloat) and not isinstance(value, int) and math.isnan(float(value))
+    if isinstance(value, str | int):
+        return False
+    if isinstance(value, Real):
+        return math.isnan(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def duration(ns: Number) -> str:
@@ -126,7 +129,7 @@ def text(value: object, unit: str) -> str:
         return NOT_MEASURED
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, str) or not isinstance(value, SupportsFloat) or unit == "text":
+    if isinstance(value, str) or not isinstance(value, Real) or unit == "text":
         return str(value)
     show = {"ns": duration, "point": point, "bytes": size, "share": share, "hz": frequency, "count": count}
     return show.get(unit, number)(value)
@@ -174,17 +177,26 @@ class Scale:
 def scale_for(values: Iterable[Number], unit: Literal["ns", "bytes", "hz"]) -> Scale:
     """Return the scale that suits a column: the unit of its largest value, decimals for its middle one.
 
+    The largest value has at most four digits that say something; a column of zeros has no unit.
+
     Args:
         values: The column's values in the base unit.
         unit: The base unit.
     """
     sizes = sorted(abs(float(value)) for value in values if not is_missing(value) and float(value))
     largest, middle = (sizes[-1], sizes[len(sizes) // 2]) if sizes else (0.0, 0.0)
+    if not sizes:
+        return Scale(1, "", 0)
     divisor, sign = next((step for step in reversed(_SCALES[unit]) if largest >= step[0]), _SCALES[unit][0])
     if divisor == 1:
         return Scale(1, sign, 0)
-    places = _DIGITS - 1 - math.floor(math.log10(middle / divisor)) if middle else 0
-    return Scale(divisor, sign, min(max(places, 0), _MOST_DECIMALS))
+    wanted = _DIGITS - _magnitude(middle / divisor)
+    return Scale(divisor, sign, max(min(wanted, _MOST_DIGITS - _magnitude(largest / divisor)), 0))
+
+
+def _magnitude(value: float) -> int:
+    """Return how many digits stand before the point; less than 1 where the value is below 1."""
+    return math.floor(math.log10(value)) + 1
 
 
 def _scaled(value: Number, steps: tuple[tuple[int, str], ...]) -> str:

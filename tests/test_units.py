@@ -189,6 +189,12 @@ def test_a_column_without_values_has_a_scale_all_the_same() -> None:
     assert units.scale_for([], "bytes").text(0) == "0"
 
 
+def test_the_largest_of_a_column_has_at_most_four_digits() -> None:
+    """A column of a few large and many small values is not printed to the nanosecond for the sake of the small."""
+    scale = units.scale_for([476_000_000, 700, 700, 700], "ns")
+    assert [scale.text(476_000_000), scale.text(700)] == ["476.0", "<0.1"]
+
+
 def test_a_scale_takes_missing_values_for_nothing() -> None:
     assert units.scale_for([math.nan, 2_048], "bytes").unit == "KiB"
 

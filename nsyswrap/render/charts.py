@@ -10,7 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nsyswrap import units
+
 _PLACES = 4
+_MOST_COLUMNS = 120
+_COLUMN_WIDTH = 0.76
 _MOST_DOTS = 400
 _MOST_BINS = 400
 _HEADROOM = 1.15
@@ -56,6 +60,18 @@ class Dot(NamedTuple):
     ns: int
 
 
+class Column(NamedTuple):
+    """A part of one step as an upright bar: which part, place and width in per cent, top and height in pixels."""
+
+    part: int
+    x: str
+    width: str
+    y: str
+    height: str
+    warm_up: bool
+    title: str
+
+
 class Range(NamedTuple):
     """Several neighbouring steps as one upright line: place in per cent, shortest and longest in pixels."""
 
@@ -68,7 +84,8 @@ class StepChart(NamedTuple):
     """Time of each step against its number.
 
     Attributes:
-        dots: One for each step; empty where there are too many.
+        columns: The parts of each step on top of one another; empty where they are not known or too many.
+        dots: One for each step; empty where there are columns or too many steps.
         ranges: Shortest to longest of neighbouring steps where there are too many for dots.
         top_ns: Value at the upper edge; the lower edge is 0.
         median_y: Place of the median of the steady steps, pixels from the top.
@@ -76,6 +93,7 @@ class StepChart(NamedTuple):
         height: Height in pixels.
     """
 
+    columns: tuple[Column, ...]
     dots: tuple[Dot, ...]
     ranges: tuple[Range, ...]
     top_ns: int
@@ -84,30 +102,45 @@ class StepChart(NamedTuple):
     height: int
 
 
-def step_chart(names: Sequence[str], lengths_ns: Sequence[int], warm_up: Sequence[bool], height: int) -> StepChart:
+class Steps(NamedTuple):
+    """What the chart of steps is drawn from: n steps in order.
+
+    Attributes:
+        names: Name of each.
+        lengths_ns: Length of each.
+        warm_up: Whether each is warm-up.
+        parts_ns: Parts of each that add up to its length, shape (parts, n); empty where not known.
+    """
+
+    names: Sequence[str]
+    lengths_ns: Sequence[int]
+    warm_up: Sequence[bool]
+    parts_ns: Sequence[Sequence[int]] = ()
+
+
+def step_chart(steps: Steps, height: int) -> StepChart:
     """Return the chart of step times; its scale starts at 0 and ends above the longest steady step.
 
     Args:
-        names: Name of each step, shape (n,), n at least 1.
-        lengths_ns: Length of each, shape (n,).
-        warm_up: Whether each is warm-up, shape (n,).
+        steps: At least one step.
         height: Height in pixels.
     """
-    lengths = np.asarray(lengths_ns, np.float64)
-    steady = lengths[~np.asarray(warm_up, bool)]
+    lengths = np.asarray(steps.lengths_ns, np.float64)
+    steady = lengths[~np.asarray(steps.warm_up, bool)]
     measured = steady if len(steady) else lengths
     top = max(float(measured.max()) * _HEADROOM, 1.0)
     y = height - np.minimum(lengths / top, 1.0) * height
-    x = 100 * (np.arange(len(lengths)) + 0.5) / len(lengths)
-    dots: tuple[Dot, ...] = ()
-    ranges: tuple[Range, ...] = ()
-    if len(lengths) <= _MOST_DOTS:
-        columns = zip(x, y, warm_up, names, lengths_ns, strict=True)
-        dots = tuple(Dot(_decimal(a), f"{b:.1f}", bool(warm), name, int(ns)) for a, b, warm, name, ns in columns)
-    else:
-        ranges = _ranges(y)
-    median = height - float(np.median(measured)) / top * height
-    return StepChart(dots, ranges, int(top), f"{median:.1f}", int((lengths > top).sum()), height)
+    adds_up = len(steps.parts_ns) > 0 and bool((np.sum(steps.parts_ns, axis=0) == lengths).all())
+    drawn = adds_up and len(lengths) <= _MOST_COLUMNS
+    return StepChart(
+        columns=_columns(steps, top, height) if drawn else (),
+        dots=_dots(steps, y) if not drawn and len(lengths) <= _MOST_DOTS else (),
+        ranges=_ranges(y) if len(lengths) > _MOST_DOTS else (),
+        top_ns=int(top),
+        median_y=f"{height - float(np.median(measured)) / top * height:.1f}",
+        above=int((lengths > top).sum()),
+        height=height,
+    )
 
 
 def busy_area(start_ns: Sequence[int], end_ns: Sequence[int], busy_share: Sequence[float | None]) -> str:
@@ -135,6 +168,29 @@ def busy_area(start_ns: Sequence[int], end_ns: Sequence[int], busy_share: Sequen
         for up, to in zip(height, right, strict=True)
     ]
     return f"M{(left[0] - starts[0]) * scale:.1f} 100" + "".join(points) + "V100Z"
+
+
+def _columns(steps: Steps, top: float, height: int) -> tuple[Column, ...]:
+    """Return the parts of each step from the ground up; what lies above the scale is cut off at its edge."""
+    slot = 100 / len(steps.lengths_ns)
+    found = []
+    for at, (name, length, warm) in enumerate(zip(steps.names, steps.lengths_ns, steps.warm_up, strict=True)):
+        ground = 0
+        # A warm-up step is drawn as one hollow column: it is not in the ledger.
+        for part, ns in enumerate([length] if warm else [one[at] for one in steps.parts_ns]):
+            low, high = (height * min(edge / top, 1.0) for edge in (ground, ground + ns))
+            ground += ns
+            if high > low:
+                x, title = _decimal(slot * (at + (1 - _COLUMN_WIDTH) / 2)), f"{name}: {units.duration(length)}"
+                place = (_decimal(slot * _COLUMN_WIDTH), f"{height - high:.1f}", f"{high - low:.1f}")
+                found.append(Column(part, x, *place, bool(warm), title))
+    return tuple(found)
+
+
+def _dots(steps: Steps, y: Numbers) -> tuple[Dot, ...]:
+    x = 100 * (np.arange(len(y)) + 0.5) / len(y)
+    rows = zip(x, y, steps.warm_up, steps.names, steps.lengths_ns, strict=True)
+    return tuple(Dot(_decimal(a), f"{b:.1f}", bool(warm), name, int(ns)) for a, b, warm, name, ns in rows)
 
 
 def _ranges(y: Numbers) -> tuple[Range, ...]:

@@ -79,8 +79,11 @@ def _context(report: Report) -> dict[str, Any]:
     ledgers = outline.ledgers(report)
     ledger = report.section("ledger")
     window = ledger.window if ledger is not None else report.window
+    sections = list(_sections(report))
+    gaps = page_parts.worst_gaps(report, _MOST_GAPS)
     return {
         "style": _style(),
+        "contents": list(_contents(sections, has_gaps=bool(gaps.gaps))),
         "title": _title(report),
         "gpus": _gpus(report),
         "report": report,
@@ -89,14 +92,25 @@ def _context(report: Report) -> dict[str, Any]:
         "devices": page_parts.devices(report, ledgers),
         "numbers": outline.key_numbers(report),
         "findings": [_finding(finding) for finding in report.findings],
-        "gaps": page_parts.worst_gaps(report, _MOST_GAPS),
+        "gaps": gaps,
         "tensor": page_parts.tensor_bar(report),
         "steps": page_parts.steps(report),
-        "sections": list(_sections(report)),
+        "sections": sections,
         "idle_notes": _notes(report, "ledger") + _notes(report, "idle"),
         "provenance": list(_provenance(report)),
         "words": vocabulary,
     }
+
+
+def _contents(sections: list[SectionView], *, has_gaps: bool) -> Iterator[tuple[str, str]]:
+    """Yield anchor and words of each part of the page that has a heading, from the ledger on."""
+    yield "ledger", "Ledger"
+    yield "findings", "Findings"
+    if has_gaps:
+        yield "gaps", "Gaps"
+    yield from ((f"section-{one.key}", one.title) for one in sections)
+    yield "provenance", "Provenance"
+    yield "glossary", "Words"
 
 
 def _title(report: Report) -> str:

@@ -6,13 +6,15 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from nsyswrap import units
-from nsyswrap.model import Report, Section
+from nsyswrap.model import Fact, Report, Section
 from nsyswrap.render import charts, outline, rows, vocabulary
 from nsyswrap.render.gaps import Gap, Piece
 from nsyswrap.render.visible import elide, visible
 
 MOST_ROWS = 50
-_NAME_WIDTH = 72
+_NAME_WIDTH = 52
+_FOLDED_FROM = 20
+_UNFOLDED = 15
 _PHASE_WIDTH = 40
 _STEP_CHART_HEIGHT = 140
 _SLOWEST_STEPS = 10
@@ -93,12 +95,13 @@ class Cell(NamedTuple):
 
 
 class TableView(NamedTuple):
-    """A table as it is printed; columns are label, unit and whether they hold texts."""
+    """A table as it is printed; columns are label, unit and whether they hold texts; folded rows need a click."""
 
     name: str
     caption: str
     columns: tuple[tuple[str, str, bool], ...]
     rows: tuple[tuple[Cell, ...], ...]
+    folded: tuple[tuple[Cell, ...], ...]
     cut: str
 
 
@@ -119,6 +122,8 @@ class StepsView(NamedTuple):
     chart: charts.StepChart
     top: str
     median: str
+    keys: tuple[str, ...]
+    fills: tuple[str, ...]
     slowest: TableView
     step_count: int
     warm_up: int
@@ -182,7 +187,9 @@ def steps(report: Report) -> StepsView | None:
     lengths = (table["end_ns"] - table["start_ns"]).tolist()
     warm_up = [bool(one) for one in table["warm_up"].tolist()]
     names = [elide(str(name), _PHASE_WIDTH) for name in table["name"].tolist()]
-    chart = charts.step_chart(names, lengths, warm_up, _STEP_CHART_HEIGHT)
+    columns = [part.column for part in vocabulary.LEDGER_PARTS]
+    parts = [table[column].tolist() for column in columns] if set(columns) <= set(table.columns) else []
+    chart = charts.step_chart(charts.Steps(names, lengths, warm_up, parts), _STEP_CHART_HEIGHT)
     steady = table[[not one for one in warm_up]].drop(columns="warm_up")
     steady.insert(2, "length_ns", steady["end_ns"] - steady["start_ns"])
     slowest = steady.drop(columns="end_ns").sort_values("length_ns", ascending=False, kind="stable")
@@ -192,6 +199,8 @@ def steps(report: Report) -> StepsView | None:
         chart=chart,
         top=units.duration(chart.top_ns),
         median="" if median is None else units.text(median.value, "ns"),
+        keys=tuple(part.key for part in vocabulary.LEDGER_PARTS),
+        fills=tuple(_fill(part) for part in vocabulary.LEDGER_PARTS),
         slowest=shown._replace(cut=f"{len(shown.rows)} of {units.count(len(steady))} steps" if len(steady) else ""),
         step_count=len(table),
         warm_up=sum(warm_up),
@@ -209,6 +218,7 @@ def section(section: Section) -> SectionView:
         facts=tuple(
             (visible(vocabulary.fact_label(fact.label)), visible(units.text(fact.value, fact.unit)))
             for fact in section.facts
+            if not _in_bar(section, fact)
         ),
         tables=tuple(table_view(table, _caption(section, name), name) for name, table in tables),
         notes=() if section.key in ("ledger", "idle") else tuple(visible(note) for note in section.notes),
@@ -219,8 +229,9 @@ def table_view(table: pd.DataFrame, caption: str, name: str) -> TableView:
     """Return a table cut to ``MOST_ROWS``, one unit a column."""
     shown = rows.show(table, MOST_ROWS, aligned=True)
     columns = tuple((visible(one.label), one.unit, one.kind == "text") for one in shown.columns)
-    cells = [_cells(column) for column in shown.columns]
-    return TableView(visible(name), visible(caption), columns, tuple(zip(*cells, strict=True)), shown.cut)
+    lines = tuple(zip(*(_cells(column) for column in shown.columns), strict=True))
+    seen = len(lines) if len(lines) <= _FOLDED_FROM else _UNFOLDED
+    return TableView(visible(name), visible(caption), columns, lines[:seen], lines[seen:], shown.cut)
 
 
 def _ledger_bar(ledger: outline.DeviceLedger) -> tuple[LegendRow, ...]:
@@ -230,7 +241,7 @@ def _ledger_bar(ledger: outline.DeviceLedger) -> tuple[LegendRow, ...]:
             key=amount.part.key,
             label=amount.part.label,
             meaning="",
-            fill="url(#idle)" if amount.part.key == "idle" else amount.part.colour,
+            fill=_fill(amount.part),
             time=units.duration(amount.ns),
             share=units.share(amount.share),
             x=segment.x,
@@ -255,6 +266,11 @@ def _cause_bar(ledger: outline.DeviceLedger) -> tuple[LegendRow, ...]:
         )
         for at, ((cause, meaning, ns, share), segment) in enumerate(zip(kept, segments, strict=True))
     )  # fmt: skip
+
+
+def _fill(part: vocabulary.LedgerPart) -> str:
+    """Return a part's fill; idle is always hatched, so that it is known without colour."""
+    return "url(#idle)" if part.key == "idle" else part.colour
 
 
 def _zoom(ledger: outline.DeviceLedger) -> str:
@@ -298,9 +314,16 @@ def _piece(piece: Piece, segment: charts.Segment) -> LegendRow:
     return LegendRow("", visible(piece.cause), phase, "", units.duration(piece.ns), "", segment.x, segment.width)
 
 
+def _in_bar(section: Section, fact: Fact) -> bool:
+    """Tell whether a fact is said by the bar of tensor cores already."""
+    return section.key == "tensor_cores" and fact.label in {label for label, *_ in _TENSOR_PARTS} | {"kernel_ns"}
+
+
 def _caption(section: Section, name: str) -> str:
-    """Return a table's heading: its name where the section has several, the section's title where it has one."""
-    return section.title if len(section.tables) == 1 else name.replace("_", " ")
+    """Return a table's heading; none where it is the only one and the section's title says it all."""
+    if len(section.tables) == 1:
+        return ""
+    return vocabulary.CAPTIONS.get((section.key, name), name.replace("_", " ").capitalize())
 
 
 def _cells(column: rows.Column) -> list[Cell]:

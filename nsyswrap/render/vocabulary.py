@@ -106,6 +106,13 @@ FACTS = MappingProxyType(
     }
 )
 
+CAPTIONS = MappingProxyType(
+    {
+        ("tensor_cores", "kernels"): "What each kernel's name says",
+        ("tensor_cores", "phases"): "By phase",
+    }
+)
+
 WEIGHTS = ("total_ns", "idle_ns", "kernel_ns", "gpu_ns", "host_ns", "window_ns")
 """Columns that say how much of the time a row stands for, the first that a table has."""
 
