@@ -1,0 +1,43 @@
+"""Run one capture as the command line would, for tests that send it signals or give it a terminal.
+
+``python capture_driver.py ANSWER OPTIONS`` reads the fields of ``CaptureOptions`` from JSON and writes what came of it
+to the file ANSWER, so that stdout and stderr stay the profiled program's.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from nsyswrap.capture.locate import find_nsys
+from nsyswrap.capture.nsys import profile
+from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.errors import NsyswrapError
+
+
+def main() -> int:
+    """Capture, and answer with the result or the error; the exit code is that of `nsyswrap profile`."""
+    answer, fields = Path(sys.argv[1]), json.loads(sys.argv[2])
+    options = CaptureOptions(
+        **{
+            **fields,
+            "command": tuple(fields["command"]),
+            "folder": Path(fields["folder"]),
+            "environment": tuple(tuple(pair) for pair in fields.get("environment", ())),
+        }
+    )
+    phases: list[str] = []
+    try:
+        result = profile(options, find_nsys(), lambda phase, _share: phases.append(str(phase)))
+    except NsyswrapError as error:
+        answer.write_text(
+            json.dumps({"error": type(error).__name__, "message": error.message, "hint": error.hint, "phases": phases})
+        )
+        return error.exit_code
+    answer.write_text(
+        json.dumps({"exit_code": result.exit_code, "wall_ns": result.wall_ns, "notes": result.notes, "phases": phases})
+    )
+    return result.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
