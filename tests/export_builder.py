@@ -298,9 +298,9 @@ class ExportBuilder:
             for name, labels in ENUMS.items():
                 self._create(database, name, {"id": "INTEGER PRIMARY KEY", "name": "TEXT", "label": "TEXT"})
                 self._insert(database, name, [(key, *texts) for key, texts in labels.items()])
-            self._create(database, "StringIds", {"id": "INTEGER PRIMARY KEY", "value": "TEXT"})
-            self._insert(database, "StringIds", [(number, text) for text, number in self._strings.items()])
-            for table, rows in self.rows.items():
+            strings: list[Row] = [{"id": number, "value": text} for text, number in self._strings.items()]
+            texts = strings + self.rows.get("StringIds", [])
+            for table, rows in ({**self.rows, "StringIds": texts}).items():
                 columns = columns_of(table, self.release)
                 kept = [name for name in columns if (table, name) not in self._without]
                 kept = kept[::-1] if self._backwards else kept

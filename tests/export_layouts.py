@@ -10,8 +10,8 @@ _CHAIN = "id symbol module kernelMode thumbCode unresolved specialEntry original
 _PAIR = "name:TEXT value:TEXT"
 
 LAYOUTS = {
-    "StringIds": "id value:TEXT",
-    "ANALYSIS_FILE": "id filename:TEXT contentId globalPid",
+    "StringIds": "id:INTEGER_PRIMARY_KEY value:TEXT",
+    "ANALYSIS_FILE": "id:INTEGER_PRIMARY_KEY filename:TEXT contentId globalPid",
     "ProcessStreams": "globalPid filenameId contentId",
     "TARGET_INFO_SYSTEM_ENV": "globalVid devStateName:TEXT name:TEXT nameEnum value:TEXT",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs utcTime:TEXT localTime:TEXT",
@@ -61,7 +61,8 @@ LAYOUTS = {
         " pwGpuId uuid:TEXT luid chipName:TEXT cuDevice ctxswDevPath:TEXT ctrlDevPath:TEXT revision nodeMask"
         " constantMemory maxIPC maxRegistersPerBlock maxShmemPerBlock maxShmemPerBlockOptin maxShmemPerSm"
         " maxRegistersPerSm threadsPerWarp asyncEngines maxWarpsPerSm maxBlocksPerSm maxThreadsPerBlock"
-        " maxBlockDimX maxBlockDimY maxBlockDimZ maxGridDimX maxGridDimY maxGridDimZ computeMajor computeMinor smMajor smMinor"
+        " maxBlockDimX maxBlockDimY maxBlockDimZ maxGridDimX maxGridDimY maxGridDimZ"
+        " computeMajor computeMinor smMajor smMinor"
     ),
     "TARGET_INFO_CUDA_DEVICE": "gpuId cudaId pid",
     "TARGET_INFO_CUDA_CONTEXT_INFO": (
@@ -115,5 +116,5 @@ def columns_of(table: str, release: int) -> dict[str, str]:
         column, _, since = word.partition("@")
         name, _, kind = column.partition(":")
         if not since or int(since) <= release:
-            found[name] = kind or "INTEGER"
+            found[name] = kind.replace("_", " ") or "INTEGER"
     return found

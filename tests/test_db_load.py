@@ -1,0 +1,252 @@
+"""An export becomes a trace: each table, each release of nsys, each thing that may be missing."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from export_builder import (
+    DEVICE_TO_HOST,
+    DOMAIN,
+    MAIN,
+    PID,
+    PROCESS,
+    PUSH_POP,
+    START_END,
+    ExportBuilder,
+    global_id,
+    thread,
+)
+
+from nsyswrap import tables
+from nsyswrap.db import schema
+from nsyswrap.tables import SPECS, Trace
+
+Build = Callable[..., ExportBuilder]
+TraceOf = Callable[[ExportBuilder], Trace]
+RELEASES = pytest.mark.parametrize("release", [2022, 2023, 2025])
+
+
+def busy(build: Build, release: int = 2025) -> ExportBuilder:
+    """Start an export with a row of everything that every release has."""
+    return (
+        build(release)
+        .kernel(100, 200, "void gemm<float>(float*)", launched=(10, 20), stream=13, graph_node=5)
+        .copy(210, 230, DEVICE_TO_HOST, launched=(30, 40), bytes=4096)
+        .fill(240, 250, bytes=64)
+        .os_call("poll", 50, 90, thread=thread(9))
+        .overhead("CUPTI buffer", 60, 70)
+        .range("forward", 5, 45)
+        .scheduled(7, running=True)
+        .thread_name(MAIN, "python3")
+    )
+
+
+def rows(trace: Trace, name: str, *columns: str) -> list[tuple[object, ...]]:
+    """Return columns of a table as tuples."""
+    frame = trace.frames[name]
+    return list(zip(*(frame[column].tolist() for column in columns), strict=True))
+
+
+@RELEASES
+def test_operations_are_read_from_every_release(build: Build, trace_of: TraceOf, release: int) -> None:
+    trace = trace_of(busy(build, release))
+    assert rows(trace, "kernels", "start", "end", "device_id", "stream_id", "process", "graph_node_id") == [
+        (100, 200, 0, 13, PROCESS, 5)
+    ]
+    assert rows(trace, "copies", "start", "end", "bytes", "copy_kind", "source_kind", "target_kind") == [
+        (210, 230, 4096, DEVICE_TO_HOST, 2, 1)
+    ]
+    assert rows(trace, "fills", "start", "end", "bytes", "memory_kind") == [(240, 250, 64, 2)]
+
+
+@RELEASES
+def test_the_host_is_read_from_every_release(build: Build, trace_of: TraceOf, release: int) -> None:
+    trace = trace_of(busy(build, release))
+    assert rows(trace, "calls", "start", "end", "thread") == [(10, 20, MAIN), (30, 40, MAIN)]
+    assert rows(trace, "os_calls", "start", "end", "thread") == [(50, 90, thread(9))]
+    assert rows(trace, "overheads", "start", "end") == [(60, 70)]
+    assert rows(trace, "ranges", "start", "end", "text", "domain") == [(5, 45, "forward", "")]
+    assert rows(trace, "scheduling", "start", "thread", "running") == [(7, MAIN, True)]
+    assert rows(trace, "threads", "thread", "name") == [(MAIN, "python3")]
+
+
+def test_names_are_read_by_their_ids(build: Build, trace_of: TraceOf) -> None:
+    trace = trace_of(busy(build))
+    (kernel,) = trace.frames["kernels"]["name_id"]
+    assert trace.text(kernel) == "void gemm<float>(float*)"
+    assert [trace.text(name) for name in trace.frames["calls"]["name_id"]] == ["cudaLaunchKernel", "cudaMemcpyAsync"]
+
+
+def test_an_id_that_leads_nowhere_says_so(build: Build, trace_of: TraceOf) -> None:
+    trace = trace_of(build().kernel(1, 2, demangledName=99))
+    assert trace.text(99) == "[id 99]"
+
+
+def test_a_kernel_shares_its_correlation_with_its_launch(build: Build, trace_of: TraceOf) -> None:
+    trace = trace_of(busy(build))
+    assert trace.frames["kernels"]["correlation_id"][0] == trace.frames["calls"]["correlation_id"][0] != 0
+
+
+def test_graphs_traced_as_a_whole_are_read(build: Build, trace_of: TraceOf) -> None:
+    assert rows(trace_of(build().graph(3, 9)), "graphs", "start", "end") == [(3, 9)]
+
+
+def test_diagnostics_are_read_with_their_process(build: Build, trace_of: TraceOf) -> None:
+    trace = trace_of(build().diagnostic("Number of CUDA events collected: 12.", 2))
+    assert rows(trace, "diagnostics", "process", "severity", "text") == [
+        (PROCESS, 2, "Number of CUDA events collected: 12.")
+    ]
+
+
+@RELEASES
+def test_an_export_without_events_is_an_empty_trace(build: Build, trace_of: TraceOf, release: int) -> None:
+    trace = trace_of(build(release))
+    assert all(len(frame) == 0 for frame in trace.frames.values())
+    assert trace.absent == {spec.name for spec in SPECS}
+
+
+def test_a_table_without_rows_is_not_absent(build: Build, trace_of: TraceOf) -> None:
+    trace = trace_of(build().row("CUPTI_ACTIVITY_KIND_KERNEL"))
+    assert len(trace.frames["kernels"]) == 0
+    assert "kernels" not in trace.absent
+
+
+@RELEASES
+def test_every_frame_keeps_its_contract(build: Build, trace_of: TraceOf, release: int) -> None:
+    """The same columns and types, whether the export has the table or not."""
+    for trace in (trace_of(busy(build, release)), trace_of(build(release))):
+        for spec in SPECS:
+            found = {name: str(dtype) for name, dtype in trace[spec].dtypes.items()}
+            assert found == dict(spec.columns)
+
+
+def test_columns_may_stand_in_any_order(build: Build, trace_of: TraceOf) -> None:
+    forwards, backwards = trace_of(busy(build)), trace_of(busy(build).backwards())
+    for name, frame in forwards.frames.items():
+        assert frame.equals(backwards.frames[name]), name
+
+
+@pytest.mark.parametrize("source", schema.SOURCES, ids=lambda source: source.table)
+def test_optional_columns_may_be_missing(build: Build, trace_of: TraceOf, source: schema.Source) -> None:
+    """They read as what the contract says stands for a missing value, and the rest is unharmed."""
+    whole = busy(build).graph(3, 9).diagnostic("hello")
+    missing = set(source.optional.values()) or {"no such column"}
+    frame = trace_of(whole.without(source.table, *missing)).frames[source.spec.name]
+    assert len(frame) > 0
+    for name in source.optional.keys() & source.spec.missing.keys():
+        assert set(frame[name]) == {source.spec.missing[name]}
+
+
+def test_rows_in_any_order_are_the_same_trace(build: Build, trace_of: TraceOf) -> None:
+    """Nsys 2025.6 and newer promise no order."""
+    builder = build()
+    for index in range(200):
+        builder.kernel(index * 10, index * 10 + 5, f"k{index % 7}").range(f"r{index}", index, index + 3)
+    ordered, mixed = trace_of(builder), trace_of(builder.shuffled(7))
+    assert ordered.strings == mixed.strings
+    for name, frame in ordered.frames.items():
+        assert frame.astype(object).equals(mixed.frames[name].astype(object)), name
+
+
+def test_the_text_of_a_range_stands_in_the_row_or_under_an_id(build: Build, trace_of: TraceOf) -> None:
+    builder = build().range("registered", 1, 2).range("plain", 3, 4, registered=False).range("both", 5, 6)
+    builder.rows["NVTX_EVENTS"][-1]["text"] = "other"
+    assert trace_of(builder).frames["ranges"]["text"].tolist() == ["registered", "plain", "both"]
+
+
+def test_string_0_is_not_the_text_of_ranges_without_one(build: Build, trace_of: TraceOf) -> None:
+    """Nsys numbers its texts from 0; a NULL id is no id 0."""
+    builder = build().row("NVTX_EVENTS", start=1, end=2, kind=PUSH_POP, thread=MAIN)
+    builder.row("StringIds", id=0, value="GpuMetrics")
+    assert trace_of(builder).frames["ranges"]["text"].tolist() == [""]
+
+
+def test_a_range_that_was_never_closed_lasts_to_the_end(build: Build, trace_of: TraceOf) -> None:
+    """To the last event, or to the end of the session where that is later."""
+    builder = build().range("open", 10, None).kernel(100, 200)
+    assert rows(trace_of(builder), "ranges", "start", "end") == [(10, 200)]
+    assert rows(trace_of(builder.session(duration=500)), "ranges", "start", "end") == [(10, 500)]
+
+
+def test_a_range_may_be_closed_by_another_thread(build: Build, trace_of: TraceOf) -> None:
+    trace = trace_of(build().range("handed over", 1, 9, kind=START_END, end_thread=thread(5)))
+    assert rows(trace, "ranges", "thread", "end_thread", "kind") == [(MAIN, thread(5), START_END)]
+
+
+def test_marks_and_other_events_are_no_ranges(build: Build, trace_of: TraceOf) -> None:
+    builder = build().domain("loader", 1).python_sample(5, [("f", "a.py", 3)]).range("x", 1, 2)
+    trace = trace_of(builder)
+    assert trace.frames["ranges"]["text"].tolist() == ["x"]
+    assert trace.event_counts["NVTX"] == 3
+
+
+def test_domains_of_two_processes_may_share_a_number(build: Build, trace_of: TraceOf) -> None:
+    other = global_id(77, 78)
+    builder = build().domain("mine", 1).domain("yours", 1, thread=other)
+    builder.range("a", 1, 2, domain=1).range("b", 3, 4, domain=1, thread=other).range("c", 5, 6, domain=0)
+    assert rows(trace_of(builder), "ranges", "text", "domain") == [("a", "mine"), ("b", "yours"), ("c", "")]
+
+
+def test_a_domain_may_be_named_by_an_id(build: Build, trace_of: TraceOf) -> None:
+    builder = build()
+    builder.row("NVTX_EVENTS", start=0, kind=DOMAIN, domain=1, thread=MAIN, textId=builder.string("registered"))
+    assert trace_of(builder.range("a", 1, 2, domain=1)).frames["ranges"]["domain"].tolist() == ["registered"]
+
+
+def test_devices_are_the_physical_ones(build: Build, trace_of: TraceOf) -> None:
+    """CUDA_VISIBLE_DEVICES=1,0 makes GPU 1 the process's device 0; another process may see it otherwise."""
+    builder = build().visible_device(0, gpu=1).visible_device(1, gpu=0)
+    builder.kernel(1, 2, device=0).kernel(3, 4, device=1).kernel(5, 6, device=0, process=global_id(77))
+    assert trace_of(builder).frames["kernels"]["device_id"].tolist() == [1, 0, 0]
+
+
+def test_a_visible_device_without_a_gpu_stays_as_it_is(build: Build, trace_of: TraceOf) -> None:
+    builder = build().row("TARGET_INFO_CUDA_DEVICE", gpuId=None, cudaId=0, pid=PID).kernel(1, 2)
+    assert trace_of(builder).frames["kernels"]["device_id"].tolist() == [0]
+
+
+def test_labels_come_from_the_export(build: Build, trace_of: TraceOf) -> None:
+    trace = trace_of(build())
+    assert trace.copy_kinds[1] == "Host-to-Device"
+    assert trace.memory_kinds[0] == "Pageable"
+
+
+def test_rows_are_counted_by_family(build: Build, trace_of: TraceOf) -> None:
+    """Kernel, copy, fill and two calls: what nsys calls CUDA events."""
+    assert trace_of(busy(build)).event_counts == {"CUDA": 5, "NVTX": 1}
+
+
+def test_more_texts_than_one_statement_can_ask_for(build: Build, trace_of: TraceOf) -> None:
+    builder = build()
+    for index in range(45_000):
+        builder.range(f"op {index}", index, index + 1)
+    texts = trace_of(builder).frames["ranges"]["text"]
+    assert texts.iloc[0] == "op 0"
+    assert texts.iloc[-1] == "op 44999"
+
+
+def test_a_column_may_begin_with_many_nulls(build: Build, trace_of: TraceOf) -> None:
+    """The driver guesses a column's type from its first 65536 rows."""
+    builder = build()
+    for index in range(66_000):
+        builder.range("same", index, index + 1)
+    texts = trace_of(builder.range("late", 70_000, 70_001, registered=False)).frames["ranges"]["text"]
+    assert texts.iloc[-1] == "late"
+
+
+def test_home_folders_do_not_reach_the_trace(build: Build, trace_of: TraceOf) -> None:
+    builder = build().kernel(1, 2, "k at /home/ann/a.cu").range("/home/ann/x", 1, 2).domain("/home/ann", 1)
+    builder.range("/root/y", 3, 4, registered=False, domain=1).thread_name(MAIN, "/home/ann/bin/python")
+    trace = trace_of(builder.diagnostic("see /home/ann/log"))
+    seen = [*trace.strings.values()]
+    for frame in trace.frames.values():
+        seen += [str(value) for name in frame for value in (frame[name] if frame[name].dtype == "category" else [])]
+    assert len(seen) > 6
+    assert not [text for text in seen if "ann" in text or "root" in text]
+
+
+def test_times_are_whole_to_the_last_nanosecond(build: Build, trace_of: TraceOf) -> None:
+    far = 2**53 + 1
+    frame = trace_of(build().kernel(far, far + 1).kernel(-far, -far + 1)).frames["kernels"]
+    assert frame["start"].tolist() == [-far, far]
+    assert tables.array(frame, "end").dtype == np.int64
