@@ -7,11 +7,13 @@ capture passes through here first.
 import re
 
 _SECRET = re.compile(
-    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|AUTH(?!OR)|SIGNING|COOKIE|SESSION_?KEY"
+    r"TOKEN(?!IZ)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|AUTH(?!OR)|SIGNING|COOKIE|SESSION_?KEY"
     r"|(?:^|_)(?:KEY|PAT|PWD_HASH|DSN)$|DATABASE_URL|CONNECTION_STRING",
     re.IGNORECASE,
 )
 _HARMLESS = frozenset({"XAUTHORITY", "SSH_AUTH_SOCK"})
+# How many of them a model takes or makes at a time.
+_TOKEN_COUNT = re.compile(r"^_*(?:MAX|MIN|NUM|N)_(?:\w+_)?TOKENS?$", re.IGNORECASE)
 _HOME = re.compile(r"(?<![\w.])/(?:home|Users|mnt/home|export/home)/[^/\s:;,'\"]+|(?<![\w.])/root(?=/|$)")
 _OPTION = re.compile(r"^(--?[\w-]+)(=)(.+)$", re.DOTALL)
 _ASSIGNMENT = re.compile(r"^([A-Za-z_]\w*)=(.+)$", re.DOTALL)
@@ -22,7 +24,10 @@ WITHHELD = "***"
 
 def looks_secret(name: str) -> bool:
     """Return whether the name of a variable or an option says that its value is a secret."""
-    return name.upper() not in _HARMLESS and _SECRET.search(name.replace("-", "_")) is not None
+    plain = name.replace("-", "_")
+    if plain.upper() in _HARMLESS or _TOKEN_COUNT.match(plain):
+        return False
+    return _SECRET.search(plain) is not None
 
 
 def neutral(text: str) -> str:

@@ -1,0 +1,82 @@
+"""The contracts of a trace's tables, and the ids of processes and threads."""
+
+import numpy as np
+import pytest
+from export_builder import MAIN, PID, PROCESS, global_id
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap import tables
+from nsyswrap.model import Capture, Session
+from nsyswrap.tables import SPECS, TableSpec, Trace
+
+
+def trace(**strings: str) -> Trace:
+    """Make a trace of empty tables."""
+    return Trace(
+        capture=Capture("x.sqlite", 1),
+        session=Session(),
+        gpus=(),
+        frames={spec.name: spec.empty() for spec in SPECS},
+        strings={int(key.strip("_")): text for key, text in strings.items()},
+        copy_kinds={},
+        memory_kinds={},
+        absent=frozenset(),
+        event_counts={},
+    )
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_an_empty_table_keeps_its_contract(spec: TableSpec) -> None:
+    empty = spec.empty()
+    assert len(empty) == 0
+    assert {name: str(dtype) for name, dtype in empty.dtypes.items()} == dict(spec.columns)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_missing_values_belong_to_columns(spec: TableSpec) -> None:
+    """A text stands for a missing text, a number for a missing number."""
+    for name, value in spec.missing.items():
+        assert isinstance(value, str) == (spec.columns[name] == "category")
+
+
+def test_table_names_are_unique() -> None:
+    assert len({spec.name for spec in SPECS}) == len(SPECS)
+
+
+def test_a_trace_is_asked_by_contract() -> None:
+    made = trace()
+    assert made[tables.KERNELS] is made.frames["kernels"]
+
+
+def test_a_text_is_found_by_its_id() -> None:
+    assert trace(_17="gemm").text(17) == "gemm"
+
+
+def test_an_unknown_text_shows_its_id() -> None:
+    assert trace().text(17) == "[id 17]"
+
+
+def test_a_column_is_an_array_of_its_type() -> None:
+    values = tables.array(trace()[tables.KERNELS], "start")
+    assert isinstance(values, np.ndarray)
+    assert values.dtype == np.int64
+
+
+@given(st.integers(0, 0xFFFFFF), st.integers(0, 0xFFFFFF))
+def test_an_id_gives_back_its_process_and_thread(pid: int, tid: int) -> None:
+    """Source: nsys's documentation of globalTid: 24 bits each, the machine above."""
+    both = global_id(pid, tid)
+    assert (tables.pid(both), tables.tid(both)) == (pid, tid)
+    assert tables.process_of(np.array([both])).tolist() == [global_id(pid)]
+
+
+def test_ids_of_nsys_itself_are_negative() -> None:
+    """Diagnostics of the profiler come from process 0 of machine 0xFE: masks must not mind the sign."""
+    itself = -144115188075855872
+    assert tables.process_of(np.array([itself])).tolist() == [itself]
+    assert tables.pid(itself) == tables.tid(itself) == 0
+
+
+def test_threads_of_one_process_share_it() -> None:
+    assert tables.process_of(np.array([MAIN, global_id(PID, 9)])).tolist() == [PROCESS, PROCESS]
