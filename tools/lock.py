@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "requirements"
 
 TORCH = "2.13.0"
-# nsys 2023.4.4, which Debian packages, records no range of nvtx 0.2.14 or 0.2.17: the capture is silently empty of
-# them. Ranges of 0.2.10 arrive with it, and with nsys 2025.3.1.
-NVTX = "0.2.10"
+# nsys 2023.4.4, which Debian packages, records the ranges of nvtx 0.2.10 and 0.2.11; of 0.2.12, 0.2.13, 0.2.14 and
+# 0.2.17 it records none, and says nothing. 0.2.10 has no wheel for Python 3.13.
+NVTX = "0.2.11"
 
 
 class Lock(NamedTuple):
@@ -39,8 +39,8 @@ def locks(project: dict[str, Any]) -> tuple[Lock, ...]:
     """
     base = (*project["project"]["dependencies"], *project["build-system"]["requires"], "editables")
     nvtx_why = (
-        f"nvtx stays at {NVTX}: nsys 2023.4.4, which Debian packages, records no range of nvtx 0.2.14",
-        "or 0.2.17, and says nothing.",
+        f"nvtx stays at {NVTX}: nsys 2023.4.4, which Debian packages, records no range of newer ones,",
+        "and says nothing.",
     )
     cpu = ("The workloads' PyTorch, CPU build, for machines without an NVIDIA driver.", *nvtx_why)
     # `===` takes this very build, where pip also sees one of the same version with a suffix, such as +cpu.
