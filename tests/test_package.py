@@ -35,7 +35,7 @@ def loaded_by(*arguments: str) -> set[str]:
     return {name.split(".")[0] for name in names}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["profile", "--help"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"]], ids=" ".join)
 def test_starting_up_is_lazy(arguments: list[str]) -> None:
     """Help comes at once: nothing that reads captures or draws reports is loaded for it."""
     loaded = loaded_by("-m", "nsyswrap", *arguments)
