@@ -18,6 +18,8 @@ SOURCES := nsyswrap workloads tests tools
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# pip may not fill one environment twice at once.
+.NOTPARALLEL:
 .PHONY: help profile test check format docs reports bench lock nsys nsys-if-possible browser
 
 help: ## list the targets
