@@ -1,7 +1,9 @@
 """Fixtures: exports built by hand, the real captures in tests/captures, and the nsys of this machine."""
 
 import lzma
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -9,6 +11,8 @@ import pytest
 from export_builder import ExportBuilder
 
 from nsyswrap.capture.locate import Nsys, find_nsys
+from nsyswrap.capture.nsys import export_report
+from nsyswrap.capture.process import output_of
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import NsysNotFoundError
 from nsyswrap.tables import Trace
@@ -66,3 +70,45 @@ def nsys() -> Nsys:
         return find_nsys()
     except NsysNotFoundError as error:
         pytest.skip(error.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A real export, made where there was a secret to tell.
+
+    Attributes:
+        export: The file.
+        variable: Name of the environment variable that held the secret.
+        secret: Its value.
+        folder: Home and working folder of the program.
+        printed: What the program wrote to its output.
+    """
+
+    export: Path
+    variable: str
+    secret: str
+    folder: Path
+    printed: str
+
+
+PROGRAM = """
+import os, threading, nvtx
+with nvtx.annotate("outer"), nvtx.annotate(f"read {os.environ['HOME']}/data"):
+    thread = threading.Thread(target=print, args=("printed by the program",))
+    thread.start()
+    thread.join()
+"""
+
+
+@pytest.fixture(scope="session")
+def planted(nsys: Nsys, tmp_path_factory: pytest.TempPathFactory) -> Planted:
+    """Run the real nsys on a small program with a secret in its environment."""
+    folder = tmp_path_factory.mktemp("ann")
+    secret = "v4lue-of-the-planted-secret"  # noqa: S105 - planted to be looked for
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "USER": "annabella", "PLANTED_TOKEN": secret}
+    flags = ["--trace=nvtx,osrt", "--sample=none", "--cpuctxsw=none", f"--output={folder}/capture"]
+    command: list[str | Path] = [nsys.path, "profile", *flags, sys.executable, "-c", PROGRAM]
+    output = output_of(command, timeout_s=120, cwd=folder, env=environment)
+    assert output.code == 0, output.text
+    export_report(nsys, folder / "capture.nsys-rep", folder / "capture.sqlite")
+    return Planted(folder / "capture.sqlite", "PLANTED_TOKEN", secret, folder, "printed by the program")

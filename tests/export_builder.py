@@ -12,7 +12,7 @@ nobody gives is NULL, or a harmless number where nsys always writes one. Every m
 import json
 import random
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Self
@@ -259,7 +259,7 @@ class ExportBuilder:
             "TARGET_INFO_SYSTEM_ENV", globalVid=VM << 48, devStateName="Local (CLI)", name=name, nameEnum=0, value=value
         )
 
-    def environment(self, **variables: str) -> Self:
+    def environment(self, variables: Mapping[str, str]) -> Self:
         """Leave an environment in all the places where nsys 2023.4.4 leaves it."""
         words = [f"{name}={value}" for name, value in variables.items()]
         self.string("\x00".join(words))
