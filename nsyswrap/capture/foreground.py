@@ -216,6 +216,8 @@ class _Run:
                     hint="Run 'nsyswrap doctor'",
                 )
             self._pause()
+        if not self.launched:
+            self._look_for_program()  # nsys may start and end between two looks
         while self._program_runs():
             self._pass_signals_on()
             self._watch_timeout()

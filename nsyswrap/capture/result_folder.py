@@ -54,6 +54,9 @@ def _reserve(folder: Path, *, force: bool) -> bool:
     """Make the folder and tell whether it is new; of two runs that want the same one, one is refused."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unmakeable(folder, error) from error
+    try:
         if not force:
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -63,8 +66,12 @@ def _reserve(folder: Path, *, force: bool) -> bool:
             return False
         raise UsageError(f"{folder} is there already", hint="Choose another folder with -o, or add --force") from error
     except OSError as error:
-        raise CaptureError(f"{folder} cannot be made: {error.strerror}", hint="Choose another with -o") from error
+        raise _unmakeable(folder, error) from error
     return True
+
+
+def _unmakeable(folder: Path, error: OSError) -> CaptureError:
+    return CaptureError(f"{folder} cannot be made: {error.strerror}", hint="Choose another with -o")
 
 
 def _publish(private: Path, folder: Path) -> None:
