@@ -179,9 +179,12 @@ def _check_unlocked(path: Path) -> None:
         finally:
             probe.close()
     except sqlite3.Error as error:
-        if "locked" in str(error):
+        if getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise _writing(path) from error
         raise ExportError(f"cannot read {path.name}: {error}", hint=AGAIN) from error
+    except UnicodeDecodeError as error:
+        # SQLite's own message quotes the damaged name of a table, and Python cannot read it.
+        raise ExportError(f"cannot read {path.name}: the list of its tables is damaged", hint=AGAIN) from error
 
 
 def _writing(path: Path) -> ExportError:

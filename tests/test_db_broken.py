@@ -1,0 +1,328 @@
+"""Files that are no sound exports: each is refused in words, naming the place, and nothing is guessed."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from export_builder import ExportBuilder
+
+from nsyswrap.db.load import load_export
+from nsyswrap.errors import ExportError
+
+Build = Callable[..., ExportBuilder]
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+
+
+def small(build: Build) -> ExportBuilder:
+    """Start an export that holds a little of everything."""
+    builder = build().session().gpu().command("python", "train.py").diagnostic("hello")
+    for step in range(40):
+        at = step * 1000
+        builder.range(f"step {step}", at, at + 900).kernel(at + 100, at + 500, f"k{step % 5}", launched=(at, at + 50))
+        builder.copy(at + 500, at + 600, launched=(at + 60, at + 70)).os_call("poll", at + 80, at + 90)
+    return builder
+
+
+@pytest.fixture
+def path(build: Build, tmp_path: Path) -> Path:
+    """Write a small sound export."""
+    return small(build).write(tmp_path / "capture.sqlite")
+
+
+def refusal(path: Path) -> ExportError:
+    """Return how a file is refused; every refusal names the file and says what to do."""
+    with pytest.raises(ExportError) as raised:
+        load_export(path)
+    error = raised.value
+    assert path.name in error.message
+    assert error.hint
+    assert "\n" not in error.message
+    assert error.exit_code == 1
+    return error
+
+
+def changed(path: Path, *statements: str) -> Path:
+    """Change an export as another program might."""
+    with closing(sqlite3.connect(path)) as database, database:
+        for statement in statements:
+            database.execute(statement)
+    return path
+
+
+# The file.
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "gone.sqlite").message.endswith("does not exist")
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    assert "is not a file" in refusal(tmp_path).message
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.sqlite")
+    assert "is not a file" in refusal(tmp_path / "pipe.sqlite").message
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "empty.sqlite").touch()
+    assert refusal(tmp_path / "empty.sqlite").message == "empty.sqlite is empty"
+
+
+def test_a_file_of_another_kind(tmp_path: Path) -> None:
+    """Such as the .nsys-rep itself under a wrong name."""
+    (tmp_path / "report.sqlite").write_bytes(b"QDSTRM" + bytes(5000))
+    assert "is no SQLite file" in refusal(tmp_path / "report.sqlite").message
+
+
+def test_a_file_of_another_program(tmp_path: Path) -> None:
+    error = refusal(changed(tmp_path / "browser.sqlite", "create table history (url text)"))
+    assert "not an export of nsys" in error.message
+
+
+def test_a_database_without_tables(tmp_path: Path) -> None:
+    path = changed(tmp_path / "bare.sqlite", "create table x (y)", "drop table x")
+    assert "not an export of nsys" in refusal(path).message
+
+
+def test_a_file_that_may_not_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may read everything, so the refusal of the system is played to it."""
+    real = Path.open
+
+    def refuse(self: Path, mode: str = "r") -> object:
+        if self == path:
+            raise PermissionError(13, "Permission denied", str(self))
+        return real(self, mode)
+
+    path.chmod(0)
+    if os.geteuid() == 0:
+        monkeypatch.setattr(Path, "open", refuse)
+    error = refusal(path)
+    assert "permission denied" in error.message
+    assert error.hint == "check the file's permissions"
+
+
+def test_a_link_that_leads_in_a_circle(tmp_path: Path) -> None:
+    (tmp_path / "loop.sqlite").symlink_to("loop.sqlite")
+    assert "cannot read" in refusal(tmp_path / "loop.sqlite").message
+
+
+@pytest.mark.parametrize("part", range(1, 20))
+def test_a_file_cut_short(path: Path, part: int) -> None:
+    """A copy that broke off, at every twentieth of the file."""
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) * part // 20])
+    error = refusal(path)
+    assert f"is truncated: {len(whole) * part // 20} bytes of {len(whole)}" in error.message
+
+
+@pytest.mark.parametrize("kept", [1, 15, 16, 17, 31, 32, 99, 100, 101, 4095, 4096, 4097, 8192])
+def test_a_file_cut_in_its_header_or_between_pages(path: Path, kept: int) -> None:
+    path.write_bytes(path.read_bytes()[:kept])
+    assert "is truncated" in refusal(path).message
+
+
+def test_a_file_without_its_last_byte(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "is truncated" in refusal(path).message
+
+
+def test_a_file_with_a_page_of_zeros(path: Path) -> None:
+    """A copy whose middle never arrived."""
+    content = bytearray(path.read_bytes())
+    content[4096:-4096] = bytes(len(content) - 8192)
+    path.write_bytes(content)
+    assert "cannot read" in refusal(path).message
+
+
+# Somebody is at work on it.
+
+
+@pytest.fixture
+def writer(path: Path) -> Iterator[sqlite3.Connection]:
+    """Connect to the export as the program that writes it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        yield database
+
+
+def test_an_export_that_is_being_written(path: Path, writer: sqlite3.Connection) -> None:
+    writer.execute("begin exclusive")
+    assert "is locked" in refusal(path).message
+
+
+def test_an_export_whose_transaction_is_open(path: Path, writer: sqlite3.Connection) -> None:
+    """The journal beside it tells, before the first page is written."""
+    writer.execute("begin immediate")
+    writer.execute(f"delete from {KERNEL}")  # noqa: S608 - our own name
+    assert "is locked" in refusal(path).message
+
+
+@pytest.mark.parametrize("suffix", ["-journal", "-wal"])
+def test_an_export_whose_writer_died(path: Path, suffix: str) -> None:
+    Path(f"{path}{suffix}").write_bytes(b"left over")
+    error = refusal(path)
+    assert "died before its end" in error.message
+    assert "nsys export" in error.hint
+
+
+def test_a_writer_that_only_waits_does_no_harm(path: Path, writer: sqlite3.Connection) -> None:
+    writer.execute("select 1")
+    assert len(load_export(path).frames["kernels"]) == 40
+
+
+def test_a_file_in_wal_mode_is_read_and_left_alone(path: Path) -> None:
+    changed(path, "pragma journal_mode = wal")
+    assert len(load_export(path).frames["kernels"]) == 40
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_reading_leaves_no_trace(path: Path) -> None:
+    """No lock, no journal, no time of change."""
+    before = path.stat()
+    load_export(path)
+    after = path.stat()
+    assert (before.st_mtime_ns, before.st_ino, before.st_size) == (after.st_mtime_ns, after.st_ino, after.st_size)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_an_export_in_a_folder_that_may_not_be_written(path: Path) -> None:
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    try:
+        assert len(load_export(path).frames["kernels"]) == 40
+    finally:
+        path.parent.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    "name", ["a b.sqlite", "50%.sqlite", "%20.sqlite", "a#b.sqlite", "a?b=c&mode=rw.sqlite", "it's.sqlite", 'q".sqlite']
+)
+def test_names_of_files_may_hold_anything(build: Build, tmp_path: Path, name: str) -> None:
+    """SQLite takes the file as an address, in which these mean something."""
+    assert len(load_export(small(build).write(tmp_path / name)).frames["kernels"]) == 40
+
+
+@pytest.mark.parametrize(
+    "name", ["Zürich 日本.sqlite", "\U0001f600.sqlite", "\u202egpj.sqlite", "a\nb.sqlite", "x" * 240]
+)
+def test_names_of_files_may_be_in_any_script(build: Build, tmp_path: Path, name: str) -> None:
+    assert len(load_export(small(build).write(tmp_path / name)).frames["kernels"]) == 40
+
+
+# Its tables.
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [(KERNEL, "start"), (KERNEL, "demangledName"), ("NVTX_EVENTS", "eventType"), ("OSRT_API", "globalTid")],
+)
+def test_a_table_without_a_column_it_must_have(build: Build, tmp_path: Path, table: str, column: str) -> None:
+    error = refusal(small(build).without(table, column).write(tmp_path / "x.sqlite"))
+    assert f"table {table} has no column {column}" in error.message
+
+
+@pytest.mark.parametrize("value", ["'soon'", "1.5", "x'00ff'", "9223372036854775808"])
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [(KERNEL, "start"), (KERNEL, "deviceId"), ("CUPTI_ACTIVITY_KIND_MEMCPY", "bytes"), ("NVTX_EVENTS", "textId")],
+)
+def test_something_else_where_a_number_belongs(path: Path, table: str, column: str, value: str) -> None:
+    """SQLite stores anything anywhere; a number that was guessed from it would be wrong."""
+    changed(path, f"update {table} set {column} = {value} where rowid = 17")  # noqa: S608 - our own names
+    assert f"column {column} of {table} holds a value that is no whole number" in refusal(path).message
+
+
+def test_a_word_far_behind_the_first_rows(build: Build, tmp_path: Path) -> None:
+    """The driver has made up its mind about the column by then, and names it only by its number."""
+    builder = build()
+    for index in range(66_000):
+        builder.os_call("poll", index, index + 1)
+    path = changed(builder.write(tmp_path / "x.sqlite"), "update OSRT_API set end = 'soon' where rowid = 65990")
+    assert "column end of OSRT_API holds a value that is no whole number" in refusal(path).message
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [(KERNEL, "deviceId"), (KERNEL, "demangledName"), ("CUPTI_ACTIVITY_KIND_MEMCPY", "bytes"), ("OSRT_API", "nameId")],
+)
+def test_nothing_where_nsys_always_writes(path: Path, table: str, column: str) -> None:
+    changed(path, f"update {table} set {column} = null where rowid = 3")  # noqa: S608 - our own names
+    assert f"column {column} of {table} lacks a value" in refusal(path).message
+
+
+def test_a_device_that_no_machine_has(path: Path) -> None:
+    changed(path, f"update {KERNEL} set deviceId = {2**40} where rowid = 3")  # noqa: S608 - our own name
+    assert f"column deviceId of {KERNEL}" in refusal(path).message
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [(500, 400), (0, 0), (None, 5), (5, None), (5, 2**63 - 1), (-(2**63), 5), (2**62, 2**62 + 1), (-(2**62), -5)],
+)
+def test_times_that_cannot_be_are_left_out_and_counted(
+    build: Build, tmp_path: Path, start: int | None, end: int | None
+) -> None:
+    builder = small(build).row(
+        KERNEL, start=start, end=end, device=0, stream=7, process=0, correlation=1, demangledName=1
+    )
+    trace = load_export(builder.write(tmp_path / "x.sqlite"))
+    assert len(trace.frames["kernels"]) == 40
+    assert trace.dropped == {"kernels": 1}
+
+
+@pytest.mark.parametrize("size", [-1, 2**62, 2**63 - 1])
+def test_sizes_that_cannot_be_are_left_out_and_counted(build: Build, tmp_path: Path, size: int) -> None:
+    trace = load_export(small(build).copy(7, 9, bytes=size).write(tmp_path / "x.sqlite"))
+    assert trace.dropped == {"copies": 1}
+    assert trace.frames["copies"]["bytes"].sum() == 40 * 1024
+
+
+def test_an_absurd_end_does_not_reach_open_ranges(build: Build, tmp_path: Path) -> None:
+    builder = small(build).range("open", 5, None).kernel(5, 2**63 - 1).session(duration=2**63 - 1)
+    ranges = load_export(builder.write(tmp_path / "x.sqlite")).frames["ranges"]
+    assert int(ranges["end"].max()) < 2**40
+
+
+def test_zero_is_a_time_for_calls_and_ranges(build: Build, tmp_path: Path) -> None:
+    """Only operations carry 0 and 0 for a time that CUPTI could not take."""
+    trace = load_export(build().call("cudaFree", 0, 0).range("x", 0, 0).write(tmp_path / "x.sqlite"))
+    assert trace.dropped == {}
+    assert (len(trace.frames["calls"]), len(trace.frames["ranges"])) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("'; drop table StringIds; --", "a\x00b", "\u202eevil\u202c", "\x1b[31mred", "<script>alert(1)</script>"),
+        *("x" * 100_000, "%s %d {0}", "\U0001f600", ""),
+    ],
+)
+def test_texts_may_hold_anything(build: Build, tmp_path: Path, text: str) -> None:
+    builder = build().kernel(1, 2, text).range(text, 1, 2).range(text, 3, 4, registered=False).domain(text, 1)
+    trace = load_export(builder.range("in", 5, 6, domain=1).diagnostic(text).write(tmp_path / "x.sqlite"))
+    assert trace.strings == {1: text}
+    assert trace.frames["ranges"]["text"].tolist() == [text, text, "in"]
+    assert trace.frames["ranges"]["domain"].tolist() == ["", "", text]
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe\x80 end", "lone \ud800".encode("utf-8", "surrogatepass"), b"\xe2\x82"])
+def test_texts_may_be_no_utf_8(build: Build, tmp_path: Path, text: bytes) -> None:
+    """What cannot be read is U+FFFD, and nothing that is shown or written later can stumble over it."""
+    builder = build().kernel(1, 2, text).range(text, 1, 2).range(text, 3, 4, registered=False)
+    trace = load_export(builder.thread_name(1, text).write(tmp_path / "x.sqlite"))
+    for found in (*trace.strings.values(), *trace.frames["ranges"]["text"], *trace.frames["threads"]["name"]):
+        assert "\ufffd" in found
+        found.encode("utf-8")
+
+
+def test_repeated_correlation_ids_are_kept(build: Build, tmp_path: Path) -> None:
+    """They are an analysis's to judge; a reader that drops rows would hide them."""
+    builder = (
+        build().kernel(1, 2, correlation=5).kernel(3, 4, correlation=5).call("cudaLaunchKernel", 0, 1, correlation=5)
+    )
+    trace = load_export(builder.write(tmp_path / "x.sqlite"))
+    assert trace.frames["kernels"]["correlation_id"].tolist() == [5, 5]

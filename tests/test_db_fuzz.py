@@ -1,0 +1,103 @@
+"""Damage at random: an export is read or refused in words, whatever bytes are wrong; it never ends in a traceback."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from export_builder import ExportBuilder
+
+from nsyswrap.db.load import load_export
+from nsyswrap.errors import ExportError
+from nsyswrap.tables import SPECS, Trace
+
+Build = Callable[..., ExportBuilder]
+ROUNDS = 40
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return the bytes of a small export that holds a little of everything."""
+    builder = ExportBuilder().session().gpu().command("python", "train.py").environment({"A": "1", "B_TOKEN": "2"})
+    builder.diagnostic("hello").domain("loader", 1).visible_device(0, 0).thread_name(1, "python3").graph(1, 2)
+    for step in range(60):
+        at = step * 1000
+        builder.range(f"step {step}", at, at + 900, domain=step % 2, registered=step % 3 > 0)
+        builder.kernel(at + 100, at + 500, f"kernel {step % 5}", launched=(at, at + 50)).fill(at + 501, at + 502)
+        builder.copy(at + 510, at + 600, launched=(at + 60, at + 70)).os_call("poll", at + 80, at + 90)
+    path = builder.write(tmp_path_factory.mktemp("fuzz") / "sound.sqlite")
+    load_export(path)
+    return path.read_bytes()
+
+
+def outcome_of(path: Path) -> Trace | ExportError:
+    """Return the trace, or the refusal; anything else that is raised fails the test."""
+    try:
+        return load_export(path)
+    except ExportError as error:
+        return error
+
+
+def load_damaged(content: bytearray, path: Path) -> bool:
+    """Read damaged bytes; return whether they were read, and check what must hold of either outcome."""
+    path.write_bytes(content)
+    trace = outcome_of(path)
+    if isinstance(trace, ExportError):
+        assert path.name in trace.message
+        assert trace.hint
+        return False
+    for spec in SPECS:
+        frame = trace[spec]
+        assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == dict(spec.columns)
+        if "end" in spec.columns:
+            assert bool((frame["end"] >= frame["start"]).all())
+            assert frame["start"].is_monotonic_increasing
+    return True
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_single_bytes_are_wrong(sound: bytes, tmp_path: Path, seed: int) -> None:
+    """Anywhere in the file."""
+    drawn = random.Random(seed)  # noqa: S311 - damage must be the same every time
+    outcomes = set()
+    for _ in range(ROUNDS):
+        content = bytearray(sound)
+        for _ in range(drawn.randint(1, 8)):
+            content[drawn.randrange(len(content))] = drawn.randrange(256)
+        outcomes.add(load_damaged(content, tmp_path / "x.sqlite"))
+    assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_header_and_the_list_of_tables_are_wrong(sound: bytes, tmp_path: Path, seed: int) -> None:
+    """The first pages, which say where everything else is."""
+    drawn = random.Random(seed)  # noqa: S311 - damage must be the same every time
+    for _ in range(ROUNDS):
+        content = bytearray(sound)
+        for _ in range(drawn.randint(1, 4)):
+            content[drawn.randrange(16, 8192)] = drawn.randrange(256)
+        load_damaged(content, tmp_path / "x.sqlite")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whole_stretches_are_wrong(sound: bytes, tmp_path: Path, seed: int) -> None:
+    """As a bad disk or a broken copy leaves them: zeros, noise, or another part of the file."""
+    drawn = random.Random(seed)  # noqa: S311 - damage must be the same every time
+    for _ in range(ROUNDS):
+        content = bytearray(sound)
+        size = drawn.choice([64, 512, 4096])
+        at, other = (drawn.randrange(100, len(content) - size) for _ in range(2))
+        content[at : at + size] = drawn.choice([bytes(size), drawn.randbytes(size), content[other : other + size]])
+        load_damaged(content, tmp_path / "x.sqlite")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_types_are_wrong(sound: bytes, tmp_path: Path, seed: int) -> None:
+    """The serial types in a row's header say number, text or nothing: small values, so small bytes are changed."""
+    drawn = random.Random(seed)  # noqa: S311 - damage must be the same every time
+    small = [index for index in range(8192, len(sound)) if 0 < sound[index] < 10]
+    for _ in range(ROUNDS):
+        content = bytearray(sound)
+        for index in drawn.sample(small, 3):
+            content[index] = drawn.randrange(16)
+        load_damaged(content, tmp_path / "x.sqlite")
