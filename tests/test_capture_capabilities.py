@@ -1,0 +1,79 @@
+"""What an nsys can do, read from its help."""
+
+from pathlib import Path
+
+import pytest
+from capture_fixtures import executable, fake_nsys, real_nsys
+
+from nsyswrap.capture.capabilities import capabilities_of, flags_in, traces_in
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.errors import CaptureError
+
+__all__ = ["fake_nsys", "real_nsys"]
+
+HELP = """
+usage: nsys profile [<args>] [application] [<application args>]
+
+\t-b, --backtrace=
+
+\t   Possible values are 'lbr', 'fp', 'dwarf', or 'none'.
+\t   --not-a-flag is named in a sentence.
+
+\t(Experimental) --nic-metrics=
+
+\t--pytorch=
+
+\t   Possible values are 'autograd-nvtx', 'none'.
+
+\t-t, --trace=
+
+\t   Possible values are 'cuda', 'cuda-hw', 'nvtx',
+\t   'cublas-verbose' or 'none'.
+\t   If '<api>-annotations' is selected, the API 'other' is traced too.
+
+\t--wait=
+"""
+
+
+def test_flags_are_read_where_they_are_defined() -> None:
+    """A flag stands at the start of its line, perhaps after its letter or a word in brackets."""
+    assert flags_in(HELP) >= {"--backtrace", "--nic-metrics", "--pytorch", "--trace", "--wait"}
+
+
+def test_traces_are_the_values_of_trace_alone() -> None:
+    """Values of other flags, and words in later sentences, are none."""
+    assert traces_in(HELP) == {"cuda", "cuda-hw", "nvtx", "cublas-verbose", "none"}
+
+
+def test_help_without_traces_gives_none() -> None:
+    """The rest of the program then leaves every trace out, with notes."""
+    assert traces_in("usage: nsys profile") == frozenset()
+
+
+def test_the_fake_nsys_is_read_like_a_real_one(fake_nsys: Nsys) -> None:
+    """Both commands are asked."""
+    can = capabilities_of(fake_nsys)
+    assert can.traces == {"cuda", "nvtx", "cublas", "osrt", "cudnn", "none"}
+    assert "--event-sampling-frequency" in can.profile_flags
+    assert can.export_flags >= {"--type", "--output", "--force-overwrite", "--lazy"}
+
+
+def test_the_real_nsys_knows_all_that_a_default_capture_needs(real_nsys: Nsys) -> None:
+    """Read from the nsys of this machine."""
+    can = capabilities_of(real_nsys)
+    assert {"cuda", "nvtx", "osrt", "cublas", "cudnn"} <= can.traces
+    assert {"--trace", "--sample", "--cpuctxsw", "--cuda-graph-trace", "--output", "--wait"} <= can.profile_flags
+    assert {"--type", "--output", "--force-overwrite"} <= can.export_flags
+
+
+def test_an_nsys_without_help_is_an_error(tmp_path: Path) -> None:
+    """It may be any program that is called nsys."""
+    odd = Nsys(executable(tmp_path / "nsys", "#!/bin/sh\necho hello\n"), (1,), "test")
+    with pytest.raises(CaptureError, match="profile --help names no flags"):
+        capabilities_of(odd)
+
+
+def test_an_nsys_that_cannot_be_started_is_an_error(tmp_path: Path) -> None:
+    """It may have gone since it was found."""
+    with pytest.raises(CaptureError, match="--help fails"):
+        capabilities_of(Nsys(tmp_path / "gone", (1,), "test"))

@@ -1,0 +1,171 @@
+"""Tools that run quietly, and the processes below ours."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from capture_fixtures import living, marker, python, until
+
+from nsyswrap.capture.process import Output, output_of
+from nsyswrap.capture.process_tree import (
+    adopting_orphans,
+    children_by_parent,
+    descendants,
+    is_alive,
+    kill_all,
+    outer_pid,
+    shell_code,
+    wait_for,
+)
+
+__all__ = ["marker"]
+
+NOBODY = frozenset[int]()
+
+
+def test_both_streams_and_the_code_are_collected() -> None:
+    """Each stream apart."""
+    output = output_of(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout_s=10)
+    assert output == Output(3, "out\n", "err\n")
+    assert output.text == "out\nerr\n"
+
+
+def test_a_signal_is_a_negative_code() -> None:
+    """As in subprocess."""
+    assert output_of(["sh", "-c", "kill -9 $$"], timeout_s=10).code == -9
+
+
+def test_bytes_that_are_no_text_are_replaced() -> None:
+    """Tools print file names of any encoding."""
+    assert output_of(["printf", r"a\377b"], timeout_s=10).stdout == "a�b"
+
+
+def test_more_output_than_a_pipe_holds_blocks_nothing() -> None:
+    """Both pipes are read as they fill."""
+    program = "import sys; sys.stderr.write('e' * 300000); sys.stdout.write('o' * 300000)"
+    output = output_of(python(program), timeout_s=20)
+    assert (len(output.stdout), len(output.stderr)) == (300000, 300000)
+
+
+def test_standard_input_is_empty() -> None:
+    """A tool that asks gets no answer, instead of the user's keys."""
+    assert output_of(["cat"], timeout_s=10) == Output(0, "", "")
+
+
+def test_standard_error_is_passed_on_as_it_comes() -> None:
+    """For progress, before the tool has ended."""
+    pieces: list[tuple[bytes, float]] = []
+    program = "import sys, time; sys.stderr.write('a'); sys.stderr.flush(); time.sleep(0.4); sys.stderr.write('b')"
+    output_of(python(program), timeout_s=10, on_stderr=lambda piece: pieces.append((piece, time.monotonic())))
+    assert [piece for piece, _ in pieces] == [b"a", b"b"]
+    assert pieces[1][1] - pieces[0][1] > 0.2
+
+
+def test_folder_and_environment_are_the_tools(tmp_path: Path) -> None:
+    """Nothing of ours is added."""
+    output = output_of(["/bin/sh", "-c", "pwd; echo $ONLY"], timeout_s=10, cwd=tmp_path, env={"ONLY": "this"})
+    assert output.stdout == f"{tmp_path}\nthis\n"
+
+
+def test_a_time_out_names_the_tool_and_ends_its_children(marker: str) -> None:
+    """A tool that hangs leaves nothing behind."""
+    with pytest.raises(TimeoutError, match=r"sh ran longer than 0\.3 s"):
+        output_of(
+            ["sh", "-c", 'sleep 60 & exec "$@"', "sh", *python("import time; time.sleep(60)", marker)], timeout_s=0.3
+        )
+    until(lambda: not living(marker), "the tool gone")
+
+
+def test_an_error_while_reading_ends_the_tool(marker: str) -> None:
+    """Also where it is the caller's."""
+
+    def fail(_piece: bytes) -> None:
+        raise KeyboardInterrupt
+
+    program = "import sys, time; sys.stderr.write('x'); sys.stderr.flush(); time.sleep(60)"
+    with pytest.raises(KeyboardInterrupt):
+        output_of(python(program, marker), timeout_s=30, on_stderr=fail)
+    until(lambda: not living(marker), "the tool gone")
+
+
+def test_a_tool_that_is_not_there_is_an_os_error() -> None:
+    """Callers say what it was needed for."""
+    with pytest.raises(FileNotFoundError):
+        output_of(["no-such-tool"], timeout_s=1)
+
+
+def test_descendants_are_found_with_parents_first(marker: str) -> None:
+    """Over sessions and generations."""
+    inner = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)', sys.argv[1]])"
+    with subprocess.Popen(python(inner, marker), start_new_session=True) as process:
+        until(lambda: len(living(marker)) == 2, "child and grandchild")
+        below = descendants(os.getpid())
+        grandchild = next(pid for pid in living(marker) if pid != process.pid)
+        assert below.index(process.pid) < below.index(grandchild)
+        assert grandchild in descendants(process.pid)
+        assert kill_all(process.pid, NOBODY)
+        process.wait()
+
+
+def test_spared_processes_and_all_below_them_are_left_out(marker: str) -> None:
+    """What ran before us is not ours to end."""
+    with subprocess.Popen(["sh", "-c", "sleep 60; true", marker]) as process:
+        until(lambda: descendants(process.pid), "the shell's child")
+        assert process.pid not in descendants(os.getpid(), frozenset({process.pid}))
+        assert not set(descendants(process.pid)) & set(descendants(os.getpid(), frozenset({process.pid})))
+        assert kill_all(os.getpid(), frozenset({process.pid} | set(children_by_parent().get(os.getpid(), ()))))
+        assert is_alive(process.pid)
+        kill_all(process.pid, NOBODY)
+        process.kill()
+
+
+def test_orphans_become_ours_while_we_adopt(marker: str) -> None:
+    """And can then be ended and waited for."""
+    program = (
+        "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', sys.argv[1]])"
+    )
+    with adopting_orphans():
+        subprocess.run(python(program, marker), check=True, start_new_session=True)
+        (orphan,) = living(marker)
+        assert orphan in children_by_parent()[os.getpid()]
+        os.kill(orphan, signal.SIGTERM)
+        until(lambda: not is_alive(orphan), "the orphan's end")
+        assert wait_for(orphan) == 143
+
+
+def test_an_ended_process_that_nobody_waited_for_is_not_alive() -> None:
+    """A zombie holds nothing but its exit code."""
+    process = subprocess.Popen(["true"])
+    until(lambda: not is_alive(process.pid), "the end")
+    assert process.pid not in descendants(os.getpid())
+    assert wait_for(process.pid) == 0
+    assert wait_for(process.pid) is None
+    process.returncode = 0
+
+
+def test_a_process_is_found_by_the_id_it_has_itself() -> None:
+    """Without a namespace of its own that is the id we see."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        assert outer_pid(process.pid, [os.getpid(), process.pid]) == process.pid
+        assert outer_pid(process.pid, [os.getpid()]) is None
+        assert outer_pid(process.pid, [2**22 + 1]) is None
+        process.kill()
+
+
+def test_names_with_brackets_and_spaces_do_not_confuse(tmp_path: Path) -> None:
+    """The kernel puts the program's name between brackets in the middle of the line."""
+    odd = tmp_path / "a) R 1 (b"
+    odd.symlink_to(sys.executable)
+    with subprocess.Popen([odd, "-c", "import time; time.sleep(60)"], executable=str(odd)) as process:
+        assert process.pid in descendants(os.getpid())
+        process.kill()
+
+
+@pytest.mark.parametrize(("code", "shell"), [(0, 0), (3, 3), (-2, 130), (-9, 137), (-15, 143)])
+def test_codes_are_those_of_a_shell(code: int, shell: int) -> None:
+    """128 + n for a signal."""
+    assert shell_code(code) == shell
