@@ -166,10 +166,12 @@ class Scale:
     decimals: int
 
     def text(self, value: Number) -> str:
-        """Return the value without its unit; what is there and rounds to zero is ``<0.01``."""
+        """Return the value without its unit; what is there and rounds to zero is ``<0.01``, zero itself ``0``."""
         scaled = float(value) / self.divisor
+        if not scaled:
+            return "0"
         rounded = f"{scaled:,.{self.decimals}f}"
-        if scaled and not float(rounded.replace(",", "")):
+        if not float(rounded.replace(",", "")):
             return f"<{10.0**-self.decimals:.{self.decimals}f}"
         return rounded
 

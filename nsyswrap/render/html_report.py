@@ -25,17 +25,18 @@ _TITLE_WIDTH = 80
 
 
 class FindingView(NamedTuple):
-    """A finding as it is printed."""
+    """A finding as it is printed; the same matter on further GPUs is one line each."""
 
     severity: str
     rule: str
     headline: str
+    where: str
     cost: str
     cost_share: str
     gain: str
+    also: tuple[tuple[str, str], ...]
     advice: str
     evidence: tuple[str, ...]
-    where: str
 
 
 class Row(NamedTuple):
@@ -88,14 +89,15 @@ def _context(report: Report) -> dict[str, Any]:
         "gpus": _gpus(report),
         "report": report,
         "window": _window(report),
-        "ledger_window": visible(window.label),
+        "ledger_window": visible(outline.short(window)),
         "devices": page_parts.devices(report, ledgers),
         "numbers": outline.key_numbers(report),
-        "findings": [_finding(finding) for finding in report.findings],
+        "findings": [_finding(group) for group in outline.finding_groups(report)],
         "gaps": gaps,
         "tensor": page_parts.tensor_bar(report),
         "steps": page_parts.steps(report),
         "sections": sections,
+        "idle_facts": page_parts.facts(report.section("ledger")) + page_parts.facts(report.section("idle")),
         "idle_notes": _notes(report, "ledger") + _notes(report, "idle"),
         "provenance": list(_provenance(report)),
         "words": vocabulary,
@@ -132,17 +134,21 @@ def _window(report: Report) -> str:
     return f"{visible(report.window.label)}, {units.duration(report.window.length_ns)}"
 
 
-def _finding(finding: Finding) -> FindingView:
+def _finding(group: tuple[Finding, ...]) -> FindingView:
+    first = group[0]
+    lines = [(outline.place(one), line) for one in group for line in one.evidence]
+    evidence = (line if len(group) == 1 else f"{where}: {line}" for where, line in lines)
     return FindingView(
-        severity=finding.severity.value,
-        rule=visible(finding.rule),
-        headline=visible(finding.headline),
-        cost=units.duration(finding.cost_ns),
-        cost_share=visible(outline.finding_share(finding)),
-        gain=units.gain(finding.gain_low_ns, finding.gain_high_ns),
-        advice=visible(finding.advice),
-        evidence=tuple(visible(line) for line in finding.evidence),
-        where="whole capture" if finding.device_id is None else f"GPU {finding.device_id}",
+        severity=first.severity.value,
+        rule=visible(first.rule),
+        headline=visible(first.headline),
+        where=outline.place(first),
+        cost=units.duration(first.cost_ns) if first.cost_ns > 0 else "",
+        cost_share=visible(outline.finding_share(first)),
+        gain=units.gain(first.gain_low_ns, first.gain_high_ns),
+        also=tuple((outline.place(one), visible(outline.cost_and_gain(one))) for one in group[1:]),
+        advice=visible(first.advice),
+        evidence=tuple(visible(line) for line in evidence),
     )
 
 
@@ -157,7 +163,7 @@ def _sections(report: Report) -> Iterator[SectionView]:
         if section is None:
             continue
         view = page_parts.section(section)
-        if key not in special or view.facts or view.tables:
+        if key not in special or view.tables:
             yield view
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section
 from nsyswrap.render import outline, rows, vocabulary
-from nsyswrap.render.visible import elide
+from nsyswrap.render.visible import elide, shorten
 
 MOST_BYTES = 8_000
 _MOST_FINDINGS = 6
@@ -45,7 +45,8 @@ def escape(text: str, width: int = _TEXT_WIDTH) -> str:
 
 def name(text: str, width: int = _NAME_WIDTH) -> str:
     """Return a name that the profiled program chose, set as code and inert."""
-    shown = re.sub(r"[^\w\s.,()=…/-]|_", lambda found: f"&#{ord(found[0])};", elide(text, width))
+    brief = shorten(text, width)
+    shown = re.sub(r"[^\w\s.,()=…/-]|_", lambda found: f"&#{ord(found[0])};", brief)
     return f"<code>{shown}</code>" if shown else ""
 
 
@@ -87,7 +88,8 @@ def _ledger(report: Report) -> Iterator[str]:
         (str(one.device_id), units.duration(one.window_ns), *(units.share(amount.share) for amount in one.parts))
         for one in found
     ]
-    yield f"Shares of {escape(section.window.label)}; each row adds up to its window.\n\n{_table(heads, body, 0)}"
+    lead = f"Shares of {escape(outline.short(section.window))}; each row adds up to its window."
+    yield f"{lead}\n\n{_table(heads, body, 0)}"
 
 
 def _key_numbers(report: Report) -> Iterator[str]:
@@ -101,29 +103,29 @@ def _key_numbers(report: Report) -> Iterator[str]:
 
 
 def _findings(report: Report) -> Iterator[str]:
-    if not report.findings:
+    groups = outline.finding_groups(report)
+    if not groups:
         yield "No rule found anything to advise."
         return
     yield f"#### Findings\n\n{vocabulary.GAINS}"
-    for place, finding in enumerate(report.findings[:_MOST_FINDINGS], 1):
-        yield _finding(place, finding)
-    if len(report.findings) > _MOST_FINDINGS:
-        yield f"{len(report.findings) - _MOST_FINDINGS} more findings are in the page."
+    for number, group in enumerate(groups[:_MOST_FINDINGS], 1):
+        yield _finding(number, group)
+    if len(groups) > _MOST_FINDINGS:
+        yield f"{len(groups) - _MOST_FINDINGS} more findings are in the page."
 
 
-def _finding(place: int, finding: Finding) -> str:
-    where = "" if finding.device_id is None else f"GPU {finding.device_id}: "
-    share = outline.finding_share(finding)
-    cost = units.duration(finding.cost_ns) + (f", {escape(share)}" if share else "")
-    gain = units.gain(finding.gain_low_ns, finding.gain_high_ns)
-    lines = [
-        f"{place}. **{finding.severity.value}** {where}{escape(finding.headline)}  ",
-        f"   Cost {cost}; gain {gain}.  ",
-        f"   {escape(finding.advice)}",
-    ]
-    if finding.evidence:
-        evidence = "; ".join(escape(line, _TEXT_WIDTH // 2) for line in finding.evidence[:_MOST_EVIDENCE])
-        lines.append(f"   <details><summary>Evidence</summary>{evidence}</details>")
+def _finding(number: int, group: tuple[Finding, ...]) -> str:
+    first = group[0]
+    where = "" if first.device_id is None else f"{outline.place(first)}: "
+    lines = [f"{number}. **{first.severity.value}** {where}{escape(first.headline)}  "]
+    for at, one in enumerate(group):
+        cost = outline.cost_and_gain(one)
+        lines.extend([f"   {outline.place(one) + ' ' if at else ''}{escape(cost)}  "] if cost else [])
+    lines.append(f"   {escape(first.advice)}")
+    evidence = [line for one in group for line in one.evidence][:_MOST_EVIDENCE]
+    if evidence:
+        shown = "; ".join(escape(line, _TEXT_WIDTH // 2) for line in evidence)
+        lines.append(f"   <details><summary>Evidence</summary>{shown}</details>")
     return "\n".join(lines)
 
 
@@ -142,7 +144,7 @@ def _causes(report: Report) -> Iterator[str]:
         part = units.share_of(sum(one.ns for one in found[:_MOST_ROWS]), sum(one.ns for one in found))
         cut = f"{_MOST_ROWS} of {units.count(len(found))} rows, {part} of the time"
     table = _table(("cause", "phase", "GPU", "idle", "share", "gaps"), body, 2)
-    yield _details(f"Why it was idle, share of {section.window.label}", table, cut)
+    yield _details(f"Why it was idle, share of {outline.short(section.window)}", table, cut)
 
 
 def _folded(section: Section, table: str) -> str:
@@ -152,7 +154,7 @@ def _folded(section: Section, table: str) -> str:
     order = sorted(columns, key=lambda column: column.kind != "text")
     cells = [[name(cell) if column.kind == "text" else escape(cell) for cell in column.cells] for column in order]
     body = _table([escape(column.label) for column in order], list(zip(*cells, strict=True)), texts)
-    return _details(f"{section.title}, {section.window.label}", body, shown.cut)
+    return _details(f"{section.title}, {outline.short(section.window)}", body, shown.cut)
 
 
 def _details(summary: str, body: str, cut: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from nsyswrap import units
+from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Report, Section
 from nsyswrap.render import gaps
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart
@@ -169,11 +170,41 @@ def key_numbers(report: Report) -> tuple[KeyNumber, ...]:
     return (*_busy_and_idle(report), *_tensor_cores(report), *_median_step(report))
 
 
+def short(window: Window) -> str:
+    """Return a window's label without what stands in parentheses; the whole label heads the report."""
+    return window.label.split(" (", maxsplit=1)[0]
+
+
+def finding_groups(report: Report) -> tuple[tuple[Finding, ...], ...]:
+    """Return the findings, those of one rule with one advice together: the same matter on several GPUs.
+
+    Groups, and findings in them, stay in the order of the report.
+    """
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in report.findings:
+        groups.setdefault((finding.rule, finding.advice), []).append(finding)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def place(finding: Finding) -> str:
+    """Return what a finding is about: a GPU, or the whole capture."""
+    return "whole capture" if finding.device_id is None else f"GPU {finding.device_id}"
+
+
+def cost_and_gain(finding: Finding) -> str:
+    """Return what a finding costs and what mending it gains, in words; nothing where it costs no time."""
+    if finding.cost_ns <= 0:
+        return ""
+    share = finding_share(finding)
+    cost = f"costs {units.duration(finding.cost_ns)}" + (f", {share}" if share else "")
+    return f"{cost}; gain {units.gain(finding.gain_low_ns, finding.gain_high_ns)}"
+
+
 def finding_share(finding: Finding) -> str:
     """Return a finding's cost as a share of its window, or nothing where it spans several GPUs' time."""
     if not 0 < finding.cost_ns <= finding.window.length_ns:
         return ""
-    return f"{units.share_of(finding.cost_ns, finding.window.length_ns)} of {finding.window.label}"
+    return f"{units.share_of(finding.cost_ns, finding.window.length_ns)} of {short(finding.window)}"
 
 
 def median_step(report: Report) -> Fact | None:
@@ -191,7 +222,7 @@ def _busy_and_idle(report: Report) -> tuple[KeyNumber, ...]:
     if not found or section is None:
         return ()
     window, idle = sum(one.window_ns for one in found), sum(one.idle_ns for one in found)
-    note = f"of {section.window.label}"
+    note = f"of {short(section.window)}"
     if len(found) > 1:
         note += f", mean of {len(found)} GPUs"
     return (
@@ -207,7 +238,7 @@ def _tensor_cores(report: Report) -> tuple[KeyNumber, ...]:
     low, high, counter = (section.fact(label) for label in ("share_low", "share_high", "counter_share"))
     if low is None or high is None:
         return ()
-    note = f"of kernel time in {section.window.label}"
+    note = f"of kernel time in {short(section.window)}"
     if counter is not None and not units.is_missing(counter.value):
         note += f"; by counter {units.text(counter.value, 'share')}"
     return (KeyNumber("tensor-core share", units.share_band(_number(low), _number(high)), note),)
@@ -217,7 +248,7 @@ def _median_step(report: Report) -> tuple[KeyNumber, ...]:
     fact, section = median_step(report), report.section("steps")
     if fact is None or section is None:
         return ()
-    return (KeyNumber("median step", units.text(fact.value, "ns"), f"over {section.window.label}"),)
+    return (KeyNumber("median step", units.text(fact.value, "ns"), f"over {short(section.window)}"),)
 
 
 def _number(fact: Fact) -> float | None:

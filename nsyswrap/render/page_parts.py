@@ -1,24 +1,25 @@
 """The parts of the page, ready for the template: each is a tuple of texts and of places in a chart."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from nsyswrap import units
-from nsyswrap.model import Fact, Report, Section
+from nsyswrap.model import Report, Section
 from nsyswrap.render import charts, outline, rows, vocabulary
-from nsyswrap.render.gaps import Gap, Piece
-from nsyswrap.render.visible import elide, visible
+from nsyswrap.render.gaps import Gap
+from nsyswrap.render.visible import elide, shorten, visible
 
 MOST_ROWS = 50
-_NAME_WIDTH = 52
+_NAME_WIDTH = 60
 _FOLDED_FROM = 20
 _UNFOLDED = 15
 _PHASE_WIDTH = 40
 _STEP_CHART_HEIGHT = 140
 _SLOWEST_STEPS = 10
 _MOST_CAUSES = 6
+_SEEN_CAUSES = 2
 _SPECIAL = {
     "ledger": ("devices", "over_time"),
     "idle": ("causes", "gaps"),
@@ -30,6 +31,11 @@ _TENSOR_PARTS = (
     ("simt_eligible_ns", "eligible", "matrix work off tensor cores", "#0398CE"),
     ("not_eligible_ns", "other", "no matrix work", "#929292"),
 )
+_TOLD_BY_BAR = {
+    "ledger": frozenset({"window_ns", "busy_share", "idle_share"}),
+    "idle": frozenset({"idle_ns"}),
+    "tensor_cores": frozenset({"kernel_ns", *(label for label, *_ in _TENSOR_PARTS)}),
+}
 
 
 class LegendRow(NamedTuple):
@@ -67,15 +73,24 @@ class Device(NamedTuple):
     phases: tuple[tuple[str, str, str, str, str], ...]
 
 
+class PieceView(NamedTuple):
+    """One cause of a gap in one phase, how long, and what shows it."""
+
+    cause: str
+    phase: str
+    time: str
+    evidence: str
+
+
 class GapView(NamedTuple):
-    """One gap: where, how long, and its causes."""
+    """One gap: where, how long, its causes, and how many of them are seen only when it is unfolded."""
 
     device_id: int
     start: str
     length: str
     share: str
-    pieces: tuple[LegendRow, ...]
-    evidence: tuple[str, ...]
+    pieces: tuple[PieceView, ...]
+    more: int
 
 
 class GapsView(NamedTuple):
@@ -117,7 +132,7 @@ class SectionView(NamedTuple):
 
 
 class StepsView(NamedTuple):
-    """The chart of step times with its scale, and the slowest steps."""
+    """The chart of step times with its scale, and the slowest steps; the mean over GPUs where there are several."""
 
     chart: charts.StepChart
     top: str
@@ -183,16 +198,15 @@ def steps(report: Report) -> StepsView | None:
     section = report.section("steps")
     if section is None or "steps" not in section.tables or section.tables["steps"].empty:
         return None
-    table = section.tables["steps"]
-    lengths = (table["end_ns"] - table["start_ns"]).tolist()
+    table = _one_row_a_step(section.tables["steps"])
+    lengths = table["length_ns"].tolist()
     warm_up = [bool(one) for one in table["warm_up"].tolist()]
     names = [elide(str(name), _PHASE_WIDTH) for name in table["name"].tolist()]
     columns = [part.column for part in vocabulary.LEDGER_PARTS]
     parts = [table[column].tolist() for column in columns] if set(columns) <= set(table.columns) else []
     chart = charts.step_chart(charts.Steps(names, lengths, warm_up, parts), _STEP_CHART_HEIGHT)
     steady = table[[not one for one in warm_up]].drop(columns="warm_up")
-    steady.insert(2, "length_ns", steady["end_ns"] - steady["start_ns"])
-    slowest = steady.drop(columns="end_ns").sort_values("length_ns", ascending=False, kind="stable")
+    slowest = steady.sort_values("length_ns", ascending=False, kind="stable")
     median = outline.median_step(report)
     shown = table_view(slowest.head(_SLOWEST_STEPS), "Slowest steps", "steps")
     return StepsView(
@@ -207,6 +221,18 @@ def steps(report: Report) -> StepsView | None:
     )
 
 
+def _one_row_a_step(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the steps with their length, and with the mean over GPUs where each GPU has a row."""
+    if "device_id" in table:
+        table = table.groupby(
+            ["start_ns", "end_ns", "name", "warm_up"], as_index=False, sort=True, observed=True
+        ).mean()
+        table = table.drop(columns="device_id")
+    table = table.assign(length_ns=table["end_ns"] - table["start_ns"]).drop(columns="end_ns")
+    first = ["name", "start_ns", "length_ns", "warm_up"]
+    return table[[*first, *(name for name in table.columns if name not in first)]]
+
+
 def section(section: Section) -> SectionView:
     """Return a section's facts, notes and those of its tables that have no picture of their own."""
     special = _SPECIAL.get(section.key, ())
@@ -214,14 +240,22 @@ def section(section: Section) -> SectionView:
     return SectionView(
         key=visible(section.key),
         title=visible(section.title),
-        window=visible(section.window.label),
-        facts=tuple(
-            (visible(vocabulary.fact_label(fact.label)), visible(units.text(fact.value, fact.unit)))
-            for fact in section.facts
-            if not _in_bar(section, fact)
-        ),
+        window=visible(outline.short(section.window)),
+        facts=facts(section),
         tables=tuple(table_view(table, _caption(section, name), name) for name, table in tables),
         notes=() if section.key in ("ledger", "idle") else tuple(visible(note) for note in section.notes),
+    )
+
+
+def facts(section: Section | None) -> tuple[tuple[str, str], ...]:
+    """Return label and value of a section's facts, less those that its bar says already."""
+    if section is None:
+        return ()
+    told = _TOLD_BY_BAR.get(section.key, frozenset())
+    return tuple(
+        (visible(vocabulary.fact_label(fact.label)), visible(units.text(fact.value, fact.unit)))
+        for fact in section.facts
+        if fact.label not in told
     )
 
 
@@ -299,24 +333,13 @@ def _by_phase(cause: outline.Cause) -> tuple[str, str, str, str, str]:
 
 
 def _gap(gap: Gap, window_ns: int) -> GapView:
-    pieces = gap.causes()
-    segments = charts.bar([piece.ns for piece in pieces])
-    shown = tuple(_piece(piece, segment) for piece, segment in zip(pieces, segments, strict=True))
-    evidence = tuple(dict.fromkeys(visible(piece.evidence) for piece in pieces if piece.evidence))
-    return GapView(
-        gap.device_id, units.point(gap.start_ns), units.duration(gap.length_ns),
-        units.share_of(gap.length_ns, window_ns), shown, evidence,
-    )  # fmt: skip
-
-
-def _piece(piece: Piece, segment: charts.Segment) -> LegendRow:
-    phase = elide(piece.phase, _PHASE_WIDTH)
-    return LegendRow("", visible(piece.cause), phase, "", units.duration(piece.ns), "", segment.x, segment.width)
-
-
-def _in_bar(section: Section, fact: Fact) -> bool:
-    """Tell whether a fact is said by the bar of tensor cores already."""
-    return section.key == "tensor_cores" and fact.label in {label for label, *_ in _TENSOR_PARTS} | {"kernel_ns"}
+    pieces = tuple(
+        PieceView(visible(one.cause), elide(one.phase, _PHASE_WIDTH), units.duration(one.ns), visible(one.evidence))
+        for one in gap.causes()
+    )
+    length, share = units.duration(gap.length_ns), units.share_of(gap.length_ns, window_ns)
+    more = max(len(pieces) - _SEEN_CAUSES, 0)
+    return GapView(gap.device_id, units.point(gap.start_ns), length, share, pieces, more)
 
 
 def _caption(section: Section, name: str) -> str:
@@ -327,12 +350,13 @@ def _caption(section: Section, name: str) -> str:
 
 
 def _cells(column: rows.Column) -> list[Cell]:
-    return [_cell(column, value, text) for value, text in zip(column.values, column.cells, strict=True)]
-
-
-def _cell(column: rows.Column, value: Any, text: str) -> Cell:  # noqa: ANN401 (a cell of any table)
+    """Return a column's cells; shares have a bar, the largest one a full bar."""
     if column.kind == "text":
-        short = elide(text, _NAME_WIDTH)
-        return Cell(short, "" if short == text else text, "", text_kind=True)
-    bar = f"{100 * min(max(value, 0.0), 1.0):.1f}" if column.kind == "share" and value is not None else ""
-    return Cell(text, "", bar, text_kind=False)
+        brief = [shorten(text, _NAME_WIDTH) for text in column.cells]
+        whole = zip(brief, column.cells, strict=True)
+        return [Cell(short, "" if short == text else text, "", text_kind=True) for short, text in whole]
+    if column.kind != "share":
+        return [Cell(text, "", "", text_kind=False) for text in column.cells]
+    most = max((value for value in column.values if value), default=1.0)
+    bars = (f"{100 * max(value or 0.0, 0.0) / most:.1f}" for value in column.values)
+    return [Cell(text, "", bar, text_kind=False) for text, bar in zip(column.cells, bars, strict=True)]

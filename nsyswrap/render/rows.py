@@ -12,6 +12,7 @@ from nsyswrap.render.outline import plain
 from nsyswrap.render.visible import visible
 from nsyswrap.render.vocabulary import WEIGHTS, column_label
 
+_STATISTICS = ("mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns")
 MISSING = "–"  # noqa: RUF001 (an en dash stands for an empty cell)
 
 
@@ -49,10 +50,11 @@ def show(table: pd.DataFrame, most: int, *, aligned: bool) -> Shown:
     Args:
         table: Any table of a section, in the order its rows matter.
         most: How many rows are shown at most.
-        aligned: One unit a column, in its heading, so that digits align; otherwise a unit in each cell.
+        aligned: The unit in the heading of each column, so that digits align; otherwise a unit in each cell.
     """
     head = table.head(most)
-    columns = tuple(_column(str(name), head.iloc[:, at], aligned=aligned) for at, name in enumerate(head.columns))
+    scales = _scales(head) if aligned else {}
+    columns = tuple(_column(str(name), head.iloc[:, at], scales) for at, name in enumerate(head.columns))
     return Shown(columns, len(head), cut_note(table, most))
 
 
@@ -73,16 +75,35 @@ def weight_column(table: pd.DataFrame) -> str | None:
     return next((name for name in WEIGHTS if name in table.columns and table[name].dtype.kind in "iuf"), None)
 
 
-def _column(name: str, column: "pd.Series[Any]", *, aligned: bool) -> Column:
-    values = plain(column)
-    kind = units.column_unit(name, numeric=column.dtype.kind in "iuf")
+def _scales(head: pd.DataFrame) -> dict[str, units.Scale]:
+    """Return the scale of each column of times and sizes.
+
+    Times that add up to one another have one unit, so that they can be compared across columns; so have the
+    statistics of single calls, whose unit is that of their mean.
+    """
+    kinds = {str(name): _kind(str(name), head.iloc[:, at]) for at, name in enumerate(head.columns)}
+    times = [name for name, kind in kinds.items() if kind == "ns" and name not in _STATISTICS]
+    single = [name for name in kinds if name in _STATISTICS]
+    scales = {name: units.scale_for(plain(head[name]), "bytes") for name, kind in kinds.items() if kind == "bytes"}
+    for names, measure in ((times, times), (single, single[:1])):
+        scale = units.scale_for([value for name in measure for value in plain(head[name])], "ns")
+        scales |= dict.fromkeys(names, scale)
+    return scales
+
+
+def _kind(name: str, column: "pd.Series[Any]") -> units.ColumnUnit:
+    return units.column_unit(name, numeric=column.dtype.kind in "iuf")
+
+
+def _column(name: str, column: "pd.Series[Any]", scales: dict[str, units.Scale]) -> Column:
+    values, kind, label = plain(column), _kind(name, column), column_label(name)
     if kind == "number" and name.endswith("_id"):
-        return Column(name, column_label(name), "", kind, values, [_cell(value, "text") for value in values])
-    if aligned and kind in ("ns", "bytes", "hz"):
-        scale = units.scale_for([value for value in values if value is not None], kind)
+        return Column(name, label, "", kind, values, [_cell(value, "text") for value in values])
+    if name in scales:
+        scale = scales[name]
         cells = [MISSING if value is None else scale.text(value) for value in values]
-        return Column(name, column_label(name), scale.unit, kind, values, cells)
-    return Column(name, column_label(name), "", kind, values, [_cell(value, kind) for value in values])
+        return Column(name, label, scale.unit if any(values) else "", kind, values, cells)
+    return Column(name, label, "", kind, values, [_cell(value, kind) for value in values])
 
 
 def _cell(value: object, kind: str) -> str:

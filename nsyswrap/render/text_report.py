@@ -12,18 +12,22 @@ from rich.text import Text
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section, Severity
 from nsyswrap.render import outline, rows, vocabulary
-from nsyswrap.render.visible import elide, visible
+from nsyswrap.render.visible import ELISION, elide, shorten, visible
 
+_EXPOSED = "exposed "
 _HEADING = "bold"
 _MUTED = "dim"
 _STYLES = {Severity.PROBLEM: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
 _TOLD_ELSEWHERE = ("kernels", "copies", "launches", "host_calls", "os_calls", "ranges", "capture_check")
 _SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases")
-_MOST_FINDINGS = 5
-_MOST_CAUSES = 5
+_LEFT_OUT = ("p05_ns", "p95_ns")
+_MOST_FINDINGS = 3
+_MOST_CAUSES = 4
 _MOST_PHASES = 6
 _MOST_GAPS = 3
 _MOST_ROWS = 5
+_NAME_WIDTH = 28
+_PHASE_WIDTH = 12
 
 
 def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
@@ -49,41 +53,42 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
         emoji=False,
     )
     console.print(Group(*_blocks(report)))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).rstrip() + "\n"
+    return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip() + "\n"
 
 
 def _blocks(report: Report) -> Iterator[RenderableType]:
-    yield _header(report)
-    yield Text("\n").join([Text(""), Text(visible(report.verdict), style=_HEADING)])
+    yield from _header(report)
+    yield Text("\n").append(visible(report.verdict), style=_HEADING)
     yield from (_line(f"Note: {note}", _MUTED) for note in report.notes)
     yield from _ledger(report)
     yield from _causes(report)
     yield from _findings(report)
-    yield from _tensor_cores(report)
-    yield from _steps(report)
+    yield from _key_numbers(report)
     yield from _phases(report)
     yield from _gaps(report)
     yield from _unknown(report)
     yield from _elsewhere(report)
 
 
-def _header(report: Report) -> Text:
-    gpus = sorted({gpu.name for gpu in report.gpus})
-    what = " + ".join(visible(name) for name in gpus) if gpus else "no GPU"
+def _header(report: Report) -> Iterator[Text]:
+    kinds = sorted({gpu.name for gpu in report.gpus})
+    what = visible(" + ".join(kinds)) if kinds else "no GPU"
     count = f"{len(report.gpus)} x " if len(report.gpus) > 1 else ""
-    window = report.window
     line = Text("nsyswrap  ", style=_MUTED)
-    line.append(visible(report.capture.name), style=_HEADING)
-    return line.append(f"  {count}{what}  {visible(window.label)}, {units.duration(window.length_ns)}")
+    yield line.append(visible(report.capture.name), style=_HEADING).append(f"  {count}{what}")
+    yield _line(f"{report.window.label}, {units.duration(report.window.length_ns)}", _MUTED)
 
 
 def _ledger(report: Report) -> Iterator[RenderableType]:
-    found = outline.ledgers(report)
-    if not found:
+    found, section = outline.ledgers(report), report.section("ledger")
+    if not found or section is None:
         return
-    section = report.section("ledger")
-    yield _title("Where the GPU's time went", f"share of {section.window.label}" if section else "")
-    table = _table(("GPU", "window", *(amount.part.label for amount in found[0].parts)))
+    note = f"share of {outline.short(section.window)}; * not hidden by kernels"
+    yield _title("Where the GPU's time went", note)
+    labels = [amount.part.label for amount in found[0].parts]
+    # "exposed" three times would fill the line; the note says it once.
+    heads = [f"{one.removeprefix(_EXPOSED)}*" if one.startswith(_EXPOSED) else one for one in labels]
+    table = _table(("GPU", "window", *heads))
     for one in found:
         shares = (units.share(amount.share) for amount in one.parts)
         table.add_row(str(one.device_id), units.duration(one.window_ns), *shares)
@@ -91,65 +96,62 @@ def _ledger(report: Report) -> Iterator[RenderableType]:
 
 
 def _causes(report: Report) -> Iterator[RenderableType]:
-    ledgers = outline.ledgers(report)
-    found = outline.causes(report, {one.device_id: one.window_ns for one in ledgers})
-    if not found:
-        return
+    found = outline.causes(report, {one.device_id: one.window_ns for one in outline.ledgers(report)})
     section = report.section("idle")
-    yield _title("Why it was idle", f"share of {section.window.label}" if section else "")
+    if not found or section is None:
+        return
+    rest = found[_MOST_CAUSES:]
+    more = f"; {len(rest)} more take {units.duration(sum(one.ns for one in rest))}" if rest else ""
+    yield _title("Why it was idle", f"share of {outline.short(section.window)}{more}")
     table = _table(("cause", "phase", "GPU", "idle", "share", "gaps"), left=2)
     for one in found[:_MOST_CAUSES]:
-        cells = (visible(one.cause), elide(one.phase, 24), str(one.device_id), units.duration(one.ns))
+        cells = (visible(one.cause), elide(one.phase, _NAME_WIDTH), str(one.device_id), units.duration(one.ns))
         table.add_row(*cells, units.share(one.share), units.count(one.gap_count))
     yield _indented(table)
-    yield from _cut(len(found), _MOST_CAUSES, "causes", sum(o.ns for o in found[_MOST_CAUSES:]))
 
 
 def _findings(report: Report) -> Iterator[RenderableType]:
-    if not report.findings:
+    groups = outline.finding_groups(report)
+    if not groups:
         yield _title("Findings", "none")
         return
-    yield _title("Findings", "gains are upper bounds and do not add up")
-    for place, finding in enumerate(report.findings[:_MOST_FINDINGS], 1):
-        yield _finding(place, finding)
-    rest = len(report.findings) - _MOST_FINDINGS
-    if rest > 0:
-        yield _line(f"  {rest} more findings in the page.", _MUTED)
+    rest = len(groups) - _MOST_FINDINGS
+    more = f"; {rest} more in the page" if rest > 0 else ""
+    yield _title("Findings", f"gains are upper bounds and do not add up{more}")
+    for number, group in enumerate(groups[:_MOST_FINDINGS], 1):
+        yield _finding(number, group)
 
 
-def _finding(place: int, finding: Finding) -> RenderableType:
-    where = "" if finding.device_id is None else f"GPU {finding.device_id}: "
-    head = Text(f"{place} ").append(finding.severity.value.upper(), style=_STYLES[finding.severity])
-    head.append(f"  {where}{visible(finding.headline)}")
-    share = outline.finding_share(finding)
-    cost = f"costs {units.duration(finding.cost_ns)}" + (f", {visible(share)}" if share else "")
-    body = Text(f"{cost}; gain {units.gain(finding.gain_low_ns, finding.gain_high_ns)}", style=_MUTED)
-    advice = Text(f"-> {visible(finding.advice)}")
-    return Group(_indented(head, 0), _indented(body, 4), _indented(advice, 4))
+def _finding(number: int, group: tuple[Finding, ...]) -> RenderableType:
+    """Return a finding; the same matter on further GPUs is one line each, advice ends at its first semicolon."""
+    first = group[0]
+    where = "" if first.device_id is None else f"{outline.place(first)}: "
+    head = Text(f"{number} ").append(first.severity.value.upper(), style=_STYLES[first.severity])
+    costs = [(outline.cost_and_gain(one), outline.place(one)) for one in group]
+    lines = [Text(visible(cost)) for cost, _ in costs[:1] if cost]
+    lines += [Text(f"{place} {visible(cost)}") for cost, place in costs[1:]]
+    clause, more, _ = visible(first.advice).partition(";")
+    advice = [Text(f"-> {clause}{more and ELISION}")] if clause else []
+    return Group(head.append(f"  {where}{visible(first.headline)}"), *(_indented(one) for one in [*lines, *advice]))
 
 
-def _tensor_cores(report: Report) -> Iterator[RenderableType]:
-    section = report.section("tensor_cores")
-    number = next((one for one in outline.key_numbers(report) if one.label == "tensor-core share"), None)
-    if section is None or number is None:
+def _key_numbers(report: Report) -> Iterator[RenderableType]:
+    tensor = next((one for one in outline.key_numbers(report) if one.label == "tensor-core share"), None)
+    steps = report.section("steps")
+    if tensor is None and steps is None:
         return
-    yield _title("Tensor cores", "")
-    yield _line(f"  {number.value} {number.note}")
-
-
-def _steps(report: Report) -> Iterator[RenderableType]:
-    section = report.section("steps")
-    if section is None:
-        return
-    yield _title("Steps", section.window.label)
-    yield _line("  " + _facts(section))
+    yield Text("")
+    if tensor is not None:
+        yield _labelled("TENSOR CORES", f"{tensor.value} {tensor.note}")
+    if steps is not None:
+        yield _labelled("STEPS", _facts(steps))
 
 
 def _phases(report: Report) -> Iterator[RenderableType]:
     section = report.section("phases")
     if section is None or "phases" not in section.tables:
         return
-    yield _title("Phases", section.window.label)
+    yield _title("Phases", outline.short(section.window))
     yield from _generic(section, "phases", _MOST_PHASES)
 
 
@@ -158,12 +160,13 @@ def _gaps(report: Report) -> Iterator[RenderableType]:
     if not found:
         return
     yield _title("Longest gaps", f"{len(found)} of {units.count(count)}")
-    table = _table(("GPU", "start", "length", "causes"), left=0, last_left=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for gap in found:
-        causes = ", ".join(
-            f"{visible(c.cause)} ({elide(c.phase, 16)}) {units.duration(c.ns)}" for c in gap.causes()[:2]
-        )
-        table.add_row(str(gap.device_id), units.point(gap.start_ns), units.duration(gap.length_ns), causes)
+        first, *others = gap.causes()
+        cause = f"{visible(first.cause)} in {elide(first.phase, _PHASE_WIDTH)} {units.duration(first.ns)}"
+        more = f", {len(others)} more" if others else ""
+        place = (f"GPU {gap.device_id}", f"at {units.point(gap.start_ns)}", units.duration(gap.length_ns))
+        table.add_row(*place, f"{cause}{more}")
     yield _indented(table)
 
 
@@ -172,7 +175,7 @@ def _unknown(report: Report) -> Iterator[RenderableType]:
     for section in report.sections:
         if section.key in (*_SHOWN, *_TOLD_ELSEWHERE):
             continue
-        yield _title(section.title, section.window.label)
+        yield _title(section.title, outline.short(section.window))
         if section.facts:
             yield _line("  " + _facts(section))
         for name in section.tables:
@@ -180,10 +183,10 @@ def _unknown(report: Report) -> Iterator[RenderableType]:
 
 
 def _elsewhere(report: Report) -> Iterator[RenderableType]:
-    titles = [section.title for section in report.sections if section.key in _TOLD_ELSEWHERE]
-    if titles:
+    told = sum(section.key in _TOLD_ELSEWHERE for section in report.sections)
+    if told:
         yield Text("")
-        yield _line(f"In the page and in JSON: {', '.join(titles)}.", _MUTED)
+        yield _line(f"The page and JSON hold {told} more sections: kernels, copies, calls and the rest.", _MUTED)
 
 
 def _generic(section: Section, name: str, most: int) -> Iterator[RenderableType]:
@@ -193,34 +196,41 @@ def _generic(section: Section, name: str, most: int) -> Iterator[RenderableType]
         justify: Literal["left", "right"] = "left" if column.kind == "text" else "right"
         table.add_column(visible(column.label), justify=justify, overflow="ellipsis", no_wrap=True)
     for at in range(shown.row_count):
-        table.add_row(*(elide(column.cells[at], 28) for column in shown.columns))
+        table.add_row(*(shorten(column.cells[at], _NAME_WIDTH) for column in shown.columns))
     yield _indented(table)
     if shown.cut:
         yield _line(f"  {shown.cut}", _MUTED)
 
 
 def _facts(section: Section) -> str:
-    shown = (f"{vocabulary.fact_label(fact.label)} {units.text(fact.value, fact.unit)}" for fact in section.facts)
+    """Return a section's facts in one line, counts before what they count."""
+    shown = []
+    for fact in section.facts:
+        if fact.label in _LEFT_OUT:
+            continue
+        label, value = vocabulary.fact_label(fact.label), units.text(fact.value, fact.unit)
+        shown.append(f"{value} {label}" if fact.unit == "count" else f"{label} {value}")
     return "; ".join(shown)
 
 
-def _cut(count: int, most: int, what: str, rest_ns: int) -> Iterator[RenderableType]:
-    if count > most:
-        yield _line(f"  {count - most} more {what} take {units.duration(rest_ns)}.", _MUTED)
-
-
-def _table(labels: Sequence[str], *, left: int = 0, last_left: bool = False) -> Table:
-    """Return an empty table; the first ``left`` columns, and at wish the last, are texts."""
+def _table(labels: Sequence[str], *, left: int = 0) -> Table:
+    """Return an empty table; the first ``left`` columns are texts."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_MUTED)
     for at, label in enumerate(labels):
-        text = at < left or (last_left and at == len(labels) - 1)
-        table.add_column(label, justify="left" if text else "right", vertical="bottom")
+        table.add_column(label, justify="left" if at < left else "right", vertical="bottom")
     return table
 
 
 def _title(words: str, note: str) -> Text:
     line = Text("\n").append(visible(words).upper(), style=_HEADING)
     return line.append(f"  {visible(note)}", style=_MUTED) if note else line
+
+
+def _labelled(label: str, words: str) -> Table:
+    """Return a line that starts with its heading."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_row(Text(label, style=_HEADING), Text(visible(words)))
+    return table
 
 
 def _line(words: str, style: str = "") -> Text:

@@ -8,6 +8,7 @@ import re
 import unicodedata
 
 ELISION = "…"
+_NOISE = ("<unnamed>::", "(anonymous namespace)::")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _ESCAPED_IN_JSON = re.compile(
     "[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
@@ -31,6 +32,29 @@ def elide(text: str, width: int) -> str:
         return shown
     tail = (width - 1) * 2 // 5
     return shown[: width - 1 - tail] + ELISION + shown[len(shown) - tail :]
+
+
+def shorten(text: str, width: int) -> str:
+    """Return a kernel's name in at most ``width`` characters, without what says least where it is too long.
+
+    A long name loses its return type, its argument list and unnamed namespaces before its middle is cut.
+    """
+    shown = visible(text)
+    if len(shown) <= width:
+        return shown
+    for noise in _NOISE:
+        shown = shown.replace(noise, "")
+    return elide(_without_arguments(shown.removeprefix("void ")), width)
+
+
+def _without_arguments(name: str) -> str:
+    """Return a demangled name up to the parenthesis that its last one closes."""
+    depth = 0
+    for at in range(len(name) - 1, 0, -1) if name.endswith(")") else ():
+        depth += {")": 1, "(": -1}.get(name[at], 0)
+        if not depth:
+            return name[:at]
+    return name
 
 
 def escape_in_json(document: str) -> str:

@@ -74,7 +74,7 @@ COLUMNS = MappingProxyType(
         "median_ns": "median",
         "min_ns": "min",
         "max_ns": "max",
-        "stddev_ns": "std dev",
+        "stddev_ns": "std\u00a0dev",
         "host_ns": "host time",
         "gpu_ns": "GPU busy",
         "kernel_ns": "kernel time",
@@ -89,11 +89,20 @@ COLUMNS = MappingProxyType(
         "target_memory": "to",
         "warm_up": "warm-up",
         "op": "operation",
+        "length_ns": "length",
+        "range_ns": "range",
+        "envelope_ns": "first to last operation",
+        "busy_ns": "GPU busy",
+        "operation_count": "operations",
     }
 )
 
 FACTS = MappingProxyType(
     {
+        "window_ns": "window",
+        "busy_share": "GPU busy",
+        "idle_share": "GPU idle",
+        "idle_ns": "idle time",
         "kernel_ns": "time in kernels",
         "tensor_ns": "in tensor-core kernels",
         "unknown_ns": "in kernels whose name does not tell",
@@ -102,7 +111,21 @@ FACTS = MappingProxyType(
         "share_low": "tensor-core share, at least",
         "share_high": "tensor-core share, at most",
         "counter_share": "tensor pipe active, by hardware counter",
+        "explained_share": "idle time whose cause is shown",
+        "steady_steps": "steady steps",
         "median_ns": "median step",
+        "p05_ns": "5th percentile",
+        "p95_ns": "95th percentile",
+        "warm_up_steps": "warm-up steps",
+        "warm_up_ns": "warm-up",
+        "kernel_share_with_phase": "kernel time with a phase",
+        "kernel_share_joined_through_main_thread": "joined through the main thread",
+        "just_in_time_share": "launched while the GPU was idle",
+        "median_launch_latency_ns": "median launch latency",
+        "median_operation_ns": "median operation",
+        "median_launch_interval_ns": "median time between launches",
+        "cuda_rows": "CUDA events",
+        "nvtx_rows": "NVTX events",
     }
 )
 
@@ -110,6 +133,9 @@ CAPTIONS = MappingProxyType(
     {
         ("tensor_cores", "kernels"): "What each kernel's name says",
         ("tensor_cores", "phases"): "By phase",
+        ("ranges", "summary"): "On the host",
+        ("ranges", "projection"): "On the GPU",
+        ("ranges", "kernels"): "Kernels by range",
     }
 )
 
