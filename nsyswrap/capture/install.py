@@ -36,12 +36,13 @@ _UPDATE_TIMEOUT_S = 600
 _DOWNLOAD_TIMEOUT_S = 3600
 
 
-def install(root: Path, tell: Callable[[str], None]) -> Path:
+def install(root: Path, tell: Callable[[str], None], distribution: Distribution | None = None) -> Path:
     """Fetch nsys into a folder of the user's own.
 
     Args:
         root: The folder that holds one folder a version; made where it is missing.
         tell: Called with each line the user should see, the licence notice first.
+        distribution: What to fetch from; None for the one that this machine runs.
 
     Returns:
         The nsys program.
@@ -49,7 +50,7 @@ def install(root: Path, tell: Callable[[str], None]) -> Path:
     Raises:
         NsyswrapError: No apt, no network, no such package, disk full, or what was fetched does not start.
     """
-    distribution = this_distribution()
+    distribution = this_distribution() if distribution is None else distribution
     tell(licence_notice(distribution, root))
     with _disk_errors(root), _alone(root):
         _check_free(root)
