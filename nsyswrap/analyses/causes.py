@@ -10,20 +10,21 @@ Segment A is cut where what T does changes; every piece has one cause and one ph
 in docs/analyses/idle.md.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.analyses import call_kinds
 from nsyswrap.analyses.annotations import DATA, NO_PHASE
 from nsyswrap.analyses.base import Study
-from nsyswrap.analyses.operations import SOURCES, Operations
+from nsyswrap.analyses.device_gaps import DeviceGaps, find_gaps
+from nsyswrap.analyses.operations import SOURCES
 from nsyswrap.analyses.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Times, Window, covered, fill, gaps, overlay
+from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Times, Window, fill, overlay
 from nsyswrap.tables import array
 
 CAUSES = (
@@ -63,11 +64,7 @@ _WAITING = np.isin(
 )
 
 NO_NAME = NAMES - 1
-NOBODY = np.int64(-1)
 EMPTY = Timeline(NOTHING, np.empty(0, np.int32))
-# T is taken to feed the GPU unless it only waited: more than this share of segment A. Source: definitions of the
-# root-cause rule, section "three segments".
-ONLY_WAITED = 0.5
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ class Pieces:
         gap: Index of the gap each piece is part of.
         cause: Index into ``CAUSES``, int8.
         phase: Phase code, int32; -1 for none.
-        thread: Global id of the thread that was looked at; -1 for none.
+        thread: Global id of the thread that was looked at; its process and thread 0 where none is known.
         name: Index into ``ThreadStates.names`` of the call that explains it; NO_NAME for none.
     """
 
@@ -91,19 +88,6 @@ class Pieces:
     phase: npt.NDArray[np.int32]
     thread: Times
     name: npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True)
-class _Gaps:
-    """The gaps of one device with what ended each: arrays of equal length."""
-
-    spans: Spans
-    ender: Indices
-    call: Indices
-    thread: Times
-    call_start: Times
-    call_end: Times
-    blind_from: Times
 
 
 def explain(study: Study, states: ThreadStates, device_id: int, window: Window) -> Pieces:
@@ -118,99 +102,8 @@ def explain(study: Study, states: ThreadStates, device_id: int, window: Window) 
     Returns:
         Pieces whose lengths add up to the device's idle time exactly.
     """
-    explainer = _Explainer(study, states, _gaps(study, states, device_id, window))
+    explainer = _Explainer(study, states, find_gaps(study, states, device_id, window))
     return _joined(_ordered(explainer.pieces()))
-
-
-def _gaps(study: Study, states: ThreadStates, device_id: int, window: Window) -> _Gaps:
-    operations = study.operations
-    mine = operations.on(device_id)
-    spans = gaps(operations.busy(device_id), window.start_ns, window.end_ns)
-    starts = operations.start[mine]
-    at = np.searchsorted(starts, spans.end, side="left")
-    ender = np.where(at < len(mine), mine[np.minimum(at, len(mine) - 1)], -1)
-    calls = study.trace[tables.CALLS]
-    call = np.where(ender >= 0, operations.call[ender], -1)
-    known = call >= 0
-    start, end = spans.end.copy(), spans.end.copy()
-    start[known] = array(calls, "start")[call[known]]
-    end[known] = array(calls, "end")[call[known]]
-    thread = np.full(len(call), NOBODY)
-    thread[known] = array(calls, "thread")[call[known]]
-    # Nothing follows the last gap: whoever launched last is asked what it did instead.
-    last = operations.call[mine[-1]] if len(mine) else -1
-    if last >= 0:
-        thread[ender < 0] = array(calls, "thread")[last]
-    blind_from = _blind_from(study, operations, mine, spans)
-    blind_from[(ender >= 0) & ~known] = spans.start[(ender >= 0) & ~known]
-    if last < 0:
-        blind_from[ender < 0] = spans.start[ender < 0]
-    found = _Gaps(spans, ender, call, thread, start, end, blind_from)
-    return _moved(study, states, found)
-
-
-def _blind_from(study: Study, operations: Operations, mine: Indices, spans: Spans) -> Times:
-    """Return from when on each gap may hold work the capture does not show: a graph traced neither way."""
-    blind = spans.end.copy()
-    opaque = _opaque_launches(study)
-    if not len(opaque):
-        return blind
-    # The graph may have been launched while the operation before the gap was still running.
-    before = np.searchsorted(operations.start[mine], spans.start, side="left") - 1
-    call = np.where(before >= 0, operations.call[mine[np.maximum(before, 0)]], -1)
-    since = np.where(call >= 0, array(study.trace[tables.CALLS], "start")[call], spans.start)
-    first = np.searchsorted(opaque, since, side="right")
-    launched = np.append(opaque, np.iinfo(np.int64).max)[first]
-    begins: Times = np.clip(launched, spans.start, spans.end)
-    return begins
-
-
-def _opaque_launches(study: Study) -> Times:
-    """Return when CUDA graphs were launched of which no operation is in the capture, ascending."""
-    calls = study.trace[tables.CALLS]
-    codes, ids = pd.factorize(array(calls, "name_id"))
-    launches = [call_kinds.base_name(study.trace.text(int(i))) in {"cudaGraphLaunch", "cuGraphLaunch"} for i in ids]
-    if not any(launches):
-        return np.empty(0, np.int64)
-    is_launch = np.array(launches)[codes]
-    shown = study.operations.call
-    is_launch[shown[shown >= 0]] = False
-    start: Times = array(calls, "start")[is_launch]
-    return start
-
-
-def _moved(study: Study, states: ThreadStates, found: _Gaps) -> _Gaps:
-    """Ask another thread of the process where T only waited: typically autograd's, waiting for the main thread."""
-    start, end = found.spans.start, np.clip(found.call_start, found.spans.start, found.spans.end)
-    length = end - start
-    thread = found.thread.copy()
-    launchers = _launching_threads(study)
-    for each in np.unique(found.thread[found.thread != NOBODY]):
-        mine = np.flatnonzero((found.thread == each) & (length > 0))
-        wait = covered(states.waits(int(each)), start[mine], end[mine])
-        idle = mine[wait > ONLY_WAITED * length[mine]]
-        least = ONLY_WAITED * length[idle]
-        process = int(each) & ~tables.THREAD_MASK
-        main = study.phases.main_thread.get(process)
-        # The main thread is asked first: of equally busy threads the first one asked is taken.
-        others = sorted((t for t in launchers.get(process, []) if t != each), key=lambda t: (t != main, t))
-        for other in others:
-            born, died = states.alive(other)
-            waited = covered(states.waits(other), start[idle], end[idle])
-            better = (waited < least) & (born <= start[idle]) & (died >= end[idle])
-            thread[idle[better]] = other
-            least = np.where(better, waited, least)
-    return _Gaps(found.spans, found.ender, found.call, thread, found.call_start, found.call_end, found.blind_from)
-
-
-def _launching_threads(study: Study) -> dict[int, list[int]]:
-    """Return the threads of each process that launched an operation; pollers and watchdogs never do."""
-    call = study.operations.call
-    threads = pd.unique(array(study.trace[tables.CALLS], "thread")[call[call >= 0]])
-    found: dict[int, list[int]] = {}
-    for thread in threads:
-        found.setdefault(int(thread) & ~tables.THREAD_MASK, []).append(int(thread))
-    return found
 
 
 @dataclass(frozen=True)
@@ -219,33 +112,32 @@ class _Explainer:
 
     study: Study
     states: ThreadStates
-    found: _Gaps
+    found: DeviceGaps
 
     def pieces(self) -> list[Pieces]:
-        """Return the pieces of all gaps, in no order."""
-        return [
-            piece
-            for thread in np.unique(self.found.thread)
-            for piece in self._of_thread(int(thread), np.flatnonzero(self.found.thread == thread))
+        """Return the pieces of all gaps, in no order: cut into A, launch, queued and blind, and each explained."""
+        spans, seen = self.found.spans, self.found.blind_from
+        begun = np.clip(self.found.call_start, spans.start, seen)
+        returned = np.clip(self.found.call_end, begun, seen)
+        before = [
+            self._before_launch(thread, gap, Spans(spans.start[gap], begun[gap]))
+            for thread, gap in _by_thread(self.found.asked)
         ]
-
-    def _of_thread(self, thread: int, mine: Indices) -> list[Pieces]:
-        """Cut the gaps one thread is asked about into A, launch, queued and blind, and explain each."""
-        start, end = self.found.spans.start[mine], self.found.spans.end[mine]
-        seen = self.found.blind_from[mine]
-        begun = np.clip(self.found.call_start[mine], start, seen)
-        returned = np.clip(self.found.call_end[mine], begun, seen)
-        return [
-            self._before_launch(thread, mine, Spans(start, begun)),
-            self._fixed("launch", thread, mine, Spans(begun, returned)),
-            self._fixed("queued", thread, mine, Spans(returned, seen)),
-            self._fixed("blind", thread, mine, Spans(seen, end)),
+        after = [
+            self._fixed(cause, thread, gap, Spans(start[gap], end[gap]))
+            for thread, gap in _by_thread(self.found.launcher)
+            for cause, start, end in (
+                ("launch", begun, returned),
+                ("queued", returned, seen),
+                ("blind", seen, spans.end),
+            )
         ]
+        return before + after
 
     def _fixed(self, cause: str, thread: int, gap: Indices, spans: Spans) -> Pieces:
         """Return segments that have one cause whatever the thread does; they still have a phase."""
         gap, spans = _real(gap, spans)
-        part, start, end, phase = _with_phase(spans, self._phases(thread))
+        part, start, end, phase = _with_phase(spans, self.study.phases.shown(thread))
         gap = gap[part]
         names = self._launch_names(gap) if cause != "blind" else np.full(len(gap), NO_NAME, np.int32)
         return _pieces(Spans(start, end), gap, np.full(len(gap), CODE[cause]), phase, thread, names)
@@ -253,16 +145,33 @@ class _Explainer:
     def _before_launch(self, thread: int, gap: Indices, spans: Spans) -> Pieces:
         """Explain the time before the launch call by what the thread did then."""
         gap, spans = _real(gap, spans)
-        if not len(gap) or thread == NOBODY:
-            nothing = np.full(len(gap), NO_NAME, np.int32)
-            return _pieces(spans, gap, np.full(len(gap), CODE["unknown"]), nothing * 0 + NO_PHASE, thread, nothing)
+        if not len(gap):
+            return _ordered([])
+        part, code, start, end = self._states(thread, spans)
+        awaited = self.study.phases.main_thread.get(thread & ~tables.THREAD_MASK, thread)
+        handed = (code // NAMES == call_kinds.PEER_THREAD_WAIT) & (awaited != thread)
+        waits = Spans(start[handed], end[handed])
+        # Where T waits for another thread, that is the main one: what it does then is the cause.
+        then, its_code, its_start, its_end = self._states(awaited, waits)
+        return _ordered(
+            [
+                self._by_state(thread, gap[part[~handed]], Spans(start[~handed], end[~handed]), code[~handed]),
+                self._by_state(awaited, gap[part[handed][then]], Spans(its_start, its_end), its_code),
+            ]
+        )
+
+    def _states(self, thread: int, spans: Spans) -> tuple[Indices, npt.NDArray[np.int32], Times, Times]:
+        """Cut spans where what the thread does changes: index of the span, state code, start, end."""
         whole = Spans(spans.start[:1], spans.end[-1:])
-        running = Timeline(whole, np.array([call_kinds.RUNNING * NAMES + NO_NAME], np.int32))
+        running = Timeline(whole, np.full(len(whole.start), call_kinds.RUNNING * NAMES + NO_NAME, np.int32))
         state = fill(self.states.of(thread), running)
         part, other, start, end = overlay(spans, state.spans)
-        again, start, end, phase = _with_phase(Spans(start, end), self._phases(thread))
-        code = state.code[other[again]]
-        gap = gap[part[again]]
+        return part, state.code[other], start, end
+
+    def _by_state(self, thread: int, gap: Indices, spans: Spans, code: npt.NDArray[np.int32]) -> Pieces:
+        """Return pieces whose cause follows from what the thread does and the phase it is in."""
+        part, start, end, phase = _with_phase(spans, self.study.phases.shown(thread))
+        code, gap = code[part], gap[part]
         cause = self._cause(thread, gap, code // NAMES, phase)
         return _pieces(Spans(start, end), gap, cause, phase, thread, code % NAMES)
 
@@ -285,15 +194,18 @@ class _Explainer:
             return np.where(before_batch & waiting, np.int8(CODE["input_wait"]), cause)
         return cause
 
-    def _phases(self, thread: int) -> Timeline:
-        return EMPTY if thread == NOBODY else self.study.phases.shown(thread)
-
     def _launch_names(self, gap: Indices) -> npt.NDArray[np.int32]:
         call = self.found.call[gap]
         names = np.full(len(call), NO_NAME, np.int32)
         known = call >= 0
         names[known] = self.states.call_names[call[known]]
         return names
+
+
+def _by_thread(threads: Times) -> Iterator[tuple[int, Indices]]:
+    """Yield each thread with the gaps that are its own."""
+    for thread in np.unique(threads):
+        yield int(thread), np.flatnonzero(threads == thread)
 
 
 def _real(gap: Indices, spans: Spans) -> tuple[Indices, Spans]:
@@ -331,7 +243,7 @@ def has_loader(study: Study, process: int) -> bool:
     return bool(names & {"pt_data_pin", "pt_data_prefetch"} or "pt_data_worker" in every)
 
 
-def _ends_with_batch(study: Study, found: _Gaps) -> npt.NDArray[np.bool_]:
+def _ends_with_batch(study: Study, found: DeviceGaps) -> npt.NDArray[np.bool_]:
     """Return which gaps end with a copy from the host to a device."""
     operations, copies = study.operations, study.trace[tables.COPIES]
     wanted = [kind for kind, label in study.trace.copy_kinds.items() if label == "Host-to-Device"]

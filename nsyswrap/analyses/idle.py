@@ -11,7 +11,7 @@ from nsyswrap import tables
 from nsyswrap.analyses import idle_findings
 from nsyswrap.analyses.annotations import NO_PHASE
 from nsyswrap.analyses.base import Analysis, Study
-from nsyswrap.analyses.causes import CAUSES, CODE, NO_NAME, NOBODY, Pieces, explain
+from nsyswrap.analyses.causes import CAUSES, NO_NAME, Pieces, explain
 from nsyswrap.analyses.thread_states import ThreadStates
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Section
@@ -34,7 +34,6 @@ EVIDENCE = {
     "unknown": "thread {thread} waits in {name} for another thread",
 }
 HOST_WAIT = "thread {thread} is in {name}"
-NO_EVIDENCE = "no thread is known that would have launched something"
 UNTRACED = "thread {thread}: waiting or working, operating system calls were not traced"
 
 
@@ -135,8 +134,6 @@ def _category(codes: npt.NDArray[np.integer[Any]], names: Iterable[str]) -> "pd.
 
 
 def _sentence(cause: str, thread: int, name: int, states: ThreadStates, *, untraced: bool) -> str:
-    if thread == NOBODY and CODE[cause] != CODE["blind"]:
-        return NO_EVIDENCE
     template = EVIDENCE[cause]
     if cause == "unknown" and (name == NO_NAME or untraced):
         template = UNTRACED

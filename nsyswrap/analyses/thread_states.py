@@ -11,7 +11,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.analyses import call_kinds
 from nsyswrap.analyses.operations import Operations
-from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Window, fill, innermost, merge, subtract
+from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Window, fill, innermost, merge, subtract, union
 from nsyswrap.tables import TableSpec, Trace, array
 
 # A state code is kind * NAMES + index of the call's name, so that evidence can name the call.
@@ -67,7 +67,7 @@ class ThreadStates:
         kind = states.code // NAMES
         waiting = np.isin(kind, WAITS)
         in_os = merge(states.spans.start[waiting], states.spans.end[waiting])
-        return subtract(in_os, self._cuda_calls(thread))
+        return subtract(in_os, self._open(tables.CALLS, thread))
 
     def alive(self, thread: int) -> tuple[int, int]:
         """Return from when to when a thread is seen in the capture; (0, 0) if never."""
@@ -88,11 +88,7 @@ class ThreadStates:
             if not np.any(kinds == kind):
                 continue
             rows = self._rows(spec, thread)
-            if spec == tables.CALLS.name and kind == call_kinds.BLOCKING_COPY:
-                rows = rows[(kinds[rows] == kind) | self._blocks[rows]]
-            else:
-                rows = rows[kinds[rows] == kind]
-            parts.append(self._named_spans(spec, rows))
+            parts.append(self._named_spans(spec, rows[kinds[rows] == kind]))
         start, end, name = (np.concatenate(each) for each in zip(*parts, strict=True)) if parts else [NO_TIMES] * 3
         return innermost(start, end, name + kind * NAMES)
 
@@ -102,16 +98,20 @@ class ThreadStates:
         return array(frame, "start")[rows], array(frame, "end")[rows], codes.astype(np.int64)
 
     def _off_cpu(self, thread: int) -> Timeline:
+        """Return when a thread is off the CPU of itself: one that is inside a call is off because of the call."""
         frame = self.trace[tables.SCHEDULING]
         mine = array(frame, "thread") == thread
         start, running = array(frame, "start")[mine], array(frame, "running")[mine]
         end = np.append(start[1:], self.window.end_ns) if len(start) else start
         spans = merge(start[~running], end[~running])
+        if len(spans.start):
+            spans = subtract(spans, union(self._open(tables.CALLS, thread), self._open(tables.OS_CALLS, thread)))
         return Timeline(spans, np.full(len(spans.start), call_kinds.OFF_CPU * NAMES, np.int32))
 
-    def _cuda_calls(self, thread: int) -> Spans:
-        rows = self._rows(tables.CALLS.name, thread)
-        return merge(self._column(tables.CALLS, "start")[rows], self._column(tables.CALLS, "end")[rows])
+    def _open(self, spec: TableSpec, thread: int) -> Spans:
+        """Return when a thread has a call of one table open, whatever it is."""
+        rows = self._rows(spec.name, thread)
+        return merge(self._column(spec, "start")[rows], self._column(spec, "end")[rows])
 
     def _column(self, spec: TableSpec, name: str) -> npt.NDArray[np.int64]:
         return array(self.trace[spec], name)
@@ -140,8 +140,10 @@ class ThreadStates:
 
     @cached_property
     def _kinds(self) -> Mapping[str, npt.NDArray[np.int8]]:
+        calls = self._by_name(tables.CALLS, call_kinds.call_kind)
+        calls[self._blocking_calls()] = call_kinds.BLOCKING_COPY
         return {
-            tables.CALLS.name: self._by_name(tables.CALLS, call_kinds.call_kind),
+            tables.CALLS.name: calls,
             tables.OS_CALLS.name: self._by_name(tables.OS_CALLS, call_kinds.os_call_kind),
             tables.OVERHEADS.name: self._by_name(tables.OVERHEADS, call_kinds.overhead_kind),
         }
@@ -160,13 +162,11 @@ class ThreadStates:
             found[spec.name] = np.array(index, np.int32)[codes]
         return found
 
-    @cached_property
-    def _blocks(self) -> npt.NDArray[np.bool_]:
-        """Return which calls are copies that block: from or to pageable memory, whatever their name says.
+    def _blocking_calls(self) -> Indices:
+        """Return the calls that copy from or to pageable memory: these block, whatever their name says.
 
         Source: CUDA's page on API synchronization behaviour; pageable copies are staged before the call returns.
         """
-        flags = np.zeros(len(self.trace[tables.CALLS]), bool)
         copies = self.trace[tables.COPIES]
         pageable = [kind for kind, label in self.trace.memory_kinds.items() if label == "Pageable"]
         rows = self.operations.from_table(tables.COPIES)
@@ -175,8 +175,13 @@ class ThreadStates:
             array(copies, "target_kind")[origin], pageable
         )
         call = self.operations.call[rows][staged]
-        flags[call[call >= 0]] = True
-        return flags
+        call = call[call >= 0]
+        # A copy inside a CUDA graph belongs to the graph's launch, which does not wait for it.
+        copying = self._by_name(
+            tables.CALLS, lambda name: call_kinds.BLOCKING_COPY if call_kinds.is_copy(name) else None
+        )
+        found: Indices = call[copying[call] == call_kinds.BLOCKING_COPY]
+        return found
 
 
 def _unique(trace: Trace, spec: TableSpec) -> list[int]:

@@ -1,0 +1,369 @@
+"""Each cause of idle time in a trace small enough to check by eye, with its phase and its evidence.
+
+In the drawings one character is 5 ns and the window is 0 to 100. ``#`` is the kernel before the gap, ``E`` the one that
+ends it, ``r`` its launch call. Where nothing else is drawn, r begins when E does, so that the gap is segment A alone::
+
+    GPU     ####............EEEE
+    main                    r
+"""
+
+from collections.abc import Callable
+
+import pytest
+from analysis_fixtures import Piece, evidence, explained
+from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder, thread
+
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+AUTOGRAD = thread(4712)
+MAIN_TID = 4711
+
+
+def gap(phase: str = "forward") -> ExportBuilder:
+    """A gap from 20 to 80 between two kernels, and one range from end to end."""
+    return ExportBuilder().range(phase, 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
+
+
+def test_code_that_runs_between_launches_is_host(trace_of: TraceOf) -> None:
+    """Nothing is open on the launching thread: it runs other code.
+
+    ::
+
+        GPU   ####............EEEE
+        main                  r
+    """
+    trace = trace_of(gap())
+    assert explained(trace, 0, 100) == [Piece(20, 80, "host", "forward")]
+    assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} runs code between launches"]
+
+
+def test_an_open_launch_call_is_launch(trace_of: TraceOf) -> None:
+    """The gap lies inside the call that launches E.
+
+    ::
+
+        GPU   ####............EEEE
+        main  rrrrrrrrrrrrrrrrrr
+    """
+    trace = trace_of(
+        ExportBuilder().range("backward", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(10, 90))
+    )
+    assert explained(trace, 0, 100) == [Piece(20, 80, "launch", "backward")]
+    assert evidence(trace, 0, 100) == [f"cudaLaunchKernel is open on thread {MAIN_TID}"]
+
+
+def test_work_that_was_launched_and_has_not_begun_is_queued(trace_of: TraceOf) -> None:
+    """The launch call returned before the gap began.
+
+    ::
+
+        GPU   ####............EEEE
+        main   rr
+    """
+    trace = trace_of(
+        ExportBuilder().range("optimizer", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(5, 15))
+    )
+    assert explained(trace, 0, 100) == [Piece(20, 80, "queued", "optimizer")]
+    assert evidence(trace, 0, 100) == [f"launched by cudaLaunchKernel on thread {MAIN_TID}, not begun yet"]
+
+
+def test_a_gap_with_several_causes_is_several_rows(trace_of: TraceOf) -> None:
+    """Before the launch call, inside it, and after it.
+
+    ::
+
+        GPU   ####............EEEE
+        main          rrrr
+    """
+    trace = trace_of(
+        ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(40, 60))
+    )
+    assert explained(trace, 0, 100) == [
+        Piece(20, 40, "host", "forward"),
+        Piece(40, 60, "launch", "forward"),
+        Piece(60, 80, "queued", "forward"),
+    ]
+
+
+CALLS = {
+    "cudaStreamSynchronize_v3020": "synchronization",
+    "cudaDeviceSynchronize_v3020": "synchronization",
+    "cudaEventSynchronize_v3020": "synchronization",
+    "cuCtxSynchronize": "synchronization",
+    "cudaMemcpy_v3020": "blocking_copy",
+    "cuMemcpyDtoH_v2": "blocking_copy",
+    "cudaMalloc_v3020": "allocation",
+    "cudaFree_v3020": "allocation",
+    "cudaHostAlloc_v3020": "allocation",
+    "cudaHostRegister_v4000": "allocation",
+    "cuMemHostAlloc": "allocation",
+    "cuLibraryLoadData": "module_load",
+    "cuModuleLoadDataEx": "module_load",
+    "cudaStreamCreateWithFlags_v5000": "module_load",
+    "cudaGraphInstantiate_v12000": "module_load",
+    "cudaEventQuery_v3020": "host",
+    "cudaStreamIsCapturing_v10000": "host",
+    "cudaGetDevice_v3020": "host",
+}
+
+
+@pytest.mark.parametrize(("call", "cause"), CALLS.items())
+def test_an_open_cuda_call_is_the_cause_it_stands_for(call: str, cause: str, trace_of: TraceOf) -> None:
+    """Of the calls that say nothing of their own, such as a query, the thread runs code.
+
+    ::
+
+        GPU   ####............EEEE
+        main     cccccccccccccr
+    """
+    assert explained(trace_of(gap().call(call, 15, 80)), 0, 100) == [Piece(20, 80, cause, "forward")]
+
+
+OS_CALLS = {
+    "pthread_mutex_lock": "lock",
+    "pthread_cond_timedwait": "lock",
+    "pthread_rwlock_rdlock": "lock",
+    "sem_wait": "lock",
+    "poll": "host",
+    "read": "host",
+    "nanosleep": "host",
+    "ioctl": "host",
+    "pthread_cond_wait": "unknown",
+    "pthread_join": "unknown",
+}
+
+
+@pytest.mark.parametrize(("call", "cause"), OS_CALLS.items())
+def test_an_open_operating_system_call_is_the_cause_it_stands_for(call: str, cause: str, trace_of: TraceOf) -> None:
+    """Outside the data phase a lock is a lock, and a wait for another thread cannot be explained from this one.
+
+    ::
+
+        GPU   ####............EEEE
+        main     oooooooooooooor
+    """
+    assert explained(trace_of(gap().os_call(call, 15, 80)), 0, 100) == [Piece(20, 80, cause, "forward")]
+
+
+OVERHEADS = {
+    "CUPTI Buffer flush": "profiler",
+    "CUDA profiling memory allocation": "profiler",
+    "dlopen(libcudnn_ops.so.9)": "module_load",
+    "dlclose": "module_load",
+}
+
+
+@pytest.mark.parametrize(("name", "cause"), OVERHEADS.items())
+def test_overhead_is_the_profiler_but_for_libraries_it_hooks(name: str, cause: str, trace_of: TraceOf) -> None:
+    """The loading of a library is filed there because nsys hooks it."""
+    trace = trace_of(gap().overhead(name, 20, 80))
+    assert explained(trace, 0, 100) == [Piece(20, 80, cause, "forward")]
+    assert name in evidence(trace, 0, 100)[0]
+
+
+@pytest.mark.parametrize("ends", [(HOST_TO_DEVICE, PAGEABLE, DEVICE), (DEVICE_TO_HOST, DEVICE, PAGEABLE)])
+def test_a_copy_of_pageable_memory_blocks_whatever_it_is_called(ends: tuple[int, int, int], trace_of: TraceOf) -> None:
+    """It stages pageable memory before it returns, cudaMemcpyAsync too; the copy itself was done at 20.
+
+    ::
+
+        GPU   ####............EEEE
+        main  ccccccccccccccccr
+    """
+    builder = ExportBuilder().range("copy", 0, 100).kernel(80, 100, launched=(80, 82))
+    kind, source, target = ends
+    trace = trace_of(builder.copy(0, 20, kind, launched=(0, 80), srcKind=source, dstKind=target))
+    assert explained(trace, 0, 100) == [Piece(20, 80, "blocking_copy", "copy")]
+    assert evidence(trace, 0, 100) == [f"cudaMemcpyAsync blocks thread {MAIN_TID}"]
+
+
+def test_a_copy_of_pinned_memory_does_not_block(trace_of: TraceOf) -> None:
+    """The same call with pinned memory says nothing of its own."""
+    builder = ExportBuilder().range("copy", 0, 100).kernel(80, 100, launched=(80, 82))
+    assert explained(trace_of(builder.copy(0, 20, launched=(0, 80))), 0, 100) == [Piece(20, 80, "host", "copy")]
+
+
+@pytest.mark.parametrize("call", ["poll", "sem_clockwait", "pthread_cond_wait", "read", "pthread_cond_timedwait"])
+def test_a_wait_in_the_data_phase_is_input_wait(call: str, trace_of: TraceOf) -> None:
+    """Whatever it waits in: in the data phase it waits for data.
+
+    ::
+
+        GPU   ####............EEEE
+        main  [data           ]r
+        main     oooooooooooooo
+    """
+    trace = trace_of(gap("data").os_call(call, 15, 80))
+    assert explained(trace, 0, 100) == [Piece(20, 80, "input_wait", "data")]
+    assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} waits for data in {call}"]
+
+
+def test_work_in_the_data_phase_is_input_work(trace_of: TraceOf) -> None:
+    """System calls are traced, and none is open: the loader runs in the training process."""
+    trace = trace_of(gap("data").os_call("read", 0, 5))
+    assert explained(trace, 0, 100) == [Piece(20, 80, "input_work", "data")]
+    assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} prepares data itself"]
+
+
+def test_the_data_phase_is_unknown_where_system_calls_were_not_traced(trace_of: TraceOf) -> None:
+    """Without them a wait cannot be told from work."""
+    trace = trace_of(gap("data"))
+    assert explained(trace, 0, 100) == [Piece(20, 80, "unknown", "data")]
+    assert "were not traced" in evidence(trace, 0, 100)[0]
+
+
+LOADER = {"pt_data_pin": thread(4720), "pt_data_prefetch": thread(4720), "pt_data_worker": thread(5001, pid=5001)}
+
+
+@pytest.mark.parametrize("name", LOADER)
+def test_without_phases_a_wait_before_a_copy_to_the_device_is_input_wait(name: str, trace_of: TraceOf) -> None:
+    """A thread or a child process loads batches, no range says where, and E brings a batch.
+
+    ::
+
+        GPU   ####............CCCC     C: a copy from the host
+        main     oooooooooooooor
+    """
+    builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).copy(80, 100, launched=(80, 82))
+    builder.os_call("pthread_cond_wait", 15, 80).thread_name(LOADER[name], name)
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "input_wait", "none")]
+
+
+def test_without_phases_a_wait_before_a_kernel_is_not_said_to_be_input(trace_of: TraceOf) -> None:
+    """Only a copy from the host brings a batch."""
+    builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
+    builder.os_call("pthread_cond_wait", 15, 80).thread_name(LOADER["pt_data_pin"], "pt_data_pin")
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "unknown", "none")]
+
+
+def test_without_a_loader_a_wait_before_a_copy_is_not_said_to_be_input(trace_of: TraceOf) -> None:
+    """A pinning thread of another process loads for that one."""
+    builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).copy(80, 100, launched=(80, 82))
+    builder.os_call("pthread_cond_wait", 15, 80).thread_name(thread(6000, pid=6000), "pt_data_pin")
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "unknown", "none")]
+
+
+def test_a_thread_off_the_cpu_is_descheduled(trace_of: TraceOf) -> None:
+    """It was taken off at 20 and put back at 80, and had no call open.
+
+    ::
+
+        GPU   ####............EEEE
+        CPU   ====            ====
+    """
+    builder = gap().scheduled(20, running=False).scheduled(80, running=True)
+    trace = trace_of(builder)
+    assert explained(trace, 0, 100) == [Piece(20, 80, "descheduled", "forward")]
+    assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} is off the CPU"]
+
+
+@pytest.mark.parametrize("call", ["call", "os_call"])
+def test_a_thread_off_the_cpu_inside_a_call_is_not_descheduled(call: str, trace_of: TraceOf) -> None:
+    """It is off because of the call, also where the call says nothing of its own."""
+    builder = gap().scheduled(20, running=False).scheduled(80, running=True)
+    getattr(builder, call)("cudaEventRecord" if call == "call" else "ioctl", 15, 80)
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "host", "forward")]
+
+
+def test_a_thread_that_is_never_put_back_is_off_to_the_end(trace_of: TraceOf) -> None:
+    """Scheduling of another thread says nothing about this one."""
+    builder = gap().scheduled(60, running=False).scheduled(70, running=True, thread=AUTOGRAD)
+    assert explained(trace_of(builder), 0, 100) == [
+        Piece(20, 60, "host", "forward"),
+        Piece(60, 80, "descheduled", "forward"),
+    ]
+
+
+def test_a_graph_traced_neither_way_is_blind(trace_of: TraceOf) -> None:
+    """Until it is launched the gap is as any other; after that nobody knows what ran.
+
+    ::
+
+        GPU   ####............EEEE
+        main        g         r         g: cudaGraphLaunch, no row on the GPU
+    """
+    trace = trace_of(gap().call("cudaGraphLaunch_v10000", 30, 35, correlation=99))
+    assert explained(trace, 0, 100) == [Piece(20, 30, "host", "forward"), Piece(30, 80, "blind", "forward")]
+    assert "does not show" in evidence(trace, 0, 100)[1]
+
+
+def test_a_graph_launched_while_the_kernel_before_it_ran_is_blind_from_the_start(trace_of: TraceOf) -> None:
+    """It was queued behind that kernel."""
+    trace = trace_of(gap().call("cuGraphLaunch", 5, 10, correlation=99))
+    assert explained(trace, 0, 100) == [Piece(20, 80, "blind", "forward")]
+
+
+def test_a_graph_that_is_in_the_capture_is_not_blind(trace_of: TraceOf) -> None:
+    """As nodes it is kernels; as a whole it is one operation."""
+    builder = ExportBuilder().range("forward", 0, 100).graph(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "host", "forward")]
+
+
+def test_a_gap_that_ends_with_an_operation_nobody_launched_is_blind(trace_of: TraceOf) -> None:
+    """Its host call is missing from the capture, so the phase is the main thread's."""
+    builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100)
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "blind", "forward")]
+
+
+def test_without_host_calls_every_gap_is_blind(trace_of: TraceOf) -> None:
+    """The export has no table of CUDA calls at all: the first, the middle and the last gap."""
+    builder = ExportBuilder().range("forward", 0, 100).kernel(10, 20).kernel(80, 90)
+    trace = trace_of(builder)
+    assert "calls" in trace.absent
+    assert explained(trace, 0, 100) == [
+        Piece(0, 10, "blind", "forward"),
+        Piece(20, 80, "blind", "forward"),
+        Piece(90, 100, "blind", "forward"),
+    ]
+
+
+def test_after_the_last_operation_the_thread_that_launched_it_is_asked(trace_of: TraceOf) -> None:
+    """Nothing ends this gap.
+
+    ::
+
+        GPU   ####................
+        main  r     sssssssss
+    """
+    builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1))
+    trace = trace_of(builder.call("cudaDeviceSynchronize", 30, 75))
+    assert explained(trace, 0, 100) == [
+        Piece(20, 30, "host", "forward"),
+        Piece(30, 75, "synchronization", "forward"),
+        Piece(75, 100, "host", "forward"),
+    ]
+
+
+CUTS = {
+    (0, 50): [Piece(20, 25, "host", "forward"), Piece(25, 50, "allocation", "forward")],
+    (30, 50): [Piece(30, 50, "allocation", "forward")],
+    (50, 51): [Piece(50, 51, "allocation", "forward")],
+    (30, 100): [Piece(30, 78, "allocation", "forward"), Piece(78, 80, "host", "forward")],
+}
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_gap_is_clipped_to_the_window(cut: tuple[int, int], trace_of: TraceOf) -> None:
+    """What ends it may lie outside, and still says who fed the GPU.
+
+    ::
+
+        GPU   ####............EEEE
+        main       aaaaaaaaaa r
+    """
+    assert explained(trace_of(gap().call("cudaMalloc", 25, 78)), *cut) == CUTS[cut]
+
+
+def test_a_call_is_clipped_to_the_gap(trace_of: TraceOf) -> None:
+    """It began while the kernel before was running and ended when E was.
+
+    ::
+
+        GPU   ####............EEEE
+        main   sssssssssssssssss
+    """
+    builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1))
+    builder.kernel(80, 100, launched=(90, 95)).call("cudaStreamSynchronize", 5, 85)
+    assert explained(trace_of(builder), 0, 100)[0] == Piece(20, 80, "synchronization", "forward")

@@ -1,0 +1,306 @@
+"""Whom a gap is blamed on: precedence, threads, processes, phases, devices, and times that are odd.
+
+In the drawings one character is 5 ns. ``#`` is the kernel before the gap, ``E`` the one that ends it, ``r`` its
+launch call.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from analysis_fixtures import Piece, evidence, explained, idle_section
+from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread
+
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+AUTOGRAD = thread(4712)
+PEER = global_id(5000)
+PEER_MAIN = global_id(5000, 5000)
+
+# What can be open on T at once, the first that holds first.
+BY_PRECEDENCE: dict[str, Callable[[ExportBuilder], ExportBuilder]] = {
+    "profiler": lambda b: b.overhead("CUPTI Buffer flush", 20, 80),
+    "module_load": lambda b: b.call("cuModuleLoadData", 20, 80),
+    "allocation": lambda b: b.call("cudaMalloc", 20, 80),
+    "blocking_copy": lambda b: b.call("cudaMemcpy", 20, 80),
+    "synchronization": lambda b: b.call("cudaStreamSynchronize", 20, 80),
+    "lock": lambda b: b.os_call("pthread_mutex_lock", 20, 80),
+    "unknown": lambda b: b.os_call("pthread_cond_wait", 20, 80),
+    "descheduled": lambda b: b.scheduled(20, running=False).scheduled(80, running=True),
+}
+
+
+def gap(phase: str = "forward") -> ExportBuilder:
+    """A gap from 20 to 80 between two kernels, and one range from end to end."""
+    return ExportBuilder().range(phase, 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
+
+
+@pytest.mark.parametrize("pair", list(pairwise(BY_PRECEDENCE)), ids=" before ".join)
+def test_where_two_causes_hold_the_first_of_the_table_wins(pair: tuple[str, str], trace_of: TraceOf) -> None:
+    """Both cover the whole gap; which was written first does not matter.
+
+    ::
+
+        GPU   ####............EEEE
+        main      aaaaaaaaaaaar
+        main      bbbbbbbbbbbb
+    """
+    for order in (pair, pair[::-1]):
+        builder = gap()
+        for cause in order:
+            BY_PRECEDENCE[cause](builder)
+        assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, pair[0], "forward")]
+
+
+def test_the_launch_call_comes_before_what_is_open_around_it(trace_of: TraceOf) -> None:
+    """E's launch call loads a module and flushes buffers inside; it is still the launch.
+
+    ::
+
+        GPU   ####............EEEE
+        main        rrrrrrrr
+        main          mmmm
+    """
+    builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(30, 70))
+    builder.call("cuModuleLoadData", 40, 60).overhead("CUPTI Buffer flush", 40, 75)
+    assert [(piece.start, piece.cause) for piece in explained(trace_of(builder), 0, 100)] == [
+        (20, "host"),
+        (30, "launch"),
+        (70, "queued"),
+    ]
+
+
+def test_a_wait_for_data_comes_before_a_lock_and_after_a_synchronization(trace_of: TraceOf) -> None:
+    """In the data phase.
+
+    ::
+
+        GPU   ####............EEEE
+        main      ssss        r
+        main        llllllll
+    """
+    builder = gap("data").call("cudaStreamSynchronize", 20, 40).os_call("pthread_mutex_lock", 30, 70)
+    assert explained(trace_of(builder), 0, 100) == [
+        Piece(20, 40, "synchronization", "data"),
+        Piece(40, 70, "input_wait", "data"),
+        Piece(70, 80, "input_work", "data"),
+    ]
+
+
+def autograd_waits(main: Callable[[ExportBuilder], ExportBuilder]) -> ExportBuilder:
+    """Autograd's thread launches both kernels and waits in between; the main thread launched one long ago."""
+    builder = ExportBuilder().range("backward", -100, 200).kernel(-90, -80, launched=(-99, -98))
+    builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
+    builder.os_call("pthread_cond_wait", 2, 78, thread=AUTOGRAD).call("cudaGetDevice", 150, 151)
+    return main(builder)
+
+
+def test_where_the_launching_thread_only_waited_the_busy_one_is_asked(trace_of: TraceOf) -> None:
+    """Autograd waits for the main thread, which allocates memory.
+
+    ::
+
+        GPU       ####............EEEE
+        autograd    wwwwwwwwwwwww r
+        main          aaaaaaaa
+    """
+    trace = trace_of(autograd_waits(lambda b: b.call("cudaMalloc", 30, 70)))
+    assert explained(trace, 0, 100) == [
+        Piece(20, 30, "host", "backward"),
+        Piece(30, 70, "allocation", "backward"),
+        Piece(70, 80, "host", "backward"),
+    ]
+    assert evidence(trace, 0, 100)[1] == "cudaMalloc is open on thread 4711"
+
+
+def test_where_every_launching_thread_waits_the_cause_is_unknown(trace_of: TraceOf) -> None:
+    """Autograd waits for the main thread, and that one for yet another: none shows why."""
+    trace = trace_of(autograd_waits(lambda b: b.os_call("pthread_cond_wait", 10, 95)))
+    assert explained(trace, 0, 100)[0] == Piece(20, 78, "unknown", "backward")
+    assert evidence(trace, 0, 100)[0] == "thread 4711 waits in pthread_cond_wait for another thread"
+
+
+def test_a_thread_that_never_launched_is_not_asked(trace_of: TraceOf) -> None:
+    """A watchdog polls events all the time; it feeds no GPU, however busy it is."""
+    builder = autograd_waits(lambda b: b.os_call("pthread_cond_wait", 10, 95))
+    builder.call("cudaEventQuery", -95, 200, thread=thread(4799))
+    assert {piece.cause for piece in explained(trace_of(builder), 0, 78)} == {"unknown"}
+
+
+def test_a_thread_that_ended_before_the_gap_is_not_asked(trace_of: TraceOf) -> None:
+    """A thread that is gone waits for nothing, and does nothing."""
+    builder = ExportBuilder().range("backward", -100, 100, thread=AUTOGRAD).kernel(-90, -80, launched=(-99, -98))
+    builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
+    builder.os_call("pthread_cond_wait", 2, 78, thread=AUTOGRAD)
+    assert explained(trace_of(builder), 0, 100)[0] == Piece(20, 78, "unknown", "backward")
+
+
+def test_half_a_wait_does_not_move_the_blame(trace_of: TraceOf) -> None:
+    """The launching thread worked for half of the gap: it is the one to ask."""
+    builder = ExportBuilder().range("backward", -100, 200).kernel(-90, -80, launched=(-99, -98))
+    builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
+    builder.os_call("pthread_mutex_lock", 20, 50, thread=AUTOGRAD).call("cudaMalloc", 20, 80).call("cudaFree", 190, 191)
+    assert [piece.cause for piece in explained(trace_of(builder), 0, 100)] == ["lock", "host"]
+
+
+def test_a_launch_is_shown_on_the_thread_that_made_it(trace_of: TraceOf) -> None:
+    """The time before it is the main thread's, the call is autograd's.
+
+    ::
+
+        GPU       ####............EEEE
+        autograd    wwwwwwww rrrr
+        main
+    """
+    builder = ExportBuilder().range("backward", -100, 200).kernel(-90, -80, launched=(-99, -98))
+    builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(50, 70), thread=AUTOGRAD)
+    builder.os_call("pthread_cond_wait", 2, 49, thread=AUTOGRAD).call("cudaGetDevice", 150, 151)
+    assert evidence(trace_of(builder), 0, 100) == [
+        "thread 4711 runs code between launches",
+        "cudaLaunchKernel is open on thread 4712",
+        "launched by cudaLaunchKernel on thread 4712, not begun yet",
+    ]
+
+
+def test_the_phase_is_the_innermost_on_the_launching_thread(trace_of: TraceOf) -> None:
+    """Where that thread has a phase of its own the main thread's is not asked; it changes in the middle of the gap.
+
+    ::
+
+        GPU       ####............EEEE
+        main      [forward           ]
+        autograd      [optim ]    r
+    """
+    builder = ExportBuilder().range("forward", 0, 100).range("optimizer", 20, 50, thread=AUTOGRAD)
+    builder.kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
+    assert explained(trace_of(builder), 0, 100) == [
+        Piece(20, 50, "host", "optimizer"),
+        Piece(50, 80, "host", "forward"),
+    ]
+
+
+def test_of_nested_phases_the_innermost_is_shown(trace_of: TraceOf) -> None:
+    """A range of a library or of another name is no phase.
+
+    ::
+
+        main      [batch             ]
+        main      [ forward       ]
+        main          [ncclX ]
+    """
+    builder = ExportBuilder().range("batch 1", 0, 100).range("forward", 5, 60).domain("NCCL", 3)
+    builder.range("optimizer", 25, 50, domain=3).range("what I call it", 25, 50)
+    builder.kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 60, "host", "forward"), Piece(60, 80, "host", "batch")]
+
+
+def test_calls_of_a_peer_with_the_same_ids_are_not_ours(trace_of: TraceOf) -> None:
+    """Two ranks: same correlation ids, same thread numbers inside, another process.
+
+    ::
+
+        GPU 0   ####............EEEE
+        rank 0                  r
+        rank 1  rrrrrrrrrrrrrrrrr       of its own kernel on GPU 1, with the id of E
+    """
+    builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1), correlation=1)
+    builder.kernel(80, 100, launched=(80, 82), correlation=2)
+    builder.kernel(85, 95, launched=(0, 84), correlation=2, process=PEER, device=1)
+    builder.call("cudaMalloc", 20, 80, thread=PEER_MAIN).os_call("pthread_mutex_lock", 20, 80, thread=PEER_MAIN)
+    builder.overhead("CUPTI Buffer flush", 20, 80, thread=PEER_MAIN).range("data", 0, 100, thread=PEER_MAIN)
+    trace = trace_of(builder)
+    assert explained(trace, 0, 100) == [Piece(20, 80, "host", "forward")]
+    assert explained(trace, 0, 100, device=1)[0] == Piece(0, 84, "launch", "data")
+
+
+def test_an_opaque_graph_of_a_peer_blinds_nothing_of_ours(trace_of: TraceOf) -> None:
+    """It runs on the peer's GPU."""
+    trace = trace_of(gap().call("cudaGraphLaunch", 30, 35, thread=PEER_MAIN, correlation=1))
+    assert explained(trace, 0, 100) == [Piece(20, 80, "host", "forward")]
+
+
+def test_two_processes_on_one_gpu_share_its_gaps(trace_of: TraceOf) -> None:
+    """The gap is of the device; who ends it is asked.
+
+    ::
+
+        GPU 0   ####............PPPP    P: the peer's kernel
+    """
+    builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1))
+    builder.kernel(80, 100, launched=(80, 82), process=PEER).range("data", 0, 100, thread=PEER_MAIN)
+    builder.os_call("poll", 10, 80, thread=PEER_MAIN)
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "input_wait", "data")]
+
+
+def test_each_device_has_its_own_gaps(trace_of: TraceOf) -> None:
+    """One process feeds two.
+
+    ::
+
+        GPU 0   ####........####
+        GPU 1       ########
+    """
+    builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).kernel(60, 80, launched=(60, 62))
+    trace = trace_of(builder.kernel(20, 60, launched=(2, 3), device=1))
+    assert [(p.start, p.end) for p in explained(trace, 0, 80, device=0)] == [(20, 60)]
+    assert [(p.start, p.end) for p in explained(trace, 0, 80, device=1)] == [(0, 2), (2, 3), (3, 20), (60, 80)]
+
+
+def test_renumbered_devices_are_the_physical_ones(trace_of: TraceOf) -> None:
+    """Two processes call their GPU 0 under CUDA_VISIBLE_DEVICES; the two have gaps of their own."""
+    builder = ExportBuilder().gpu(0).gpu(1).gpu(2).visible_device(0, 2).visible_device(0, 1, pid=5000)
+    builder.kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
+    builder.kernel(20, 80, launched=(10, 11), process=PEER)
+    causes = idle_section(trace_of(builder), 0, 100).tables["causes"]
+    assert causes.groupby("device_id")["idle_ns"].sum().to_dict() == {1: 40, 2: 60}
+
+
+def test_streams_that_overlap_leave_no_gap(trace_of: TraceOf) -> None:
+    """A long kernel on one stream covers the end of a short one on another.
+
+    ::
+
+        7   ####    ####
+        8     ##############
+    """
+    builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).kernel(40, 60, launched=(2, 3))
+    trace = trace_of(builder.kernel(10, 90, launched=(4, 5), stream=8).kernel(95, 100, launched=(6, 7)))
+    assert [(piece.start, piece.end) for piece in explained(trace, 0, 100)] == [(90, 95)]
+
+
+def test_an_operation_without_length_neither_splits_nor_ends_a_gap(trace_of: TraceOf) -> None:
+    """Two of them: one inside the gap, and one at its end, launched by a thread that was doing something else.
+
+    ::
+
+        GPU   ####.....|......|EEEE
+    """
+    builder = gap().kernel(50, 50, launched=(45, 47))
+    builder.kernel(80, 80, launched=(20, 80), thread=AUTOGRAD)
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "host", "forward")]
+
+
+def test_times_before_the_capture_began_are_times_like_others(trace_of: TraceOf) -> None:
+    """Events that nsys dates before its own start, gap and window across zero."""
+    builder = ExportBuilder().range("forward", -100, 0).kernel(-100, -80, launched=(-100, -99))
+    builder.kernel(10, 20, launched=(10, 12)).call("cudaMalloc", -70, -10)
+    assert explained(trace_of(builder), -90, 15) == [
+        Piece(-80, -70, "host", "forward"),
+        Piece(-70, -10, "allocation", "forward"),
+        Piece(-10, 0, "host", "forward"),
+        Piece(0, 10, "host", "none"),
+    ]
+
+
+def test_gaps_are_counted_once_for_each_cause_and_phase(trace_of: TraceOf) -> None:
+    """A gap with host code before and after an allocation is one gap of host code."""
+    causes = idle_section(trace_of(gap().call("cudaMalloc", 40, 60)), 0, 100).tables["causes"]
+    rows = zip(causes["cause"], causes["phase"], causes["idle_ns"], causes["gap_count"], strict=True)
+    assert list(rows) == [("host", "forward", 40, 1), ("allocation", "forward", 20, 1)]
+
+
+def test_the_main_thread_is_the_first_of_its_process() -> None:
+    """What the drawings above call main."""
+    assert PROCESS | 4711 == MAIN
