@@ -14,7 +14,7 @@ TESTS ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 SETUP := PYTHON="$(PYTHON)" TORCH="$(TORCH)" tools/setup.sh
-SOURCES := nsyswrap workloads tests tools
+SOURCES := nsyswrap workloads tests tools bench
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
