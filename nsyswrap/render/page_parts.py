@@ -357,6 +357,6 @@ def _cells(column: rows.Column) -> list[Cell]:
         return [Cell(short, "" if short == text else text, "", text_kind=True) for short, text in whole]
     if column.kind != "share":
         return [Cell(text, "", "", text_kind=False) for text in column.cells]
-    most = max((value for value in column.values if value), default=1.0)
-    bars = (f"{100 * max(value or 0.0, 0.0) / most:.1f}" for value in column.values)
+    most = max((value for value in column.raw if value), default=1.0)
+    bars = (f"{100 * max(value or 0.0, 0.0) / most:.1f}" for value in column.raw)
     return [Cell(text, "", bar, text_kind=False) for text, bar in zip(column.cells, bars, strict=True)]

@@ -24,7 +24,7 @@ class Column(NamedTuple):
         label: Its heading, without the unit.
         unit: The unit all its cells share, such as "ms"; empty where each has its own or none.
         kind: What it holds; ``text`` is set to the left, all else to the right.
-        values: Plain values of the rows that are shown.
+        raw: Plain values of the rows that are shown.
         cells: The same as text.
     """
 
@@ -32,7 +32,7 @@ class Column(NamedTuple):
     label: str
     unit: str
     kind: units.ColumnUnit
-    values: list[Any]
+    raw: list[Any]
     cells: list[str]
 
 

@@ -1,0 +1,123 @@
+"""Gaps put together from their rows, the longest first, and the cut that still adds up."""
+
+from collections.abc import Iterator
+
+import hand_made
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap.render import gaps
+
+NAMES = ["device_id", "start_ns", "end_ns", "cause", "phase", "evidence"]
+
+
+def table(*rows: tuple[int, int, int, str]) -> pd.DataFrame:
+    """Return a table of gaps from GPU, start, end and cause."""
+    return pd.DataFrame([(*row, "data", f"because of {row[3]}") for row in rows], columns=NAMES)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pd.DataFrame:
+    """Draw rows of gaps on two GPUs: spans in order that may adjoin, in any order of rows."""
+    rows: list[tuple[int, int, int, str]] = []
+    for device in (0, 1):
+        at = 0
+        for apart, length in draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), max_size=12)):
+            rows.append((device, at + apart, at + apart + length, draw(st.sampled_from(["host", "launch"]))))
+            at += apart + length
+    return table(*draw(st.permutations(rows)))
+
+
+def together(rows: pd.DataFrame) -> Iterator[tuple[int, int, int]]:
+    """Yield GPU, start and end of each gap, the slow and plain way."""
+    open_gap: tuple[int, int, int] | None = None
+    for device, start, end in sorted(zip(rows["device_id"], rows["start_ns"], rows["end_ns"], strict=True)):
+        if open_gap is not None and open_gap[0] == device and open_gap[2] == start:
+            open_gap = (device, open_gap[1], end)
+            continue
+        if open_gap is not None:
+            yield open_gap
+        open_gap = (device, start, end)
+    if open_gap is not None:
+        yield open_gap
+
+
+def test_rows_that_adjoin_are_one_gap() -> None:
+    found = gaps.longest(table((0, 10, 20, "input_wait"), (0, 20, 25, "host"), (0, 30, 31, "launch")), 5)
+    assert [(gap.start_ns, gap.end_ns, len(gap.pieces)) for gap in found.gaps] == [(10, 25, 2), (30, 31, 1)]
+    assert (found.gap_count, found.total_ns) == (2, 16)
+
+
+def test_rows_of_two_gpus_are_never_one_gap() -> None:
+    found = gaps.longest(table((0, 10, 20, "host"), (1, 20, 30, "host")), 5)
+    assert [gap.device_id for gap in found.gaps] == [0, 1]
+
+
+def test_the_longest_gap_comes_first_and_the_earlier_of_equals() -> None:
+    found = gaps.longest(table((0, 0, 5, "host"), (0, 10, 30, "host"), (0, 40, 45, "host")), 3)
+    assert [gap.start_ns for gap in found.gaps] == [10, 0, 40]
+
+
+def test_no_more_gaps_than_asked_for() -> None:
+    found = gaps.longest(table((0, 0, 5, "host"), (0, 10, 30, "host")), 1)
+    assert (len(found.gaps), found.gap_count) == (1, 2)
+
+
+def test_an_empty_table_has_no_gaps() -> None:
+    assert gaps.longest(table(), 3) == gaps.Longest((), 0, 0)
+
+
+def test_a_table_without_evidence_has_gaps_all_the_same() -> None:
+    found = gaps.longest(table((0, 0, 5, "host")).drop(columns="evidence"), 1)
+    assert found.gaps[0].pieces[0].evidence == ""
+
+
+def test_causes_of_a_gap_are_summed_and_the_longest_piece_is_the_evidence() -> None:
+    rows = table((0, 0, 5, "host"), (0, 5, 6, "launch"), (0, 6, 16, "host"))
+    rows["evidence"] = ["short", "call", "long"]
+    (gap,) = gaps.longest(rows, 1).gaps
+    assert [(one.cause, one.ns, one.evidence) for one in gap.causes()] == [("host", 15, "long"), ("launch", 1, "call")]
+
+
+@given(tables())
+def test_gaps_are_what_the_plain_way_finds(rows: pd.DataFrame) -> None:
+    found = gaps.longest(rows, len(rows) + 1)
+    assert sorted((gap.device_id, gap.start_ns, gap.end_ns) for gap in found.gaps) == sorted(together(rows))
+    assert found.total_ns == int((rows["end_ns"] - rows["start_ns"]).sum())
+
+
+@given(tables(), st.integers(1, 30))
+def test_a_cut_table_and_what_is_left_out_add_up(rows: pd.DataFrame, most: int) -> None:
+    """Rows and nanoseconds: what stays and what goes is all there was."""
+    cut = gaps.cut(rows, most)
+    assert len(cut.rows) <= most
+    assert len(cut.rows) + cut.left_out_rows == len(rows)
+    kept = int((cut.rows["end_ns"] - cut.rows["start_ns"]).sum())
+    assert kept + cut.left_out_ns == int((rows["end_ns"] - rows["start_ns"]).sum())
+
+
+@given(tables(), st.integers(1, 30))
+def test_a_cut_keeps_gaps_whole_and_the_longest(rows: pd.DataFrame, most: int) -> None:
+    kept = list(together(gaps.cut(rows, most).rows))
+    every = list(together(rows))
+    gone = set(every) - set(kept)
+    assert set(kept) <= set(every)
+    assert min((end - start for _, start, end in kept), default=10**9) >= max((e - s for _, s, e in gone), default=0)
+
+
+def test_a_table_that_fits_is_not_touched() -> None:
+    rows = table((0, 10, 20, "host"), (0, 0, 5, "host"))
+    assert gaps.cut(rows, 2).rows is rows
+
+
+def test_a_gap_of_more_rows_than_may_stay_goes_whole() -> None:
+    """Half a gap would be a gap that never was."""
+    cut = gaps.cut(table((0, 0, 5, "host"), (0, 5, 9, "launch"), (0, 9, 10, "host")), 2)
+    assert (len(cut.rows), cut.left_out_rows, cut.left_out_ns) == (0, 3, 10)
+
+
+def test_two_hundred_thousand_rows_are_ranked_at_once() -> None:
+    idle = hand_made.gap_report(200_000).section("idle")
+    assert idle is not None
+    assert gaps.longest(idle.tables["gaps"], 10).gap_count == 100_000
