@@ -16,7 +16,6 @@ spreadsheet would run as a formula is led by an apostrophe.
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.model import Report, Section
@@ -85,10 +84,10 @@ def _csv(frame: pd.DataFrame) -> str:
     return str(shown.to_csv(index=False, lineterminator="\r\n"))
 
 
-def _safe_column(column: "pd.Series[Any]") -> npt.NDArray[Any]:
+def _safe_column(column: "pd.Series[Any]") -> Any:  # noqa: ANN401 (pandas has no public type for its arrays)
     """Return a column with its texts made safe; each distinct text is looked at once."""
     if column.dtype.kind in "iufb":
-        return column.to_numpy()
+        return column.array
     codes, distinct = pd.factorize(column)
     cells = np.array([*(safe(value) for value in distinct.tolist()), None], dtype="object")
     return cells[codes]  # the code of a missing cell is -1: the None at the end

@@ -1,0 +1,114 @@
+"""CSV: every table whole, readable by any parser, and nothing a spreadsheet would run."""
+
+import csv
+import io
+
+import hand_made
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap.render import csv_report
+
+
+def cells(text: str) -> list[list[str]]:
+    """Return the rows of a CSV text."""
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def one_table(table: pd.DataFrame) -> list[list[str]]:
+    """Return a table's rows after a way through CSV."""
+    return cells(csv_report.tables(hand_made.report_with(hand_made.section_with("odd", t=table)))["odd.t"])
+
+
+def test_every_table_is_there_by_section_and_name() -> None:
+    report = hand_made.full_report()
+    expected = {f"{section.key}.{name}" for section in report.sections for name in section.tables}
+    found = csv_report.tables(report)
+    assert expected <= set(found)
+    assert set(found) - expected == {"report.findings", "tensor_cores.facts", "steps.facts", "capture_check.facts"}
+
+
+def test_a_table_comes_back_as_it_was() -> None:
+    report = hand_made.full_report()
+    section = report.section("copies")
+    assert section is not None
+    back = pd.read_csv(io.StringIO(csv_report.tables(report)["copies.summary"]))
+    pd.testing.assert_frame_equal(back, section.tables["summary"], check_dtype=False)
+
+
+def test_lines_end_as_the_standard_says() -> None:
+    text = csv_report.tables(hand_made.full_report())["ledger.devices"]
+    assert text.endswith("\r\n")
+    assert text.count("\r\n") == text.count("\n") == 2
+
+
+def test_blocks_are_divided_by_an_empty_line_and_name_their_table() -> None:
+    blocks = csv_report.render(hand_made.full_report()).split("\r\n\r\n")
+    names = set()
+    for block in blocks:
+        head, *body = cells(block)
+        assert head[:2] == ["section", "table"]
+        assert len({tuple(row[:2]) for row in body}) == 1
+        assert {len(row) for row in body} == {len(head)}
+        names.add(".".join(body[0][:2]))
+    assert names == set(csv_report.tables(hand_made.full_report()))
+
+
+def test_a_report_without_tables_is_empty() -> None:
+    assert csv_report.render(hand_made.empty_report()) == ""
+
+
+@pytest.mark.parametrize("start", list("=+-@"))
+def test_a_name_that_a_spreadsheet_would_run_is_led_by_an_apostrophe(start: str) -> None:
+    assert one_table(hand_made.names_table(f"{start}cmd()"))[1][0] == f"'{start}cmd()"
+
+
+@pytest.mark.parametrize("start", ["\t", "\r", "\n"])
+def test_white_space_does_not_hide_a_formula(start: str) -> None:
+    assert one_table(hand_made.names_table(f"{start}=cmd()"))[1][0].startswith("[U+00")
+
+
+def test_a_heading_is_disarmed_too() -> None:
+    assert one_table(pd.DataFrame({"=cmd()": [1]}))[0] == ["'=cmd()"]
+
+
+def test_a_negative_number_is_no_formula() -> None:
+    assert one_table(pd.DataFrame({"start_ns": [-5]}))[1] == ["-5"]
+
+
+def test_what_is_missing_is_an_empty_cell() -> None:
+    table = pd.DataFrame({"mean_ns": [None, 1.5], "name": pd.Series([None, "a"]), "n": [1, 2]})
+    assert one_table(table) == [["mean_ns", "name", "n"], ["", "", "1"], ["1.5", "a", "2"]]
+
+
+def test_categories_and_repeated_index_values_are_written() -> None:
+    table = pd.DataFrame({"cause": pd.Categorical(["host", "launch"])}, index=[0, 0])
+    assert one_table(table) == [["cause"], ["host"], ["launch"]]
+
+
+def test_a_column_named_as_ours_is_kept() -> None:
+    report = hand_made.report_with(hand_made.section_with("odd", t=pd.DataFrame({"section": ["mine"]})))
+    assert cells(csv_report.render(report)) == [["section", "table", "section"], ["odd", "t", "mine"]]
+
+
+def test_gaps_are_never_cut() -> None:
+    rows = 150_000
+    assert csv_report.tables(hand_made.gap_report(rows))["idle.gaps"].count("\r\n") == rows + 1
+
+
+def test_a_finding_is_one_row() -> None:
+    head, first, *_ = cells(csv_report.tables(hand_made.full_report())["report.findings"])
+    found = dict(zip(head, first, strict=True))
+    assert [found[name] for name in ("rule", "severity", "cost_ns", "device_id")] == [
+        *("idle/input_wait", "problem", "601000000", "0")
+    ]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_any_name_makes_one_cell_of_one_line(name: str) -> None:
+    """Commas, quotes and line breaks never move a cell."""
+    head, row = one_table(hand_made.names_table(name))
+    assert (len(head), len(row), row[1]) == (2, 2, "1500")
+    assert not row[0].startswith(("=", "+", "-", "@"))

@@ -1,0 +1,156 @@
+"""report.json: the contract's keys, plain numbers, and a cut that can still be checked."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import hand_made
+import numpy as np
+import pandas as pd
+import pytest
+
+from nsyswrap.model import Fact, Section
+from nsyswrap.render import json_report
+
+ROWS = 100_000
+
+
+def parsed(report: Any) -> dict[str, Any]:  # noqa: ANN401 (any of the hand-made reports)
+    """Return the report's JSON as Python, refusing what JSON does not know."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    tree: dict[str, Any] = json.loads(json_report.render(report), parse_constant=refuse)
+    return tree
+
+
+FULL = parsed(hand_made.full_report())
+
+
+def test_the_keys_are_the_contract() -> None:
+    assert FULL["schema"] == "nsyswrap.report/1"
+    assert set(FULL) == {
+        *("schema", "capture", "session", "gpus", "window", "verdict", "sections", "findings", "notes")
+    }
+    assert set(FULL["session"]) == {
+        *("nsys_version", "schema_version", "started_utc", "duration_ns", "hostname", "command", "traces"),
+        *("graph_trace", "driver_version", "cuda_version"),
+    }
+    assert set(FULL["window"]) == {"label", "source", "start_ns", "end_ns"}
+    assert set(FULL["findings"][0]) == {
+        *("rule", "severity", "headline", "cost_ns", "gain_low_ns", "gain_high_ns", "advice", "evidence"),
+        *("device_id", "window"),
+    }
+
+
+def test_a_section_has_its_window_facts_tables_findings_and_notes() -> None:
+    for section in FULL["sections"].values():
+        assert set(section) == {"title", "window", "facts", "tables", "findings", "notes"}
+
+
+def test_the_host_is_withheld() -> None:
+    assert FULL["session"]["hostname"] == ""
+
+
+def test_secrets_are_not_named() -> None:
+    assert "HF_TOKEN" not in json_report.render(hand_made.full_report())
+
+
+def test_a_gpu_has_its_compute_capability_as_text() -> None:
+    assert FULL["gpus"][0]["compute_capability"] == "9.0"
+    assert parsed(hand_made.hostile_report())["gpus"][0]["compute_capability"] is None
+
+
+def test_facts_are_by_label_with_value_and_unit() -> None:
+    facts = FULL["sections"]["tensor_cores"]["facts"]
+    assert facts["kernel_ns"] == {"value": 1_160_000_000, "unit": "ns"}
+    assert facts["counter_share"] == {"value": None, "unit": "share"}
+
+
+def test_a_table_is_a_list_of_rows_in_order_of_columns() -> None:
+    (row,) = FULL["sections"]["ledger"]["tables"]["devices"]
+    assert list(row.items())[:2] == [("device_id", 0), ("window_ns", 2_000_000_000)]
+
+
+def test_times_are_whole_numbers() -> None:
+    """int64 columns stay ints, however they got there."""
+    for section in FULL["sections"].values():
+        for rows in section["tables"].values():
+            times = [row[name] for row in rows for name in row if name.endswith("_ns") and name != "mean_ns"]
+            assert all(isinstance(value, int) or value is None or not value.is_integer() for value in times)
+
+
+def test_what_is_missing_is_null() -> None:
+    last = FULL["sections"]["kernels"]["tables"]["summary"][-1]
+    assert last["stddev_ns"] is None
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    facts = (Fact("a", np.int64(3), "count"), Fact("b", np.float64("nan"), "share"), Fact("c", "Graph", "text"))  # type: ignore[arg-type]
+    section = Section("odd", "Odd", hand_made.WINDOW, facts)
+    found = parsed(hand_made.report_with(section))["sections"]["odd"]["facts"]
+    assert {label: fact["value"] for label, fact in found.items()} == {"a": 3, "b": None, "c": "Graph"}
+
+
+def test_one_row_is_one_line() -> None:
+    lines = json_report.render(hand_made.full_report()).splitlines()
+    assert sum('"cause": "input_wait", "phase": "data", "idle_ns"' in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [hand_made.full_report, hand_made.hostile_report, hand_made.empty_report, hand_made.no_gpu_report],
+)
+def test_the_text_means_the_tree(make: Any) -> None:  # noqa: ANN401 (a function of hand_made)
+    """The layout by hand is JSON of the very tree it was made from."""
+    assert parsed(make()) == json_report.tree(make())
+
+
+def test_a_column_with_a_per_cent_sign_in_its_name_is_no_format() -> None:
+    section = hand_made.section_with("odd", t=pd.DataFrame({"100 % \u202e": [1]}))
+    assert parsed(hand_made.report_with(section))["sections"]["odd"]["tables"]["t"] == [{"100 % \u202e": 1}]
+
+
+def test_a_name_comes_back_as_it_was() -> None:
+    section = hand_made.section_with("odd", names=hand_made.names_table(hand_made.HOSTILE))
+    found = parsed(hand_made.report_with(section))
+    assert found["sections"]["odd"]["tables"]["names"][0]["name"] == hand_made.HOSTILE
+
+
+def test_a_hundred_thousand_rows_are_all_listed() -> None:
+    section = parsed(hand_made.gap_report(ROWS))["sections"]["idle"]
+    assert len(section["tables"]["gaps"]) == ROWS
+    assert not any("left out" in note for note in section["notes"])
+
+
+def test_of_more_gaps_the_longest_are_listed_and_the_rest_can_be_checked() -> None:
+    """Listed lengths and the ns of the note add up to all."""
+    section = parsed(hand_made.gap_report(ROWS + 10))["sections"]["idle"]
+    listed = section["tables"]["gaps"]
+    (note,) = (note for note in section["notes"] if "left out" in note)
+    assert note == (
+        "Table gaps: 100,000 of 100,010 rows are listed, those of the longest gaps; "
+        "10 rows with 15000 ns in all are left out."
+    )
+    assert sum(row["end_ns"] - row["start_ns"] for row in listed) + 15_000 == (ROWS + 10) // 2 * 3_000
+
+
+def test_of_any_other_table_the_dearest_rows_are_listed_in_their_order() -> None:
+    table = pd.DataFrame({"name": "k", "total_ns": np.arange(ROWS + 2)[::-1].copy()})
+    section = parsed(hand_made.report_with(hand_made.section_with("odd", t=table)))["sections"]["odd"]
+    assert [row["total_ns"] for row in section["tables"]["t"]][-1] == 2
+    assert "most total_ns; 2 rows with 1 ns in all are left out." in section["notes"][0]
+
+
+def test_a_long_table_without_times_is_cut_at_its_end() -> None:
+    table = pd.DataFrame({"n": np.arange(ROWS + 1)})
+    section = parsed(hand_made.report_with(hand_made.section_with("odd", t=table)))["sections"]["odd"]
+    assert section["tables"]["t"][-1]["n"] == ROWS - 1
+    assert section["notes"] == ["Table t: 100,000 of 100,001 rows are listed, the first; 1 rows are left out."]
+
+
+def test_sections_keep_their_order() -> None:
+    report = hand_made.full_report()
+    assert list(FULL["sections"]) == [section.key for section in report.sections]
+    assert parsed(replace(report, sections=report.sections[::-1]))["sections"].keys() == FULL["sections"].keys()

@@ -1,0 +1,94 @@
+"""Tables of any section as text: headings and units from the columns' names, and a cut that is stated."""
+
+import hand_made
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap.render import rows
+
+
+def test_the_suffix_of_a_column_is_its_unit() -> None:
+    table = pd.DataFrame({"name": ["a"], "idle_ns": [1_500], "size_bytes": [2_048], "busy_share": [0.5]})
+    shown = rows.show(table, 5, aligned=False)
+    assert [(one.label, one.cells) for one in shown.columns] == [
+        ("name", ["a"]),
+        ("idle", ["1.50 µs"]),
+        ("size", ["2.00 KiB"]),
+        ("busy", ["50.0 %"]),
+    ]
+
+
+def test_an_aligned_column_has_its_unit_in_the_heading() -> None:
+    shown = rows.show(pd.DataFrame({"idle_ns": [31_000_000, 18_000_000, 1_500_000]}), 5, aligned=True)
+    assert [(one.unit, one.cells) for one in shown.columns] == [("ms", ["31.0", "18.0", "1.5"])]
+
+
+def test_times_that_add_up_have_one_unit() -> None:
+    """A row of the ledger can be added by eye."""
+    shown = rows.show(pd.DataFrame({"window_ns": [2_000_000], "idle_ns": [900]}), 5, aligned=True)
+    assert [one.unit for one in shown.columns] == ["ms", "ms"]
+
+
+def test_statistics_of_one_call_have_the_unit_of_their_mean() -> None:
+    """The longest call does not turn all others into thousandths."""
+    table = pd.DataFrame({"total_ns": [9_000_000], "mean_ns": [4_500.0], "min_ns": [700], "max_ns": [3_000_000]})
+    shown = {one.name: (one.unit, one.cells) for one in rows.show(table, 5, aligned=True).columns}
+    assert shown["total_ns"][0] == "ms"
+    assert [shown[name] for name in ("mean_ns", "min_ns", "max_ns")] == [
+        ("µs", ["4.50"]),
+        ("µs", ["0.70"]),
+        ("µs", ["3,000.00"]),
+    ]
+
+
+def test_a_column_of_zeros_has_no_unit() -> None:
+    (column,) = rows.show(pd.DataFrame({"idle_ns": [0, 0]}), 5, aligned=True).columns
+    assert (column.unit, column.cells) == ("", ["0", "0"])
+
+
+def test_an_empty_cell_is_a_dash_and_not_zero() -> None:
+    (column,) = rows.show(pd.DataFrame({"idle_ns": [1_500, None]}), 5, aligned=True).columns
+    assert column.cells == ["1.50", rows.MISSING]
+
+
+def test_an_id_is_no_amount() -> None:
+    (column,) = rows.show(pd.DataFrame({"stream_id": [1_234]}), 5, aligned=True).columns
+    assert column.cells == ["1234"]
+
+
+def test_truth_is_yes_or_no() -> None:
+    (column,) = rows.show(pd.DataFrame({"warm_up": [True, False]}), 5, aligned=True).columns
+    assert column.cells == ["yes", "no"]
+
+
+def test_a_hostile_name_is_shown_by_numbers() -> None:
+    (column, _) = rows.show(hand_made.names_table("a\u202eb"), 5, aligned=True).columns
+    assert column.cells == ["a[U+202E]b"]
+
+
+def test_a_cut_states_rows_and_time() -> None:
+    table = pd.DataFrame({"name": list("abc"), "total_ns": [900, 90, 10]})
+    assert rows.show(table, 2, aligned=True).cut == "2 of 3 rows, 99.0 % of the time"
+
+
+def test_a_cut_without_times_states_rows() -> None:
+    assert rows.cut_note(pd.DataFrame({"name": list("abc")}), 2) == "2 of 3 rows"
+
+
+def test_a_whole_table_states_no_cut() -> None:
+    assert rows.cut_note(hand_made.names_table("a"), 1) == ""
+
+
+def test_the_weight_of_a_row_is_its_total() -> None:
+    table = pd.DataFrame({"mean_ns": [1], "idle_ns": [2], "total_ns": [3]})
+    assert rows.weight_column(table) == "total_ns"
+    assert rows.weight_column(pd.DataFrame({"total_ns": ["text"]})) is None
+
+
+@given(st.lists(st.integers(0, 10**12), max_size=30), st.integers(1, 10))
+def test_every_column_has_as_many_cells_as_rows_are_shown(values: list[int], most: int) -> None:
+    table = pd.DataFrame({"idle_ns": pd.Series(values, dtype="int64"), "name": [str(one) for one in values]})
+    shown = rows.show(table, most, aligned=True)
+    assert {len(one.cells) for one in shown.columns} == {shown.row_count}
+    assert shown.row_count == min(most, len(values))
