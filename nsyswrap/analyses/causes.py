@@ -280,7 +280,8 @@ def _joined(pieces: Pieces) -> Pieces:
     last = np.append(first[1:] - 1, len(pieces.start) - 1)
     length = pieces.end - pieces.start
     group = np.repeat(np.arange(len(first)), last - first + 1)
-    longest = np.lexsort((-length, group))[first]
+    is_longest = np.flatnonzero(length == np.maximum.reduceat(length, first)[group])
+    longest = is_longest[np.searchsorted(group[is_longest], np.arange(len(first)))]
     return Pieces(
         pieces.start[first],
         pieces.end[last],

@@ -1,6 +1,7 @@
 """All that ran on the GPUs as one set of operations, each joined to the host call that launched it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -41,19 +42,26 @@ class Operations:
     row: Indices
     process: Times
 
-    @property
+    _of_device: dict[int, tuple[Indices, Spans]] = field(default_factory=dict)
+
+    @cached_property
     def devices(self) -> list[int]:
         """Return the ids of the devices that ran something, ascending."""
         return [int(device) for device in np.unique(self.device_id)]
 
     def on(self, device_id: int) -> Indices:
         """Return the rows of one device."""
-        return np.flatnonzero(self.device_id == device_id)
+        return self._device(device_id)[0]
 
     def busy(self, device_id: int) -> Spans:
         """Return when the device ran anything."""
-        mine = self.device_id == device_id
-        return merge(self.start[mine], self.end[mine])
+        return self._device(device_id)[1]
+
+    def _device(self, device_id: int) -> tuple[Indices, Spans]:
+        if device_id not in self._of_device:
+            rows = np.flatnonzero(self.device_id == device_id)
+            self._of_device[device_id] = rows, merge(self.start[rows], self.end[rows])
+        return self._of_device[device_id]
 
     def exclusive(self, device_id: int, window: Window) -> list[Spans]:
         """Return the spans of the window that belong to each kind.
@@ -63,10 +71,11 @@ class Operations:
         Returns:
             One set of spans for each of ``KINDS``; together disjoint.
         """
-        mine = self.device_id == device_id
+        mine = self.on(device_id)
+        kinds = self.kind[mine]
         taken, found = merge([], []), []
         for kind in range(len(KINDS)):
-            of_kind = mine & (self.kind == kind)
+            of_kind = mine[kinds == kind]
             spans = clip(merge(self.start[of_kind], self.end[of_kind]), window.start_ns, window.end_ns)
             found.append(subtract(spans, taken))
             taken = union(taken, spans)

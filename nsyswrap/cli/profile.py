@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +14,9 @@ from nsyswrap.cli.progress import shown
 from nsyswrap.cli.reading import reading_options, report_of
 from nsyswrap.cli.terminal import rendered
 from nsyswrap.errors import CaptureError, NsyswrapError
-from nsyswrap.model import Report
+
+if TYPE_CHECKING:
+    from nsyswrap.model import Report
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -62,7 +65,7 @@ def profile(  # noqa: PLR0913 - one argument an option
     sys.exit(result.exit_code)
 
 
-def analysed(export: Path, window: str, step_range: str, phases: tuple[str, ...]) -> Report:
+def analysed(export: Path, window: str, step_range: str, phases: tuple[str, ...]) -> "Report":
     """Return the report of a fresh capture and write it beside the capture, as a page and as JSON.
 
     Raises:
@@ -78,7 +81,7 @@ def analysed(export: Path, window: str, step_range: str, phases: tuple[str, ...]
     return report
 
 
-def say(report: Report, folder: Path, notes: tuple[str, ...], *, form: str, quiet: bool) -> None:
+def say(report: "Report", folder: Path, notes: tuple[str, ...], *, form: str, quiet: bool) -> None:
     """Print the summary, what the capture gives away, and where everything lies."""
     if form == "json":
         click.echo(rendered("json", report, to_terminal=False))

@@ -5,12 +5,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from nsyswrap.errors import CaptureError, ExportError, UsageError
-from nsyswrap.model import Report
+
+if TYPE_CHECKING:
+    from nsyswrap.model import Report
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -47,7 +49,7 @@ def reading_options(command: Command) -> Command:
     return command
 
 
-def report_of(export: Path, window: str, step_range: str, phases: tuple[str, ...]) -> Report:
+def report_of(export: Path, window: str, step_range: str, phases: tuple[str, ...]) -> "Report":
     """Read an export and return its report.
 
     Raises:

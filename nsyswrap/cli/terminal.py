@@ -3,16 +3,17 @@
 import os
 import shutil
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from nsyswrap.model import Report
+if TYPE_CHECKING:
+    from nsyswrap.model import Report
 
 WIDEST = 120
 NARROWEST = 60
 PIPED = 80
 
 
-def rendered(form: str, report: Report, *, to_terminal: bool, stream: TextIO | None = None) -> str:
+def rendered(form: str, report: "Report", *, to_terminal: bool, stream: TextIO | None = None) -> str:
     """Return the report in one form; text fits the terminal it is printed on.
 
     Args:

@@ -19,7 +19,7 @@ from nsyswrap.db.schema import Source
 from nsyswrap.errors import ExportError
 from nsyswrap.model import Capture
 from nsyswrap.privacy import neutral
-from nsyswrap.tables import SPECS, Trace
+from nsyswrap.tables import SPECS, TableSpec, Trace
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -51,68 +51,74 @@ def load_export(path: Path) -> Trace:
         ExportError: The file is missing, empty, truncated, locked, damaged or foreign, or a table lacks a column.
     """
     with opened(path) as export:
-        arrays, counts = _all_arrays(export)
+        arrays, counts, dropped = _all_arrays(export)
         texts = _texts(export, arrays)
         strings = _strings(export, arrays)
-        devices = _devices(export)
-        session, gpus = read_session(export), read_gpus(export)
-        kinds = {name: _labels(export, name) for name in (schema.COPY_KINDS, schema.MEMORY_KINDS)}
-        absent = frozenset(s.spec.name for s in schema.SOURCES if s.table not in export.columns)
-        domains = _domains(export, texts)
-    dropped: dict[str, int] = {}
-    latest = session.duration_ns if session.duration_ns < FARTHEST else 0
-    frames: dict[str, pd.DataFrame] = {}
-    for spec in sorted(SPECS, key=lambda each: each is tables.RANGES):
-        columns = arrays.pop(spec.name, None)
-        if columns is None:
-            frames[spec.name] = spec.empty()
-            continue
-        if spec is tables.RANGES:
-            columns = _ranges(columns, texts, domains, latest)
-        elif spec is tables.THREADS:
-            columns["name"] = _category([texts.get(int(i), "") for i in columns.pop("name_id")])
-        elif spec is tables.DIAGNOSTICS:
-            columns["text"] = _category(columns["text"])
-        if spec.name in OPERATIONS:
-            _use_physical_devices(columns, devices)
-        left_out = _keep_possible(columns, spec.name in OPERATIONS)
-        latest = max(latest, int(columns["end"].max(initial=0)) if "end" in columns else 0)
-        if left_out:
-            dropped[spec.name] = left_out
-        frames[spec.name] = pd.DataFrame({name: columns[name] for name in spec.columns}, copy=False)
-    return Trace(
-        capture=Capture(neutral(path.name), path.stat().st_size),
-        session=session,
-        gpus=gpus,
-        frames=frames,
-        strings=strings,
-        copy_kinds=kinds[schema.COPY_KINDS],
-        memory_kinds=kinds[schema.MEMORY_KINDS],
-        absent=absent,
-        event_counts=counts,
-        dropped=dropped,
-    )
+        session = read_session(export)
+        devices, domains = _devices(export), _domains(export, texts)
+        latest = max(session.duration_ns if session.duration_ns < FARTHEST else 0, _latest(arrays))
+        if tables.RANGES.name in arrays:
+            ranges = arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains, latest)
+            dropped[tables.RANGES.name] = _keep_possible(ranges, is_operation=False)
+        return Trace(
+            capture=Capture(neutral(path.name), path.stat().st_size),
+            session=session,
+            gpus=read_gpus(export),
+            frames={spec.name: _frame(spec, arrays.pop(spec.name, None), texts, devices) for spec in SPECS},
+            strings=strings,
+            copy_kinds=_labels(export, schema.COPY_KINDS),
+            memory_kinds=_labels(export, schema.MEMORY_KINDS),
+            absent=frozenset(s.spec.name for s in schema.SOURCES if s.table not in export.columns),
+            event_counts=counts,
+            dropped={name: rows for name, rows in dropped.items() if rows},
+        )
 
 
-def _all_arrays(export: Export) -> tuple[dict[str, Arrays], dict[str, int]]:
-    """Read every table we know that the export has: columns by table, and rows by family."""
+def _frame(
+    spec: TableSpec, columns: Arrays | None, texts: Mapping[int, str], devices: Mapping[tuple[int, int], int]
+) -> pd.DataFrame:
+    """Return a table of the trace from the columns that were read; without rows where the export has none."""
+    if columns is None:
+        return spec.empty()
+    if spec is tables.THREADS:
+        columns["name"] = _category([texts.get(int(i), "") for i in columns.pop("name_id")])
+    elif spec is tables.DIAGNOSTICS:
+        columns["text"] = _category(columns["text"])
+    elif spec.name in OPERATIONS:
+        _use_physical_devices(columns, devices)
+    return pd.DataFrame({name: columns[name] for name in spec.columns}, copy=False)
+
+
+def _latest(arrays: Mapping[str, Arrays]) -> int:
+    """Return the last end of anything but ranges, in ns; 0 without events."""
+    ends = (columns["end"] for name, columns in arrays.items() if "end" in columns and name != tables.RANGES.name)
+    return max((int(end.max(initial=0)) for end in ends), default=0)
+
+
+def _all_arrays(export: Export) -> tuple[dict[str, Arrays], dict[str, int], dict[str, int]]:
+    """Read every table we know that the export has: columns by table, rows by family, rows left out by table."""
     sources = [source for source in schema.SOURCES if source.table in export.columns]
     sources.sort(key=lambda s: BY_SIZE.index(s.table) if s.table in BY_SIZE else len(BY_SIZE))
     for source in sources:
         _check_columns(export, source)
 
-    def read(source: Source) -> tuple[Arrays, int]:
+    def read(source: Source) -> tuple[Arrays, int, int]:
         with connected(export.path) as own:
-            rows = own.rows(queries.row_count(source.table))[0][0] if source.family else 0
-            return _arrays(own, source), rows
+            found = _arrays(own, source)
+            if source.spec is tables.RANGES:
+                # Of these only some rows are read, and their ends are known later.
+                return found, own.rows(queries.row_count(source.table))[0][0], 0
+            rows = len(next(iter(found.values())))
+            return found, rows, _keep_possible(found, is_operation=source.spec.name in OPERATIONS)
 
     with ThreadPoolExecutor(READERS) as pool:
         results = list(pool.map(read, sources))
-    counts: dict[str, int] = {}
-    for source, (_, rows) in zip(sources, results, strict=True):
+    arrays, counts, dropped = {}, dict.fromkeys((s.family for s in sources if s.family), 0), {}
+    for source, (found, rows, left_out) in zip(sources, results, strict=True):
+        arrays[source.spec.name], dropped[source.spec.name] = found, left_out
         if source.family:
-            counts[source.family] = counts.get(source.family, 0) + rows
-    return {source.spec.name: found for source, (found, _) in zip(sources, results, strict=True)}, counts
+            counts[source.family] += rows
+    return arrays, counts, dropped
 
 
 def _check_columns(export: Export, source: Source) -> None:
@@ -289,13 +295,16 @@ def _use_physical_devices(columns: Arrays, devices: Mapping[tuple[int, int], int
             columns["device_id"][mine & (ordinals == ordinal)] = gpu
 
 
-def _keep_possible(columns: Arrays, is_operation: bool) -> int:  # noqa: FBT001 - one caller, two lines above
+def _keep_possible(columns: Arrays, *, is_operation: bool) -> int:
     """Drop rows that cannot be true, sort the rest by start, and return how many were dropped."""
     if "start" not in columns:
         return 0
     start = columns["start"]
     end = columns.get("end", start)
-    good = (np.abs(start.clip(-FARTHEST, FARTHEST)) < FARTHEST) & (end >= start) & (end < FARTHEST)
+    good = end >= start
+    # Whole columns are looked at first: in a sound export nothing is out of bounds.
+    if len(start) and (start.min() <= -FARTHEST or end.max() >= FARTHEST):
+        good &= (start > -FARTHEST) & (end < FARTHEST)
     if is_operation:
         # CUPTI writes 0 and 0 for an operation it could not time.
         good &= (start != 0) | (end != 0)
