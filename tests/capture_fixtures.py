@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from nsyswrap.capture.locate import Nsys, find_nsys
+from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions
 
 TESTS = Path(__file__).parent
@@ -50,12 +50,6 @@ def fake_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nsys:
     path = fake_tree(tmp_path / "fake")
     monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}{os.environ['PATH']}")
     return Nsys(path, (2023, 4, 4, 54), "PATH")
-
-
-@pytest.fixture
-def real_nsys() -> Nsys:
-    """The nsys of this machine, as `nsyswrap setup` or an installer left it."""
-    return find_nsys()
 
 
 @pytest.fixture

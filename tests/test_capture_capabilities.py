@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from capture_fixtures import executable, fake_nsys, real_nsys
+from capture_fixtures import executable, fake_nsys
 
 from nsyswrap.capture.capabilities import capabilities_of, flags_in, traces_in
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.errors import CaptureError
 
-__all__ = ["fake_nsys", "real_nsys"]
+__all__ = ["fake_nsys"]
 
 HELP = """
 usage: nsys profile [<args>] [application] [<application args>]
@@ -58,9 +58,9 @@ def test_the_fake_nsys_is_read_like_a_real_one(fake_nsys: Nsys) -> None:
     assert can.export_flags >= {"--type", "--output", "--force-overwrite", "--lazy"}
 
 
-def test_the_real_nsys_knows_all_that_a_default_capture_needs(real_nsys: Nsys) -> None:
+def test_the_real_nsys_knows_all_that_a_default_capture_needs(nsys: Nsys) -> None:
     """Read from the nsys of this machine."""
-    can = capabilities_of(real_nsys)
+    can = capabilities_of(nsys)
     assert {"cuda", "nvtx", "osrt", "cublas", "cudnn"} <= can.traces
     assert {"--trace", "--sample", "--cpuctxsw", "--cuda-graph-trace", "--output", "--wait"} <= can.profile_flags
     assert {"--type", "--output", "--force-overwrite"} <= can.export_flags

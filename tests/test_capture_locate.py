@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from capture_fixtures import executable, fake_tree, real_nsys
+from capture_fixtures import executable, fake_tree
 
 from nsyswrap.capture.locate import (
     VARIABLE,
@@ -18,8 +18,6 @@ from nsyswrap.capture.locate import (
     version_in,
 )
 from nsyswrap.errors import NsysNotFoundError
-
-__all__ = ["real_nsys"]
 
 
 @pytest.fixture
@@ -147,11 +145,11 @@ def test_what_does_not_answer_is_passed_over(machine: dict[str, str], tmp_path: 
 
 
 def test_a_whole_nsys_comes_before_one_whose_importer_lacks_a_library(
-    machine: dict[str, str], tmp_path: Path, real_nsys: Nsys
+    machine: dict[str, str], tmp_path: Path, nsys: Nsys
 ) -> None:
     """One that writes no report is of no use where another does."""
     broken = put(machine, "opt/nvidia/nsight-compute/2025.3.1/host", "2025.3.1.0")
-    lack_a_library(broken, real_nsys)
+    lack_a_library(broken, nsys)
     assert found(machine).path == broken
     whole = fake_tree(tmp_path / "home" / ".local" / "share" / "nsyswrap" / "nsys" / "2023.4.4.54")
     assert found(machine).path == whole
@@ -188,11 +186,11 @@ def test_an_importer_of_unknown_place_speaks_against_nothing(tmp_path: Path) -> 
     assert is_whole(nsys)
 
 
-def test_the_real_nsys_is_whole(real_nsys: Nsys) -> None:
+def test_the_real_nsys_is_whole(nsys: Nsys) -> None:
     """The one on this machine can write reports."""
-    assert importer_of(real_nsys) is not None
-    assert is_whole(real_nsys)
-    assert real_nsys.version >= (2022,)
+    assert importer_of(nsys) is not None
+    assert is_whole(nsys)
+    assert nsys.version >= (2022,)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ Three things were seen of nsys 2023.4.4 and decide the design.
     the program's process group, as a terminal would. nsys then writes its report because the program has ended, and
     returns the program's own code. Reading the terminal works all the same: job control binds only processes whose
     session owns the terminal.
-*   Where recording ends before the program (``--duration``), nsys exits first. We have adopted the program, wait for
-    it, and take its code ourselves.
+*   Where recording ends before the program (``--duration``), nsys exits first, with 0. We have adopted the program and
+    wait for it. As nsys may also still be there and swallow the code, the second shell then stays and keeps it.
 """
 
 import contextlib
@@ -49,9 +49,11 @@ from nsyswrap.errors import CaptureError
 # Descriptors of one digit: POSIX shells know no others by number.
 _OUTER_SCRIPT = 'exec 8>&1 9>&2 >"$1" 2>&1; shift; exec "$@"'
 _INNER_SCRIPT = (
-    'echo $$ >"$1"; if [ -n "$2" ]; then TMPDIR=$2; export TMPDIR; else unset TMPDIR; fi; shift 2; '
-    'exec "$@" >&8 2>&9 8>&- 9>&-'
+    'echo $$ >"$1"; kept=$1.code; if [ -n "$2" ]; then TMPDIR=$2; export TMPDIR; else unset TMPDIR; fi; shift 2; '
 )
+_BECOME_PROGRAM = 'exec "$@" >&8 2>&9 8>&- 9>&-'
+# The shell outlives signals to its group, as the program may; a trap, unlike an ignored signal, is not inherited.
+_KEEP_CODE = 'trap : INT TERM HUP; "$@" >&8 2>&9 8>&- 9>&-; code=$?; echo $code >"$kept"; exit $code'
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL_S = 0.05
 _TAIL_BYTES = 4096
@@ -129,9 +131,23 @@ class Workplace:
         """The file that takes the program's process id."""
         return self.folder / "pid"
 
-    def wrapped(self, program: Sequence[str]) -> tuple[str, ...]:
-        """Return what nsys is to start, so that the program gets the terminal back."""
-        return ("sh", "-c", _INNER_SCRIPT, "nsyswrap", str(self.pid), self.program_tmpdir, *program)
+    def wrapped(self, program: Sequence[str], *, keep_code: bool = False) -> tuple[str, ...]:
+        """Return what nsys is to start, so that the program gets the terminal back.
+
+        Args:
+            program: Program and arguments.
+            keep_code: Let the shell stay and write the program's exit code down, where nsys may lose it.
+        """
+        script = _INNER_SCRIPT + (_KEEP_CODE if keep_code else _BECOME_PROGRAM)
+        return ("sh", "-c", script, "nsyswrap", str(self.pid), self.program_tmpdir, *program)
+
+    @property
+    def kept_code(self) -> int | None:
+        """The program's exit code, where the shell wrote it down."""
+        try:
+            return int(Path(f"{self.pid}.code").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,10 +241,16 @@ class _Run:
         wall_ns = round((time.monotonic() - (self.program_began or self.began)) * 1e9)
         self._write(progress)
         self.abandoned = False
-        if self.program is not None and self.program_code is None:
-            self.program_code = wait_for(self.program)
-        code = self.program_code if self.program_code is not None else shell_code(self.process.returncode)
-        return Ended(code, self.launched, wall_ns, self.stopped_by, self.timed_out, self._said())
+        return Ended(self._code(), self.launched, wall_ns, self.stopped_by, self.timed_out, self._said())
+
+    def _code(self) -> int:
+        """Take the program's own code from whoever has it: the shell that stayed, ourselves as its parent, or nsys."""
+        adopted = self.program_code
+        if adopted is None and self.program is not None:
+            adopted = wait_for(self.program)
+        kept = self.workplace.kept_code
+        own = kept if kept is not None else adopted
+        return own if own is not None else shell_code(self.process.returncode)
 
     def _look_for_program(self) -> None:
         """Take the program's process id from the shell that became it; a short program may be gone again by now."""

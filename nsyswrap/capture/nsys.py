@@ -173,7 +173,9 @@ def _prepared(
     link = temporary / "out"
     link.symlink_to(run_folder.absolute(), target_is_directory=True)
     work = Workplace(temporary, os.environ.get("TMPDIR", ""))
-    invocation = profile_invocation(options, nsys, capabilities, link / "capture", work.wrapped(program))
+    invocation = profile_invocation(
+        options, nsys, capabilities, link / "capture", work.wrapped(program, keep_code=bool(options.duration_s))
+    )
     prefix = namespace_prefix() if options.hide_environment else ()
     environ = dict(os.environ)
     kept = kept_environment(environ) if options.hide_environment else environ
