@@ -67,6 +67,13 @@ class Export:
             found += zip(*map(_python_values, batch.columns), strict=True)
         return found
 
+    def pairs(self, table: str) -> list[tuple[str, str]]:
+        """Return the names and values of a table of properties; none where the export has no such table."""
+        if not self.has(table, "name", "value"):
+            return []
+        found = self.rows(queries.pairs(table, "name", "value"))
+        return [("" if name is None else str(name), "" if value is None else str(value)) for name, value in found]
+
     def whole(self, value: Any, table: str, column: str) -> int:  # noqa: ANN401 - SQLite stores anything anywhere
         """Return a stored value as a whole number, NULL as 0.
 

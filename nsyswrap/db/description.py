@@ -20,10 +20,10 @@ _WORD = re.compile(r"PROCESS_0:ARGUMENT_(\d{1,9})", re.ASCII)
 
 def read_session(export: Export) -> Session:
     """Return when, how and of what the capture was made."""
-    about_export = dict(_pairs(export, next((t for t in schema.EXPORT_OPTIONS if t in export.columns), "")))
-    options = _pairs(export, schema.CAPTURE_OPTIONS)
+    about_export = dict(export.pairs(next((t for t in schema.EXPORT_OPTIONS if t in export.columns), "")))
+    options = export.pairs(schema.CAPTURE_OPTIONS)
     once = dict(options)
-    system = dict(_pairs(export, schema.SYSTEM))
+    system = dict(export.pairs(schema.SYSTEM))
     return Session(
         nsys_version=about_export.get("EXPORT_PRODUCT_VERSION", ""),
         schema_version=about_export.get("EXPORT_SCHEMA_VERSION", ""),
@@ -59,10 +59,10 @@ def read_gpus(export: Export) -> tuple[Gpu, ...]:
 def secret_names(export: Export) -> tuple[str, ...]:
     """Return the names, never the values, of variables in the export that look like secrets."""
     names: set[str] = set()
-    for name, value in _pairs(export, schema.SYSTEM):
+    for name, value in export.pairs(schema.SYSTEM):
         if name == schema.ENVIRONMENT_LINE:
             names.update(_LINE_VARIABLE.findall(value))
-    for name, value in _pairs(export, schema.CAPTURE_OPTIONS):
+    for name, value in export.pairs(schema.CAPTURE_OPTIONS):
         if name.endswith(schema.ENVIRONMENT_OPTION) and (found := _VARIABLE.match(value)):
             names.add(found.group(1))
     if export.has(schema.STRINGS, "value"):
@@ -71,18 +71,16 @@ def secret_names(export: Export) -> tuple[str, ...]:
     return tuple(sorted(filter(looks_secret, names)))
 
 
-def _pairs(export: Export, table: str) -> list[tuple[str, str]]:
-    if not export.has(table, "name", "value"):
-        return []
-    found = export.rows(queries.pairs(table, "name", "value"))
-    return [(str(name or ""), str(value or "")) for name, value in found]
-
-
 def _first(export: Export, table: str, column: str) -> Any:  # noqa: ANN401 - a text or a number
     if not export.has(table, column):
         return None
     rows = export.rows(queries.columns_of(table, (column,)))
     return rows[0][0] if rows else None
+
+
+def command_words(export: Export) -> tuple[str, ...]:
+    """Return the profiled command as it was given, one item a word; not fit to show."""
+    return _command(export.pairs(schema.CAPTURE_OPTIONS))
 
 
 def _command(options: list[tuple[str, str]]) -> tuple[str, ...]:

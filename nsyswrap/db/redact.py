@@ -1,0 +1,333 @@
+"""Write an export fit to share: what is on a list, into a fresh file, so that nothing is left between its pages.
+
+::
+
+    tables on the list      numbers are copied as they are
+                            texts on the list are cleaned, all others are NULL
+    StringIds               only those that kept rows refer to, cleaned
+    everything else         is left out: environments, processes, output, call stacks, serial numbers
+"""
+
+import json
+import os
+import re
+import sqlite3
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from nsyswrap.db import schema
+from nsyswrap.db.connection import AGAIN, Export, opened, text_of
+from nsyswrap.db.description import command_words
+from nsyswrap.db.identity import Cleaner, identity_of
+from nsyswrap.errors import ExportError, NsyswrapError, UsageError
+from nsyswrap.privacy import neutral_command
+
+# The tables that may stay, and of each the columns of text that may: how they are cleaned. Numbers stay in all.
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": {},
+    "CUPTI_ACTIVITY_KIND_MEMCPY": {},
+    "CUPTI_ACTIVITY_KIND_MEMSET": {},
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": {},
+    "CUPTI_ACTIVITY_KIND_RUNTIME": {},
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": {},
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": {},
+    "CUDA_GRAPH_EVENTS": {},
+    "CUDA_GRAPH_NODE_EVENTS": {},
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": {},
+    "OSRT_API": {},
+    "PROFILER_OVERHEAD": {},
+    "NVTX_EVENTS": {"text": "text", "jsonText": "sample"},
+    "SCHED_EVENTS": {},
+    "GPU_METRICS": {},
+    "TARGET_INFO_GPU_METRICS": {"typeName": "text", "metricName": "text"},
+    "DIAGNOSTIC_EVENT": {"text": "message"},
+    schema.GPUS: {"name": "text", "chipName": "text"},
+    schema.CUDA_DEVICES: {},
+    "TARGET_INFO_CUDA_CONTEXT_INFO": {},
+    "TARGET_INFO_CUDA_STREAM": {},
+    schema.SESSION_START: {"utcTime": "text"},
+    schema.ANALYSIS_DETAILS: {},
+}
+_THREAD_NAMES = "ThreadNames"
+# By these the threads of the program are told from those of the rest of the machine.
+_OF_THE_PROGRAM = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": "globalPid",
+    "CUPTI_ACTIVITY_KIND_RUNTIME": "globalTid",
+    "OSRT_API": "globalTid",
+    "NVTX_EVENTS": "globalTid",
+}
+# Numbers that name one piece of hardware.
+_SERIAL_NUMBERS = frozenset({"luid", "nodeMask"})
+# Columns that refer to StringIds, and how the text is cleaned.
+_TEXT_IDS = {
+    "nameId": "symbol",
+    "demangledName": "symbol",
+    "shortName": "symbol",
+    "mangledName": "symbol",
+    "textId": "text",
+}
+_SYSTEM_ROWS = ("NvDriverVersion", "CudaDriverVersion", "CpuCores", "CpuArchitecture")
+_EXPORT_ROWS = re.compile(r"EXPORT_(?:PRODUCT|SCHEMA)_\w+|EXPORT_PLATFORM|EXPORT_ARCH")
+_OPTION_ROWS = re.compile(
+    r"CAPTURE_EVENT_TYPE|RATE_HZ|RUN_DURATION_MS|START_DELAY_MS|SHOW_BACKTRACE|COLLECT_\w+|PROCESS_0:COLLECT_\w+"
+    r"|PROCESS_0:CUDA_\w+(?::MODE)?"
+    r"|(?:OS_RUNTIME|GPU_METRICS|LINUX_PERF|PYTHON_BACKTRACE_SAMPLING)_OPTIONS:[\w:]+"
+)
+_OPTION_VALUE = re.compile(r"[\w.+-]{0,40}", re.ASCII)
+_COLUMN = re.compile(r"[A-Za-z]\w{0,63}", re.ASCII)
+_TYPES = frozenset({"INTEGER", "REAL", "TEXT"})
+_SAMPLE_DOMAINS = ("Python Periodic Sampling", "Python Backtrace on CUDA")
+_FRAME = ("Function", "File", "Line")
+_LARGEST = 1 << 63
+_SAMPLE_STATE = re.compile(r"[A-Za-z ]{0,40}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """What a redacted export holds, and what it does not.
+
+    Attributes:
+        path: The new file.
+        kept: Rows by table.
+        left_out: Rows of the tables that were left out, or of which rows were.
+        texts_kept: Texts in the new file's StringIds.
+        texts_changed: How many of them were cleaned of something.
+        texts_left_out: Texts that were left out.
+    """
+
+    path: Path
+    kept: Mapping[str, int]
+    left_out: Mapping[str, int]
+    texts_kept: int
+    texts_changed: int
+    texts_left_out: int
+
+
+def redact(source: Path, target: Path, *, force: bool = False) -> Redaction:
+    """Write an export without environment, host, user, folders, processes and output; its numbers stay the same.
+
+    Args:
+        source: A ``.sqlite`` export; opened read-only.
+        target: The file to write, in one step, readable by all.
+        force: Replace ``target`` if it is there.
+
+    Returns:
+        What was kept and what was left out.
+
+    Raises:
+        ExportError: The export cannot be read.
+        UsageError: ``target`` is there already, or is ``source``.
+        NsyswrapError: It cannot be written.
+    """
+    with opened(source) as export:
+        if target.exists():
+            if target.samefile(source):
+                raise UsageError(f"{target} is the export itself", hint="give another file with -o")
+            if not force:
+                raise UsageError(f"{target} is there already", hint="give another file, or --force to replace it")
+        temporary = _beside(target)
+        try:
+            with closing(sqlite3.connect(temporary, isolation_level=None)) as database:
+                found = _Copy(database, export, identity_of(export).cleaner()).run(target)
+            temporary.chmod(0o644)
+            temporary.replace(target)
+        except sqlite3.DatabaseError as error:
+            raise _failed(error, source, target) from error
+        except OSError as error:
+            raise _not_written(target, error.strerror or str(error)) from error
+        finally:
+            temporary.unlink(missing_ok=True)
+    return found
+
+
+class _Copy:
+    """One pass over an export, table by table, into an empty database."""
+
+    def __init__(self, database: sqlite3.Connection, export: Export, cleaner: Cleaner) -> None:
+        self._database = database
+        self._export = export
+        self._cleaner = cleaner
+        # How to clean each text by its id; a file's way wins over a range's, and that over a symbol's.
+        self._ways: dict[int, str] = {}
+        self._changed = 0
+        self._kept: dict[str, int] = {}
+        address = f"file:{quote(str(export.path.absolute()))}?mode=ro&immutable=1"
+        # Nobody else sees the file before it is whole, so it needs no journal.
+        database.execute("pragma journal_mode = off")
+        database.execute("pragma synchronous = off")
+        database.execute("attach ? as source", (address,))
+        for way in ("symbol", "text", "file", "message"):
+            database.create_function(way, 1, self._function(getattr(cleaner, way)), deterministic=True)
+        database.create_function("sample", 1, self._sample)
+
+    def run(self, target: Path) -> Redaction:
+        tables = self._export.columns
+        self._database.execute("begin")
+        for table in sorted(tables):
+            if table in TABLES:
+                self._copy(table, TABLES[table])
+            elif table.startswith("ENUM_") and _COLUMN.fullmatch(table):
+                self._copy(table, {"name": "text", "label": "text"})
+        if _THREAD_NAMES in tables:
+            self._copy(_THREAD_NAMES, {}, f"globalTid & ~0xffffff in ({self._processes()})")
+        self._copy_options()
+        texts = self._copy_texts()
+        self._database.execute("commit")
+        left_out = {name: self._rows("source", name) - self._kept.get(name, 0) for name in sorted(tables)}
+        return Redaction(
+            path=target,
+            kept=dict(sorted(self._kept.items())),
+            left_out={name: rows for name, rows in left_out.items() if rows > 0 and name != schema.STRINGS},
+            texts_kept=texts,
+            texts_changed=self._changed,
+            texts_left_out=left_out.get(schema.STRINGS, 0),
+        )
+
+    def _copy(self, table: str, texts: Mapping[str, str], where: str = "1") -> None:
+        """Copy a table's rows: numbers, and the texts named, each cleaned in its way."""
+        columns = self._columns(table)
+        parts = [_expression(name, kind, texts.get(name)) for name, kind in columns.items()]
+        self._create(table, columns)
+        order = "" if where == "1" else f" where {where}"
+        self._database.execute(f'insert into main."{table}" select {", ".join(parts)} from source."{table}"{order}')  # noqa: S608
+        self._kept[table] = self._rows("main", table)
+        for column, way in _TEXT_IDS.items():
+            if column in columns:
+                way_here = "text" if table in ("NVTX_EVENTS", _THREAD_NAMES) else way
+                self._refer(f'select distinct "{column}" from main."{table}" where "{column}" is not null', way_here)  # noqa: S608
+
+    def _columns(self, table: str) -> dict[str, str]:
+        """Return the columns of a table of the source and their types, as a fresh table may have them."""
+        rows = self._database.execute(f'pragma source.table_info("{table}")').fetchall()
+        return {name: kind if kind in _TYPES else "TEXT" for _, name, kind, *_ in rows if _COLUMN.fullmatch(str(name))}
+
+    def _create(self, table: str, columns: Mapping[str, str]) -> None:
+        keyed = table == schema.STRINGS or table.startswith("ENUM_")
+        parts = [f'"{name}" {kind}{" primary key" if keyed and name == "id" else ""}' for name, kind in columns.items()]
+        self._database.execute(f'create table main."{table}" ({", ".join(parts)})')
+
+    def _processes(self) -> str:
+        """Return a query for the processes that the capture is about."""
+        parts = [
+            f'select distinct {column} & ~0xffffff from source."{table}"'  # noqa: S608 - our own names
+            for table, column in _OF_THE_PROGRAM.items()
+            if self._export.has(table, column)
+        ]
+        return " union ".join(parts) or "select null"
+
+    def _copy_options(self) -> None:
+        """Copy what is known to be harmless of the descriptions of machine, capture and export."""
+        shown = neutral_command(command_words(self._export))
+        if schema.SYSTEM in self._export.columns:
+            keep = [
+                row
+                for row in self._export.pairs(schema.SYSTEM)
+                if row[0] in _SYSTEM_ROWS and _OPTION_VALUE.fullmatch(row[1])
+            ]
+            self._write_pairs(schema.SYSTEM, keep)
+        if schema.CAPTURE_OPTIONS in self._export.columns:
+            names = ["PROCESS_0:COMMAND", *(f"PROCESS_0:ARGUMENT_{index}" for index in range(len(shown)))]
+            words = [self._cleaner.message(word) for word in shown]
+            rows = [row for row in self._export.pairs(schema.CAPTURE_OPTIONS) if _harmless(row, _OPTION_ROWS)]
+            self._write_pairs(schema.CAPTURE_OPTIONS, rows + list(zip(names, words, strict=False)))
+        for table in schema.EXPORT_OPTIONS:
+            if table in self._export.columns:
+                rows = [
+                    (name, self._cleaner.text(value))
+                    for name, value in self._export.pairs(table)
+                    if _EXPORT_ROWS.fullmatch(name)
+                ]
+                self._write_pairs(table, rows)
+
+    def _write_pairs(self, table: str, rows: list[tuple[str, str]]) -> None:
+        self._create(table, self._columns(table))
+        self._database.executemany(f'insert into main."{table}" (name, value) values (?, ?)', rows)  # noqa: S608
+        self._kept[table] = len(rows)
+
+    def _copy_texts(self) -> int:
+        """Copy the texts that kept rows refer to, each cleaned in its way, and return how many there are."""
+        if not self._export.has(schema.STRINGS, "id", "value"):
+            return 0
+        self._create(schema.STRINGS, self._columns(schema.STRINGS))
+        self._database.execute("create temp table wanted (id integer primary key, way text)")
+        self._database.executemany("insert into wanted values (?, ?)", self._ways.items())
+        columns = "id, case way when 'file' then file(raw) when 'text' then text(raw) else symbol(raw) end"
+        joined = "select id, way, cast(value as blob) as raw from wanted join source.StringIds using (id)"
+        self._database.execute(f"insert into main.StringIds (id, value) select {columns} from ({joined}) order by id")  # noqa: S608
+        self._kept[schema.STRINGS] = self._rows("main", schema.STRINGS)
+        changed = "select count(*) from main.StringIds m join source.StringIds s using (id) where m.value <> s.value"
+        (self._changed,) = self._database.execute(changed).fetchone()
+        return self._kept[schema.STRINGS]
+
+    def _refer(self, query: str, way: str) -> None:
+        rank = ("symbol", "text", "file")
+        for (key,) in self._database.execute(query):
+            self._ways[key] = max(way, self._ways.get(key, way), key=rank.index)
+
+    def _rows(self, where: str, table: str) -> int:
+        quoted = table.replace('"', '""')
+        (count,) = self._database.execute(f'select count(*) from {where}."{quoted}"').fetchone()  # noqa: S608
+        return int(count)
+
+    @staticmethod
+    def _function(clean: Callable[[str], str]) -> Callable[[bytes | None], str | None]:
+        """Make a cleaner of texts one of bytes, as SQLite holds them: they need not be UTF-8."""
+        return lambda raw: None if raw is None else clean(text_of(raw))
+
+    def _sample(self, raw: bytes | None) -> str | None:
+        """Keep a sample of Python's stack, by its known fields alone, and remember the texts it refers to."""
+        try:
+            ((domain, about),) = json.loads(raw or b"").items()
+            frames = [tuple(int(frame[field]) for field in _FRAME) for frame in about["Frames"]]
+            state, number = str(about["Thread state"]), int(about["Thread state ID"])
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+            return None
+        known = domain in _SAMPLE_DOMAINS and _SAMPLE_STATE.fullmatch(state)
+        if not known or any(not 0 <= part < _LARGEST for frame in frames for part in frame):
+            return None
+        for function, file, _ in frames:
+            self._ways.setdefault(function, "symbol")
+            self._ways[file] = "file"
+        stack = [dict(zip(_FRAME, frame, strict=True)) for frame in frames]
+        kept = {"Thread state ID": number, "Thread state": state, "Frames count": len(stack), "Frames": stack}
+        return json.dumps({domain: kept}, separators=(",", ":"))
+
+
+def _expression(name: str, kind: str, way: str | None) -> str:
+    """Return the SQL for a column's value: a number as it is, a text cleaned or NULL."""
+    if way is not None:
+        return f'{way}(cast("{name}" as blob))'
+    if kind == "TEXT" or name in _SERIAL_NUMBERS:
+        return "null"
+    # SQLite keeps a text in a column of numbers, and we do not.
+    return f"case when typeof(\"{name}\") in ('integer', 'real') then \"{name}\" end"
+
+
+def _harmless(row: tuple[str, str], names: re.Pattern[str]) -> bool:
+    return bool(names.fullmatch(row[0]) and _OPTION_VALUE.fullmatch(row[1]))
+
+
+def _beside(target: Path) -> Path:
+    """Make an empty file of our own in the target's folder."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=".nsyswrap-", suffix=".sqlite", dir=target.absolute().parent)
+    except OSError as error:
+        raise _not_written(target, error.strerror or str(error)) from error
+    os.close(handle)
+    return Path(name)
+
+
+def _failed(error: sqlite3.DatabaseError, source: Path, target: Path) -> NsyswrapError:
+    """Tell a target that cannot be written from a source that cannot be read."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        return _not_written(target, str(error))
+    return ExportError(f"cannot read {source.name}: {error}", hint=AGAIN)
+
+
+def _not_written(target: Path, reason: str) -> NsyswrapError:
+    return NsyswrapError(f"cannot write {target}: {reason.lower()}", hint="give another file with -o")
