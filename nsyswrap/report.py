@@ -155,4 +155,4 @@ def _limit(ledger: Section, idle: Section | None, window: Window) -> str:
         return f"The GPU is idle {share} of the time, and the capture cannot show why, {over}."
     name = str(known.index[0])
     part = units.share(int(known.iloc[0]) / whole)
-    return f"The GPU is idle {share} of the time, {part} of it all while the host is {LIMITS[name]}, {over}."
+    return f"The GPU is idle {share} of the time; for {part} of the time the host is {LIMITS[name]}, {over}."

@@ -94,7 +94,7 @@ ADVICE = {
     ),
     "unknown": Advice(
         "For {share} of the time no cause can be shown.",
-        "Capture again with osrt among the traces and NVTX ranges around the phases.",
+        "Capture again with osrt among the traces, with --sample-cpu, and with NVTX ranges around the phases.",
         can_gain=False,
     ),
 }
