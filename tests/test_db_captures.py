@@ -104,3 +104,17 @@ def test_a_graph_hides_or_shows_its_kernels(real_trace: RealTrace) -> None:
     assert len(whole.frames["graphs"]) == 50
     assert len(nodes.frames["kernels"]) - len(whole.frames["kernels"]) == 50 * 24
     assert int((nodes.frames["kernels"]["graph_node_id"] > 0).sum()) == 50 * 24
+
+
+def test_the_oldest_nsys_knows_ranges_domains_and_threads(real_trace: RealTrace) -> None:
+    """And it ends a range that was never closed with the session, as we do where a newer one leaves it open."""
+    trace = real_trace("ranges_nsys2022")
+    ranges = trace.frames["ranges"].astype({"text": object})
+    texts = {"step 0", "step 1", "step 2", "data", "forward", "load", "never closed", "closed elsewhere"}
+    assert set(ranges["text"]) == texts
+    assert set(ranges.loc[ranges["text"] == "load", "domain"]) == {"loader"}
+    (opened,) = ranges.loc[ranges["text"] == "never closed", "end"]
+    assert opened == trace.session.duration_ns
+    (handed,) = ranges.index[ranges["text"] == "closed elsewhere"]
+    assert ranges.loc[handed, "end_thread"] not in (0, ranges.loc[handed, "thread"])
+    assert {"kernels", "calls", "diagnostics"} <= trace.absent
