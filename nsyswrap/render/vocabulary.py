@@ -6,8 +6,6 @@ One home for them, so that page, terminal and Markdown call a thing by the same 
 from types import MappingProxyType
 from typing import NamedTuple
 
-from nsyswrap.model import Severity
-
 
 class LedgerPart(NamedTuple):
     """One row of the ledger.
@@ -52,8 +50,6 @@ CAUSES = MappingProxyType(
         "unknown": "none of these could be shown",
     }
 )
-
-SEVERITIES = MappingProxyType({Severity.PROBLEM: "problem", Severity.WARNING: "warning", Severity.NOTE: "note"})
 
 WINDOW_SOURCES = MappingProxyType(
     {

@@ -1,0 +1,297 @@
+"""The page: one inert file that says everything in text, tables and SVG with colours of its own."""
+
+import html
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import ClassVar
+
+import hand_made
+import numpy as np
+import pandas as pd
+import pytest
+
+from nsyswrap.render import html_report, vocabulary
+
+VOID = frozenset({"meta", "link", "br", "img", "hr", "input"})
+
+
+class Page(HTMLParser):
+    """Reads a page: elements in order, text by element, and whether tags nest."""
+
+    shapes: ClassVar[frozenset[str]] = frozenset({"rect", "path", "circle", "line", "polygon"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Open an element."""
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take an element that closes itself."""
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close the element that was opened last."""
+        assert self.open.pop() == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data: str) -> None:
+        """Keep the text that a reader sees."""
+        if not {"style", "title"} & set(self.open):
+            self.words.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        """Return the attributes of each element of that kind."""
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def text(self) -> str:
+        """The text a reader sees, white space run together."""
+        return " ".join(" ".join(self.words).split())
+
+
+FULL_TEXT = html_report.render(hand_made.full_report())
+FULL = Page(FULL_TEXT)
+PAGES = {
+    "full": FULL,
+    "two GPUs": Page(html_report.render(hand_made.two_gpu_report())),
+    "no GPU": Page(html_report.render(hand_made.no_gpu_report())),
+    "empty": Page(html_report.render(hand_made.empty_report())),
+    "hostile": Page(html_report.render(hand_made.hostile_report())),
+}
+every_page = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+
+
+def ids(page: Page) -> list[str]:
+    """Return the ids of a page in order."""
+    return [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+
+
+@every_page
+def test_elements_nest_and_close(page: Page) -> None:
+    assert page.open == []
+
+
+@every_page
+def test_there_is_no_script_and_no_handler(page: Page) -> None:
+    assert page.all("script") == []
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+
+
+@every_page
+def test_nothing_is_loaded(page: Page) -> None:
+    """The only addresses are anchors of the page, patterns in it, and an empty icon."""
+    addresses = [
+        value for _, attributes in page.elements for name, value in attributes.items() if name in ("href", "src")
+    ]
+    assert all(address == "data:," or address.startswith("#") for address in addresses)
+    assert not {"img", "iframe", "object", "embed", "form", "base"} & {tag for tag, _ in page.elements}
+
+
+def test_a_policy_forbids_everything_but_the_pages_own_style() -> None:
+    policies = [meta["content"] for meta in FULL.all("meta") if "content-security-policy" in str(meta).lower()]
+    assert [policy.split("; ")[:3] for policy in policies] == [
+        ["default-src 'none'", "style-src 'unsafe-inline'", "img-src data:"]
+    ]
+    style = re.search(r"<style>(.*?)</style>", FULL_TEXT, re.DOTALL)
+    assert style is not None
+    assert "url(" not in style[1]
+    assert "@import" not in style[1]
+
+
+@every_page
+def test_no_element_needs_the_style_sheet(page: Page) -> None:
+    """Where styles are forbidden, shapes keep their colours: they are attributes, and style= is not used."""
+    assert not any("style" in attributes for _, attributes in page.elements)
+    for tag, attributes in page.elements:
+        if tag in Page.shapes:
+            assert {"fill", "stroke"} & set(attributes), attributes
+
+
+@every_page
+def test_ids_are_unique_and_anchors_lead_somewhere(page: Page) -> None:
+    assert len(ids(page)) == len(set(ids(page)))
+    anchors = {link["href"][1:] for link in page.all("a")}
+    assert anchors <= set(ids(page))
+    for _, attributes in page.elements:
+        assert set(attributes.get("aria-labelledby", "").split()) <= set(ids(page))
+
+
+@every_page
+def test_patterns_that_fill_shapes_exist(page: Page) -> None:
+    used = {found for _, attributes in page.elements for found in re.findall(r"url\(#(.*?)\)", str(attributes))}
+    assert used <= set(ids(page))
+
+
+@every_page
+def test_tables_have_captions_and_headings_a_scope(page: Page) -> None:
+    assert len(page.all("caption")) == len(page.all("table"))
+    assert all("scope" in attributes for attributes in page.all("th"))
+
+
+@every_page
+def test_headings_go_down_by_one(page: Page) -> None:
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[:2] == [1, 2]
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+@every_page
+def test_pictures_have_words(page: Page) -> None:
+    assert all(svg.get("aria-label") for svg in page.all("svg") if svg.get("role") == "img")
+
+
+def test_the_ledger_bar_adds_up() -> None:
+    """Widths of the first bar, in per cent, are the ledger and fill it."""
+    bar = FULL_TEXT[FULL_TEXT.index('<svg class="bar ledger"') :]
+    bar = bar[: bar.index("<polygon")]
+    widths = [float(width) for width in re.findall(r'width="([\d.]+)%" height="40"', bar)]
+    assert widths == [53.0, 5.0, 3.3, 0.1, 38.6]
+    assert sum(widths) == pytest.approx(100)
+
+
+def test_parts_of_the_page_are_in_order() -> None:
+    sections = [one for one in ids(FULL) if one.startswith("section-") or one in ("ledger", "findings", "gaps")]
+    assert sections[:5] == ["ledger", "findings", "gaps", "section-tensor_cores", "section-phases"]
+    assert sections[-1] == "section-capture_check"
+    assert ids(FULL)[-4:] == ["provenance", "provenance-title", "glossary", "glossary-title"]
+
+
+def test_the_verdict_and_the_key_numbers_are_said() -> None:
+    for words in ("Input-starved", "61.4 %", "38.6 %", "41.0 to 58.2 %", "111 ms", "of steps 3 to 20"):
+        assert words in FULL.text
+
+
+def test_gains_are_said_to_be_upper_bounds_once() -> None:
+    assert FULL.text.count("upper bounds") == 1
+
+
+def test_the_command_and_versions_are_said() -> None:
+    for words in ("python train.py --batch-size 64 --run-name 'a b'", "2025.3.2.0", "3.20.3", "580.159.04", "13.0"):
+        assert words in FULL.text
+
+
+def test_every_word_of_the_glossary_is_explained() -> None:
+    for word, meaning in vocabulary.GLOSSARY:
+        assert word in FULL.text
+        assert meaning.split(";")[0] in FULL.text
+
+
+def test_secrets_in_the_capture_are_named_so_that_it_is_not_shared() -> None:
+    assert "HF_TOKEN" in FULL.text
+
+
+def test_a_name_is_text_and_nothing_else() -> None:
+    page = PAGES["hostile"]
+    assert page.all("img") == []
+    assert "<img src=x onerror=alert(1)></script>`|[U+202E][U+001B][31m" in page.text
+
+
+def test_a_long_name_is_cut_and_its_whole_is_there() -> None:
+    name = "void f<" + "x" * 5_000 + "END>(int)"
+    section = hand_made.section_with("odd", names=hand_made.names_table(name))
+    page = Page(html_report.render(hand_made.report_with(section)))
+    assert name in page.text
+    assert any("whole" in one.get("class", "") for one in page.all("bdi"))
+
+
+def test_names_of_other_directions_do_not_turn_their_neighbours() -> None:
+    section = hand_made.section_with("odd", names=hand_made.names_table("שלום"))
+    assert "<bdi>שלום</bdi>" in html_report.render(hand_made.report_with(section))
+
+
+def test_a_long_table_is_cut_at_fifty_rows_and_says_so() -> None:
+    table = pd.DataFrame({"name": [f"k{n}" for n in range(1_234)], "total_ns": np.arange(1_234)[::-1] * 1_000})
+    page = Page(html_report.render(hand_made.report_with(hand_made.section_with("odd", t=table))))
+    assert "k49" in page.text
+    assert "k50" not in page.text
+    assert "50 of 1,234 rows, 7.9 % of the time" in page.text
+
+
+def test_rows_beyond_the_first_need_a_click() -> None:
+    table = pd.DataFrame({"name": [f"k{n}" for n in range(30)]})
+    assert (
+        "15 more rows" in Page(html_report.render(hand_made.report_with(hand_made.section_with("odd", t=table)))).text
+    )
+
+
+def test_the_longest_gaps_say_causes_evidence_and_what_is_left_out() -> None:
+    for words in ("10 of 36 gaps", "pthread_cond_wait 32.6 ms, 4 loader workers", "input_wait in data 33.0 ms"):
+        assert words in FULL.text
+
+
+def test_without_a_gpu_the_page_says_so_and_shows_the_rest() -> None:
+    page = PAGES["no GPU"]
+    assert vocabulary.NO_GPU in page.text
+    assert "ledger, idle and tensor_cores were skipped" in page.text
+    assert {"section-phases", "section-steps", "section-os_calls"} <= set(ids(page))
+    assert not any(svg.get("class", "").startswith("bar") for svg in page.all("svg"))
+
+
+def test_the_same_matter_on_another_gpu_is_one_finding() -> None:
+    report = hand_made.two_gpu_report()
+    both = (report.findings[0], replace(report.findings[0], device_id=1, cost_ns=10_000_000, evidence=("seen",)))
+    page = Page(html_report.render(replace(report, findings=both)))
+    assert len([one for one in page.all("li") if one.get("class", "").startswith("finding ")]) == 1
+    assert "costs 10.0 ms, 0.5 % of steps 3 to 20; gain up to 601 ms" in page.text
+    assert "GPU 1: seen" in page.text
+
+
+def test_causes_of_many_gpus_are_folded() -> None:
+    report = hand_made.two_gpu_report()
+    ledger = report.section("ledger")
+    assert ledger is not None
+    devices = pd.concat([ledger.tables["devices"].assign(device_id=n) for n in range(3)])
+    changed = replace(ledger, tables={"devices": devices})
+    sections = tuple(changed if one.key == "ledger" else one for one in report.sections)
+    assert "<summary>Idle by cause</summary>" in html_report.render(replace(report, sections=sections))
+
+
+def test_steps_of_several_gpus_are_drawn_once() -> None:
+    report = hand_made.full_report()
+    steps = report.section("steps")
+    assert steps is not None
+    table = pd.concat([steps.tables["steps"].assign(device_id=n) for n in (0, 1)])
+    changed = replace(steps, tables={"steps": table})
+    sections = tuple(changed if one.key == "steps" else one for one in report.sections)
+    assert "Time of each of 20 steps" in html_report.render(replace(report, sections=sections))
+
+
+def test_the_title_is_the_program_that_ran() -> None:
+    assert "<title>train.py · nsyswrap</title>" in FULL_TEXT
+
+
+@pytest.mark.parametrize(
+    ("command", "title"),
+    [(("torchrun", "-m", "pkg"), "torchrun"), ((), "capture.sqlite"), (("/usr/bin/", "x"), "/usr/bin/")],
+)
+def test_without_a_script_the_title_is_the_command_or_the_file(command: tuple[str, ...], title: str) -> None:
+    report = hand_made.full_report()
+    page = html_report.render(replace(report, session=replace(report.session, command=command)))
+    assert f"<title>{html.escape(title)} · nsyswrap</title>" in page
+
+
+def test_more_causes_than_shades_are_taken_together() -> None:
+    report = hand_made.full_report()
+    idle = report.section("idle")
+    assert idle is not None
+    names = ["host", "launch", "lock", "queued", "input_wait", "blind", "unknown"]
+    causes = pd.DataFrame(
+        {"device_id": 0, "cause": names, "phase": "none", "idle_ns": [700 - n for n in range(7)], "gap_count": 1}
+    )
+    changed = replace(idle, tables={**idle.tables, "causes": causes})
+    page = Page(
+        html_report.render(
+            replace(report, sections=tuple(changed if one.key == "idle" else one for one in report.sections))
+        )
+    )
+    assert "other blind, unknown" in page.text

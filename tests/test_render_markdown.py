@@ -1,0 +1,114 @@
+"""Markdown for a comment: small, complete in what matters, and inert whatever a name holds."""
+
+import html
+import re
+from dataclasses import replace
+
+import hand_made
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap.render import markdown_report
+from nsyswrap.render.markdown_report import MOST_BYTES
+
+FULL = markdown_report.render(hand_made.full_report())
+anything = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+def test_a_comment_is_small() -> None:
+    assert len(FULL.encode()) < MOST_BYTES
+
+
+def test_a_report_that_would_be_too_long_is_cut_and_says_so() -> None:
+    report = hand_made.full_report()
+    long = replace(report.findings[0], evidence=("x" * 300,) * 4, advice="ä" * 300, headline="€" * 300)
+    many = tuple(replace(long, rule=f"rule/{number}") for number in range(9))
+    shown = markdown_report.render(replace(report, findings=many, notes=("n" * 350,) * 9))
+    assert len(shown.encode()) <= MOST_BYTES
+    assert shown.endswith("a comment holds no more.\n")
+
+
+def test_folds_are_closed_however_much_is_cut() -> None:
+    report = hand_made.full_report()
+    many = tuple(replace(report.findings[0], rule=f"r/{n}", advice="a" * 390) for n in range(9))
+    shown = markdown_report.render(replace(report, findings=many, notes=("n" * 350,) * 12))
+    assert shown.count("<details>") == shown.count("</details>")
+
+
+def test_the_verdict_comes_first() -> None:
+    assert FULL.splitlines()[2].startswith("**Input-starved")
+
+
+def test_the_ledger_is_a_table_with_all_parts() -> None:
+    assert "| 0 | 2.00 s | 53.0 % | 5.0 % | 3.3 % | 0.1 % | 38.6 % |" in FULL
+
+
+def test_tables_have_as_many_cells_in_every_line() -> None:
+    for block in re.findall(r"(?:^\|.*\|$\n?)+", FULL, re.MULTILINE):
+        assert len({line.count("|") for line in block.strip().splitlines()}) == 1
+
+
+def test_gains_are_said_to_be_upper_bounds_once() -> None:
+    assert FULL.count("upper bounds") == 1
+
+
+def test_a_cut_table_says_so() -> None:
+    assert "8 of 64 rows, >99.9 % of the time" in html.unescape(FULL)
+
+
+def test_more_findings_than_fit_are_counted() -> None:
+    report = hand_made.full_report()
+    many = tuple(replace(report.findings[0], rule=f"rule/{n}", evidence=()) for n in range(8))
+    assert "2 more findings are in the page." in markdown_report.render(replace(report, findings=many))
+
+
+def test_no_findings_are_said() -> None:
+    assert "No rule found anything to advise." in markdown_report.render(hand_made.no_gpu_report())
+
+
+def test_without_a_gpu_there_is_no_ledger() -> None:
+    shown = markdown_report.render(hand_made.no_gpu_report())
+    assert "No GPU, the whole capture" in shown
+    assert "each row adds up" not in shown
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        *("<b>", "`code`", "**bold**", "_it_", "[link](http://x)", "![i](http://x)", "a | b", "@user", "#12"),
+        *("~~gone~~", "$x$", ":tada:", "https://x", "<!-- -->", "\\*"),
+    ],
+)
+def test_markup_in_a_sentence_is_text(markup: str) -> None:
+    """Each character that Markdown reads is written by its number."""
+    shown = markdown_report.escape(markup).replace("<code>", "").replace("</code>", "")
+    assert not re.search(r"[<>|`*_\[\]~$@#\\]|:\S", re.sub(r"&#\d+;", "", shown))
+    assert html.unescape(shown) == markup
+
+
+def test_nobody_is_mentioned() -> None:
+    """Hosts look for @name and #12 in the finished text, but not in code."""
+    assert markdown_report.escape("@user #12") == "<code>&#64;</code>user <code>&#35;</code>12"
+
+
+@given(anything)
+def test_a_name_is_code_without_markup(name: str) -> None:
+    shown = markdown_report.name(name, 1_000)
+    inner = shown.removeprefix("<code>").removesuffix("</code>")
+    assert not re.search(r"[<>|`*_\[\]~$@\\:\n]", re.sub(r"&#\d+;", "", inner))
+
+
+@given(anything)
+def test_a_sentence_stays_on_its_line(text: str) -> None:
+    assert len(markdown_report.escape(text, 1_000).splitlines()) <= 1
+
+
+def test_a_name_in_a_table_does_not_break_it() -> None:
+    table = pd.DataFrame({"name": [hand_made.HOSTILE], "total_ns": [1_500]})
+    section = replace(hand_made.section_with("kernels", summary=table), title="Kernels")
+    shown = markdown_report.render(hand_made.report_with(section))
+    rows = [line for line in shown.splitlines() if line.startswith("|")]
+    assert [row.count("|") for row in rows] == [3, 3, 3]
+    assert "<img" not in shown

@@ -1,0 +1,100 @@
+"""Page, terminal and Markdown print no number that report.json does not hold."""
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any
+
+import hand_made
+import pytest
+
+from nsyswrap import units
+from nsyswrap.model import Report
+from nsyswrap.render import RENDERERS
+
+REPORTS = {"one GPU": hand_made.full_report(), "two GPUs": hand_made.two_gpu_report()}
+DURATION = re.compile(r"(?<![\w.,])(?:\d[\d,]*(?:\.\d+)?) (?:ns|µs|ms|s)(?!\w)")
+SHARE = re.compile(r"[<>]?\d+\.\d %")
+
+
+def leaves(tree: object) -> Iterator[object]:
+    """Yield every value of a JSON tree."""
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for item in tree:
+            yield from leaves(item)
+    else:
+        yield tree
+
+
+def gap_lengths(tree: dict[str, Any]) -> Iterator[int]:
+    """Yield the length of each gap, put together from its rows, and of each cause in it."""
+    gap: list[dict[str, Any]] = []
+    for row in [*tree["sections"]["idle"]["tables"]["gaps"], None]:
+        if gap and (row is None or row["start_ns"] != gap[-1]["end_ns"]):
+            yield gap[-1]["end_ns"] - gap[0]["start_ns"]
+            gap = []
+        if row is not None:
+            gap.append(row)
+            yield row["end_ns"] - row["start_ns"]
+
+
+def times(tree: dict[str, Any]) -> set[int | float]:
+    """Return all times of the report: its numbers, lengths of gaps and windows, sums of causes from one on."""
+    causes = sorted(row["idle_ns"] for row in tree["sections"]["idle"]["tables"]["causes"])
+    window = tree["window"]["end_ns"] - tree["window"]["start_ns"]
+    plain = {value for value in leaves(tree) if isinstance(value, int | float) and not isinstance(value, bool)}
+    return {*plain, *gap_lengths(tree), *accumulate(causes), window}
+
+
+def shares(tree: dict[str, Any]) -> set[str]:
+    """Return all shares of the report: its own, and its times over the totals they are parts of."""
+    devices = tree["sections"]["ledger"]["tables"]["devices"]
+    wholes = {row["window_ns"] for row in devices} | {tree["sections"]["tensor_cores"]["facts"]["kernel_ns"]["value"]}
+    found = {units.share(value) for value in leaves(tree) if isinstance(value, float) and 0 <= value <= 1}
+    found |= {units.share_of(time, whole) for time in times(tree) for whole in wholes if 0 <= time <= whole}
+    total, idle = (sum(row[name] for row in devices) for name in ("window_ns", "idle_ns"))
+    found |= {units.share_of(idle, total), units.share_of(total - idle, total)}
+    for section in tree["sections"].values():
+        for rows in section["tables"].values():
+            weights = [row.get("total_ns", row.get("idle_ns", 0)) for row in rows]
+            found |= {units.share_of(part, sum(weights)) for part in accumulate(weights) if sum(weights)}
+    return found
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+@pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+def test_every_time_is_one_of_the_json(form: str, report: Report) -> None:
+    tree = json.loads(RENDERERS["json"](report))
+    known = {show(value) for value in times(tree) for show in (units.duration, units.point)}
+    printed = set(DURATION.findall(text_of(form, report)))
+    assert printed
+    assert printed - known == set()
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+@pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+def test_every_share_is_one_of_the_json(form: str, report: Report) -> None:
+    tree = json.loads(RENDERERS["json"](report))
+    printed = set(SHARE.findall(text_of(form, report)))
+    assert printed
+    assert printed - shares(tree) == set()
+
+
+@pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+def test_the_page_says_the_shares_of_the_terminal(report: Report) -> None:
+    """Same words, same numbers: nothing is on the screen that the page does not have."""
+    page = html.unescape(RENDERERS["html"](report))
+    assert {one for one in SHARE.findall(RENDERERS["text"](report)) if one not in page} == set()
+
+
+def text_of(form: str, report: Report) -> str:
+    """Return what a form prints, less what the hand-made sentences say themselves."""
+    shown = " ".join(html.unescape(RENDERERS[form](report)).split())
+    for finding in report.findings:
+        for line in finding.evidence:
+            shown = shown.replace(line, "")
+    return shown

@@ -1,0 +1,128 @@
+"""The terminal's report: one screen, 80 columns, the page's words, readable without colour."""
+
+import re
+from dataclasses import replace
+
+import hand_made
+import pandas as pd
+import pytest
+
+from nsyswrap.model import Report
+from nsyswrap.render import text_report
+
+FULL = text_report.render(hand_made.full_report())
+LINES = FULL.splitlines()
+REPORTS = [
+    *(hand_made.full_report(), hand_made.two_gpu_report(), hand_made.no_gpu_report()),
+    *(hand_made.empty_report(), hand_made.hostile_report()),
+]
+
+
+def test_it_fits_on_a_screen() -> None:
+    assert 25 <= len(LINES) <= 45
+
+
+@pytest.mark.parametrize("report", REPORTS)
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_asked_for(report: Report, width: int) -> None:
+    assert all(len(line) <= width for line in text_report.render(report, width=width).splitlines())
+
+
+def test_without_colour_there_are_no_escapes() -> None:
+    assert "\x1b" not in FULL
+
+
+def test_colour_adds_escapes_and_takes_no_word() -> None:
+    coloured = text_report.render(hand_made.full_report(), colour=True)
+    assert "\x1b[" in coloured
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert [line.rstrip() for line in plain.splitlines()] == LINES
+
+
+@pytest.mark.parametrize("name", ["NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "TTY_COMPATIBLE"])
+def test_the_environment_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "1")
+    assert text_report.render(hand_made.full_report()) == FULL
+
+
+def test_the_verdict_comes_before_any_table() -> None:
+    assert FULL.index("Input-starved") < FULL.index("WHERE THE GPU'S TIME WENT")
+
+
+def test_a_ledger_row_says_every_part() -> None:
+    (row,) = (line for line in LINES if line.split()[:3] == ["0", "2.00", "s"])
+    assert re.findall(r"\d+\.\d %", row) == ["53.0 %", "5.0 %", "3.3 %", "0.1 %", "38.6 %"]
+
+
+def test_shares_stand_under_their_window() -> None:
+    titles = [line for line in LINES if line.isupper() or "share of" in line]
+    assert sum("share of steps 3 to 20" in line for line in titles) == 2
+
+
+def test_causes_that_are_not_shown_are_summed() -> None:
+    assert "1 more take 10.0 ms" in FULL
+
+
+def test_a_finding_says_cost_gain_and_advice() -> None:
+    at = next(number for number, line in enumerate(LINES) if line.startswith("1 PROBLEM"))
+    assert LINES[at + 1].strip() == "costs 601 ms, 30.0 % of steps 3 to 20; gain up to 601 ms"
+    assert LINES[at + 2].strip().startswith("-> Give the DataLoader more workers")
+
+
+def test_gains_are_said_to_be_upper_bounds_once() -> None:
+    assert FULL.count("upper bounds") == 1
+
+
+def test_the_same_matter_on_another_gpu_is_one_line() -> None:
+    report = hand_made.two_gpu_report()
+    both = (report.findings[0], replace(report.findings[0], device_id=1, cost_ns=9_000_000))
+    shown = text_report.render(replace(report, findings=both))
+    assert shown.count("-> Give") == 1
+    assert "GPU 1 costs 9.00 ms" in shown
+
+
+def test_findings_that_are_not_shown_are_counted() -> None:
+    report = hand_made.full_report()
+    many = tuple(replace(report.findings[0], rule=f"rule/{number}") for number in range(5))
+    assert "2 more in the page" in text_report.render(replace(report, findings=many))
+
+
+def test_no_findings_are_said() -> None:
+    assert "FINDINGS  none" in text_report.render(hand_made.no_gpu_report())
+
+
+def test_the_tensor_core_share_is_a_band_of_kernel_time() -> None:
+    assert "TENSOR CORES  41.0 to 58.2 % of kernel time in steps 3 to 20" in FULL
+
+
+def test_steps_are_counted_before_their_median() -> None:
+    assert "STEPS  18 steps; median step 111 ms; 2 warm-up steps; warm-up time 2.14 s" in FULL
+
+
+def test_the_longest_gaps_have_place_length_and_cause() -> None:
+    assert "GPU 0  at 1.432000 s  36.0 ms  input_wait in data 33.0 ms, 1 more" in FULL
+    assert "LONGEST GAPS  3 of 36" in FULL
+
+
+def test_without_a_gpu_phases_and_steps_are_left() -> None:
+    shown = text_report.render(hand_made.no_gpu_report())
+    assert "WHERE THE GPU" not in shown
+    assert all(title in shown for title in ("no GPU", "Note: ledger", "PHASES", "STEPS"))
+
+
+def test_a_section_nobody_knows_is_shown_and_its_cut_stated() -> None:
+    table = pd.DataFrame({"thing": [f"thing {n}" for n in range(20)], "total_ns": [1_000] * 20})
+    shown = text_report.render(hand_made.report_with(hand_made.section_with("new", things=table)))
+    assert "SECTION NEW" in shown
+    assert "thing 4 " in shown
+    assert "thing 5 " not in shown
+    assert "5 of 20 rows, 25.0 % of the time" in shown
+
+
+def test_sections_the_screen_has_no_room_for_are_announced() -> None:
+    assert LINES[-1] == "The page and JSON hold 5 more sections: kernels, copies, calls and the rest."
+
+
+def test_markup_in_a_name_is_text() -> None:
+    report = replace(hand_made.full_report(), verdict="[bold]x[/bold] :smile: https://example.org")
+    assert "[bold]x[/bold] :smile: https://example.org" in text_report.render(report)

@@ -1,0 +1,148 @@
+"""The page in a real browser, opened from a file: silent, alone, inert, and never wider than the screen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import hand_made
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+
+from nsyswrap.render import render
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+WIDTHS = (390, 1280)
+
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium here; apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium."""
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Three pages on the disk."""
+    folder = tmp_path_factory.mktemp("pages")
+    reports = {
+        "full": hand_made.full_report(),
+        "two": hand_made.two_gpu_report(),
+        "none": hand_made.no_gpu_report(),
+        "hostile": hand_made.hostile_report(),
+    }
+    paths = {name: folder / f"{name}.html" for name in reports}
+    for name, report in reports.items():
+        paths[name].write_text(render("html", report), encoding="utf-8")
+    return paths
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of a phone's width in a context of its own."""
+    context = browser.new_context(viewport={"width": WIDTHS[0], "height": 844})
+    yield context.new_page()
+    context.close()
+
+
+every_file = pytest.mark.parametrize("name", ["full", "two", "none", "hostile"])
+
+
+@every_file
+def test_the_page_asks_for_nothing_but_itself(page: Page, files: dict[str, Path], name: str) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(files[name].as_uri(), wait_until="networkidle")
+    assert [url for url in asked if not url.startswith("data:")] == [files[name].as_uri()]
+
+
+@every_file
+def test_the_page_has_nothing_to_complain_of(page: Page, files: dict[str, Path], name: str) -> None:
+    """No error, no warning, no violation of its own policy."""
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(files[name].as_uri(), wait_until="networkidle")
+    assert said == []
+
+
+def test_hostile_names_do_not_run(page: Page, files: dict[str, Path]) -> None:
+    dialogs: list[str] = []
+
+    def close(dialog: Dialog) -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", close)
+    page.goto(files["hostile"].as_uri(), wait_until="networkidle")
+    assert dialogs == []
+    assert page.locator("img, script").count() == 0
+    assert "<img src=x onerror=alert(1)></script>" in page.inner_text(".verdict p")
+
+
+@every_file
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tables_scroll_and_the_page_does_not(browser: Browser, files: dict[str, Path], name: str, width: int) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 844})
+    opened = context.new_page()
+    opened.goto(files[name].as_uri())
+    opened.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()
+
+
+def test_the_bar_of_the_ledger_fills_its_width(page: Page, files: dict[str, Path]) -> None:
+    page.goto(files["full"].as_uri())
+    widths = page.evaluate("[...document.querySelectorAll('.ledger > rect')].map((one) => one.getBBox().width)")
+    whole = page.evaluate("document.querySelector('.ledger').getBoundingClientRect().width")
+    assert sum(widths) == pytest.approx(whole, abs=0.5)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_the_page(browser: Browser, files: dict[str, Path], scheme: str) -> None:
+    """Contrast of body text and of the quieter notes is at least 4.5 in both schemes (WCAG 2.2, 1.4.3)."""
+    context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
+    opened = context.new_page()
+    opened.goto(files["full"].as_uri())
+    colour_of = "(one) => getComputedStyle(document.querySelector(one)).color"
+    colours = [opened.evaluate(colour_of, one) for one in ("body", ".fine", ".window", ".advice", ".tag b", "summary")]
+    ground = opened.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert min(contrast(colour, ground) for colour in colours) >= 4.5
+    context.close()
+
+
+def test_evidence_opens_without_a_script(page: Page, files: dict[str, Path]) -> None:
+    page.goto(files["full"].as_uri())
+    evidence = page.locator(".finding details").first
+    assert not evidence.locator("li").first.is_visible()
+    evidence.locator("summary").click()
+    assert evidence.locator("li").first.is_visible()
+
+
+def test_the_page_prints(page: Page, files: dict[str, Path]) -> None:
+    page.goto(files["full"].as_uri())
+    assert page.pdf().startswith(b"%PDF")
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two CSS colours, 1 to 21.
+
+    Source:
+        WCAG 2.2, relative luminance and contrast ratio.
+    """
+    lights = sorted((luminance(one), luminance(other)))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour such as ``rgb(1, 2, 3)``."""
+    channels = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
