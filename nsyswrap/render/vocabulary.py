@@ -151,7 +151,7 @@ GLOSSARY = (
     ("starvation", "Idle time inside steps: the GPU had nothing to do while the program trained."),
     ("exposed", "Communication, copy or fill time that no kernel hides. Where they overlap, compute comes first."),
     ("step", "One iteration of the training loop."),
-    ("warm-up", "The first steps, in which memory is allocated and code is loaded. They are not in the window."),
+    ("warm-up", "The first steps, in which memory is allocated and code is loaded. A window of steps leaves them out."),
     ("phase", "The innermost named range open on the launching thread: batch, data, copy, forward, backward, ..."),
     (
         "tensor-core share",
