@@ -1,0 +1,105 @@
+"""`nsyswrap doctor` as a user runs it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from capture_fixtures import fake_nsys
+
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.self_test import RANGE, Check, Status
+from nsyswrap.cli.doctor import has_failed, json_of, text_of
+
+__all__ = ["fake_nsys"]
+
+CHECKS = (
+    Check("nsys", Status.OK, "2023.4.4.54"),
+    Check("GPU", Status.WARNING, "no NVIDIA GPU", "Use one"),
+    Check("self-test", Status.FAILED, 'no "range"', "Install\nit"),
+)
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command."""
+    return subprocess.run(
+        [sys.executable, "-m", "nsyswrap", "doctor", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+        timeout=60,
+    )
+
+
+def test_each_check_is_a_line_and_each_remedy_a_line_below() -> None:
+    """In columns."""
+    assert text_of(CHECKS[:2]).splitlines() == [
+        "ok       nsys              2023.4.4.54",
+        "warning  GPU               no NVIDIA GPU",
+        "                           remedy: Use one",
+    ]
+
+
+def test_json_holds_all_of_each_check() -> None:
+    """Under a name with a version."""
+    answer = json.loads(json_of(CHECKS))
+    assert answer["schema"] == "nsyswrap.doctor/1"
+    assert answer["checks"][2] == {
+        "name": "self-test",
+        "status": "failed",
+        "detail": 'no "range"',
+        "remedy": "Install\nit",
+    }
+
+
+@pytest.mark.parametrize(("checks", "failed"), [(CHECKS, True), (CHECKS[:2], False), ((), False)])
+def test_only_failures_fail(checks: tuple[Check, ...], *, failed: bool) -> None:
+    """A warning leaves captures possible."""
+    assert has_failed(checks) is failed
+
+
+@pytest.mark.usefixtures("fake_nsys")
+def test_a_machine_that_works_gives_0() -> None:
+    """And one line a check on stdout, nothing on stderr."""
+    done = run(FAKE_NSYS_RANGE=RANGE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ok       self-test" in done.stdout
+    assert "failed" not in done.stdout
+
+
+@pytest.mark.usefixtures("fake_nsys")
+def test_a_failed_check_gives_1() -> None:
+    """And its remedy."""
+    done = run(FAKE_NSYS_RANGE="lost")
+    assert done.returncode == 1
+    assert "failed   self-test" in done.stdout
+    assert "remedy: Install the version that works with it" in done.stdout
+
+
+@pytest.mark.usefixtures("fake_nsys")
+def test_json_alone_is_on_stdout() -> None:
+    """Programs read it."""
+    done = run("--format", "json", FAKE_NSYS_RANGE=RANGE)
+    names = [check["name"] for check in json.loads(done.stdout)["checks"]]
+    assert (names[0], names[-1]) == ("nsys", "self-test")
+
+
+def test_no_nsys_gives_1_and_names_the_variable() -> None:
+    """A wrong variable is not passed over."""
+    done = run(NSYSWRAP_NSYS="/no/such/nsys")
+    assert done.returncode == 1
+    assert "NSYSWRAP_NSYS is /no/such/nsys, and there is no such file" in done.stdout
+
+
+def test_an_unknown_format_is_a_usage_error() -> None:
+    """As click reports them."""
+    assert run("--format", "yaml").returncode == 2
+
+
+def test_the_real_nsys_of_this_machine_works(nsys: Nsys) -> None:
+    """Whatever else is missing here, its self-test passes."""
+    done = run("--format", "json", NSYSWRAP_NSYS=str(nsys.path))
+    status = {check["name"]: check["status"] for check in json.loads(done.stdout)["checks"]}
+    assert (status["nsys"], status["importer"], status["self-test"]) == ("ok", "ok", "ok")
