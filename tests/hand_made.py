@@ -235,7 +235,12 @@ def _tensor_cores() -> Section:
             "unknown_ns": [99 * MS, 100 * MS, 0],
         }
     )
-    finding = Finding(
+    tables = {"kernels": kernels, "phases": phases}
+    return Section("tensor_cores", "Tensor cores", WINDOW, facts, tables, (_off_tensor_cores(),))
+
+
+def _off_tensor_cores() -> Finding:
+    return Finding(
         rule="tensor_cores/simt_eligible",
         severity=Severity.WARNING,
         headline="Matrix products in fp32 run off the tensor cores.",
@@ -247,7 +252,6 @@ def _tensor_cores() -> Section:
         device_id=None,
         window=WINDOW,
     )
-    return Section("tensor_cores", "Tensor cores", WINDOW, facts, {"kernels": kernels, "phases": phases}, (finding,))
 
 
 def _phases() -> Section:

@@ -112,3 +112,15 @@ def test_a_name_in_a_table_does_not_break_it() -> None:
     rows = [line for line in shown.splitlines() if line.startswith("|")]
     assert [row.count("|") for row in rows] == [3, 3, 3]
     assert "<img" not in shown
+
+
+def test_causes_that_do_not_fit_are_counted() -> None:
+    report = hand_made.full_report()
+    idle = report.section("idle")
+    assert idle is not None
+    causes = pd.DataFrame(
+        {"device_id": 0, "cause": "host", "phase": [f"p{n}" for n in range(10)], "idle_ns": 100, "gap_count": 1}
+    )
+    changed = replace(idle, tables={**idle.tables, "causes": causes})
+    sections = tuple(changed if one.key == "idle" else one for one in report.sections)
+    assert "8 of 10 rows, 80.0 % of the time" in markdown_report.render(replace(report, sections=sections))

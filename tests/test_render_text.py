@@ -7,7 +7,7 @@ import hand_made
 import pandas as pd
 import pytest
 
-from nsyswrap.model import Report
+from nsyswrap.model import Fact, Report
 from nsyswrap.render import text_report
 
 FULL = text_report.render(hand_made.full_report())
@@ -121,6 +121,24 @@ def test_a_section_nobody_knows_is_shown_and_its_cut_stated() -> None:
 
 def test_sections_the_screen_has_no_room_for_are_announced() -> None:
     assert LINES[-1] == "The page and JSON hold 5 more sections: kernels, copies, calls and the rest."
+
+
+def test_steps_may_be_all_there_is() -> None:
+    report = hand_made.full_report()
+    shown = text_report.render(replace(report, sections=tuple(one for one in report.sections if one.key == "steps")))
+    assert "STEPS" in shown
+    assert not any(title in shown for title in ("TENSOR", "PHASES", "LONGEST", "The page and JSON"))
+
+
+def test_tensor_cores_may_be_all_there_is() -> None:
+    report = hand_made.full_report()
+    kept = tuple(one for one in report.sections if one.key == "tensor_cores")
+    assert "STEPS" not in text_report.render(replace(report, sections=kept))
+
+
+def test_facts_of_a_section_nobody_knows_are_one_line() -> None:
+    section = replace(hand_made.section_with("new"), facts=(Fact("things", 3, "count"), Fact("took_ns", 1_500, "ns")))
+    assert "  3 things; took 1.50 µs" in text_report.render(hand_made.report_with(section)).splitlines()
 
 
 def test_markup_in_a_name_is_text() -> None:
