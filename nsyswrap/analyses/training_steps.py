@@ -55,8 +55,12 @@ class Steps:
         processes = steady["process"].nunique()
         count = len(steady) // processes
         name = f"{first['name']} to {last['name']}" if count > 1 else str(first["name"])
-        aside = f", {skipped // processes} warm-up steps left out" if skipped else ""
-        return f"{count} steady steps ({name}{aside})"
+        aside = f", {_counted(skipped // processes, 'warm-up step')} left out" if skipped else ""
+        return f"{_counted(count, 'steady step')} ({name}{aside})"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def find_steps(trace: Trace, pattern: str = "") -> Steps:
