@@ -82,6 +82,15 @@ def test_an_id_that_leads_nowhere_says_so(build: Build, trace_of: TraceOf) -> No
     assert trace.text(99) == "[id 99]"
 
 
+def test_an_export_without_texts_or_labels_shows_ids(build: Build, trace_of: TraceOf) -> None:
+    builder = build().kernel(1, 2).range("x", 3, 4)
+    for table in ("StringIds", "ENUM_CUDA_MEMCPY_OPER", "ENUM_CUDA_MEM_KIND"):
+        builder.without(table)
+    trace = trace_of(builder)
+    assert (trace.strings, trace.copy_kinds, trace.memory_kinds) == ({}, {}, {})
+    assert trace.frames["ranges"]["text"].tolist() == [""]
+
+
 def test_a_kernel_shares_its_correlation_with_its_launch(build: Build, trace_of: TraceOf) -> None:
     trace = trace_of(busy(build))
     assert trace.frames["kernels"]["correlation_id"][0] == trace.frames["calls"]["correlation_id"][0] != 0

@@ -306,6 +306,19 @@ def test_a_folder_that_is_not_there_is_named(build: Build, tmp_path: Path) -> No
         redact(path, tmp_path / "gone" / "x.sqlite")
 
 
+def test_a_name_that_is_a_folders_is_named(build: Build, tmp_path: Path) -> None:
+    path = full(build).write(tmp_path / "whole.sqlite")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(NsyswrapError, match=r"cannot write .*: is a directory"):
+        redact(path, tmp_path / "folder", force=True)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "whole.sqlite"]
+
+
+def test_an_export_without_texts_is_redacted_all_the_same(build: Build, redacted: Redacted) -> None:
+    shared = redacted(build().kernel(1, 2).without("StringIds"))
+    assert query(shared, "select start, end from CUPTI_ACTIVITY_KIND_KERNEL") == [(1, 2)]
+
+
 def test_a_broken_export_leaves_nothing_behind(build: Build, tmp_path: Path) -> None:
     path = full(build).write(tmp_path / "whole.sqlite")
     content = bytearray(path.read_bytes())

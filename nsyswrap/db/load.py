@@ -212,12 +212,12 @@ def _lookup(export: Export, ids: Iterable[int]) -> dict[int, str]:
     if not export.has(schema.STRINGS, "id", "value"):
         return {}
     found: dict[int, str] = {}
-    for some in batched(ids, IDS_AT_ONCE):
+    for some in _batched(ids, IDS_AT_ONCE):
         found |= {key: neutral(str(value)) for key, value in export.rows(queries.strings(some)) if value is not None}
     return found
 
 
-def batched(ids: Iterable[int], size: int) -> Iterator[list[int]]:
+def _batched(ids: Iterable[int], size: int) -> Iterator[list[int]]:
     """Cut ids into lists of at most ``size``."""
     every = list(ids)
     for first in range(0, len(every), size):
