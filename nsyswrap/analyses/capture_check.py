@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.analyses.base import Analysis, Study
@@ -10,6 +11,8 @@ from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.tables import Trace, array
 
+# ENUM_DIAGNOSTIC_SEVERITY_LEVEL: 1 information, 2 warning, 3 error.
+COMPLAINTS = (2, 3)
 _COUNTED = re.compile(r"Number of (CUDA|NVTX) events collected:\s*([\d,]+)")
 
 # A main thread that launched before and then makes no call for this share of the GPU's active time, while other
@@ -45,8 +48,17 @@ def run(study: Study, window: Window) -> Section:
             Fact("cuda_rows", trace.event_counts.get("CUDA", 0), "count"),
             Fact("nvtx_rows", trace.event_counts.get("NVTX", 0), "count"),
         ),
+        tables={"diagnostics": _complaints(trace)},
         findings=tuple(findings),
     )
+
+
+def _complaints(trace: Trace) -> pd.DataFrame:
+    """Return what nsys itself warned of, each text once with the number of times it said so."""
+    told = trace[tables.DIAGNOSTICS]
+    texts = told["text"].astype(str)[np.isin(array(told, "severity"), COMPLAINTS)]
+    counted = texts.value_counts().rename_axis("text").reset_index(name="count")
+    return counted.sort_values(["count", "text"], ascending=[False, True], ignore_index=True)
 
 
 def _finding(  # noqa: PLR0913, PLR0917 - one value a field
