@@ -27,11 +27,11 @@ COLLECTIVES: tuple[Rule, ...] = (
         pattern=re.compile(
             r"^(?![^<(]{0,400}?[Gg]emm)[^<(]{0,400}?(?:all_?reduce|AllReduce|all_?gather|AllGather|reduce_?scatter"
             r"|ReduceScatter|all_?to_?all|SendRecv|cross_device_reduce|multimem|userbuffers|nvshmem|deep_ep::"
-            r"|symm_mem)"
+            r"|symm_mem|mscclpp)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
-        library="",
+        library="@collective",
         op="comm",
         examples=(
             "void deep_ep::intranode::dispatch<(int)2, (int)768, (int)8192>(int4 *, float *, float *, i",
@@ -68,7 +68,10 @@ SUMS: tuple[Rule, ...] = (
     ),
     Rule(
         key="cublas_dot",
-        pattern=re.compile(r"^(?:dot|reduce_1Block|asum|nrm2|iamax|iamin)_?\w{0,20}kernel\w{0,20}<.{0,400}?cublas"),
+        pattern=re.compile(
+            r"^(?:dot|reduce_1Block|asum|nrm2|iamax|iamin)_?\w{0,20}kernel\w{0,20}<.{0,400}?cublas|^(?:dot"
+            r"|reduce_1Block)_kernel$"
+        ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
         library="cublas",
@@ -84,7 +87,9 @@ SUMS: tuple[Rule, ...] = (
     ),
     Rule(
         key="cublas_vector",
-        pattern=re.compile(r"^(?:scal|axpy|copy|swap|rot|geam)\w{0,20}kernel\w{0,20}<.{0,400}?cublas"),
+        pattern=re.compile(
+            r"^(?:scal|axpy|copy|swap|rot|geam)\w{0,20}kernel\w{0,20}<.{0,400}?cublas|^(?:scal|axpy)_kernel(?:_val)?$"
+        ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
         library="cublas",
@@ -135,7 +140,7 @@ LAYOUT: tuple[Rule, ...] = (
             + r"(?:[oO]ffsetsKernel|init_device_workspace_kernel|kern_precompute_indices|scalePackedTensor|scaleTensor"
             r"|convertTensor_kernel|im2col|col2im|vol2col|vol2im|flip_filter|fft2d_[rc]2[rc]_|fft1d_[rc]2[rc]_"
             r"|[wW]inograd(?:Forward|Wgrad|Dgrad)?(?:Data|Filter|Output|Delta)|generateWinogradTiles"
-            r"|RedzoneAllocator|redzone_checker|op_generic_tensor_kernel|add_tensor_kernel)"
+            r"|RedzoneAllocator|redzone_checker)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -191,7 +196,7 @@ ATTENTION_AUX: tuple[Rule, ...] = (
         key="flash_aux",
         pattern=re.compile(
             r"FlashAttn(?:Fwd|Bwd)(?:Combine|Preprocess|Postprocess)|flash_fwd_\w{0,20}combine"
-            r"|flash_bwd_(?:dot_do_o|convert)|compute_dot_do_o|convert_dq_to|lean_reduction_kernel"
+            r"|flash_bwd_(?:dot_do_o|convert|clear)|compute_dot_do_o|convert_dq_to|lean_reduction_kernel"
             r"|prepare_varlen_num_blocks|get_mla_metadata|flash_attn_(?:stream_k_fixup|combine_results"
             r"|mask_to_KV_max)|fmha_\w{0,20}(?:reduce|combine)|[mM]erge_?(?:[aA]ttn_?)?[sS]tates"
             r"|paged_attention_v2_reduce|_preprocess_do_o_dot|_attn_bwd_preprocess|unpack_cudnn|fill_philox"
@@ -240,10 +245,11 @@ QUANTISATION: tuple[Rule, ...] = (
     Rule(
         key="quant",
         pattern=re.compile(
-            r"^(?![^<(]{0,400}?(?:[gG]emm(?!_?quant)|gemv|GEMM|[mM]at_?[mM]ul|mul_mat|attn|attention|Attention"
-            r"|_mm_kernel))[^<(]{0,400}?(?:[qQ]uantiz|[qQ]uantise|_quant_|[qQ]uant(?:Int8|FP8|Fp8)|_quant\b"
-            r"|Quant\w{0,20}Kernel|marlin_repack|cast_transpose|FP8rowwise|FP8_q|convert_unary|cvt_fp16_to_fp4"
-            r"|kTransformRowToFormat|get\w?ColRowStats|kdequant|awq_\w{0,20}repack|_dequant|dequant_|fake_quant)"
+            r"^(?!nvjpeg|[^<(]{0,400}?(?:[gG]emm(?!_?quant)|gemv|GEMM|[mM]at_?[mM]ul|mul_mat|attn|attention"
+            r"|Attention|_mm_kernel))[^<(]{0,400}?(?:[qQ]uantiz|[qQ]uantise|_quant_|[qQ]uant(?:Int8|FP8|Fp8)"
+            r"|_quant\b|Quant\w{0,20}Kernel|marlin_repack|cast_transpose|FP8rowwise|FP8_q|convert_unary"
+            r"|cvt_fp16_to_fp4|kTransformRowToFormat|get\w?ColRowStats|kdequant|VectorQuant|awq_\w{0,20}repack"
+            r"|_dequant|dequant_|fake_quant)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",

@@ -26,7 +26,8 @@ ATTENTION: tuple[Rule, ...] = (
         pattern=re.compile(
             r"fmha_cutlass[FB]_(?:b?f16_\w{0,60}?sm(?:7\d|8\d|9\d|1\d\d)|f32_\w{0,60}?sm(?:8\d|9\d|1\d\d))"
             r"|Attention(?:Backward)?Kernel<(?:(?:cutlass::)?arch::Sm[789]\d, )?cutlass::(?:half_t"
-            r"|bfloat16_t)(?!, (?:cutlass::)?arch::Sm[56])"
+            r"|bfloat16_t)(?!, (?:cutlass::)?arch::Sm[56])|AttentionKernel<float, (?:cutlass::)?arch::Sm[89]"
+            r"|AttentionBackwardKernel<(?:cutlass::)?arch::Sm[89]\d, float"
         ),
         verdict=Verdict.TENSOR,
         precision="@attention",
@@ -46,7 +47,7 @@ ATTENTION: tuple[Rule, ...] = (
     ),
     Rule(
         key="memory_efficient_simt",
-        pattern=re.compile(r"fmha_cutlass[FB]_(?:b?f16|f32)_"),
+        pattern=re.compile(r"fmha_cutlass[FB]_(?:b?f16|f32)_|Attention(?:Backward)?Kernel<(?:float|cutlass::|arch::)"),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@attention_simt",
         library="pytorch_memeff",
@@ -135,8 +136,8 @@ QUANTISED: tuple[Rule, ...] = (
     Rule(
         key="quantised_gemv",
         pattern=re.compile(
-            HEAD
-            + r"(?:mul_mat_vec|gemm_half_q_half|kgemm_4bit_inference_naive|router_gemm_kernel|dequantize_mul_mat_vec)"
+            HEAD + r"(?:mul_mat_vec|gemm_half_q_half|kgemm_4bit_inference_naive|router_gemm_kernel"
+            r"|dequantize_mul_mat_vec|VecQuant\dMat)"
         ),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@quantised",
@@ -153,9 +154,9 @@ QUANTISED: tuple[Rule, ...] = (
     Rule(
         key="quantised_tensor",
         pattern=re.compile(
-            HEAD + r"(?:[mM]arlin|machete|gemm_forward_4bit_cuda_m16n|deep_gemm::\w{0,40}?(?:gemm|mqa_logits)"
-            r"|fp8_gemm_kernel"
-            r"|tinygemm_m16n8k16|mul_mat_f(?![a-z_]))"
+            HEAD
+            + r"(?:[mM]arlin(?!\w{0,20}::(?![mM]arlin))|gemm\w{0,3}_forward_4bit_cuda_m\d|deep_gemm::\w{0,40}?(?:gemm"
+            r"|mqa_logits)(?!\w{0,20}metadata)|fp8_gemm_kernel|tinygemm_m16n8k16|mul_mat_f(?![a-z_]))"
         ),
         verdict=Verdict.TENSOR,
         precision="@quantised",

@@ -54,10 +54,10 @@ COMPILED: tuple[Rule, ...] = (
     Rule(
         key="xla_fusion",
         pattern=re.compile(
-            r"^(?:wrapped_\w{1,60}|(?:(?:loop|input|concatenate|transpose|scatter|reduce|dynamic|block|copy"
-            r"|broadcast)_?)(?![^<(]{0,80}?(?:gemm|dot|conv(?!ert)))\w{0,80}?fusion(?:_\d+)*|fusion(?:_\d+)*"
-            r"|triton_softmax_\d+|sort_\d+_\d+|(?:input_)?(?:add|multiply|broadcast|reduce|transpose|concatenate"
-            r"|select|convert|copy|slice)(?:_\w{1,40})?_fusion(?:_\d+)*)$"
+            r"^(?:wrapped_\w{1,60}|(?!\w{0,80}?(?:gemm|dot|conv(?!ert)|attention))(?:loop|input|concatenate"
+            r"|transpose|scatter|gather|reduce|dynamic|block|copy|broadcast|add|subtract|multiply|divide|negate"
+            r"|select|convert|slice|iota|compare|bitcast|pad|tanh|exponential|log|maximum|minimum|and|or|power|sqrt"
+            r"|rsqrt|clamp)(?:_\w{1,60})?_fusion(?:_\d+)*|fusion(?:_\d+)*|triton_softmax_\d+|sort_\d+_\d+)$"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -110,7 +110,7 @@ TRITON: tuple[Rule, ...] = (
         pattern=re.compile(
             r"^(?:_?fused_moe_kernel|_?invoke_fused_moe|_w\d+a\d+|\w{0,40}?block_scaled_mm"
             r"|_?matmul_(?:persistent_)?kernel|_?bsr_|_?(?:attn_)?(?:fwd"
-            r"|bwd)(?:_inner)?(?:_d[kqv]+)?(?:_kernel)?(?=$|_0d|_\d)|_attn_(?:fwd|bwd)\w{0,20}"
+            r"|bwd)(?:_inner)?(?:_d[kqv]{1,3})?(?:_kernel)?(?=$|_0d|_\d)|_attn_(?:fwd|bwd)\w{0,20}"
             r"|\w{0,40}?unified_attention|_\w{0,40}?(?:decode|prefill)\w{0,40}?kernel|_?grouped_gqa"
             r"|_fwd_grouped_kernel|_fwd_kernel_\w{1,40}|_?chunk_\w{0,60}?(?:kernel|fwd|bwd)|\w{0,20}?recompute_w_u"
             r"|\w{0,40}?gated_delta_rule|_?kda_|_bmm_chunk|merge_16x16_to_\w{0,40}?inverse)"
@@ -132,6 +132,16 @@ TRITON: tuple[Rule, ...] = (
 )
 
 HINTS: tuple[Rule, ...] = (
+    Rule(
+        key="cutlass_other",
+        pattern=re.compile(r"^cutlass\w{0,30}::(?:Kernel2?|device_kernel)<"),
+        verdict=Verdict.UNKNOWN,
+        precision="",
+        library="@cutlass_vendor",
+        op="@matrix",
+        examples=("void cutlass::device_kernel<vllm::enable_sm90_or_later<cutlass::gemm::kernel::GemmUniversal<",),
+        source="vllm-project/vllm pull request 23280; names cut short before they tell the instruction",
+    ),
     Rule(
         key="mentions_attention",
         pattern=re.compile(
@@ -157,7 +167,7 @@ HINTS: tuple[Rule, ...] = (
     Rule(
         key="mentions_product",
         pattern=re.compile(
-            HEAD + r"(?:[gG]emm|GEMM|[mM]at_?[mM]ul|mul_?mat|[bB]mm(?![a-z])|BMM|_mm(?![a-z])|(?<![a-z])mm_"
+            HEAD + r"(?:[gG]emm|GEMM|[mM]at(?:rix)?_?[mM]ul|mul_?mat|[bB]mm(?![a-z])|BMM|_mm(?![a-z])|(?<![a-z])mm_"
             r"|[mM]oe(?![a-z])|MoE"
             r"|_mlp(?![a-z])|einsum|contraction|(?<![a-z])ffn|xmma|(?<![a-z])linear(?:_fwd|_bwd|_kernel))"
         ),

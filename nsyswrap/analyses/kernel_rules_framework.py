@@ -10,7 +10,10 @@ H200 = "capture of PyTorch 2.11 on an H200"
 LIBRARIES: tuple[Rule, ...] = (
     Rule(
         key="cub",
-        pattern=re.compile(r"^(?:at_cuda_detail::|\w{1,40}::)?(?:cub|thrust|cuda::std)::|^(?:cub|thrust)_"),
+        pattern=re.compile(
+            r"^(?:at_cuda_detail::|\w{1,40}::)?(?:cub|thrust|cuda::std)::|^(?:cub|thrust)_"
+            r"|^Device(?:Radix|Scan|Reduce|Select|Segmented|Histogram|Merge|Unique|Compact|ThreeWay|RunLength)\w{0,60}"
+        ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
         library="cub",
@@ -31,7 +34,7 @@ LIBRARIES: tuple[Rule, ...] = (
     Rule(
         key="cufft",
         pattern=re.compile(
-            r"^(?:(?:regular|vector|composite_2way|multi_bluestein|bluestein)_fft|generate_chirp_signal"
+            r"^(?:(?:DSE::)?(?:regular|vector|composite_2way|multi_bluestein|bluestein)_fft|generate_chirp_signal"
             r"|[ds]p(?:Radix|Vector)|real_complex::|(?:pre|post)process_kernel<.{0,120}?loadstore_modifier"
             r"|kernel_wrapper<.{0,200}?RealComplex)"
         ),
@@ -105,11 +108,27 @@ LIBRARIES: tuple[Rule, ...] = (
         source=H200 + "; " + PROFILES,
     ),
     Rule(
+        key="tensorrt_other",
+        pattern=re.compile(r"^(?:nvinfer1|cuEltwise|cuInt8|cuResize|cuSlice|cuGather|cuScale|cuPad)::" + NO_MATRIX),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="tensorrt",
+        op="@work",
+        examples=(
+            (
+                "void cuEltwise::eltwise<cuEltwise::SimpleAlgo<float, float>, "
+                "cuEltwise::Compute<(nvinfer1::ElementWiseOperation)0> >"
+            ),
+        ),
+        source=PROFILES,
+    ),
+    Rule(
         key="cudnn_other",
         pattern=re.compile(
             r"^cudnn::(?:\w{1,30}::){0,2}(?:bn_|batchnorm|batch_norm|pooling_|softmax_|lrn_|ctc_|activation_"
             r"|dropout_|spatial_|transformer_|op_tensor|reduce_tensor|crossmap|norm|rmsnorm|layernorm)|^(?:bn_(?:fw"
-            r"|bw|inf)_|batchnorm_(?:fw|bw)tr_|pooling_(?:fw|bw)_|cudnn_generated_\w{0,60}?norm)"
+            r"|bw|inf)_|batchnorm_(?:fw|bw)tr_|pooling_(?:fw|bw)_|op_generic_tensor_kernel|op_tensor"
+            r"|add_tensor_kernel|cudnn_generated_\w{0,60}?norm)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -168,7 +187,11 @@ FRAMEWORKS: tuple[Rule, ...] = (
             r"|GammaBetaBackward|RowwiseMoments|gatherTopK|sampleMultinomial|renormRows|tensor_kernel_scan"
             r"|embedding_backward|indexing_backward|THC\w{1,40}|RoIAlign|distribution_\w{1,60}|CUDAFunctor|(?:max"
             r"|avg)_pool|upsample_|nearest_neighbor_|batch_norm_|split_embedding_|cuApplyLayerNorm"
-            r"|cuCompute(?:Part)?Grad\w{1,30}|scaled_\w{1,40}?softmax|randperm_handle)"
+            r"|cuCompute(?:Part)?Grad\w{1,30}|scaled_\w{1,40}?softmax|randperm_handle|ComputeFusedParams"
+            r"|ComputeInternalGradients|ComputeBackwardFused|adaptive_?(?:average|max)|atomic_?adaptive|[cp]dist_"
+            r"|coalesceValues|compute(?:Block|Digit)|compute_grad_weight|compute_mode|compute_num_of_partial"
+            r"|convert_indices_from|cross_kernel|glu_backward|grid_sampler|indexFunc|krn_partial|lpnorm_|nms_kernel"
+            r"|renorm_|roi_align|roll_cuda|searchsorted|tril_indices|write_indices|_assert_async|_elemwise)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -258,8 +281,10 @@ WORDS: tuple[Rule, ...] = (
             r"|topk_|argmax|ArgMax|[sS]ort(?![a-z])|radix|cumsum|prefix_?sum|PrefixSum|histogram|hadamard|routing"
             r"|permute|transpose|Transpose|memcpy|memset|(?<![a-z])copy(?![a-z])|(?<![a-z])fill(?![a-z])"
             r"|(?<![a-z])cast(?![a-z])|(?<![a-z])(?:add|mul|sub|div|scale|exp|sqrt|axpy|saxpy|bcast"
-            r"|get_rows)(?![a-z])|VecAdd|vec(?:tor)?_?add|vectorAdd|(?<![a-z])reduce(?![a-z])|[rR]eduction"
-            r"|selective_scan|random|Random|philox|curand|generate_seed|gen_sequenced)"
+            r"|get_rows)(?![a-z])|VecAdd|vec(?:tor)?_?add|vectorAdd|(?<![a-z])(?:lamb|lion|sgd|adagrad|bias"
+            r"|residual|unary|binary|scatter|gather|clamp|where|pad|concat)(?![a-z])|_pool(?![a-z])"
+            r"|(?<![a-z])reduce(?![a-z])|[rR]eduction|selective_scan|random|Random|philox|curand|generate_seed"
+            r"|gen_sequenced)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",

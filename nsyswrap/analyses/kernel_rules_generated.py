@@ -81,7 +81,7 @@ CUTLASS: tuple[Rule, ...] = (
         pattern=re.compile(
             r"Mma(?:Volta|Sparse|Mixed\w{0,12})?TensorOp|OpClass\w{0,24}TensorOp|TensorOpMultiplicand|MMA_Atom"
             r"|TiledMMA|UMMA::|GMMA::|MainloopSm(?:70|75|80|89|90|10\d|12\d)|SM(?:70|75|80|89|90|10\d"
-            r"|12\d)_(?:\d+x\d+x\d+|MMA)_|nvcuda::wmma"
+            r"|12\d)_(?:\d+x\d+x\d+|MMA)_|nvcuda::wmma|DeviceGemm\w{0,24}?Sm1\d\d|vllm::cutlass_[23]x_gemm"
         ),
         verdict=Verdict.TENSOR,
         precision="@operands",
@@ -107,8 +107,8 @@ CUTLASS: tuple[Rule, ...] = (
         key="cute_dsl",
         pattern=re.compile(r"^kernel_cutlass_\w{0,300}?(?:Gemm|gemm|FlashAttention|Attention|MLA|Mla)"),
         verdict=Verdict.TENSOR,
-        precision="",
-        library="cutlass",
+        precision="@operands",
+        library="@cutlass_vendor",
         op="@matrix",
         examples=(
             (

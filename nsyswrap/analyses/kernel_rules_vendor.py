@@ -32,7 +32,7 @@ BLAS: tuple[Rule, ...] = (
         key="blas_name",
         pattern=re.compile(
             r"^(?:trt_|cudnn_\w{0,12}?_|_5x_cudnn_)?(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell)_"
-            r"\w{0,60}?(?<![A-Za-z0-9])(?:gc?|[hsdczi])(?:gemm|cudnn)(?![A-Za-z])"
+            r"\w{0,60}?(?<![A-Za-z0-9])(?:gc?|[hsdczi])(?:gemm|cudnn)(?:Batched|Ex)?(?![A-Za-z])"
         ),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@blas",
@@ -125,10 +125,10 @@ CUDNN: tuple[Rule, ...] = (
     Rule(
         key="conv_simt",
         pattern=re.compile(
-            HEAD
-            + r"(?:(?:im|ex)plicit_convolve_|precomputed_convolve|convolve_common_engine|[wd]grad_(?:alg\d_)?engine"
-            r"|[wd]grad2d_alg|conv1D_NCHW|winograd3x3Kernel|pointwise_mult_and_sum_complex|dgrad_1x1_stride_2x2"
-            r"|first_layer_wgrad_kernel|direct_group(?:ed)?_conv)"
+            HEAD + r"(?:(?:im|ex)plicit_convolve_|precomputed_convolve|convolve_common_engine"
+            r"|[wd]grad_(?:alg\d_)?\w{0,20}?engine|convolveNd_|[wd]grad2d_alg|conv1D_NCHW|winograd3x3Kernel"
+            r"|pointwise_mult_and_sum_complex|dgrad_1x1_stride_2x2|first_layer_wgrad_kernel"
+            r"|direct_group(?:ed)?_conv)"
         ),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@types",

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from nsyswrap.analyses.kernel_rule import HEAD
+
 Reader = tuple[tuple[re.Pattern[str], str], ...]
 
 
@@ -10,17 +12,22 @@ def _reader(*lines: tuple[str, str]) -> Reader:
     return tuple((re.compile(pattern), value) for pattern, value in lines)
 
 
+def _heads(*lines: tuple[str, str]) -> Reader:
+    """Return a reader of words in the head, in any case."""
+    return tuple((re.compile(f"(?i){HEAD}(?:{words})"), value) for words, value in lines)
+
+
 PRECISIONS = frozenset({"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4"})
 
 READERS: Mapping[str, Reader] = {
     # nvjet: one letter a matrix. Three are A and B, compute type, D; five are A, B, C, compute type, D.
     "@nvjet": _reader(
-        (r"^nvjet_(?:sm\d{2,3}_)?(?:[qr]|o[qr])", "fp8"),
-        (r"^nvjet_(?:sm\d{2,3}_)?o", "fp4"),
-        (r"^nvjet_(?:sm\d{2,3}_)?h", "fp16"),
-        (r"^nvjet_(?:sm\d{2,3}_)?t", "bf16"),
-        (r"^nvjet_(?:sm\d{2,3}_)?s", "tf32"),
-        (r"^nvjet_(?:sm\d{2,3}_)?d", "fp64"),
+        (r"^nvjet_(?:sm\d{2,3}[a-z]?_)?(?!sm\d)(?:[qr]|o[qr])", "fp8"),
+        (r"^nvjet_(?:sm\d{2,3}[a-z]?_)?(?!sm\d)o", "fp4"),
+        (r"^nvjet_(?:sm\d{2,3}[a-z]?_)?(?!sm\d)h", "fp16"),
+        (r"^nvjet_(?:sm\d{2,3}[a-z]?_)?(?!sm\d)t", "bf16"),
+        (r"^nvjet_(?:sm\d{2,3}[a-z]?_)?(?!sm\d)s", "tf32"),
+        (r"^nvjet_(?:sm\d{2,3}[a-z]?_)?(?!sm\d)d", "fp64"),
     ),
     # xmma: pairs of types, operands first. With `tf32f32` in the second place the operands are rounded to TF32.
     "@xmma": _reader(
@@ -131,7 +138,6 @@ READERS: Mapping[str, Reader] = {
         (r"gptq", "gptq"),
         (r"awq|gemm_forward_4bit", "awq"),
         (r"[mM]arlin", "marlin"),
-        (r"machete", "vllm"),
         (r"deep_gemm|fp8_gemm_kernel", "deepgemm"),
         (r"kgemm", "bitsandbytes"),
         (r"router_gemm", "tensorrt_llm"),
@@ -175,9 +181,11 @@ READERS: Mapping[str, Reader] = {
     ),
     "@cutlass_vendor": _reader(
         (r"cudnn", "cudnn"),
-        (r"(?:^|[<:])cutlass_[5-9]\d_|_bias_\w{2,4}_(?:relu|gelu)", "cublas"),
+        (r"(?<![a-z_])cutlass_[5-9]\d_|_bias_\w{2,4}_(?:relu|gelu)", "cublas"),
         (r"^cutlass::device_kernel<at::|2at4cuda", "pytorch"),
         (r"vllm", "vllm"),
+        (r"deep_gemm", "deepgemm"),
+        (r"flash_attn", "flash_attention"),
         (r"flashinfer", "flashinfer"),
         (r"tensorrt_llm", "tensorrt_llm"),
         (r"", "cutlass"),
@@ -207,6 +215,15 @@ READERS: Mapping[str, Reader] = {
     ),
     "@myelin": _reader((r"mha|Mha", "attention"), (r"Conv", "conv"), (r"", "gemm")),
     "@torch_extension": _reader((r"^split_embedding", "fbgemm"), (r"^cu[AC]|^scaled_", "apex"), (r"", "pytorch")),
+    "@collective": _reader(
+        (r"deep_ep", "deep_ep"),
+        (r"vllm", "vllm"),
+        (r"flashinfer", "flashinfer"),
+        (r"tensorrt_llm", "tensorrt_llm"),
+        (r"nvshmem", "nvshmem"),
+        (r"userbuffers", "transformer_engine"),
+        (r"mscclpp", "mscclpp"),
+    ),
     "@framework": _reader(
         (r"^(?:tensorflow|Eigen)|_GPU_DT_", "tensorflow"),
         (r"^(?:mxnet|mshadow)", "mxnet"),
@@ -223,12 +240,27 @@ READERS: Mapping[str, Reader] = {
         (r"^(?:tensorrt_llm|moe|trtllm)", "tensorrt_llm"),
         (r"^sgl", "sglang"),
     ),
-    "@named": _reader((r"^fast_hadamard|FastHadamard", "sglang"), (r"_f32<|^k_bin_bcast|^k_get_rows", "llama.cpp")),
+    "@named": _reader(
+        (r"^fast_hadamard|FastHadamard", "sglang"),
+        (r"_f32[<(]|^k_bin_bcast|^k_get_rows|^unary_gated_op", "llama.cpp"),
+        (r"^kOptimizer", "bitsandbytes"),
+    ),
     "@rnn_vendor": _reader((r"^at::", "pytorch"), (r"", "cudnn")),
     "@rnn": _reader((r"bfloat16", "bf16"), (r"half|HMMA", "fp16"), (r"double", "fp64"), (r"float|<f,", "fp32")),
-    "@kv_cache": _reader((r"vllm::", "vllm"), (r"flashinfer::", "flashinfer"), (r"", "triton")),
+    "@kv_cache": _reader(
+        (r"vllm::", "vllm"),
+        (r"flashinfer::", "flashinfer"),
+        (r"^rope_(?:neox|norm|vision|multi)", "llama.cpp"),
+        (r"", "triton"),
+    ),
     "@flash": _reader(
-        (r"cudnn", "cudnn"), (r"flashinfer", "flashinfer"), (r"^flash_attn_ext", "llama.cpp"), (r"", "flash_attention")
+        (r"cudnn", "cudnn"),
+        (r"flashinfer|(?:Prefill|Decode)With|MergeStates", "flashinfer"),
+        (r"flash_attn_(?:ext|stream_k|combine|mask)", "llama.cpp"),
+        (r"^qk_int", "sageattention"),
+        (r"^at::", "pytorch"),
+        (r"vllm", "vllm"),
+        (r"", "flash_attention"),
     ),
     # What a matrix kernel computes. A complex product of single precision is the middle of a convolution by FFT.
     "@matrix": _reader(
@@ -241,40 +273,37 @@ READERS: Mapping[str, Reader] = {
         (r"", "gemm"),
     ),
     "@triton": _reader(
-        (r"attention|attn|sdpa|(?:fwd|bwd)_kernel|prefill|decode|chunk|delta|gqa|kda_|recompute", "attention"),
+        (r"attention|attn|sdpa|(?:fwd|bwd)_kernel|prefill|decode|chunk|delta|gqa|kda_|recompute|inverse", "attention"),
         (r"conv(?!ert)", "conv"),
         (r"", "gemm"),
     ),
     # What other kernels do, read off the head.
-    "@work": _reader(
-        (r"(?i)^[^<(]{0,400}?softmax", "softmax"),
-        (r"(?i)^[^<(]{0,400}?(?:norm|moments|gammabeta|welford|::bn_|fusedparams|internalgradients)", "norm"),
-        (r"(?i)^[^<(]{0,400}?pool", "pooling"),
-        (r"(?i)^[^<(]{0,400}?(?:_loss|ctc_|entropy|criterion)", "loss"),
-        (r"(?i)^[^<(]{0,400}?(?:multi_tensor|adam|lamb|sgd|optimizer|amp_update|lpnorm)", "optimizer"),
-        (r"(?i)^[^<(]{0,400}?(?:embedding|compute_grad_weight|segment|krn_partial|sum_and_scatter)", "embedding"),
-        (r"(?i)^[^<(]{0,400}?(?:lstm|gru|rnn)_?cell", "rnn"),
-        (r"(?i)^[^<(]{0,400}?(?:sort|topk|kthvalue|median|compute_mode|unique|select|partition|run_?length)", "sort"),
-        (r"(?i)^[^<(]{0,400}?(?:scan|cumsum|cumprod|adjacent_difference)", "scan"),
-        (r"(?i)^[^<(]{0,400}?(?:distribution|random|multinomial|philox|randperm|bernoulli|rng|dropout)", "random"),
+    "@work": _heads(
+        ("eigenmetakernel", "elementwise"),
+        ("hadamard", "other"),
+        ("softmax", "softmax"),
+        ("norm|moments|gammabeta|welford|::bn_|fusedparams|internalgradients", "norm"),
+        ("pool", "pooling"),
+        ("_loss|ctc_|entropy|criterion", "loss"),
+        ("multi_tensor|adam|(?<![a-z])(?:lamb|lion|sgd)(?![a-z])|optimizer|amp_update|lpnorm", "optimizer"),
+        ("embedding|compute_grad_weight|segment|krn_partial|sum_and_scatter", "embedding"),
+        ("(?:lstm|gru|rnn)_?cell", "rnn"),
+        ("sort|topk|kthvalue|median|compute_mode|unique|deviceselect|partition|run_?length", "sort"),
+        ("scan|cumsum|cumprod|adjacent_difference", "scan"),
+        ("distribution|random|multinomial|philox|randperm|bernoulli|rng|dropout|generate_seed", "random"),
+        ("scatter|gather|index|searchsorted|histogram|take(?![a-z])|embed|nonzero|write_indices", "index"),
+        ("upsample|grid_sampler|roi_|interpolat|affine|resize|nms|nearest_neighbor", "resize"),
+        ("im2col|col2im|vol2col|vol2im", "conv_aux"),
         (
-            r"(?i)^[^<(]{0,400}?(?:scatter|gather|index|searchsorted|histogram|take|embed|nonzero|write_indices)",
-            "index",
-        ),
-        (r"(?i)^[^<(]{0,400}?(?:upsample|grid_sampler|roi_|interpolat|affine|resize|nms)", "resize"),
-        (r"(?i)^[^<(]{0,400}?(?:im2col|col2im|vol2col|vol2im)", "conv_aux"),
-        (
-            (
-                r"(?i)^[^<(]{0,400}?(?:catarray|concat|copy|transpose|permute|padding|_pad|flip|roll|triu|tril"
-                r"|split|nchw|nhwc)"
-            ),
+            "catarray|concat|(?<!direct_)copy|transpose|permute|padding|_pad|flip|roll_|tri[ul]|(?<![a-z])split_",
             "layout",
         ),
-        (r"(?i)^[^<(]{0,400}?(?:fft)", "fft"),
-        (r"(?i)^[^<(]{0,400}?(?:quant|fp8|float8)", "quant"),
-        (r"(?i)^[^<(]{0,400}?(?:elementwise|pointwise)", "elementwise"),
-        (r"(?i)^[^<(]{0,400}?(?:reduce|reduction|_sum|argmax|_max|_mean|_norm)", "reduction"),
-        (r"", "elementwise"),
+        ("fft", "fft"),
+        ("nvjpeg", "other"),
+        ("quant|fp8|float8", "quant"),
+        ("elementwise|pointwise", "elementwise"),
+        ("reduce|reduction|_sum|argmax|_max|_mean", "reduction"),
+        ("", "elementwise"),
     ),
 }
 

@@ -1,0 +1,117 @@
+"""`nsyswrap classify`: which kernel names run on tensor cores."""
+
+import csv
+import dataclasses
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import click
+
+from nsyswrap.analyses import kernel_names
+from nsyswrap.analyses.kernel_names import Classification
+
+COLUMNS = tuple(field.name for field in dataclasses.fields(Classification))
+# A longer name pushes the rest of its own line to the right, not that of every line.
+WIDEST_NAME = 80
+
+
+def capability_of(
+    ctx: click.Context,  # noqa: ARG001 - click's signature
+    param: click.Parameter,  # noqa: ARG001
+    value: str | None,
+) -> tuple[int, int] | None:
+    """Return (9, 0) for ``9.0`` and None for nothing; anything else is a usage error."""
+    if value is None:
+        return None
+    parts = re.fullmatch(r"([0-9]{1,2})\.([0-9])", value)
+    if parts is None:
+        raise click.BadParameter(f"{value!r} is no compute capability; write major.minor, such as 9.0 for an H100.")
+    return int(parts[1]), int(parts[2])
+
+
+@click.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "csv", "json"]),
+    default="text",
+    show_default=True,
+    help="How to answer; csv and json hold name, verdict, precision, library, op and rule.",
+)
+@click.option(
+    "--compute-capability",
+    "capability",
+    metavar="X.Y",
+    callback=capability_of,
+    help="Of the device the kernels ran on: corrects what that device cannot do.",
+)
+def classify(names: tuple[str, ...], form: str, capability: tuple[int, int] | None) -> None:
+    """Say for each kernel NAME whether it runs on tensor cores, from its name alone.
+
+    Without NAME, names are read from standard input, one a line. Names are best given demangled and whole, as nsys and
+    PyTorch's profiler write them. The verdict is tensor, simt_eligible (matrix work that tensor cores could do),
+    not_eligible or unknown: a name that does not say stays unknown.
+
+    \b
+    Examples:
+      nsyswrap classify ampere_sgemm_128x64_nn nvjet_sm90_tst_192x192_64x4_2x1_v_bz_coopB_TNN
+      nsyswrap classify --format csv < names.txt
+      nsyswrap classify --compute-capability 7.5 -- sm80_xmma_gemm_f32f32_f32f32_f32_tn_n
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    given = [readable(name) for name in names] or list(lines(standard_input()))
+    found = [kernel_names.classify(name, capability) for name in given]
+    click.echo(FORMS[form](found), nl=False)
+
+
+def readable(argument: str) -> str:
+    """Return an argument with bytes that are no UTF-8 written as escapes."""
+    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def standard_input() -> bytes:
+    """Return all of standard input; nothing where it is closed."""
+    return sys.stdin.buffer.read() if sys.stdin else b""
+
+
+def lines(data: bytes) -> Iterable[str]:
+    """Yield the lines that hold anything; bytes that are no UTF-8 are written as escapes."""
+    for line in data.decode("utf-8", "backslashreplace").split("\n"):
+        if line.strip():
+            yield line.removesuffix("\r")
+
+
+def text_of(found: Sequence[Classification]) -> str:
+    """Return an aligned table, each name whole; nothing for no names."""
+    if not found:
+        return ""
+    rows = [COLUMNS, *([printable(str(value)) for value in dataclasses.astuple(each)] for each in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    widths[0] = min(widths[0], WIDEST_NAME)
+    aligned = ("  ".join(f"{value:<{width}}" for value, width in zip(row, widths, strict=True)) for row in rows)
+    return "".join(f"{line.rstrip()}\n" for line in aligned)
+
+
+def printable(text: str) -> str:
+    """Return a text without the characters that would move a terminal's cursor."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def csv_of(found: Sequence[Classification]) -> str:
+    """Return a table with a header; only the header for no names."""
+    target = io.StringIO()
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(dataclasses.astuple(each) for each in found)
+    return target.getvalue()
+
+
+def json_of(found: Sequence[Classification]) -> str:
+    """Return a list of objects, one a name."""
+    return json.dumps([dataclasses.asdict(each) for each in found], indent=2, ensure_ascii=False) + "\n"
+
+
+FORMS: Mapping[str, Callable[[Sequence[Classification]], str]] = {"text": text_of, "csv": csv_of, "json": json_of}
