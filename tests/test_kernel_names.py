@@ -124,8 +124,8 @@ def test_a_name_that_says_nothing_is_unknown(name: str) -> None:
             "_ZN2at6native12_GLOBAL__N_121max_pool_forward_nchwIfiEEvT0_PKT_lllii",
         ),
         (
-            "std::enable_if<!T7, void>::type internal::gemvx::kernel<(int)1, float, cublasGemvParamsEx<int, float>>(T3)",
-            "std::enable_if<!(false), void>::type internal::gemvx::kernel<1, float, cublasGemvParamsEx<int, float> >(X)",
+            "std::enable_if<!T7, void>::type internal::gemvx::kernel<(int)1, cublasGemvParamsEx<int, float>>(T3)",
+            "std::enable_if<!(false), void>::type internal::gemvx::kernel<1, cublasGemvParamsEx<int, float> >(X)",
         ),
     ],
 )
