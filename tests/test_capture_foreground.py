@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from capture_fixtures import Run, driven, fake_nsys, living, marker, python, until
 
-from nsyswrap.capture.foreground import ForegroundCall, Limits, Workplace, quoted, run_in_foreground
+from nsyswrap.capture.foreground import ForegroundCall, Limits, Workplace, files_below, quoted, run_in_foreground
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.progress import Phase, silent
 from nsyswrap.errors import CaptureError
@@ -251,3 +251,11 @@ def test_only_the_last_words_of_nsys_are_quoted() -> None:
     """Progress bars are left out, and empty lines."""
     assert quoted("one\r[1/1] [==20% ] x\r\n\ntwo\nthree\nfour\n") == " (nsys: two / three / four)"
     assert not quoted("\r[1/1] [=100%] x\n")
+
+
+def test_files_of_a_folder_that_vanishes_are_none(tmp_path: Path) -> None:
+    """While we look, nsys removes what it no longer needs."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").write_text("")
+    assert files_below(tmp_path) == [tmp_path / "a" / "b" / "file"]
+    assert files_below(tmp_path / "gone") == []

@@ -70,10 +70,11 @@ def test_any_bytes_give_a_share_or_nothing(data: bytes) -> None:
 
 @given(st.lists(st.integers(0, 100)), st.integers(1, 7))
 def test_pieces_of_any_size_never_make_the_share_fall(percents: list[int], size: int) -> None:
-    """Pipes cut where they like."""
+    """Pipes cut where they like, and no bar is lost by it."""
     text = b"".join(b"\r[==%d%% ]" % percent for percent in percents)
     seen: list[float] = []
     rising = Rising(lambda _phase, share: seen.append(-1.0 if share is None else share), Phase.WRITING)
     for start in range(0, len(text), size):
         rising(text[start : start + size])
     assert seen == sorted(seen)
+    assert seen[-1] == (max(percents) / 100 if percents else -1.0)

@@ -127,6 +127,11 @@ class Workplace:
         return self.folder / "nsys.log"
 
     @property
+    def out(self) -> Path:
+        """The link to the folder of the result, under a name without ``%``: nsys would expand it."""
+        return self.folder / "out"
+
+    @property
     def pid(self) -> Path:
         """The file that takes the program's process id."""
         return self.folder / "pid"
@@ -323,9 +328,9 @@ class _Run:
             raise error("stopped before nsys had written its report", hint="Interrupt once to keep what was recorded")
 
     def _signs_of_life(self) -> tuple[tuple[str, int], ...]:
-        """Names and sizes of what nsys writes."""
+        """Names and sizes of what nsys writes, in its own folder and in that of the result."""
         signs = []
-        for path in sorted(self.workplace.folder.rglob("*")):
+        for path in (*files_below(self.workplace.folder), *files_below(self.workplace.out)):
             with contextlib.suppress(OSError):
                 signs.append((str(path), path.stat().st_size))
         return tuple(signs)
@@ -344,6 +349,11 @@ class _Run:
     def _pause(self) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(_POLL_S) if self.process.returncode is None else time.sleep(_POLL_S)
+
+
+def files_below(folder: Path) -> list[Path]:
+    """List the files below a folder, sorted. Folders may vanish meanwhile: nsys tidies up while we look."""
+    return sorted(Path(place) / name for place, _folders, names in os.walk(folder) for name in names)
 
 
 def quoted(said: str, lines: int = 3) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.failures import export_failed, no_report
-from nsyswrap.capture.foreground import Ended, ForegroundCall, Limits, Workplace, run_in_foreground
+from nsyswrap.capture.foreground import Ended, ForegroundCall, Limits, Workplace, files_below, run_in_foreground
 from nsyswrap.capture.isolate import kept_environment, namespace_prefix
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions, export_invocation, extra_environment, profile_invocation
@@ -121,6 +121,7 @@ def export_report(nsys: Nsys, report: Path, target: Path, progress: Progress = s
             raise export_failed(nsys, report, output.text)
         fresh.chmod(0o600)
         fresh.replace(target)
+    progress(Phase.EXPORTING, 1.0)
 
 
 def is_export(path: Path) -> bool:
@@ -169,12 +170,10 @@ def _prepared(
     The folders are nsys's own, for temporary files, and that of the run.
     """
     temporary, run_folder = folders
-    # nsys expands % in the name of its report; through a link with a plain name the real one may hold anything.
-    link = temporary / "out"
-    link.symlink_to(run_folder.absolute(), target_is_directory=True)
     work = Workplace(temporary, os.environ.get("TMPDIR", ""))
+    work.out.symlink_to(run_folder.absolute(), target_is_directory=True)
     invocation = profile_invocation(
-        options, nsys, capabilities, link / "capture", work.wrapped(program, keep_code=bool(options.duration_s))
+        options, nsys, capabilities, work.out / "capture", work.wrapped(program, keep_code=bool(options.duration_s))
     )
     prefix = namespace_prefix() if options.hide_environment else ()
     environ = dict(os.environ)
@@ -198,7 +197,8 @@ def _keep_report(ended: Ended, options: CaptureOptions, nsys: Nsys, folders: tup
     if report.is_file() and report.stat().st_size:
         report.chmod(0o600)
         return
-    unfinished = sorted((*run_folder.glob("*.qdstrm"), *temporary.rglob("*.qdstrm")))
+    written = (*files_below(run_folder), *files_below(temporary))
+    unfinished = [path for path in written if path.suffix == ".qdstrm"]
     if unfinished:
         shutil.move(unfinished[0], run_folder / UNFINISHED_NAME)
         (run_folder / UNFINISHED_NAME).chmod(0o600)

@@ -6,6 +6,9 @@ from enum import StrEnum
 
 _PERCENT = re.compile(rb"\[=*(\d{1,3})%")
 
+# Longer than any bar that nsys draws.
+_BAR_BYTES = 1024
+
 
 class Phase(StrEnum):
     """What a capture does now, in the order in which it happens."""
@@ -52,11 +55,13 @@ class Rising:
         self._progress = progress
         self._phase = phase
         self._highest = -1.0
+        self._kept = b""
         progress(phase, None)
 
     def __call__(self, output: bytes) -> None:
-        """Read one more piece of nsys's output."""
-        share = share_in(output)
+        """Read one more piece of nsys's output; a bar may begin in one piece and end in the next."""
+        self._kept = (self._kept + output)[-_BAR_BYTES:]
+        share = share_in(self._kept)
         if share is not None and share > self._highest:
             self._highest = share
             self._progress(self._phase, share)
