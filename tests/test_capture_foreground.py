@@ -257,5 +257,5 @@ def test_files_of_a_folder_that_vanishes_are_none(tmp_path: Path) -> None:
     """While we look, nsys removes what it no longer needs."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_text("")
-    assert files_below(tmp_path) == [tmp_path / "a" / "b" / "file"]
+    assert files_below(tmp_path / "a") == [tmp_path / "a" / "b" / "file"]
     assert files_below(tmp_path / "gone") == []
