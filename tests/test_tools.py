@@ -229,27 +229,27 @@ def test_each_lock_of_the_project_is_one_that_make_lock_writes() -> None:
         assert module.render(lock, versions) == text
 
 
-def test_samples_are_rendered_by_the_command_a_user_would_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One page for each capture, named after it; the unpacked export does not stay."""
+def test_samples_are_rendered_by_the_commands_a_user_would_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page and a JSON report for each sample; the unpacked export does not stay."""
     module = tool("sample_reports")
-    (tmp_path / "captures").mkdir()
-    (tmp_path / "captures" / "cnn.sqlite.xz").write_bytes(lzma.compress(b"an export"))
-    seen: list[Path] = []
+    sample = tmp_path / "samples" / "cnn"
+    sample.mkdir(parents=True)
+    (sample / "capture.sqlite.xz").write_bytes(lzma.compress(b"an export"))
+    seen: list[list[str]] = []
 
     def run(command: list[str], *, check: bool) -> None:
-        seen.append(Path(command[4]))
         assert check
-        assert command[1:4] == ["-m", "nsyswrap", "report"]
-        assert seen[0].read_bytes() == b"an export"
-        assert command[5:] == ["-o", str(tmp_path / "samples" / "cnn.html")]
+        assert Path(command[4]).read_bytes() == b"an export"
+        seen.append(command)
 
-    monkeypatch.setattr(module, "ROOT", tmp_path)
-    monkeypatch.setattr(module, "CAPTURES", tmp_path / "captures")
     monkeypatch.setattr(module, "SAMPLES", tmp_path / "samples")
     monkeypatch.setattr(module.subprocess, "run", run)
     module.main()
-    assert seen[0].name == "cnn.sqlite"
-    assert not seen[0].exists()
+    assert [command[1:4] for command in seen] == [["-m", "nsyswrap", "report"], ["-m", "nsyswrap", "analyze"]]
+    assert [Path(command[-1]).name for command in seen] == ["report.html", "report.json"]
+    assert not Path(seen[0][4]).exists()
 
 
 def test_make_alone_lists_the_targets() -> None:

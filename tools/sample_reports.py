@@ -1,5 +1,8 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Render reports/samples again, one HTML page for each capture in tests/captures: `make reports`."""
+"""Render reports/samples again, each from the redacted export beside it: `make reports`.
+
+A sample is a folder with `capture.sqlite.xz`; it gets `report.html` and `report.json`.
+"""
 
 import lzma
 import shutil
@@ -9,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CAPTURES = ROOT / "tests" / "captures"
 SAMPLES = ROOT / "reports" / "samples"
+PACKED = "capture.sqlite.xz"
 
 
 def unpack(packed: Path, folder: Path) -> Path:
@@ -21,16 +24,22 @@ def unpack(packed: Path, folder: Path) -> Path:
     return export
 
 
+def commands(export: Path, sample: Path) -> list[list[str]]:
+    """Return the commands a user would type to make a sample's reports from its export."""
+    nsyswrap = [sys.executable, "-m", "nsyswrap"]
+    return [
+        [*nsyswrap, "report", str(export), "--force", "-o", str(sample / "report.html")],
+        [*nsyswrap, "analyze", str(export), "--format", "json", "--force", "-o", str(sample / "report.json")],
+    ]
+
+
 def main() -> None:
-    """Render every capture with the command a user would type."""
-    SAMPLES.mkdir(parents=True, exist_ok=True)
-    for packed in sorted(CAPTURES.glob("*.sqlite.xz")):
-        page = SAMPLES / packed.name.replace(".sqlite.xz", ".html")
+    """Render every sample."""
+    for packed in sorted(SAMPLES.glob(f"*/{PACKED}")):
         with tempfile.TemporaryDirectory() as folder:
-            export = unpack(packed, Path(folder))
-            command = [sys.executable, "-m", "nsyswrap", "report", str(export), "-o", str(page)]
-            subprocess.run(command, check=True)  # noqa: S603 - nsyswrap itself
-        print(f"wrote {page.relative_to(ROOT)}")
+            for command in commands(unpack(packed, Path(folder)), packed.parent):
+                subprocess.run(command, check=True)  # noqa: S603 - nsyswrap itself
+        print(f"rendered {packed.parent.name}")
 
 
 if __name__ == "__main__":
