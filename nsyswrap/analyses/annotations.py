@@ -135,15 +135,19 @@ def find_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = ()) -
     step_names = set(steps.frame["name"])
     is_step = np.array([str(text) in step_names for text in ranges["text"].cat.categories], bool)
     by_text = np.where(is_step & (by_text == NO_PHASE), np.int32(names.index(BATCH)), by_text)
-    library = np.array([LIBRARY_DOMAINS.match(str(each)) is not None for each in ranges["domain"].cat.categories], bool)
     phase = by_text[ranges["text"].cat.codes.to_numpy()] if len(by_text) else np.empty(0, np.int32)
-    foreign = library[ranges["domain"].cat.codes.to_numpy()] if len(library) else np.empty(0, bool)
-    phase = np.where(foreign, np.int32(NO_PHASE), phase)
+    phase = np.where(of_library(ranges), np.int32(NO_PHASE), phase)
     rows = np.flatnonzero(phase != NO_PHASE)
     found = pd.DataFrame({name: array(ranges, name)[rows] for name in ("start", "end", "thread")})
     found["process"] = tables.process_of(array(found, "thread"))
     found["phase"] = phase[rows]
     return Phases(names, found, _main_threads(found))
+
+
+def of_library(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return for each range whether a library marked it: a detail of a call, not a part of the program."""
+    library = np.array([LIBRARY_DOMAINS.match(str(each)) is not None for each in ranges["domain"].cat.categories], bool)
+    return library[ranges["domain"].cat.codes.to_numpy()] if len(library) else np.empty(0, bool)
 
 
 def _phase(text: str, names: tuple[str, ...], rules: tuple[PhaseRule, ...]) -> int:

@@ -1,5 +1,6 @@
 """Which ranges enclose a call: NVTX ranges of one thread by depth, so that each level is disjoint."""
 
+import heapq
 from collections.abc import Iterator
 
 import numpy as np
@@ -42,7 +43,31 @@ def enclosing(trace: Trace, thread: Times, start: Times, end: Times) -> Iterator
 
 
 def _levels(start: Times, end: Times) -> list[Indices]:
-    """Return the ranges of each depth, by start; those of one depth do not overlap where ranges nest."""
-    order = np.lexsort((-end, start))
-    depth = np.arange(len(order)) - np.searchsorted(np.sort(end), start[order], side="right")
+    """Return the ranges cut into levels, each by start, so that those of one level do not overlap.
+
+    Where ranges nest, a level is a depth; ranges that cross, as those of start and end may, take the first free level.
+    A range without length contains no call.
+    """
+    order = np.flatnonzero(end > start)
+    order = order[np.lexsort((-end[order], start[order]))]
+    begins, ends = start[order], end[order]
+    depth = np.arange(len(order)) - np.searchsorted(np.sort(ends), begins, side="right")
+    by_depth = np.lexsort((begins, depth))
+    neighbours = depth[by_depth][1:] == depth[by_depth][:-1]
+    if np.any(neighbours & (begins[by_depth][1:] < ends[by_depth][:-1])):
+        depth = _free_levels(begins, ends)
     return [order[depth == level] for level in range(int(depth.max(initial=-1)) + 1)]
+
+
+def _free_levels(start: Times, end: Times) -> Indices:
+    """Return, for ranges by start, the lowest level that is free when each begins."""
+    taken: list[tuple[int, int]] = []
+    free: list[int] = []
+    found = []
+    for begins, ends in zip(start.tolist(), end.tolist(), strict=True):
+        while taken and taken[0][0] <= begins:
+            heapq.heappush(free, heapq.heappop(taken)[1])
+        level = heapq.heappop(free) if free else len(taken)
+        heapq.heappush(taken, (ends, level))
+        found.append(level)
+    return np.array(found, np.intp)

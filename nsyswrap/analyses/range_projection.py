@@ -1,0 +1,103 @@
+"""What NVTX ranges put on the GPU: number of operations, envelope and union, by name of range."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.analyses.base import Study
+from nsyswrap.intervals import Indices, Times
+from nsyswrap.tables import array
+
+# Sums of shifted times must stay below this.
+LARGEST = 1 << 62
+
+
+class Pairs(NamedTuple):
+    """Operations and ranges that belong together: row in ``Operations`` and row in ``trace[RANGES]``."""
+
+    operation: Indices
+    range: Indices
+
+
+def projection(study: Study, names: pd.Index, own: Pairs, handed: Pairs) -> pd.DataFrame:
+    """Return the projection of each range, added up by name.
+
+    Args:
+        study: The trace and its operations.
+        names: Name of each range.
+        own: Operations with the ranges around their launch, on one thread.
+        handed: The same for operations that another thread launched for the range's.
+
+    Returns:
+        By name: ``count`` and ``range_ns`` of the ranges whose own thread launched something, and of what was launched
+        ``envelope_ns``, ``busy_ns`` and ``operation_count``, once for the own thread and once for any thread.
+    """
+    every = Pairs(*(np.concatenate(pair) for pair in zip(own, handed, strict=True)))
+    any_thread = _by_name(study, names, every)
+    return _joined(_by_name(study, names, own), any_thread)
+
+
+def _joined(one_thread: pd.DataFrame, any_thread: pd.DataFrame) -> pd.DataFrame:
+    renamed = any_thread.drop(columns=["count", "range_ns"]).rename(
+        columns={
+            "envelope_ns": "envelope_any_thread_ns",
+            "busy_ns": "busy_any_thread_ns",
+            "operation_count": "operation_count_any_thread",
+        }
+    )
+    merged = renamed.merge(one_thread, how="left", on="name")
+    numbers = [column for column in merged.columns if column != "name"]
+    merged[numbers] = merged[numbers].fillna(0).astype(np.int64)
+    ordered = merged[[*one_thread.columns, *renamed.columns[1:]]]
+    keys = ["envelope_ns", "envelope_any_thread_ns", "name"]
+    return ordered.sort_values(keys, ascending=[False, False, True], ignore_index=True)
+
+
+def _by_name(study: Study, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
+    """Return the projection of ranges by name, of one set of pairs."""
+    operations = study.operations
+    ranges = study.trace[tables.RANGES]
+    order = np.lexsort((operations.start[pairs.operation], pairs.range))
+    which, rows = pairs.operation[order], pairs.range[order]
+    first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]])) if len(rows) else np.empty(0, np.intp)
+    start, end = operations.start[which], operations.end[which]
+    count = np.diff(np.append(first, len(rows)))
+    of_range = rows[first]
+    highest = np.maximum.reduceat(end, first) if len(first) else end
+    frame = pd.DataFrame(
+        {
+            "name": names[of_range],
+            "count": 1,
+            "range_ns": array(ranges, "end")[of_range] - array(ranges, "start")[of_range],
+            "envelope_ns": highest - start[first],
+            "busy_ns": _union_by_group(start, end, first, count),
+            "operation_count": count,
+        }
+    )
+    return frame.groupby("name", as_index=False, sort=False).sum()
+
+
+def _union_by_group(start: Times, end: Times, first: Indices, count: Indices) -> Times:
+    """Return the length of the union of each group of intervals; groups lie one behind another, sorted by start."""
+    if not len(first):
+        return np.empty(0, np.int64)
+    # Groups are set apart by more than any of them lasts, so that a running maximum cannot cross a border.
+    apart = int(end.max()) - int(start.min()) + 1
+    found = []
+    most = max(LARGEST // apart, 1)
+    for begin in range(0, len(first), most):
+        some = first[begin : begin + most]
+        rows = slice(int(some[0]), int(some[-1] + count[begin + len(some) - 1]))
+        found.append(_some_unions(start[rows], end[rows], some - some[0], count[begin : begin + most], apart))
+    return np.concatenate(found)
+
+
+def _some_unions(start: Times, end: Times, first: Indices, count: Indices, apart: int) -> Times:
+    shift = np.repeat(np.arange(len(first)), count) * apart - int(start.min())
+    low, high = start + shift, end + shift
+    reach = np.maximum.accumulate(high)
+    before = np.concatenate([[low[0]], reach[:-1]])
+    fresh = np.maximum(high - np.maximum(low, before), 0)
+    return np.add.reduceat(fresh, first)
