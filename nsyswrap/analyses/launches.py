@@ -29,14 +29,14 @@ def run(study: Study, window: Window) -> Section:
     start = operations.start[rows]
     idle = began >= _reach_before(study, rows)
     names = _names(study, call)
-    queue = np.maximum(start - returned, 0)
+    # An operation that seems to begin before its call does so by the error between two clocks.
+    latency, queue = np.maximum(start - began, 0), np.maximum(start - returned, 0)
     parts = []
-    for kind, chosen, duration in (("latency", idle, start - began), ("queue", ~idle, queue)):
+    for kind, chosen, duration in (("latency", idle, latency), ("queue", ~idle, queue)):
         codes, unique = pd.factorize(names[chosen])
         part = by_name([str(name) for name in unique], codes, duration[chosen])
         part.insert(1, "kind", kind)
         parts.append(part)
-    latency = (start - began)[idle]
     return Section(
         key="launches",
         title="Launches",
@@ -44,7 +44,7 @@ def run(study: Study, window: Window) -> Section:
         facts=(
             Fact("launches", len(rows), "count"),
             Fact("just_in_time_share", float(idle.mean()) if len(rows) else None, "share"),
-            Fact("median_launch_latency_ns", float(np.median(latency)) if len(latency) else None, "ns"),
+            Fact("median_launch_latency_ns", _median(latency[idle]), "ns"),
             Fact("median_operation_ns", _median(operations.end[rows] - start), "ns"),
             Fact("median_launch_interval_ns", _median(np.diff(np.sort(began))), "ns"),
         ),

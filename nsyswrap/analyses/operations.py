@@ -20,7 +20,7 @@ COLLECTIVE = "nccl"
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations of all devices, sorted by start; arrays of equal length.
+    """Operations of all devices, sorted by start, those that start together by end; arrays of equal length.
 
     Attributes:
         start: ns since capture start.
@@ -102,8 +102,7 @@ def find_operations(trace: Trace) -> Operations:
         columns["row"] = np.arange(len(frame))
         parts.append(pd.DataFrame(columns, copy=False))
     whole = pd.concat(parts, ignore_index=True) if parts else _nothing()
-    start = array(whole, "start")
-    order = np.argsort(start, kind="stable")
+    order = _order(whole)
     taken: dict[str, npt.NDArray[np.int64]] = {name: array(whole, name)[order] for name in whole.columns}
     call = launch_calls(trace, taken["process"], taken["correlation_id"])
     return Operations(
@@ -116,6 +115,20 @@ def find_operations(trace: Trace) -> Operations:
         row=taken["row"].astype(np.intp, copy=False),
         process=taken["process"],
     )
+
+
+def _order(whole: pd.DataFrame) -> Indices:
+    """Return the order of starts; of equal ones by what they are, since an export promises no order of rows."""
+    start = array(whole, "start")
+    order = np.argsort(start, kind="stable")
+    ordered = start[order]
+    same = ordered[1:] == ordered[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    if len(tied):
+        rows = order[tied]
+        names = ("correlation_id", "process", "device_id", "table", "end", "start")
+        order[tied] = rows[np.lexsort([array(whole, name)[rows] for name in names])]
+    return order
 
 
 def _nothing() -> pd.DataFrame:

@@ -1,0 +1,169 @@
+"""Laws of the whole report on random traces: order of rows and start of time do not matter, parts make up wholes."""
+
+import statistics
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_traces import LONGEST, Sketch, built, loaded, sketches
+
+from nsyswrap import tables
+from nsyswrap.analyses.base import Study
+from nsyswrap.analyses.ledger import ROWS
+from nsyswrap.analyses.range_levels import enclosing
+from nsyswrap.analyses.statistics import by_name
+from nsyswrap.model import Report
+from nsyswrap.render import render
+from nsyswrap.report import build_report
+from nsyswrap.tables import Trace, array
+
+START, END = -40, LONGEST + 60
+MOMENTS = {"start_ns", "end_ns"}
+several = settings(deadline=None, max_examples=40)
+
+
+def trace_of(sketch: Sketch, shift: int = 0, seed: int | None = None) -> Trace:
+    """Return the trace of a sketch, later by ``shift``, the rows of its export in a random order by ``seed``."""
+    builder = built(sketch, shift)
+    with tempfile.TemporaryDirectory() as folder:
+        return loaded(builder if seed is None else builder.shuffled(seed), Path(folder))
+
+
+def report_of(trace: Trace, shift: int = 0) -> Report:
+    """Return the report of all that is in a trace, in nanoseconds that a window in seconds can say exactly."""
+    return build_report(trace, f"{(START + shift) / 1e9:.9f}:{(END + shift) / 1e9:.9f}")
+
+
+def numbers(report: Report, shift: int) -> dict[str, object]:
+    """Return all numbers of a report, its moments earlier by ``shift``; evidence in findings names moments too."""
+    found: dict[str, object] = {}
+    for section in report.sections:
+        found[section.key] = section.facts
+        for name, table in section.tables.items():
+            moments = [column for column in table.columns if column in MOMENTS]
+            found[f"{section.key}/{name}"] = table.assign(**{c: table[c] - shift for c in moments}).to_dict("list")
+    found["findings"] = [(each.rule, each.device_id, each.cost_ns) for each in report.findings]
+    return found
+
+
+@several
+@given(sketches, st.integers(0, 1000))
+def test_the_order_of_rows_does_not_matter(sketch: Sketch, seed: int) -> None:
+    """Newer versions of nsys promise none."""
+    assert render("json", report_of(trace_of(sketch, seed=seed))) == render("json", report_of(trace_of(sketch)))
+
+
+@several
+@given(sketches, st.sampled_from([-1_000, 61, 10**10]))
+def test_the_start_of_time_does_not_matter(sketch: Sketch, shift: int) -> None:
+    """The same events later or earlier, also before the capture's start: the same durations."""
+    here, there = report_of(trace_of(sketch)), report_of(trace_of(sketch, shift), shift)
+    assert numbers(there, shift) == numbers(here, 0)
+
+
+@several
+@given(sketches)
+def test_the_ledgers_of_steps_add_up_to_their_lengths(sketch: Sketch) -> None:
+    section = report_of(trace_of(sketch)).section("steps")
+    table = section.tables["steps"] if section else pd.DataFrame()
+    for row in table.to_dict("records"):
+        assert sum(row[name] for name in ROWS) == row["end_ns"] - row["start_ns"]
+        assert min(row[name] for name in ROWS) >= 0
+
+
+@several
+@given(sketches)
+def test_verdicts_of_kernels_add_up_to_all_kernels(sketch: Sketch) -> None:
+    """In the facts, in the table of kernels, and over the phases."""
+    section = report_of(trace_of(sketch)).section("tensor_cores")
+    assert section is not None
+    fact = {each.label: each.value for each in section.facts}
+    parts = ("tensor_ns", "unknown_ns", "simt_eligible_ns", "not_eligible_ns")
+    assert sum(int(fact[part] or 0) for part in parts) == fact["kernel_ns"]
+    assert section.tables["kernels"]["total_ns"].sum() == fact["kernel_ns"]
+    assert section.tables["phases"]["kernel_ns"].sum() == fact["kernel_ns"]
+
+
+@several
+@given(sketches)
+def test_every_section_is_about_the_window_of_the_report(sketch: Sketch) -> None:
+    report = report_of(trace_of(sketch))
+    assert {section.window for section in report.sections} == {report.window}
+    assert {finding.window for finding in report.findings} <= {report.window}
+
+
+@several
+@given(sketches)
+def test_the_ranges_around_a_call_are_those_that_contain_it(sketch: Sketch) -> None:
+    """On the call's own thread; each once, also where ranges cross or have no length."""
+    trace = trace_of(sketch)
+    calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
+    thread, start, end = (array(calls, name) for name in ("thread", "start", "end"))
+    found = [pair for which, rows in enclosing(trace, thread, start, end) for pair in zip(which, rows, strict=True)]
+    wanted = [
+        (call, row)
+        for call in range(len(calls))
+        for row, each in enumerate(ranges.to_dict("records"))
+        if each["thread"] == thread[call] and each["start"] <= start[call] and end[call] <= each["end"]
+        if each["start"] < each["end"]
+    ]
+    assert sorted(found) == wanted
+
+
+@several
+@given(sketches)
+def test_a_projection_is_the_operations_of_the_ranges_of_that_name(sketch: Sketch) -> None:
+    """Counted range by range: envelope, union, and number of operations."""
+    trace = trace_of(sketch)
+    section = report_of(trace).section("ranges")
+    rows = [] if section is None else section.tables["projection"].to_dict("records")
+    assert {row["name"]: (row["envelope_ns"], row["busy_ns"], row["operation_count"]) for row in rows} == counted(trace)
+
+
+def counted(trace: Trace) -> dict[str, tuple[int, int, int]]:
+    """Return envelope, union and number of operations by name of range, one range after the other."""
+    study, calls = Study(trace), trace[tables.CALLS]
+    operations = study.operations
+    found: dict[str, tuple[int, int, int]] = {}
+    for row in trace[tables.RANGES].to_dict("records"):
+        inside = [
+            (int(operations.start[each]), int(operations.end[each]))
+            for each, call in enumerate(operations.call)
+            if call >= 0 and calls["thread"][call] == row["thread"] and row["start"] < row["end"]
+            if row["start"] <= calls["start"][call] and calls["end"][call] <= row["end"]
+        ]
+        if inside:
+            envelope = max(end for _, end in inside) - min(start for start, _ in inside)
+            busy = len({when for start, end in inside for when in range(start, end)})
+            before = found.get(row["text"], (0, 0, 0))
+            found[row["text"]] = (before[0] + envelope, before[1] + busy, before[2] + len(inside))
+    return found
+
+
+durations = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 10**12)), min_size=1, max_size=40)
+
+
+@given(durations)
+def test_statistics_are_those_of_the_standard_library(values: list[tuple[str, int]]) -> None:
+    """Groups of equal name become one, whatever their codes."""
+    names = ["a", "b", "c", "a", "b", "c"]
+    codes = np.array([names.index(name) + 3 * (number % 2) for number, (name, _) in enumerate(values)])
+    table = by_name(names, codes, np.array([value for _, value in values])).set_index("name")
+    for name in {name for name, _ in values}:
+        mine = [value for each, value in values if each == name]
+        row = table.loc[name]
+        spread = statistics.stdev(mine) if len(mine) > 1 else 0.0
+        assert [row["count"], row["total_ns"], row["min_ns"], row["max_ns"]] == [
+            len(mine),
+            sum(mine),
+            min(mine),
+            max(mine),
+        ]
+        assert row["median_ns"] == pytest.approx(statistics.median(mine))
+        assert row["mean_ns"] == pytest.approx(statistics.fmean(mine))
+        assert row["stddev_ns"] == pytest.approx(spread, abs=1e-3)
+    assert table["total_ns"].is_monotonic_decreasing
