@@ -18,7 +18,8 @@ def run(study: Study, window: Window) -> Section:
     Of an operation whose device was idle when its call began, the time from the call's start to the operation's
     start is launch latency; of any other, the time from the call's return to the operation's start is queue time.
     ``just_in_time_share`` is the share of operations whose call began on an idle device: near 1 the host barely
-    keeps up, near 0 it runs ahead.
+    keeps up, near 0 it runs ahead. One call may launch many operations, as that of a CUDA graph does; the launch
+    interval is from call to call.
     """
     operations, trace = study.operations, study.trace
     inside = (operations.start < window.end_ns) & (operations.end > window.start_ns) & (operations.call >= 0)
@@ -46,7 +47,7 @@ def run(study: Study, window: Window) -> Section:
             Fact("just_in_time_share", float(idle.mean()) if len(rows) else None, "share"),
             Fact("median_launch_latency_ns", _median(latency[idle]), "ns"),
             Fact("median_operation_ns", _median(operations.end[rows] - start), "ns"),
-            Fact("median_launch_interval_ns", _median(np.diff(np.sort(began))), "ns"),
+            Fact("median_launch_interval_ns", _median(np.diff(np.sort(array(calls, "start")[np.unique(call)]))), "ns"),
         ),
         tables={"summary": pd.concat(parts, ignore_index=True)},
     )
