@@ -12,6 +12,9 @@ from nsyswrap.model import Report, Section
 from nsyswrap.tables import Trace
 
 STEPS, ALL = "steps", "all"
+BETWEEN_HINT = "seconds count from the start of the capture: --window 12.5:14"
+# Nothing real lies 70 years from the start of its capture.
+FARTHEST = 1 << 61
 _BETWEEN = re.compile(r"(-?\d+(?:\.\d+)?):(-?\d+(?:\.\d+)?)")
 
 # Below this share of idle or exposed time nothing but the kernels themselves limits the run.
@@ -28,7 +31,7 @@ LIMITS = {
     "input_work": "preparing data in the training process",
     "host": "running host code between launches",
     "launch": "in launch calls",
-    "queued": "between launch and start",
+    "queued": "past the launch and the work has not begun",
     "synchronization": "in synchronizing calls",
     "blocking_copy": "in blocking copies",
     "allocation": "allocating memory",
@@ -104,22 +107,27 @@ def choose_window(study: Study, wanted: str = "") -> Window:
 def _between(text: str) -> Window:
     found = _BETWEEN.fullmatch(text.strip())
     if not found:
-        raise UsageError(f"--window {text!r} is none of steps, all and START:END in seconds")
+        raise UsageError(f"--window {text!r} is none of steps, all and START:END in seconds", hint=BETWEEN_HINT)
     start, end = (round(float(bound) * 1e9) for bound in found.groups())
     if end <= start:
-        raise UsageError(f"--window {text}: the end must come after the start")
+        raise UsageError(f"--window {text}: the end must come after the start", hint=BETWEEN_HINT)
+    if max(-start, end) > FARTHEST:
+        raise UsageError(f"--window {text}: no capture lasts that long", hint=BETWEEN_HINT)
     return Window(start, end, f"{found.group(1)} s to {found.group(2)} s", "user")
 
 
 def _run(analyses: Iterable[Analysis], study: Study, window: Window) -> tuple[list[Section], tuple[str, ...]]:
     sections, notes = [], []
-    if not len(study.operations.start):
+    gpu_worked = len(study.operations.start) > 0
+    if not gpu_worked:
         notes.append(SAMPLE)
     for analysis in analyses:
-        missing = [spec.name for spec in analysis.needs if not len(study.trace[spec])]
+        missing = [spec.name.replace("_", " ") for spec in analysis.needs if not len(study.trace[spec])]
+        if analysis.of_operations and not gpu_worked:
+            continue
         if not missing:
             sections.append(analysis.run(study, window))
-        elif len(study.operations.start):
+        elif gpu_worked:
             notes.append(f"{analysis.title}: left out, the capture has no {' and no '.join(missing)}.")
     return sections, tuple(notes)
 
@@ -148,7 +156,7 @@ def _limit(ledger: Section, idle: Section | None, window: Window) -> str:
         what = worst.removesuffix("_exposed_ns")
         return f"Bound by {what}: {units.share(shares[worst])} of the time no kernel hides it, {over}."
     share = units.share(shares[worst])
-    causes = idle.tables["causes"].groupby("cause")["idle_ns"].sum().sort_values(ascending=False)
+    causes = idle.tables["causes"].groupby("cause")["idle_ns"].sum().sort_values(ascending=False, kind="stable")
     total = int(causes.sum())
     known = causes[~causes.index.isin(["unknown", "blind"])]
     if not len(known) or known.sum() < EXPLAINED_SHARE * total:

@@ -62,9 +62,11 @@ class Analysis:
         title: Heading of its section.
         needs: Tables that must have rows; without them the analysis is skipped and the report says so.
         run: The answer for one window; pure.
+        of_operations: Whether it is about what ran on the GPU, of whatever kind; left out where nothing did.
     """
 
     key: str
     title: str
     needs: tuple[TableSpec, ...]
     run: Callable[[Study, Window], Section]
+    of_operations: bool = False

@@ -11,8 +11,8 @@ from nsyswrap import tables
 from nsyswrap.analyses import idle_findings
 from nsyswrap.analyses.annotations import NO_PHASE
 from nsyswrap.analyses.base import Analysis, Study
-from nsyswrap.analyses.causes import CAUSES, NO_NAME, Pieces, explain
-from nsyswrap.analyses.thread_states import ThreadStates
+from nsyswrap.analyses.causes import CAUSES, Pieces, explain
+from nsyswrap.analyses.thread_states import NO_NAME, ThreadStates
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Section
 
@@ -143,4 +143,4 @@ def _sentence(cause: str, thread: int, name: int, states: ThreadStates, *, untra
     return template.format(name=call, thread=tables.tid(thread))
 
 
-ANALYSIS = Analysis("idle", "Why the GPU was idle", (tables.KERNELS,), run)
+ANALYSIS = Analysis("idle", "Why the GPU was idle", (), run, of_operations=True)

@@ -47,10 +47,17 @@ def run(study: Study, window: Window) -> Section:
             Fact("just_in_time_share", float(idle.mean()) if len(rows) else None, "share"),
             Fact("median_launch_latency_ns", _median(latency[idle]), "ns"),
             Fact("median_operation_ns", _median(operations.end[rows] - start), "ns"),
-            Fact("median_launch_interval_ns", _median(np.diff(np.sort(array(calls, "start")[np.unique(call)]))), "ns"),
+            Fact("median_launch_interval_ns", _median(_intervals(calls, call)), "ns"),
         ),
         tables={"summary": pd.concat(parts, ignore_index=True)},
     )
+
+
+def _intervals(calls: pd.DataFrame, call: Indices) -> Times:
+    """Return the time from each launch call's start to the next one's; a call that launched several counts once."""
+    launched = np.zeros(len(calls), bool)
+    launched[call] = True
+    return np.diff(np.sort(array(calls, "start")[launched]))
 
 
 def _median(values: Times) -> float | None:
@@ -73,4 +80,4 @@ def _reach_before(study: Study, rows: Indices) -> Times:
     return reach[rows]
 
 
-ANALYSIS = Analysis("launches", "Launches", (tables.CALLS, tables.KERNELS), run)
+ANALYSIS = Analysis("launches", "Launches", (tables.CALLS,), run, of_operations=True)

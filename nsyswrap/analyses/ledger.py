@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.operations import Operations
 from nsyswrap.intervals import Spans, Times, Window, covered, gaps, total, union
@@ -78,4 +77,4 @@ def idle_spans(operations: Operations, device_id: int, window: Window) -> Spans:
     return gaps(operations.busy(device_id), window.start_ns, window.end_ns)
 
 
-ANALYSIS = Analysis("ledger", "Where the GPU's time went", (tables.KERNELS,), run)
+ANALYSIS = Analysis("ledger", "Where the GPU's time went", (), run, of_operations=True)

@@ -100,4 +100,4 @@ def _with_labels(
 KERNELS = Analysis("kernels", "Kernels", (tables.KERNELS,), kernels)
 HOST_CALLS = Analysis("host_calls", "CUDA API calls", (tables.CALLS,), host_calls)
 OS_CALLS = Analysis("os_calls", "Operating system calls", (tables.OS_CALLS,), os_calls)
-COPIES = Analysis("copies", "Copies and fills", (tables.COPIES,), copies)
+COPIES = Analysis("copies", "Copies and fills", (), copies, of_operations=True)

@@ -139,4 +139,4 @@ def _findings(table: pd.DataFrame, whole: int, total: dict[Verdict, int], window
     )
 
 
-ANALYSIS = Analysis("tensor_cores", "Tensor cores", (tables.KERNELS,), run)
+ANALYSIS = Analysis("tensor_cores", "Tensor cores", (), run, of_operations=True)
