@@ -231,6 +231,9 @@ def innermost(start: npt.ArrayLike, end: npt.ArrayLike, code: npt.ArrayLike) -> 
     if not real.any():
         return _ordered([], [])
     starts, ends, codes = starts[real], ends[real], codes[real]
+    order = np.argsort(starts, kind="stable")
+    if np.all(starts[order[1:]] >= ends[order[:-1]]):
+        return Timeline(Spans(starts[order], ends[order]), codes[order])
     order = np.lexsort((-ends, starts))
     starts, ends, codes = starts[order], ends[order], codes[order]
     outer = _outlasting(ends)

@@ -6,7 +6,7 @@ newer versions of nsys promise no order. Times are int64 ns since capture start.
 process, so that ids of two machines differ.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +18,14 @@ from nsyswrap.model import Capture, Gpu, Session
 
 Ids = npt.NDArray[np.int64]
 
+# Above this a table with a place for each string id would be larger than the ids themselves.
+DENSE_IDS = 1 << 22
+
 THREAD_BITS = 24
 THREAD_MASK = (1 << THREAD_BITS) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TableSpec:
     """The contract of one table of a trace: column name to dtype.
 
@@ -140,10 +143,42 @@ class Trace:
         return self.strings.get(string_id, f"[id {string_id}]")
 
 
+def by_name(
+    trace: Trace, spec: TableSpec, meaning: Callable[[str], int], dtype: type[np.integer[Any]]
+) -> npt.NDArray[Any]:
+    """Return, for each row of a table, what its name means.
+
+    Args:
+        trace: The tables of one export.
+        spec: A table with the column ``name_id``.
+        meaning: The number a name stands for; called once a name.
+        dtype: Type of the numbers.
+    """
+    ids = array(trace[spec], "name_id")
+    if len(ids) and ids.min() >= 0 and ids.max() < DENSE_IDS:
+        # String ids count from zero, so a table answers faster than hashing millions of them.
+        codes, distinct = ids, np.arange(int(ids.max()) + 1)
+        used = np.zeros(len(distinct), bool)
+        used[ids] = True
+    else:
+        codes, distinct = pd.factorize(ids)
+        used = np.ones(len(distinct), bool)
+    numbers = np.zeros(len(distinct), dtype)
+    for place in np.flatnonzero(used):
+        numbers[place] = meaning(trace.text(int(distinct[place])))
+    found: npt.NDArray[Any] = numbers[codes]
+    return found
+
+
 def array(frame: pd.DataFrame, column: str) -> npt.NDArray[Any]:
     """Return a column as a numpy array, without a copy where pandas allows it."""
     values: npt.NDArray[Any] = frame[column].to_numpy()
     return values
+
+
+def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the values that occur, ascending; made for many rows of few values, such as threads."""
+    return np.sort(pd.unique(values))
 
 
 def process_of(thread: Ids) -> Ids:

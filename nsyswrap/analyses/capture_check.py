@@ -114,7 +114,7 @@ def _silent(study: Study, window: Window) -> list[Finding]:
     launches = array(calls, "start")[operations.call[known]]
     thread = array(calls, "thread")
     found = []
-    for process in np.unique(operations.process[known]):
+    for process in tables.distinct(operations.process[known]):
         main = int(process) | tables.pid(int(process))
         of_main = array(calls, "end")[thread == main]
         mine = launches[operations.process[known] == process]

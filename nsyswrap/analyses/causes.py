@@ -23,7 +23,7 @@ from nsyswrap.analyses.annotations import DATA, NO_PHASE
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.device_gaps import DeviceGaps, find_gaps
 from nsyswrap.analyses.operations import SOURCES
-from nsyswrap.analyses.thread_states import NAMES, ThreadStates
+from nsyswrap.analyses.thread_states import NAMES, NO_NAME, ThreadStates
 from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Times, Window, fill, overlay
 from nsyswrap.tables import array
 
@@ -63,7 +63,6 @@ _WAITING = np.isin(
     np.arange(len(_BY_STATE)), (call_kinds.LOCK_WAIT, call_kinds.OTHER_WAIT, call_kinds.PEER_THREAD_WAIT)
 )
 
-NO_NAME = NAMES - 1
 EMPTY = Timeline(NOTHING, np.empty(0, np.int32))
 
 
@@ -120,8 +119,9 @@ class _Explainer:
         begun = np.clip(self.found.call_start, spans.start, seen)
         returned = np.clip(self.found.call_end, begun, seen)
         before = [
-            self._before_launch(thread, gap, Spans(spans.start[gap], begun[gap]))
+            piece
             for thread, gap in _by_thread(self.found.asked)
+            for piece in self._before_launch(thread, gap, Spans(spans.start[gap], begun[gap]))
         ]
         after = [
             self._fixed(cause, thread, gap, Spans(start[gap], end[gap]))
@@ -142,23 +142,21 @@ class _Explainer:
         names = self._launch_names(gap) if cause != "blind" else np.full(len(gap), NO_NAME, np.int32)
         return _pieces(Spans(start, end), gap, np.full(len(gap), CODE[cause]), phase, thread, names)
 
-    def _before_launch(self, thread: int, gap: Indices, spans: Spans) -> Pieces:
+    def _before_launch(self, thread: int, gap: Indices, spans: Spans) -> list[Pieces]:
         """Explain the time before the launch call by what the thread did then."""
         gap, spans = _real(gap, spans)
         if not len(gap):
-            return _ordered([])
+            return []
         part, code, start, end = self._states(thread, spans)
         awaited = self.study.phases.main_thread.get(thread & ~tables.THREAD_MASK, thread)
         handed = (code // NAMES == call_kinds.PEER_THREAD_WAIT) & (awaited != thread)
         waits = Spans(start[handed], end[handed])
         # Where T waits for another thread, that is the main one: what it does then is the cause.
         then, its_code, its_start, its_end = self._states(awaited, waits)
-        return _ordered(
-            [
-                self._by_state(thread, gap[part[~handed]], Spans(start[~handed], end[~handed]), code[~handed]),
-                self._by_state(awaited, gap[part[handed][then]], Spans(its_start, its_end), its_code),
-            ]
-        )
+        return [
+            self._by_state(thread, gap[part[~handed]], Spans(start[~handed], end[~handed]), code[~handed]),
+            self._by_state(awaited, gap[part[handed][then]], Spans(its_start, its_end), its_code),
+        ]
 
     def _states(self, thread: int, spans: Spans) -> tuple[Indices, npt.NDArray[np.int32], Times, Times]:
         """Cut spans where what the thread does changes: index of the span, state code, start, end."""
@@ -198,13 +196,13 @@ class _Explainer:
         call = self.found.call[gap]
         names = np.full(len(call), NO_NAME, np.int32)
         known = call >= 0
-        names[known] = self.states.call_names[call[known]]
+        names[known] = self.states.names_of(tables.CALLS, call[known])
         return names
 
 
 def _by_thread(threads: Times) -> Iterator[tuple[int, Indices]]:
     """Yield each thread with the gaps that are its own."""
-    for thread in np.unique(threads):
+    for thread in tables.distinct(threads):
         yield int(thread), np.flatnonzero(threads == thread)
 
 

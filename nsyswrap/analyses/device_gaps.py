@@ -128,7 +128,7 @@ def _opaque_launches(study: Study) -> dict[int, Times]:
     is_launch[shown[shown >= 0]] = False
     start = array(calls, "start")[is_launch]
     process = tables.process_of(array(calls, "thread")[is_launch])
-    return {int(each): start[process == each] for each in np.unique(process)}
+    return {int(each): start[process == each] for each in tables.distinct(process)}
 
 
 def _asked(study: Study, states: ThreadStates, launcher: Times, before: Spans) -> Times:
@@ -143,7 +143,7 @@ def _asked(study: Study, states: ThreadStates, launcher: Times, before: Spans) -
     asked = launcher.copy()
     length = before.end - before.start
     launchers = _launching_threads(study)
-    for each in np.unique(launcher):
+    for each in tables.distinct(launcher):
         mine = np.flatnonzero((launcher == each) & (length > 0))
         wait = covered(states.waits(int(each)), before.start[mine], before.end[mine])
         idle = mine[wait > ONLY_WAITED * length[mine]]

@@ -47,7 +47,7 @@ class Operations:
     @cached_property
     def devices(self) -> list[int]:
         """Return the ids of the devices that ran something, ascending."""
-        return [int(device) for device in np.unique(self.device_id)]
+        return [int(device) for device in tables.distinct(self.device_id)]
 
     def on(self, device_id: int) -> Indices:
         """Return the rows of one device."""
@@ -170,13 +170,14 @@ def _lookup(ids: Times, rows: Indices, wanted: Times) -> Indices:
     low, high = int(ids.min()), int(ids.max())
     inside = (wanted >= low) & (wanted <= high)
     result = np.full(len(wanted), -1, np.intp)
-    if high - low < 8 * len(ids) + 1024:
-        table = np.full(high - low + 1, -1, np.intp)
+    if high - low < 2 * len(ids) + 1024:
+        table = np.full(high - low + 1, -1, np.int32)
         table[ids - low] = rows
         result[inside] = table[wanted[inside] - low]
         return result
     order = np.argsort(ids, kind="stable")
-    at = np.searchsorted(ids[order], wanted, side="right") - 1
-    hit = inside & (ids[order][np.maximum(at, 0)] == wanted)
+    ordered = ids[order]
+    at = np.searchsorted(ordered, wanted, side="right") - 1
+    hit = inside & (ordered[np.maximum(at, 0)] == wanted)
     result[hit] = rows[order][at[hit]]
     return result

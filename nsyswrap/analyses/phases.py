@@ -93,7 +93,7 @@ def _coverage(
     own = np.zeros(len(call), bool)
     thread = np.where(call >= 0, array(calls, "thread")[call] if len(calls) else 0, -1)
     when = array(calls, "start")[call] if len(calls) else np.zeros(len(call), np.int64)
-    for each in np.unique(thread[thread != -1]):
+    for each in tables.distinct(thread[thread != -1]):
         mine = thread == each
         spans = study.phases.own(int(each)).spans
         own[mine] = covered(spans, when[mine], when[mine] + 1) > 0

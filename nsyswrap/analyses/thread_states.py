@@ -11,11 +11,12 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.analyses import call_kinds
 from nsyswrap.analyses.operations import Operations
-from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Window, fill, innermost, merge, subtract, union
-from nsyswrap.tables import TableSpec, Trace, array
+from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Times, Window, fill, innermost, merge, subtract, union
+from nsyswrap.tables import TableSpec, Trace, array, by_name
 
 # A state code is kind * NAMES + index of the call's name, so that evidence can name the call.
 NAMES = 1 << 20
+NO_NAME = NAMES - 1
 
 NO_TIMES = np.empty(0, np.int64)
 WAITS = (call_kinds.LOCK_WAIT, call_kinds.OTHER_WAIT, call_kinds.PEER_THREAD_WAIT)
@@ -35,22 +36,21 @@ class ThreadStates:
     operations: Operations
     window: Window
     _states: dict[int, Timeline] = field(default_factory=dict)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Return the name of each name index."""
-        return tuple(self._name_index)
-
-    @cached_property
-    def _name_index(self) -> dict[str, int]:
-        ids = [i for spec in (tables.CALLS, tables.OS_CALLS, tables.OVERHEADS) for i in _unique(self.trace, spec)]
-        texts = dict.fromkeys(call_kinds.base_name(self.trace.text(i)) for i in ids)
-        return {text: index for index, text in enumerate(texts)}
+    _waits: dict[int, Spans] = field(default_factory=dict)
+    _name_index: dict[str, int] = field(default_factory=dict)
 
     @property
-    def call_names(self) -> npt.NDArray[np.int32]:
-        """Return the name index of each row of ``trace[CALLS]``."""
-        return self._name_codes[tables.CALLS.name]
+    def names(self) -> tuple[str, ...]:
+        """Return the name of each name index that was given out so far."""
+        return tuple(self._name_index)
+
+    def names_of(self, spec: TableSpec, rows: Indices) -> npt.NDArray[np.int32]:
+        """Return the name index of some rows of a table of calls."""
+        codes, ids = pd.factorize(self._column(spec, "name_id")[rows])
+        texts = (call_kinds.base_name(self.trace.text(int(i))) for i in ids)
+        index = [self._name_index.setdefault(text, len(self._name_index)) for text in texts]
+        found: npt.NDArray[np.int32] = np.array(index, np.int32)[codes]
+        return found
 
     def of(self, thread: int) -> Timeline:
         """Return what a thread does: codes of kind and name; holes are times with no call of meaning open."""
@@ -63,18 +63,19 @@ class ThreadStates:
 
     def waits(self, thread: int) -> Spans:
         """Return when a thread only waits in the operating system, outside any call that explains the wait."""
-        states = self.of(thread)
-        kind = states.code // NAMES
-        waiting = np.isin(kind, WAITS)
-        in_os = merge(states.spans.start[waiting], states.spans.end[waiting])
-        return subtract(in_os, self._open(tables.CALLS, thread))
+        if thread not in self._waits:
+            states = self.of(thread)
+            waiting = np.isin(states.code // NAMES, WAITS)
+            in_os = merge(states.spans.start[waiting], states.spans.end[waiting])
+            self._waits[thread] = subtract(in_os, self._open(tables.CALLS, thread)) if len(in_os.start) else NOTHING
+        return self._waits[thread]
 
     def alive(self, thread: int) -> tuple[int, int]:
         """Return from when to when a thread is seen in the capture; (0, 0) if never."""
         found = [
             (int(self._column(spec, "start")[rows[0]]), int(self._column(spec, "end")[rows].max()))
             for spec in (tables.CALLS, tables.OS_CALLS)
-            if len(rows := self._all_rows[spec.name].get(thread, np.empty(0, np.intp)))
+            if len(rows := np.flatnonzero(self._column(spec, "thread") == thread))
         ]
         if not found:
             return 0, 0
@@ -83,19 +84,13 @@ class ThreadStates:
     def _of_kind(self, thread: int, kind: int) -> Timeline:
         if kind == call_kinds.OFF_CPU:
             return self._off_cpu(thread)
-        parts = []
-        for spec, kinds in self._kinds.items():
-            if not np.any(kinds == kind):
-                continue
-            rows = self._rows(spec, thread)
-            parts.append(self._named_spans(spec, rows[kinds[rows] == kind]))
-        start, end, name = (np.concatenate(each) for each in zip(*parts, strict=True)) if parts else [NO_TIMES] * 3
-        return innermost(start, end, name + kind * NAMES)
-
-    def _named_spans(self, spec: str, rows: Indices) -> tuple[npt.NDArray[np.int64], ...]:
-        frame = self.trace.frames[spec]
-        codes = self._name_codes[spec][rows]
-        return array(frame, "start")[rows], array(frame, "end")[rows], codes.astype(np.int64)
+        starts, ends, codes = [NO_TIMES], [NO_TIMES], [NO_TIMES]
+        for spec, (rows, threads, kinds) in self._telling.items():
+            mine = rows[(threads == thread) & (kinds == kind)]
+            starts.append(self._column(spec, "start")[mine])
+            ends.append(self._column(spec, "end")[mine])
+            codes.append(self.names_of(spec, mine) + np.int64(kind * NAMES))
+        return innermost(np.concatenate(starts), np.concatenate(ends), np.concatenate(codes))
 
     def _off_cpu(self, thread: int) -> Timeline:
         """Return when a thread is off the CPU of itself: one that is inside a call is off because of the call."""
@@ -106,60 +101,31 @@ class ThreadStates:
         spans = merge(start[~running], end[~running])
         if len(spans.start):
             spans = subtract(spans, union(self._open(tables.CALLS, thread), self._open(tables.OS_CALLS, thread)))
-        return Timeline(spans, np.full(len(spans.start), call_kinds.OFF_CPU * NAMES, np.int32))
+        return Timeline(spans, np.full(len(spans.start), call_kinds.OFF_CPU * NAMES + NO_NAME, np.int32))
 
     def _open(self, spec: TableSpec, thread: int) -> Spans:
         """Return when a thread has a call of one table open, whatever it is."""
-        rows = self._rows(spec.name, thread)
+        rows = np.flatnonzero((self._column(spec, "thread") == thread) & self._touching(spec))
         return merge(self._column(spec, "start")[rows], self._column(spec, "end")[rows])
 
     def _column(self, spec: TableSpec, name: str) -> npt.NDArray[np.int64]:
         return array(self.trace[spec], name)
 
-    def _rows(self, spec: str, thread: int) -> Indices:
-        """Return the rows of a thread that touch the window."""
-        rows = self._all_rows[spec].get(thread, np.empty(0, np.intp))
-        frame = self.trace.frames[spec]
-        touching = (array(frame, "start")[rows] < self.window.end_ns) & (
-            array(frame, "end")[rows] > self.window.start_ns
-        )
-        return rows[touching]
+    def _touching(self, spec: TableSpec) -> npt.NDArray[np.bool_]:
+        start, end = self._column(spec, "start"), self._column(spec, "end")
+        return (start < self.window.end_ns) & (end > self.window.start_ns)
 
     @cached_property
-    def _all_rows(self) -> dict[str, dict[int, Indices]]:
-        """Return, for each table, the rows of each thread that may matter."""
+    def _telling(self) -> Mapping[TableSpec, tuple[Indices, Times, npt.NDArray[np.int8]]]:
+        """Return, for each table of calls, the rows inside the window that explain idle time: row, thread, kind."""
+        blocking = self._blocking_calls()
         found = {}
-        for spec in (tables.CALLS, tables.OS_CALLS, tables.OVERHEADS):
-            codes, threads = pd.factorize(array(self.trace[spec], "thread"))
-            order = np.argsort(codes.astype(np.int32), kind="stable")
-            bounds = np.searchsorted(codes[order], np.arange(len(threads) + 1))
-            found[spec.name] = {
-                int(each): order[bounds[index] : bounds[index + 1]] for index, each in enumerate(threads)
-            }
-        return found
-
-    @cached_property
-    def _kinds(self) -> Mapping[str, npt.NDArray[np.int8]]:
-        calls = self._by_name(tables.CALLS, call_kinds.call_kind)
-        calls[self._blocking_calls()] = call_kinds.BLOCKING_COPY
-        return {
-            tables.CALLS.name: calls,
-            tables.OS_CALLS.name: self._by_name(tables.OS_CALLS, call_kinds.os_call_kind),
-            tables.OVERHEADS.name: self._by_name(tables.OVERHEADS, call_kinds.overhead_kind),
-        }
-
-    def _by_name(self, spec: TableSpec, kind_of: Callable[[str], int | None]) -> npt.NDArray[np.int8]:
-        codes, ids = pd.factorize(array(self.trace[spec], "name_id"))
-        kinds = [kind_of(call_kinds.base_name(self.trace.text(int(i)))) for i in ids]
-        return np.array([-1 if kind is None else kind for kind in kinds], np.int8)[codes]
-
-    @cached_property
-    def _name_codes(self) -> Mapping[str, npt.NDArray[np.int32]]:
-        found = {}
-        for spec in (tables.CALLS, tables.OS_CALLS, tables.OVERHEADS):
-            codes, ids = pd.factorize(array(self.trace[spec], "name_id"))
-            index = [self._name_index[call_kinds.base_name(self.trace.text(int(i)))] for i in ids]
-            found[spec.name] = np.array(index, np.int32)[codes]
+        for spec, kind_of in KIND_OF.items():
+            kinds = by_name(self.trace, spec, kind_of, np.int8)
+            if spec == tables.CALLS:
+                kinds[blocking] = call_kinds.BLOCKING_COPY
+            rows = np.flatnonzero((kinds >= 0) & self._touching(spec))
+            found[spec] = rows, self._column(spec, "thread")[rows], kinds[rows]
         return found
 
     def _blocking_calls(self) -> Indices:
@@ -177,12 +143,25 @@ class ThreadStates:
         call = self.operations.call[rows][staged]
         call = call[call >= 0]
         # A copy inside a CUDA graph belongs to the graph's launch, which does not wait for it.
-        copying = self._by_name(
-            tables.CALLS, lambda name: call_kinds.BLOCKING_COPY if call_kinds.is_copy(name) else None
-        )
-        found: Indices = call[copying[call] == call_kinds.BLOCKING_COPY]
+        names = self._column(tables.CALLS, "name_id")[call]
+        copying = [i for i in pd.unique(names) if call_kinds.is_copy(self.trace.text(int(i)))]
+        found: Indices = call[np.isin(names, copying)]
         return found
 
 
-def _unique(trace: Trace, spec: TableSpec) -> list[int]:
-    return [int(i) for i in pd.unique(array(trace[spec], "name_id"))]
+def _kind_of(kind: Callable[[str], int | None]) -> Callable[[str], int]:
+    """Return what tells a kind from a name as CUPTI writes it; -1 for one that explains nothing."""
+
+    def told(name: str) -> int:
+        found = kind(call_kinds.base_name(name))
+        return NOTHING_TOLD if found is None else found
+
+    return told
+
+
+NOTHING_TOLD = -1
+KIND_OF: Mapping[TableSpec, Callable[[str], int]] = {
+    tables.CALLS: _kind_of(call_kinds.call_kind),
+    tables.OS_CALLS: _kind_of(call_kinds.os_call_kind),
+    tables.OVERHEADS: _kind_of(call_kinds.overhead_kind),
+}
