@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from nsyswrap import units
 from nsyswrap.analyses import ANALYSES
@@ -11,6 +12,7 @@ from nsyswrap.intervals import Window
 from nsyswrap.model import Report, Section
 from nsyswrap.tables import Trace
 
+ANALYSTS = 2
 STEPS, ALL = "steps", "all"
 BETWEEN_HINT = "seconds count from the start of the capture: --window 12.5:14"
 # Nothing real lies 70 years from the start of its capture.
@@ -117,7 +119,8 @@ def _between(text: str) -> Window:
 
 
 def _run(analyses: Iterable[Analysis], study: Study, window: Window) -> tuple[list[Section], tuple[str, ...]]:
-    sections, notes = [], []
+    """Return the sections of all analyses that the capture has tables for, and what was left out and why."""
+    wanted, notes = [], []
     gpu_worked = len(study.operations.start) > 0
     if not gpu_worked:
         notes.append(SAMPLE)
@@ -126,9 +129,13 @@ def _run(analyses: Iterable[Analysis], study: Study, window: Window) -> tuple[li
         if analysis.of_operations and not gpu_worked:
             continue
         if not missing:
-            sections.append(analysis.run(study, window))
+            wanted.append(analysis)
         elif gpu_worked:
             notes.append(f"{analysis.title}: left out, the capture has no {' and no '.join(missing)}.")
+    # numpy lets go of Python's lock, so two threads share the work. What all of them need is worked out before.
+    _ = study.phases
+    with ThreadPoolExecutor(ANALYSTS) as pool:
+        sections = list(pool.map(lambda analysis: analysis.run(study, window), wanted))
     return sections, tuple(notes)
 
 
