@@ -24,12 +24,18 @@ def clipped(frame: pd.DataFrame, window: Window) -> tuple[Indices, Times]:
     else:
         rows = np.flatnonzero(inside)
         start, end = start[rows], end[rows]
-    return rows, np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns)
+    duration: Times = np.minimum(end, window.end_ns)
+    duration -= np.maximum(start, window.start_ns)
+    return rows, duration
 
 
 def _summary(study: Study, spec: TableSpec, window: Window, *, keep_version: bool) -> pd.DataFrame:
     frame = study.trace[spec]
     rows, duration = clipped(frame, window)
+    if spec is tables.OS_CALLS:
+        # The tracer's own marks, where it started and ended, are of no thread.
+        real = (array(frame, "thread") & tables.THREAD_MASK) != 0
+        rows, duration = (rows, duration) if real.all() else (rows[real[rows]], duration[real[rows]])
     codes, ids = pd.factorize(array(frame, "name_id")[rows])
     names = [study.trace.text(int(i)) for i in ids]
     return by_name(names if keep_version else [base_name(name) for name in names], codes, duration)
