@@ -124,18 +124,20 @@ def test_files_that_are_no_result_do_not_stay(tmp_path: Path) -> None:
 
 def test_of_many_runs_for_one_folder_one_wins(tmp_path: Path) -> None:
     """The folder is made exclusively, so two at once cannot both have it."""
-    start, outcomes = threading.Barrier(8), []
+    outcomes: list[str] = []
+    start, held = threading.Barrier(8), threading.Event()
 
     def run() -> None:
-        start.wait()
+        start.wait(10)
         try:
             with result_folder(tmp_path / "r", force=False) as private:
                 (private / "capture.sqlite").write_text("mine")
-                start.wait()
+                held.wait(10)
             outcomes.append("won")
         except UsageError:
-            start.wait()
             outcomes.append("refused")
+            if outcomes.count("refused") == 7:
+                held.set()
 
     threads = [threading.Thread(target=run) for _ in range(8)]
     for thread in threads:
@@ -143,6 +145,7 @@ def test_of_many_runs_for_one_folder_one_wins(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == ["refused"] * 7 + ["won"]
+    assert names(tmp_path / "r") == {"capture.sqlite"}
 
 
 def test_forced_runs_at_once_have_folders_of_their_own(tmp_path: Path) -> None:

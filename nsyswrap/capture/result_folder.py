@@ -35,11 +35,7 @@ def result_folder(folder: Path, *, force: bool) -> Iterator[Path]:
         UsageError: The folder is there already and holds something, and ``force`` is not given.
         CaptureError: It cannot be made.
     """
-    made = _reserve(folder, force=force)
-    try:
-        private = Path(tempfile.mkdtemp(prefix=".run-", dir=folder))
-    except OSError as error:
-        raise CaptureError(f"{folder} cannot be written to: {error.strerror}", hint="Choose another with -o") from error
+    private, made = _reserve(folder, force=force)
     try:
         yield private
     finally:
@@ -50,24 +46,34 @@ def result_folder(folder: Path, *, force: bool) -> Iterator[Path]:
                 folder.rmdir()
 
 
-def _reserve(folder: Path, *, force: bool) -> bool:
-    """Make the folder and tell whether it is new; of two runs that want the same one, one is refused."""
+def _reserve(folder: Path, *, force: bool) -> tuple[Path, bool]:
+    """Make the folder and a private one in it, and tell whether the folder is new.
+
+    Of two runs that want the same folder one is refused: both would make the same private folder, and the system lets
+    only one of them. Whether the folder holds anything else is asked after that.
+    """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unmakeable(folder, error) from error
-    try:
-        if not force:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        folder.mkdir(mode=0o700)
+        made = not folder.is_dir()
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if force:
+            return Path(tempfile.mkdtemp(prefix=".run-", dir=folder)), made
+        private = folder / ".run"
+        private.mkdir(mode=0o700)
+        if any(path != private for path in folder.iterdir()):
+            private.rmdir()
+            raise _taken(folder)
     except FileExistsError as error:
-        if force and folder.is_dir():
-            return False
-        raise UsageError(f"{folder} is there already", hint="Choose another folder with -o, or add --force") from error
+        if folder.parent.is_dir():
+            raise _taken(folder) from error
+        raise _unmakeable(folder, error) from error
     except OSError as error:
         raise _unmakeable(folder, error) from error
-    return True
+    return private, made
+
+
+def _taken(folder: Path) -> UsageError:
+    return UsageError(f"{folder} is there already", hint="Choose another folder with -o, or add --force")
 
 
 def _unmakeable(folder: Path, error: OSError) -> CaptureError:
