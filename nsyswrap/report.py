@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from nsyswrap import units
 from nsyswrap.analyses import ANALYSES
 from nsyswrap.analyses.base import Analysis, Settings, Study
+from nsyswrap.analyses.training_steps import step_matcher
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
 from nsyswrap.model import Report, Section
@@ -72,6 +73,17 @@ def build_report(trace: Trace, window: str = "", settings: Settings | None = Non
         findings=tuple(findings),
         notes=notes,
     )
+
+
+def check_request(window: str, settings: Settings) -> None:
+    """Check what can be told of a request before there is a trace.
+
+    Raises:
+        UsageError: The window or the pattern of steps cannot be read.
+    """
+    if window not in {"", STEPS, ALL}:
+        _between(window)
+    step_matcher(settings.step_pattern)
 
 
 def choose_window(study: Study, wanted: str = "") -> Window:

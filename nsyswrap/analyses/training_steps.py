@@ -75,7 +75,7 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
         UsageError: The pattern is no regular expression.
     """
     ranges = trace[tables.RANGES]
-    matcher = _compiled(pattern)
+    matcher = step_matcher(pattern)
     wanted = np.array([matcher.search(str(text)) is not None for text in ranges["text"].cat.categories], bool)
     found = ranges[text_flags(ranges, wanted)]
     frame = pd.DataFrame(
@@ -100,13 +100,20 @@ def text_flags(ranges: pd.DataFrame, wanted: npt.NDArray[np.bool_]) -> npt.NDArr
     return wanted[codes] if len(wanted) else np.zeros(len(codes), bool)
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def step_matcher(pattern: str) -> re.Pattern[str]:
+    """Return what tells a step from its text: the user's pattern, or the usual spellings where it is empty.
+
+    Raises:
+        UsageError: The pattern is no regular expression.
+    """
     if not pattern:
         return STEP_TEXT
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"--step-range {pattern!r} is no regular expression: {error}") from error
+        raise UsageError(
+            f"--step-range {pattern!r} is no regular expression: {error}", hint="write it as --step-range '^iteration'"
+        ) from error
 
 
 def _one_family(steps: pd.DataFrame) -> pd.DataFrame:

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.reading import capture_argument, export_of, reading_options, report_of, write_result
+from nsyswrap.cli.reading import (
+    capture_argument,
+    check_request,
+    export_of,
+    reading_options,
+    report_of,
+    write_result,
+)
 from nsyswrap.cli.terminal import rendered
 
 
@@ -38,6 +45,7 @@ def analyze(  # noqa: PLR0913 - one argument an option
       nsyswrap analyze capture.sqlite --window 12.5:14 --format json
       nsyswrap analyze capture.sqlite --step-range '^it' --phase data='^prefetch'
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    check_request(window, step_range, phases)
     with export_of(capture) as export:
         report = report_of(export, window, step_range, phases)
     write_result(rendered(form, report, to_terminal=output is None), output, force=force)

@@ -147,5 +147,5 @@ def default_folder(script: str) -> Path:
 def _variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise UsageError(f"--env {text!r} is not NAME=VALUE")
+        raise UsageError(f"--env {text!r} is not NAME=VALUE", hint="write it as --env OMP_NUM_THREADS=4")
     return name, value

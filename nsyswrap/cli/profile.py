@@ -11,7 +11,7 @@ import click
 from nsyswrap import __version__
 from nsyswrap.cli.capture_options import capture_options, options_of
 from nsyswrap.cli.progress import shown
-from nsyswrap.cli.reading import reading_options, report_of
+from nsyswrap.cli.reading import check_request, reading_options, report_of
 from nsyswrap.cli.terminal import rendered
 from nsyswrap.errors import CaptureError, NsyswrapError
 
@@ -55,6 +55,7 @@ def profile(  # noqa: PLR0913 - one argument an option
     from nsyswrap.capture.nsys import profile as record  # noqa: PLC0415
     from nsyswrap.capture.record import run_record  # noqa: PLC0415
 
+    check_request(window, step_range, phases)
     os.umask(0o077)
     options = options_of(command, capture, output_to_stderr=form == "json")
     with shown(quiet=quiet) as progress:

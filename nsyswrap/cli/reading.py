@@ -12,6 +12,7 @@ import click
 from nsyswrap.errors import CaptureError, ExportError, UsageError
 
 if TYPE_CHECKING:
+    from nsyswrap.analyses.base import Settings
     from nsyswrap.model import Report
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -49,6 +50,19 @@ def reading_options(command: Command) -> Command:
     return command
 
 
+def check_request(window: str, step_range: str, phases: tuple[str, ...]) -> None:
+    """Check how a capture is to be read, before it is made: a program may run for hours first.
+
+    Raises:
+        UsageError: The window, a pattern or a phase cannot be read.
+    """
+    if not (window or step_range or phases):
+        return
+    from nsyswrap import report  # noqa: PLC0415 - heavy; loaded only where there is something to check
+
+    report.check_request(window, settings_of(step_range, phases))
+
+
 def report_of(export: Path, window: str, step_range: str, phases: tuple[str, ...]) -> "Report":
     """Read an export and return its report.
 
@@ -57,13 +71,22 @@ def report_of(export: Path, window: str, step_range: str, phases: tuple[str, ...
         UsageError: The window, a pattern or a phase cannot be read.
         CannotTellError: The capture holds too little.
     """
-    from nsyswrap.analyses.annotations import PhaseRule  # noqa: PLC0415 - heavy; loaded when a capture is read
-    from nsyswrap.analyses.base import Settings  # noqa: PLC0415
-    from nsyswrap.db.load import load_export  # noqa: PLC0415
+    from nsyswrap.db.load import load_export  # noqa: PLC0415 - heavy; loaded when a capture is read
     from nsyswrap.report import build_report  # noqa: PLC0415
 
-    rules = tuple(PhaseRule(*phase_rule(text)) for text in phases)
-    return build_report(load_export(export), window, Settings(step_range, rules))
+    return build_report(load_export(export), window, settings_of(step_range, phases))
+
+
+def settings_of(step_range: str, phases: tuple[str, ...]) -> "Settings":
+    """Return what the user says about steps and phases.
+
+    Raises:
+        UsageError: A phase cannot be read.
+    """
+    from nsyswrap.analyses.annotations import PhaseRule  # noqa: PLC0415 - heavy; loaded when a capture is read
+    from nsyswrap.analyses.base import Settings  # noqa: PLC0415
+
+    return Settings(step_range, tuple(PhaseRule(*phase_rule(text)) for text in phases))
 
 
 def phase_rule(text: str) -> tuple[str, re.Pattern[str]]:
@@ -78,7 +101,9 @@ def phase_rule(text: str) -> tuple[str, re.Pattern[str]]:
     try:
         return name, re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"--phase {text!r}: {error}") from error
+        raise UsageError(
+            f"--phase {text!r} is no regular expression: {error}", hint="write it as --phase data='^prefetch'"
+        ) from error
 
 
 @contextmanager

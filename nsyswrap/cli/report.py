@@ -4,7 +4,14 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.reading import capture_argument, export_of, reading_options, report_of, write_result
+from nsyswrap.cli.reading import (
+    capture_argument,
+    check_request,
+    export_of,
+    reading_options,
+    report_of,
+    write_result,
+)
 from nsyswrap.cli.terminal import rendered
 
 
@@ -29,6 +36,7 @@ def report(  # noqa: PLR0913 - one argument an option
       nsyswrap report capture.nsys-rep
       nsyswrap report capture.sqlite --window all -o whole.html
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    check_request(window, step_range, phases)
     with export_of(capture) as export:
         found = report_of(export, window, step_range, phases)
     write_result(rendered("html", found, to_terminal=False), output, force=force)
