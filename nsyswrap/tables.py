@@ -52,7 +52,6 @@ _OPERATION = {
     "start": "int64",
     "end": "int64",
     "device_id": "int32",
-    "stream_id": "int64",
     "process": "int64",
     "correlation_id": "int64",
 }

@@ -83,9 +83,10 @@ def _by_cause(study: Study, pieces: Pieces, device: int) -> pd.DataFrame:
     length = pieces.end - pieces.start
     idle = np.zeros(len(unique), np.int64)
     np.add.at(idle, codes, length)
-    distinct, _ = pd.factorize(codes * np.int64(len(length) + 1) + pieces.gap)
-    first = np.flatnonzero(~pd.Series(distinct).duplicated().to_numpy())
-    count = np.bincount(codes[first], minlength=len(unique))
+    # Pieces stand in order of their gaps, so these keys are nearly sorted: a gap counts once for each cause in it.
+    keys = np.sort(pieces.gap * np.int64(len(unique) + 1) + codes, kind="stable")
+    fresh = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
+    count = np.bincount(keys[fresh] % (len(unique) + 1), minlength=len(unique))
     frame = pd.DataFrame(
         {
             "device_id": np.full(len(unique), device),

@@ -1,6 +1,7 @@
 """Count, total, mean, median, least, most and spread of durations by group."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,7 @@ import pandas as pd
 COLUMNS = ("count", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns", "share")
 
 
-def summarize(codes: npt.NDArray[np.intp], duration: npt.NDArray[np.int64], groups: int) -> pd.DataFrame:
+def summarize(codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64], groups: int) -> pd.DataFrame:
     """Return the statistics of each group.
 
     Args:
@@ -50,7 +51,7 @@ def summarize(codes: npt.NDArray[np.intp], duration: npt.NDArray[np.int64], grou
     )
 
 
-def by_name(names: Sequence[str], codes: npt.NDArray[np.intp], duration: npt.NDArray[np.int64]) -> pd.DataFrame:
+def by_name(names: Sequence[str], codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64]) -> pd.DataFrame:
     """Return the statistics by name, dearest first; groups of equal name become one.
 
     Args:
@@ -59,7 +60,9 @@ def by_name(names: Sequence[str], codes: npt.NDArray[np.intp], duration: npt.NDA
         duration: In ns, shape (n,).
     """
     merged, unique = pd.factorize(np.array(list(names), dtype=object))
-    found = summarize(merged[codes] if len(codes) else codes, duration, len(unique))
+    if len(unique) < len(merged):
+        codes = merged[codes]
+    found = summarize(codes, duration, len(unique))
     found.insert(0, "name", unique)
     found = found[found["count"] > 0]
     return found.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)

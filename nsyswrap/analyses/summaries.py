@@ -36,9 +36,13 @@ def _summary(study: Study, spec: TableSpec, window: Window, *, keep_version: boo
         # The tracer's own marks, where it started and ended, are of no thread.
         real = (array(frame, "thread") & tables.THREAD_MASK) != 0
         rows, duration = (rows, duration) if real.all() else (rows[real[rows]], duration[real[rows]])
-    codes, ids = pd.factorize(array(frame, "name_id")[rows])
-    names = [study.trace.text(int(i)) for i in ids]
-    return by_name(names if keep_version else [base_name(name) for name in names], codes, duration)
+    index: dict[str, int] = {}
+
+    def code(text: str) -> int:
+        return index.setdefault(text if keep_version else base_name(text), len(index))
+
+    codes = tables.by_name(study.trace, spec, code, np.int32)
+    return by_name(tuple(index), codes if len(rows) == len(codes) else codes[rows], duration)
 
 
 def kernels(study: Study, window: Window) -> Section:

@@ -39,7 +39,6 @@ class Source:
 _SPAN = {"start": "start", "end": "end"}
 _OPERATION = _SPAN | {
     "device_id": "deviceId",
-    "stream_id": "streamId",
     "correlation_id": "correlationId",
     "process": "globalPid",
 }
@@ -114,7 +113,7 @@ EXPORT_OPTIONS = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 
 # Columns that nsys always fills in the tables above; a NULL there is damage and reads as no number at all.
 NEVER_NULL = frozenset(
-    {"device_id", "stream_id", "name_id", "bytes", "copy_kind", "kind", "severity", "running"}
+    {"device_id", "name_id", "bytes", "copy_kind", "kind", "severity", "running"}
 )  # fmt: skip
 
 # NVTX event types, from ENUM_NSYS_EVENT_TYPE: ranges of one thread, of any thread, and the same two from text files.
