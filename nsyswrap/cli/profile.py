@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nsyswrap.model import Report
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @capture_options
 @reading_options
 @click.option(

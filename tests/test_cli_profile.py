@@ -1,0 +1,231 @@
+"""`nsyswrap profile` from end to end with the real nsys: a small program with ranges, and no GPU needed."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nsyswrap.capture.locate import Nsys
+
+SECRET = "v4lue-of-a-secret"  # noqa: S105 - planted to be looked for
+SECRETS = {"MY_SERVICE_TOKEN": SECRET, "DATABASE_PASSWORD": f"{SECRET}-too", "HARMLESS": "words"}
+PROGRAM = """
+import sys, time
+import nvtx
+print("said by the program")
+print("said on stderr", file=sys.stderr)
+for number in range(6):
+    with nvtx.annotate(f"step {number}"):
+        with nvtx.annotate("data"):
+            time.sleep(0.002)
+        with nvtx.annotate("forward"):
+            sum(range(20_000))
+sys.exit(int(sys.argv[1]))
+"""
+RESULTS = ["capture.nsys-rep", "capture.sqlite", "report.html", "report.json", "run.json"]
+FOR_EVERYONE = ["report.html", "report.json", "run.json"]
+LONGEST_S = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that has ended.
+
+    Attributes:
+        folder: Where the result was to go.
+        code: The exit code.
+        stdout: What came on stdout.
+        stderr: What came on stderr.
+    """
+
+    folder: Path
+    code: int
+    stdout: str
+    stderr: str
+
+    def json(self, name: str) -> dict[str, Any]:
+        """Return a file of the result."""
+        found: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))
+        return found
+
+
+def profile(place: Path, *arguments: str, umask: int = 0o022) -> Run:
+    """Run the command in an empty folder, with secrets in its environment; the result goes to ``out``."""
+    place.mkdir(exist_ok=True)
+    (place / "train.py").write_text(PROGRAM)
+    (place / "notes.txt").touch()
+    done = subprocess.run(
+        [sys.executable, "-m", "nsyswrap", "profile", "-o", "out", *arguments],
+        cwd=place,
+        env={**os.environ, **SECRETS},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LONGEST_S,
+        umask=umask,
+    )
+    return Run(place / "out", done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def place(nsys: Nsys, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return what makes a folder for a run; there is an nsys to run."""
+    assert nsys.version
+    return tmp_path_factory.mktemp
+
+
+@pytest.fixture(scope="module")
+def as_text(place: Callable[[str], Path]) -> Run:
+    """The program, which ends with 3, and a summary in the terminal."""
+    return profile(place("text"), "train.py", "3", umask=0)
+
+
+@pytest.fixture(scope="module")
+def as_json(place: Callable[[str], Path]) -> Run:
+    """The program, which ends well, and JSON."""
+    return profile(place("json"), "--format", "json", "--window", "all", "train.py", "0")
+
+
+def test_the_program_s_exit_code_is_ours(as_text: Run, as_json: Run) -> None:
+    """A program that fails is still profiled."""
+    assert (as_text.code, as_json.code) == (3, 0)
+
+
+def test_the_folder_holds_capture_reports_and_run(as_text: Run, as_json: Run) -> None:
+    for run in (as_text, as_json):
+        assert sorted(path.name for path in run.folder.iterdir()) == RESULTS
+
+
+def test_the_result_is_its_owner_s_alone(as_text: Run) -> None:
+    """Whatever the umask: a capture tells too much."""
+    assert stat.S_IMODE(as_text.folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in as_text.folder.iterdir()} == {0o600}
+
+
+def test_the_summary_is_on_stderr_and_stdout_is_the_program_s(as_text: Run) -> None:
+    assert as_text.stdout == "said by the program\n"
+    assert "said on stderr" in as_text.stderr
+    assert "PHASES" in as_text.stderr
+    assert "nsyswrap: recording ..." in as_text.stderr
+    assert f"report   {Path('out') / 'report.html'}" in as_text.stderr
+
+
+def test_json_is_alone_on_stdout(as_json: Run) -> None:
+    """The program's own output goes to stderr; what is printed is what is written."""
+    assert json.loads(as_json.stdout) == as_json.json("report.json")
+    assert "said by the program" in as_json.stderr
+    assert "PHASES" not in as_json.stderr
+
+
+def test_the_ranges_of_the_program_are_in_the_report(as_text: Run) -> None:
+    """Six steps, two of them warm-up, and what their phases took."""
+    report = as_text.json("report.json")
+    assert report["window"]["source"] == "steps"
+    assert len(report["sections"]["steps"]["tables"]["steps"]) == 6
+    phases = {row["phase"]: row for row in report["sections"]["phases"]["tables"]["phases"]}
+    assert phases["data"]["count"] == phases["forward"]["count"] == 4
+    assert phases["data"]["host_ns"] >= 4 * 2_000_000
+
+
+def test_the_window_of_the_command_line_is_that_of_the_report(as_json: Run) -> None:
+    """All, where nothing ran on a GPU, is the whole capture."""
+    assert as_json.json("report.json")["window"]["source"] in {"operations", "session"}
+
+
+def test_the_page_is_one_file(as_text: Run) -> None:
+    page = (as_text.folder / "report.html").read_text(encoding="utf-8")
+    assert page.lower().startswith("<!doctype html>")
+    assert "train.py" in page
+
+
+def test_the_run_is_described(as_text: Run) -> None:
+    run = as_text.json("run.json")
+    assert run["command"][1:] == ["train.py", "3"]
+    assert run["exit_code"] == 3
+    assert run["wall_ns"] > 6 * 2_000_000
+    assert set(SECRETS) <= set(run["environment"]["names"])
+
+
+def test_the_secrets_in_the_capture_are_named_and_never_told(as_text: Run, as_json: Run) -> None:
+    """Neither in what may be shared nor in the terminal; the capture itself holds them, hence the warning."""
+    for run in (as_text, as_json):
+        assert "warning: the capture holds the values of" in run.stderr
+        assert all(name in run.stderr for name in ("MY_SERVICE_TOKEN", "DATABASE_PASSWORD"))
+        shared = [(run.folder / name).read_text(encoding="utf-8") for name in FOR_EVERYONE]
+        assert not [text for text in (*shared, run.stdout, run.stderr) if SECRET in text]
+    assert SECRET.encode() in (as_text.folder / "capture.sqlite").read_bytes()
+
+
+def test_a_program_without_events_has_a_report(place: Callable[[str], Path]) -> None:
+    """It ran, and there was nothing to record."""
+    run = profile(place("nothing"), "--trace", "nvtx", "--quiet", "--", "true")
+    assert run.code == 0
+    assert sorted(path.name for path in run.folder.iterdir()) == RESULTS
+    assert "No GPU operation was recorded" in run.json("report.json")["notes"][0]
+    assert "recording" not in run.stderr
+    assert "report   " in run.stderr
+
+
+def test_a_program_that_is_killed_ends_with_its_signal(place: Callable[[str], Path]) -> None:
+    run = profile(place("killed"), "--quiet", "--", "sh", "-c", "kill -9 $$")
+    assert run.code == 128 + 9
+    assert sorted(path.name for path in run.folder.iterdir()) == RESULTS
+
+
+def test_a_capture_that_cannot_be_analysed_is_kept(place: Callable[[str], Path]) -> None:
+    """Steps were asked for and there are none: our failure, 125, and the recording is not lost."""
+    run = profile(place("kept"), "--quiet", "--window", "steps", "--trace", "nvtx", "--", "true")
+    assert run.code == 125
+    assert "nsyswrap: the capture is in out, but cannot be analysed: the capture has no steps\nhint: " in run.stderr
+    assert {"capture.nsys-rep", "capture.sqlite", "run.json"} <= {path.name for path in run.folder.iterdir()}
+
+
+NOT_RUN = {
+    "window": (["--window", "soon", "train.py"], 2),
+    "steps": (["--step-range", "(", "train.py"], 2),
+    "phase": (["--phase", "data", "train.py"], 2),
+    "variable": (["--env", "ALONE", "train.py"], 2),
+    "option": (["--fromat", "json", "train.py"], 2),
+    "nothing": ([], 2),
+    "not found": (["--", "no-such-program"], 127),
+    "not executable": (["--", "./notes.txt"], 126),
+}
+
+
+@pytest.mark.parametrize("wrong", NOT_RUN)
+def test_what_cannot_be_is_said_before_anything_runs(wrong: str, place: Callable[[str], Path]) -> None:
+    """A message and a hint, and no folder."""
+    arguments, code = NOT_RUN[wrong]
+    run = profile(place("wrong"), *arguments)
+    assert run.code == code
+    assert run.stdout == ""
+    assert "Traceback" not in run.stderr
+    assert ("\nhint: " in run.stderr) != ("Usage: " in run.stderr)
+    assert not run.folder.exists()
+
+
+def test_options_after_the_script_are_the_script_s(place: Callable[[str], Path]) -> None:
+    """Also those that we have too, and after two dashes of its own."""
+    folder = place("options")
+    (folder / "words.py").write_text("import sys; print(sys.argv[1:])")
+    words = ["--window", "x", "-o", "y", "--", "--format", "z"]
+    run = profile(folder, "--quiet", "--trace", "nvtx", "words.py", *words)
+    assert run.stdout == f"{words}\n"
+
+
+def test_a_folder_that_holds_something_is_not_written_to(place: Callable[[str], Path]) -> None:
+    """Nor does the program run."""
+    folder = place("full")
+    (folder / "out").mkdir()
+    (folder / "out" / "mine").touch()
+    run = profile(folder, "train.py", "0")
+    assert (run.code, run.stdout) == (2, "")
+    assert "hint: " in run.stderr
+    assert [path.name for path in run.folder.iterdir()] == ["mine"]
