@@ -13,10 +13,13 @@ The tests put it on PATH under the name nsys. ``FAKE_NSYS_FAILURE`` chooses how 
 ``export-fails``    cannot export: the report is of a newer version
 ``export-missing``  exports nothing, and exits with 0
 ``empty``           exports a database without tables
+``stop-fails``      cannot stop a recording
+``stop-hangs``      never ends when it is to stop a recording, and says nothing
 ==================  =====================================================================================
 
-``FAKE_NSYS_VERSION`` is its version, ``FAKE_NSYS_RANGE`` the text of the NVTX range that its exports hold. A report is
-JSON: the arguments it was made with, and the variables whose names start with FAKE, NSYS or TMPDIR.
+``FAKE_NSYS_LOG`` takes a line when a recording is stopped. ``FAKE_NSYS_VERSION`` is its version, ``FAKE_NSYS_RANGE``
+the text of the NVTX range that its exports hold. A report is JSON: the arguments it was made with, and the variables
+whose names start with FAKE, NSYS or TMPDIR.
 """
 
 import json
@@ -66,6 +69,8 @@ usage: nsys profile [<args>] [application] [<application args>]
 
 \t-s, --sample=
 
+\t--session-new=
+
 \t-t, --trace=
 
 \t   Possible values are 'cuda', 'nvtx', 'cublas', 'osrt',
@@ -101,6 +106,8 @@ def main() -> int:
             return profile(arguments)
         case ["export", *arguments]:
             return export(arguments)
+        case ["stop", session]:
+            return stop(session)
         case _:
             return 1
     return 0
@@ -147,6 +154,20 @@ def write(output: str, arguments: list[str]) -> int:
     Path(f"{output}.nsys-rep").write_text(json.dumps({"arguments": arguments, "environment": kept}), encoding="utf-8")
     sys.stdout.write("\r[1/1] [0%       ] capture.nsys-rep\r[1/1] [==50%    ] capture.nsys-rep\r[1/1] [=====100%]\n")
     say(f"Generated:\n    {output}.nsys-rep")
+    return 0
+
+
+def stop(session: str) -> int:
+    """Note the session; the report is left to `profile`."""
+    if FAILURE == "stop-hangs":
+        time.sleep(600)
+    if FAILURE == "stop-fails":
+        say("There are no active sessions.")
+        return 1
+    if "FAKE_NSYS_LOG" in os.environ:
+        with Path(os.environ["FAKE_NSYS_LOG"]).open("a", encoding="utf-8") as log:
+            log.write(f"stopped {session}\n")
+    say("Generating '/tmp/nsys-report-fa4e.qdstrm'")
     return 0
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from capture_fixtures import Run, driven, fake_nsys, living, marker, python, until
 
-from nsyswrap.capture.foreground import ForegroundCall, Limits, Workplace, files_below, quoted, run_in_foreground
+from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.progress import Phase, silent
+from nsyswrap.capture.workplace import Workplace, files_below, quoted
 from nsyswrap.errors import CaptureError
 
 __all__ = ["driven", "fake_nsys", "marker"]
@@ -53,7 +54,7 @@ def foreground(nsys: Nsys, folder: Path, *program: str, limits: Limits | None = 
     """A call of the fake nsys for a program, with its private folder."""
     folder.mkdir(exist_ok=True)
     work = Workplace(folder)
-    argv = (str(nsys.path), "profile", f"--output={folder / 'capture'}", *work.wrapped(program))
+    argv = (str(nsys.path), "profile", f"--output={folder / 'capture'}", *work.inner(program))
     return ForegroundCall(argv=argv, workplace=work, env={"PATH": "/usr/bin:/bin"}, limits=limits or Limits())
 
 
@@ -186,7 +187,7 @@ def test_nsys_that_ends_before_the_program_does_not_end_the_run(
 ) -> None:
     """Where recording ends first, the program's own end and code are waited for."""
     early = ForegroundCall(
-        argv=("sh", "-c", '"$@" & sleep 0.3', "early", *Workplace(tmp_path).wrapped(["sh", "-c", "sleep 1; exit 5"])),
+        argv=("sh", "-c", '"$@" & sleep 0.3', "early", *Workplace(tmp_path).inner(["sh", "-c", "sleep 1; exit 5"])),
         workplace=Workplace(tmp_path),
         env={"PATH": "/usr/bin:/bin"},
     )

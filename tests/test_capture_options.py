@@ -16,11 +16,15 @@ from nsyswrap.capture.options import (
     export_invocation,
     extra_environment,
     profile_invocation,
+    stop_invocation,
 )
+from nsyswrap.capture.workplace import Workplace
 from nsyswrap.errors import UsageError
 
 OLD = Nsys(Path("/opt/old/nsys"), (2023, 4, 4, 54), "test")
 NEW = Nsys(Path("/opt/new/nsys"), (2025, 3, 2, 0), "test")
+
+WORK = Workplace(Path("/private/nsyswrap-x"), "/own/tmp")
 
 _BOTH = {
     "--capture-range",
@@ -36,6 +40,7 @@ _BOTH = {
     "--python-sampling",
     "--python-sampling-frequency",
     "--sample",
+    "--session-new",
     "--trace",
     "--wait",
 }
@@ -54,7 +59,7 @@ NEW_CAN = Capabilities(
 def built(nsys: Nsys = OLD, can: Capabilities = OLD_CAN, **fields: Any) -> Invocation:  # noqa: ANN401 - any option
     """The command line for some options, with a program of two words."""
     chosen = options(Path("/result"), "unused", **fields)
-    return profile_invocation(chosen, nsys, can, Path("/tmp/x/capture"), ("prog", "--arg"))  # noqa: S108 - a name only
+    return profile_invocation(chosen, nsys, can, WORK, ("prog", "--arg"))
 
 
 def test_the_default_command_line() -> None:
@@ -66,10 +71,11 @@ def test_the_default_command_line() -> None:
         "--sample=none",
         "--cpuctxsw=none",
         "--cuda-graph-trace=node",
+        "--session-new=nsyswrap-x",
+        "--kill=none",
         "--wait=primary",
-        "--output=/tmp/x/capture",
-        "prog",
-        "--arg",
+        "--output=/private/nsyswrap-x/out/capture",
+        *WORK.inner(("prog", "--arg")),
     )
 
 
@@ -98,7 +104,8 @@ def test_the_default_traces_are_those_the_analyses_read() -> None:
 def test_arguments_to_nsys_come_last_and_before_the_program() -> None:
     """Of two equal flags nsys takes the last, and all after the first plain word is the program's."""
     argv = built(nsys_args=("--sample=process-tree", "--stats=true")).argv
-    assert argv[-4:] == ("--sample=process-tree", "--stats=true", "prog", "--arg")
+    inner = WORK.inner(("prog", "--arg"))
+    assert argv[-len(inner) - 2 :] == ("--sample=process-tree", "--stats=true", *inner)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +114,6 @@ def test_arguments_to_nsys_come_last_and_before_the_program() -> None:
         ({"sample": "process-tree"}, ["--sample=process-tree"]),
         ({"context_switches": "system-wide"}, ["--cpuctxsw=system-wide"]),
         ({"delay_s": 2.5}, ["--delay=2.5"]),
-        ({"duration_s": 10.0}, ["--duration=10", "--kill=none"]),
         ({"capture_range": "cudaProfilerApi"}, ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]),
         (
             {"capture_range": "epoch 3@train"},
@@ -140,10 +146,21 @@ def test_a_capture_without_cuda_asks_for_no_graphs() -> None:
     assert not any(flag.startswith("--cuda-graph-trace") for flag in built(traces=("nvtx",)).argv)
 
 
-def test_an_nsys_without_wait_is_not_asked_to() -> None:
-    """What is only good to have is left out where it is not known."""
-    can = Capabilities(OLD_CAN.traces, OLD_CAN.profile_flags - {"--wait"}, OLD_CAN.export_flags)
-    assert not any(flag.startswith("--wait") for flag in built(can=can).argv)
+def test_flags_that_are_only_good_to_have_are_left_out_where_they_are_not_known() -> None:
+    """Without a name a session cannot be stopped, and the program is ended at once."""
+    lacking = {"--wait", "--session-new", "--kill"}
+    can = Capabilities(OLD_CAN.traces, OLD_CAN.profile_flags - lacking, OLD_CAN.export_flags)
+    assert not any(flag.partition("=")[0] in lacking for flag in built(can=can).argv)
+
+
+def test_a_recording_is_stopped_by_the_name_of_its_session() -> None:
+    """Each run has its own."""
+    assert stop_invocation(OLD, WORK).argv == ("/opt/old/nsys", "stop", "--session=nsyswrap-x")
+
+
+def test_the_length_of_a_recording_is_not_left_to_nsys() -> None:
+    """With its own flag it exits first, with 0, and the program's code is lost."""
+    assert not any("duration" in flag for flag in built(duration_s=5.0).argv)
 
 
 def test_an_option_that_this_nsys_does_not_know_is_an_error() -> None:
@@ -226,6 +243,7 @@ def test_the_users_variables_have_the_last_word() -> None:
 def test_the_program_is_always_last_and_whole(program: list[str], traces: list[str], delay_s: float) -> None:
     """Whatever the options, the program's words end the command line as they are; every flag before has a value."""
     wanted = options(Path("/r"), "unused", traces=tuple(traces), delay_s=delay_s)
-    argv = profile_invocation(wanted, OLD, OLD_CAN, Path("/x"), program).argv
-    assert list(argv[-len(program) :]) == program
-    assert all("=" in flag for flag in argv[2 : -len(program)])
+    argv = profile_invocation(wanted, OLD, OLD_CAN, WORK, program).argv
+    inner = WORK.inner(program)
+    assert (list(inner[-len(program) :]), argv[-len(inner) :]) == (program, inner)
+    assert all("=" in flag for flag in argv[2 : -len(inner)])

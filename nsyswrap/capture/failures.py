@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from nsyswrap.capture.foreground import Ended, quoted
+from nsyswrap.capture.foreground import Ended
 from nsyswrap.capture.libraries import missing_libraries
 from nsyswrap.capture.locate import Nsys, importer_of
 from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.capture.workplace import quoted
 from nsyswrap.errors import CaptureError, ExportError
 
 

@@ -79,6 +79,12 @@ def namespace_prefix() -> tuple[str, ...]:
     return prefix
 
 
+def namespace_entry(pid: int) -> tuple[str, ...]:
+    """Return the start of a command that is to run in the process namespace of another process."""
+    mapped = () if os.geteuid() == 0 else ("--user", "--preserve-credentials")
+    return ("nsenter", f"--target={pid}", *mapped, "--pid", "--mount")
+
+
 def _refused(reason: str) -> CaptureError:
     return CaptureError(
         f"processes cannot be hidden from the capture here: {reason}",

@@ -14,13 +14,20 @@ from pathlib import Path
 
 from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.failures import export_failed, no_report
-from nsyswrap.capture.foreground import Ended, ForegroundCall, Limits, Workplace, files_below, run_in_foreground
-from nsyswrap.capture.isolate import kept_environment, namespace_prefix
+from nsyswrap.capture.foreground import Ended, ForegroundCall, Limits, run_in_foreground
+from nsyswrap.capture.isolate import kept_environment, namespace_entry, namespace_prefix
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.options import CaptureOptions, export_invocation, extra_environment, profile_invocation
+from nsyswrap.capture.options import (
+    CaptureOptions,
+    export_invocation,
+    extra_environment,
+    profile_invocation,
+    stop_invocation,
+)
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import Phase, Progress, Rising, silent
 from nsyswrap.capture.result_folder import EXPORT_NAME, REPORT_NAME, UNFINISHED_NAME, result_folder
+from nsyswrap.capture.workplace import Workplace, files_below
 from nsyswrap.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
 
 _EXPORT_TIMEOUT_S = 24 * 3600.0
@@ -172,19 +179,23 @@ def _prepared(
     temporary, run_folder = folders
     work = Workplace(temporary, os.environ.get("TMPDIR", ""))
     work.out.symlink_to(run_folder.absolute(), target_is_directory=True)
-    invocation = profile_invocation(
-        options, nsys, capabilities, work.out / "capture", work.wrapped(program, keep_code=bool(options.duration_s))
-    )
-    prefix = namespace_prefix() if options.hide_environment else ()
-    environ = dict(os.environ)
-    kept = kept_environment(environ) if options.hide_environment else environ
+    invocation = profile_invocation(options, nsys, capabilities, work, program)
+    hidden = options.hide_environment
+    environ = kept_environment(os.environ) if hidden else dict(os.environ)
+
+    def stop(pid: int) -> tuple[str, ...]:
+        return (*(namespace_entry(pid) if hidden else ()), *stop_invocation(nsys, work).argv)
+
     call = ForegroundCall(
-        argv=(*prefix, *invocation.argv),
+        argv=(*(namespace_prefix() if hidden else ()), *invocation.argv),
         workplace=work,
         # The program inherits it, but for TMPDIR, which the inner shell gives back to it.
-        env={**kept, **extra_environment(options), "TMPDIR": str(temporary)},
+        env={**environ, **extra_environment(options), "TMPDIR": str(temporary)},
+        stop=stop,
         cwd=options.cwd,
-        limits=Limits(timeout_s=options.timeout_s),
+        limits=Limits(
+            record_s=options.delay_s + options.duration_s if options.duration_s else None, timeout_s=options.timeout_s
+        ),
         output_to_stderr=options.output_to_stderr,
     )
     return call, invocation.notes

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nsyswrap.capture.capabilities import Capabilities
 from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.workplace import Workplace
 from nsyswrap.errors import UsageError
 
 DEFAULT_TRACES = ("cuda", "nvtx", "cudnn", "cublas", "osrt")
@@ -79,7 +80,7 @@ class Invocation:
 
 
 def profile_invocation(
-    options: CaptureOptions, nsys: Nsys, capabilities: Capabilities, output: Path, program: Sequence[str]
+    options: CaptureOptions, nsys: Nsys, capabilities: Capabilities, work: Workplace, program: Sequence[str]
 ) -> Invocation:
     """Build the command line of ``nsys profile``.
 
@@ -87,8 +88,8 @@ def profile_invocation(
         options: What to record.
         nsys: The nsys to run, for messages and its path.
         capabilities: What it knows.
-        output: The report to write, without its suffix. nsys expands ``%`` in it, so it must hold none.
-        program: What nsys is to start.
+        work: Where to write the report to, and the name of the session.
+        program: The program and its arguments.
 
     Returns:
         The command line, with a note for each trace that was left out.
@@ -103,12 +104,13 @@ def profile_invocation(
         ("--sample", options.sample),
         ("--cpuctxsw", options.context_switches),
         *_optional_flags(options, capabilities),
+        *_session_flags(work, capabilities),
     ]
     missing = [flag for flag, _ in flags if flag not in capabilities.profile_flags]
     if missing:
         raise unknown_flag(missing[0], nsys)
     argv = [str(nsys.path), "profile", *(f"{flag}={value}" for flag, value in flags)]
-    return Invocation((*argv, f"--output={output}", *options.nsys_args, *program), notes)
+    return Invocation((*argv, f"--output={work.out / 'capture'}", *options.nsys_args, *work.inner(program)), notes)
 
 
 def export_invocation(nsys: Nsys, capabilities: Capabilities, report: Path, target: Path) -> Invocation:
@@ -129,6 +131,19 @@ def export_invocation(nsys: Nsys, capabilities: Capabilities, report: Path, targ
     wanted = ("--include-json", "--include-blobs", "--lazy")
     argv += [f"{flag}=true" for flag in wanted if flag in capabilities.export_flags]
     return Invocation((*argv, str(report)))
+
+
+def stop_invocation(nsys: Nsys, work: Workplace) -> Invocation:
+    """Build the command line of ``nsys stop``: nsys takes what was recorded and writes its report, the program goes on.
+
+    Args:
+        nsys: The nsys that records.
+        work: The run, for the name of its session.
+
+    Returns:
+        The command line.
+    """
+    return Invocation((str(nsys.path), "stop", f"--session={work.session}"))
 
 
 def extra_environment(options: CaptureOptions) -> dict[str, str]:
@@ -181,14 +196,8 @@ def _optional_flags(options: CaptureOptions, capabilities: Capabilities) -> list
     flags: list[tuple[str, str]] = []
     if "cuda" in options.traces:
         flags.append(("--cuda-graph-trace", options.cuda_graph))
-    if "--wait" in capabilities.profile_flags:
-        # By default nsys waits for every process that the program left behind, such as a daemon that never ends.
-        flags.append(("--wait", "primary"))
     if options.delay_s:
         flags.append(("--delay", f"{options.delay_s:g}"))
-    if options.duration_s:
-        # Recording ends, the program does not: its exit code is still its own.
-        flags += [("--duration", f"{options.duration_s:g}"), ("--kill", "none")]
     if options.capture_range:
         flags += _range_flags(options.capture_range)
     if options.gpu_metrics:
@@ -202,6 +211,16 @@ def _optional_flags(options: CaptureOptions, capabilities: Capabilities) -> list
     if options.pytorch:
         flags.append(("--pytorch", options.pytorch))
     return flags
+
+
+def _session_flags(work: Workplace, capabilities: Capabilities) -> list[tuple[str, str]]:
+    """Leave the program's life to the program: recording may end before it, and what it leaves behind may go on.
+
+    By default nsys kills the program when recording ends, and waits for every process that the program left behind,
+    such as a daemon that never ends. By its name a session can be stopped from outside.
+    """
+    wanted = (("--session-new", work.session), ("--kill", "none"), ("--wait", "primary"))
+    return [(flag, value) for flag, value in wanted if flag in capabilities.profile_flags]
 
 
 def _range_flags(capture_range: str) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_GET_CHILD_SUBREAPER = 37
 _KILL_ROUNDS = 250
+_QUIET_ROUNDS = 3
 _KILL_PAUSE_S = 0.02
 
 
@@ -97,9 +98,12 @@ def kill_all(pid: int, spare: frozenset[int]) -> bool:
     Returns:
         Whether none is left.
     """
+    quiet_rounds = 0
     for _ in range(_KILL_ROUNDS):
         left = descendants(pid, spare)
-        if not left:
+        # One look can miss a process whose parent ends while we read; two in a row do not.
+        quiet_rounds = 0 if left else quiet_rounds + 1
+        if quiet_rounds == _QUIET_ROUNDS:
             return True
         for process in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -119,6 +123,13 @@ def wait_for(pid: int) -> int | None:
     except ChildProcessError:
         return None
     return shell_code(os.waitstatus_to_exitcode(status)) if done else None
+
+
+def reap_children(spare: frozenset[int]) -> None:
+    """Take the exit codes of ended children of ours, so that none stays as a zombie; the spared are left alone."""
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() and int(entry.name) not in spare and _stat(int(entry.name)) == (os.getpid(), "Z"):
+            wait_for(int(entry.name))
 
 
 def shell_code(code: int) -> int:
