@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, thread
 
 from nsyswrap.analyses import ANALYSES
 from nsyswrap.errors import CannotTellError, UsageError
@@ -303,3 +303,12 @@ def test_a_window_far_from_all_events_is_idle(trace_of: TraceOf) -> None:
     assert section
     assert section.tables["causes"]["idle_ns"].sum() == 100 * S
     assert report.window == Window(100 * S, 200 * S, "100 s to 200 s", "user")
+
+
+def test_the_cost_of_a_step_is_that_of_one_process_s_step(trace_of: TraceOf) -> None:
+    """Two ranks take four steady steps side by side: not eight."""
+    builder = training()
+    for number in range(6):
+        builder.range(f"batch {number}", number * S, number * S + S, thread=thread(5000, pid=5000))
+    finding = next(each for each in build_report(trace_of(builder)).findings if each.rule == "idle/input_wait")
+    assert finding.evidence[0].startswith("500 ms a step, in 4 steady steps")

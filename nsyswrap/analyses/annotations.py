@@ -40,8 +40,8 @@ USUAL = {
     r"(?: ?load(?:ing|er)?| fetch(?:ing)?| wait(?:ing)?| time| pipeline| next)?|load(?:ing|er)?|fetch(?:ing)?|next"
     r"|enumerate dataloader.*",
     "copy": rf"cop(?:y|ies)(?:{_DEVICE})?|(?:move|send|transfer|put){_DEVICE}|(?:batch|data|inputs?)?{_DEVICE}"
-    r"|(?:data )?transfers?|host to device|h ?2 ?d|h ?to ?d|h d|memcpy",
-    "forward": r"(?:model )?(?:forward|fwd|f ?prop)(?: (?:pass|prop(?:agation)?))?(?: (?:and|plus) loss)?"
+    r"|to (?:the )?(?:device|gpu|cuda)|(?:data )?transfers?|host to device|h ?2 ?d|h ?to ?d|h d|memcpy",
+    "forward": r"(?:model )?(?:forward|fwd|f ?prop)(?: (?:pass|prop(?:agation)?))?(?: (?:(?:and|plus) )?loss)?"
     r"|(?:compute )?loss|inference",
     "backward": r"(?:loss )?(?:backwards?|bwd|b ?prop|back ?prop(?:agation)?)(?: pass)?",
     "optimizer": r"(?:run )?(?:optimi[sz]er|optim|opt)(?: (?:step|update|zero ?grad))*"

@@ -141,7 +141,8 @@ def _severity(advice: Advice, share: float) -> Severity:
 
 
 def _per_step(study: Study, cost: int, window: Window) -> tuple[str, ...]:
-    steps = int((~study.steps.frame["warm_up"]).sum())
+    # Of one process: ranks take the same steps side by side.
+    steps = study.steps.steady_count
     if window.source != "steps" or not steps:
         return ()
     return (f"{units.duration(cost // steps)} a step, in {window.label}",)

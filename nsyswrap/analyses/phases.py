@@ -1,5 +1,7 @@
 """The phases of the program: how long the host was in each, and what the GPU did for it."""
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -20,6 +22,7 @@ def run(study: Study, window: Window) -> Section:
     operations, phases = study.operations, study.phases
     of_operation = phases.of_operations(study.trace, operations)
     touching = (operations.start < window.end_ns) & (operations.end > window.start_ns)
+    users = {device: _users(study, device) for device in operations.devices}
     rows = []
     for code in range(NO_PHASE, len(phases.names)):
         mine = touching & (of_operation == code)
@@ -28,7 +31,7 @@ def run(study: Study, window: Window) -> Section:
             for device in operations.devices
             for m in [mine & (operations.device_id == device)]
         ]
-        host = _host_spans(study, code, window)
+        host = _host_spans(study, code, window, study.phases.main_thread)
         count = _count(study, code, window)
         kernels = mine & (operations.table == 0)
         if not (count or mine.any()):
@@ -39,7 +42,7 @@ def run(study: Study, window: Window) -> Section:
                 "count": count,
                 "host_ns": total(host),
                 "gpu_ns": sum(map(total, busy)),
-                "idle_ns": _idle_inside(study, host, window),
+                "idle_ns": _idle_inside(study, code, window, users),
                 "kernel_count": int(kernels.sum()),
             }
         )
@@ -54,22 +57,30 @@ def _count(study: Study, code: int, window: Window) -> int:
     return int(inside.sum())
 
 
-def _host_spans(study: Study, code: int, window: Window) -> Spans:
-    """Return when the phase is the innermost one on the main thread of any process."""
+def _host_spans(study: Study, code: int, window: Window, processes: Iterable[int]) -> Spans:
+    """Return when the phase is the innermost one on the main thread of any of some processes."""
     if code == NO_PHASE:
         return NOTHING
     parts = [NOTHING]
-    for thread in study.phases.main_thread.values():
-        shown = study.phases.own(thread)
+    for process in processes:
+        shown = study.phases.own(study.phases.main_thread[process])
         mine = shown.code == code
         parts.append(clip(Spans(shown.spans.start[mine], shown.spans.end[mine]), window.start_ns, window.end_ns))
     return union(*parts)
 
 
-def _idle_inside(study: Study, host: Spans, window: Window) -> int:
-    """Return idle GPU time, summed over devices, while the phase is open on the host."""
+def _users(study: Study, device: int) -> set[int]:
+    """Return the processes with phases that ran something on a device."""
+    operations = study.operations
+    found = {int(each) for each in tables.distinct(operations.process[operations.on(device)])}
+    return found & study.phases.main_thread.keys()
+
+
+def _idle_inside(study: Study, code: int, window: Window, users: Mapping[int, set[int]]) -> int:
+    """Return idle GPU time while the phase is open in a process that uses the GPU, summed over devices."""
     idle = 0
-    for device in study.operations.devices:
+    for device, processes in users.items():
+        host = _host_spans(study, code, window, processes)
         free = gaps(study.operations.busy(device), window.start_ns, window.end_ns)
         idle += int(covered(free, host.start, host.end).sum())
     return idle

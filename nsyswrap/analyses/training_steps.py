@@ -48,12 +48,17 @@ class Steps:
             return None
         return Window(start, end, self._label(steady), "steps")
 
+    @property
+    def steady_count(self) -> int:
+        """Return the steady steps of one process, since ranks take the same steps side by side."""
+        steady = self.frame[~self.frame["warm_up"]]
+        return len(steady) // max(steady["process"].nunique(), 1)
+
     def _label(self, steady: pd.DataFrame) -> str:
         first, last = steady.iloc[0], steady.iloc[-1]
         skipped = int(self.frame["warm_up"].sum())
-        # Counted in steps of one process, since ranks take the same steps side by side.
         processes = steady["process"].nunique()
-        count = len(steady) // processes
+        count = self.steady_count
         name = f"{first['name']} to {last['name']}" if count > 1 else str(first["name"])
         aside = f", {_counted(skipped // processes, 'warm-up step')} left out" if skipped else ""
         return f"{_counted(count, 'steady step')} ({name}{aside})"
