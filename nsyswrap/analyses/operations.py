@@ -154,10 +154,13 @@ def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices
     Correlation ids are unique within a process only. Of several calls with one id the last to start is taken.
     """
     calls = trace[tables.CALLS]
-    found = np.full(len(process), -1, np.intp)
     owner = tables.process_of(array(calls, "thread"))
     ids = array(calls, "correlation_id")
-    for each in pd.unique(process):
+    processes = pd.unique(process)
+    if len(processes) == 1 and len(ids) and ids.min() > 0 and (owner == processes[0]).all():
+        return _lookup(ids, np.arange(len(ids)), correlation_id)
+    found = np.full(len(process), -1, np.intp)
+    for each in processes:
         wanted = np.flatnonzero(process == each)
         rows = np.flatnonzero((owner == each) & (ids > 0))
         if len(rows):

@@ -227,8 +227,13 @@ def _batched(ids: Iterable[int], size: int) -> Iterator[list[int]]:
 def _unique(columns: Iterable[Array]) -> list[int]:
     ids: set[int] = set()
     for values in columns:
-        # Names are few and repeat: pandas' hash table is far cheaper than a sort here.
-        ids.update(int(i) for i in pd.unique(values) if i != UNKNOWN)
+        if len(values) and values.min() >= 0 and values.max() < tables.DENSE_IDS:
+            # Names are few and repeat: to mark them is cheaper than to hash millions of them.
+            used = np.zeros(int(values.max()) + 1, bool)
+            used[values] = True
+            ids.update(np.flatnonzero(used).tolist())
+        else:
+            ids.update(int(i) for i in pd.unique(values) if i != UNKNOWN)
     return sorted(ids)
 
 
