@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables, units
+from nsyswrap.analyses.annotations import of_library
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Section, Severity
@@ -155,7 +156,7 @@ def _dropped(trace: Trace, window: Window) -> list[Finding]:
 
 
 def _has_program_ranges(trace: Trace) -> bool:
-    return bool((trace[tables.RANGES]["domain"].astype(str) == "").any())
+    return not bool(of_library(trace[tables.RANGES]).all())
 
 
 ANALYSIS = Analysis("capture_check", "Is the capture complete?", (), run)
