@@ -29,4 +29,4 @@ def rendered(form: str, report: "Report", *, to_terminal: bool, stream: TextIO |
     target = stream or sys.stdout
     is_terminal = to_terminal and target.isatty()
     width = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST) if is_terminal else PIPED
-    return text_report.render(report, width=width, colour=is_terminal and "NO_COLOR" not in os.environ)
+    return text_report.render(report, width=width, colour=is_terminal and not os.environ.get("NO_COLOR"))

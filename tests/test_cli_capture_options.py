@@ -1,0 +1,115 @@
+"""From the options of `nsyswrap profile` to what is recorded: each one, and which Python runs a script."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from nsyswrap.capture.options import DEFAULT_TRACES, CaptureOptions
+from nsyswrap.cli.capture_options import active_python, capture_options, default_folder, options_of, program
+from nsyswrap.errors import UsageError
+
+
+def given(*arguments: str) -> CaptureOptions:
+    """Return what is recorded with some arguments."""
+    found: list[dict[str, Any]] = []
+
+    @click.command()
+    @capture_options
+    def command(**values: object) -> None:
+        found.append(values)
+
+    command.main(["--output", "out", *arguments], standalone_mode=False)
+    return options_of(("prog",), found[0], output_to_stderr=False)
+
+
+OPTIONS: dict[str, tuple[list[str], dict[str, object]]] = {
+    "output": ([], {"folder": Path("out"), "command": ("prog",), "force": False}),
+    "force": (["-f"], {"force": True}),
+    "traces": (["-t", "cuda,nvtx"], {"traces": ("cuda", "nvtx")}),
+    "default traces": ([], {"traces": DEFAULT_TRACES}),
+    "no traces": (["--trace", ""], {"traces": ()}),
+    "delay": (["--delay", "1.5", "--duration", "2"], {"delay_s": 1.5, "duration_s": 2.0}),
+    "timeout": (["--timeout", "60"], {"timeout_s": 60.0}),
+    "no timeout": ([], {"timeout_s": None}),
+    "capture range": (["--capture-range", "profile me"], {"capture_range": "profile me"}),
+    "graphs by node": ([], {"cuda_graph": "node"}),
+    "graphs": (["--cuda-graph", "graph"], {"cuda_graph": "graph"}),
+    "counters": (["--gpu-metrics"], {"gpu_metrics": "all"}),
+    "counters of some": (["--gpu-metrics=0,1"], {"gpu_metrics": "0,1"}),
+    "python": (["--python-sampling"], {"python_sampling_hz": 1000}),
+    "memory": (["--cuda-memory"], {"cuda_memory": True}),
+    "no sampling": ([], {"sample": "none", "context_switches": "none", "python_sampling_hz": 0}),
+    "sampling": (["--sample-cpu"], {"sample": "process-tree", "context_switches": "process-tree"}),
+    "environment": (["--env", "A=b", "--env", "C=d=e"], {"environment": (("A", "b"), ("C", "d=e"))}),
+    "empty variable": (["--env", "A="], {"environment": (("A", ""),)}),
+    "hidden": (["--hide-env"], {"hide_environment": True}),
+    "folder": (["--cwd", "/"], {"cwd": Path("/")}),
+    "nsys": (["--nsys-arg", "--stats=true", "--nsys-arg=-b"], {"nsys_args": ("--stats=true", "-b")}),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_is_what_is_recorded(name: str) -> None:
+    arguments, expected = OPTIONS[name]
+    options = given(*arguments)
+    assert {field: getattr(options, field) for field in expected} == expected
+
+
+@pytest.mark.parametrize("text", ["A", "=b", ""])
+def test_a_variable_without_name_or_value_is_an_error_of_the_user(text: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        given("--env", text)
+    assert "--env" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--delay", "-1"], ["--duration", "-0.1"], ["--timeout", "0"], ["--cwd", "/no/such"]]
+)
+def test_a_value_that_cannot_be_is_refused(arguments: list[str]) -> None:
+    with pytest.raises(click.BadParameter):
+        given(*arguments)
+
+
+def test_a_script_is_run_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its arguments stay as they are."""
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    assert program(("train.py", "--lr", "x.py")) == (sys.executable, "train.py", "--lr", "x.py")
+    assert program(("train.py",), "python3.12") == ("python3.12", "train.py")
+
+
+@pytest.mark.parametrize("command", [("torchrun", "train.py"), ("python", "train.py"), ("./train",)])
+def test_another_command_is_run_as_it_is(command: tuple[str, ...]) -> None:
+    assert program(command, "python3.12") == command
+
+
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_the_active_environment_s_python_runs_scripts(variable: str, tmp_path: Path) -> None:
+    """Where it has one; nsyswrap may be installed apart from the program's environment."""
+    assert active_python({variable: str(tmp_path)}) == sys.executable
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    assert active_python({variable: str(tmp_path)}) == str(tmp_path / "bin" / "python")
+
+
+def test_a_virtual_environment_comes_before_conda_s(tmp_path: Path) -> None:
+    for name in ("venv", "conda"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin" / "python").touch()
+    both = {"CONDA_PREFIX": str(tmp_path / "conda"), "VIRTUAL_ENV": str(tmp_path / "venv")}
+    assert active_python(both) == str(tmp_path / "venv" / "bin" / "python")
+
+
+def test_the_folder_is_named_after_the_script_and_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs in one second get two folders."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.strftime", lambda _: "20260102-030405")
+    first = default_folder("workloads/mnist.py")
+    assert first == Path("reports/mnist-20260102-030405")
+    first.mkdir(parents=True)
+    assert default_folder("workloads/mnist.py") == Path("reports/mnist-20260102-030405-2")
+    Path("reports/mnist-20260102-030405-2").mkdir()
+    assert default_folder("mnist.py") == Path("reports/mnist-20260102-030405-3")

@@ -1,0 +1,153 @@
+"""How results and progress look on a terminal, and where there is none."""
+
+import io
+import os
+from collections.abc import Callable
+
+import hand_made
+import pytest
+
+from nsyswrap.capture.progress import Phase
+from nsyswrap.cli.progress import LABELS, shown
+from nsyswrap.cli.terminal import NARROWEST, PIPED, WIDEST, rendered
+from nsyswrap.render import RENDERERS, render
+
+REPORT = hand_made.full_report()
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Return that it is one."""
+        return True
+
+
+@pytest.fixture
+def columns(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Return what sets the width of the terminal."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return lambda count: monkeypatch.setenv("COLUMNS", str(count))
+
+
+def widest_line(text: str) -> int:
+    """Return the length of the longest line, escape sequences not counted."""
+    return max(len(line) for line in text.splitlines())
+
+
+@pytest.mark.parametrize(("wide", "shown_as"), [(100, 100), (300, WIDEST), (20, NARROWEST), (80, 80)])
+def test_text_is_as_wide_as_the_terminal_within_bounds(
+    wide: int, shown_as: int, columns: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns(wide)
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = rendered("text", REPORT, to_terminal=True, stream=Terminal())
+    assert shown_as - 15 < widest_line(text) <= shown_as
+
+
+def test_a_terminal_gets_colour(columns: Callable[[int], None]) -> None:
+    columns(100)
+    assert "\x1b[" in rendered("text", REPORT, to_terminal=True, stream=Terminal())
+
+
+@pytest.mark.parametrize(("value", "colour"), [("1", False), ("0", False), ("", True)])
+def test_no_color_is_obeyed_whatever_it_holds(
+    value: str,
+    colour: bool,
+    columns: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,  # noqa: FBT001
+) -> None:
+    """One that is set and empty says nothing. Source: no-color.org."""
+    columns(100)
+    monkeypatch.setenv("NO_COLOR", value)
+    assert ("\x1b[" in rendered("text", REPORT, to_terminal=True, stream=Terminal())) == colour
+
+
+@pytest.mark.parametrize("to_terminal", [True, False])
+def test_elsewhere_text_is_plain_and_eighty_wide(*, to_terminal: bool, columns: Callable[[int], None]) -> None:
+    """In a pipe, and in a file though the terminal is there."""
+    columns(100)
+    stream = io.StringIO() if to_terminal else Terminal()
+    text = rendered("text", REPORT, to_terminal=to_terminal, stream=stream)
+    assert "\x1b[" not in text
+    assert widest_line(text) <= PIPED
+
+
+@pytest.mark.parametrize("form", [form for form in RENDERERS if form != "text"])
+def test_other_forms_are_the_same_everywhere(form: str, columns: Callable[[int], None]) -> None:
+    columns(100)
+    assert rendered(form, REPORT, to_terminal=True, stream=Terminal()) == render(form, REPORT)
+
+
+def test_progress_in_a_log_is_one_line_a_phase(capsys: pytest.CaptureFixture[str]) -> None:
+    """However often a phase tells how far it is."""
+    with shown() as progress:
+        for share in (None, 0.1, 0.5, 1.0):
+            for phase in (Phase.RUNNING,) if share is None else (Phase.EXPORTING,):
+                progress(phase, share)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        f"nsyswrap: {LABELS[Phase.RUNNING]} ...",
+        f"nsyswrap: {LABELS[Phase.EXPORTING]} ...",
+    ]
+
+
+def test_every_phase_has_a_label() -> None:
+    assert set(LABELS) == set(Phase)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_quiet_shows_nothing(
+    *, terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = Terminal()
+    if terminal:
+        monkeypatch.setattr("sys.stderr", stream)
+    with shown(quiet=True) as progress:
+        for phase in Phase:
+            progress(phase, 0.5)
+    assert stream.getvalue() == ""
+    assert capsys.readouterr() == ("", "")
+
+
+def test_while_the_program_runs_the_terminal_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the terminal's title changes, and is put back."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    with shown() as progress:
+        progress(Phase.RUNNING, None)
+        progress(Phase.RUNNING, None)
+    title = "\x1b]0;nsyswrap: recording, 0 s\x07"
+    assert stream.getvalue() == f"{title}\x1b]0;\x07"
+
+
+def test_after_the_program_there_is_a_bar_for_each_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes again at the end; what was said before it stays."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    with shown() as progress:
+        progress(Phase.RUNNING, None)
+        progress(Phase.WRITING, None)
+        progress(Phase.EXPORTING, 0.25)
+        progress(Phase.EXPORTING, 1.0)
+    text = stream.getvalue()
+    assert LABELS[Phase.WRITING] in text
+    assert LABELS[Phase.EXPORTING] in text
+    assert text.index("\x1b]0;\x07") < text.index(LABELS[Phase.WRITING])
+
+
+def test_progress_ends_well_where_the_run_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The title is put back, and the error goes on."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+
+    def fails() -> None:
+        with shown() as progress:
+            progress(Phase.RUNNING, None)
+            raise OSError(os.strerror(5))
+
+    with pytest.raises(OSError, match="error"):
+        fails()
+    assert stream.getvalue().endswith("\x1b]0;\x07")
