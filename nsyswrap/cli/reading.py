@@ -71,9 +71,11 @@ def report_of(export: Path, window: str, step_range: str, phases: tuple[str, ...
         UsageError: The window, a pattern or a phase cannot be read.
         CannotTellError: The capture holds too little.
     """
-    from nsyswrap.db.load import load_export  # noqa: PLC0415 - heavy; loaded when a capture is read
-    from nsyswrap.report import build_report  # noqa: PLC0415
+    from nsyswrap.cli.heap import share_one_heap  # noqa: PLC0415 - loaded when a capture is read
+    from nsyswrap.db.load import load_export  # noqa: PLC0415 - heavy
+    from nsyswrap.report import build_report  # noqa: PLC0415 - heavy
 
+    share_one_heap()
     return build_report(load_export(export), window, settings_of(step_range, phases))
 
 

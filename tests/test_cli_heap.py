@@ -1,0 +1,33 @@
+"""One heap for all threads of the command."""
+
+import subprocess
+import sys
+
+# Eight threads allocate and free one after another; with heaps of their own each keeps what it has freed.
+PROGRAM = """
+import ctypes, sys, threading
+from nsyswrap.cli.heap import share_one_heap
+if sys.argv[1] == "one": share_one_heap()
+heaps = set()
+def work():
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    heaps.add(libc.malloc(1000) >> 26)
+    barrier.wait()
+barrier = threading.Barrier(8)
+threads = [threading.Thread(target=work) for _ in range(8)]
+for each in threads: each.start()
+for each in threads: each.join()
+print(len(heaps))
+"""
+
+
+def heaps(wanted: str) -> int:
+    """How many stretches of 64 MiB, the size of a heap, eight threads allocate from."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM, wanted], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_threads_share_one_heap() -> None:
+    """Without it they spread over several."""
+    assert heaps("one") < heaps("many")
