@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from export_builder import ExportBuilder
+from hypothesis import settings
 
 from nsyswrap.capture.locate import Nsys, find_nsys
 from nsyswrap.capture.nsys import export_report
@@ -16,6 +17,10 @@ from nsyswrap.capture.process import output_of
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import NsysNotFoundError
 from nsyswrap.tables import Trace
+
+# How long an example takes says nothing about what it shows: on a busy machine any takes long.
+settings.register_profile("nsyswrap", deadline=None)
+settings.load_profile("nsyswrap")
 
 CAPTURES = Path(__file__).parent / "captures"
 CAPTURE_NAMES = tuple(sorted(path.name.removesuffix(".sqlite.xz") for path in CAPTURES.glob("*.sqlite.xz")))
