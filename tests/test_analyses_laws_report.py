@@ -23,7 +23,7 @@ from nsyswrap.tables import Trace, array
 
 START, END = -40, LONGEST + 60
 MOMENTS = {"start_ns", "end_ns"}
-several = settings(deadline=None, max_examples=40)
+several = settings(deadline=None, max_examples=25)
 
 
 def trace_of(sketch: Sketch, shift: int = 0, seed: int | None = None) -> Trace:
@@ -117,30 +117,42 @@ def test_the_ranges_around_a_call_are_those_that_contain_it(sketch: Sketch) -> N
 @several
 @given(sketches)
 def test_a_projection_is_the_operations_of_the_ranges_of_that_name(sketch: Sketch) -> None:
-    """Counted range by range: envelope, union, and number of operations."""
+    """Counted range by range: number of operations, envelope and union, on the range's thread and on any."""
     trace = trace_of(sketch)
     section = report_of(trace).section("ranges")
     rows = [] if section is None else section.tables["projection"].to_dict("records")
-    assert {row["name"]: (row["envelope_ns"], row["busy_ns"], row["operation_count"]) for row in rows} == counted(trace)
+    own = {row["name"]: [row["operation_count"], row["envelope_ns"], row["busy_ns"]] for row in rows if row["count"]}
+    columns = ("operation_count_any_thread", "envelope_any_thread_ns", "busy_any_thread_ns")
+    assert own == counted(trace, any_thread=False)
+    assert {row["name"]: [row[column] for column in columns] for row in rows} == counted(trace, any_thread=True)
 
 
-def counted(trace: Trace) -> dict[str, tuple[int, int, int]]:
-    """Return envelope, union and number of operations by name of range, one range after the other."""
-    study, calls = Study(trace), trace[tables.CALLS]
-    operations = study.operations
-    found: dict[str, tuple[int, int, int]] = {}
-    for row in trace[tables.RANGES].to_dict("records"):
-        inside = [
-            (int(operations.start[each]), int(operations.end[each]))
-            for each, call in enumerate(operations.call)
-            if call >= 0 and calls["thread"][call] == row["thread"] and row["start"] < row["end"]
-            if row["start"] <= calls["start"][call] and calls["end"][call] <= row["end"]
-        ]
+def counted(trace: Trace, *, any_thread: bool) -> dict[str, list[int]]:
+    """Return number, envelope and union of operations by name of range, one range after the other."""
+    study = Study(trace)
+    ranges = [row for row in trace[tables.RANGES].to_dict("records") if row["start"] < row["end"]]
+    launches = [
+        (calls["thread"], calls["start"], calls["end"], int(start), int(end))
+        for call, start, end in zip(study.operations.call, study.operations.start, study.operations.end, strict=True)
+        if call >= 0
+        for calls in [trace[tables.CALLS].iloc[call]]
+    ]
+    found: dict[str, list[int]] = {}
+    for row in ranges:
+        inside = []
+        for thread, begun, done, start, end in launches:
+            process = int(thread) & ~tables.THREAD_MASK
+            main = study.phases.main_thread.get(process, process | tables.pid(process))
+            alone = not any(each["thread"] == thread and each["start"] <= begun < each["end"] for each in ranges)
+            handed = any_thread and thread != main and row["thread"] == main and alone
+            if (row["thread"] == thread or handed) and row["start"] <= begun and done <= row["end"]:
+                inside.append((start, end))
         if inside:
             envelope = max(end for _, end in inside) - min(start for start, _ in inside)
             busy = len({when for start, end in inside for when in range(start, end)})
-            before = found.get(row["text"], (0, 0, 0))
-            found[row["text"]] = (before[0] + envelope, before[1] + busy, before[2] + len(inside))
+            before = found.get(row["text"], [0, 0, 0])
+            sums = zip(before, (len(inside), envelope, busy), strict=True)
+            found[row["text"]] = [old + new for old, new in sums]
     return found
 
 

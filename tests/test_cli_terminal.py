@@ -52,10 +52,7 @@ def test_a_terminal_gets_colour(columns: Callable[[int], None]) -> None:
 
 @pytest.mark.parametrize(("value", "colour"), [("1", False), ("0", False), ("", True)])
 def test_no_color_is_obeyed_whatever_it_holds(
-    value: str,
-    colour: bool,
-    columns: Callable[[int], None],
-    monkeypatch: pytest.MonkeyPatch,  # noqa: FBT001
+    *, value: str, colour: bool, columns: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that is set and empty says nothing. Source: no-color.org."""
     columns(100)
