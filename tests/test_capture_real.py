@@ -150,15 +150,18 @@ def test_a_daemon_does_not_hold_up_the_report(nsys: Nsys, tmp_path: Path, marker
     assert len(living(marker)) == 1
 
 
-@pytest.mark.parametrize("after_s", [0.2, 3.0])
-def test_recording_may_end_before_the_program(nsys: Nsys, tmp_path: Path, after_s: float) -> None:
+@pytest.mark.parametrize(("after_s", "hidden"), [(0.2, False), (0.2, True), (3.0, False)])
+def test_recording_may_end_before_the_program(nsys: Nsys, tmp_path: Path, after_s: float, *, hidden: bool) -> None:
     """The program goes on to its own end, while nsys writes its report or after, and its code is kept."""
+    if hidden:
+        namespaces_or_skip()
     program = python(
         "import nvtx, sys, time\nwith nvtx.annotate('early'): pass\ntime.sleep(1.5)\n"
         "with nvtx.annotate('late'): pass\ntime.sleep(float(sys.argv[1]))\nraise SystemExit(6)",
         str(after_s),
     )
-    result = profile(options(tmp_path / "result", *program, traces=("nvtx",), duration_s=1.0), nsys)
+    wanted = options(tmp_path / "result", *program, traces=("nvtx",), duration_s=1.0, hide_environment=hidden)
+    result = profile(wanted, nsys)
     assert result.exit_code == 6
     assert result.wall_ns > 1_500_000_000
     assert holds_range(result.export, "early")

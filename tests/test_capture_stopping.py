@@ -11,6 +11,7 @@ from capture_fixtures import Run, driven, fake_nsys, living, marker, python, unt
 
 from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
 from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import silent
 from nsyswrap.capture.stopping import (
     CaptureInterruptedError,
@@ -165,6 +166,24 @@ def test_without_a_command_the_program_may_be_ended_at_once(tmp_path: Path, comm
     none = stopper(tmp_path / "w", *command)
     none.start(1)
     assert (none.has_taken_all(), none.has_ended()) == (True, True)
+
+
+def test_a_namespace_is_held_until_the_recording_is_stopped(tmp_path: Path) -> None:
+    """All of it dies with its first process, also the command that still writes the report."""
+    slow = stopper(tmp_path / "w", "sleep", "0.6")
+    slow.start(1)
+    began = time.monotonic()
+    watcher = threading.Thread(target=lambda: until(slow.has_ended, "the end"))
+    watcher.start()
+    output = output_of(slow.workplace.held(["sh", "-c", "exit 7"]), timeout_s=10)
+    watcher.join()
+    assert output.code == 7
+    assert time.monotonic() - began > 0.5
+
+
+def test_a_namespace_without_a_stop_ends_with_nsys(tmp_path: Path) -> None:
+    """There is nothing to wait for."""
+    assert output_of(Workplace(tmp_path).held(["sh", "-c", "exit 143"]), timeout_s=5).code == 143
 
 
 def test_patience_ends(tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ class _Run:
         announce = Rising(progress, Phase.WRITING)
         last_change, seen = time.monotonic(), self.workplace.signs_of_life()
         handled = max(len(self.received), 1)
-        while self.process.poll() is None or not self.stopper.has_ended():
+        while not self.stopper.has_ended() or self.process.poll() is None:
             self._abandon_if_repeated(allowed=handled)
             announce(self.workplace.bars())
             signs = self.workplace.signs_of_life()

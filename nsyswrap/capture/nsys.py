@@ -187,7 +187,7 @@ def _prepared(
         return (*(namespace_entry(pid) if hidden else ()), *stop_invocation(nsys, work).argv)
 
     call = ForegroundCall(
-        argv=(*(namespace_prefix() if hidden else ()), *invocation.argv),
+        argv=(*namespace_prefix(), *work.held(invocation.argv)) if hidden else invocation.argv,
         workplace=work,
         # The program inherits it, but for TMPDIR, which the inner shell gives back to it.
         env={**environ, **extra_environment(options), "TMPDIR": str(temporary)},

@@ -63,6 +63,7 @@ class Stopper:
             return
         # Where nsys cannot be told, the program is ended all the same, and its last moments may be lost.
         with contextlib.suppress(OSError), self.workplace.stop_status.open("wb") as status:
+            self.workplace.stopping.touch()
             self._process = subprocess.Popen(  # noqa: S603 - nsys itself, with arguments of ours
                 self.command(program),
                 stdin=subprocess.DEVNULL,
@@ -84,7 +85,10 @@ class Stopper:
 
     def has_ended(self) -> bool:
         """Tell whether nothing is at work that stops the recording; it writes the report before it ends."""
-        return self._process is None or self._process.poll() is not None
+        ended = self._process is None or self._process.poll() is not None
+        if ended:
+            self.workplace.stopping.unlink(missing_ok=True)
+        return ended
 
 
 @contextmanager

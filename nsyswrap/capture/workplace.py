@@ -17,6 +17,9 @@ _INNER_SCRIPT = (
     'echo $$ >"$1"; if [ -n "$2" ]; then TMPDIR=$2; export TMPDIR; else unset TMPDIR; fi; shift 2; '
     'exec "$@" >&8 2>&9 8>&- 9>&-'
 )
+# In a process namespace of its own this shell is the first process, and all others die with it: one that stops the
+# recording still writes the report when nsys itself has ended.
+_HOLD_SCRIPT = 'mark=$1; shift; "$@"; code=$?; while [ -e "$mark" ]; do sleep 0.1; done; exit $code'
 _TAIL_BYTES = 4096
 
 
@@ -53,6 +56,11 @@ class Workplace:
         return self.folder / "stop.log"
 
     @property
+    def stopping(self) -> Path:
+        """The file that is there while a command is at work that stops the recording."""
+        return self.folder / "stopping"
+
+    @property
     def pid(self) -> Path:
         """The file that takes the program's process id."""
         return self.folder / "pid"
@@ -64,6 +72,10 @@ class Workplace:
     def inner(self, program: Sequence[str]) -> tuple[str, ...]:
         """Return what nsys is to start, so that the program gets the terminal back."""
         return ("sh", "-c", _INNER_SCRIPT, "nsyswrap", str(self.pid), self.program_tmpdir, *program)
+
+    def held(self, nsys: Sequence[str]) -> tuple[str, ...]:
+        """Return the first command of a process namespace: it ends after nsys and after what stops the recording."""
+        return ("/bin/sh", "-c", _HOLD_SCRIPT, "nsyswrap", str(self.stopping), *nsys)
 
     def said(self) -> str:
         """Return all that nsys printed."""
