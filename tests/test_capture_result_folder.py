@@ -116,6 +116,12 @@ def test_what_a_failed_run_wrote_is_kept(tmp_path: Path) -> None:
     assert names(tmp_path / "r") == {"capture.qdstrm"}
 
 
+def test_what_a_report_was_made_from_does_not_stay_beside_it(tmp_path: Path) -> None:
+    """The tool may not have removed it yet."""
+    fill(tmp_path / "r", "capture.nsys-rep", "capture.qdstrm", "capture.sqlite")
+    assert names(tmp_path / "r") == {"capture.nsys-rep", "capture.sqlite"}
+
+
 def test_files_that_are_no_result_do_not_stay(tmp_path: Path) -> None:
     """Tools leave files beside their output."""
     fill(tmp_path / "r", "capture.sqlite", "capture.sqlite-journal", "core")

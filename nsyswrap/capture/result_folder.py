@@ -85,6 +85,8 @@ def _publish(private: Path, folder: Path) -> None:
     written = [name for name in _RESULT_NAMES if (private / name).exists()]
     if not written:
         return
+    if REPORT_NAME in written and UNFINISHED_NAME in written:
+        written.remove(UNFINISHED_NAME)  # nsys makes the report from it, and may remove it only later
     for name in _RESULT_NAMES:
         (folder / name).unlink(missing_ok=True)
     for name in written:
