@@ -106,9 +106,9 @@ def test_a_hidden_environment_is_recorded_as_the_program_had_it(tmp_path: Path) 
 
 def test_paths_are_relative_to_the_working_folder() -> None:
     """Also behind an equals sign."""
-    command = ("/opt/python", "/work/a/train.py", "--data=/work/a/data", "/work/abc", "x:/work/a/b")
-    shared = shared_command(command, Path("/work/a"), "/home/ada")
-    assert shared == ["/opt/python", "train.py", "--data=data", "/work/abc", "x:b"]
+    command = ("/opt/python", "/jobs/a/train.py", "--data=/jobs/a/data", "/jobs/abc", "x:/jobs/a/b")
+    shared = shared_command(command, Path("/jobs/a"), "/home/ada")
+    assert shared == ["/opt/python", "train.py", "--data=data", "/jobs/abc", "x:b"]
 
 
 def test_the_home_folder_is_a_tilde() -> None:
