@@ -145,6 +145,30 @@ def test_half_a_wait_does_not_move_the_blame(trace_of: TraceOf) -> None:
     assert [piece.cause for piece in explained(trace_of(builder), 0, 100)] == ["lock", "host"]
 
 
+def test_while_the_launching_thread_waits_for_another_the_main_one_is_asked(trace_of: TraceOf) -> None:
+    """For that stretch alone, though it worked for most of the gap; a lock is no wait for a thread.
+
+    ::
+
+        GPU       ####............EEEE
+        autograd      wwww  ll    r
+        main         mmmmmmmmmm
+    """
+    builder = ExportBuilder().range("backward", -100, 200).call("cudaMalloc", 30, 75)
+    builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
+    builder.os_call("pthread_cond_wait", 25, 45, thread=AUTOGRAD)
+    builder.os_call("pthread_mutex_lock", 55, 62, thread=AUTOGRAD)
+    assert explained(trace_of(builder), 0, 100) == [
+        Piece(20, 25, "host", "backward"),
+        Piece(25, 30, "host", "backward"),
+        Piece(30, 45, "allocation", "backward"),
+        Piece(45, 55, "host", "backward"),
+        Piece(55, 62, "lock", "backward"),
+        Piece(62, 80, "host", "backward"),
+    ]
+    assert "thread 4711" in evidence(trace_of(builder), 0, 100)[1]
+
+
 def test_a_launch_is_shown_on_the_thread_that_made_it(trace_of: TraceOf) -> None:
     """The time before it is the main thread's, the call is autograd's.
 
