@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import click
 
 from nsyswrap import __version__
-from nsyswrap.errors import NsyswrapError
+from nsyswrap.errors import CaptureError, NsyswrapError
 
 # Command to its one line of help; its code is `nsyswrap.cli.<command>`, and loading it is what takes time.
 COMMANDS: Mapping[str, str] = {
@@ -18,6 +18,15 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "Check what works here, and name the remedy for what does not.",
     "setup": "Get nsys where it is missing, without root.",
 }
+
+
+def exit_code(error: NsyswrapError, command: str | None) -> int:
+    """Return the exit code of a command that ended with an error of ours.
+
+    The codes from 125 on say that a program could not be profiled; only `profile` has a program whose own codes they
+    must not be taken for.
+    """
+    return 1 if isinstance(error, CaptureError) and command != "profile" else error.exit_code
 
 
 class LazyGroup(click.Group):
@@ -47,7 +56,7 @@ class LazyGroup(click.Group):
             click.echo(f"nsyswrap: {error.message}", err=True)
             if error.hint:
                 click.echo(f"hint: {error.hint}", err=True)
-            ctx.exit(error.exit_code)
+            ctx.exit(exit_code(error, ctx.invoked_subcommand))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
