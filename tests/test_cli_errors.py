@@ -9,8 +9,8 @@ from nsyswrap.errors import (
     CommandNotExecutableError,
     CommandNotFoundError,
     ExportError,
-    NsyswrapError,
     NsysNotFoundError,
+    NsyswrapError,
     UsageError,
 )
 
