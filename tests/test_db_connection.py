@@ -131,14 +131,14 @@ def test_only_the_texts_asked_for_are_fetched(path: Path) -> None:
 
 def test_a_column_at_fault_is_counted(path: Path) -> None:
     with closing(sqlite3.connect(path)) as database, database:
-        database.execute("update CUPTI_ACTIVITY_KIND_KERNEL set streamId = 'x' where start < 2")
+        database.execute("update CUPTI_ACTIVITY_KIND_KERNEL set correlationId = 'x' where start < 2")
     source = next(each for each in schema.SOURCES if each.table == "CUPTI_ACTIVITY_KIND_KERNEL")
     with opened(path) as export:
         query = queries.foreign_values(source, export.columns[source.table])
         (counts,) = export.rows(query)
     found = dict(zip((column.name for column in query.selected_columns), counts, strict=True))
-    assert {name for name, count in found.items() if count} == {"streamId"}
-    assert found["streamId"] == 2
+    assert {name for name, count in found.items() if count} == {"correlationId"}
+    assert found["correlationId"] == 2
 
 
 @pytest.mark.parametrize("source", schema.SOURCES, ids=lambda source: source.table)
