@@ -13,6 +13,7 @@ from random_traces import LONGEST, Sketch, built, loaded, sketches
 from nsyswrap.analyses import idle, ledger
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.ledger import ROWS, ledger_rows
+from nsyswrap.intervals import gaps
 from nsyswrap.tables import Trace
 
 START, END = -10, LONGEST + 20
@@ -75,7 +76,7 @@ def test_gaps_are_the_complement_of_the_union_of_operations(sketch: Sketch) -> N
     study = Study(trace_of(sketch))
     work = work_of(study.trace)
     for device in study.operations.devices:
-        found = ledger.idle_spans(study.operations, device, window(START, END))
+        found = gaps(study.operations.busy(device), START, END)
         assert list(zip(found.start.tolist(), found.end.tolist(), strict=True)) == holes(work, device, START, END)
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.operations import Operations
-from nsyswrap.intervals import Spans, Times, Window, covered, gaps, total, union
+from nsyswrap.intervals import Spans, Times, Window, covered, total, union
 from nsyswrap.model import Fact, Section
 
 ROWS = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "fill_exposed_ns", "idle_ns")
@@ -70,11 +70,6 @@ def _over_time(operations: Operations, device: int, window: Window) -> pd.DataFr
     busy = covered(union(*operations.exclusive(device, window)), start, end)
     share = busy / (end - start)
     return pd.DataFrame({"device_id": device, "start_ns": start, "end_ns": end, "busy_ns": busy, "busy_share": share})
-
-
-def idle_spans(operations: Operations, device_id: int, window: Window) -> Spans:
-    """Return the gaps of one device: its maximal idle spans inside the window."""
-    return gaps(operations.busy(device_id), window.start_ns, window.end_ns)
 
 
 ANALYSIS = Analysis("ledger", "Where the GPU's time went", (), run, of_operations=True)
