@@ -130,25 +130,28 @@ def _between(text: str) -> Window:
     return Window(start, end, f"{found.group(1)} s to {found.group(2)} s", "user")
 
 
-def _run(analyses: Iterable[Analysis], study: Study, window: Window) -> tuple[list[Section], tuple[str, ...]]:
-    """Return the sections of all analyses that the capture has tables for, and what was left out and why."""
-    wanted, notes = [], []
-    gpu_worked = len(study.operations.start) > 0
-    if not gpu_worked:
-        notes.append(SAMPLE)
-    for analysis in analyses:
-        missing = [spec.name.replace("_", " ") for spec in analysis.needs if not len(study.trace[spec])]
-        if analysis.of_operations and not gpu_worked:
-            continue
-        if not missing:
-            wanted.append(analysis)
-        elif gpu_worked:
-            notes.append(f"{analysis.title}: left out, the capture has no {' and no '.join(missing)}.")
-    # numpy lets go of Python's lock, so two threads share the work. What all of them need is worked out before.
-    _ = study.phases
+def _run(analyses: tuple[Analysis, ...], study: Study, window: Window) -> tuple[list[Section], tuple[str, ...]]:
+    """Return the sections of all analyses that the capture has tables for, and what was left out and why.
+
+    numpy lets go of Python's lock, so two threads share the work. What many of them need is worked out before, beside
+    those that do not need it.
+    """
+    missing = {each.key: [spec.name for spec in each.needs if not len(study.trace[spec])] for each in analyses}
+    whole = [each for each in analyses if not missing[each.key]]
     with ThreadPoolExecutor(ANALYSTS) as pool:
-        sections = list(pool.map(lambda analysis: analysis.run(study, window), wanted))
-    return sections, tuple(notes)
+        running = {each.key: pool.submit(each.run, study, window) for each in whole if each.of_calls}
+        gpu_worked = len(study.operations.start) > 0
+        _ = study.phases
+        wanted = [each for each in whole if gpu_worked or not each.of_operations]
+        running |= {each.key: pool.submit(each.run, study, window) for each in wanted if each.key not in running}
+        sections = [running[each.key].result() for each in wanted]
+    if not gpu_worked:
+        return sections, (SAMPLE,)
+    left_out = [each for each in analyses if missing[each.key]]
+    return sections, tuple(
+        f"{each.title}: left out, the capture has no {' and no '.join(missing[each.key]).replace('_', ' ')}."
+        for each in left_out
+    )
 
 
 def verdict(sections: Iterable[Section], window: Window) -> str:

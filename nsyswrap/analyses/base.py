@@ -63,6 +63,7 @@ class Analysis:
         needs: Tables that must have rows; without them the analysis is skipped and the report says so.
         run: The answer for one window; pure.
         of_operations: Whether it is about what ran on the GPU, of whatever kind; left out where nothing did.
+        of_calls: Whether it looks at host calls alone; it can run while operations are still being joined.
     """
 
     key: str
@@ -70,3 +71,4 @@ class Analysis:
     needs: tuple[TableSpec, ...]
     run: Callable[[Study, Window], Section]
     of_operations: bool = False
+    of_calls: bool = False

@@ -42,6 +42,7 @@ class Operations:
     row: Indices
     process: Times
 
+    _exclusive: dict[int, tuple[tuple[int, int, int], list[Spans]]] = field(default_factory=dict)
     _of_device: dict[int, tuple[Indices, Spans]] = field(default_factory=dict)
 
     @cached_property
@@ -71,6 +72,9 @@ class Operations:
         Returns:
             One set of spans for each of ``KINDS``; together disjoint.
         """
+        asked = device_id, window.start_ns, window.end_ns
+        if self._exclusive.get(device_id, (None, []))[0] == asked:
+            return self._exclusive[device_id][1]
         mine = self.on(device_id)
         kinds = self.kind[mine]
         taken, found = merge([], []), []
@@ -79,6 +83,8 @@ class Operations:
             spans = clip(merge(self.start[of_kind], self.end[of_kind]), window.start_ns, window.end_ns)
             found.append(subtract(spans, taken))
             taken = union(taken, spans)
+        # Kept for the window asked for last: the ledger asks twice.
+        self._exclusive[device_id] = asked, found
         return found
 
     def from_table(self, spec: TableSpec) -> Indices:

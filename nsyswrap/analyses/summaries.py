@@ -108,6 +108,6 @@ def _with_labels(
 
 
 KERNELS = Analysis("kernels", "Kernels", (tables.KERNELS,), kernels)
-HOST_CALLS = Analysis("host_calls", "CUDA API calls", (tables.CALLS,), host_calls)
-OS_CALLS = Analysis("os_calls", "Operating system calls", (tables.OS_CALLS,), os_calls)
+HOST_CALLS = Analysis("host_calls", "CUDA API calls", (tables.CALLS,), host_calls, of_calls=True)
+OS_CALLS = Analysis("os_calls", "Operating system calls", (tables.OS_CALLS,), os_calls, of_calls=True)
 COPIES = Analysis("copies", "Copies and fills", (), copies, of_operations=True)

@@ -22,10 +22,12 @@ def rendered(form: str, report: "Report", *, to_terminal: bool, stream: TextIO |
         to_terminal: Whether it may be printed on a terminal.
         stream: Where it would be printed; stdout if None.
     """
-    from nsyswrap.render import render, text_report  # noqa: PLC0415 - loads jinja2 and pandas
+    from nsyswrap.render import render  # noqa: PLC0415 - loads pandas
 
     if form != "text":
         return render(form, report)
+    from nsyswrap.render import text_report  # noqa: PLC0415 - loads rich
+
     target = stream or sys.stdout
     is_terminal = to_terminal and target.isatty()
     width = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST) if is_terminal else PIPED

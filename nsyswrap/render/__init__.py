@@ -3,22 +3,32 @@
 The same report gives the same bytes: no clock, no environment, no order left to chance.
 """
 
+import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from nsyswrap.errors import UsageError
 from nsyswrap.model import Report
-from nsyswrap.render import csv_report, html_report, json_report, markdown_report, text_report
 
 Renderer = Callable[[Report], str]
 
+
+def _renderer(module: str) -> Renderer:
+    """Return a renderer that loads its module when it is called: one form does not pay for the others' libraries."""
+
+    def draw(report: Report) -> str:
+        return str(importlib.import_module(f"nsyswrap.render.{module}").render(report))
+
+    return draw
+
+
 RENDERERS: Mapping[str, Renderer] = MappingProxyType(
     {
-        "text": text_report.render,
-        "html": html_report.render,
-        "json": json_report.render,
-        "csv": csv_report.render,
-        "markdown": markdown_report.render,
+        "text": _renderer("text_report"),
+        "html": _renderer("html_report"),
+        "json": _renderer("json_report"),
+        "csv": _renderer("csv_report"),
+        "markdown": _renderer("markdown_report"),
     }
 )
 """Each form a report can take, by name."""
