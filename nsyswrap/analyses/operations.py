@@ -43,6 +43,7 @@ class Operations:
     process: Times
 
     _of_device: dict[int, tuple[Indices, Spans]] = field(default_factory=dict)
+    _last_exclusive: dict[int, tuple[Window, list[Spans]]] = field(default_factory=dict)
 
     @cached_property
     def devices(self) -> list[int]:
@@ -71,6 +72,13 @@ class Operations:
         Returns:
             One set of spans for each of ``KINDS``; together disjoint.
         """
+        # Several analyses ask for one window, one after the other; of large captures more than one answer is too much.
+        last = self._last_exclusive.get(device_id)
+        if last is None or last[0] != window:
+            last = self._last_exclusive[device_id] = window, self._exclusive(device_id, window)
+        return list(last[1])
+
+    def _exclusive(self, device_id: int, window: Window) -> list[Spans]:
         mine = self.on(device_id)
         kinds = self.kind[mine]
         taken, found = merge([], []), []
