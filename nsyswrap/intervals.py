@@ -116,6 +116,9 @@ def subtract(spans: Spans, taken: Spans) -> Spans:
     """Return the part of the spans that ``taken`` does not cover."""
     if not len(spans.start) or not len(taken.start):
         return spans
+    if len(spans.start) < len(taken.start):
+        # Of many spans only those that overlap matter: a few look them up faster than all turn round.
+        taken = intersect(spans, taken)
     low, high = int(spans.start[0]), int(spans.end[-1])
     return intersect(spans, gaps(taken, low, high))
 

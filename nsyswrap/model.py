@@ -81,6 +81,10 @@ class Gpu:
         compute_capability: Such as (9, 0); None if the export does not say.
         sm_count: Streaming multiprocessors; 0 if unknown.
         memory_bytes: Size of its memory; 0 if unknown.
+        sm_warps: Warps that a multiprocessor holds at once; 0 if unknown.
+        sm_blocks: Blocks that it holds at once; 0 if unknown.
+        sm_registers: 32-bit registers it has; 0 if unknown.
+        sm_shared_bytes: Shared memory it has; 0 if unknown.
     """
 
     device_id: int
@@ -88,6 +92,10 @@ class Gpu:
     compute_capability: tuple[int, int] | None = None
     sm_count: int = 0
     memory_bytes: int = 0
+    sm_warps: int = 0
+    sm_blocks: int = 0
+    sm_registers: int = 0
+    sm_shared_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ process, so that ids of two machines differ.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +56,23 @@ _OPERATION = {
     "correlation_id": "int64",
 }
 
-KERNELS = _spec("kernels", _OPERATION | {"name_id": "int64", "graph_node_id": "int64"}, {"graph_node_id": 0})
+# How a kernel was launched: blocks of the whole grid, threads of a block, registers of a thread, shared memory that a
+# block asks for, and the shared memory of a multiprocessor that the driver set aside for it.
+_LAUNCH = {
+    "grid_blocks": "int64",
+    "block_threads": "int32",
+    "registers": "int32",
+    "shared_bytes": "int32",
+    "shared_executed_bytes": "int32",
+}
+# Nothing runs without a block, a thread and a register, so 0 is free to say that the export does not tell.
+_NO_LAUNCH = dict.fromkeys(_LAUNCH, 0)
+
+KERNELS = _spec(
+    "kernels",
+    _OPERATION | {"name_id": "int64", "graph_node_id": "int64"} | _LAUNCH,
+    {"graph_node_id": 0} | _NO_LAUNCH,
+)
 COPIES = _spec(
     "copies",
     _OPERATION | {"bytes": "int64", "copy_kind": "int32", "source_kind": "int32", "target_kind": "int32"},
@@ -85,6 +101,21 @@ RANGES = _spec(
     {"end_thread": 0, "text": "", "domain": ""},
 )
 SCHEDULING = _spec("scheduling", {"start": "int64", "thread": "int64", "running": "bool"})
+MEMORY = _spec(
+    "memory",
+    {
+        "start": "int64",
+        "process": "int64",
+        "device_id": "int32",
+        "bytes": "int64",
+        "memory_kind": "int32",
+        "operation": "int32",
+        "pool": "int64",
+    },
+    {"pool": 0},
+)
+COUNTERS = _spec("counters", {"start": "int64", "device_id": "int32", "counter": "int32", "value": "int64"})
+SAMPLES = _spec("samples", {"start": "int64", "thread": "int64", "stack": "int32"})
 THREADS = _spec("threads", {"thread": "int64", "name": "category"}, {"name": ""})
 DIAGNOSTICS = _spec(
     "diagnostics", {"process": "int64", "severity": "int32", "text": "category"}, {"process": 0, "text": ""}
@@ -100,9 +131,20 @@ SPECS: tuple[TableSpec, ...] = (
     OVERHEADS,
     RANGES,
     SCHEDULING,
+    MEMORY,
+    COUNTERS,
+    SAMPLES,
     THREADS,
     DIAGNOSTICS,
 )
+
+
+class Frame(NamedTuple):
+    """One frame of a sampled stack: function, file and line."""
+
+    function: str
+    file: str
+    line: int
 
 
 @dataclass(frozen=True)
@@ -120,6 +162,8 @@ class Trace:
         absent: Names of tables that the export does not have.
         event_counts: Rows in the export by family ("CUDA", "NVTX"), for checking against nsys's own counts.
         dropped: Rows left out because they cannot be true (no start, an end before the start), by table.
+        counter_names: Name of each counter code, as nsys has it without the unit; values are per cent.
+        stacks: Stack of each stack code of the samples, innermost frame first; never empty.
     """
 
     capture: Capture
@@ -132,6 +176,8 @@ class Trace:
     absent: frozenset[str]
     event_counts: Mapping[str, int]
     dropped: Mapping[str, int] = field(default_factory=dict)
+    counter_names: tuple[str, ...] = ()
+    stacks: tuple[tuple[Frame, ...], ...] = ()
 
     def __getitem__(self, spec: TableSpec) -> pd.DataFrame:
         """Return the table of that contract."""

@@ -27,6 +27,8 @@ _SUFFIXES: tuple[tuple[str, ColumnUnit], ...] = (
     ("_hz", "hz"),
     ("_count", "count"),
 )
+_CLASSIC_TIMES = ((1_000, "us"), (1_000_000, "ms"), (1_000_000_000, "s"))
+_CLASSIC_DIGITS = 5
 _DIGITS = 3
 _MOST_DIGITS = 4
 _SHOWN_SHARE = 0.0005
@@ -222,3 +224,37 @@ def _three(value: float) -> str:
         if len(shown.lstrip("-")) <= _DIGITS + 1:
             return shown
     return f"{value:.0f}"
+
+
+def classic_duration(ns: Number) -> str:
+    """Return a length of time as nvprof wrote it: five significant digits, the unit attached: ``737.97us``.
+
+    Args:
+        ns: Nanoseconds; a mean may be a float.
+    """
+    value = round(float(ns))
+    if value < _CLASSIC_TIMES[0][0]:
+        return f"{value}ns"
+    for divisor, sign in _CLASSIC_TIMES[:-1]:
+        shown = _significant(max(float(ns) / divisor, 1), _CLASSIC_DIGITS)
+        if float(shown) < _CLASSIC_TIMES[0][0]:
+            return f"{shown}{sign}"
+    divisor, sign = _CLASSIC_TIMES[-1]
+    return f"{_significant(float(ns) / divisor, _CLASSIC_DIGITS)}{sign}"
+
+
+def classic_share(ratio: Number) -> str:
+    """Return a share of 1 as nvprof wrote it: two decimals, the sign attached: ``58.73%``."""
+    return f"{100 * float(ratio):.2f}%"
+
+
+def milliseconds(ns: Number) -> str:
+    """Return a length of time in milliseconds with three decimals, for columns that are compared: ``3.251``."""
+    return f"{float(ns) / 1e6:,.3f}"
+
+
+def _significant(value: float, digits: int) -> str:
+    """Return a number of at least 1 with so many significant digits, in full where it is longer."""
+    shown = f"{value:.{max(digits - _magnitude(value), 0)}f}"
+    # Rounding may have brought a digit more before the point: 99.9996 reads 100.00.
+    return f"{value:.{max(digits - _magnitude(float(shown)), 0)}f}"

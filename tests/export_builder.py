@@ -237,6 +237,12 @@ class ExportBuilder:
             self.row("GPU_METRICS", timestamp=at, typeId=kind, metricId=number, value=value)
         return self
 
+    def memory(self, at: int, size: int, kind: int = DEVICE, *, release: bool = False, **columns: Value) -> Self:
+        """Add an allocation of memory on a device, or a release."""
+        about: Row = {"process": PROCESS, "device": 0, "context": 1, "address": 0x7F00_0000_0000, "pc": 0}
+        about |= {"bytes": size, "memKind": kind, "memoryOperationType": int(release), "correlation": 0}
+        return self.row("CUDA_GPU_MEMORY_USAGE_EVENTS", start=at, **_real(about | columns))
+
     def session(self, started: str = "2026-01-02T03:04:05", duration: int = 10**9) -> Self:
         """Say when the capture began and how long it lasted."""
         self.row("TARGET_INFO_SESSION_START_TIME", utcEpochNs=10**18, utcTime=started, localTime=started)

@@ -102,6 +102,8 @@ ENUMS: dict[str, dict[int, tuple[str, str]]] = {
         2: ("CUDA_MEMOPR_MEMORY_KIND_DEVICE", "Device"),
         3: ("CUDA_MEMOPR_MEMORY_KIND_ARRAY", "Array"),
         4: ("CUDA_MEMOPR_MEMORY_KIND_MANAGED", "Managed"),
+        5: ("CUDA_MEMOPR_MEMORY_KIND_DEVICE_STATIC", "Device Static"),
+        6: ("CUDA_MEMOPR_MEMORY_KIND_MANAGED_STATIC", "Managed Static"),
         7: ("CUDA_MEMOPR_MEMORY_KIND_UNKNOWN", "Unknown"),
     },
 }

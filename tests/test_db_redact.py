@@ -67,7 +67,7 @@ def full(build: Build, release: int = 2025) -> ExportBuilder:
     builder.row("PROCESSES", globalPid=global_id(1), pid=1, name="somebody-elses-daemon")
     builder.row("ProcessStreams", globalPid=1, filenameId=builder.string("/x/out"), contentId=builder.string("printed"))
     builder.row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", start=1, end=2, syncType=1, globalPid=1)
-    builder.row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", eventId=7).row("CUDA_GPU_MEMORY_USAGE_EVENTS", start=1, name=SECRET)
+    builder.row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", eventId=7).memory(1, 512, name=SECRET)
     return builder
 
 

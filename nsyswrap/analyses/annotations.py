@@ -65,7 +65,8 @@ class Phases:
 
     Attributes:
         names: Name of each phase code.
-        ranges: Rows of ``trace[RANGES]`` that are a phase, with columns start, end, thread, process, phase (code).
+        ranges: Rows of ``trace[RANGES]`` that are a phase, with columns start, end, thread, process, phase (code);
+            the index is the row there.
         main_thread: The thread of each process whose phases stand in where another thread has none.
     """
 
@@ -138,7 +139,7 @@ def find_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = ()) -
     phase = by_text[ranges["text"].cat.codes.to_numpy()] if len(by_text) else np.empty(0, np.int32)
     phase = np.where(of_library(ranges), np.int32(NO_PHASE), phase)
     rows = np.flatnonzero(phase != NO_PHASE)
-    found = pd.DataFrame({name: array(ranges, name)[rows] for name in ("start", "end", "thread")})
+    found = pd.DataFrame({name: array(ranges, name)[rows] for name in ("start", "end", "thread")}, index=rows)
     found["process"] = tables.process_of(array(found, "thread"))
     found["phase"] = phase[rows]
     return Phases(names, found, _main_threads(found))

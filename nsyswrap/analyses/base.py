@@ -1,11 +1,20 @@
 """What every analysis is given and gives back: a study of one trace, and sections about one window of it."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import RLock
+
+import numpy as np
+import numpy.typing as npt
 
 from nsyswrap.analyses.annotations import PhaseRule, Phases, find_phases
+from nsyswrap.analyses.idle_sums import IdleSums
 from nsyswrap.analyses.operations import Operations, find_operations
+from nsyswrap.analyses.readings import Reading, find_readings
+from nsyswrap.analyses.source_lines import SourceLines, find_lines
+from nsyswrap.analyses.thread_states import ThreadStates
 from nsyswrap.analyses.training_steps import Steps, find_steps
 from nsyswrap.intervals import Window
 from nsyswrap.model import Section
@@ -32,15 +41,37 @@ class Study:
     Attributes:
         trace: The tables of one export.
         settings: What the user said about steps and phases.
+        explaining: Held while idle time is explained, so that who needs its sums waits instead of doing it again.
+        idle_sums: Idle time by cause of each device and window that was explained.
     """
 
     trace: Trace
     settings: Settings = field(default_factory=Settings)
+    explaining: AbstractContextManager[object] = field(default_factory=RLock)
+    idle_sums: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
+    _states: dict[Window, ThreadStates] = field(default_factory=dict)
+
+    def states(self, window: Window) -> ThreadStates:
+        """Return what the threads do inside a window; that of the last window asked for is kept."""
+        if window not in self._states:
+            self._states.clear()
+            self._states[window] = ThreadStates(self.trace, self.operations, window)
+        return self._states[window]
 
     @cached_property
     def operations(self) -> Operations:
         """Return all that ran on the GPUs, joined to the calls that launched it."""
         return find_operations(self.trace)
+
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        """Return the samples of each GPU counter; nothing where none were taken."""
+        return find_readings(self.trace)
+
+    @cached_property
+    def lines(self) -> SourceLines:
+        """Return the lines of Python that the sampled stacks stand for."""
+        return find_lines(self.trace)
 
     @cached_property
     def steps(self) -> Steps:
@@ -51,6 +82,11 @@ class Study:
     def phases(self) -> Phases:
         """Return the phase open on each thread at each time."""
         return find_phases(self.trace, self.steps, self.settings.phase_rules)
+
+    @cached_property
+    def phase_of_operations(self) -> npt.NDArray[np.int32]:
+        """Return the code of the phase in which each operation was launched; -1 for none or an unknown launch."""
+        return self.phases.of_operations(self.trace, self.operations)
 
 
 @dataclass(frozen=True, slots=True)

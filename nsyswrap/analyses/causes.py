@@ -22,6 +22,7 @@ from nsyswrap.analyses import call_kinds
 from nsyswrap.analyses.annotations import DATA, NO_PHASE
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.device_gaps import DeviceGaps, find_gaps
+from nsyswrap.analyses.idle_sums import IdleSums, sum_idle
 from nsyswrap.analyses.operations import SOURCES
 from nsyswrap.analyses.thread_states import NAMES, NO_NAME, ThreadStates
 from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Times, Window, fill, overlay
@@ -101,8 +102,20 @@ def explain(study: Study, states: ThreadStates, device_id: int, window: Window) 
     Returns:
         Pieces whose lengths add up to the device's idle time exactly.
     """
-    explainer = _Explainer(study, states, find_gaps(study, states, device_id, window))
-    return _joined(_ordered(explainer.pieces()))
+    with study.explaining:
+        explainer = _Explainer(study, states, find_gaps(study, states, device_id, window))
+        pieces = _joined(_ordered(explainer.pieces()))
+        spans = Spans(pieces.start, pieces.end)
+        study.idle_sums[device_id, window] = sum_idle(spans, pieces.cause, len(CAUSES), study.steps)
+    return pieces
+
+
+def idle_sums(study: Study, device_id: int, window: Window) -> IdleSums:
+    """Return the idle time of one device by cause, of a window and of each step; explained once."""
+    with study.explaining:
+        if (device_id, window) not in study.idle_sums:
+            explain(study, study.states(window), device_id, window)
+        return study.idle_sums[device_id, window]
 
 
 @dataclass(frozen=True)

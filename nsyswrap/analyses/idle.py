@@ -12,6 +12,7 @@ from nsyswrap.analyses import idle_findings
 from nsyswrap.analyses.annotations import NO_PHASE
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.causes import CAUSES, Pieces, explain
+from nsyswrap.analyses.idle_lines import idle_lines
 from nsyswrap.analyses.thread_states import NO_NAME, ThreadStates
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Section
@@ -39,12 +40,13 @@ UNTRACED = "thread {thread}: waiting or working, operating system calls were not
 
 def run(study: Study, window: Window) -> Section:
     """Return the gaps of each device and what they cost by cause and phase."""
-    states = ThreadStates(study.trace, study.operations, window)
-    causes, found_gaps = [], []
+    states = study.states(window)
+    causes, found_gaps, lines = [], [], []
     for device in study.operations.devices:
         pieces = explain(study, states, device, window)
         causes.append(_by_cause(study, pieces, device))
         found_gaps.append(_gaps_table(study, states, pieces, device))
+        lines.append(idle_lines(study, pieces, device))
     by_cause = pd.concat(causes, ignore_index=True)
     gaps = pd.concat(found_gaps, ignore_index=True)
     idle = int(by_cause["idle_ns"].sum())
@@ -58,7 +60,9 @@ def run(study: Study, window: Window) -> Section:
             Fact("explained_share", (idle - unknown) / idle if idle else 1.0, "share"),
         ),
         tables={"causes": by_cause, "gaps": gaps},
-        findings=idle_findings.findings(study, by_cause, gaps, window),
+        findings=idle_findings.findings(
+            study, idle_findings.IdleTables(by_cause, gaps, pd.concat(lines, ignore_index=True)), window
+        ),
         notes=_notes(study),
     )
 

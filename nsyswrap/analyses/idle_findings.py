@@ -1,15 +1,17 @@
 """Advice on idle time: for each cause what it means and the change to make."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.analyses.base import Study
+from nsyswrap.analyses.idle_lines import spelled
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Severity
-from nsyswrap.tables import array
+from nsyswrap.tables import Frame, array
 
 # A cause is worth a sentence from 2 % of the window on, a warning from 5 %, a problem from 20 %.
 # Source: torch_tb_profiler advises from 5 % of the step on; the other two are ours, so that CI is not told of noise.
@@ -100,23 +102,29 @@ ADVICE = {
 }
 
 
-def findings(study: Study, by_cause: pd.DataFrame, gaps: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
+class IdleTables(NamedTuple):
+    """Idle time of all devices: by cause and phase, as gaps, and the lines of Python that were sampled in it."""
+
+    by_cause: pd.DataFrame
+    gaps: pd.DataFrame
+    lines: pd.DataFrame
+
+
+def findings(study: Study, idle: IdleTables, window: Window) -> tuple[Finding, ...]:
     """Return one finding for each device and cause that costs at least 2 % of the window.
 
     Args:
         study: The trace and its steps.
-        by_cause: Idle time of all devices by cause and phase.
-        gaps: Their gaps, each with its cause.
-        window: Stretch both are about.
+        idle: Its idle time.
+        window: Stretch it is about.
     """
     found = []
-    for device in by_cause["device_id"].unique():
+    for device in idle.by_cause["device_id"].unique():
         for cause, advice in ADVICE.items():
-            mine = by_cause[(by_cause["device_id"] == device) & (by_cause["cause"] == cause)]
+            mine = _of(idle.by_cause, device, cause)
             cost = int(mine["idle_ns"].sum())
             if cost < NOTE_SHARE * window.length_ns:
                 continue
-            worst = gaps[(gaps["device_id"] == device) & (gaps["cause"] == cause)]
             found.append(
                 Finding(
                     rule=f"idle/{cause}",
@@ -126,12 +134,21 @@ def findings(study: Study, by_cause: pd.DataFrame, gaps: pd.DataFrame, window: W
                     gain_low_ns=0,
                     gain_high_ns=cost if advice.can_gain else 0,
                     advice=advice.advice,
-                    evidence=(*_per_step(study, cost, window), *_by_phase(mine), *_longest(worst)),
+                    evidence=(
+                        *_per_step(study, cost, window),
+                        *_by_phase(mine),
+                        *_most_sampled(_of(idle.lines, device, cause)),
+                        *_longest(_of(idle.gaps, device, cause)),
+                    ),
                     device_id=int(device),
                     window=window,
                 )
             )
     return tuple(sorted(found, key=lambda finding: finding.order))
+
+
+def _of(table: pd.DataFrame, device: int, cause: str) -> pd.DataFrame:
+    return table[(table["device_id"] == device) & (table["cause"] == cause)]
 
 
 def _severity(advice: Advice, share: float) -> Severity:
@@ -151,6 +168,16 @@ def _per_step(study: Study, cost: int, window: Window) -> tuple[str, ...]:
 def _by_phase(mine: pd.DataFrame) -> tuple[str, ...]:
     rows = zip(mine["phase"], mine["idle_ns"], mine["gap_count"], strict=True)
     return tuple(f"{units.duration(int(idle))} in phase {phase}, {count} gaps" for phase, idle, count in rows)
+
+
+def _most_sampled(lines: pd.DataFrame) -> tuple[str, ...]:
+    """Return the line of Python with most samples, all phases together; nothing where there is no sample."""
+    if not len(lines):
+        return ()
+    by_line = lines.groupby(["file", "line", "function"], as_index=False)["sample_count"].sum()
+    most = by_line.iloc[int(by_line["sample_count"].argmax())]
+    where = spelled(Frame(str(most["function"]), str(most["file"]), int(most["line"])))
+    return (f"most samples: {where}, {most['sample_count']} of {by_line['sample_count'].sum()}",)
 
 
 def _longest(gaps: pd.DataFrame) -> tuple[str, ...]:

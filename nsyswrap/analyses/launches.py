@@ -6,6 +6,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.call_kinds import base_name
+from nsyswrap.analyses.launch_bound import Launched, by_phase, findings
 from nsyswrap.analyses.statistics import by_name
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.model import Fact, Section
@@ -38,6 +39,7 @@ def run(study: Study, window: Window) -> Section:
         part = by_name([str(name) for name in unique], codes, duration[chosen])
         part.insert(1, "kind", kind)
         parts.append(part)
+    launched = Launched(rows, began, idle)
     return Section(
         key="launches",
         title="Launches",
@@ -49,7 +51,8 @@ def run(study: Study, window: Window) -> Section:
             Fact("median_operation_ns", _median(operations.end[rows] - start), "ns"),
             Fact("median_launch_interval_ns", _median(_intervals(calls, call)), "ns"),
         ),
-        tables={"summary": pd.concat(parts, ignore_index=True)},
+        tables={"summary": pd.concat(parts, ignore_index=True), "phases": by_phase(study, launched)},
+        findings=findings(study, launched, window),
     )
 
 

@@ -20,7 +20,7 @@ def run(study: Study, window: Window) -> Section:
     Host time is that of the thread's innermost ranges: what a nested phase takes is not counted twice.
     """
     operations, phases = study.operations, study.phases
-    of_operation = phases.of_operations(study.trace, operations)
+    of_operation = study.phase_of_operations
     touching = (operations.start < window.end_ns) & (operations.end > window.start_ns)
     users = {device: _users(study, device) for device in operations.devices}
     rows = []

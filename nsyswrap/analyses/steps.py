@@ -6,7 +6,8 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.ledger import ROWS, ledger_of_spans
-from nsyswrap.intervals import Window
+from nsyswrap.analyses.uneven_steps import find_outliers, findings
+from nsyswrap.intervals import Times, Window
 from nsyswrap.model import Fact, Section
 from nsyswrap.tables import array
 
@@ -16,24 +17,38 @@ NO_STEPS = (
 
 
 def run(study: Study, window: Window) -> Section:
-    """Return every step with its ledger on each device, and the median of the steady ones.
+    """Return every step with its ledger on each device, the median of the steady ones, and the outliers.
 
-    Warm-up steps are listed too, marked, in full length: they explain what the window leaves out.
+    Outliers are those of the window, each with what in it grew most. Warm-up steps are listed too, marked, in full
+    length: they explain what the window leaves out.
     """
     frame = study.steps.frame
     start, end = array(frame, "start"), array(frame, "end")
     length = end - start
     warm_up = array(frame, "warm_up")
     steady = length[~warm_up]
+    outliers = find_outliers(study, window)
     facts = [
         Fact("steady_steps", len(steady), "count"),
         Fact("median_ns", float(np.median(steady)) if len(steady) else None, "ns"),
         Fact("p05_ns", float(np.percentile(steady, 5)) if len(steady) else None, "ns"),
         Fact("p95_ns", float(np.percentile(steady, 95)) if len(steady) else None, "ns"),
+        Fact("spread_share", _spread(steady), "share"),
+        Fact("outlier_count", len(outliers), "count"),
+        Fact("outlier_excess_ns", int(outliers["excess_ns"].sum()), "ns"),
         Fact("warm_up_steps", int(warm_up.sum()), "count"),
         Fact("warm_up_ns", int(length[warm_up].sum()), "ns"),
     ]
-    return Section("steps", "Steps", window, tuple(facts), {"steps": _table(study)}, (), _notes(study))
+    shown = {"steps": _table(study), "outliers": outliers.drop(columns="process")}
+    return Section("steps", "Steps", window, tuple(facts), shown, findings(study, outliers, window), _notes(study))
+
+
+def _spread(length: Times) -> float | None:
+    """Return the distance of the 5th and 95th percentile in medians: 0 for steps that are all alike."""
+    if not len(length) or not np.median(length):
+        return None
+    low, median, high = np.percentile(length, [5, 50, 95])
+    return float((high - low) / median)
 
 
 def _notes(study: Study) -> tuple[str, ...]:

@@ -1,15 +1,12 @@
-"""Summaries by name of what ran and what was called: kernels, CUDA calls, operating system calls, copies."""
-
-from collections.abc import Mapping, Sequence
+"""Summaries by name of what ran and what was called: kernels, CUDA calls, operating system calls."""
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.call_kinds import base_name
-from nsyswrap.analyses.statistics import by_name, summarize
+from nsyswrap.analyses.statistics import by_name
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.model import Section
 from nsyswrap.tables import TableSpec, array
@@ -63,51 +60,6 @@ def os_calls(study: Study, window: Window) -> Section:
     return Section("os_calls", "Operating system calls", window, (), {"summary": table})
 
 
-def copies(study: Study, window: Window) -> Section:
-    """Return copies by direction and kind of memory, and fills, with bytes."""
-    moved = _moved(study, window)
-    return Section("copies", "Copies and fills", window, (), {"summary": moved})
-
-
-def _moved(study: Study, window: Window) -> pd.DataFrame:
-    trace = study.trace
-    frame = trace[tables.COPIES]
-    rows, duration = clipped(frame, window)
-    kinds = [array(frame, name)[rows] for name in ("copy_kind", "source_kind", "target_kind")]
-    unique, codes = np.unique(np.stack(kinds), axis=1, return_inverse=True)
-    labels = [
-        (_label(trace.copy_kinds, kind), _label(trace.memory_kinds, source), _label(trace.memory_kinds, target))
-        for kind, source, target in unique.T.tolist()
-    ]
-    parts = [_with_labels(labels, codes, duration, array(frame, "bytes")[rows])]
-    frame = trace[tables.FILLS]
-    rows, duration = clipped(frame, window)
-    codes, unique = pd.factorize(array(frame, "memory_kind")[rows])
-    labels = [("Fill", "", _label(trace.memory_kinds, kind)) for kind in unique]
-    parts.append(_with_labels(labels, codes, duration, array(frame, "bytes")[rows]))
-    whole = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
-    total = whole["total_ns"].sum()
-    whole["share"] = whole["total_ns"] / total if total else 0.0
-    return whole.sort_values(["total_ns", "kind"], ascending=[False, True], ignore_index=True)
-
-
-def _label(labels: Mapping[int, str], kind: int) -> str:
-    return labels.get(int(kind), "" if int(kind) < 0 else f"kind {int(kind)}")
-
-
-def _with_labels(
-    labels: Sequence[tuple[str, str, str]], codes: npt.NDArray[np.intp], duration: Times, size: Times
-) -> pd.DataFrame:
-    found = summarize(codes, duration, len(labels))
-    for place, name in enumerate(("kind", "source_memory", "target_memory")):
-        found.insert(place, name, [label[place] for label in labels])
-    total = np.zeros(len(labels), np.int64)
-    np.add.at(total, codes, size)
-    found.insert(5, "bytes", total)
-    return found
-
-
 KERNELS = Analysis("kernels", "Kernels", (tables.KERNELS,), kernels)
 HOST_CALLS = Analysis("host_calls", "CUDA API calls", (tables.CALLS,), host_calls, of_calls=True)
 OS_CALLS = Analysis("os_calls", "Operating system calls", (tables.OS_CALLS,), os_calls, of_calls=True)
-COPIES = Analysis("copies", "Copies and fills", (), copies, of_operations=True)

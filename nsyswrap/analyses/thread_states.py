@@ -11,7 +11,21 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.analyses import call_kinds
 from nsyswrap.analyses.operations import Operations
-from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Times, Window, fill, innermost, merge, subtract, union
+from nsyswrap.intervals import (
+    NOTHING,
+    Indices,
+    Spans,
+    Timeline,
+    Times,
+    Window,
+    clip,
+    fill,
+    innermost,
+    merge,
+    subtract,
+    total,
+    union,
+)
 from nsyswrap.tables import TableSpec, Trace, array, by_name
 
 # A state code is kind * NAMES + index of the call's name, so that evidence can name the call.
@@ -37,6 +51,7 @@ class ThreadStates:
     window: Window
     _states: dict[int, Timeline] = field(default_factory=dict)
     _waits: dict[int, Spans] = field(default_factory=dict)
+    _call_ns: dict[int, int] = field(default_factory=dict)
     _name_index: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -67,8 +82,16 @@ class ThreadStates:
             states = self.of(thread)
             waiting = np.isin(states.code // NAMES, WAITS)
             in_os = merge(states.spans.start[waiting], states.spans.end[waiting])
-            self._waits[thread] = subtract(in_os, self._open(tables.CALLS, thread)) if len(in_os.start) else NOTHING
+            in_calls = self._open(tables.CALLS, thread)
+            self._waits[thread] = subtract(in_os, in_calls)
+            # The spans are many, and needed here alone; of their length others ask too.
+            self._call_ns[thread] = total(clip(in_calls, self.window.start_ns, self.window.end_ns))
         return self._waits[thread]
+
+    def call_time(self, thread: int) -> int:
+        """Return how long a thread has a CUDA call open inside the window, in ns."""
+        self.waits(thread)
+        return self._call_ns[thread]
 
     def alive(self, thread: int) -> tuple[int, int]:
         """Return from when to when a thread is seen in the capture; (0, 0) if never."""

@@ -12,7 +12,7 @@ from nsyswrap.cli.reading import (
     report_of,
     write_result,
 )
-from nsyswrap.cli.terminal import rendered
+from nsyswrap.cli.terminal import SUMMARY, check_view, rendered
 
 
 @click.command()
@@ -26,6 +26,14 @@ from nsyswrap.cli.terminal import rendered
     show_default=True,
     help="Form of the result.",
 )
+@click.option(
+    "--view",
+    type=click.Choice([SUMMARY, "nvprof", "breakdown"]),
+    default=SUMMARY,
+    show_default=True,
+    help="Layout of the text: the report's own, the two tables nvprof printed, or the step-time breakdown of PyTorch's "
+    "TensorBoard profiler.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
 @click.option("-f", "--force", is_flag=True, help="Replace the file if it is there.")
 def analyze(  # noqa: PLR0913 - one argument an option
@@ -35,6 +43,7 @@ def analyze(  # noqa: PLR0913 - one argument an option
     step_range: str,
     phases: tuple[str, ...],
     form: str,
+    view: str,
     output: Path | None,
     force: bool,
 ) -> None:
@@ -43,9 +52,11 @@ def analyze(  # noqa: PLR0913 - one argument an option
     \b
       nsyswrap analyze capture.nsys-rep
       nsyswrap analyze capture.sqlite --window 12.5:14 --format json
+      nsyswrap analyze capture.sqlite --view nvprof --window all
       nsyswrap analyze capture.sqlite --step-range '^it' --phase data='^prefetch'
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    check_view(view, form)
     check_request(window, step_range, phases)
     with export_of(capture) as export:
         report = report_of(export, window, step_range, phases)
-    write_result(rendered(form, report, to_terminal=output is None), output, force=force)
+    write_result(rendered(form, report, to_terminal=output is None, view=view), output, force=force)

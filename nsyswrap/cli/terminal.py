@@ -5,30 +5,52 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from nsyswrap.errors import UsageError
+
 if TYPE_CHECKING:
     from nsyswrap.model import Report
 
 WIDEST = 120
 NARROWEST = 60
 PIPED = 80
+SUMMARY = "summary"
+"""The view that is no view: the report's own text."""
 
 
-def rendered(form: str, report: "Report", *, to_terminal: bool, stream: TextIO | None = None) -> str:
+def check_view(view: str, form: str) -> None:
+    """Check that a view can be shown in a form.
+
+    Raises:
+        UsageError: Views are text; the numbers of each are in the other forms without it.
+    """
+    if view != SUMMARY and form != "text":
+        raise UsageError(
+            f"--view {view} is text, not {form}",
+            hint=f"leave out --view: --format {form} holds every table of the report, those of this view too",
+        )
+
+
+def rendered(
+    form: str, report: "Report", *, to_terminal: bool, view: str = SUMMARY, stream: TextIO | None = None
+) -> str:
     """Return the report in one form; text fits the terminal it is printed on.
 
     Args:
         form: A form of ``nsyswrap.render``.
         report: The report.
         to_terminal: Whether it may be printed on a terminal.
+        view: A view of ``nsyswrap.render.views``, or ``SUMMARY``. Its lines are cut on a terminal alone.
         stream: Where it would be printed; stdout if None.
     """
     from nsyswrap.render import render  # noqa: PLC0415 - loads pandas
 
     if form != "text":
         return render(form, report)
-    from nsyswrap.render import text_report  # noqa: PLC0415 - loads rich
+    from nsyswrap.render import text_report, views  # noqa: PLC0415 - loads rich
 
     target = stream or sys.stdout
     is_terminal = to_terminal and target.isatty()
+    if view != SUMMARY:
+        return views.VIEWS[view](report, width=shutil.get_terminal_size().columns if is_terminal else None)
     width = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST) if is_terminal else PIPED
     return text_report.render(report, width=width, colour=is_terminal and not os.environ.get("NO_COLOR"))

@@ -15,6 +15,8 @@ _LINE_VARIABLE = re.compile(r"(?:^|;)([A-Za-z_]\w*)=", re.ASCII)
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
 _CUDA = re.compile(r"\d{4,6}", re.ASCII)
 _WRAPPER_WORDS = 6
+# What one multiprocessor holds, in the order of the fields of ``Gpu``.
+_SM_LIMITS = ("maxWarpsPerSm", "maxBlocksPerSm", "maxRegistersPerSm", "maxShmemPerSm")
 _WORD = re.compile(r"PROCESS_0:ARGUMENT_(\d{1,9})", re.ASCII)
 
 
@@ -45,14 +47,15 @@ def read_gpus(export: Export) -> tuple[Gpu, ...]:
     wanted = ("id", "name", "computeMajor", "computeMinor", "smCount", "totalMemory")
     if not export.has(schema.GPUS, *wanted):
         return ()
+    limits = _SM_LIMITS if export.has(schema.GPUS, *_SM_LIMITS) else ()
     found = []
-    for device, name, *numbers in export.rows(queries.columns_of(schema.GPUS, wanted)):
+    for device, name, *numbers in export.rows(queries.columns_of(schema.GPUS, wanted + limits)):
         device_id = export.whole(device, schema.GPUS, "id")
-        major, minor, multiprocessors, memory = (
-            export.whole(value, schema.GPUS, column) for value, column in zip(numbers, wanted[2:], strict=True)
+        major, minor, *rest = (
+            export.whole(value, schema.GPUS, column) for value, column in zip(numbers, wanted[2:] + limits, strict=True)
         )
         capability = None if None in numbers[:2] else (major, minor)
-        found.append(Gpu(device_id, str(name or ""), capability, multiprocessors, memory))
+        found.append(Gpu(device_id, str(name or ""), capability, *rest))
     return tuple(sorted(found, key=lambda gpu: gpu.device_id))
 
 

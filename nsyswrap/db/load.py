@@ -10,11 +10,13 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlalchemy import SelectBase
 
 from nsyswrap import tables
-from nsyswrap.db import queries, schema
+from nsyswrap.db import counters, queries, schema
 from nsyswrap.db.connection import AGAIN, Export, connected, opened, text_of, wrong_type
 from nsyswrap.db.description import read_gpus, read_session
+from nsyswrap.db.samples import read_samples
 from nsyswrap.db.schema import Source
 from nsyswrap.errors import ExportError
 from nsyswrap.model import Capture
@@ -34,7 +36,7 @@ IDS_AT_ONCE = 20_000
 # More than any memory there is, and so small that sums of it stay sums.
 MOST_BYTES = np.int64(1 << 48)
 # Largest first, so that the readers end together.
-BY_SIZE = ("OSRT_API", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL")
+BY_SIZE = ("GPU_METRICS", "OSRT_API", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL")
 OPERATIONS = ("kernels", "copies", "fills", "graphs")
 
 
@@ -60,6 +62,9 @@ def load_export(path: Path) -> Trace:
         if tables.RANGES.name in arrays:
             ranges = arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains, latest)
             dropped[tables.RANGES.name] = _keep_possible(ranges, is_operation=False)
+        samples, stacks, unread = read_samples(export, lambda ids: _lookup(export, ids))
+        arrays[tables.SAMPLES.name], dropped[tables.SAMPLES.name] = samples, unread
+        counter_names = counters.conform(arrays, counters.names(export), dropped)
         return Trace(
             capture=Capture(neutral(path.name), path.stat().st_size),
             session=session,
@@ -68,10 +73,18 @@ def load_export(path: Path) -> Trace:
             strings=strings,
             copy_kinds=_labels(export, schema.COPY_KINDS),
             memory_kinds=_labels(export, schema.MEMORY_KINDS),
-            absent=frozenset(s.spec.name for s in schema.SOURCES if s.table not in export.columns),
+            absent=_absent(export, samples),
             event_counts=counts,
             dropped={name: rows for name, rows in dropped.items() if rows},
+            counter_names=counter_names,
+            stacks=stacks,
         )
+
+
+def _absent(export: Export, samples: Arrays) -> frozenset[str]:
+    """Return the tables that the export does not have; samples share theirs with ranges."""
+    missing = {source.spec.name for source in schema.SOURCES if source.table not in export.columns}
+    return frozenset(missing | (set() if len(samples["start"]) else {tables.SAMPLES.name}))
 
 
 def _frame(
@@ -84,7 +97,7 @@ def _frame(
         columns["name"] = _category([texts.get(int(i), "") for i in columns.pop("name_id")])
     elif spec is tables.DIAGNOSTICS:
         columns["text"] = _category(columns["text"])
-    elif spec.name in OPERATIONS:
+    elif spec.name in OPERATIONS or spec is tables.MEMORY:
         _use_physical_devices(columns, devices)
     return pd.DataFrame({name: columns[name] for name in spec.columns}, copy=False)
 
@@ -132,11 +145,9 @@ def _check_columns(export: Export, source: Source) -> None:
 
 def _arrays(export: Export, source: Source) -> Arrays:
     """Stream one table into numpy arrays of the contract's types, NULL as the contract's missing value."""
-    present = export.columns[source.table]
-    query = (queries.ranges if source.spec is tables.RANGES else queries.rows)(source, present)
     parts: dict[str, list[Array]] = {}
     try:
-        for batch in export.batches(query, source.table):
+        for batch in export.batches(_query(export, source), source.table):
             for name, values in zip(batch.schema.names, batch.columns, strict=True):
                 parts.setdefault(name, []).append(_values(values, source, name, export.path))
     except ExportError as error:
@@ -147,6 +158,15 @@ def _arrays(export: Export, source: Source) -> Arrays:
         pieces = parts.pop(name, None)
         found[name] = np.concatenate(pieces) if pieces else np.full(rows, _missing(source, name), _dtype(source, name))
     return found
+
+
+def _query(export: Export, source: Source) -> SelectBase:
+    present = export.columns[source.table]
+    if source.spec is tables.RANGES:
+        return queries.ranges(source, present)
+    if source.spec is tables.COUNTERS:
+        return queries.counters(source, present, {metric for _, metric in counters.names(export)})
+    return queries.rows(source, present)
 
 
 def _column_at_fault(export: Export, source: Source) -> ExportError | None:

@@ -20,7 +20,7 @@ def rows(source: Source, present: frozenset[str]) -> SelectBase:
         present: Columns that the export's table has.
     """
     wanted = {**source.required, **source.optional}
-    columns = [_stored(source, ours, theirs) for ours, theirs in wanted.items() if theirs in present]
+    columns = [_stored(source, *pair) for pair in wanted.items() if schema.columns_in(pair[1]) <= present]
     return select(*columns).select_from(table(source.table))
 
 
@@ -31,14 +31,20 @@ def _stored(source: Source, ours: str, theirs: str) -> ColumnElement[Any]:
     """
     if ours in source.texts:
         return func.coalesce(cast(column(theirs), LargeBinary), literal_column("x''")).label(ours)
-    return column(theirs).label(ours)
+    return _number(theirs).label(ours)
+
+
+def _number(stored: str) -> ColumnElement[Any]:
+    """Return a column of numbers, or the product or sum of several."""
+    return column(stored) if stored.isidentifier() else literal_column(stored)
 
 
 def foreign_values(source: Source, present: frozenset[str]) -> SelectBase:
     """Return, for each column of numbers, how many of its values are none, in the order of ``rows``."""
     wanted = {**source.required, **source.optional}
-    names = [theirs for ours, theirs in wanted.items() if theirs in present and ours not in source.texts]
-    counts = [func.sum(func.typeof(column(name)).not_in(("integer", "null"))).label(name) for name in names]
+    numbers = (theirs for ours, theirs in wanted.items() if ours not in source.texts)
+    names = [stored for stored in numbers if schema.columns_in(stored) <= present]
+    counts = [func.sum(func.typeof(_number(name)).not_in(("integer", "null"))).label(name) for name in names]
     return select(*counts).select_from(table(source.table))
 
 
@@ -46,6 +52,22 @@ def ranges(source: Source, present: frozenset[str]) -> SelectBase:
     """Return the NVTX ranges: events with a length, of one thread or across threads."""
     found = rows(source, present).subquery()
     return select(found).where(found.c.kind.in_(schema.RANGE_KINDS))
+
+
+def counters(source: Source, present: frozenset[str], metrics: Iterable[int]) -> SelectBase:
+    """Return the samples of these metrics and no others: of some twenty that nsys takes, few are shown."""
+    found = rows(source, present).subquery()
+    return select(found).where(found.c.metric_id.in_(sorted(metrics)))
+
+
+def payloads() -> SelectBase:
+    """Return time, thread and payload of each NVTX mark that has a payload as JSON."""
+    payload = cast(column("jsonText"), LargeBinary).label("payload")
+    return (
+        select(column("start"), column("globalTid"), payload)
+        .select_from(table("NVTX_EVENTS"))
+        .where(column("eventType") == schema.MARK_KIND, column("jsonText").is_not(None))
+    )
 
 
 def domains() -> SelectBase:

@@ -4,6 +4,7 @@ Tables are created only where there are rows, and columns come with newer versio
 ``required`` may be missing. Source: the comments nsys leaves in ``sqlite_master.sql``, schemas 3.7 to 3.20.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -19,7 +20,8 @@ class Source:
         spec: Contract of the table.
         table: Name in the export.
         required: Our column name to the export's; the table cannot be used without them.
-        optional: The same for columns that may be missing; they read as the contract's missing value.
+        optional: The same for columns that may be missing; they read as the contract's missing value. Instead of a
+            column, a product or sum of columns may stand: SQLite works it out, so that fewer numbers are read.
         family: What nsys counts these rows under in its own diagnostics; empty for none.
     """
 
@@ -36,6 +38,11 @@ class Source:
         return frozenset(name for name in (*self.required, *self.optional) if kinds.get(name) == "category")
 
 
+def columns_in(stored: str) -> frozenset[str]:
+    """Return the columns of the export that a product or sum of columns needs; of a column, itself."""
+    return frozenset(re.findall(r"\w+", stored))
+
+
 _SPAN = {"start": "start", "end": "end"}
 _OPERATION = _SPAN | {
     "device_id": "deviceId",
@@ -48,7 +55,14 @@ SOURCES: tuple[Source, ...] = (
         tables.KERNELS,
         "CUPTI_ACTIVITY_KIND_KERNEL",
         _OPERATION | {"name_id": "demangledName"},
-        {"graph_node_id": "graphNodeId"},
+        {
+            "graph_node_id": "graphNodeId",
+            "grid_blocks": "gridX * gridY * gridZ",
+            "block_threads": "blockX * blockY * blockZ",
+            "registers": "registersPerThread",
+            "shared_bytes": "staticSharedMemory + dynamicSharedMemory",
+            "shared_executed_bytes": "sharedMemoryExecuted",
+        },
         family="CUDA",
     ),
     Source(
@@ -87,6 +101,24 @@ SOURCES: tuple[Source, ...] = (
         "SCHED_EVENTS",
         {"start": "start", "thread": "globalTid", "running": "isSchedIn"},
     ),
+    Source(
+        tables.MEMORY,
+        "CUDA_GPU_MEMORY_USAGE_EVENTS",
+        {
+            "start": "start",
+            "process": "globalPid",
+            "device_id": "deviceId",
+            "bytes": "bytes",
+            "memory_kind": "memKind",
+            "operation": "memoryOperationType",
+        },
+        {"pool": "localMemoryPoolAddress"},
+    ),
+    Source(
+        tables.COUNTERS,
+        "GPU_METRICS",
+        {"start": "timestamp", "type_id": "typeId", "metric_id": "metricId", "value": "value"},
+    ),
     Source(tables.THREADS, "ThreadNames", {"thread": "globalTid", "name_id": "nameId"}),
     Source(
         tables.DIAGNOSTICS,
@@ -101,6 +133,7 @@ COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
 MEMORY_KINDS = "ENUM_CUDA_MEM_KIND"
 GPUS = "TARGET_INFO_GPU"
 CUDA_DEVICES = "TARGET_INFO_CUDA_DEVICE"
+COUNTER_NAMES = "TARGET_INFO_GPU_METRICS"
 SESSION_START = "TARGET_INFO_SESSION_START_TIME"
 ANALYSIS_DETAILS = "ANALYSIS_DETAILS"
 SYSTEM = "TARGET_INFO_SYSTEM_ENV"
@@ -118,6 +151,7 @@ NEVER_NULL = frozenset(
 
 # NVTX event types, from ENUM_NSYS_EVENT_TYPE: ranges of one thread, of any thread, and the same two from text files.
 RANGE_KINDS = (59, 60, 70, 71)
+MARK_KIND = 34
 DOMAIN_KIND = 75
 
 # By these an export of nsys is told from any other SQLite file.

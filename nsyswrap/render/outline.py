@@ -240,7 +240,8 @@ def _tensor_cores(report: Report) -> tuple[KeyNumber, ...]:
         return ()
     note = f"of kernel time in {short(section.window)}"
     if counter is not None and not units.is_missing(counter.value):
-        note += f"; by counter {units.text(counter.value, 'share')}"
+        least = section.fact("counter_share_low") or counter
+        note += f"; by counter {units.share_band(_number(least), _number(counter))}"
     return (KeyNumber("tensor-core share", units.share_band(_number(low), _number(high)), note),)
 
 

@@ -18,7 +18,10 @@ _EXPOSED = "exposed "
 _HEADING = "bold"
 _MUTED = "dim"
 _STYLES = {Severity.PROBLEM: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
-_TOLD_ELSEWHERE = ("kernels", "copies", "launches", "host_calls", "os_calls", "ranges", "capture_check")
+_TOLD_ELSEWHERE = (
+    *("kernels", "copies", "launches", "host_calls", "os_calls", "ranges", "capture_check"),
+    *("breakdown", "graphs", "host_waits", "python_lines", "counters", "memory"),
+)
 _SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases")
 _LEFT_OUT = ("p05_ns", "p95_ns")
 _MOST_FINDINGS = 3

@@ -90,6 +90,12 @@ COLUMNS = MappingProxyType(
         "envelope_ns": "first to last operation",
         "busy_ns": "GPU busy",
         "operation_count": "operations",
+        "sample_count": "samples",
+        "idle_estimate_ns": "idle, estimated",
+        "process_id": "process",
+        "thread_id": "thread number",
+        "cuda_call_ns": "CUDA calls",
+        "cpu_exec_ns": "CPU exec",
     }
 )
 
@@ -106,7 +112,8 @@ FACTS = MappingProxyType(
         "not_eligible_ns": "in kernels with no matrix work",
         "share_low": "tensor-core share, at least",
         "share_high": "tensor-core share, at most",
-        "counter_share": "tensor pipe active, by hardware counter",
+        "counter_share": "tensor pipes active by counter, at most",
+        "counter_share_low": "tensor pipes active by counter, at least",
         "explained_share": "idle time whose cause is shown",
         "steady_steps": "steady steps",
         "median_ns": "median step",
@@ -122,6 +129,15 @@ FACTS = MappingProxyType(
         "median_launch_interval_ns": "median time between launches",
         "cuda_rows": "CUDA events",
         "nvtx_rows": "NVTX events",
+        "steps": "steps broken down",
+        "launching_threads": "launching threads",
+        "wait_ns": "waiting in the operating system, all of them",
+        "graph_launches": "launches of graphs",
+        "kernels_in_graphs": "kernels inside graphs",
+        "kernel_time_in_graphs_share": "kernel time inside graphs",
+        "shown_by": "shown by",
+        "mean_step_ns": "mean step",
+        "gpu_utilization_share": "GPU utilization (kernels only, first step to last)",
     }
 )
 
@@ -129,6 +145,14 @@ CAPTIONS = MappingProxyType(
     {
         ("tensor_cores", "kernels"): "What each kernel's name says",
         ("tensor_cores", "phases"): "By phase",
+        ("tensor_cores", "not_used"): "What could have used tensor cores, and why it did not",
+        ("host_waits", "threads"): "Threads that launch work",
+        ("host_waits", "waits"): "Their waits, by call and phase",
+        ("graphs", "launches"): "Launches, by how much of them the capture shows",
+        ("graphs", "kernels"): "Kernels inside graphs",
+        ("breakdown", "mean"): "The mean step",
+        ("breakdown", "devices"): "GPU utilization",
+        ("breakdown", "steps"): "Every step",
         ("ranges", "summary"): "On the host",
         ("ranges", "projection"): "On the GPU",
         ("ranges", "kernels"): "Kernels by range",

@@ -1,0 +1,116 @@
+"""Advice on copies: those from or to pageable memory, which hold the host, and those that no kernel hides."""
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables, units
+from nsyswrap.analyses.base import Study
+from nsyswrap.analyses.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
+from nsyswrap.analyses.operations import COMMUNICATION, COMPUTE, COPY
+from nsyswrap.intervals import Spans, Window, clip, merge, subtract, total, union
+from nsyswrap.model import Finding, Severity
+from nsyswrap.tables import array
+
+
+def findings(study: Study, copies: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
+    """Return what is worth saying of each device's copies.
+
+    Args:
+        study: The trace and its operations.
+        copies: The copies of the window, as ``copies.find_copies`` returns them.
+        window: Stretch they are about.
+    """
+    found: list[Finding | None] = []
+    for device in study.operations.devices:
+        exclusive = study.operations.exclusive(device, window)
+        mine = copies[copies["device_id"] == device]
+        found += [_pageable(study, mine, exclusive, device, window), _exposed(mine, exclusive, device, window)]
+    return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
+
+
+def _pageable(
+    study: Study, copies: pd.DataFrame, exclusive: list[Spans], device: int, window: Window
+) -> Finding | None:
+    """Return advice on copies of pageable memory: their calls hold the host until the driver has staged the data.
+
+    ::
+
+        call    |--------|           its cost: the host is held, and no kernel hides it
+        kernel  ####|      |###
+        cost        |-----|
+    """
+    mine = copies[copies["pageable"] & copies["blocking"]]
+    calls = study.trace[tables.CALLS]
+    # One call may be several copies, so calls are taken once.
+    call = np.unique(array(mine, "call"))
+    held = merge(array(calls, "start")[call], array(calls, "end")[call])
+    held = clip(held, window.start_ns, window.end_ns)
+    cost = total(subtract(held, union(exclusive[COMPUTE], exclusive[COMMUNICATION])))
+    return _finding(
+        rule="copies/pageable",
+        headline="The host is held by copies of pageable memory, with no kernel running, for {share} of the time.",
+        advice="Copy from pinned memory without blocking: DataLoader(pin_memory=True) and tensor.to(device, "
+        "non_blocking=True). To the host, copy into a pinned tensor, and less often.",
+        cost=cost,
+        evidence=(f"{units.duration(total(held))} of the host in {len(call)} calls", *_by_kind(mine)),
+        device=device,
+        window=window,
+    )
+
+
+def _exposed(copies: pd.DataFrame, exclusive: list[Spans], device: int, window: Window) -> Finding | None:
+    """Return advice on copies that no kernel hides."""
+    cost = total(exclusive[COPY])
+    return _finding(
+        rule="copies/exposed",
+        headline="The GPU copies and computes nothing for {share} of the time.",
+        advice="Copy the next batch while this one trains: pinned memory, non_blocking=True and a stream of its own. "
+        "Send less: integers or float16 that the GPU converts; keep on the GPU what is used again.",
+        cost=cost,
+        evidence=_by_kind(copies[copies["exposed"] > 0]),
+        device=device,
+        window=window,
+    )
+
+
+def _finding(  # noqa: PLR0913 - the parts of a finding that differ
+    *,
+    rule: str,
+    headline: str,
+    advice: str,
+    cost: int,
+    evidence: tuple[str, ...],
+    device: int,
+    window: Window,
+) -> Finding | None:
+    share = cost / window.length_ns
+    if share < NOTE_SHARE:
+        return None
+    grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
+    return Finding(
+        rule=rule,
+        severity=grave if share >= WARNING_SHARE else Severity.NOTE,
+        headline=headline.format(share=units.share(share)),
+        cost_ns=cost,
+        gain_low_ns=0,
+        gain_high_ns=cost,
+        advice=advice,
+        evidence=evidence,
+        device_id=device,
+        window=window,
+    )
+
+
+def _by_kind(copies: pd.DataFrame) -> tuple[str, ...]:
+    """Return a line for each direction and pair of memories, dearest first."""
+    lines = []
+    for (kind, source, target), mine in copies.groupby(["kind", "source_memory", "target_memory"]):
+        duration, size = int(mine["duration"].sum()), int(mine["bytes"].sum())
+        whole = int((mine["end"] - mine["start"]).sum())
+        rate = f", {units.size(size * 1e9 / whole)} a second" if whole else ""
+        line = (
+            f"{units.duration(duration)} in {len(mine)} {kind} copies, {source} to {target}, {units.size(size)}{rate}, "
+            f"{units.duration(int(mine['exposed'].sum()))} of it exposed"
+        )
+        lines.append((-duration, line))
+    return tuple(line for _, line in sorted(lines))

@@ -1,0 +1,184 @@
+"""Memory on the GPUs: the most that was held, and steps that allocate when they should not any more."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables, units
+from nsyswrap.analyses import call_kinds
+from nsyswrap.analyses.base import Analysis, Study
+from nsyswrap.intervals import Indices, Spans, Times, Window, clip, containing, merge, total
+from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.tables import array
+
+TITLE = "GPU memory"
+HOW = "Allocations were not recorded: capture again with --cuda-memory."
+ADVICE = (
+    "Keep shapes stable (pad, bucket, drop_last=True) so that the caching allocator can reuse its blocks, keep "
+    "torch.cuda.empty_cache() out of the step, and try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True."
+)
+NOTES = (
+    "What the driver's context and code take, and what was allocated before the capture, is not in these numbers.",
+    "Variables of modules count as held, but not as allocations.",
+)
+
+# Source: ENUM_CUDA_DEV_MEM_EVENT_OPER of nsys's exports, 2023.4 and 2025.3.
+RELEASE = 1
+ON_DEVICE = frozenset({"Device", "Array", "Managed", "Device Static", "Managed Static"})
+STATIC = frozenset({"Device Static", "Managed Static"})
+
+# A caching allocator that has warmed up asks for nothing; more than one step in ten is no accident. Source: ours.
+CHURN_SHARE = 0.10
+WARNING_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Allocations:
+    """What was allocated and released on the devices, in order of time: arrays of equal length.
+
+    Attributes:
+        start: When, in ns.
+        process: Global id of the process.
+        device_id: GPU.
+        change: Bytes taken, or, negative, given back.
+        variable: Whether it is a variable of a module, which comes with the module's code.
+        pooled: Whether it came from a memory pool, which costs next to nothing.
+    """
+
+    start: Times
+    process: Times
+    device_id: "np.ndarray[tuple[int], np.dtype[np.int32]]"
+    change: Times
+    variable: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+    pooled: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+
+
+def find_allocations(study: Study) -> Allocations:
+    """Return what was allocated and released on the devices; memory of the host is not among it."""
+    frame, labels = study.trace[tables.MEMORY], study.trace.memory_kinds
+    kind = array(frame, "memory_kind")
+    rows = np.flatnonzero(np.isin(kind, [key for key, label in labels.items() if label in ON_DEVICE]))
+    size = array(frame, "bytes")[rows]
+    return Allocations(
+        start=array(frame, "start")[rows],
+        process=array(frame, "process")[rows],
+        device_id=array(frame, "device_id")[rows],
+        change=np.where(array(frame, "operation")[rows] == RELEASE, -size, size),
+        variable=np.isin(kind[rows], [key for key, label in labels.items() if label in STATIC]),
+        pooled=array(frame, "pool")[rows] != 0,
+    )
+
+
+def run(study: Study, window: Window) -> Section:
+    """Return the memory held on each GPU in the window, and a finding where steady steps allocate."""
+    allocations = find_allocations(study)
+    if not len(study.trace[tables.MEMORY]):
+        return Section("memory", TITLE, window, notes=(HOW,))
+    memory = {gpu.device_id: gpu.memory_bytes for gpu in study.trace.gpus}
+    found = [
+        _device(allocations, device, memory.get(device, 0), window)
+        for device in np.unique(allocations.device_id).tolist()
+    ]
+    columns = ["device_id", "peak_bytes", "peak_share", "capture_peak_bytes", "start_bytes", "end_bytes"]
+    columns += ["allocation_count", "allocated_bytes", "release_count", "released_bytes"]
+    devices = pd.DataFrame(found, columns=columns)
+    facts = (
+        Fact("peak_bytes", int(devices["peak_bytes"].max()) if len(devices) else 0, "bytes"),
+        Fact("allocations", int(devices["allocation_count"].sum()), "count"),
+        Fact("releases", int(devices["release_count"].sum()), "count"),
+    )
+    findings = tuple(_churn(study, allocations, window))
+    return Section("memory", TITLE, window, facts, {"devices": devices}, findings, NOTES)
+
+
+def _device(allocations: Allocations, device: int, memory_bytes: int, window: Window) -> dict[str, float]:
+    """Return what one GPU held: at most, when the window began, when it ended."""
+    mine = allocations.device_id == device
+    start, change = allocations.start[mine], allocations.change[mine]
+    held = np.concatenate([[np.int64(0)], np.cumsum(change)])
+    # What was given back without having been seen to be taken was there before.
+    held -= held.min()
+    first, last = np.searchsorted(start, [window.start_ns, window.end_ns], side="left").tolist()
+    inside = change[first:last][~allocations.variable[mine][first:last]]
+    peak = int(held[first : last + 1].max())
+    return {
+        "device_id": device,
+        "peak_bytes": peak,
+        "peak_share": peak / memory_bytes if memory_bytes else float("nan"),
+        "capture_peak_bytes": int(held.max()),
+        "start_bytes": int(held[first]),
+        "end_bytes": int(held[last]),
+        "allocation_count": int((inside > 0).sum()),
+        "allocated_bytes": int(inside[inside > 0].sum()),
+        "release_count": int((inside < 0).sum()),
+        "released_bytes": -int(inside[inside < 0].sum()),
+    }
+
+
+def _churn(study: Study, allocations: Allocations, window: Window) -> Iterator[Finding]:
+    """Yield a finding for each GPU on which more than a few of the steady steps allocate or release."""
+    for device in np.unique(allocations.device_id).tolist():
+        rows = np.flatnonzero((allocations.device_id == device) & ~allocations.variable & ~allocations.pooled)
+        step, count = _steps_of(study, allocations, rows, window)
+        touched = len(np.unique(step[step >= 0]))
+        if touched and touched > CHURN_SHARE * count:
+            yield _finding(study, allocations, rows[step >= 0], (touched, count, device), window)
+
+
+def _steps_of(study: Study, allocations: Allocations, rows: Indices, window: Window) -> tuple[Indices, int]:
+    """Return the steady step of its own process that each row lies in, or -1, and how many there are to lie in."""
+    frame = study.steps.frame
+    start, end, process = (array(frame, name) for name in ("start", "end", "process"))
+    steady = ~array(frame, "warm_up") & (start < window.end_ns) & (end > window.start_ns)
+    found, count = np.full(len(rows), -1, np.intp), 0
+    for each in np.unique(allocations.process[rows]):
+        steps = np.flatnonzero(steady & (process == each))
+        mine = allocations.process[rows] == each
+        inside = containing(Spans(start[steps], end[steps]), allocations.start[rows][mine])
+        found[mine] = np.where(inside >= 0, inside + count, -1)
+        count += len(steps)
+    return found, count
+
+
+def _finding(
+    study: Study, allocations: Allocations, rows: Indices, counts: tuple[int, int, int], window: Window
+) -> Finding:
+    touched, steps, device = counts
+    change = allocations.change[rows]
+    taken, given = change[change > 0], change[change < 0]
+    cost = _cost(study, allocations.process[rows], window)
+    worst = rows[int(np.argmax(np.abs(change)))]
+    largest = abs(int(allocations.change[worst]))
+    return Finding(
+        rule="memory/churn",
+        severity=Severity.WARNING if cost >= WARNING_SHARE * window.length_ns else Severity.NOTE,
+        headline=f"{touched} of {steps} steady steps allocate or release GPU memory, which a warmed-up step does not.",
+        cost_ns=cost,
+        gain_low_ns=0,
+        gain_high_ns=cost,
+        advice=ADVICE,
+        evidence=(
+            f"{len(taken)} allocations, {units.size(int(taken.sum()))} in all",
+            f"{len(given)} releases, {units.size(-int(given.sum()))} in all",
+            f"the largest: {units.size(largest)} at {units.point(allocations.start[worst])}",
+            f"{units.duration(cost)} of the host's time in calls that allocate or release",
+        ),
+        device_id=device,
+        window=window,
+    )
+
+
+def _cost(study: Study, processes: Times, window: Window) -> int:
+    """Return how long any thread of these processes was in a call that allocates or releases, in ns."""
+    calls = study.trace[tables.CALLS]
+    codes, ids = pd.factorize(array(calls, "name_id"))
+    kinds = [call_kinds.call_kind(call_kinds.base_name(study.trace.text(int(i)))) for i in ids]
+    allocates = np.array([kind == call_kinds.ALLOCATION for kind in kinds], bool)
+    mine = allocates[codes] & np.isin(tables.process_of(array(calls, "thread")), processes)
+    spans = merge(array(calls, "start")[mine], array(calls, "end")[mine])
+    return total(clip(spans, window.start_ns, window.end_ns))
+
+
+ANALYSIS = Analysis("memory", TITLE, (tables.KERNELS,), run)

@@ -1,0 +1,172 @@
+"""Theoretical occupancy: how many blocks of a kernel fit on a multiprocessor at once, and what stops the next one.
+
+::
+
+    warps of a block                     w  = ceil(threads / 32)
+    blocks that warps allow              floor(warps of a multiprocessor / w)
+    blocks that registers allow          floor(warps that their registers allow / w)
+    blocks that shared memory allows     floor(shared memory / what a block takes of it)
+    resident blocks                      the least of these and of the hardware's own limit
+    occupancy                            resident blocks * w / warps of a multiprocessor
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap.model import Gpu
+
+Shares = npt.NDArray[np.float64]
+
+WARP_THREADS = 32
+BLOCK_THREADS = 1024
+# Registers are given to a warp in such units, and a warp gets all its own from one of four parts of the register file.
+REGISTER_UNIT = 256
+PARTITIONS = 4
+OLDEST = (7, 0)
+RESERVING = (8, 0)
+
+LIMITERS = ("threads", "registers", "shared memory", "blocks")
+NO_LIMITER = "none"
+# More blocks than any multiprocessor holds: what stands where a kernel does not use a resource.
+UNLIMITED = np.int64(1 << 30)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one multiprocessor holds at once.
+
+    Attributes:
+        warps: Warps of 32 threads.
+        blocks: Blocks of threads.
+        registers: 32-bit registers.
+        shared_bytes: Shared memory, all of it.
+        reserved_bytes: Shared memory that the system takes of every block.
+        shared_unit_bytes: Unit in which shared memory is given out.
+    """
+
+    warps: int
+    blocks: int
+    registers: int
+    shared_bytes: int
+    reserved_bytes: int
+    shared_unit_bytes: int
+
+
+def _limits(warps: int, blocks: int, shared_kib: int, capability: tuple[int, int]) -> Limits:
+    reserves = capability >= RESERVING
+    return Limits(warps, blocks, 65536, shared_kib * 1024, 1024 if reserves else 0, 128 if reserves else 256)
+
+
+# Warps, blocks and KiB of shared memory of a multiprocessor. Source: cuda_occupancy.h of CUDA 13.5 and the table of
+# compute capabilities in the CUDA C++ Programming Guide.
+_TABLE = {
+    (7, 0): (64, 32, 96),
+    (7, 5): (32, 16, 64),
+    (8, 0): (64, 32, 164),
+    (8, 6): (48, 16, 100),
+    (8, 9): (48, 24, 100),
+    (9, 0): (64, 32, 228),
+    (10, 0): (64, 32, 228),
+    (10, 3): (64, 32, 228),
+    (12, 0): (48, 24, 100),
+}
+LIMITS: Mapping[tuple[int, int], Limits] = MappingProxyType(
+    {capability: _limits(*numbers, capability) for capability, numbers in _TABLE.items()}
+)
+
+
+def limits_of(gpu: Gpu) -> Limits | None:
+    """Return what a multiprocessor of this GPU holds; None where neither the export nor the table tells.
+
+    What the export says of its own GPU comes before the table. GPUs older than compute capability 7.0 give out
+    registers by other rules, and are not told.
+    """
+    capability = gpu.compute_capability
+    if capability is None or capability < OLDEST:
+        return None
+    if min(gpu.sm_warps, gpu.sm_blocks, gpu.sm_registers, gpu.sm_shared_bytes) <= 0:
+        return LIMITS.get(capability)
+    reserves = capability >= RESERVING
+    return Limits(
+        warps=gpu.sm_warps,
+        blocks=gpu.sm_blocks,
+        registers=gpu.sm_registers,
+        shared_bytes=gpu.sm_shared_bytes,
+        reserved_bytes=1024 if reserves else 0,
+        shared_unit_bytes=128 if reserves else 256,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """How kernels were launched: int64 arrays of equal length.
+
+    Attributes:
+        threads: Threads of a block.
+        registers: Registers of a thread; 0 for none.
+        shared_bytes: Shared memory a block asks for, static and dynamic.
+        executed_bytes: Shared memory of a multiprocessor that the driver set aside for the kernel; 0 where unknown.
+    """
+
+    threads: npt.NDArray[np.int64]
+    registers: npt.NDArray[np.int64]
+    shared_bytes: npt.NDArray[np.int64]
+    executed_bytes: npt.NDArray[np.int64]
+
+
+def block_limits(limits: Limits, shapes: Shapes) -> npt.NDArray[np.int64]:
+    """Return how many blocks each resource allows on a multiprocessor.
+
+    Args:
+        limits: What the multiprocessor holds.
+        shapes: How n kernels were launched.
+
+    Returns:
+        Shape (4, n), in the order of ``LIMITERS``; 0 where not even one block fits.
+
+    Source: the occupancy calculator in cuda_occupancy.h of the CUDA toolkit. Barriers and clusters are not in an
+    export, so what is found is an upper bound.
+    """
+    warps = warps_of(shapes.threads)
+    fits = (shapes.threads >= 1) & (shapes.threads <= BLOCK_THREADS)
+    by_threads = np.where(fits, limits.warps // warps, 0)
+    taken = _up(shapes.registers * WARP_THREADS, REGISTER_UNIT)
+    in_part = limits.registers // PARTITIONS // np.maximum(taken, 1)
+    # A block is given registers as if it had a whole number of warps for each of the four parts.
+    one_fits = taken * _up(warps, PARTITIONS) <= limits.registers
+    by_registers = np.where(one_fits, in_part * PARTITIONS // warps, 0)
+    by_registers = np.where(shapes.registers > 0, by_registers, UNLIMITED)
+    whole = np.where(shapes.executed_bytes > 0, shapes.executed_bytes, limits.shared_bytes)
+    asked = _up(shapes.shared_bytes + limits.reserved_bytes, limits.shared_unit_bytes)
+    by_shared = np.where(asked > 0, whole // np.maximum(asked, 1), UNLIMITED)
+    return np.stack([by_threads, by_registers, by_shared, np.full(len(warps), limits.blocks)]).astype(np.int64)
+
+
+def warps_of(threads: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the warps of blocks of so many threads, at least 1."""
+    return np.maximum(-(-threads // WARP_THREADS), 1)
+
+
+def occupancy(limits: Limits, shapes: Shapes) -> tuple[npt.NDArray[np.int64], Shares]:
+    """Return the blocks that are resident on a multiprocessor, and the share of its warps that they fill."""
+    blocks = block_limits(limits, shapes).min(axis=0)
+    return blocks, blocks * warps_of(shapes.threads) / limits.warps
+
+
+def limiters(limits: Limits, shapes: Shapes) -> list[str]:
+    """Return what stops one more block, several with a comma where they tie; "none" where every warp is filled."""
+    every = block_limits(limits, shapes)
+    full = occupancy(limits, shapes)[1] >= 1
+    least = every == every.min(axis=0)
+    return [
+        NO_LIMITER if full[at] else ", ".join(np.array(LIMITERS)[least[:, at]].tolist()) for at in range(every.shape[1])
+    ]
+
+
+def _up(values: npt.NDArray[np.int64], unit: int) -> npt.NDArray[np.int64]:
+    """Round up to whole units."""
+    return -(-values // unit) * unit

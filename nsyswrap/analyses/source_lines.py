@@ -1,0 +1,74 @@
+"""Which line of the program a sampled stack stands for, and how its file is shown."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from nsyswrap.tables import Frame, Trace
+
+# Files of installed packages and of Python itself, and what of their path is not shown.
+_LIBRARY = re.compile(
+    r"^(?:.*/)?(?:lib(?:64)?/python\d[\d.]*/)?(?:(?:site|dist)-packages)/|^(?:.*/)?lib(?:64)?/python\d[\d.]*/"
+)
+_FROZEN = "<frozen "
+_TYPED = "<"
+
+
+@dataclass(frozen=True)
+class SourceLines:
+    """The lines that sampled stacks stand for.
+
+    Attributes:
+        trace: The tables of one export.
+        innermost: Innermost frame of each stack code, its file as it is shown.
+        own: The innermost frame of the program itself, neither of Python nor of a package; where there is none, the
+            innermost frame.
+    """
+
+    innermost: tuple[Frame, ...]
+    own: tuple[Frame, ...]
+
+
+def find_lines(trace: Trace) -> SourceLines:
+    """Return the lines that the stacks of a trace stand for."""
+    files = {frame.file for stack in trace.stacks for frame in stack}
+    mine = {file for file in files if _is_own(file)}
+    folder = _program_folder(trace.stacks, mine)
+    shown = {file: _shown(file, folder) for file in files}
+    innermost, own = [], []
+    for stack in trace.stacks:
+        innermost.append(_as_shown(stack[0], shown))
+        own.append(_as_shown(_look_at(stack, mine), shown))
+    return SourceLines(tuple(innermost), tuple(own))
+
+
+def _look_at(stack: tuple[Frame, ...], mine: set[str]) -> Frame:
+    """Return the innermost frame of a file of the program, else of code that was typed in, else the innermost."""
+    typed = (frame for frame in stack if frame.file.startswith(_TYPED) and not frame.file.startswith(_FROZEN))
+    return next((frame for frame in stack if frame.file in mine), next(typed, stack[0]))
+
+
+def _is_own(file: str) -> bool:
+    return not file.startswith(_TYPED) and _LIBRARY.match(file) is None
+
+
+def _as_shown(frame: Frame, shown: dict[str, str]) -> Frame:
+    return frame._replace(file=shown[frame.file])
+
+
+def _program_folder(stacks: Iterable[tuple[Frame, ...]], mine: set[str]) -> PurePosixPath:
+    """Return the folder of the program: of the file that most stacks begin with."""
+    outermost = (next((frame.file for frame in reversed(stack) if frame.file in mine), None) for stack in stacks)
+    counts = Counter(file for file in outermost if file)
+    first = max(counts, key=lambda file: (counts[file], file), default="")
+    return PurePosixPath(first).parent
+
+
+def _shown(file: str, folder: PurePosixPath) -> str:
+    """Return a file of a package by package, one of the program below its folder, any other with its own folder."""
+    if not _is_own(file):
+        return _LIBRARY.sub("", file)
+    path = PurePosixPath(file)
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else "/".join(path.parts[-2:])

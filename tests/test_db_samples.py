@@ -1,0 +1,98 @@
+"""Samples of Python's stack become a table and stacks: which marks are samples, and what of them is read."""
+
+from collections.abc import Callable
+
+import pytest
+from export_builder import MAIN, MARK, ExportBuilder, thread
+
+from nsyswrap.tables import Frame, Trace
+
+Build = Callable[..., ExportBuilder]
+TraceOf = Callable[[ExportBuilder], Trace]
+
+INNER, OUTER = ("transform", "/srv/app/data.py", 42), ("<module>", "/srv/app/train.py", 7)
+
+
+def samples(trace: Trace) -> list[tuple[int, int, tuple[Frame, ...]]]:
+    """Return time, thread and stack of each sample."""
+    frame = trace.frames["samples"]
+    stacks = [trace.stacks[code] for code in frame["stack"]]
+    return list(zip(frame["start"].tolist(), frame["thread"].tolist(), stacks, strict=True))
+
+
+def test_a_sample_has_its_time_thread_and_stack(build: Build, trace_of: TraceOf) -> None:
+    trace = trace_of(build().python_sample(5, [INNER, OUTER], thread=thread(9)))
+    assert samples(trace) == [(5, thread(9), (Frame(*INNER), Frame(*OUTER)))]
+
+
+def test_samples_are_put_in_order_of_time(build: Build, trace_of: TraceOf) -> None:
+    builder = build().python_sample(9, [OUTER]).python_sample(5, [INNER])
+    assert [start for start, *_ in samples(trace_of(builder))] == [5, 9]
+
+
+def test_equal_stacks_share_a_code(build: Build, trace_of: TraceOf) -> None:
+    """Whatever the state of the thread was."""
+    builder = build().python_sample(5, [INNER]).python_sample(6, [OUTER]).python_sample(7, [INNER], "Blocking Wait")
+    trace = trace_of(builder)
+    assert trace.frames["samples"]["stack"].tolist() == [0, 1, 0]
+    assert len(trace.stacks) == 2
+
+
+def test_the_order_of_rows_does_not_matter(build: Build, trace_of: TraceOf) -> None:
+    builder = build()
+    for at in range(30):
+        builder.python_sample(at, [("f", "a.py", at % 7), OUTER], thread=thread(at % 3))
+    assert samples(trace_of(builder)) == samples(trace_of(builder.shuffled(5)))
+
+
+def test_names_are_as_python_has_them(build: Build, trace_of: TraceOf) -> None:
+    """Nsys writes them as HTML."""
+    trace = trace_of(build().python_sample(5, [("&lt;module&gt;", "&lt;frozen runpy&gt;", 1)]))
+    assert trace.stacks == ((Frame("<module>", "<frozen runpy>", 1),),)
+
+
+def test_home_folders_are_not_kept(build: Build, trace_of: TraceOf) -> None:
+    trace = trace_of(build().python_sample(5, [("f", "/home/ann/train.py", 1)]))
+    assert trace.stacks[0][0].file == "~/train.py"
+
+
+def test_a_text_the_export_lacks_shows_its_id(build: Build, trace_of: TraceOf) -> None:
+    payload = '{"Python Periodic Sampling":{"Frames":[{"Function":901,"File":902,"Line":3}]}}'
+    trace = trace_of(build().python_sample(5, [], jsonText=payload))
+    assert trace.stacks == ((Frame("[id 901]", "[id 902]", 3),),)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        '{"Python Periodic Sampling":{}}',
+        '{"Python Periodic Sampling":{"Frames":[]}}',
+        '{"Python Periodic Sampling":{"Frames":[{"Function":1}]}}',
+        '{"Python Periodic Sampling":{"Frames":[{"Function":1,"File":2,"Line":-3}]}}',
+        '{"Python Periodic Sampling":{"Frames":[{"Function":1e99,"File":2,"Line":3}]}}',
+        '{"Python Periodic Sampling":' + "[" * 100_000,
+        '{"Python Periodic Sampling":',
+    ],
+)
+def test_a_payload_of_another_form_is_left_out_and_counted(build: Build, trace_of: TraceOf, payload: str) -> None:
+    trace = trace_of(build().python_sample(5, [], jsonText=payload).python_sample(6, [OUTER]))
+    assert [start for start, *_ in samples(trace)] == [6]
+    assert trace.dropped == {"samples": 1}
+
+
+def test_marks_of_others_are_no_samples(build: Build, trace_of: TraceOf) -> None:
+    builder = build().row("NVTX_EVENTS", start=1, kind=MARK, thread=MAIN, text="checkpoint")
+    builder.row("NVTX_EVENTS", start=2, kind=MARK, thread=MAIN, jsonText='{"loss": 0.5}')
+    trace = trace_of(builder)
+    assert (samples(trace), trace.dropped) == ([], {})
+
+
+def test_samples_without_payloads_are_none(build: Build, trace_of: TraceOf) -> None:
+    """A plain export of nsys leaves the payloads out."""
+    trace = trace_of(build().python_sample(5, [OUTER]).range("x", 1, 2).without("NVTX_EVENTS", "jsonText"))
+    assert "samples" in trace.absent
+    assert "ranges" not in trace.absent
+
+
+def test_samples_that_are_there_are_not_absent(build: Build, trace_of: TraceOf) -> None:
+    assert "samples" not in trace_of(build().python_sample(5, [OUTER])).absent

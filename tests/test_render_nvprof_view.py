@@ -1,0 +1,186 @@
+"""The view `nvprof`: two tables, each 100 % of itself, dearest first, names in full."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import hand_made
+import pandas as pd
+import pytest
+from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap.intervals import Window
+from nsyswrap.model import Report, Section
+from nsyswrap.render import nvprof_view
+from nsyswrap.render.nvprof_view import Row
+from nsyswrap.report import build_report
+from nsyswrap.tables import Trace
+
+LONG = "void wide<" + "float, " * 100 + "int>(int)"
+
+
+def small_report(trace_of: Callable[[ExportBuilder], Trace]) -> Report:
+    """Two kernels, three copies in two directions from two kinds of memory, one fill; times that add up to 1 ms."""
+    builder = (
+        ExportBuilder()
+        .gpu()
+        .kernel(0, 600_000, "gemm", launched=(0, 10))
+        .kernel(600_000, 800_000, LONG, launched=(10, 20))
+        .copy(800_000, 850_000, HOST_TO_DEVICE, launched=(20, 30))
+        .copy(850_000, 900_000, HOST_TO_DEVICE, launched=(30, 40), srcKind=PAGEABLE)
+        .copy(900_000, 990_000, DEVICE_TO_HOST, launched=(40, 50))
+        .fill(990_000, 1_000_000, launched=(50, 60))
+    )
+    return build_report(trace_of(builder), "all")
+
+
+def names(rows: tuple[Row, ...]) -> list[str]:
+    """The names of a table, in order."""
+    return [row.name for row in rows]
+
+
+def test_gpu_activities_are_kernels_copies_and_fills_dearest_first(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    """Copies from pageable and from pinned memory are one row, as nvprof had it."""
+    assert nvprof_view.gpu_activities(small_report(trace_of)) == (
+        Row("gemm", 1, 600_000, 600_000, 600_000),
+        Row(LONG, 1, 200_000, 200_000, 200_000),
+        Row("[CUDA memcpy HtoD]", 2, 100_000, 50_000, 50_000),
+        Row("[CUDA memcpy DtoH]", 1, 90_000, 90_000, 90_000),
+        Row("[CUDA memset]", 1, 10_000, 10_000, 10_000),
+    )
+
+
+def test_api_calls_are_by_name_without_the_version_cupti_appends(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    builder = ExportBuilder().kernel(0, 100, launched=(0, 10))
+    builder.call("cudaMalloc_v3020", 20, 50).call("cudaMalloc_v3020", 50, 60)
+    found = nvprof_view.api_calls(build_report(trace_of(builder), "all"))
+    assert found == (Row("cudaMalloc", 2, 40, 10, 30), Row("cudaLaunchKernel", 1, 10, 10, 10))
+
+
+def test_a_line_reads_as_nvprof_wrote_it(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    lines = nvprof_view.render(small_report(trace_of)).splitlines()
+    assert lines[1].split() == ["Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"]
+    assert lines[2].split() == ["GPU", "activities:", "60.00%", "600.00us", "1", *["600.00us"] * 3, "gemm"]
+    assert lines[4].split(maxsplit=6)[:6] == ["10.00%", "100.00us", "2", "50.000us", "50.000us", "50.000us"]
+
+
+def test_numbers_stand_under_their_heading(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    head, *rows = nvprof_view.render(small_report(trace_of)).splitlines()[1:7]
+    for row in rows:
+        for word in ("Time(%)", "Calls", "Max"):
+            at = head.index(word) + len(word)
+            assert row[at - 1] != " "
+            assert row[at] == " "
+
+
+def test_the_window_is_said_first(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    report = small_report(trace_of)
+    assert nvprof_view.render(report).startswith(f"{report.capture.name}: {report.window.label}\n")
+
+
+def test_it_says_which_names_make_up_ninety_per_cent(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    """60 + 20 + 10 % are reached with the third name, and that is enough."""
+    report = small_report(trace_of)
+    assert nvprof_view.leading(nvprof_view.gpu_activities(report)) == 3
+    assert "GPU activities: the first 3 of 5 names make up 90.0 % of 1.00 ms\n" in nvprof_view.render(report)
+
+
+def test_a_table_of_one_name_says_so(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    report = build_report(trace_of(ExportBuilder().kernel(0, 100, launched=(0, 10))), "all")
+    assert "API calls: its only name makes up 100.0 % of 10 ns\n" in nvprof_view.render(report)
+
+
+def test_graphs_traced_as_a_whole_are_said_to_be_missing(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    """Their kernels would be in the table of a capture that traces nodes."""
+    builder = ExportBuilder().kernel(0, 100, launched=(0, 10)).graph(200, 500, launched=(150, 160))
+    text = nvprof_view.render(build_report(trace_of(builder), "all"))
+    assert text.endswith(
+        "Note: 1 CUDA graphs, 300 ns on the GPU, were traced as a whole and are not in these tables.\n"
+    )
+    assert "Note" not in nvprof_view.render(small_report(trace_of))
+
+
+def test_names_are_in_full_where_no_width_is_given(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    assert LONG in nvprof_view.render(small_report(trace_of))
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_no_line_is_wider_than_a_terminal(width: int, trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    lines = nvprof_view.render(small_report(trace_of), width=width).splitlines()
+    assert max(map(len, lines)) == width
+    assert any(line.endswith("…") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        ("Host-to-Device", "[CUDA memcpy HtoD]"),
+        ("Device-to-Host", "[CUDA memcpy DtoH]"),
+        ("Device-to-Device", "[CUDA memcpy DtoD]"),
+        ("Peer-to-Peer", "[CUDA memcpy PtoP]"),
+        ("Host-to-Array", "[CUDA memcpy HtoA]"),
+        ("Unified Host-to-Device", "[CUDA Unified Memory memcpy HtoD]"),
+        ("Fill", "[CUDA memset]"),
+        ("Unknown", "[CUDA memcpy Unknown]"),
+        ("kind 17", "[CUDA memcpy kind 17]"),
+        ("", "[CUDA memcpy ]"),
+    ],
+)
+def test_copies_have_the_names_nvprof_gave_them(kind: str, shown: str) -> None:
+    assert nvprof_view.activity(kind) == shown
+
+
+def test_a_report_without_gpu_work_has_tables_that_say_none() -> None:
+    lines = nvprof_view.render(hand_made.empty_report()).splitlines()
+    assert [line.split() for line in lines[2:4]] == [["GPU", "activities:", "none"], ["API", "calls:", "none"]]
+
+
+def test_hostile_names_stay_on_their_line(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    builder = ExportBuilder().kernel(0, 100, hand_made.HOSTILE, launched=(0, 10))
+    text = nvprof_view.render(build_report(trace_of(builder), "all"))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert all(line.isprintable() for line in text.splitlines())
+
+
+def test_the_same_report_gives_the_same_text(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    report = small_report(trace_of)
+    assert nvprof_view.render(report) == nvprof_view.render(report)
+
+
+@given(times=st.lists(st.integers(0, 10**12), min_size=1, max_size=30))
+def test_shares_of_a_table_add_up_to_all_of_it(times: list[int]) -> None:
+    """Each share is rounded to two decimals, so their sum misses 100 by at most half a hundredth a row."""
+    frame = pd.DataFrame({"name": [f"k{at:02}" for at in range(len(times))], "total_ns": times})
+    frame = frame.assign(count=1, min_ns=times, max_ns=times)
+    section = Section("host_calls", "", Window(0, 1, "", "user"), tables={"summary": frame})
+    report = replace(hand_made.empty_report(), sections=(section,))
+    shares = [float(found) for found in re.findall(r"(\d+\.\d\d)%", nvprof_view.render(report))]
+    assert len(shares) == len(times)
+    assert sum(shares) == pytest.approx(100 if sum(times) else 0, abs=0.005 * len(times) + 1e-6)
+
+
+@given(times=st.lists(st.integers(0, 10**12), min_size=1, max_size=30))
+def test_ninety_per_cent_takes_as_few_names_as_can_be(times: list[int]) -> None:
+    rows = tuple(Row("", 1, time, time, time) for time in sorted(times, reverse=True))
+    count = nvprof_view.leading(rows)
+    whole, taken = sum(times), sum(row.total_ns for row in rows[:count])
+    assert taken >= 0.9 * whole
+    assert count == 1 or taken - rows[count - 1].total_ns < 0.9 * whole
+
+
+def test_a_real_capture_agrees_with_its_sections(real_trace: Callable[[str], Trace]) -> None:
+    """Nothing is lost on the way: every nanosecond and every call of the sections is in the tables."""
+    report = build_report(real_trace("alexnet_data_parallel_2gpu"), "all")
+    activities, calls = nvprof_view.gpu_activities(report), nvprof_view.api_calls(report)
+    sums = {
+        key: report.section(key).tables["summary"][["total_ns", "count"]].sum()  # type: ignore[union-attr]
+        for key in ("kernels", "copies", "host_calls")
+    }
+    for rows, keys in ((activities, ("kernels", "copies")), (calls, ("host_calls",))):
+        assert sum(row.total_ns for row in rows) == sum(sums[key]["total_ns"] for key in keys)
+        assert sum(row.calls for row in rows) == sum(sums[key]["count"] for key in keys)
+    copied = {name for name in names(activities) if name.startswith("[CUDA")}
+    assert copied == {*(f"[CUDA memcpy {way}]" for way in ("HtoD", "DtoD", "PtoP")), "[CUDA memset]"}
