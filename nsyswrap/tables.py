@@ -68,18 +68,24 @@ _LAUNCH = {
 # Nothing runs without a block, a thread and a register, so 0 is free to say that the export does not tell.
 _NO_LAUNCH = dict.fromkeys(_LAUNCH, 0)
 
+# Operations of one stream run one after another.
+_STREAM = {"stream": "int64"}
+_NO_STREAM = {"stream": -1}
+
 KERNELS = _spec(
     "kernels",
-    _OPERATION | {"name_id": "int64", "graph_node_id": "int64"} | _LAUNCH,
-    {"graph_node_id": 0} | _NO_LAUNCH,
+    _OPERATION | _STREAM | {"name_id": "int64", "graph_node_id": "int64"} | _LAUNCH,
+    {"graph_node_id": 0} | _NO_STREAM | _NO_LAUNCH,
 )
 COPIES = _spec(
     "copies",
-    _OPERATION | {"bytes": "int64", "copy_kind": "int32", "source_kind": "int32", "target_kind": "int32"},
-    {"source_kind": -1, "target_kind": -1},
+    _OPERATION | _STREAM | {"bytes": "int64", "copy_kind": "int32", "source_kind": "int32", "target_kind": "int32"},
+    {"source_kind": -1, "target_kind": -1} | _NO_STREAM,
 )
-FILLS = _spec("fills", _OPERATION | {"bytes": "int64", "memory_kind": "int32"}, {"memory_kind": -1})
-GRAPHS = _spec("graphs", _OPERATION)
+FILLS = _spec(
+    "fills", _OPERATION | _STREAM | {"bytes": "int64", "memory_kind": "int32"}, {"memory_kind": -1} | _NO_STREAM
+)
+GRAPHS = _spec("graphs", _OPERATION | _STREAM, _NO_STREAM)
 CALLS = _spec(
     "calls",
     {"start": "int64", "end": "int64", "thread": "int64", "correlation_id": "int64", "name_id": "int64"},
