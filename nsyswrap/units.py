@@ -98,8 +98,10 @@ def share_band(low: Number | None, high: Number | None) -> str:
     return first if first == last else f"{first.removesuffix(' %')} to {last}"
 
 
-def gain(low_ns: int, high_ns: int) -> str:
-    """Return a gain known within bounds: ``up to 57.1 ms``, ``9.80 ms to 57.1 ms``, ``none``."""
+def gain(low_ns: int | None, high_ns: int | None) -> str:
+    """Return a gain known within bounds: ``up to 57.1 ms``, ``9.80 ms to 57.1 ms``, ``none``, ``not predicted``."""
+    if low_ns is None or high_ns is None:
+        return "not predicted"
     if high_ns <= 0:
         return "none"
     if low_ns <= 0:

@@ -15,6 +15,7 @@ from nsyswrap.analyses import (
     phases,
     python_lines,
     ranges,
+    replay,
     steps,
     summaries,
     tensor_cores,
@@ -40,5 +41,6 @@ ANALYSES: tuple[Analysis, ...] = (
     ranges.ANALYSIS,
     host_waits.ANALYSIS,
     summaries.OS_CALLS,
+    replay.ANALYSIS,
     capture_check.ANALYSIS,
 )

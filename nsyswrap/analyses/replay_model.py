@@ -16,8 +16,9 @@ from nsyswrap.analyses.operations import Operations, launch_rows
 from nsyswrap.analyses.replay_host import HostNodes, HostSources, find_host
 from nsyswrap.analyses.replay_operations import NONE, Queued, Starts, find_starts, queue_operations
 from nsyswrap.analyses.replay_schedule import EMPTY, FREE, Replay, Schedule
-from nsyswrap.analyses.replay_stretch import Stretch, choose_stretch
+from nsyswrap.analyses.replay_stretch import choose_stretch
 from nsyswrap.analyses.replay_waits import Holds, find_holds
+from nsyswrap.analyses.silent_threads import silent_threads
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.tables import Trace, array
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 NO_OPERATIONS = "no operation was launched in it"
 UNKNOWN_LAUNCHES = "the capture does not show who launched {count} of its operations"
+SILENT = "calls of its main thread were lost"
 HIDDEN_GRAPHS = "CUDA graphs were launched that left no trace on the GPU"
 
 
@@ -38,7 +40,7 @@ def find_replay(study: "Study", window: Window) -> Replay:
     inside = np.flatnonzero((launched >= stretch.start_ns) & (launched < stretch.end_ns))
     backlog = np.flatnonzero((launched < stretch.start_ns) & (operations.end > stretch.start_ns))
     if obstacle := _obstacle(study.trace, operations, inside, stretch):
-        return _no_replay(chosen, len(inside), obstacle)
+        return Replay(EMPTY, stretch, chosen.steps, 0, stretch.length_ns, chosen.scale, obstacle=obstacle)
     sources = HostSources(study.trace, operations, study.phases, study.states(window), stretch)
     nodes = find_host(sources, inside)
     queued = queue_operations(study.trace, operations, nodes, inside, backlog)
@@ -49,10 +51,10 @@ def find_replay(study: "Study", window: Window) -> Replay:
         schedule=schedule,
         stretch=stretch,
         steps=chosen.steps,
-        operation_count=len(inside),
         begun_ns=begun - stretch.start_ns,
         ended_ns=ended - stretch.start_ns,
         scale=chosen.scale,
+        threads=tuple(tables.distinct(nodes.thread).tolist()),
     )
 
 
@@ -70,15 +72,12 @@ def _obstacle(trace: Trace, operations: Operations, inside: Indices, stretch: Wi
         return NO_OPERATIONS
     if unknown := int((operations.call[inside] < 0).sum()):
         return UNKNOWN_LAUNCHES.format(count=unknown)
+    if silent_threads(trace, operations):
+        return SILENT
     graphs = launch_rows(trace)
     start = array(trace[tables.CALLS], "start")[graphs]
     graphs = graphs[(start >= stretch.start_ns) & (start < stretch.end_ns)]
     return "" if np.isin(graphs, operations.call[inside]).all() else HIDDEN_GRAPHS
-
-
-def _no_replay(chosen: Stretch, count: int, obstacle: str) -> Replay:
-    length = chosen.window.length_ns
-    return Replay(EMPTY, chosen.window, chosen.steps, count, 0, length, chosen.scale, obstacle)
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ class _Places:
 def schedule_of(nodes: HostNodes, queued: Queued, starts: Starts, holds: Holds, stretch: Window) -> Schedule:
     """Return moments of the host and operations as one schedule."""
     places = _Places(nodes, queued, starts, holds)
-    names = ("after", "own", "held_by", "held", "work_start", "work_end", "operation", "length", "call")
+    names = ("after", "own", "held_by", "held", "thread", "work_start", "work_end", "operation", "length", "call")
     table = {name: np.zeros(places.count, np.int64) for name in names}
     table["held"][:] = FREE
     table["operation"][:] = table["call"][:] = NONE
@@ -159,6 +158,7 @@ def _add_host(table: dict[str, Times], places: _Places, stretch: Window) -> None
     table["after"][at] = np.where(follows, at[nodes.after], 0)
     table["own"][at] = np.maximum(holds.busy_until - since, 0)
     table["work_start"][at], table["work_end"][at] = since, np.maximum(holds.busy_until, since)
+    table["thread"][at] = nodes.thread
     waits = holds.by >= 0
     table["held_by"][at[waits]] = places.operation[holds.by[waits]]
     table["held"][at[waits]] = holds.delay[waits]

@@ -11,6 +11,7 @@ through the schedule. Times of single calls, operations and gaps go in, the time
 with the time measured before anything is changed.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -25,28 +26,32 @@ TOLERANCE = 0.05
 FREE = np.int64(-(1 << 60))
 NO_ROWS = np.empty(0, np.intp)
 
+Factors = float | npt.NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Change:
     """What mending something would alter; all else stays as it was measured.
 
     Attributes:
-        host: Time that the feeding threads save, any spans, in ns. Their waits for the GPU are no part of it: these
-            follow from the replay.
+        host: Time that the feeding threads save, in ns: spans for all of them, or spans by thread. Their waits for the
+            GPU are no part of it: these follow from the replay.
         host_factor: What is left of that time; 0 for nothing.
         operations: Rows of the study's operations whose length changes.
         factor: What their length is multiplied by: one number, or one for each of them.
         waits: Rows in ``trace[CALLS]`` of calls that no longer wait for the GPU.
         loader_factor: What the time from one batch of the data loader to the next is multiplied by; 0 for a loader
             that is always ahead.
+        latency_factor: What the time from a launch to the begin of its operation is multiplied by.
     """
 
-    host: Spans = NOTHING
+    host: Spans | Mapping[int, Spans] = NOTHING
     host_factor: float = 0.0
     operations: Indices = field(default_factory=lambda: NO_ROWS)
-    factor: float | npt.NDArray[np.float64] = 1.0
+    factor: Factors = 1.0
     waits: Indices = field(default_factory=lambda: NO_ROWS)
     loader_factor: float = 1.0
+    latency_factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class Schedule:
         own: ns from that node to this one.
         held_by: Another node that it waits for; node 0 where there is none.
         held: ns from that node to this one; ``FREE`` where there is none.
+        thread: Global id of the thread of a node of the host; 0 for operations.
         work_start: Start of the host's own work in ``own``, in ns since capture start.
         work_end: Its end; not after the start where there is no such work.
         operation: Row of the study's operations that ends with this node; -1 for none.
@@ -73,6 +79,7 @@ class Schedule:
     own: Times
     held_by: Indices
     held: Times
+    thread: Times
     work_start: Times
     work_end: Times
     operation: Indices
@@ -93,16 +100,27 @@ class Schedule:
 
     def _changed(self, change: Change) -> tuple[Times, Times]:
         """Return ``own`` and ``held`` as a change leaves them."""
-        spans = clip(change.host, int(self.work_start.min()), int(self.work_end.max()))
-        saved = covered(spans, self.work_start, self.work_end) * (1 - change.host_factor)
+        saved = self._saved(change.host) * (1 - change.host_factor)
         shorter = self.length * (1 - self._factors(change))
-        own = self.own - np.rint(saved + shorter).astype(np.int64)
+        waited = np.maximum(np.where(self.operation >= 0, self.own - self.length, 0), 0) * (1 - change.latency_factor)
+        own = self.own - np.rint(saved + shorter + waited).astype(np.int64)
         held = np.where(self.held > FREE, self.held - np.rint(shorter).astype(np.int64), FREE)
         held = np.where(self.is_batch & (held > FREE), np.rint(held * change.loader_factor).astype(np.int64), held)
         freed = (self.call >= 0) & np.isin(self.call, change.waits)
         if change.loader_factor == 0:
             freed |= self.is_batch
         return own, np.where(freed, FREE, held)
+
+    def _saved(self, host: Spans | Mapping[int, Spans]) -> Times:
+        """Return how much of each node's work lies in the spans."""
+        first, last = int(self.work_start.min()), int(self.work_end.max())
+        if isinstance(host, Spans):
+            return covered(clip(host, first, last), self.work_start, self.work_end)
+        saved = np.zeros(len(self.own), np.int64)
+        for thread, spans in host.items():
+            mine = np.flatnonzero(self.thread == thread)
+            saved[mine] = covered(clip(spans, first, last), self.work_start[mine], self.work_end[mine])
+        return saved
 
     def _factors(self, change: Change) -> npt.NDArray[np.float64]:
         """Return what the length of each node's operation is multiplied by."""
@@ -121,9 +139,10 @@ EMPTY = Schedule(
     own=_NO_TIMES,
     held_by=_NO_TIMES,
     held=_NO_TIMES,
+    thread=_NO_TIMES,
     work_start=_NO_TIMES,
     work_end=_NO_TIMES,
-    operation=_NO_TIMES,
+    operation=_NO_TIMES - 1,
     length=_NO_TIMES,
     call=_NO_TIMES,
     is_batch=_NO_FLAGS,
@@ -139,21 +158,27 @@ class Replay:
         schedule: What waits for what in the stretch.
         stretch: The part of the window that is replayed.
         steps: Steps in it; 0 where the stretch is not made of steps.
-        operation_count: Operations in it.
         begun_ns: When the stretch counts as begun: the GPU may still be busy with what came before. ns since its start.
         ended_ns: When it had ended as measured, the GPU's work included; ns since its start.
         scale: How many times the stretch fits into the window.
+        threads: The threads that feed the GPU in it, ascending.
         obstacle: Why nothing can be replayed, as the end of a sentence; empty where it can.
     """
 
     schedule: Schedule
     stretch: Window
     steps: int
-    operation_count: int
     begun_ns: int
     ended_ns: int
     scale: float
+    threads: tuple[int, ...] = ()
     obstacle: str = ""
+
+    @property
+    def operations(self) -> Indices:
+        """Return the rows of the study's operations that are replayed."""
+        rows: Indices = self.schedule.operation[self.schedule.operation >= 0]
+        return rows
 
     @property
     def measured_ns(self) -> int:
