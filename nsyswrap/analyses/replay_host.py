@@ -184,7 +184,12 @@ def _longest_of_each(group: Indices, start: Times, end: Times) -> Indices:
 
 
 def _ends(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
-    """Return for each process the moment at which the stretch ends: on its main thread, or on one that launches."""
+    """Return for each process the moment at which its last step ends, on its main thread or on one that launches.
+
+    A stretch that is not made of steps ends with what happens last in it.
+    """
+    if sources.stretch.source != "steps":
+        return []
     end = np.array([sources.stretch.end_ns])
     processes = tables.process_of(threads)
     mains = sources.phases.main_thread

@@ -46,7 +46,7 @@ def find_replay(study: "Study", window: Window) -> Replay:
     queued = queue_operations(study.trace, operations, nodes, inside, backlog)
     schedule = schedule_of(nodes, queued, find_starts(queued), find_holds(study.trace, nodes, queued), stretch)
     begun = max(stretch.start_ns, int(operations.end[backlog].max(initial=stretch.start_ns)))
-    ended = max(stretch.end_ns, int(operations.end[inside].max()))
+    ended = max(int(nodes.moment[-1]), int(operations.end[inside].max()))
     return Replay(
         schedule=schedule,
         stretch=stretch,
@@ -145,7 +145,7 @@ def schedule_of(nodes: HostNodes, queued: Queued, starts: Starts, holds: Holds, 
     _add_operations(table, places, stretch)
     is_batch, is_end = np.zeros((2, places.count), bool)
     is_batch[places.host[nodes.kind == host.BATCH]] = True
-    is_end[places.host[nodes.kind == host.END]] = True
+    is_end[places.host] = True
     is_end[places.operation[queued.launch >= 0]] = True
     return Schedule(**table, is_batch=is_batch, is_end=is_end)
 

@@ -156,9 +156,10 @@ def find_starts(queued: Queued) -> Starts:
 
 
 def medians(values: Times, group: Indices, chosen: npt.NDArray[np.bool_]) -> Times:
-    """Return for each value the median of the chosen ones in its group; 0 where none is chosen."""
+    """Return for each value the median of the chosen ones in its group; of all chosen where its group has none."""
     found = pd.Series(values[chosen]).groupby(group[chosen]).median()
-    result: Times = found.reindex(group).fillna(0).to_numpy().astype(np.int64)
+    other = float(np.median(values[chosen])) if chosen.any() else 0.0
+    result: Times = found.reindex(group).fillna(other).to_numpy().astype(np.int64)
     return result
 
 

@@ -90,7 +90,7 @@ class Schedule:
 
     def run(self, change: Change | None = None) -> Times:
         """Return when each node happens, in ns since the start of the stretch."""
-        own, held = (self.own, self.held) if change is None else self._changed(change)
+        own, held = (self.own, self.held) if change is None else self.weights(change)
         happened = [0]
         columns = (self.after, own, self.held_by, held)
         for after, work, holder, hold in zip(*(column[1:].tolist() for column in columns), strict=True):
@@ -98,7 +98,7 @@ class Schedule:
             happened.append(moment if moment > other else other)  # noqa: FURB136 - max() takes twice the time
         return np.array(happened, np.int64)
 
-    def _changed(self, change: Change) -> tuple[Times, Times]:
+    def weights(self, change: Change) -> tuple[Times, Times]:
         """Return ``own`` and ``held`` as a change leaves them."""
         saved = self._saved(change.host) * (1 - change.host_factor)
         shorter = self.length * (1 - self._factors(change))

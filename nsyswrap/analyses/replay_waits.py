@@ -60,23 +60,28 @@ def find_holds(trace: Trace, nodes: HostNodes, queued: Queued) -> Holds:
     by = np.where(launches, room, by)
     ended = np.where(by >= 0, queued.end[by], nodes.begun)
     held = (by >= 0) & (ended > nodes.begun)
-    # What holds a call counts by itself; what is left is its own work. A wait for nothing that took long is a riddle,
-    # and is not passed off as work: only a call that frees memory works long.
+    # What holds a call counts by itself; what is left is its own work.
     length = nodes.moment - nodes.begun
-    unclear = held | (nodes.kind == host.WAIT) & ~of(FREEING)
+    typical, launch = _unheld(nodes, codes, held)
     works = np.isin(nodes.kind, (host.LAUNCH, host.WAIT, host.RETURN))
-    cost = np.where(works, np.where(unclear, np.minimum(length, _unheld(nodes, codes, held)), length), 0)
-    return Holds(by, others, medians(nodes.moment - ended, codes, held), nodes.begun + cost)
+    cost = np.where(works, np.where(held, np.minimum(length, typical), length), 0)
+    # A wait for nothing that took long is a riddle, and is not passed off as work; only a call that frees works long.
+    cost = np.where((nodes.kind == host.WAIT) & ~held & ~of(FREEING), np.minimum(cost, launch), cost)
+    delay = medians(nodes.moment - ended, codes, held & (length > typical))
+    return Holds(by, others, delay, nodes.begun + cost)
 
 
-def _unheld(nodes: HostNodes, codes: Indices, held: npt.NDArray[np.bool_]) -> Times:
-    """Return for each call what one of its name takes that nothing holds; of an unknown name, what a launch takes."""
+def _unheld(nodes: HostNodes, codes: Indices, held: npt.NDArray[np.bool_]) -> tuple[Times, int]:
+    """Return for each call what one of its name takes that nothing holds, and what a launch takes.
+
+    Of a name of which every call is held, it is what a launch takes, too.
+    """
     free = ~held & np.isin(nodes.kind, (host.LAUNCH, host.WAIT))
     length = nodes.moment - nodes.begun
     found = medians(length, codes, free)
     any_launch = length[free & (nodes.kind == host.LAUNCH)]
     typical = int(np.median(any_launch)) if len(any_launch) else 0
-    return np.where(np.isin(codes, codes[free]), found, typical)
+    return np.where(np.isin(codes, codes[free]), found, typical), typical
 
 
 def _awaited(

@@ -120,7 +120,7 @@ def _findings(report: Report) -> Iterator[RenderableType]:
         return
     rest = len(groups) - _MOST_FINDINGS
     more = f"; {rest} more in the page" if rest > 0 else ""
-    yield _title("Findings", f"gains are upper bounds and do not add up{more}")
+    yield _title("Findings", f"gains are replayed and do not add up{more}")
     for number, group in enumerate(groups[:_MOST_FINDINGS], 1):
         yield _finding(number, group)
 

@@ -162,7 +162,10 @@ CAPTIONS = MappingProxyType(
 WEIGHTS = ("total_ns", "idle_ns", "kernel_ns", "gpu_ns", "host_ns", "window_ns")
 """Columns that say how much of the time a row stands for, the first that a table has."""
 
-GAINS = "Gains are upper bounds, and they do not add up: what one change frees, another cannot free again."
+GAINS = (
+    "Gains come from replaying the run with the change made; they do not add up: what one change frees, another cannot "
+    "free again."
+)
 ADDS_UP = "Each row adds up to its window to the nanosecond; rounded shares may miss 100 by a tenth."
 NO_GPU = "No GPU work was seen, so there is no ledger of GPU time."
 
@@ -184,7 +187,7 @@ GLOSSARY = (
             "adds kernels whose name does not tell; the truth is between."
         ),
     ),
-    ("gain", "What a change can save at most, if the time it costs were gone and nothing else changed."),
+    ("gain", "How much shorter the window gets when it is replayed with the change made, at least and at most."),
     ("launch", "A host call that puts an operation on the GPU's queue."),
 )
 
