@@ -118,10 +118,15 @@ def opened(path: Path) -> Iterator[Export]:
         yield export
 
 
+def address_of(path: Path) -> str:
+    """Return the address under which SQLite opens a file to read it; its path may hold bytes that are no UTF-8."""
+    return f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
+
+
 @contextmanager
 def connected(path: Path) -> Iterator[Export]:
     """Connect to a file that ``check`` has passed."""
-    address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    address = f"{address_of(path)}&immutable=1"
     try:
         connection = adbc_driver_sqlite.dbapi.connect(address)
     except adbc_driver_manager.Error as error:
@@ -180,7 +185,7 @@ def _check_unlocked(path: Path) -> None:
     """Ask SQLite, without the immutable promise, whether somebody is writing the file."""
     try:
         # closing() would hide that the connection is made here and nowhere else
-        probe = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, timeout=0)
+        probe = sqlite3.connect(address_of(path), uri=True, timeout=0)
         try:
             probe.execute("select count(*) from sqlite_master").fetchone()
         finally:
