@@ -167,13 +167,14 @@ def covered(spans: Spans, start: Times, end: Times) -> Times:
     """
     if not len(spans.start):
         return np.zeros(len(start), np.int64)
-    length: Times = np.maximum(_before(spans, np.maximum(start, end)) - _before(spans, start), 0)
+    whole = np.zeros(len(spans.start) + 1, np.int64)
+    np.cumsum(spans.end - spans.start, out=whole[1:])
+    length: Times = np.maximum(_before(spans, whole, np.maximum(start, end)) - _before(spans, whole, start), 0)
     return length
 
 
-def _before(spans: Spans, at: Times) -> Times:
-    """Return how many covered ns lie before each time."""
-    whole = np.concatenate([[np.int64(0)], np.cumsum(spans.end - spans.start)])
+def _before(spans: Spans, whole: Times, at: Times) -> Times:
+    """Return how many covered ns lie before each time; ``whole`` is how many lie before each span."""
     index = np.searchsorted(spans.start, at, side="right")
     beyond = np.where(index > 0, np.maximum(spans.end[np.maximum(index - 1, 0)] - at, 0), 0)
     result: Times = whole[index] - beyond

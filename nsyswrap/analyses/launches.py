@@ -59,7 +59,7 @@ def _intervals(calls: pd.DataFrame, call: Indices) -> Times:
     """Return the time from each launch call's start to the next one's; a call that launched several counts once."""
     launched = np.zeros(len(calls), bool)
     launched[call] = True
-    return np.diff(np.sort(array(calls, "start")[launched]))
+    return np.diff(array(calls, "start")[launched])
 
 
 def _median(values: Times) -> float | None:
