@@ -23,6 +23,8 @@ MAGIC = b"SQLite format 3\x00"
 HEADER_BYTES = 100
 WAL_MODE = b"\x02\x02"
 BATCH_ROWS = 1 << 16
+# A row of at least eight columns, each with a type byte of its own.
+LEAST_ROW_BYTES = 8
 
 AGAIN = "export it afresh: nsys export --type sqlite --force-overwrite true --output FILE.sqlite FILE.nsys-rep"
 
@@ -66,6 +68,15 @@ class Export:
         for batch in self.batches(query):
             found += zip(*map(_python_values, batch.columns), strict=True)
         return found
+
+    def most_rows(self, table: str) -> int:
+        """Return how many rows a table has at most, by its last row's number; 0 where that does not tell."""
+        try:
+            ((last,),) = self.rows(queries.last_row(table))
+        except ExportError:
+            return 0
+        # A damaged number must not make room for more rows than the file can hold.
+        return min(last or 0, self.path.stat().st_size // LEAST_ROW_BYTES) if isinstance(last, int) else 0
 
     def pairs(self, table: str) -> list[tuple[str, str]]:
         """Return the names and values of a table of properties; none where the export has no such table."""
