@@ -4,11 +4,13 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from nsyswrap.cli.terminal import printable
 from nsyswrap.errors import CaptureError, ExportError, UsageError
 
 if TYPE_CHECKING:
@@ -63,11 +65,11 @@ def check_request(window: str, step_range: str, phases: tuple[str, ...]) -> None
     report.check_request(window, settings_of(step_range, phases))
 
 
-def report_of(export: Path, window: str, step_range: str, phases: tuple[str, ...]) -> "Report":
-    """Read an export and return its report.
+def report_of(capture: Path, window: str, step_range: str, phases: tuple[str, ...]) -> "Report":
+    """Read a capture and return its report, under the name of the file that was given.
 
     Raises:
-        ExportError: The export cannot be read.
+        ExportError: It cannot be exported or read.
         UsageError: The window, a pattern or a phase cannot be read.
         CannotTellError: The capture holds too little.
     """
@@ -76,7 +78,10 @@ def report_of(export: Path, window: str, step_range: str, phases: tuple[str, ...
     from nsyswrap.report import build_report  # noqa: PLC0415 - heavy
 
     share_one_heap()
-    return build_report(load_export(export), window, settings_of(step_range, phases))
+    with export_of(capture) as export:
+        trace = load_export(export)
+    named = replace(trace, capture=replace(trace.capture, name=capture.name))
+    return build_report(named, window, settings_of(step_range, phases))
 
 
 def settings_of(step_range: str, phases: tuple[str, ...]) -> "Settings":
@@ -149,4 +154,4 @@ def write_result(text: str, output: Path | None, *, force: bool) -> None:
         raise UsageError(f"{output} is there already", hint="give another file, or --force to replace it") from error
     except OSError as error:
         raise ExportError(f"cannot write {output}: {error.strerror}", hint="give another file with -o") from error
-    click.echo(f"wrote {output}", err=True)
+    click.echo(f"wrote {printable(str(output))}", err=True)
