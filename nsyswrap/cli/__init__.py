@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import click
 
 from nsyswrap import __version__
+from nsyswrap.cli.terminal import printable
 from nsyswrap.errors import CaptureError, NsyswrapError
 
 # Command to its one line of help; its code is `nsyswrap.cli.<command>`, with `_` for `-`. Loading it takes time.
@@ -55,9 +56,10 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except NsyswrapError as error:
-            click.echo(f"nsyswrap: {error.message}", err=True)
+            # Both quote what others chose: names of files, arguments, what nsys said.
+            click.echo(f"nsyswrap: {printable(error.message)}", err=True)
             if error.hint:
-                click.echo(f"hint: {error.hint}", err=True)
+                click.echo(f"hint: {printable(error.hint)}", err=True)
             ctx.exit(exit_code(error, ctx.invoked_subcommand))
 
 

@@ -7,7 +7,6 @@ import click
 from nsyswrap.cli.reading import (
     capture_argument,
     check_request,
-    export_of,
     reading_options,
     report_of,
     write_result,
@@ -58,6 +57,5 @@ def analyze(  # noqa: PLR0913 - one argument an option
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     check_view(view, form)
     check_request(window, step_range, phases, kernel_rules)
-    with export_of(capture) as export:
-        report = report_of(export, window, step_range, phases, kernel_rules)
+    report = report_of(capture, window, step_range, phases, kernel_rules)
     write_result(rendered(form, report, to_terminal=output is None, view=view), output, force=force)

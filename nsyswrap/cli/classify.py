@@ -14,6 +14,7 @@ import click
 from nsyswrap.analyses import kernel_names
 from nsyswrap.analyses.kernel_names import Classification
 from nsyswrap.cli.reading import kernel_rules_option, rules_of
+from nsyswrap.cli.terminal import printable
 
 COLUMNS = tuple(field.name for field in dataclasses.fields(Classification))
 # A longer name pushes the rest of its own line to the right, not that of every line.
@@ -99,11 +100,6 @@ def text_of(found: Sequence[Classification]) -> str:
     widths[0] = min(widths[0], WIDEST_NAME)
     aligned = ("  ".join(f"{value:<{width}}" for value, width in zip(row, widths, strict=True)) for row in rows)
     return "".join(f"{line.rstrip()}\n" for line in aligned)
-
-
-def printable(text: str) -> str:
-    """Return a text without the characters that would move a terminal's cursor."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def csv_of(found: Sequence[Classification]) -> str:

@@ -4,11 +4,13 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from nsyswrap.cli.terminal import printable
 from nsyswrap.errors import CaptureError, ExportError, UsageError
 
 if TYPE_CHECKING:
@@ -76,12 +78,12 @@ def check_request(window: str, step_range: str, phases: tuple[str, ...], kernel_
 
 
 def report_of(
-    export: Path, window: str, step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()
+    capture: Path, window: str, step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()
 ) -> "Report":
-    """Read an export and return its report.
+    """Read a capture and return its report, under the name of the file that was given.
 
     Raises:
-        ExportError: The export cannot be read.
+        ExportError: It cannot be exported or read.
         UsageError: The window, a pattern, a phase or a file of rules cannot be read.
         CannotTellError: The capture holds too little.
     """
@@ -90,7 +92,10 @@ def report_of(
     from nsyswrap.report import build_report  # noqa: PLC0415 - heavy
 
     share_one_heap()
-    return build_report(load_export(export), window, settings_of(step_range, phases, kernel_rules))
+    with export_of(capture) as export:
+        trace = load_export(export)
+    named = replace(trace, capture=replace(trace.capture, name=capture.name))
+    return build_report(named, window, settings_of(step_range, phases, kernel_rules))
 
 
 def settings_of(step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()) -> "Settings":
@@ -175,4 +180,4 @@ def write_result(text: str, output: Path | None, *, force: bool) -> None:
         raise UsageError(f"{output} is there already", hint="give another file, or --force to replace it") from error
     except OSError as error:
         raise ExportError(f"cannot write {output}: {error.strerror}", hint="give another file with -o") from error
-    click.echo(f"wrote {output}", err=True)
+    click.echo(f"wrote {printable(str(output))}", err=True)

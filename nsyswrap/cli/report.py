@@ -7,7 +7,6 @@ import click
 from nsyswrap.cli.reading import (
     capture_argument,
     check_request,
-    export_of,
     reading_options,
     report_of,
     write_result,
@@ -44,6 +43,5 @@ def report(  # noqa: PLR0913 - one argument an option
       nsyswrap report capture.sqlite --window all -o whole.html
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     check_request(window, step_range, phases, kernel_rules)
-    with export_of(capture) as export:
-        found = report_of(export, window, step_range, phases, kernel_rules)
+    found = report_of(capture, window, step_range, phases, kernel_rules)
     write_result(rendered("html", found, to_terminal=False), output, force=force)
