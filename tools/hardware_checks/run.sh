@@ -115,6 +115,7 @@ pipes() {
 
 verify() {
     local case limit
+    pipes elementwise_half
     for case in $cases; do
         limit=$(($(left) < 80 ? $(left) : 80))
         [ "$limit" -lt 20 ] && break
@@ -123,7 +124,6 @@ verify() {
             --save-rules "$results/rules_$case.json" --save-counters "$results/counters_$case.csv" -- \
             "$python" "$here/programs.py" --case "$case" --steps "$steps"
     done
-    pipes elementwise_half
     pipes encoder_bf16
     step verify_table 30 "$python" "$here/verify_table.py" "$results"/verify_*.json &&
         cp "$results/logs/verify_table.out" "$results/verify.md"
