@@ -4,6 +4,7 @@ ncu runs each chosen launch several times over, once a set of counters, and rest
 program's result stays right and its time says nothing.
 """
 
+import os
 import re
 import signal
 import tempfile
@@ -16,6 +17,7 @@ from types import FrameType
 
 from nsyswrap.capture.ncu import Ncu, NcuFailedError, counter_lists, failure, last_words
 from nsyswrap.capture.process import Output, output_of
+from nsyswrap.capture.process_tree import children_by_parent, kill_all
 from nsyswrap.capture.stopping import CaptureTerminatedError
 from nsyswrap.errors import CaptureError
 
@@ -170,7 +172,7 @@ def _run(argv: Sequence[str], timeout_s: float | None) -> Output:
 
 @contextmanager
 def _ending_with_us() -> Iterator[None]:
-    """Let ending signals raise, so that ncu and the program end too; Ctrl-C does already."""
+    """Let ending signals raise as Ctrl-C does, and leave nothing running, whenever they come."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise CaptureTerminatedError(
@@ -180,9 +182,13 @@ def _ending_with_us() -> Iterator[None]:
     if current_thread() is not main_thread():
         yield
         return
+    spare = frozenset(children_by_parent().get(os.getpid(), ()))
     before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
+    except (CaptureTerminatedError, KeyboardInterrupt):
+        kill_all(os.getpid(), spare)  # a signal may come while ncu is being started, before anyone knows of it
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
