@@ -1,16 +1,21 @@
 """The command `nsyswrap verify-tensor-cores`, with a fake ncu and real programs: results, rules, exit codes, errors."""
 
 import json
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from capture_fixtures import living, marker, until
 from click.testing import CliRunner, Result
 from export_builder import ExportBuilder
 from ncu_fixtures import LAYOUT, PACKED, PRODUCT, SIMT, TRITON, VARIABLES, calls, kernel, put_on_path
 
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.cli import cli
+
+__all__ = ["marker"]
 
 MMA, FMA = {"HGMMA.64x64x16.F32.BF16": 4096}, {"HFMA2.MMA": 512, "FADD": 1}
 PROGRAM = (sys.executable, "-c", "print('said', 'by', 'the', 'program')")
@@ -174,6 +179,20 @@ def test_a_missing_program_is_told(tmp_path: Path, capture: Path, monkeypatch: p
     put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA))
     result = run("--capture", capture, command=("no-such-program",))
     assert (result.exit_code, "there is no such command" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_ncu_ends_when_the_command_is_ended(
+    tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch, marker: str, number: signal.Signals
+) -> None:
+    """A scheduler's signal leaves no ncu behind that would hold the GPU's counters."""
+    put_on_path(tmp_path, monkeypatch, failure="hangs")
+    program = [sys.executable, "-m", "nsyswrap", "verify-tensor-cores", "--capture", str(capture), "--", "true", marker]
+    with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until(lambda: len(living(marker)) > 1, "ncu")
+        process.send_signal(number)
+        assert process.wait(30) == 1
+    until(lambda: not living(marker), "the end of ncu")
 
 
 def test_without_a_capture_the_program_is_recorded_first(

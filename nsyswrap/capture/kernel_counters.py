@@ -4,14 +4,21 @@ ncu runs each chosen launch several times over, once a set of counters, and rest
 program's result stays right and its time says nothing.
 """
 
+import os
 import re
+import signal
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import current_thread, main_thread
+from types import FrameType
 
 from nsyswrap.capture.ncu import Ncu, NcuFailedError, counter_lists, failure, last_words
 from nsyswrap.capture.process import Output, output_of
+from nsyswrap.capture.process_tree import children_by_parent, kill_all
+from nsyswrap.capture.stopping import CaptureTerminatedError
 from nsyswrap.errors import CaptureError
 
 _REPORT = "counters.ncu-rep"
@@ -152,7 +159,8 @@ def _failed(said: str) -> bool:
 
 def _run(argv: Sequence[str], timeout_s: float | None) -> Output:
     try:
-        return output_of(argv, timeout_s=timeout_s or _LONGEST_S)
+        with _ending_with_us():
+            return output_of(argv, timeout_s=timeout_s or _LONGEST_S)
     except TimeoutError as error:
         raise CaptureError(
             f"the program ran longer than {timeout_s:g} s under ncu",
@@ -160,6 +168,30 @@ def _run(argv: Sequence[str], timeout_s: float | None) -> Output:
         ) from error
     except OSError as error:
         raise NcuFailedError(f"ncu cannot be started: {error.strerror}", hint="Check NSYSWRAP_NCU") from error
+
+
+@contextmanager
+def _ending_with_us() -> Iterator[None]:
+    """Let ending signals raise as Ctrl-C does, and leave nothing running, whenever they come."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise CaptureTerminatedError(
+            f"ended by {signal.Signals(number).name}", hint="ncu and the program were ended too"
+        )
+
+    if current_thread() is not main_thread():
+        yield
+        return
+    spare = frozenset(children_by_parent().get(os.getpid(), ()))
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    except (CaptureTerminatedError, KeyboardInterrupt):
+        kill_all(os.getpid(), spare)  # a signal may come while ncu is being started, before anyone knows of it
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _table(ncu: Ncu, report: Path) -> str:

@@ -52,7 +52,7 @@ probe() {
 }
 
 breakdown() {
-    step loop_nsys 120 "$python" -m nsyswrap profile -q --force -o "$work/loop" -- "$python" "$here/training_loop.py"
+    step loop_nsys 120 "$python" -m nsyswrap profile -q --force --trace cuda,nvtx -o "$work/loop" -- "$python" "$here/training_loop.py"
     step loop_torch 90 "$python" "$here/training_loop.py" --trace "$work/trace.json"
     cp "$work/loop/report.json" "$results/loop_report.json"
     step breakdown_table 30 "$python" "$here/breakdown_table.py" "$work/loop/report.json" "$work/trace.json" &&
@@ -114,14 +114,16 @@ pipes() {
 }
 
 verify() {
-    local case
+    local case limit
+    pipes elementwise_half
     for case in $cases; do
-        step "verify_$case" 75 "$python" -m nsyswrap verify-tensor-cores --capture "$work/captures/$case/capture.sqlite" \
-            --launches "$launches" --format json --force -o "$results/verify_$case.json" \
+        limit=$(($(left) < 80 ? $(left) : 80))
+        [ "$limit" -lt 20 ] && break
+        step "verify_$case" "$limit" "$python" -m nsyswrap verify-tensor-cores --capture "$work/captures/$case/capture.sqlite" \
+            --launches "$launches" --timeout $((limit - 10)) --format json --force -o "$results/verify_$case.json" \
             --save-rules "$results/rules_$case.json" --save-counters "$results/counters_$case.csv" -- \
             "$python" "$here/programs.py" --case "$case" --steps "$steps"
     done
-    pipes elementwise_half
     pipes encoder_bf16
     step verify_table 30 "$python" "$here/verify_table.py" "$results"/verify_*.json &&
         cp "$results/logs/verify_table.out" "$results/verify.md"
