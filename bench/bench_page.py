@@ -45,6 +45,7 @@ STEP = """async (key) => {
   return performance.now() - began;
 }"""
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1"
+LIVE = '[data-tl="live"]:not([hidden])'
 READY = "performance.getEntriesByName('timeline-ready')[0].startTime"
 
 
@@ -92,7 +93,7 @@ def measure(page: Page, export: Path, folder: Path) -> None:
     file = folder / "page.html"
     file.write_text(drawn.page, encoding="utf-8")
     page.goto(file.as_uri())
-    page.wait_for_function("performance.getEntriesByName('timeline-ready').length > 0")
+    page.wait_for_selector(LIVE)
     page.locator('[data-tl="rows"]').scroll_into_view_if_needed()
     paint, ready = page.evaluate(PAINT), page.evaluate(READY)
     taken = steps(page)

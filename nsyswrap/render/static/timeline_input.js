@@ -6,7 +6,7 @@ const MOVED = 4;
 
 /** Follow the address of the page: `#t=START-END` in ns, or in s where a point or an s says so, or `#gap=NUMBER`. */
 function followAddress(timeline) {
-  const time = /^#t=(-?\d+(?:\.\d+)?)(s?)-(-?\d+(?:\.\d+)?)(s?)$/.exec(decodeURIComponent(location.hash));
+  const time = /^#t=(-?\d+(?:\.\d+)?)(s?)-(-?\d+(?:\.\d+)?)(s?)$/.exec(location.hash);
   const gap = /^#gap=(\d+)$/.exec(location.hash);
   const nanoseconds = (text, unit) => Number(text) * (unit || text.includes(".") ? 1e9 : 1);
   let span = null;

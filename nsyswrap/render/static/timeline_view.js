@@ -23,6 +23,9 @@ class TimelineView {
 
   /** Read colours and sizes again, and draw. */
   refit() {
+    if (!this.canvas.clientWidth) {
+      return; // on paper the strips stand in its place
+    }
     this.palette = readPalette(this.root);
     this.layout = layOut(this.data, this.canvas.clientWidth);
     this.canvas.style.height = `${this.layout.height}px`;
