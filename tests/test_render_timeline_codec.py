@@ -47,9 +47,9 @@ def test_numbers_come_out_as_they_went_in(values: list[int], differences: bool) 
 @given(whole_numbers, whole_numbers)
 def test_arrays_keep_their_places(one: list[int], other: list[int]) -> None:
     packer = Packer()
-    packed = [packer.add(np.array(values, np.int64)) for values in (one, other)]
+    packed = {name: packer.add(np.array(values, np.int64)) for name, values in (("one", one), ("other", other))}
     head, arrays = inflated(packer.text(packed))
-    assert [numbers(arrays, each) for each in head] == [one, other]
+    assert [numbers(arrays, each) for each in head.values()] == [one, other]
 
 
 def test_small_numbers_take_one_byte() -> None:
