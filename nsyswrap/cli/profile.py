@@ -76,7 +76,7 @@ def analysed(
         CaptureError: The capture is there and cannot be analysed.
     """
     try:
-        report = report_of(export, window, step_range, phases, kernel_rules)
+        report = report_of(export, window, step_range, phases, kernel_rules, with_timeline=True)
     except NsyswrapError as error:
         message = f"the capture is in {export.parent}, but cannot be analysed: {error.message}"
         raise CaptureError(message, hint=error.hint) from error

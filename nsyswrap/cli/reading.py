@@ -77,10 +77,18 @@ def check_request(window: str, step_range: str, phases: tuple[str, ...], kernel_
     report.check_request(window, settings_of(step_range, phases, kernel_rules))
 
 
-def report_of(
-    capture: Path, window: str, step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()
+def report_of(  # noqa: PLR0913 - one argument an option
+    capture: Path,
+    window: str,
+    step_range: str,
+    phases: tuple[str, ...],
+    kernel_rules: tuple[Path, ...] = (),
+    *,
+    with_timeline: bool = False,
 ) -> "Report":
     """Read a capture and return its report, under the name of the file that was given.
+
+    For a page it also holds what the timeline shows.
 
     Raises:
         ExportError: It cannot be exported or read.
@@ -95,7 +103,7 @@ def report_of(
     with export_of(capture) as export:
         trace = load_export(export)
     named = replace(trace, capture=replace(trace.capture, name=capture.name))
-    return build_report(named, window, settings_of(step_range, phases, kernel_rules))
+    return build_report(named, window, settings_of(step_range, phases, kernel_rules), with_timeline=with_timeline)
 
 
 def settings_of(step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()) -> "Settings":

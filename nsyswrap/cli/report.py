@@ -43,5 +43,5 @@ def report(  # noqa: PLR0913 - one argument an option
       nsyswrap report capture.sqlite --window all -o whole.html
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     check_request(window, step_range, phases, kernel_rules)
-    found = report_of(capture, window, step_range, phases, kernel_rules)
+    found = report_of(capture, window, step_range, phases, kernel_rules, with_timeline=True)
     write_result(rendered("html", found, to_terminal=False), output, force=force)

@@ -4,7 +4,9 @@ Everything a reader sees is text, a table or inline SVG. The template escapes al
 program named itself goes through ``visible`` first.
 """
 
+import base64
 import functools
+import hashlib
 import shlex
 from collections.abc import Iterator
 from importlib import resources
@@ -14,7 +16,7 @@ import jinja2
 
 from nsyswrap import units
 from nsyswrap.model import Finding, Gpu, Report, Section
-from nsyswrap.render import outline, page_parts, vocabulary
+from nsyswrap.render import outline, page_parts, timeline_view, vocabulary
 from nsyswrap.render.page_parts import SectionView
 from nsyswrap.render.visible import elide, visible
 
@@ -68,7 +70,14 @@ def _environment() -> jinja2.Environment:
     environment.filters["share"] = units.share
     environment.filters["count"] = units.count
     environment.filters["point"] = units.point
+    environment.filters["digest"] = _digest
     return environment
+
+
+def _digest(script: str) -> str:
+    """Return what a content security policy calls an inline script."""
+    found = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    return f"'sha256-{found}'"
 
 
 @functools.cache
@@ -84,7 +93,7 @@ def _context(report: Report) -> dict[str, Any]:
     gaps = page_parts.worst_gaps(report, _MOST_GAPS)
     return {
         "style": _style(),
-        "contents": list(_contents(sections, has_gaps=bool(gaps.gaps))),
+        "contents": list(_contents(sections, has_gaps=bool(gaps.gaps), has_timeline=report.timeline is not None)),
         "title": _title(report),
         "gpus": _gpus(report),
         "report": report,
@@ -94,6 +103,9 @@ def _context(report: Report) -> dict[str, Any]:
         "numbers": outline.key_numbers(report),
         "findings": [_finding(group) for group in outline.finding_groups(report)],
         "gaps": gaps,
+        "timeline": timeline_view.view(report),
+        "timeline_script": timeline_view.script(),
+        "timeline_style": timeline_view.style(),
         "tensor": page_parts.tensor_bar(report),
         "steps": page_parts.steps(report),
         "sections": sections,
@@ -104,10 +116,12 @@ def _context(report: Report) -> dict[str, Any]:
     }
 
 
-def _contents(sections: list[SectionView], *, has_gaps: bool) -> Iterator[tuple[str, str]]:
+def _contents(sections: list[SectionView], *, has_gaps: bool, has_timeline: bool) -> Iterator[tuple[str, str]]:
     """Yield anchor and words of each part of the page that has a heading, from the ledger on."""
     yield "ledger", "Ledger"
     yield "findings", "Findings"
+    if has_timeline:
+        yield "timeline", "Timeline"
     if has_gaps:
         yield "gaps", "Gaps"
     yield from ((f"section-{one.key}", one.title) for one in sections)
