@@ -42,7 +42,17 @@ def test_the_largest_share_of_a_column_has_a_full_bar() -> None:
 
 
 def test_a_column_of_no_shares_has_empty_bars() -> None:
-    assert bars(pd.DataFrame({"share": [0.0]}), 0) == ["0.0"]
+    assert bars(pd.DataFrame({"share": [0.0, 0.0]}), 0) == ["0.0", "0.0"]
+
+
+def test_a_row_alone_has_no_bar() -> None:
+    """It would be full, and read as all of something."""
+    assert bars(pd.DataFrame({"share": [0.067]}), 0) == [""]
+
+
+def test_a_sentence_is_not_cut() -> None:
+    (row,) = table_view(pd.DataFrame({"text": ["word " * 40]}), "", "diagnostics").rows
+    assert (row[0].prose, row[0].whole, len(row[0].text)) == (True, "", 200)
 
 
 def test_shares_beside_one_another_have_one_scale() -> None:
@@ -51,8 +61,8 @@ def test_shares_beside_one_another_have_one_scale() -> None:
 
 
 def test_many_shares_are_numbers_alone() -> None:
-    table = pd.DataFrame({f"{name}_share": [0.1] for name in "abcd"})
-    assert bars(table, 0) == [""]
+    table = pd.DataFrame({f"{name}_share": [0.1, 0.2] for name in "abcd"})
+    assert bars(table, 0) == ["", ""]
 
 
 def test_without_a_share_the_weight_of_a_row_has_the_bar() -> None:
@@ -61,8 +71,8 @@ def test_without_a_share_the_weight_of_a_row_has_the_bar() -> None:
 
 
 def test_the_times_of_a_phase_have_one_scale_and_a_colour_each() -> None:
-    table = pd.DataFrame({"phase": ["data"], "host_ns": [200], "gpu_ns": [50], "idle_ns": [100]})
-    (row,) = table_view(table, "", "phases", "phases").rows
+    table = pd.DataFrame({"phase": ["data", "copy"], "host_ns": [200, 0], "gpu_ns": [50, 1], "idle_ns": [100, 2]})
+    row, _ = table_view(table, "", "phases", "phases").rows
     assert [(cell.bar, cell.fill) for cell in row[1:]] == [("100.0", "other"), ("25.0", "compute"), ("50.0", "idle")]
 
 
@@ -85,6 +95,11 @@ def test_an_empty_table_has_headings_and_no_rows() -> None:
 def test_a_long_table_is_cut_and_says_so() -> None:
     view = table_view(pd.DataFrame({"name": [str(at) for at in range(500)]}), "", "t")
     assert (len(view.rows), view.cut) == (page_tables.MOST_ROWS, "100 of 500 rows")
+
+
+def test_kernels_by_range_are_cut_sooner() -> None:
+    table = pd.DataFrame({"range": "forward", "name": [str(at) for at in range(500)]})
+    assert table_view(table, "", "kernels", "ranges").cut == "40 of 500 rows"
 
 
 @pytest.mark.parametrize("hostile", [hand_made.HOSTILE])

@@ -8,8 +8,11 @@ from nsyswrap.render import rows, vocabulary
 from nsyswrap.render.visible import shorten, visible
 
 MOST_ROWS = 100
-_NAME_WIDTH = 60
-_MOST_BARRED = 3
+# Names of kernels, again under each range, would be the largest part of a page.
+_MOST_ROWS_OF = {("ranges", "kernels"): 40}
+_NAME_WIDTH = 52
+_MOST_BARRED, _LEAST_BARRED = 3, 2
+_PROSE = frozenset({"text"})
 _BARS = {
     ("phases", "phases"): {"host_ns": "other", "gpu_ns": "compute", "idle_ns": "idle"},
     ("idle", "causes"): {"idle_ns": "idle"},
@@ -57,6 +60,7 @@ class Cell(NamedTuple):
         fill: Key of the bar's colour.
         is_text: Whether it is a text.
         span: The stretch of time that it begins; None where its row has none.
+        prose: Whether it is a sentence, which runs over several lines, and not a name.
     """
 
     text: str
@@ -66,6 +70,7 @@ class Cell(NamedTuple):
     fill: str = "compute"
     is_text: bool = False
     span: Span | None = None
+    prose: bool = False
 
 
 class TableView(NamedTuple):
@@ -79,7 +84,7 @@ class TableView(NamedTuple):
 
 
 def table_view(table: pd.DataFrame, caption: str, name: str, section: str = "") -> TableView:
-    """Return a table cut to ``MOST_ROWS``, one unit a column.
+    """Return a table cut to ``MOST_ROWS`` or fewer, one unit a column.
 
     Args:
         table: Any table of a section.
@@ -87,14 +92,14 @@ def table_view(table: pd.DataFrame, caption: str, name: str, section: str = "") 
         name: Its name in the section.
         section: Key of the section.
     """
-    shown = rows.show(table, MOST_ROWS, aligned=True)
+    shown = rows.show(table, _MOST_ROWS_OF.get((section, name), MOST_ROWS), aligned=True)
     heads = tuple(
         Head(
             visible(one.name), visible(one.label), one.unit, one.kind == "text", vocabulary.word_anchor(one.label)
         )
         for one in shown.columns
     )  # fmt: skip
-    spans = _spans(table)
+    spans = _spans(table.head(shown.row_count))
     bars = _bars(shown, _BARS.get((section, name), {}))
     columns = [_cells(one, bars.get(one.name), spans) for one in shown.columns]
     return TableView(visible(name), visible(caption), heads, tuple(zip(*columns, strict=True)), shown.cut)
@@ -104,8 +109,7 @@ def _spans(table: pd.DataFrame) -> list[Span]:
     """Return the stretch of each row that is shown; none where rows have no start and end."""
     if not {"start_ns", "end_ns"} <= set(table.columns):
         return []
-    head = table.head(MOST_ROWS)
-    return [Span(int(start), int(end)) for start, end in zip(head["start_ns"], head["end_ns"], strict=True)]
+    return [Span(int(start), int(end)) for start, end in zip(table["start_ns"], table["end_ns"], strict=True)]
 
 
 class _Bar(NamedTuple):
@@ -117,8 +121,11 @@ def _bars(shown: rows.Shown, given: dict[str, str]) -> dict[str, _Bar]:
     """Return colour and full value of the bars, by column.
 
     The columns given share one scale. Of other tables, shares have bars, the largest of all a full one; where there is
-    no share, the column that says how much of the time a row stands for. Many shares are read as numbers.
+    no share, the column that says how much of the time a row stands for. Many shares are read as numbers, and so is a
+    row alone, which has nothing to be compared with.
     """
+    if shown.row_count < _LEAST_BARRED:
+        return {}
     columns = {one.name: one for one in shown.columns}
     mine = {name: fill for name, fill in given.items() if name in columns}
     if mine:
@@ -138,6 +145,8 @@ def _most(column: rows.Column) -> float:
 
 
 def _cells(column: rows.Column, bar: _Bar | None, spans: list[Span]) -> list[Cell]:
+    if column.name in _PROSE:
+        return [Cell(text, is_text=True, prose=True) for text in column.cells]
     if column.kind == "text":
         brief = [shorten(text, _NAME_WIDTH) for text in column.cells]
         whole = zip(brief, column.cells, strict=True)
