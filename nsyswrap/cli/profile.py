@@ -73,7 +73,7 @@ def analysed(export: Path, window: str, step_range: str, phases: tuple[str, ...]
         CaptureError: The capture is there and cannot be analysed.
     """
     try:
-        report = report_of(export, window, step_range, phases)
+        report = report_of(export, window, step_range, phases, with_timeline=True)
     except NsyswrapError as error:
         message = f"the capture is in {export.parent}, but cannot be analysed: {error.message}"
         raise CaptureError(message, hint=error.hint) from error

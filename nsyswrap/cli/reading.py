@@ -63,8 +63,10 @@ def check_request(window: str, step_range: str, phases: tuple[str, ...]) -> None
     report.check_request(window, settings_of(step_range, phases))
 
 
-def report_of(export: Path, window: str, step_range: str, phases: tuple[str, ...]) -> "Report":
-    """Read an export and return its report.
+def report_of(
+    export: Path, window: str, step_range: str, phases: tuple[str, ...], *, with_timeline: bool = False
+) -> "Report":
+    """Read an export and return its report, for a page with what its timeline shows.
 
     Raises:
         ExportError: The export cannot be read.
@@ -76,7 +78,7 @@ def report_of(export: Path, window: str, step_range: str, phases: tuple[str, ...
     from nsyswrap.report import build_report  # noqa: PLC0415 - heavy
 
     share_one_heap()
-    return build_report(load_export(export), window, settings_of(step_range, phases))
+    return build_report(load_export(export), window, settings_of(step_range, phases), with_timeline=with_timeline)
 
 
 def settings_of(step_range: str, phases: tuple[str, ...]) -> "Settings":

@@ -38,5 +38,5 @@ def report(  # noqa: PLR0913 - one argument an option
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     check_request(window, step_range, phases)
     with export_of(capture) as export:
-        found = report_of(export, window, step_range, phases)
+        found = report_of(export, window, step_range, phases, with_timeline=True)
     write_result(rendered("html", found, to_terminal=False), output, force=force)

@@ -22,6 +22,7 @@ from nsyswrap.render import (
     page_provenance,
     page_steps,
     page_tensor,
+    timeline_view,
     vocabulary,
 )
 from nsyswrap.render.content_policy import policy
@@ -86,15 +87,17 @@ def _context(report: Report) -> dict[str, Any]:
     groups = [shown for group in everything if (shown := _shown(group)).sections or group.title == _LAST]
     gaps = page_parts.worst_gaps(report, _MOST_GAPS)
     styles, scripts = ([_static(name) for name in names] for names in (STYLES, SCRIPTS))
-    # Scripts that need the page to stand there before they begin.
-    late_scripts: list[str] = []
+    timeline = timeline_view.view(report)
+    # This one needs the page to stand there before it begins.
+    late_scripts = [timeline_view.script()] if timeline else []
+    styles += [timeline_view.style()] if timeline else []
     return {
         "policy": policy(styles, [*scripts, *late_scripts]),
         # Our own files, whose text the policy names; everything else in the page is escaped.
         "styles": [Markup(text) for text in styles],  # noqa: S704
         "scripts": [Markup(text) for text in scripts],  # noqa: S704
         "late_scripts": [Markup(text) for text in late_scripts],  # noqa: S704
-        "contents": list(_contents(groups, has_gaps=bool(gaps.gaps))),
+        "contents": list(_contents(groups, has_gaps=bool(gaps.gaps), has_timeline=timeline is not None)),
         "title": _title(report),
         "gpus": page_provenance.gpus(report),
         "report": report,
@@ -104,6 +107,7 @@ def _context(report: Report) -> dict[str, Any]:
         "numbers": outline.key_numbers(report),
         "findings": page_findings.findings(report),
         "gaps": gaps,
+        "timeline": timeline,
         "tensor": page_parts.tensor_bar(report),
         "tensor_bars": page_tensor.tensor_bars(report),
         "steps": page_steps.steps(report),
@@ -117,9 +121,12 @@ def _context(report: Report) -> dict[str, Any]:
     }
 
 
-def _contents(groups: list[Group], *, has_gaps: bool) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _contents(
+    groups: list[Group], *, has_gaps: bool, has_timeline: bool
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each group of the table of contents: its title, then anchor and words of its parts."""
     first = [("verdict", "Verdict"), ("ledger", "Ledger"), ("findings", "Findings")]
+    first += [("timeline", "Timeline")] if has_timeline else []
     yield "Answer", [*first, ("gaps", "Longest gaps")] if has_gaps else first
     for group in groups[:-1]:
         yield group.title, [(f"section-{one.key}", one.title) for one in group.sections]

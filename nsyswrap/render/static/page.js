@@ -22,7 +22,6 @@
       root.dataset.theme = isDark() ? "light" : "dark";
       store(root.dataset.theme);
       show();
-      dispatchEvent(new CustomEvent("nsyswrap:theme"));
     });
     night.addEventListener("change", show);
     show();
@@ -132,9 +131,7 @@
     const typing = "input, textarea, select, [contenteditable]";
     document.addEventListener("keydown", (event) => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.target instanceof Element && event.target.closest(`${typing}, dialog[open], #timeline`)) {
-        if (event.key !== "?" || event.target.closest(`${typing}, dialog[open]`)) return;
-      }
+      if (event.target instanceof Element && event.target.closest(`${typing}, dialog[open]`)) return;
       const acts = { "/": () => byId("search").focus(), "?": openHelp, n: () => toFinding(1), p: () => toFinding(-1) };
       const act = Object.hasOwn(acts, event.key) ? acts[event.key] : null;
       if (!act) return;
