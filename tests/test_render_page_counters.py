@@ -23,7 +23,7 @@ def test_a_counter_has_a_curve_its_mean_and_its_highest_stretch() -> None:
     (device,) = page_counters.counters(report(sm_active_share=[0.05, 0.1]))
     (counter,) = device.counters
     assert (device.title, device.stretch) == ("GPU 0", "10.0 ns")
-    assert (counter.label, counter.mean, counter.most) == ("sm active", "7.0 %", "10.0 %")
+    assert (counter.label, counter.mean, counter.most) == ("SM active", "7.0 %", "10.0 %")
     assert counter.area == "M0.0 100V50.0H500.0V0.0H1000.0V100Z"
 
 
@@ -35,7 +35,7 @@ def test_the_upper_edge_fits_the_counter(most: float, top: str) -> None:
 
 def test_a_counter_that_was_never_sampled_is_left_out() -> None:
     (device,) = page_counters.counters(report(sm_active_share=[0.1, NAN], tensor_active_share=[NAN, NAN]))
-    assert [one.label for one in device.counters] == ["sm active"]
+    assert [one.label for one in device.counters] == ["SM active"]
 
 
 def test_a_mean_that_the_section_does_not_give_is_not_made_up() -> None:

@@ -70,10 +70,12 @@ def test_without_a_share_the_weight_of_a_row_has_the_bar() -> None:
     assert (bars(table, 1), bars(table, 2)) == (["100.0", "50.0"], ["", ""])
 
 
-def test_the_times_of_a_phase_have_one_scale_and_a_colour_each() -> None:
-    table = pd.DataFrame({"phase": ["data", "copy"], "host_ns": [200, 0], "gpu_ns": [50, 1], "idle_ns": [100, 2]})
-    row, _ = table_view(table, "", "phases", "phases").rows
-    assert [(cell.bar, cell.fill) for cell in row[1:]] == [("100.0", "other"), ("25.0", "compute"), ("50.0", "idle")]
+def test_idle_time_has_the_colour_of_idle_time() -> None:
+    table = pd.DataFrame({"name": ["a", "b"], "idle_ns": [4, 2]})
+    assert [(row[1].bar, row[1].fill) for row in table_view(table, "", "t").rows] == [
+        ("100.0", "idle"),
+        ("50.0", "idle"),
+    ]
 
 
 def test_a_row_with_start_and_end_leads_to_its_place_in_time() -> None:

@@ -20,6 +20,7 @@ _SPECIAL = {
     "steps": ("steps",),
     "counters": ("over_time",),
     "tensor_cores": ("phases",),
+    "phases": ("phases",),
 }
 _BY_CAUSE = ["cause", "phase", "idle_ns", "gap_count"]
 # Of two facts that were not measured, one says so.
@@ -169,7 +170,8 @@ def section(section: Section) -> SectionView:
         facts=facts(section),
         tables=tuple(table_view(table, _caption(section, name), name, section.key) for name, table in tables),
         notes=() if section.key in ("ledger", "idle") else tuple(visible(note) for note in section.notes),
-        measured=bool(tables) or any(fact.value and not units.is_missing(fact.value) for fact in section.facts),
+        measured=any(len(table) for table in section.tables.values())
+        or any(fact.value and not units.is_missing(fact.value) for fact in section.facts),
     )
 
 

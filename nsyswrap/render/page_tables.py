@@ -13,10 +13,6 @@ _MOST_ROWS_OF = {("ranges", "kernels"): 40}
 _NAME_WIDTH = 52
 _MOST_BARRED, _LEAST_BARRED = 3, 2
 _PROSE = frozenset({"text"})
-_BARS = {
-    ("phases", "phases"): {"host_ns": "other", "gpu_ns": "compute", "idle_ns": "idle"},
-    ("idle", "causes"): {"idle_ns": "idle"},
-}
 
 
 class Head(NamedTuple):
@@ -100,7 +96,7 @@ def table_view(table: pd.DataFrame, caption: str, name: str, section: str = "") 
         for one in shown.columns
     )  # fmt: skip
     spans = _spans(table.head(shown.row_count))
-    bars = _bars(shown, _BARS.get((section, name), {}))
+    bars = _bars(shown)
     columns = [_cells(one, bars.get(one.name), spans) for one in shown.columns]
     return TableView(visible(name), visible(caption), heads, tuple(zip(*columns, strict=True)), shown.cut)
 
@@ -117,20 +113,16 @@ class _Bar(NamedTuple):
     most: float
 
 
-def _bars(shown: rows.Shown, given: dict[str, str]) -> dict[str, _Bar]:
+def _bars(shown: rows.Shown) -> dict[str, _Bar]:
     """Return colour and full value of the bars, by column.
 
-    The columns given share one scale. Of other tables, shares have bars, the largest of all a full one; where there is
-    no share, the column that says how much of the time a row stands for. Many shares are read as numbers, and so is a
-    row alone, which has nothing to be compared with.
+    Shares have bars on one scale, the largest of all a full one; where there is no share, the column has that says how
+    much of the time a row stands for. Many shares are read as numbers, and so is a row alone, which has nothing to be
+    compared with.
     """
     if shown.row_count < _LEAST_BARRED:
         return {}
     columns = {one.name: one for one in shown.columns}
-    mine = {name: fill for name, fill in given.items() if name in columns}
-    if mine:
-        most = max(_most(columns[name]) for name in mine)
-        return {name: _Bar(fill, most) for name, fill in mine.items()}
     shares = [one.name for one in shown.columns if one.kind == "share"]
     weights = [name for name in vocabulary.WEIGHTS if name in columns and columns[name].kind == "ns"][:1]
     if len(shares) > _MOST_BARRED:

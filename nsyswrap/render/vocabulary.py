@@ -109,6 +109,15 @@ COLUMNS = MappingProxyType(
         "thread_id": "thread number",
         "cuda_call_ns": "CUDA calls",
         "cpu_exec_ns": "CPU exec",
+        "sm_active_share": "SM active",
+        "tensor_active_share": "tensor active",
+        "dram_read_bandwidth_share": "DRAM read bandwidth",
+        "dram_write_bandwidth_share": "DRAM write bandwidth",
+        "pcie_rx_throughput_share": "PCIe RX throughput",
+        "pcie_tx_throughput_share": "PCIe TX throughput",
+        "gpu_utilization_share": "GPU utilization",
+        "sm_efficiency_estimate": "SM efficiency, estimated",
+        "achieved_estimate": "achieved, estimated",
     }
 )
 
@@ -149,6 +158,7 @@ FACTS = MappingProxyType(
         "kernels_in_graphs": "kernels inside graphs",
         "kernel_time_in_graphs_share": "kernel time inside graphs",
         "shown_by": "shown by",
+        "outlier_count": "outliers",
         "mean_step_ns": "mean step",
         "gpu_utilization_share": "GPU utilization (kernels only, first step to last)",
     }
@@ -253,6 +263,7 @@ _WORD_OF = MappingProxyType(
         "Tensor cores": "tensor-core share", "tensor cores": "tensor-core share", "Findings": "finding",
         "GPU counters": "counter", "Launches": "launch", "gaps": "gap", "Longest gaps": "gap",
         "Idle by cause": "cause", "Verdict": "verdict", "operations": "operation", "NVTX ranges": "range",
+        "outliers": "outlier",
         "Occupancy": "occupancy", "theoretical occupancy": "occupancy", "Kernels": "kernel, copy, fill",
         "share of window": "share", "Where the GPU’s time went": "ledger",  # noqa: RUF001 - as it is printed
     }
