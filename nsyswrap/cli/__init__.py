@@ -13,6 +13,7 @@ COMMANDS: Mapping[str, str] = {
     "profile": "Run a program under Nsight Systems and report where the GPU's time went.",
     "analyze": "Read a capture and print what it says.",
     "report": "Read a capture and write one HTML page.",
+    "compare": "Put two captures beside each other: faster or slower, and what moved.",
     "classify": "Say which kernel names run on tensor cores.",
     "redact": "Write an export fit to share: no environment, host, user or home folder.",
     "doctor": "Check what works here, and name the remedy for what does not.",
@@ -68,4 +69,5 @@ def cli() -> None:
       nsyswrap profile train.py          run, capture, report
       nsyswrap report capture.nsys-rep   one HTML page
       nsyswrap analyze capture.sqlite    the same in the terminal
+      nsyswrap compare BASE NEW          faster or slower, and what moved
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
