@@ -11,7 +11,7 @@ import pandas as pd
 
 from nsyswrap.compare.bootstrap import difference_interval
 from nsyswrap.compare.comparison import Basis, Change, ChangeTable, FactChange, Side
-from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, StepTimes
+from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN
 from nsyswrap.model import Fact, Report, Section, Unit
 
 CONFIDENCE = 0.95
@@ -90,10 +90,10 @@ def basis_of(base: Side, new: Side) -> Basis:
     return "step" if steps else "window"
 
 
-def change_tables(base: Side, new: Side, steps: tuple[StepTimes, StepTimes], basis: Basis) -> tuple[ChangeTable, ...]:
+def change_tables(base: Side, new: Side, basis: Basis) -> tuple[ChangeTable, ...]:
     """Return what moved, table by table; tables that neither side has rows for are left out."""
     tables = [
-        _ledger(base, new, steps, basis),
+        _ledger(base, new, basis),
         _tensor_share(base.report, new.report),
         *(_table(source, base, new, basis) for source in SOURCES if basis == "step" or source.unit == "ns"),
     ]
@@ -121,7 +121,8 @@ def _value(fact: Fact | None) -> int | float | str | None:
     return None if fact is None else fact.value
 
 
-def _ledger(base: Side, new: Side, steps: tuple[StepTimes, StepTimes], basis: Basis) -> ChangeTable:
+def _ledger(base: Side, new: Side, basis: Basis) -> ChangeTable:
+    steps = (base.steps, new.steps)
     sides = [_ledger_rows(side, basis) for side in (base, new)]
     names = [row for row in LEDGER_ROWS if row in sides[0] and row in sides[1]]
     # Intervals come from the steps themselves: they are of the same time only where little lies between steps.

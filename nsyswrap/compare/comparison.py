@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from nsyswrap.compare.step_times import StepTimes
 from nsyswrap.errors import UsageError
 from nsyswrap.model import Finding, Report, Unit
 
@@ -198,11 +199,16 @@ class FindingPair:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two reports, and the name it goes by."""
+    """One of the two reports, the name it goes by, and its steady steps."""
 
     name: str
     report: Report
-    step_count: int
+    steps: StepTimes
+
+    @property
+    def step_count(self) -> int:
+        """Return how many steady steps its window holds."""
+        return self.steps.count
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from difflib import SequenceMatcher
 
 from nsyswrap import units
 from nsyswrap.compare.comparison import Hurdle, Obstacle, Settings, Side
-from nsyswrap.compare.step_times import StepTimes
 from nsyswrap.model import Gpu, Report
 
 # Intervals of fewer steps hold the truth too seldom; docs/compare.md has the rates.
@@ -22,14 +21,14 @@ _LONGEST = 200
 _EXTRAS = {"counters": "GPU counters", "python_lines": "Python stacks", "memory": "memory"}
 
 
-def find_obstacles(base: Side, new: Side, steps: tuple[StepTimes, StepTimes], settings: Settings) -> list[Obstacle]:
+def find_obstacles(base: Side, new: Side, settings: Settings) -> list[Obstacle]:
     """Return what stands in the way of a comparison; what withholds the verdict comes first."""
     found = [
         *_steps(base, new),
         *_incomplete(base, new),
         *_gpus(base.report, new.report),
         *_traces(base.report, new.report),
-        *_windows(base.report, new.report, steps),
+        *_windows(base, new),
         *_versions(base.report, new.report),
         *_command(base.report, new.report),
         *_work(base, new),
@@ -104,16 +103,17 @@ def _has_rows(report: Report, key: str) -> bool:
     return section is not None and any(len(table) for table in section.tables.values())
 
 
-def _windows(base: Report, new: Report, steps: tuple[StepTimes, StepTimes]) -> Iterator[Obstacle]:
-    if base.window.source != new.window.source:
-        words = f"The windows differ: {base.window.label} in base, {new.window.label} in new."
+def _windows(base: Side, new: Side) -> Iterator[Obstacle]:
+    before, now = base.report.window, new.report.window
+    if before.source != now.source:
+        words = f"The windows differ: {before.label} in base, {now.label} in new."
         hint = "give both the same --window, or give --accept window"
         yield Obstacle(Hurdle.WINDOW, words, blocks=True, hint=hint)
-    elif base.window.source == "user":
+    elif before.source == "user":
         yield Obstacle(Hurdle.WINDOW, "Both windows were given by hand.", blocks=False)
-    before, now = (one.family for one in steps)
-    if before and now and before != now:
-        words = f"Steps have other names, {before} and {now}: check that they are the same piece of work."
+    families = base.steps.family, new.steps.family
+    if all(families) and families[0] != families[1]:
+        words = f"Steps have other names, {families[0]} and {families[1]}: check that they are the same piece of work."
         yield Obstacle(Hurdle.WINDOW, words, blocks=False)
 
 

@@ -35,14 +35,13 @@ def compare_reports(base: Report, new: Report, names: tuple[str, str], settings:
         settings: How they are compared.
     """
     chosen = settings or Settings()
-    steps = (step_times(base), step_times(new))
-    before, now = (Side(name, report, one.count) for name, report, one in zip(names, (base, new), steps, strict=True))
+    before, now = (Side(name, one, step_times(one)) for name, one in zip(names, (base, new), strict=True))
     basis = basis_of(before, now)
-    obstacles = tuple(find_obstacles(before, now, steps, chosen))
+    obstacles = tuple(find_obstacles(before, now, chosen))
     timed = not any(one.hurdle is Hurdle.STEPS for one in obstacles)
-    estimates = estimate_changes(*steps, chosen.margin) if timed else ()
+    estimates = estimate_changes(before.steps, now.steps, chosen.margin) if timed else ()
     judged = judge(estimates) if estimates else Judged(Outcome.CANNOT_TELL)
-    tables = change_tables(before, now, steps, basis)
+    tables = change_tables(before, now, basis)
     solved, arisen, left = pair_findings(before, now, basis)
     blocks = tuple(one for one in obstacles if one.blocks)
     return Comparison(

@@ -79,6 +79,21 @@ def least_of(comparison: Comparison, table: ChangeTable) -> float:
     return NOTABLE_SHARE * whole if table.unit == "ns" else 0.0
 
 
+def scale_of(comparison: Comparison) -> float:
+    """Return the difference that fills a bar on the whole page: the largest part of what moved, or the margin at least.
+
+    One scale for all tables, so that noise in a table of small amounts does not look like much.
+    """
+    parts = moved(comparison)
+    if parts is None:
+        return max(
+            (abs(one.delta) for table in comparison.tables for one in table.changes if table.unit == "share"),
+            default=1.0,
+        )
+    whole = comparison.estimates[-1].base_ns if comparison.estimates else 0.0
+    return max(comparison.settings.margin * whole, *(abs(one.delta) for one in parts.changes))
+
+
 def tensor_words(comparison: Comparison) -> str:
     """Return the share of kernel time on tensor cores on both sides, in words; nothing where neither side knows."""
     table = comparison.table("tensor_cores")

@@ -48,7 +48,7 @@ def _blocks(comparison: Comparison) -> Iterator[RenderableType]:
         if table is None:
             continue
         shown = outline.lines_of(table, _MOST_ROWS, outline.least_of(comparison, table))
-        quiet += [] if shown.lines else [table.title.lower()]
+        quiet += [] if shown.lines else [table.title]
         yield from _changes(shown)
     if quiet:
         yield Text(
