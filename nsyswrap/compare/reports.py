@@ -14,7 +14,7 @@ from nsyswrap.compare.comparison import (
     Side,
     deciding,
 )
-from nsyswrap.compare.estimates import MEAN, Judged, estimate_changes, judge
+from nsyswrap.compare.estimates import MEAN, MEDIAN, Judged, estimate_changes, judge
 from nsyswrap.compare.findings import pair_findings
 from nsyswrap.compare.obstacles import find_obstacles
 from nsyswrap.compare.step_times import step_times
@@ -23,6 +23,8 @@ from nsyswrap.report import LIMITS
 
 # A part is named as the reason where it made at least this share of the change.
 MAIN_SHARE = 0.4
+# Median step and time per step tell of the same change where neither changed by more than so many times the other.
+AGREEING = 2.0
 
 
 def compare_reports(base: Report, new: Report, names: tuple[str, str], settings: Settings | None = None) -> Comparison:
@@ -95,15 +97,24 @@ def _sentence(judged: Judged, estimates: tuple[Estimate, ...], tables: tuple[Cha
     word, how = ("Faster", "less") if less else ("Slower", "more")
     bounds = sorted((abs(one.low), abs(one.high)))
     amount = f"{units.share(abs(one.change))} {how} (95 % interval {units.share_band(*bounds)})"
-    takes = f"takes {units.duration(one.new_ns)} instead of {units.duration(one.base_ns)}, {amount}"
-    return f"{word}: the {one.label} {takes}{_reason(estimates, tables, less=less)}."
+    times = f"{units.duration(one.new_ns)} instead of {units.duration(one.base_ns)}, {amount}"
+    if one.label == MEAN:
+        said = f"the {MEAN} is {times}, which the {MEDIAN} does not show"
+    else:
+        said = f"the {MEDIAN} takes {times}"
+    return f"{word}: {said}{_reason(one, estimates, tables, less=less)}."
 
 
-def _reason(estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...], *, less: bool) -> str:
-    """Return the part of the ledger, or the cause of idle time, that made most of the change; nothing if none did."""
+def _reason(decided: Estimate, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...], *, less: bool) -> str:
+    """Return the part of the ledger, or the cause of idle time, that made most of the change; nothing if none did.
+
+    Parts add up to the time per step, so none is the reason for a median step that changed by quite another amount.
+    """
     whole = next(one for one in estimates if one.label == MEAN)
     by_key = {table.key: table.changes for table in tables}
-    if whole.outcome is Outcome.CANNOT_TELL or any(table.key == "ledger" and table.unit != "ns" for table in tables):
+    in_ns = all(table.unit == "ns" for table in tables if table.key == "ledger")
+    ratio = (whole.new_ns - whole.base_ns) / (decided.new_ns - decided.base_ns)
+    if not in_ns or not 1 / AGREEING <= ratio <= AGREEING:
         return ""
     parts = [one for one in by_key.get("ledger", ()) if one.name != "idle_ns"]
     causes = by_key.get("causes", ())
