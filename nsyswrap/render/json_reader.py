@@ -1,7 +1,7 @@
 """Reads back what ``json_report`` wrote: report.json to a report, checked field by field."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args
 
@@ -17,6 +17,19 @@ Value = TypeVar("Value")
 _FAMILY, _, _VERSION = SCHEMA.rpartition("/")
 _MOST = 1 << 63
 _AGAIN = "write it again from the capture: nsyswrap analyze CAPTURE --format json -o report.json"
+# Columns that other programs read, by section and table: those of the contract that a comparison rests on.
+_SUMMARY = ("name", "count", "total_ns")
+_COLUMNS = {
+    ("ledger", "devices"): ("device_id", "window_ns", "compute_ns", "idle_ns"),
+    ("idle", "causes"): ("device_id", "cause", "phase", "idle_ns", "gap_count"),
+    ("tensor_cores", "kernels"): ("verdict", "precision", "library", "op", "total_ns", "count"),
+    ("phases", "phases"): ("phase", "count", "host_ns", "gpu_ns"),
+    ("steps", "steps"): ("name", "start_ns", "end_ns", "warm_up"),
+    ("kernels", "summary"): _SUMMARY,
+    ("host_calls", "summary"): _SUMMARY,
+    ("copies", "summary"): ("kind", "source_memory", "target_memory", "count", "total_ns", "bytes"),
+}
+_NUMERIC = ("_ns", "_share", "_bytes", "_count")
 _WINDOW_SOURCES = frozenset({"steps", "operations", "session", "user"})
 
 
@@ -151,7 +164,7 @@ def _section(key: str, tree: object) -> Section:
         title=_field(tree, "title", str),
         window=_window(tree),
         facts=tuple(_fact(label, one) for label, one in _field(tree, "facts", dict).items()),
-        tables={name: _table(name, rows) for name, rows in tables.items()},
+        tables={name: _table(name, rows, _COLUMNS.get((key, name), ())) for name, rows in tables.items()},
         findings=tuple(_finding(one) for one in _dicts(tree, "findings")),
         notes=_texts(tree, "notes"),
     )
@@ -163,7 +176,7 @@ def _fact(label: str, tree: object) -> Fact:
     return Fact(label, _scalar(tree.get("value"), label), tree["unit"])
 
 
-def _table(name: str, rows: object) -> pd.DataFrame:
+def _table(name: str, rows: object, needed: Sequence[str]) -> pd.DataFrame:
     """Return a table; numbers are int64 or float64, so that a text among numbers is found here and not later."""
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise _DamagedError(f"table {name} is no list of rows")
@@ -172,22 +185,22 @@ def _table(name: str, rows: object) -> pd.DataFrame:
     columns = list(rows[0])
     if any(row.keys() != rows[0].keys() for row in rows):
         raise _DamagedError(f"rows of table {name} have different columns")
+    if lacking := [column for column in needed if column not in columns]:
+        raise _DamagedError(f"table {name} has no column {lacking[0]}")
     return pd.DataFrame({column: _column(name, column, [row[column] for row in rows]) for column in columns})
 
 
 def _column(table: str, name: str, values: list[Any]) -> "pd.Series[Any]":
     kinds = {type(_scalar(value, f"{table}.{name}")) for value in values} - {type(None)}
-    if kinds <= {int, float} and kinds:
-        whole = float not in kinds and None not in values
+    numeric = name.endswith(_NUMERIC) or name in ("bytes", "count", "share")
+    if kinds <= {int, float} and (kinds or numeric):
+        whole = kinds == {int} and None not in values
         return pd.Series(values, dtype="int64" if whole else "float64")
+    if numeric:
+        raise _DamagedError(f"column {name} of table {table} holds something else than numbers")
     if len(kinds) > 1:
         raise _DamagedError(f"column {name} of table {table} holds both texts and numbers")
-    if kinds == {str} or not kinds:
-        wanted = "float64" if name.endswith(("_ns", "_share")) and not kinds else "object"
-        if kinds and name.endswith("_ns"):
-            raise _DamagedError(f"column {name} of table {table} holds texts")
-        return pd.Series(values, dtype=wanted)
-    return pd.Series(values, dtype="bool" if None not in values else "object")
+    return pd.Series(values, dtype="bool" if kinds == {bool} and None not in values else "object")
 
 
 def _finding(tree: Tree) -> Finding:
