@@ -8,13 +8,14 @@ python tools/compare_false_alarms.py CAPTURE... the steps of real captures or re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.cli.comparing import report_at
-from nsyswrap.compare import MARGIN, Outcome
+from nsyswrap.cli.comparing import names_of, report_at
+from nsyswrap.compare import MARGIN, Outcome, compare_reports
 from nsyswrap.compare.estimates import estimate_changes, judge
 from nsyswrap.compare.obstacles import FEWEST_STEPS
 from nsyswrap.compare.step_times import StepTimes, step_times
@@ -109,11 +110,30 @@ def split(path: Path) -> Iterator[str]:
         yield f"| {path.stem} | {name} | {sides[0].count} | {judge(estimates).outcome} | {told} |"
 
 
+def compare_runs(paths: list[Path]) -> Iterator[str]:
+    """Yield what is said of each two runs of one program, and how often each was said."""
+    reports = [report_at(path, "", "", ()) for path in paths]
+    said: Counter[str] = Counter()
+    for (one, base), (other, new) in combinations(zip(paths, reports, strict=True), 2):
+        found = compare_reports(base, new, (str(one), str(other)))
+        said[found.outcome.value] += 1
+        told = "; ".join(f"{each.label} {100 * each.change:+.1f} %" for each in found.estimates)
+        names = names_of(one, other)
+        yield f"| {names[0]} | {names[1]} | {found.outcome.value} | {told} |"
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(said.items()))
+    yield f"{said.total()} pairs: {counts}"
+
+
 def main(paths: list[str]) -> None:
     """Print the rates of simulated steps, or what is said of real ones."""
+    if paths[:1] == ["--pairs"]:
+        for row in compare_runs([Path(path) for path in paths[1:]]):
+            print(row, flush=True)
+        return
     if paths:
         for path in paths:
-            print("\n".join(split(Path(path))), flush=True)
+            for row in split(Path(path)):
+                print(row, flush=True)
         return
     for effect in (0.0, 0.05, 0.10):
         print(f"\nin 100: said faster or slower (cannot tell), new {100 * effect:.0f} % slower, {RUNS} pairs a cell")

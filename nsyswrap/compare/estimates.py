@@ -66,7 +66,7 @@ def _estimate(label: str, base: Series, new: Series, statistic: Statistic, margi
         direction = Outcome.SLOWER if centre > 0 else Outcome.FASTER
         outcome = direction if abs(centre) > drifted else Outcome.CANNOT_TELL
     else:
-        wide = max(-spread.low, spread.high) > math.log1p(WIDEST)
+        wide = max(-spread.low, spread.high) > math.log1p(max(WIDEST, margin))
         outcome = Outcome.CANNOT_TELL if wide else Outcome.NO_DIFFERENCE
     return Estimate(
         label=label,

@@ -66,7 +66,7 @@ def lines_of(table: ChangeTable, most: int, least: float = 0.0) -> Table:
     left = len(table.changes) - len(shown)
     moved = sum(1 for one in table.changes if one.delta) - len(shown)
     rest = [f"{units.count(moved)} more moved"] if moved > 0 else []
-    rest += [f"{units.count(left - moved)} did not"] if left > max(moved, 0) else []
+    rest += [f"{units.count(left - moved)} did not move"] if left > max(moved, 0) else []
     cut = "" if whole else ", ".join(rest)
     return Table(table.key, table.title, table.of, tuple(line_of(one, table) for one in shown), shown, cut)
 
