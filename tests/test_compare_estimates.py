@@ -64,6 +64,14 @@ def test_steps_of_which_each_fourth_is_longer_are_slower() -> None:
     assert said(base, new) is Outcome.SLOWER
 
 
+def test_steps_of_two_lengths_are_no_difference_where_the_mean_tells() -> None:
+    """Each second step is longer by half, so the median may fall on either; the mean of 80 is sure."""
+    base, new = series(4.0, 80), series(4.0, 80, 2)
+    base[::2] *= 1.5
+    new[1::2] *= 1.5
+    assert said(base, new) is Outcome.NO_DIFFERENCE
+
+
 def test_time_that_moved_out_of_the_steps_is_no_gain() -> None:
     """Steps are half as long, and as much lies between them: the training takes as long as before."""
     assert said(series(4.0), series(2.0, seed=2), between=(0, 2e6)) is Outcome.CANNOT_TELL

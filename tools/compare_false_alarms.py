@@ -1,8 +1,11 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Measure how often `nsyswrap compare` says faster or slower where nothing changed: the rates in docs/compare.md.
 
-python tools/compare_false_alarms.py            simulated steps
-python tools/compare_false_alarms.py CAPTURE... the steps of real captures or report.json, split in two
+    python tools/compare_false_alarms.py                      simulated steps
+    python tools/compare_false_alarms.py CAPTURE...           the steps of real captures, split in two
+    python tools/compare_false_alarms.py --pairs CAPTURE...   several runs of one program, each against each
+
+A capture may be an export, a report.json, or a folder that profile wrote.
 """
 
 import sys

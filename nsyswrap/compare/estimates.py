@@ -37,7 +37,8 @@ def judge(estimates: tuple[Estimate, Estimate]) -> Judged:
     """Return what both measures come to together.
 
     The time per step decides where it can: it is what training takes. Outliers may hide its change; then the median
-    decides, unless the time per step rules out what the median says.
+    decides, unless the time per step rules out what the median says. Where nothing changed, it is enough that one of
+    them tells: outliers hide it from the mean, steps of two lengths from the median.
     """
     of_median, of_mean = estimates
     if of_mean.outcome in (Outcome.FASTER, Outcome.SLOWER):
@@ -51,9 +52,9 @@ def judge(estimates: tuple[Estimate, Estimate]) -> Judged:
         if one.outcome is Outcome.CANNOT_TELL and (one.low > 0 or one.high < 0):
             reason = f"the {one.label} drifts within the captures by as much as it differs between them"
             return Judged(Outcome.CANNOT_TELL, reason)
-    if of_median.outcome is Outcome.CANNOT_TELL:
-        return Judged(Outcome.CANNOT_TELL, "the steps vary too much for their number")
-    return Judged(Outcome.NO_DIFFERENCE)
+    if Outcome.NO_DIFFERENCE in (of_median.outcome, of_mean.outcome):
+        return Judged(Outcome.NO_DIFFERENCE)
+    return Judged(Outcome.CANNOT_TELL, "the steps vary too much for their number")
 
 
 def _estimate(label: str, base: Series, new: Series, statistic: Statistic, margin: float) -> Estimate:

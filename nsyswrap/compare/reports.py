@@ -92,7 +92,7 @@ def _sentence(judged: Judged, estimates: tuple[Estimate, ...], tables: tuple[Cha
     if judged.outcome is Outcome.CANNOT_TELL:
         return f"Cannot tell: {judged.reason} ({one.label} {times}, {interval})."
     if judged.outcome is Outcome.NO_DIFFERENCE:
-        return f"No difference: the {one.label} takes {times} ({interval})."
+        return f"No difference: the {one.label} {'is' if one.label == MEAN else 'takes'} {times} ({interval})."
     less = judged.outcome is Outcome.FASTER
     word, how = ("Faster", "less") if less else ("Slower", "more")
     bounds = sorted((abs(one.low), abs(one.high)))
