@@ -159,7 +159,7 @@ def test_quantiles_of_student_are_those_of_the_tables(quantile: float, freedom: 
 
 
 def test_long_runs_are_drawn_in_little_memory_and_time() -> None:
-    """Fifty thousand steps: fewer draws, the same interval to a tenth of a per cent as that of the formula."""
+    """Fifty thousand steps: fewer are drawn, and the interval is that of the formula."""
     long = np.random.default_rng(1).normal(5e6, 5e5, 50_000)
     low, high = log_ratio_interval(long, long * 1.01, mean, 0.95)
     expected = 1.96 * 0.1 * math.sqrt(2 / 50_000)
