@@ -107,7 +107,7 @@ def test_without_kernels_there_is_no_bar_of_tensor_cores() -> None:
 def test_facts_that_a_bar_says_are_not_said_again() -> None:
     labels = [label for label, _ in page_parts.facts(FULL.section("tensor_cores"))]
     assert labels == [
-        *("tensor-core share, at least", "tensor-core share, at most", "tensor pipe active, by hardware counter")
+        *("tensor-core share, at least", "tensor-core share, at most", "tensor pipes active by counter, at most")
     ]
 
 
