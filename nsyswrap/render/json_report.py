@@ -29,7 +29,12 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(", 
 
 def render(report: Report) -> str:
     """Return the report as JSON text that ends in a line break."""
-    return escape_in_json(_lay_out(tree(report), "")) + "\n"
+    return laid_out(tree(report))
+
+
+def laid_out(document: Tree) -> str:
+    """Return JSON that ends in a line break: nested objects over several lines, a row of a table on one."""
+    return escape_in_json(_lay_out(document, "")) + "\n"
 
 
 def tree(report: Report) -> Tree:
