@@ -4,23 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from browser_pages import NARROW, needs_chromium
+from playwright.sync_api import Browser, Page
 from test_render_comparison import ALL, full
-from test_report_in_browser import CHROMIUM, FLAGS, WIDTHS, contrast
+from test_report_in_browser import WIDTHS, contrast
 
 from nsyswrap.render.comparison import render
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium here; apt-get install chromium")
+pytestmark = needs_chromium
 every_page = pytest.mark.parametrize("name", ALL)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A headless Chromium."""
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +28,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """A page of a phone's width in a context of its own."""
-    context = browser.new_context(viewport={"width": WIDTHS[0], "height": 844})
+    context = browser.new_context(viewport={"width": NARROW, "height": 844})
     yield context.new_page()
     context.close()
 

@@ -241,8 +241,14 @@ GLOSSARY = (
         (
             Word("fact", "A number with its unit."),
             Word("finding", "Advice, with what the problem costs, what mending it may gain, and the evidence."),
-            Word("replay", "The window run again on a model of what waits for what; a change is made in it to find its gain."),
-            Word("gain", "How much shorter the window gets when it is replayed with the change made, at least and at most."),
+            Word(
+                "replay",
+                "The window run again on a model of what waits for what; a change is made in it to find its gain.",
+            ),
+            Word(
+                "gain",
+                "How much shorter the window gets when it is replayed with the change made, at least and at most.",
+            ),
             Word("rule", "A pattern over kernel names, and what it says of kernels that match."),
             Word(
                 "verdict",

@@ -21,7 +21,7 @@ _NAME_WIDTH = 60
 _TITLE_WIDTH = 80
 _MOST_ROWS = 30
 _SEEN_ROWS = 10
-_STYLES = ("report.css", "compare.css")
+_STYLES = ("page.css", "tables.css", "compare.css")
 _OPEN = ("phases", "families", "kernels")
 _FOLDED = ("causes_in_phases", "phases_on_gpu", "copies", "copied", "host_calls")
 
