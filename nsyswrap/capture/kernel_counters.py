@@ -27,6 +27,7 @@ _LONGEST_S = 7 * 24 * 3600.0
 # Executed instructions by opcode, which ncu counts by patching the kernel: it tells a matrix instruction (HMMA, HGMMA)
 # from half-precision arithmetic (HFMA2) that shares the pipe. With modifiers it also tells the types.
 _OPCODES = ("sass__inst_executed_per_opcode_with_modifier_all", "sass__inst_executed_per_opcode")
+_SINGLE_OPCODES = re.compile(r"[( ][A-Z][A-Za-z0-9_.]*: \d[\d,]*[;)]")
 # What the pipe's own counters say, for an ncu without the former.
 _COUNTERS = (
     *(f"sm__inst_executed_pipe_tensor_op_{kind}" for kind in ("hmma", "gmma", "imma", "dmma")),
@@ -240,6 +241,11 @@ def _ending_with_us() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _is_whole(page: str, metric: str) -> bool:
+    """Whether a page holds the metric that decides, and of opcodes the single ones."""
+    return f'"{metric}"' in page and (metric not in _OPCODES or _SINGLE_OPCODES.search(page) is not None)
+
+
 def _table(ncu: Ncu, report: Path, metrics: Sequence[str]) -> str:
     """Return the raw page of a report: what was asked for, with whole names and single opcodes where ncu can."""
     argv = [str(ncu.path), "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
@@ -252,6 +258,6 @@ def _table(ncu: Ncu, report: Path, metrics: Sequence[str]) -> str:
             raise NcuFailedError(
                 f"ncu cannot print what it measured: {error}", hint="Measure fewer launches"
             ) from error
-        if said.code == 0 and '"Kernel Name"' in said.stdout and (not more or f'"{metrics[0]}"' in said.stdout):
+        if said.code == 0 and '"Kernel Name"' in said.stdout and (not more or _is_whole(said.stdout, metrics[0])):
             return said.stdout
     raise failure(ncu, said.text)
