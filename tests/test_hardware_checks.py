@@ -196,6 +196,18 @@ def test_programs_stand_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "too small" not in out
     assert "as it should be" not in out
 
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- verify_table -->\nold\n<!-- /verify_table -->\nafter\n")
+    for _ in range(2):
+        load("verify_table").main(["--into", str(page), str(tmp_path / "verify_encoder.json")])
+    text = page.read_text()
+    assert text.startswith("before\n<!-- verify_table -->\n\n| program |")
+    assert text.endswith("`a/b` |\n\n<!-- /verify_table -->\nafter\n")
+    assert (text.count("| program |"), "old" in text) == (2, False)
+    page.write_text("no marks\n")
+    with pytest.raises(SystemExit):
+        load("verify_table").main(["--into", str(page)])
+
 
 def test_every_case_has_a_name_and_the_run_knows_it() -> None:
     """The programs that run.sh verifies are those that there are."""
