@@ -93,8 +93,10 @@ def capture_options(command: Command) -> Command:
     return command
 
 
-def options_of(command: tuple[str, ...], given: Mapping[str, Any], *, output_to_stderr: bool) -> "CaptureOptions":
-    """Return what to record, from the options as they were given.
+def options_of(
+    command: tuple[str, ...], given: Mapping[str, Any], *, output_to_stderr: bool, annotate: bool = False
+) -> "CaptureOptions":
+    """Return what to record, from the options as they were given; with phases marked where ``annotate`` says so.
 
     Raises:
         UsageError: A variable is not NAME=VALUE.
@@ -117,7 +119,7 @@ def options_of(command: tuple[str, ...], given: Mapping[str, Any], *, output_to_
         python_sampling_hz=_SAMPLE_HZ if given["python_sampling"] else 0,
         cuda_memory=given["cuda_memory"],
         pytorch=_OPERATORS if given["annotate"] == "ops" else "",
-        annotate=given["annotate"] != "off",
+        annotate=annotate or given["annotate"] != "off",
         environment=tuple(map(_variable, given["environment"])),
         cwd=given["cwd"],
         nsys_args=given["nsys_args"],

@@ -96,6 +96,9 @@ COLUMNS = MappingProxyType(
         "thread_id": "thread number",
         "cuda_call_ns": "CUDA calls",
         "cpu_exec_ns": "CPU exec",
+        "base_ns": "as it is",
+        "without_loader_ns": "without the loader",
+        "of_loader": "the loader's",
     }
 )
 
@@ -137,6 +140,11 @@ FACTS = MappingProxyType(
         "kernel_time_in_graphs_share": "kernel time inside graphs",
         "shown_by": "shown by",
         "mean_step_ns": "mean step",
+        "loader_share": "the loader's share of a step",
+        "loader_margin_share": "plus or minus",
+        "blamed_share": "blamed on it in the first capture",
+        "mean_step_without_loader_ns": "mean step without the loader",
+        "steps_compared": "steps compared",
         "gpu_utilization_share": "GPU utilization (kernels only, first step to last)",
     }
 )
@@ -153,6 +161,7 @@ CAPTIONS = MappingProxyType(
         ("breakdown", "mean"): "The mean step",
         ("breakdown", "devices"): "GPU utilization",
         ("breakdown", "steps"): "Every step",
+        ("counterfactual", "causes"): "The mean step, by what it is spent on",
         ("ranges", "summary"): "On the host",
         ("ranges", "projection"): "On the GPU",
         ("ranges", "kernels"): "Kernels by range",
