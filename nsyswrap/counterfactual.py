@@ -142,14 +142,14 @@ def agreement(share: float, margin: float, blamed: float | None, causes: pd.Data
     said = f"The first capture blames the loader for {units.share(blamed)}"
     if abs(share - blamed) <= max(margin, AGREEMENT_SHARE):
         return f"{said}: the two agree."
-    change = (causes["without_loader_ns"] - causes["base_ns"])[~causes["of_loader"]]
-    if not len(change):
+    others = causes[~causes["of_loader"].astype(bool)]
+    if not len(others):
         return f"{said}: the two do not agree, and the captures do not show why."
-    more = blamed > share
-    row = change.idxmax() if more else change.idxmin()
-    told = f"{causes['part'][row]} took {units.duration(int(causes['base_ns'][row]))} of a step and takes "
-    told += f"{units.duration(int(causes['without_loader_ns'][row]))} without the loader"
-    if more:
+    change = (others["without_loader_ns"] - others["base_ns"]).to_numpy(np.int64)
+    row = others.iloc[int(change.argmax() if blamed > share else change.argmin())]
+    told = f"{row['part']} took {units.duration(int(row['base_ns']))} of a step and takes "
+    told += f"{units.duration(int(row['without_loader_ns']))} without the loader"
+    if blamed > share:
         return f"{said}: less was gained, since other work was behind the wait. Most of it: {told}."
     return f"{said}: more was gained, since the loader also slowed down other work. Most of it: {told}."
 

@@ -33,10 +33,11 @@ class Sink(Protocol):
         """Close the last one."""
 
 
-class _Here(threading.local):
+class Here(threading.local):
     """What one thread is doing.
 
     Attributes:
+        inside: Whether "forward" is open: the modules that are called now are parts of another.
         open: Phases open, the innermost last.
         step: The range below them: "step", "batch" or nothing.
         steps: Optimizer steps done.
@@ -53,6 +54,11 @@ class _Here(threading.local):
     """
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything: nothing is open."""
+        self.inside = False
         self.open: list[str] = []
         self.step = ""
         self.steps = self.batches = 0
@@ -79,7 +85,7 @@ class Marker:
         self._sink = sink
         self._failed = False
         self._backwards = 0
-        self.here = _Here()
+        self.here = Here()
 
     def begin_data(self, *, grad: bool) -> bool:
         """Open "data" for the next batch, in the step that it belongs to; False where one is open already.
@@ -107,7 +113,7 @@ class Marker:
         """
         try:
             here = self.here
-            if self._backwards or FORWARD in here.open:
+            if self._backwards or here.inside:
                 return False
             if not here.open and not (here.reads and here.step):
                 same = here.trained is None or here.trained[0]() is module
@@ -116,7 +122,7 @@ class Marker:
                 here.root = _reference(module)
             if grad:
                 here.last = _reference(module), bool(getattr(module, "training", True))
-            here.had_forward = True
+            here.had_forward = here.inside = True
             return self._push(FORWARD)
         except Exception as error:  # noqa: BLE001 - see begin_data
             return self._fail(error)
@@ -162,7 +168,10 @@ class Marker:
             here = self.here
             if not here.open:
                 return
-            if here.open.pop() == BACKWARD:
+            phase = here.open.pop()
+            if phase == FORWARD:
+                here.inside = False
+            elif phase == BACKWARD:
                 self._backwards -= 1
             self._pop()
             if here.due and not here.open:
@@ -180,7 +189,7 @@ class Marker:
 
     def forget(self) -> None:
         """Begin anew, in a process that was forked: nothing is open in it."""
-        self.here = _Here()
+        self.here.clear()
         self._backwards = 0
 
     def _place(self, *, evaluating: bool, again: bool) -> None:
@@ -244,7 +253,7 @@ def warn(text: str) -> None:
         sys.stderr.write(f"nsyswrap: annotate: {text}\n")
 
 
-def _left_training(here: _Here) -> bool:
+def _left_training(here: Here) -> bool:
     """Return whether the module that is trained was switched to evaluation."""
     if here.trained is None:
         return False

@@ -10,7 +10,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from .compiler import compile_check, frame_skipper, own_code
-from .marker import BACKWARD, COPY, FORWARD, OPTIMIZER, WORKER, Marker, warn
+from .marker import BACKWARD, COPY, OPTIMIZER, WORKER, Marker, warn
 
 MARK = "_nsyswrap_annotated"
 
@@ -121,11 +121,11 @@ def _mark_step(kind: type, compiling: Callable[[], bool], marker: Marker, patche
 
 
 def _forward(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
-    compiling, grad = compile_check(torch), torch.is_grad_enabled
+    compiling, grad, here = compile_check(torch), torch.is_grad_enabled, marker.here
 
     # Called for each module: what is not the outermost one goes on after one look.
     def forward(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        if compiling() or FORWARD in marker.here.open or not marker.begin_forward(module, grad=grad()):
+        if compiling() or here.inside or not marker.begin_forward(module, grad=grad()):
             return call(module, *args, **kwargs)
         try:
             return call(module, *args, **kwargs)
@@ -137,27 +137,27 @@ def _forward(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
 
 def _moving(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
     """Say that a whole module moves: its tensors are no batch."""
-    compiling = compile_check(torch)
+    compiling, here = compile_check(torch), marker.here
 
     def moved(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        if compiling() or marker.here.moving:
+        if compiling() or here.moving:
             return call(module, *args, **kwargs)
-        marker.here.moving = True
+        here.moving = True
         try:
             return call(module, *args, **kwargs)
         finally:
-            marker.here.moving = False
+            here.moving = False
 
     return moved
 
 
 def _copied(call: Call, torch: Any, marker: Marker, target: Callable[..., Any]) -> Call:  # noqa: ANN401
-    compiling = compile_check(torch)
+    compiling, here = compile_check(torch), marker.here
 
     def copied(tensor: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         if (
             compiling()
-            or marker.here.moving
+            or here.moving
             or not _on_accelerator(target(args, kwargs))
             or tensor.device.type != "cpu"
             or not marker.begin(COPY)
