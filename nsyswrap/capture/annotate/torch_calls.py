@@ -152,13 +152,15 @@ def _moving(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
 
 
 def _copied(call: Call, torch: Any, marker: Marker, target: Callable[..., Any]) -> Call:  # noqa: ANN401
-    compiling, here = compile_check(torch), marker.here
+    compiling, here, no_device = compile_check(torch), marker.here, (torch.dtype, type(None))
 
+    # Called for each change of type, too: one that names no device goes on after one look.
     def copied(tensor: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         if (
             compiling()
+            or type(named := target(args, kwargs)) in no_device
             or here.moving
-            or not _on_accelerator(target(args, kwargs))
+            or not _on_accelerator(named)
             or tensor.device.type != "cpu"
             or not marker.begin(COPY)
         ):
@@ -173,7 +175,9 @@ def _copied(call: Call, torch: Any, marker: Marker, target: Callable[..., Any]) 
 
 def _target_of_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
     """Return the device that ``tensor.to(...)`` names, or the tensor whose device it is."""
-    return kwargs.get("device", kwargs.get("other", args[0] if args else None))
+    if args:
+        return args[0]
+    return kwargs.get("device", kwargs.get("other")) if kwargs else None
 
 
 def _target_of_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401, ARG001 - as _target_of_to
@@ -183,7 +187,7 @@ def _target_of_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # no
 def _on_accelerator(target: Any) -> bool:  # noqa: ANN401
     """Return whether a device, its name or number, or a tensor on it, is an accelerator."""
     if isinstance(target, str):
-        return target.partition(":")[0] in ACCELERATORS
+        return target.startswith(ACCELERATORS)
     if isinstance(target, int) and not isinstance(target, bool):
         return True
     device = getattr(target, "device", target)
