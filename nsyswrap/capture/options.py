@@ -161,9 +161,10 @@ def extra_environment(options: CaptureOptions) -> dict[str, str]:
 
 def unknown_flag(flag: str, nsys: Nsys) -> UsageError:
     """Say that this nsys does not have a flag that an option needs."""
+    instead = "Use --annotate auto" if flag == "--pytorch" else f"Leave the option out that needs {flag}"
     return UsageError(
         f"nsys {nsys.version_text} ({nsys.path}) has no {flag}",
-        hint=f"Leave the option out that needs {flag}, or install a newer nsys and name it in NSYSWRAP_NSYS",
+        hint=f"{instead}, or install a newer nsys and name it in NSYSWRAP_NSYS",
     )
 
 

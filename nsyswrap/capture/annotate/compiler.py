@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401 - torch is not imported here, and what a program passes on may be anything
 """Keeps out of the way of ``torch.compile``: it neither traces a frame of ours nor sees a range."""
 
 from collections.abc import Callable, Iterator
@@ -7,7 +8,7 @@ from typing import Any
 from . import marker, nvtx_calls
 
 
-def compile_check(torch: Any) -> Callable[[], bool]:  # noqa: ANN401 - the module, which is not imported here
+def compile_check(torch: Any) -> Callable[[], bool]:
     """Return what tells whether torch compiles what it is called by.
 
     The compiler knows the answer and puts a constant in its place, so that what depends on it is not traced.
@@ -17,7 +18,7 @@ def compile_check(torch: Any) -> Callable[[], bool]:  # noqa: ANN401 - the modul
     return found
 
 
-def frame_skipper(torch: Any) -> Callable[[CodeType], object]:  # noqa: ANN401 - as above
+def frame_skipper(torch: Any) -> Callable[[CodeType], object]:
     """Return what has the compiler pass over frames of a piece of code, and still look at those that it calls.
 
     As it passes over torch's own frames around ``forward``. It is in torch already, so the compiler itself, which takes

@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401 - torch is not imported here, and what a program passes on may be anything
 """What would the program do if its loaders cost nothing? Each gives its first batches again and again.
 
 They are on the device already. An epoch has as many batches as before: the sampler is still asked for each, only
@@ -14,7 +15,7 @@ DRAWN = "_nsyswrap_drawn_ahead"
 Call = Callable[..., Any]
 
 
-def replay(torch: Any, count: int) -> None:  # noqa: ANN401 - the module, which is not imported here
+def replay(torch: Any, count: int) -> None:
     """Have every DataLoader load its first batches only.
 
     Args:
@@ -28,7 +29,7 @@ def replay(torch: Any, count: int) -> None:  # noqa: ANN401 - the module, which 
 
 
 def _begun(begin: Call) -> Call:
-    def begun(loader: Any) -> Any:  # noqa: ANN401
+    def begun(loader: Any) -> Any:
         kept = vars(loader).setdefault(KEPT, [])
         iterator = begin(loader)
         setattr(iterator, KEPT, kept)
@@ -38,10 +39,10 @@ def _begun(begin: Call) -> Call:
     return begun
 
 
-def _replayed(load: Call, torch: Any, count: int) -> Call:  # noqa: ANN401
+def _replayed(load: Call, torch: Any, count: int) -> Call:
     map_style = torch.utils.data.dataloader._DatasetKind.Map  # noqa: SLF001 - its sampler says when an epoch ends
 
-    def replayed(iterator: Any) -> Any:  # noqa: ANN401
+    def replayed(iterator: Any) -> Any:
         kept: list[Any] | None = getattr(iterator, KEPT, None)
         if kept is None or iterator._dataset_kind != map_style:  # noqa: SLF001
             return load(iterator)
@@ -55,7 +56,7 @@ def _replayed(load: Call, torch: Any, count: int) -> Call:  # noqa: ANN401
     return replayed
 
 
-def _draw(iterator: Any) -> None:  # noqa: ANN401
+def _draw(iterator: Any) -> None:
     """Take the next indices from the sampler; those that loader processes were sent already come first.
 
     Raises:
@@ -78,7 +79,7 @@ def _draw(iterator: Any) -> None:  # noqa: ANN401
         raise
 
 
-def _moved(batch: Any, torch: Any) -> Any:  # noqa: ANN401
+def _moved(batch: Any, torch: Any) -> Any:
     """Return a batch with its tensors on the current GPU; as it is where the program uses none."""
     if not torch.cuda.is_initialized():
         return batch
@@ -86,12 +87,12 @@ def _moved(batch: Any, torch: Any) -> Any:  # noqa: ANN401
     return _each(batch, lambda leaf: leaf.to(device) if callable(getattr(leaf, "to", None)) else leaf)
 
 
-def _copied(batch: Any) -> Any:  # noqa: ANN401
+def _copied(batch: Any) -> Any:
     """Return a batch whose containers are new: a program may take things out of them. Tensors are shared."""
     return _each(batch, lambda leaf: copy.copy(leaf) if isinstance(leaf, Mapping) else leaf)
 
 
-def _each(batch: Any, change: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+def _each(batch: Any, change: Callable[[Any], Any]) -> Any:
     """Apply a change to what is in lists, tuples and dicts, which are made anew; to all else as a whole."""
     if type(batch) is dict:
         return {key: _each(value, change) for key, value in batch.items()}

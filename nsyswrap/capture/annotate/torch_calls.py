@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401 - torch is not imported here, and what a program passes on may be anything
 """Where the phases of a PyTorch program begin and end: the calls of torch that every training loop makes.
 
 Each call is replaced by one that opens a range, makes the call, and closes the range, whatever the call does. While
@@ -31,7 +32,7 @@ class Patches:
         self._skip = skip
         self._replaced: list[tuple[Any, str, Any, bool]] = []
 
-    def replace(self, owner: Any, name: str, make: Callable[[Call], Call]) -> None:  # noqa: ANN401 - any class or module
+    def replace(self, owner: Any, name: str, make: Callable[[Call], Call]) -> None:
         """Replace a call by what is made of it; where there is no such call, say so and leave it."""
         try:
             original = getattr(owner, name)
@@ -56,7 +57,7 @@ class Patches:
                 delattr(owner, name)
 
 
-def patch(torch: Any, marker: Marker) -> Patches:  # noqa: ANN401 - the module, which is not imported here
+def patch(torch: Any, marker: Marker) -> Patches:
     """Have the calls of torch mark their phases.
 
     Args:
@@ -82,7 +83,7 @@ def patch(torch: Any, marker: Marker) -> Patches:  # noqa: ANN401 - the module, 
     return patches
 
 
-def _patch_loader(torch: Any, marker: Marker, patches: Patches) -> None:  # noqa: ANN401
+def _patch_loader(torch: Any, marker: Marker, patches: Patches) -> None:
     """Mark the wait for each batch, and in loader processes the work on it."""
     data = torch.utils.data
     patches.replace(data.DataLoader, "__iter__", lambda call: _data(call, torch, marker))
@@ -91,12 +92,12 @@ def _patch_loader(torch: Any, marker: Marker, patches: Patches) -> None:  # noqa
         patches.replace(getattr(data._utils.fetch, fetcher), "fetch", lambda call: _fetched(call, torch, marker))  # noqa: SLF001
 
 
-def _patch_optimizers(torch: Any, marker: Marker, patches: Patches) -> None:  # noqa: ANN401
+def _patch_optimizers(torch: Any, marker: Marker, patches: Patches) -> None:
     """Mark the steps of optimizers, whose classes are not all known yet: each is marked when it is first used."""
     compiling = compile_check(torch)
 
     def marked_class(call: Call) -> Call:
-        def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             if not compiling():
                 _mark_step(type(optimizer), compiling, marker, patches)
             call(optimizer, *args, **kwargs)
@@ -120,11 +121,11 @@ def _mark_step(kind: type, compiling: Callable[[], bool], marker: Marker, patche
             return
 
 
-def _forward(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
+def _forward(call: Call, torch: Any, marker: Marker) -> Call:
     compiling, grad, here = compile_check(torch), torch.is_grad_enabled, marker.here
 
     # Called for each module: what is not the outermost one goes on after one look.
-    def forward(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
         if compiling() or here.inside or not marker.begin_forward(module, grad=grad()):
             return call(module, *args, **kwargs)
         try:
@@ -135,11 +136,11 @@ def _forward(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
     return forward
 
 
-def _moving(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
+def _moving(call: Call, torch: Any, marker: Marker) -> Call:
     """Say that a whole module moves: its tensors are no batch."""
     compiling, here = compile_check(torch), marker.here
 
-    def moved(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def moved(module: Any, *args: Any, **kwargs: Any) -> Any:
         if compiling() or here.moving:
             return call(module, *args, **kwargs)
         here.moving = True
@@ -151,11 +152,11 @@ def _moving(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
     return moved
 
 
-def _copied(call: Call, torch: Any, marker: Marker, target: Callable[..., Any]) -> Call:  # noqa: ANN401
+def _copied(call: Call, torch: Any, marker: Marker, target: Callable[..., Any]) -> Call:
     compiling, here, no_device = compile_check(torch), marker.here, (torch.dtype, type(None))
 
     # Called for each change of type, too: one that names no device goes on after one look.
-    def copied(tensor: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def copied(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if (
             compiling()
             or type(named := target(args, kwargs)) in no_device
@@ -173,18 +174,18 @@ def _copied(call: Call, torch: Any, marker: Marker, target: Callable[..., Any]) 
     return copied
 
 
-def _target_of_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+def _target_of_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the device that ``tensor.to(...)`` names, or the tensor whose device it is."""
     if args:
         return args[0]
-    return kwargs.get("device", kwargs.get("other")) if kwargs else None
+    return kwargs.get("device", kwargs.get("tensor")) if kwargs else None
 
 
-def _target_of_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401, ARG001 - as _target_of_to
+def _target_of_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as _target_of_to
     return "cuda"
 
 
-def _on_accelerator(target: Any) -> bool:  # noqa: ANN401
+def _on_accelerator(target: Any) -> bool:
     """Return whether a device, its name or number, or a tensor on it, is an accelerator."""
     if isinstance(target, str):
         return target.startswith(ACCELERATORS)
@@ -194,10 +195,10 @@ def _on_accelerator(target: Any) -> bool:  # noqa: ANN401
     return getattr(device, "type", None) in ACCELERATORS
 
 
-def _backward(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
+def _backward(call: Call, torch: Any, marker: Marker) -> Call:
     compiling = compile_check(torch)
 
-    def backward(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def backward(*args: Any, **kwargs: Any) -> Any:
         if compiling() or BACKWARD in marker.here.open or not marker.begin_backward():
             return call(*args, **kwargs)
         try:
@@ -208,10 +209,10 @@ def _backward(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
     return backward
 
 
-def _data(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
+def _data(call: Call, torch: Any, marker: Marker) -> Call:
     grad = torch.is_grad_enabled
 
-    def read(loader: Any) -> Any:  # noqa: ANN401
+    def read(loader: Any) -> Any:
         if not marker.begin_data(grad=grad()):
             return call(loader)
         try:
@@ -222,10 +223,10 @@ def _data(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
     return read
 
 
-def _fetched(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
+def _fetched(call: Call, torch: Any, marker: Marker) -> Call:
     in_worker = torch.utils.data.get_worker_info
 
-    def fetched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def fetched(*args: Any, **kwargs: Any) -> Any:
         if in_worker() is None or not marker.begin(WORKER):
             return call(*args, **kwargs)
         try:
@@ -237,7 +238,7 @@ def _fetched(call: Call, torch: Any, marker: Marker) -> Call:  # noqa: ANN401
 
 
 def _phase(call: Call, compiling: Callable[[], bool], marker: Marker, phase: str) -> Call:
-    def marked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def marked(*args: Any, **kwargs: Any) -> Any:
         if compiling() or not marker.begin(phase):
             return call(*args, **kwargs)
         try:
@@ -251,7 +252,7 @@ def _phase(call: Call, compiling: Callable[[], bool], marker: Marker, phase: str
 def _step(call: Call, compiling: Callable[[], bool], marker: Marker, place: int) -> Call:
     """Mark a step of an optimizer, which is the argument at a place."""
 
-    def step(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def step(*args: Any, **kwargs: Any) -> Any:
         if compiling() or not marker.begin(OPTIMIZER):
             return call(*args, **kwargs)
         try:
