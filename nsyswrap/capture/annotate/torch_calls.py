@@ -176,9 +176,7 @@ def _copied(call: Call, torch: Any, marker: Marker, target: Callable[..., Any]) 
 
 def _target_of_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the device that ``tensor.to(...)`` names, or the tensor whose device it is."""
-    if args:
-        return args[0]
-    return kwargs.get("device", kwargs.get("tensor")) if kwargs else None
+    return args[0] if args else kwargs.get("device")
 
 
 def _target_of_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as _target_of_to
