@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -304,7 +305,7 @@ def test_a_profiler_that_fails_is_told_of_once_and_the_program_goes_on(
     """Nothing is raised, whatever is called after."""
     loop = Loop()
     marker = Marker(Broken())
-    calls = {
+    calls: dict[str, Callable[[], bool]] = {
         DATA: lambda: marker.begin_data(grad=True),
         BACKWARD: marker.begin_backward,
         "forward": lambda: marker.begin_forward(loop.model, grad=True),

@@ -134,6 +134,7 @@ def test_a_module_is_seen_when_it_was_imported(module: str) -> None:
     assert seen == []
     found = importlib.import_module(module)
     assert (seen, sys.meta_path) == ([1], before)
+    assert found.__spec__ is not None
     assert "exec_module" not in vars(found.__spec__.loader)
     after_import(module, lambda found: seen.append(found.VALUE + 1))
     assert seen == [1, 2]

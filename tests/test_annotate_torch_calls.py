@@ -98,7 +98,7 @@ def test_of_modules_only_the_outermost_is_marked(marked: Recorder) -> None:
 
 
 def test_an_exception_closes_its_range_and_is_the_program_s_own(marked: Recorder) -> None:
-    class Failing(nn.Module):
+    class Failing(nn.Module):  # type: ignore[misc]
         def forward(self) -> None:
             raise ValueError("the program's own")
 
@@ -135,9 +135,9 @@ def test_a_number_names_an_accelerator(marked: Recorder) -> None:
     """And `cuda()` names one, too; here there is none, so the call fails, and closes its range."""
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    for call in (lambda: torch.ones(1).to(0), lambda: torch.ones(1).cuda()):
+    for call in (lambda x: x.to(0), lambda x: x.cuda()):
         with pytest.raises((RuntimeError, AssertionError)):
-            call()
+            call(torch.ones(1))
     assert (phases(marked), marked.depth) == (["copy", "copy"], 0)
 
 
@@ -158,7 +158,7 @@ def test_a_scaler_s_step_is_one_range_and_one_step(marked: Recorder) -> None:
     assert [line for line in marked.lines if line.startswith("step")] == ["step 0", "step 1"]
 
 
-class Own(torch.optim.Optimizer):
+class Own(torch.optim.Optimizer):  # type: ignore[misc]
     """An optimizer that the program brings."""
 
     def __init__(self, parameters: Any) -> None:
@@ -217,7 +217,7 @@ def test_a_tensor_of_another_kind_sees_the_same_call(marked: Recorder) -> None:
     """What a subclass is told of a call is the attribute of Tensor, as ever, and nothing besides."""
     calls: list[Any] = []
 
-    class Logged(torch.Tensor):
+    class Logged(torch.Tensor):  # type: ignore[misc]
         @classmethod
         def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             calls.append(func)
@@ -228,7 +228,7 @@ def test_a_tensor_of_another_kind_sees_the_same_call(marked: Recorder) -> None:
     assert phases(marked) == []
 
 
-class Endless(IterableDataset[int]):
+class Endless(IterableDataset[int]):  # type: ignore[misc]
     """Three numbers."""
 
     def __iter__(self) -> Iterator[int]:
@@ -273,7 +273,7 @@ def test_the_compiler_is_told_to_pass_over_our_frames() -> None:
     frame_skipper(Old)("code")  # type: ignore[arg-type]
     assert Frames.skipped == ["code"]
     assert compile_check(Old)() is False
-    Old._C._dynamo.eval_frame = None  # type: ignore[assignment,misc]  # noqa: SLF001 - it stands for an older torch
+    Old._C._dynamo.eval_frame = None  # type: ignore[assignment]  # noqa: SLF001 - it stands for an older torch
     frame_skipper(Old)("code")  # type: ignore[arg-type]
     frame_skipper(torch)(test_the_compiler_is_told_to_pass_over_our_frames.__code__)
 
