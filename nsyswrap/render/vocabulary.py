@@ -118,6 +118,9 @@ COLUMNS = MappingProxyType(
         "gpu_utilization_share": "GPU utilization",
         "sm_efficiency_estimate": "SM efficiency, estimated",
         "achieved_estimate": "achieved, estimated",
+        "base_ns": "as it is",
+        "without_loader_ns": "without the loader",
+        "of_loader": "the loader's",
     }
 )
 
@@ -159,6 +162,11 @@ FACTS = MappingProxyType(
         "shown_by": "shown by",
         "outlier_count": "outliers",
         "mean_step_ns": "mean step",
+        "loader_share": "the loader's share of a step",
+        "loader_margin_share": "plus or minus",
+        "blamed_share": "blamed on it in the first capture",
+        "mean_step_without_loader_ns": "mean step without the loader",
+        "steps_compared": "steps compared",
         "gpu_utilization_share": "GPU utilization (kernels only, first step to last)",
     }
 )
@@ -175,6 +183,7 @@ CAPTIONS = MappingProxyType(
         ("breakdown", "mean"): "The mean step",
         ("breakdown", "devices"): "GPU utilization",
         ("breakdown", "steps"): "Every step",
+        ("counterfactual", "causes"): "The mean step, by what it is spent on",
         ("ranges", "summary"): "On the host",
         ("ranges", "projection"): "On the GPU",
         ("ranges", "kernels"): "Kernels by range",
