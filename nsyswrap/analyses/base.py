@@ -43,12 +43,14 @@ class Study:
         settings: What the user said about steps and phases.
         explaining: Held while idle time is explained, so that who needs its sums waits instead of doing it again.
         idle_sums: Idle time by cause of each device and window that was explained.
+        claims: The same by the finding that each piece of idle time belongs to.
     """
 
     trace: Trace
     settings: Settings = field(default_factory=Settings)
     explaining: AbstractContextManager[object] = field(default_factory=RLock)
     idle_sums: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
+    claims: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
     _states: dict[Window, ThreadStates] = field(default_factory=dict)
 
     def states(self, window: Window) -> ThreadStates:

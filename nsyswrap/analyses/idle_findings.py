@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from nsyswrap import units
+from nsyswrap import tables, units
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.idle_lines import spelled
 from nsyswrap.intervals import Window
@@ -102,8 +102,39 @@ ADVICE = {
 }
 
 
+CHURN = "memory/churn"
+ROOT_ADVICE = {
+    "capture/overhead": Advice(
+        "The host writes down NVTX ranges for {share} of the time, and the GPU waits: the program is faster than it "
+        "looks here.",
+        "Take ranges out of inner loops, or profile with --trace cuda,osrt; the gain is one of profiles alone.",
+    ),
+    "modules/in_window": Advice(
+        "The GPU is idle for {share} of the time while kernels are compiled and loaded in steps that should be warm.",
+        "Compile once, before the loop: pass numbers that change as tensors or arguments instead of writing them into "
+        "code, mark changing sizes with torch.compile(dynamic=True), and run each shape once before the first step.",
+    ),
+    CHURN: Advice(
+        "The GPU is idle for {share} of the time while steps ask the driver for memory and give it back.",
+        "Take torch.cuda.empty_cache() out of the step and keep shapes stable (pad, bucket, drop_last=True), so that "
+        "the allocator reuses its blocks; or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+    ),
+    "data/worker_start": Advice(
+        "The GPU starves for {share} of the time while loader processes are started again for another epoch.",
+        "Keep them: DataLoader(persistent_workers=True); or make epochs longer.",
+    ),
+    "synchronization/in_step": Advice(
+        "The GPU runs dry for {share} of the time because the host waits for it inside the step and then has to launch "
+        "anew.",
+        "Keep .item(), .cpu(), .tolist(), print(loss) and torch.cuda.synchronize() out of the step: collect tensors "
+        "and read them together every n steps.",
+    ),
+}
+"""Advice on what stands behind several causes, by the name of its finding."""
+
+
 class IdleTables(NamedTuple):
-    """Idle time of all devices: by cause and phase, as gaps, and the lines of Python that were sampled in it."""
+    """Idle time of devices by root or cause: with phase, as gaps, and the lines of Python that were sampled in it."""
 
     by_cause: pd.DataFrame
     gaps: pd.DataFrame
@@ -119,15 +150,18 @@ def findings(study: Study, idle: IdleTables, window: Window) -> tuple[Finding, .
         window: Stretch it is about.
     """
     found = []
+    told = {key: each for key, each in ROOT_ADVICE.items() if key != CHURN or not len(study.trace[tables.MEMORY])}
+    told = {**{f"idle/{cause}": each for cause, each in ADVICE.items()}, **told}
     for device in idle.by_cause["device_id"].unique():
-        for cause, advice in ADVICE.items():
+        for rule, advice in told.items():
+            cause = rule.removeprefix("idle/")
             mine = _of(idle.by_cause, device, cause)
             cost = int(mine["idle_ns"].sum())
             if cost < NOTE_SHARE * window.length_ns:
                 continue
             found.append(
                 Finding(
-                    rule=f"idle/{cause}",
+                    rule=rule,
                     severity=_severity(advice, cost / window.length_ns),
                     headline=advice.headline.format(share=units.share(cost / window.length_ns)),
                     cost_ns=cost,

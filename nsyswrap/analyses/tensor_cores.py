@@ -5,6 +5,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.analyses import layout_kernels
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.kernel_names import Verdict, classify
 from nsyswrap.analyses.operations import COMPUTE
@@ -25,6 +26,7 @@ def run(study: Study, window: Window) -> Section:
     verdict = _verdicts(launches)
     unused = not_used(launches, study.phases)
     total = {each: int(duration[verdict == index].sum()) for index, each in enumerate(Verdict)}
+    advice = (*findings(unused, total, window), *layout_kernels.findings(launches, window))
     whole = int(duration.sum())
     tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
@@ -49,7 +51,7 @@ def run(study: Study, window: Window) -> Section:
             "phases": _by_phase(study, launches, verdict),
             "not_used": unused,
         },
-        findings=(*findings(unused, total, window), *contradictions(counted, window)),
+        findings=(*advice, *contradictions(counted, window)),
         notes=_notes(study),
     )
 
