@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nsyswrap.analyses import idle, launches
 from nsyswrap.analyses.base import Study
-from nsyswrap.analyses.launch_bound import JUST_IN_TIME, Pace
+from nsyswrap.analyses.launch_bound import LATE, Pace
 from nsyswrap.analyses.root_causes import NAMES, claims
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window
@@ -54,9 +54,9 @@ def test_short_operations_launched_one_by_one_are_launch_bound(trace_of: TraceOf
     found = only(trace_of(paced(10, every=100, call=20, length=10)))
     assert found is not None
     assert (found.rule, found.severity, found.device_id) == ("launches/launch_bound", "problem", 0)
-    assert found.headline.endswith("it was idle when 100.0 % of them began.")
+    assert found.headline.endswith("100.0 % of them come too late for it.")
     assert found.evidence[0] == (
-        "all: 10 operations, 100.0 % launched on an idle GPU, one every 100 ns, 10.0 ns long (medians)"
+        "all: 10 operations, 100.0 % launched too late, one every 100 ns, 10.0 ns long (medians)"
     )
 
 
@@ -69,6 +69,24 @@ def test_the_finding_counts_no_time_twice(trace_of: TraceOf) -> None:
     causes = idle_time.tables["causes"]
     assert found.cost_ns == causes[causes["cause"].isin(["host", "launch"])]["idle_ns"].sum() == 900
     assert idle_time.findings == ()
+
+
+def test_launches_that_follow_each_other_fast_can_all_be_too_late(trace_of: TraceOf) -> None:
+    """Each operation begins 8 us after its call, and the next call begins while it runs: no launch on an idle GPU.
+
+    ::
+
+        host   |call|  |call|  |call|      every 7.5 us
+        GPU          |#|     |#|     |#|   2 us long
+    """
+    built = ExportBuilder()
+    for number in range(20):
+        at = number * 7_500
+        built.kernel(at + 8_000, at + 10_000, "k", launched=(at, at + 4_000))
+    found = section(trace_of(built), 160_000)
+    assert found.tables["phases"]["just_in_time_share"].tolist() == [1 / 20]
+    (finding,) = found.findings
+    assert (finding.rule, finding.cost_ns) == ("launches/launch_bound", 160_000 - 20 * 2_000)
 
 
 def test_a_host_that_runs_ahead_is_not_launch_bound(trace_of: TraceOf) -> None:
@@ -194,9 +212,9 @@ def test_a_window_without_launches_has_no_phases(trace_of: TraceOf) -> None:
 
 @given(st.floats(0, 1), st.one_of(st.none(), st.floats(0, 1e6)), st.floats(0, 1e6))
 def test_the_rule(share: float, interval: float | None, operation: float) -> None:
-    """At least half of the launches on an idle GPU, and the launches further apart than operations are long."""
-    expected = share >= JUST_IN_TIME and interval is not None and interval > operation
-    assert Pace(10, share, interval, operation).is_bound == expected
+    """At least half of the launches too late, and the launches further apart than operations are long."""
+    expected = share >= LATE and interval is not None and interval > operation
+    assert Pace(10, share / 2, share, interval, operation).is_bound == expected
 
 
 @WITH_CALLS

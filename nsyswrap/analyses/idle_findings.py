@@ -28,11 +28,13 @@ class Advice:
         headline: One sentence; {share} and {time} are filled in.
         advice: The change to make, in PyTorch's terms.
         can_gain: Whether mending it can win the time back; False where the cause is the capture itself.
+        is_note: Whether it is never more than a note, however much it is.
     """
 
     headline: str
     advice: str
     can_gain: bool = True
+    is_note: bool = False
 
 
 ADVICE = {
@@ -123,6 +125,11 @@ ROOT_ADVICE = {
         "The GPU starves for {share} of the time while loader processes are started again for another epoch.",
         "Keep them: DataLoader(persistent_workers=True); or make epochs longer.",
     ),
+    "gpu/between_operations": Advice(
+        "The GPU goes from one operation to the next for {share} of the time, some microseconds for each.",
+        "Let fewer operations do the same: torch.compile fuses elementwise ones, and a larger batch makes all longer.",
+        is_note=True,
+    ),
     "synchronization/in_step": Advice(
         "The GPU runs dry for {share} of the time because the host waits for it inside the step and then has to launch "
         "anew.",
@@ -186,7 +193,7 @@ def _of(table: pd.DataFrame, device: int, cause: str) -> pd.DataFrame:
 
 
 def _severity(advice: Advice, share: float) -> Severity:
-    if not advice.can_gain or share < WARNING_SHARE:
+    if not advice.can_gain or advice.is_note or share < WARNING_SHARE:
         return Severity.NOTE
     return Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
 

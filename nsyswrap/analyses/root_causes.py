@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Mask = npt.NDArray[np.bool_]
 
-OVERHEAD, MODULES, CHURN, WORKER_START, PAGEABLE, IN_STEP, OPTIMIZER, LAUNCH_BOUND, UNEVEN = (
+OVERHEAD, MODULES, CHURN, WORKER_START, PAGEABLE, IN_STEP, OPTIMIZER, LAUNCH_BOUND, UNEVEN, BETWEEN = (
     "capture/overhead",
     "modules/in_window",
     "memory/churn",
@@ -47,8 +47,9 @@ OVERHEAD, MODULES, CHURN, WORKER_START, PAGEABLE, IN_STEP, OPTIMIZER, LAUNCH_BOU
     "optimizer/many_kernels",
     "launches/launch_bound",
     "steps/uneven",
+    "gpu/between_operations",
 )
-ROOTS = (OVERHEAD, MODULES, CHURN, WORKER_START, PAGEABLE, IN_STEP, OPTIMIZER, LAUNCH_BOUND, UNEVEN)
+ROOTS = (OVERHEAD, MODULES, CHURN, WORKER_START, PAGEABLE, IN_STEP, OPTIMIZER, LAUNCH_BOUND, UNEVEN, BETWEEN)
 # Causes and roots as one numbering: a cause keeps its code, roots come after.
 NAMES = (*CAUSES, *ROOTS)
 
@@ -56,9 +57,9 @@ NAMES = (*CAUSES, *ROOTS)
 GENERIC = ("host", "launch", "queued", "unknown", "lock", "descheduled")
 INPUT = ("input_wait", "input_work")
 
-# Writing down the begin or the end of a range takes the host this long at least. Source: ours, to be read off
-# workloads/faults/many_ranges.py.
-RANGE_NS = 400
+# What writing down the begin or the end of a range takes the host, the call from Python included. Source: 2000 ranges
+# of workloads/faults/many_ranges.py lengthen a step by 1.27 ms on an H200 machine with nsys 2025.3.2.
+RANGE_NS = 300
 # Fewer begins and ends than this are the phases of a step, and what they cost is not worth a word. Source: ours.
 MANY_RANGES = 20
 # Host code that spends more than this part of its time on that is there for the profiler.
@@ -68,6 +69,9 @@ CHURN_SHARE = 0.10
 # Gaps longer than this have another reason than that one launch comes after another. Source: the root-cause rule that
 # was tried on 14 captures.
 LAUNCH_GAP_NS = 200_000
+# From one operation to the next that was launched in time, the GPU itself needs 1 to 3 us. Source: the medians of
+# queued gaps in the captures of workloads/faults.
+NEXT_NS = 5_000
 
 _LOADS = re.compile(
     r"cu(?:da)?(?:Library|Module)Load|cuLink|nvrtc|nvJitLink|cuKernelGetFunction|cuFuncLoad|dlm?open|cudaGraphInstantiate"
@@ -152,6 +156,7 @@ class _Roots:
             (OPTIMIZER, self._optimizer),
             (LAUNCH_BOUND, self._launch_bound),
             (UNEVEN, self._uneven),
+            (BETWEEN, self._between),
         )
         for root, claim in asked:
             mine = free & claim(free)
@@ -284,7 +289,17 @@ class _Roots:
         within = np.cumsum(length[order]) <= self._waited()
         chosen = np.zeros(len(self._first), bool)
         chosen[order[within]] = True
-        return waits | (free & chosen[self._gap] & self._is(*GENERIC))
+        return waits | (free & self._soon_after(chosen)[self._gap] & self._is(*GENERIC))
+
+    def _soon_after(self, chosen: Mask) -> Mask:
+        """Return these gaps, and those soon after one of them: the host has to get ahead of the GPU again."""
+        ends = self._gaps.end[chosen]
+        if not len(ends):
+            return chosen
+        last = np.searchsorted(ends, self._gaps.start, side="right") - 1
+        since = self._gaps.start - ends[np.maximum(last, 0)]
+        short = self._gaps.end - self._gaps.start < LAUNCH_GAP_NS
+        return chosen | ((last >= 0) & (since < LAUNCH_GAP_NS) & short)
 
     def _waited(self) -> int:
         """Return how long the threads that feed the GPU stood in waits, busy GPU or not."""
@@ -299,11 +314,16 @@ class _Roots:
         return found
 
     def _optimizer(self, free: Mask) -> Mask:
-        """The optimizer launches very many short kernels in each step."""
+        """The optimizer launches very many short kernels in each step; its gaps are those that one of them ends."""
         if not optimizer_kernels.is_many(self.study, self.device_id, self.window):
             return np.zeros(len(free), bool)
-        in_phase: Mask = self.pieces.phase == self.study.phases.code(optimizer_kernels.PHASE)
-        return in_phase & self._is(*GENERIC)
+        operations = self.study.operations
+        mine = operations.on(self.device_id)
+        at = np.searchsorted(operations.start[mine], self._gaps.end, side="left")
+        ender = mine[np.minimum(at, len(mine) - 1)]
+        phase = self.study.phase_of_operations[ender]
+        ends: Mask = (at < len(mine)) & (phase == self.study.phases.code(optimizer_kernels.PHASE))
+        return ends[self._gap] & self._is(*GENERIC)
 
     def _launch_bound(self, free: Mask) -> Mask:
         """Launches come one after another, each later than the GPU is ready for it."""
@@ -325,6 +345,11 @@ class _Roots:
             mine = tables.process_of(self.pieces.thread) == int(str(process))
             found |= mine & (containing(Spans(start[long], end[long]), self.pieces.start) >= 0)
         return found & self._is(*GENERIC)
+
+    def _between(self, _free: Mask) -> Mask:
+        """The GPU goes from one operation to the next, launched long before."""
+        short = self._gaps.end - self._gaps.start < NEXT_NS
+        return short[self._gap] & self._is("queued")
 
 
 def _allocates(name: str) -> int:

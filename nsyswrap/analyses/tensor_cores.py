@@ -26,7 +26,7 @@ def run(study: Study, window: Window) -> Section:
     verdict = _verdicts(launches)
     unused = not_used(launches, study.phases)
     total = {each: int(duration[verdict == index].sum()) for index, each in enumerate(Verdict)}
-    advice = (*findings(unused, total, window), *layout_kernels.findings(launches, window))
+    advice = (*findings(unused, total, window, launches.capability), *layout_kernels.findings(launches, window))
     whole = int(duration.sum())
     tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))

@@ -10,6 +10,7 @@ import pandas as pd
 from nsyswrap import units
 from nsyswrap.analyses.annotations import Phases
 from nsyswrap.analyses.kernel_names import FIRST_WITH, Capability, Classification, Verdict
+from nsyswrap.analyses.peak_rates import speed_up
 from nsyswrap.intervals import Times, Window
 from nsyswrap.model import Finding, Severity
 
@@ -20,6 +21,8 @@ COLUMNS = ("name", "reason", "phase", "total_ns", "count")
 _HALF = frozenset({"fp16", "bf16", "fp8"})
 _PRODUCT = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
 _NAMED = 3
+# Products that do not reach the peak on ordinary cores do not on tensor cores either. Source: ours.
+HALF = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +159,16 @@ def _phases_with_half(launches: Launches) -> set[int]:
     return set(np.unique(launches.phase[mine]).tolist())
 
 
-def findings(table: pd.DataFrame, total: dict[Verdict, int], window: Window) -> tuple[Finding, ...]:
+def findings(
+    table: pd.DataFrame, total: dict[Verdict, int], window: Window, capabilities: Sequence[Capability | None] = ()
+) -> tuple[Finding, ...]:
     """Return one finding where work that could gain takes at least 5 % of kernel time, with its dearest reason.
 
     Args:
         table: What ``not_used`` returns.
         total: Kernel time by verdict, in ns.
         window: Stretch both are about.
+        capabilities: Compute capabilities of the GPUs that ran kernels.
     """
     gaining = table[table["reason"].map(lambda name: REASONS[name].can_gain).astype(bool)]
     cost, whole = int(gaining["total_ns"].sum()), sum(total.values())
@@ -179,8 +185,8 @@ def findings(table: pd.DataFrame, total: dict[Verdict, int], window: Window) -> 
             headline=f"{share} of kernel time is matrix work that could run on tensor cores and does not"
             f"{part}{',' if part else ''} because {REASONS[main].words}.",
             cost_ns=cost,
-            gain_low_ns=0,
-            gain_high_ns=cost,
+            gain_low_ns=_gain(by_reason, capabilities, reached=HALF),
+            gain_high_ns=_gain(by_reason, capabilities, reached=1.0),
             advice=REASONS[main].advice,
             evidence=tuple(_evidence(gaining, by_reason, total)),
             device_id=None,
@@ -189,9 +195,16 @@ def findings(table: pd.DataFrame, total: dict[Verdict, int], window: Window) -> 
     )
 
 
+def _gain(by_reason: "pd.Series[int]", capabilities: Sequence[Capability | None], reached: float) -> int:
+    """Return what products gain that reach a part of the speed-up that the GPU's peak rates allow, in ns."""
+    ups = {name: max(reached * speed_up(str(name), capabilities), 1.0) for name in by_reason.index}
+    return int(sum(int(time) * (1 - 1 / ups[name]) for name, time in by_reason.items()))
+
+
 def _evidence(gaining: pd.DataFrame, by_reason: "pd.Series[int]", total: dict[Verdict, int]) -> list[str]:
     lines = [f"{units.duration(time)} {verdict.value.replace('_', ' ')}" for verdict, time in total.items()]
     lines += [f"{units.duration(int(time))} because {REASONS[str(name)].words}" for name, time in by_reason.items()]
+    lines.append("gain: what the peak rates of the GPU allow, or half of that speed-up")
     named = gaining.head(_NAMED)
     columns = (named[column] for column in ("name", "phase", "total_ns", "count"))
     for name, phase, time, count in zip(*columns, strict=True):
