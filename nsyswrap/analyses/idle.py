@@ -13,7 +13,6 @@ from nsyswrap.analyses.annotations import NO_PHASE
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.causes import CAUSES, Pieces
 from nsyswrap.analyses.idle_findings import IdleTables, findings
-from nsyswrap.analyses.idle_lines import idle_lines
 from nsyswrap.analyses.root_causes import NAMES, explain_roots
 from nsyswrap.analyses.thread_states import NO_NAME, ThreadStates
 from nsyswrap.intervals import Window
@@ -53,7 +52,7 @@ def run(study: Study, window: Window) -> Section:
             IdleTables(
                 by_cause=_by_cause(study, rooted, device),
                 gaps=found_gaps[-1].assign(cause=_category(explained.finding, NAMES)),
-                lines=idle_lines(study, rooted, device, NAMES),
+                lines=study.root_lines[device, window],
             )
         )
     by_cause, gaps = pd.concat(causes, ignore_index=True), pd.concat(found_gaps, ignore_index=True)

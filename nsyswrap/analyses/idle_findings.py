@@ -178,7 +178,7 @@ def findings(study: Study, idle: IdleTables, window: Window) -> tuple[Finding, .
                     evidence=(
                         *_per_step(study, cost, window),
                         *_by_phase(mine),
-                        *_most_sampled(_of(idle.lines, device, cause)),
+                        *most_sampled(_of(idle.lines, device, cause)),
                         *_longest(_of(idle.gaps, device, cause)),
                     ),
                     device_id=int(device),
@@ -211,7 +211,7 @@ def _by_phase(mine: pd.DataFrame) -> tuple[str, ...]:
     return tuple(f"{units.duration(int(idle))} in phase {phase}, {count} gaps" for phase, idle, count in rows)
 
 
-def _most_sampled(lines: pd.DataFrame) -> tuple[str, ...]:
+def most_sampled(lines: pd.DataFrame) -> tuple[str, ...]:
     """Return the line of Python with most samples, all phases together; nothing where there is no sample."""
     if not len(lines):
         return ()

@@ -24,6 +24,8 @@ from nsyswrap.tables import array
 # Source: the captures of definite runs that the rule was tried on. Those bound by launches began 0.54 to 0.95 of their
 # operations on an idle GPU, those bound by data, a peer or the GPU itself 0.07 to 0.35.
 LATE = 0.50
+# Fewer launches are no loop, and their pace says nothing. Source: ours.
+FEW = 5
 # From the begin of a call to that of its operation, where that does not wait for another one. Source: the medians of 11
 # captures are 6.6 to 10.9 us; twice the largest. Where launches follow one another faster than that, each begins while
 # the operation before it runs, and still comes too late.
@@ -125,7 +127,7 @@ def is_bound(study: Study, device_id: int, window: Window, idle: Mapping[str, in
     if between < NOTE_SHARE * window.length_ns:
         return False
     launched = _on(study, find_launched(study, window), device_id)
-    return len(launched.row) > 0 and _pace_of(study, launched).is_bound
+    return len(launched.row) >= FEW and _pace_of(study, launched).is_bound
 
 
 def _on(study: Study, launched: Launched, device_id: int) -> Launched:

@@ -1,5 +1,7 @@
 """Launches: how long from the call to the operation, told apart from waiting behind earlier work."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -8,7 +10,7 @@ from nsyswrap.analyses import launch_bound, optimizer_kernels
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.call_kinds import base_name
 from nsyswrap.analyses.launch_bound import by_phase, find_launched
-from nsyswrap.analyses.root_causes import LAUNCH_BOUND, OPTIMIZER, claimed
+from nsyswrap.analyses.root_causes import LAUNCH_BOUND, OPTIMIZER, claimed, sampled_lines
 from nsyswrap.analyses.statistics import by_name
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.model import Fact, Finding, Section
@@ -60,7 +62,11 @@ def _findings(study: Study, launched: launch_bound.Launched, window: Window) -> 
     between = {each: claimed(study, each, window, LAUNCH_BOUND) for each in devices}
     of_optimizer = {each: claimed(study, each, window, OPTIMIZER) for each in devices}
     optimizer = (optimizer_kernels.finding(study, each, window, idle) for each, idle in of_optimizer.items())
-    return (*launch_bound.findings(study, launched, window, between), *(each for each in optimizer if each))
+    found = (*launch_bound.findings(study, launched, window, between), *(each for each in optimizer if each))
+    return tuple(
+        replace(each, evidence=(*each.evidence, *sampled_lines(study, int(each.device_id or 0), window, each.rule)))
+        for each in found
+    )
 
 
 def _intervals(calls: pd.DataFrame, call: Indices) -> Times:

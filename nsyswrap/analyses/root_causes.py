@@ -12,7 +12,7 @@ cause. The roots are asked in the order of ``ROOTS``, so no nanosecond stands in
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,8 @@ from nsyswrap.analyses import call_kinds, launch_bound, loader_starts, optimizer
 from nsyswrap.analyses.annotations import of_library
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.causes import CAUSES, CODE, Pieces, explain
+from nsyswrap.analyses.idle_findings import most_sampled
+from nsyswrap.analyses.idle_lines import idle_lines
 from nsyswrap.analyses.idle_sums import IdleSums, sum_idle
 from nsyswrap.analyses.operations import SOURCES
 from nsyswrap.analyses.thread_states import NAMES as STATE_NAMES
@@ -107,6 +109,8 @@ def explain_roots(study: Study, states: ThreadStates, device_id: int, window: Wi
         finding = _Roots(study, states, device_id, window, pieces).of_pieces()
         spans = Spans(pieces.start, pieces.end)
         study.claims[device_id, window] = sum_idle(spans, finding, len(NAMES), study.steps)
+        lines = idle_lines(study, replace(pieces, cause=finding), device_id, NAMES)
+        study.root_lines[device_id, window] = lines
     return Explained(pieces, finding)
 
 
@@ -121,6 +125,13 @@ def claims(study: Study, device_id: int, window: Window) -> IdleSums:
 def claimed(study: Study, device_id: int, window: Window, root: str) -> int:
     """Return the idle time that a root claims on one device, in ns."""
     return int(claims(study, device_id, window).total[NAMES.index(root)])
+
+
+def sampled_lines(study: Study, device_id: int, window: Window, root: str) -> tuple[str, ...]:
+    """Return the line of Python with most samples in what a root claims, as evidence; nothing without samples."""
+    claims(study, device_id, window)
+    lines = study.root_lines[device_id, window]
+    return most_sampled(lines[lines["cause"] == root])
 
 
 def specific(sums: IdleSums) -> Times:
@@ -235,7 +246,7 @@ class _Roots:
         return loads | (self._is("host", "unknown", "lock", "module_load") & self._until_last(loads))
 
     def _churn(self, free: Mask) -> Mask:
-        """Memory is asked for and given back step after step; with it goes what the emptied GPU then waits for."""
+        """Memory is asked for and given back step after step; with it goes what lies between such calls."""
         chosen = self._is("allocation") & free
         steps = steady_steps(self.study, self.window)
         if not len(steps) or not chosen.any():
@@ -245,7 +256,8 @@ class _Roots:
         step = containing(Spans(start[order], end[order]), self._allocations())
         if len(np.unique(step[step >= 0])) <= CHURN_SHARE * len(steps):
             return np.zeros(len(free), bool)
-        return chosen | (self._from_first(chosen) & self._is(*GENERIC, "synchronization"))
+        between = self._from_first(chosen) & self._until_last(chosen)
+        return chosen | (between & self._is(*GENERIC, "synchronization"))
 
     def _allocations(self) -> Times:
         """Return when calls that allocate or release began, of any thread."""
