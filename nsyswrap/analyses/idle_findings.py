@@ -9,7 +9,8 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.idle_lines import spelled
-from nsyswrap.intervals import Window
+from nsyswrap.analyses.replay_changes import NO_GAIN, OF_CAUSE, Gains, gains, idle_host, reads, worker_starts
+from nsyswrap.intervals import Window, merge
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import Frame, array
 
@@ -104,7 +105,8 @@ ADVICE = {
 }
 
 
-CHURN = "memory/churn"
+CHURN, WORKER_START = "memory/churn", "data/worker_start"
+IN_STEP, BETWEEN = "synchronization/in_step", "gpu/between_operations"
 ROOT_ADVICE = {
     "capture/overhead": Advice(
         "The host writes down NVTX ranges for {share} of the time, and the GPU waits: the program is faster than it "
@@ -121,16 +123,16 @@ ROOT_ADVICE = {
         "Take torch.cuda.empty_cache() out of the step and keep shapes stable (pad, bucket, drop_last=True), so that "
         "the allocator reuses its blocks; or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
     ),
-    "data/worker_start": Advice(
+    WORKER_START: Advice(
         "The GPU starves for {share} of the time while loader processes are started again for another epoch.",
         "Keep them: DataLoader(persistent_workers=True); or make epochs longer.",
     ),
-    "gpu/between_operations": Advice(
+    BETWEEN: Advice(
         "The GPU goes from one operation to the next for {share} of the time, some microseconds for each.",
         "Let fewer operations do the same: torch.compile fuses elementwise ones, and a larger batch makes all longer.",
         is_note=True,
     ),
-    "synchronization/in_step": Advice(
+    IN_STEP: Advice(
         "The GPU runs dry for {share} of the time because the host waits for it inside the step and then has to launch "
         "anew.",
         "Keep .item(), .cpu(), .tolist(), print(loss) and torch.cuda.synchronize() out of the step: collect tensors "
@@ -166,26 +168,40 @@ def findings(study: Study, idle: IdleTables, window: Window) -> tuple[Finding, .
             cost = int(mine["idle_ns"].sum())
             if cost < NOTE_SHARE * window.length_ns:
                 continue
+            gained = _gains(study, idle.gaps, int(device), cause, window) if advice.can_gain else NO_GAIN
             found.append(
                 Finding(
                     rule=rule,
                     severity=_severity(advice, cost / window.length_ns),
                     headline=advice.headline.format(share=units.share(cost / window.length_ns)),
                     cost_ns=cost,
-                    gain_low_ns=0,
-                    gain_high_ns=cost if advice.can_gain else 0,
+                    gain_low_ns=gained.low_ns,
+                    gain_high_ns=gained.high_ns,
                     advice=advice.advice,
                     evidence=(
                         *_per_step(study, cost, window),
                         *_by_phase(mine),
                         *most_sampled(_of(idle.lines, device, cause)),
                         *_longest(_of(idle.gaps, device, cause)),
+                        *gained.said,
                     ),
                     device_id=int(device),
                     window=window,
                 )
             )
     return tuple(sorted(found, key=lambda finding: finding.order))
+
+
+def _gains(study: Study, idle: pd.DataFrame, device: int, cause: str, window: Window) -> Gains:
+    """Return what mending a cause or a root gains."""
+    if cause in OF_CAUSE:
+        return gains(study, window, OF_CAUSE[cause])
+    mine = _of(idle, device, cause)
+    if cause == BETWEEN:
+        return Gains(0, int((mine["end_ns"] - mine["start_ns"]).sum()), ())
+    spans = merge(array(mine, "start_ns"), array(mine, "end_ns"))
+    of_root = {IN_STEP: reads, WORKER_START: lambda *_: worker_starts(spans)}
+    return gains(study, window, of_root.get(cause, lambda *_: idle_host(spans)))
 
 
 def _of(table: pd.DataFrame, device: int, cause: str) -> pd.DataFrame:

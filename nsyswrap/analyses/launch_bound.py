@@ -17,6 +17,7 @@ from nsyswrap import tables, units
 from nsyswrap.analyses.annotations import NO_PHASE
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
+from nsyswrap.analyses.replay_changes import gains, one_launch
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import array
@@ -157,6 +158,7 @@ def findings(study: Study, launched: Launched, window: Window, claimed: Mapping[
 
 def _finding(study: Study, launched: Launched, device: int, window: Window, between: int) -> Finding:
     pace, share = _pace_of(study, launched), between / window.length_ns
+    gained = gains(study, window, one_launch)
     phases = {name: each for name, each in _paces(study, launched).items() if each.is_bound}
     grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
     return Finding(
@@ -165,11 +167,15 @@ def _finding(study: Study, launched: Launched, device: int, window: Window, betw
         headline=f"The GPU waits {units.share(share)} of the time for the next launch: "
         f"{units.share(pace.late_share)} of them come too late for it.",
         cost_ns=between,
-        gain_low_ns=0,
-        gain_high_ns=between,
+        gain_low_ns=gained.low_ns,
+        gain_high_ns=gained.high_ns,
         advice="Launch less and longer operations: torch.compile, CUDA graphs "
         '(torch.compile(mode="reduce-overhead")), a fused optimizer (fused=True), or a larger batch.',
-        evidence=(f"all: {_words(pace)}", *(f"phase {name}: {_words(each)}" for name, each in phases.items())),
+        evidence=(
+            f"all: {_words(pace)}",
+            *(f"phase {name}: {_words(each)}" for name, each in phases.items()),
+            *gained.said,
+        ),
         device_id=device,
         window=window,
     )

@@ -1,7 +1,6 @@
 """How much faster tensor cores multiply than ordinary cores, at most: the peak rates of the GPUs that have them."""
 
-from collections.abc import Iterable, Mapping
-from math import inf
+from collections.abc import Mapping
 from typing import NamedTuple
 
 Capability = tuple[int, int]
@@ -26,18 +25,16 @@ PEAK: Mapping[Capability, Rates] = {
     (9, 0): Rates(66.9, 494.7, 989.4),
 }
 
-# The type that products are computed in once the reason is gone; for the other reasons none is known.
-TARGET: Mapping[str, str] = {"tf32_off": "tf32", "outside_autocast": "half", "no_tf32": "half"}
+# Where the GPU is not among them: the ratio of an A100, which the others are near. Source: as above.
+USUAL = 8.0
 
 
-def speed_up(reason: str, capabilities: Iterable[Capability | None]) -> float:
-    """Return how many times as fast FP32 products become at most, on the best of some GPUs; infinity if not known.
+def speed_up(target: str, capability: Capability | None) -> float:
+    """Return how many times as fast FP32 products become at most; at least 1.
 
     Args:
-        reason: Why they do not use tensor cores, a key of ``why_not_tensor.REASONS``.
-        capabilities: Compute capabilities of the GPUs; None for one that is not known.
+        target: What they are computed in then: "tf32", or "half" for FP16 and BF16.
+        capability: Compute capability of the GPU; None for one that is not known.
     """
-    target = TARGET.get(reason)
-    rates = [PEAK.get(each) if each else None for each in capabilities]
-    ratios = [getattr(each, target) / each.fp32 if target and each else inf for each in rates]
-    return max(max(ratios, default=inf), 1.0)
+    rates = PEAK.get(capability) if capability else None
+    return max(getattr(rates, target) / rates.fp32, 1.0) if rates else USUAL
