@@ -8,6 +8,7 @@ from threading import RLock
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from nsyswrap.analyses.annotations import PhaseRule, Phases, find_phases
 from nsyswrap.analyses.idle_sums import IdleSums
@@ -48,12 +49,16 @@ class Study:
         settings: What the user said about steps and phases.
         explaining: Held while idle time is explained, so that who needs its sums waits instead of doing it again.
         idle_sums: Idle time by cause of each device and window that was explained.
+        claims: The same by the finding that each piece of idle time belongs to.
+        root_lines: The lines of Python sampled in it, by the same findings.
     """
 
     trace: Trace
     settings: Settings = field(default_factory=Settings)
     explaining: AbstractContextManager[object] = field(default_factory=RLock)
     idle_sums: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
+    claims: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
+    root_lines: dict[tuple[int, Window], pd.DataFrame] = field(default_factory=dict)
     _states: dict[Window, ThreadStates] = field(default_factory=dict)
     _replays: dict[Window, Replay] = field(default_factory=dict)
 

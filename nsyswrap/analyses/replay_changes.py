@@ -16,13 +16,16 @@ from nsyswrap import tables
 from nsyswrap.analyses import call_kinds
 from nsyswrap.analyses.annotations import DATA
 from nsyswrap.analyses.base import Study
-from nsyswrap.analyses.operations import COPY
+from nsyswrap.analyses.operations import COPY, SOURCES
 from nsyswrap.analyses.replay_schedule import Change, Factors
 from nsyswrap.analyses.thread_states import NAMES, WAITS
 from nsyswrap.intervals import NOTHING, Indices, Spans, Window, clip, gaps, merge, subtract, union
 from nsyswrap.tables import array
 
 HALF = 0.5
+# Pinned copies against pageable ones of the same size. Source: 134 MB take 2.4 and 14 ms on an H200 machine
+# (workloads/faults/exposed_copies.py and pageable_copies.py), nearly six times; less than that where links are slower.
+PINNED_FASTER = 4.0
 # Smaller copies say nothing of the rate: what they take is the start of the copy. Ours.
 LARGE_BYTES = 1 << 16
 CANNOT = "no gain is given: the replay cannot predict this run"
@@ -132,6 +135,37 @@ def waits(study: Study, window: Window) -> WhatIf:
     )
 
 
+def reads(study: Study, window: Window) -> WhatIf:
+    """Return what reading values later changes: neither synchronizing calls nor copies to the host hold it."""
+    operations, ran = study.operations, study.replay(window).operations
+    copies, labels = study.trace[tables.COPIES], study.trace.copy_kinds
+    to_host = [kind for kind, label in labels.items() if label == "Device-to-Host"]
+    mine = ran[operations.table[ran] == SOURCES.index(tables.COPIES)]
+    mine = mine[np.isin(array(copies, "copy_kind")[operations.row[mine]], to_host)]
+    reading = np.unique(operations.call[mine])
+    synchronizing = _calls(study, window, lambda name: call_kinds.call_kind(name) == call_kinds.SYNCHRONIZATION)
+    rows = np.union1d(synchronizing, reading[reading >= 0])
+    return WhatIf(
+        Change(waits=rows),
+        Change(waits=rows, host=_spans(study, rows), operations=mine, factor=0.0),
+        "calls that wait for the GPU return at once, or neither they nor the copies are made at all",
+    )
+
+
+def worker_starts(spans: Spans) -> WhatIf:
+    """Return what keeping loader processes changes: neither their start nor the wait for their first batch."""
+    return WhatIf(
+        Change(host=spans, host_factor=HALF, loader_factor=HALF),
+        Change(host=spans, loader_factor=0),
+        "half of the time for starting processes is saved and batches come twice as fast, or both cost nothing",
+    )
+
+
+def idle_host(spans: Spans) -> WhatIf:
+    """Return what a host changes that saves the time in which the GPU was idle for one reason."""
+    return _saved(spans, "half of the host's time in this is saved, or all of it")
+
+
 def blocking_copies(study: Study, window: Window) -> WhatIf:
     """Return what copying from pinned memory without blocking changes: neither the copy nor a wait behind it holds."""
     rows = _copying(study, window)
@@ -139,8 +173,8 @@ def blocking_copies(study: Study, window: Window) -> WhatIf:
     copies = ran[np.isin(study.operations.call[ran], rows)]
     return WhatIf(
         Change(waits=rows),
-        Change(waits=rows, operations=copies, factor=_pinned_factor(study, copies)),
-        "copies and the waits behind them no longer hold the host; at most they also run at the pinned rate seen",
+        Change(waits=rows, host=_spans(study, rows), operations=copies, factor=_pinned_factor(study, copies)),
+        "waits behind copies no longer hold the host; at most copies do not either, and run at the rate of pinned ones",
     )
 
 
@@ -260,7 +294,8 @@ def _copying(study: Study, window: Window) -> Indices:
 def _pinned_factor(study: Study, rows: Indices) -> npt.NDArray[np.float64]:
     """Return what the length of each copy is multiplied by where it runs at the rate of pinned copies of its direction.
 
-    That rate is the one of the trace's pinned copies; where there are none, or they are slower, the factor is 1.
+    That rate is the one of the trace's pinned copies; where these are slower, the factor is 1. Where there are none,
+    large copies are taken to be ``PINNED_FASTER`` times as fast.
     """
     operations, copies, labels = study.operations, study.trace[tables.COPIES], study.trace.memory_kinds
     pageable = [kind for kind, label in labels.items() if label == "Pageable"]
@@ -271,7 +306,9 @@ def _pinned_factor(study: Study, rows: Indices) -> npt.NDArray[np.float64]:
     factor = np.ones(len(rows))
     for kind in np.unique(direction[own]):
         pinned, mine = (direction == kind) & ~staged & (size >= LARGE_BYTES), (direction[own] == kind) & staged[own]
-        if pinned.any() and (rate := size[pinned].sum() / max(length[pinned].sum(), 1)):
+        if not pinned.any():
+            factor[mine] = np.where(size[own[mine]] >= LARGE_BYTES, 1 / PINNED_FASTER, 1.0)
+        elif rate := size[pinned].sum() / max(length[pinned].sum(), 1):
             wanted = size[own[mine]] / rate
             factor[mine] = np.minimum(wanted / np.maximum(length[own[mine]], 1), 1)
     return factor
