@@ -60,14 +60,17 @@ def test_short_operations_launched_one_by_one_are_launch_bound(trace_of: TraceOf
 
 
 def test_the_finding_counts_no_time_twice(trace_of: TraceOf) -> None:
-    """What the GPU idles between launches is the cost of idle/host and idle/launch; here it is named, not counted."""
+    """What the GPU idles between launches is the cost of idle/host and idle/launch; here it is named, not counted.
+
+    It ends at 930. With all of the host's work gone, ten kernels of 10 ns in line are left; with half of it, 470 ns.
+    """
     trace = trace_of(paced(10, every=100, call=20, length=10))
     found = only(trace)
     assert found is not None
-    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns) == (0, 0, 0)
+    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns) == (0, 460, 830)
     causes = idle.run(Study(trace), window(0, 1000)).tables["causes"]
     between = causes[causes["cause"].isin(["host", "launch"])]["idle_ns"].sum()
-    assert found.evidence[-1].startswith(f"{between} ns of idle time between launches")
+    assert found.evidence[-2].startswith(f"{between} ns of idle time between launches")
 
 
 def test_a_host_that_runs_ahead_is_not_launch_bound(trace_of: TraceOf) -> None:
@@ -157,7 +160,7 @@ def test_only_phases_that_are_bound_are_named(trace_of: TraceOf) -> None:
     built.kernel(820, 970, "long", launched=(800, 805)).kernel(970, 990, "long", launched=(806, 809))
     found = only(trace_of(built.range("backward", 800, 990)))
     assert found is not None
-    assert [line.partition(":")[0] for line in found.evidence[:-1]] == ["all", "phase forward"]
+    assert [line.partition(":")[0] for line in found.evidence[:-2]] == ["all", "phase forward"]
 
 
 def test_operations_of_one_call_are_one_launch(trace_of: TraceOf) -> None:

@@ -184,10 +184,14 @@ def findings(trace: Trace, end: int = 1000) -> dict[str, Finding]:
 
 def test_small_grids_are_worth_a_sentence(trace_of: TraceOf) -> None:
     """33 of 132 multiprocessors for 400 of 1000 ns: spread evenly, the work would take a quarter of it."""
-    (found,) = findings(trace_of(export().kernel(0, 400, "k", gridX=33, blockX=256))).values()
+    built = export().kernel(100, 500, "k", gridX=33, blockX=256, launched=(0, 9))
+    (found,) = findings(trace_of(built)).values()
     assert (found.rule, found.severity, found.device_id) == ("occupancy/small_grid", "warning", 0)
-    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns) == (400, 0, 300)
-    assert found.evidence == ("400 ns in 1 launches of 33 blocks, theoretical occupancy 100.0 %: k",)
+    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns) == (400, 150, 300)
+    assert found.evidence == (
+        "400 ns in 1 launches of 33 blocks, theoretical occupancy 100.0 %: k",
+        "gain by replay: those kernels take the time that a full GPU would, or half-way to that",
+    )
     assert "40.0 %" in found.headline
 
 
@@ -204,9 +208,9 @@ def test_half_of_the_multiprocessors_is_enough(trace_of: TraceOf) -> None:
 
 def test_few_warps_are_worth_a_sentence(trace_of: TraceOf) -> None:
     """One block of 8 warps of 64, as it has 255 registers: half of what counts as low."""
-    built = export().kernel(0, 400, "elementwise_kernel", gridX=9000, blockX=256, registers=255)
+    built = export().kernel(100, 500, "elementwise_kernel", gridX=9000, blockX=256, registers=255, launched=(0, 9))
     (found,) = findings(trace_of(built)).values()
-    assert (found.rule, found.cost_ns, found.gain_high_ns) == ("occupancy/low", 400, 200)
+    assert (found.rule, found.cost_ns, found.gain_low_ns, found.gain_high_ns) == ("occupancy/low", 400, 100, 200)
     assert found.advice.startswith("Limited by registers. ")
 
 

@@ -110,14 +110,15 @@ def test_matrix_work_without_tensor_cores_is_told_from_a_share_on(
 
 
 def test_fp32_matrix_work_is_advised_to_use_tf32_or_autocast(trace_of: TraceOf) -> None:
-    """The gain is at most its time; the evidence names the kernel."""
-    finding = finding_of(trace_of(kernels((SIMT, 500), (OTHER, 500))))
+    """The evidence names the kernel. The other one is launched at 20 and waits for it: an eighth of 500 ns is 62."""
+    built = ExportBuilder().gpu().kernel(10, 510, SIMT, launched=(0, 4)).kernel(510, 1010, OTHER, launched=(20, 24))
+    finding = finding_of(trace_of(built.kernel(1010, 1010, OTHER, launched=(30, 34))))
     assert finding
     assert (finding.rule, finding.cost_ns, finding.gain_low_ns, finding.gain_high_ns) == (
         "tensor_cores/not_used",
         500,
-        0,
-        500,
+        250,
+        438,
     )
     assert "set_float32_matmul_precision" in finding.advice
     assert any(SIMT in line for line in finding.evidence)
