@@ -40,7 +40,7 @@ def test_a_window_that_is_not_of_steps_counts_none() -> None:
 
 
 def test_of_many_steps_the_run_nearest_to_the_median_stands_for_all() -> None:
-    """Six steps of four operations, of which two fit: runs of two take 130, 80, 60, 65 and 75 ns, and 75 is the median."""
+    """Of six steps of four operations two fit. Runs of two take 130, 80, 60, 65 and 75 ns: 75 is the median."""
     found = choose_stretch(_four_a_step(100, 30, 50, 10, 55, 20), steps(100, 30, 50, 10, 55, 20), window(265))
     assert (found.window.start_ns, found.window.end_ns) == (190, 265)
     assert (found.steps, found.scale) == (2, 3.0)
