@@ -9,7 +9,8 @@ import numpy.typing as npt
 from nsyswrap.intervals import Indices, Spans, Timeline, Times, Window, covered, times
 from nsyswrap.model import Flags
 
-# So many bins are of equal length, and where there are very many operations, so many hold equally many of them.
+# The window has so many bins of equal length, and all that is shown half as many; where there are very many operations,
+# so many bins more hold equally many of them.
 BINS = 1 << 13
 # Fewer operations than this share no bin that is cut for them.
 SPARSE = 16
@@ -75,23 +76,29 @@ class Grid:
         return exact, np.flatnonzero(before[last + 1] > before[first])
 
 
-def cut(whole: Window, dense: Times, marks: Iterable[Times], first: Sequence[Spans], begin_ns: int) -> Grid:
+def cut(whole: Window, window: Window, dense: Times, marks: Iterable[Times], first: Sequence[Spans]) -> Grid:
     """Return the grid of a stretch.
 
     Args:
-        whole: Stretch that is cut into bins of equal length.
+        whole: Stretch that is shown.
+        window: Stretch in it that the report is about; its bins are finer, and its start comes soon after ``first``.
         dense: Times in order, of which every so many becomes an edge if they outnumber the bins.
         marks: Times that become edges, too, unless they are very many.
         first: Spans around which items are shown before all others, the most important first.
-        begin_ns: From here on items are shown next.
     """
-    length, number = whole.length_ns, np.arange(BINS + 1)
-    even = whole.start_ns + length // BINS * number + length % BINS * number // BINS
     wanted = [each for each in marks if len(each) <= MOST_MARKS]
     every = max(-(-len(dense) // BINS), SPARSE)
-    edges = np.unique(np.concatenate([even, dense[::every], *wanted]))
+    even = [_even(whole, max(BINS // 2, 1)), _even(window, BINS)]
+    edges = np.unique(np.concatenate([*even, dense[::every], *wanted]))
     edges = times(edges[(edges >= whole.start_ns) & (edges <= whole.end_ns)])
-    return Grid(edges, _order(edges, first, begin_ns))
+    return Grid(edges, _order(edges, first, window.start_ns))
+
+
+def _even(stretch: Window, count: int) -> Times:
+    """Return the bounds of so many equal parts of a stretch."""
+    number, length = np.arange(count + 1), stretch.length_ns
+    # Whole parts and the rest apart, so that no product outgrows 64 bits.
+    return stretch.start_ns + length // count * number + length % count * number // count
 
 
 def _order(edges: Times, first: Sequence[Spans], begin_ns: int) -> Indices:
