@@ -7,7 +7,7 @@ import pandas as pd
 
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.timeline_gpu import counter_rows, gpu_row, stream_rows
-from nsyswrap.analyses.timeline_grid import Grid, cut
+from nsyswrap.analyses.timeline_grid import Grid, bins_of, cut
 from nsyswrap.analyses.timeline_host import host_rows, phase_rows, step_rows
 from nsyswrap.analyses.timeline_names import operation_names
 from nsyswrap.intervals import Spans, Times, Window, gaps, times
@@ -80,4 +80,5 @@ def _grid(study: Study, window: Window, longest: tuple[LongGap, ...]) -> Grid:
     shown = list(islice(longest, SHOWN_GAPS))
     around = [Spans(times([gap.start_ns]), times([gap.end_ns])) for gap in shown]
     bounds = times([window.start_ns, window.end_ns, *(at for gap in longest for at in gap[1:])])
-    return cut(_whole(study, window), window, study.operations.start, [bounds, *steps], around)
+    bins = bins_of(len(study.operations.devices))
+    return cut((_whole(study, window), window), bins, study.operations.start, [bounds, *steps], around)

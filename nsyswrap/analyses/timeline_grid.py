@@ -10,8 +10,9 @@ from nsyswrap.intervals import Indices, Spans, Timeline, Times, Window, covered,
 from nsyswrap.model import Flags
 
 # The window has so many bins of equal length, and all that is shown half as many; where there are very many operations,
-# so many bins more hold equally many of them.
+# so many bins more hold equally many of them. Several GPUs share them, since each has its own sums: a page stays small.
 BINS = 1 << 13
+FEWEST_BINS = 1 << 10
 # Fewer operations than this share no bin that is cut for them.
 SPARSE = 16
 # More marks than this are not worth an edge each: their sums are then as exact as any other.
@@ -76,19 +77,28 @@ class Grid:
         return exact, np.flatnonzero(before[last + 1] > before[first])
 
 
-def cut(whole: Window, window: Window, dense: Times, marks: Iterable[Times], first: Sequence[Spans]) -> Grid:
+def bins_of(devices: int) -> int:
+    """Return how many bins the window has where so many GPUs share a page."""
+    return max(BINS // max(devices, 1), min(FEWEST_BINS, BINS))
+
+
+def cut(
+    stretches: tuple[Window, Window], bins: int, dense: Times, marks: Iterable[Times], first: Sequence[Spans]
+) -> Grid:
     """Return the grid of a stretch.
 
     Args:
-        whole: Stretch that is shown.
-        window: Stretch in it that the report is about; its bins are finer, and its start comes soon after ``first``.
+        stretches: All that is shown, and the window in it that the report is about: its bins are finer, and items from
+            its start on are shown next after those around ``first``.
+        bins: How many bins of equal length the window has.
         dense: Times in order, of which every so many becomes an edge if they outnumber the bins.
         marks: Times that become edges, too, unless they are very many.
         first: Spans around which items are shown before all others, the most important first.
     """
+    whole, window = stretches
     wanted = [each for each in marks if len(each) <= MOST_MARKS]
-    every = max(-(-len(dense) // BINS), SPARSE)
-    even = [_even(whole, max(BINS // 2, 1)), _even(window, BINS)]
+    every = max(-(-len(dense) // bins), SPARSE)
+    even = [_even(whole, max(bins // 2, 1)), _even(window, bins)]
     edges = np.unique(np.concatenate([*even, dense[::every], *wanted]))
     edges = times(edges[(edges >= whole.start_ns) & (edges <= whole.end_ns)])
     return Grid(edges, _order(edges, first, window.start_ns))
