@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import hand_made
 import pytest
+from browser_pages import needs_chromium
 from playwright.sync_api import Browser, Page
 from timeline_fixtures import US, WINDOW, timeline_report
 from timeline_page import (  # noqa: F401 - fixtures
@@ -13,10 +14,8 @@ from timeline_page import (  # noqa: F401 - fixtures
     LEDGER,
     LIVE,
     ROWS,
-    browser_fixture,
     context_fixture,
     ledger,
-    needs_chromium,
     opened_fixture,
     place,
     press,
@@ -26,6 +25,7 @@ from timeline_page import (  # noqa: F401 - fixtures
 
 from nsyswrap.model import Report
 from nsyswrap.render import render
+from nsyswrap.render.html_report import SCRIPTS
 from nsyswrap.report import build_report
 from nsyswrap.tables import Trace
 
@@ -232,7 +232,7 @@ def test_nothing_of_hostile_names_runs_or_reaches_the_markup(opened: Callable[..
     assert "<img src=x onerror=alert(1)>" in page.inner_text(DETAIL)
     assert "[U+202E]" in page.inner_text(DETAIL)
     assert page.locator("img").count() == 0
-    assert page.locator("script").count() == 2
+    assert page.locator("script").count() == 2 + len(SCRIPTS)
 
 
 def test_dark_pages_have_dark_rows(browser: Browser, tmp_path: Path) -> None:

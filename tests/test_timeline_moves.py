@@ -5,16 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from browser_pages import needs_chromium
 from playwright.sync_api import Browser, Page
 from timeline_fixtures import US, WINDOW, timeline_report
 from timeline_page import (  # noqa: F401 - fixtures
     LEDGER,
     LIVE,
     ROWS,
-    browser_fixture,
     context_fixture,
     ledger,
-    needs_chromium,
     opened_fixture,
     place,
     press,

@@ -4,13 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
-from test_report_in_browser import CHROMIUM, FLAGS
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from nsyswrap.model import Report
 from nsyswrap.render import render
-
-needs_chromium = pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium here; apt-get install chromium")
 
 LIVE = '[data-tl="live"]:not([hidden])'
 ROWS = '[data-tl="rows"]'
@@ -18,15 +15,6 @@ LEDGER = '[data-tl="ledger"]'
 DETAIL = '[data-tl="detail"]'
 NUMBERS = """(place) => Object.fromEntries([...place.querySelectorAll("tbody tr")].map((row) =>
   [row.dataset.class, [...row.querySelectorAll("[data-ns]")].map((cell) => Number(cell.dataset.ns))]))"""
-
-
-@pytest.fixture(name="browser", scope="module")
-def browser_fixture() -> Iterator[Browser]:
-    """A headless Chromium."""
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS])
-        yield started
-        started.close()
 
 
 @pytest.fixture(name="context", scope="module")
