@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from nsyswrap import units
-from nsyswrap.analyses import ANALYSES
 from nsyswrap.analyses.base import Analysis, Settings, Study
+from nsyswrap.analyses.register import ANALYSES
 from nsyswrap.analyses.timeline import timeline
 from nsyswrap.analyses.training_steps import step_matcher
 from nsyswrap.errors import CannotTellError, UsageError

@@ -88,7 +88,16 @@ def test_the_ledgers_of_steps_add_up_to_their_lengths(name: str, real_trace: Rea
 
 
 # Steps times GPUs.
-STEPS = {"mnist_counters_python": 24, CNN: 60, OPERATOR_RANGES: 60, BERT: 10, TWO_GPUS: 32, OLD: 0, NODES: 50, GRAPHS: 50}
+STEPS = {
+    "mnist_counters_python": 24,
+    CNN: 60,
+    OPERATOR_RANGES: 60,
+    BERT: 10,
+    TWO_GPUS: 32,
+    OLD: 0,
+    NODES: 50,
+    GRAPHS: 50,
+}
 
 
 @every_capture

@@ -54,6 +54,7 @@ def test_the_share_is_an_interval_since_a_name_may_say_nothing(trace_of: TraceOf
         "share_low": 0.4,
         "share_high": pytest.approx(0.6),
         "counter_share": None,
+        "counter_share_low": None,
     }
 
 

@@ -17,6 +17,7 @@ from nsyswrap.analyses.timeline_gpu import GPU_CLASSES, OUTSIDE
 from nsyswrap.analyses.timeline_names import STREAM_CLASSES
 from nsyswrap.intervals import merge, total
 from nsyswrap.model import Report, TimelineData, TimelineRow
+from nsyswrap.render import outline
 from nsyswrap.report import build_report
 from nsyswrap.tables import Trace
 
@@ -177,6 +178,9 @@ def test_gaps_are_listed_longest_first(real_trace: Callable[[str], Trace]) -> No
     lengths = [gap.end_ns - gap.start_ns for gap in data.gaps]
     assert lengths == sorted(lengths, reverse=True)
     assert {gap.device_id for gap in data.gaps} == {0, 1}
+    # A number in the address leads to the same gap as a row of the page's table.
+    listed, _, _ = outline.worst_gaps(report, 10)
+    assert [tuple(gap) for gap in data.gaps[:10]] == [(gap.device_id, gap.start_ns, gap.end_ns) for gap in listed]
     assert all(report.window.start_ns <= gap.start_ns < gap.end_ns <= report.window.end_ns for gap in data.gaps)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from export_builder import ExportBuilder, thread
 
-from nsyswrap.analyses import ANALYSES
+from nsyswrap.analyses.register import ANALYSES
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
 from nsyswrap.model import Report, Severity

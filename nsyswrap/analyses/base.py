@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from nsyswrap.analyses.annotations import PhaseRule, Phases, find_phases
 from nsyswrap.analyses.idle_sums import IdleSums
+from nsyswrap.analyses.learned_rules import NameRule
 from nsyswrap.analyses.operations import Operations, find_operations
 from nsyswrap.analyses.readings import Reading, find_readings
 from nsyswrap.analyses.source_lines import SourceLines, find_lines
@@ -28,10 +29,12 @@ class Settings:
     Attributes:
         step_pattern: Regular expression of the ranges that are steps; empty for the usual spellings.
         phase_rules: Rules that come before the usual spellings of the phases.
+        kernel_rules: Rules over kernel names that come before our own.
     """
 
     step_pattern: str = ""
     phase_rules: tuple[PhaseRule, ...] = ()
+    kernel_rules: tuple[NameRule, ...] = ()
 
 
 @dataclass(frozen=True)

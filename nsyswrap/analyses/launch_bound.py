@@ -84,9 +84,10 @@ def findings(study: Study, launched: Launched, window: Window) -> tuple[Finding,
     device_id = study.operations.device_id[launched.row]
     found = []
     for device in study.operations.devices:
-        mine = _only(launched, np.flatnonzero(device_id == device))
-        if not len(mine.row):
+        chosen = np.flatnonzero(device_id == device)
+        if not len(chosen) or launched.just_in_time[chosen].mean() < JUST_IN_TIME:
             continue
+        mine = _only(launched, chosen)
         pace = _pace(study, mine, np.arange(len(mine.row)), _intervals(mine.began))
         if pace.is_bound and (finding := _finding(study, mine, pace, device, window)):
             found.append(finding)

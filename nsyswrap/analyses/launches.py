@@ -30,13 +30,12 @@ def run(study: Study, window: Window) -> Section:
     began, returned = array(calls, "start")[call], array(calls, "end")[call]
     start = operations.start[rows]
     idle = began >= _reach_before(study, rows)
-    names = _names(study, call)
     # An operation that seems to begin before its call does so by the error between two clocks.
     latency, queue = np.maximum(start - began, 0), np.maximum(start - returned, 0)
+    codes, names = _names(study, call)
     parts = []
     for kind, chosen, duration in (("latency", idle, latency), ("queue", ~idle, queue)):
-        codes, unique = pd.factorize(names[chosen])
-        part = by_name([str(name) for name in unique], codes, duration[chosen])
+        part = by_name(names, codes[chosen], duration[chosen])
         part.insert(1, "kind", kind)
         parts.append(part)
     launched = Launched(rows, began, idle)
@@ -60,17 +59,17 @@ def _intervals(calls: pd.DataFrame, call: Indices) -> Times:
     """Return the time from each launch call's start to the next one's; a call that launched several counts once."""
     launched = np.zeros(len(calls), bool)
     launched[call] = True
-    return np.diff(np.sort(array(calls, "start")[launched]))
+    return np.diff(array(calls, "start")[launched])
 
 
 def _median(values: Times) -> float | None:
     return float(np.median(values)) if len(values) else None
 
 
-def _names(study: Study, call: Indices) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
+def _names(study: Study, call: Indices) -> tuple[Indices, list[str]]:
+    """Return the code of each call's name, and the names; versions of one call have the same name."""
     codes, ids = pd.factorize(array(study.trace[tables.CALLS], "name_id")[call])
-    labels = np.array([base_name(study.trace.text(int(i))) for i in ids], dtype=object)
-    return labels[codes] if len(codes) else labels
+    return codes, [base_name(study.trace.text(int(each))) for each in ids]
 
 
 def _reach_before(study: Study, rows: Indices) -> Times:

@@ -81,7 +81,8 @@ def _launches(study: Study, rows: Indices, duration: Times) -> Launches:
     codes, unique = pd.factorize(ids * np.int64(1 << 16) + operations.device_id[rows])
     capability = [by_device.get(int(key) & 0xFFFF) for key in unique]
     names = [trace.text(int(key) >> 16) for key in unique]
-    found = [classify(name, able) for name, able in zip(names, capability, strict=True)]
+    learned = study.settings.kernel_rules
+    found = [classify(name, able, learned) for name, able in zip(names, capability, strict=True)]
     phase = study.phase_of_operations[rows]
     return Launches(found, capability, codes, phase, duration)
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.timeline_gpu import counter_rows, gpu_row, stream_rows
-from nsyswrap.analyses.timeline_grid import Grid, cut
+from nsyswrap.analyses.timeline_grid import Grid, bins_of, cut
 from nsyswrap.analyses.timeline_host import host_rows, phase_rows, step_rows
 from nsyswrap.analyses.timeline_names import operation_names
 from nsyswrap.intervals import Spans, Times, Window, gaps, times
@@ -35,7 +35,7 @@ def timeline(study: Study, window: Window, idle: pd.DataFrame) -> TimelineData |
     grid = _grid(study, window, longest)
     names = operation_names(study)
     evidence = tuple(str(text) for text in idle["evidence"].cat.categories)
-    threads = host_rows(study, grid, _whole(study, window))
+    threads = host_rows(study, grid, window)
     rows = [*step_rows(study, grid), *phase_rows(study, grid)]
     for device in operations.devices:
         rows.append(gpu_row(study, grid, window, idle, device))
@@ -80,4 +80,5 @@ def _grid(study: Study, window: Window, longest: tuple[LongGap, ...]) -> Grid:
     shown = list(islice(longest, SHOWN_GAPS))
     around = [Spans(times([gap.start_ns]), times([gap.end_ns])) for gap in shown]
     bounds = times([window.start_ns, window.end_ns, *(at for gap in longest for at in gap[1:])])
-    return cut(_whole(study, window), study.operations.start, [bounds, *steps], around, window.start_ns)
+    bins = bins_of(len(study.operations.devices))
+    return cut((_whole(study, window), window), bins, study.operations.start, [bounds, *steps], around)

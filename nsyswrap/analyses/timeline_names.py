@@ -99,7 +99,7 @@ def _kernels(study: Study, keys: list[int]) -> Iterator[KernelName]:
     capability = {gpu.device_id: gpu.compute_capability for gpu in study.trace.gpus}
     for key in keys:
         name = study.trace.text(key >> 16)
-        said = classify(name, capability.get(key & 0xFFFF))
+        said = classify(name, capability.get(key & 0xFFFF), study.settings.kernel_rules)
         yield KernelName(name, str(said.verdict), said.precision, said.library)
 
 

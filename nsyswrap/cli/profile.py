@@ -38,6 +38,7 @@ def profile(  # noqa: PLR0913 - one argument an option
     window: str,
     step_range: str,
     phases: tuple[str, ...],
+    kernel_rules: tuple[Path, ...],
     form: str,
     quiet: bool,
     **capture: object,
@@ -55,25 +56,27 @@ def profile(  # noqa: PLR0913 - one argument an option
     from nsyswrap.capture.nsys import profile as record  # noqa: PLC0415
     from nsyswrap.capture.record import run_record  # noqa: PLC0415
 
-    check_request(window, step_range, phases)
+    check_request(window, step_range, phases, kernel_rules)
     os.umask(0o077)
     options = options_of(command, capture, output_to_stderr=form == "json")
     with shown(quiet=quiet) as progress:
         result = record(options, find_nsys(), progress)
     write_json(result.folder / "run.json", run_record(result, options, __version__))
-    report = analysed(result.export, window, step_range, phases)
+    report = analysed(result.export, window, step_range, phases, kernel_rules)
     say(report, result.folder, result.notes, form=form, quiet=quiet)
     sys.exit(result.exit_code)
 
 
-def analysed(export: Path, window: str, step_range: str, phases: tuple[str, ...]) -> "Report":
+def analysed(
+    export: Path, window: str, step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()
+) -> "Report":
     """Return the report of a fresh capture and write it beside the capture, as a page and as JSON.
 
     Raises:
         CaptureError: The capture is there and cannot be analysed.
     """
     try:
-        report = report_of(export, window, step_range, phases, with_timeline=True)
+        report = report_of(export, window, step_range, phases, kernel_rules, with_timeline=True)
     except NsyswrapError as error:
         message = f"the capture is in {export.parent}, but cannot be analysed: {error.message}"
         raise CaptureError(message, hint=error.hint) from error

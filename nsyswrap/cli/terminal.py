@@ -17,6 +17,11 @@ SUMMARY = "summary"
 """The view that is no view: the report's own text."""
 
 
+def printable(text: str) -> str:
+    """Return a text without the characters that would move a terminal's cursor."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def check_view(view: str, form: str) -> None:
     """Check that a view can be shown in a form.
 

@@ -151,7 +151,6 @@ FACTS = MappingProxyType(
         "median_launch_interval_ns": "median time between launches",
         "cuda_rows": "CUDA events",
         "nvtx_rows": "NVTX events",
-        "steps": "steps broken down",
         "launching_threads": "launching threads",
         "wait_ns": "waiting in the operating system, all of them",
         "graph_launches": "launches of graphs",
