@@ -120,8 +120,8 @@ class Finding:
         severity: How much it matters.
         headline: One sentence: what is the matter.
         cost_ns: Time it takes inside the window.
-        gain_low_ns: What mending it gains at least.
-        gain_high_ns: What mending it gains at most.
+        gain_low_ns: What mending it gains at least; None where the replay cannot predict this run.
+        gain_high_ns: What mending it gains at most; None where the replay cannot predict this run.
         advice: One sentence: the change to make.
         evidence: The numbers it rests on, one line each.
         device_id: GPU it is about; None for the whole capture.
@@ -132,8 +132,8 @@ class Finding:
     severity: Severity
     headline: str
     cost_ns: int
-    gain_low_ns: int
-    gain_high_ns: int
+    gain_low_ns: int | None
+    gain_high_ns: int | None
     advice: str
     evidence: tuple[str, ...]
     device_id: int | None

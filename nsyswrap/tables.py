@@ -56,7 +56,7 @@ _OPERATION = {
     "correlation_id": "int64",
     "stream": "int32",
 }
-# A stream's number may be any that the driver gives; none is negative.
+# Operations of one stream run one after another. Its number may be any that the driver gives; none is negative.
 _NO_STREAM = {"stream": -1}
 
 # How a kernel was launched: blocks of the whole grid, threads of a block, registers of a thread, shared memory that a

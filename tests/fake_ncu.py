@@ -11,6 +11,7 @@
 ``no-kernels``      none of the kernels that were asked for was launched
 ``old``             knows neither opcodes nor single values of a metric
 ``import-fails``    cannot print its own report
+``by-function``     numbers launches by the function's name, whatever it matches
 ``hangs``           never ends
 ==================  ===========================================================================
 
@@ -105,9 +106,8 @@ def measure(arguments: list[str]) -> int:
     if FAILURE == "silent":
         sys.exit(0)
     code = subprocess.run(program, check=False).returncode
-    pattern = re.compile(flags["--kernel-id"].removeprefix("::regex:").rpartition(":")[0])
     kernels = json.loads(os.environ.get("FAKE_NCU_KERNELS", "[]"))
-    kept = [each for each in kernels if pattern.search(function(each["name"]))][: int(flags["--launch-count"])]
+    kept = chosen(flags, kernels)[: int(flags["--launch-count"])]
     if FAILURE == "no-kernels" or not kept:
         say("==WARNING== No kernels were profiled.\n==WARNING== Profiling kernels launched by child processes ...")
         return code
@@ -116,10 +116,32 @@ def measure(arguments: list[str]) -> int:
     return code
 
 
+def chosen(flags: dict[str, str], kernels: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The launches that the filter lets through: of a numbered one the first of each name that is matched."""
+    spell = mangled if flags["--kernel-name-base"] == "mangled" and FAILURE != "by-function" else function
+    if "--kernel-name" in flags:
+        pattern = re.compile(flags["--kernel-name"].removeprefix("regex:"))
+        return [each for each in kernels if pattern.search(function(each["name"]))]
+    words, _, number = flags["--kernel-id"].removeprefix("::regex:").rpartition(":")
+    launched = [(each, spell(each["name"])) for each in kernels if re.search(words, mangled(each["name"]))]
+    names = [name for _, name in launched]
+    return [each for at, (each, name) in enumerate(launched) if names[: at + 1].count(name) == int(number)]
+
+
 def function(name: str) -> str:
-    """The function's own name, by which ncu matches."""
+    """The function's own name."""
     head = re.split(r"[<(]", re.sub(r"^void ", "", name))[0]
     return head.rpartition("::")[2]
+
+
+def mangled(name: str) -> str:
+    """How the name begins as the linker knows it; the rest only tells instances apart."""
+    if not re.search(r"[<(]", name):
+        return name
+    head, rest = re.split(r"(?=[<(](?!unnamed>))", re.sub(r"^void ", "", name), maxsplit=1)
+    parts = ["_GLOBAL__N__ab12_3_Copy_cu" if part == "<unnamed>" else part for part in head.split("::")]
+    body = "".join(f"{len(part)}{part}" for part in parts)
+    return f"_Z{'N' if len(parts) > 1 else ''}{body}I{rest.encode().hex()}"
 
 
 def show(arguments: list[str]) -> int:

@@ -22,12 +22,13 @@ LAYERS = {
     "db": 3,
     "analyses": 3,
     "compare": 4,
+    "counterfactual": 4,
     "report": 4,
     "render": 4,
     "cli": 5,
     "__main__": 6,
 }
-# `compare`, `report` and `render` may use one another by what their package shows, never by its insides.
+# `compare`, `counterfactual`, `report` and `render` may use one another by what their package shows, never by its insides.
 MEETING_LAYER = 4
 
 HOMES = {

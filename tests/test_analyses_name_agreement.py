@@ -11,7 +11,16 @@ from ncu_fixtures import LAYOUT, PACKED, PRODUCT, SIMT, TRITON
 from nsyswrap.analyses.base import Settings, Study
 from nsyswrap.analyses.kernel_names import Verdict, classify
 from nsyswrap.analyses.learned_rules import NameRule
-from nsyswrap.analyses.name_agreement import Outcome, choose, compare, function_of, kernel_launches, rules_from
+from nsyswrap.analyses.name_agreement import (
+    Outcome,
+    choose,
+    compare,
+    function_of,
+    kernel_launches,
+    missed,
+    rules_from,
+    spelling,
+)
 from nsyswrap.analyses.tensor_proof import Launch, Proof
 from nsyswrap.tables import Trace
 
@@ -39,38 +48,42 @@ def launch(name: str, opcodes: dict[str, int]) -> Launch:
     ("name", "function"),
     [
         (PRODUCT, PRODUCT),
-        (LAYOUT, "nchwToNhwcKernel"),
-        (PACKED, "vectorized_elementwise_kernel"),
-        ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128>(T1::Params)", "Kernel2"),
-        ("void at::native::<unnamed>::softmax_warp_forward<float>(T2 *)", "softmax_warp_forward"),
+        (LAYOUT, "cudnn::engines_precompiled::nchwToNhwcKernel"),
+        (PACKED, "at::native::vectorized_elementwise_kernel"),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128>(T1::Params)", "cutlass::Kernel2"),
+        ("void at::native::<unnamed>::softmax_warp_forward<float>(T2 *)", "at::native::softmax_warp_forward"),
         ("void (anonymous namespace)::softmax_warp_forward<float>(float*)", "softmax_warp_forward"),
         (TRITON, TRITON),
         ("gemm_kernel(float *)", "gemm_kernel"),
     ],
 )
-def test_ncu_matches_the_functions_own_name(name: str, function: str) -> None:
+def test_a_function_is_called_by_its_qualified_name(name: str, function: str) -> None:
     assert function_of(name) == function
 
 
 def test_what_no_name_explains_comes_first_then_the_dearest() -> None:
     choice = choose(rows((SIMT, 500), (TRITON, 10), (PACKED, 300)), 10)
-    assert choice.functions == (TRITON, SIMT, "vectorized_elementwise_kernel")
+    assert choice.functions == (TRITON, SIMT, "at::native::vectorized_elementwise_kernel")
     assert (choice.launches, choice.time_share) == (3, 1.0)
 
 
-def test_every_launch_configuration_costs_a_launch() -> None:
-    choice = choose(rows((SIMT, 500), (PACKED, 300), (PRODUCT, 100), configurations=4), 8)
-    assert choice.functions == (SIMT, "vectorized_elementwise_kernel")
-    assert choice.launches == 8
+def instances(count: int) -> list[tuple[str, int]]:
+    """Instances of one template, and their time."""
+    return [(PACKED.replace("(int)8", f"(int){number}"), 300 // count) for number in range(count)]
+
+
+def test_every_instance_of_a_template_costs_a_launch_and_no_launch_configuration() -> None:
+    choice = choose(rows((SIMT, 500), *instances(4), (PRODUCT, 100), configurations=3), 5)
+    assert choice.functions == (SIMT, "at::native::vectorized_elementwise_kernel")
+    assert choice.launches == 5
 
 
 def test_what_is_too_dear_leaves_room_for_what_is_not() -> None:
-    launches = pd.concat([rows((SIMT, 500)), rows((PACKED, 300), configurations=9), rows((PRODUCT, 100))])
-    assert choose(launches, 3).functions == (SIMT, PRODUCT)
+    assert choose(rows((SIMT, 500), *instances(9), (PRODUCT, 100)), 3).functions == (SIMT, PRODUCT)
 
 
-def test_the_dearest_is_measured_even_if_not_in_all_its_configurations() -> None:
-    assert choose(rows((SIMT, 500), configurations=9), 3).functions == (SIMT,)
+def test_the_dearest_is_measured_even_if_not_in_all_its_instances() -> None:
+    assert choose(rows(*instances(9)), 3).functions == ("at::native::vectorized_elementwise_kernel",)
 
 
 def test_kernels_that_do_not_matter_are_left_out_unless_unknown() -> None:
@@ -125,6 +138,48 @@ def test_tools_spell_a_name_differently_and_mean_one_kernel() -> None:
     other = LAYOUT.replace("(bool)0", "0").replace("(bool)1", "1")
     (only,) = compare(rows((LAYOUT, 100)), [launch(other, FMA)], H100).kernels
     assert only.outcome is Outcome.AGREES
+
+
+# Names as nsys writes them and as ncu 2025.3 does on its own accord (``--rename-kernels``).
+SHORTENED = {
+    (
+        "void at::native::<unnamed>::cunn_SoftMaxForward<(int)8, c10::Half, float, c10::Half, "
+        "at::native::<unnamed>::SoftMaxForwardEpilogue>(T4 *, const T2 *, int)"
+    ): (
+        "void unnamed>::cunn_SoftMaxForward<8, Half, float, Half, unnamed>::SoftMaxForwardEpilogue>"
+        "(T4 *, const T2 *, int)"
+    ),
+    (
+        "void at::native::vectorized_elementwise_kernel<(int)8, at::native::BinaryFunctor<c10::Half, float, "
+        "at::native::binary_internal::MulFunctor<float>>, std::array<char *, (unsigned long)3>>(int, T2, T3)"
+    ): (
+        "void at::vectorized_elementwise_kernel<8, at::BinaryFunctor<c10::Half, float, "
+        "binary_internal::MulFunctor<float>>, std::array<char *, 3>>(int, T2, T3)"
+    ),
+    (
+        "void nhwcAddPaddingKernel<__half, float, (bool)1, (cudnnKernelDataType_t)0, void at::impl<at::X>(int)>(int)"
+    ): "void nhwcAddPaddingKernel<__half, float, 1, 0, void impl<X>(int)>(int)",
+}
+
+
+@pytest.mark.parametrize(("nsys", "ncu"), SHORTENED.items())
+def test_names_that_ncu_makes_short_are_recognised(nsys: str, ncu: str) -> None:
+    assert spelling(nsys) == spelling(ncu)
+    (only,) = compare(rows((nsys, 100)), [launch(ncu, FMA)], H100).kernels
+    assert only.outcome is Outcome.AGREES
+
+
+def test_instances_of_one_template_are_spelled_differently() -> None:
+    assert len({spelling(name) for name, _ in instances(9)}) == 9
+
+
+def test_what_was_chosen_and_did_not_come_is_asked_for_again() -> None:
+    launches = rows((SIMT, 500), (PRODUCT, 400), *instances(2))
+    choice = choose(launches, 10)
+    first = [launch(SIMT, FMA), launch(instances(2)[0][0], FMA)]
+    assert missed(compare(launches, first, H100), choice) == (PRODUCT, "at::native::vectorized_elementwise_kernel")
+    assert missed(compare(launches, [*first, launch(PRODUCT, MMA)], H100), choose(launches, 2)) == ()
+    assert missed(compare(rows((SIMT, 990), (PRODUCT, 10)), first, H100), choice) == ()
 
 
 def test_one_launch_of_several_that_used_them_is_enough() -> None:

@@ -2,12 +2,14 @@
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ncu_fixtures import LAYOUT, PACKED, PRODUCT
 
+from nsyswrap.analyses.kernel_names import Verdict, classify
 from nsyswrap.analyses.tensor_proof import Launch, Proof, launches_in, opcodes_in, type_of, worst
 from nsyswrap.errors import NsyswrapError
 
@@ -185,3 +187,31 @@ def test_one_launch_that_used_them_is_proof_enough() -> None:
     assert worst([unused, unclear]) is Proof.OPEN
     assert worst([unused]) is Proof.UNUSED
     assert worst([]) is Proof.OPEN
+
+
+# What ncu 2025.3 printed of eleven launches on an H200: part of the kernel's name, the proof, the type of the operands.
+ON_AN_H200 = [
+    ("gemm_f64f64", Proof.USED, ("fp64",)),
+    ("getrf_wo_pivot", Proof.USED, ("fp64",)),
+    ("GeluCUDAKernelImpl", Proof.UNUSED, ()),
+    ("cunn_SoftMaxForward", Proof.UNUSED, ()),
+    ("nvjet_sm90_qqtst", Proof.USED, ("fp8",)),
+    ("i16832gemm_s8", Proof.USED, ("int8",)),
+    ("flash_bprop_wgmma", Proof.USED, ("bf16",)),
+    ("f32f32_f32f32_f32", Proof.UNUSED, ()),
+    ("triton_tem_fused_mm_0", Proof.USED, ("bf16",)),
+    ("fprop_implicit_gemm_f16f16", Proof.USED, ("fp16",)),
+    ("batchnorm_bwtr_nhwc", Proof.UNUSED, ()),
+]
+
+
+def test_a_real_page_of_an_h200_is_read_as_it_is() -> None:
+    """Names agree with it wherever they say anything; the half-precision softmax executes HFMA2.MMA alone."""
+    launches = launches_in((Path(__file__).parent / "data" / "ncu_h200.csv").read_text(encoding="utf-8"))
+    for launch, (part, proof, precisions) in zip(launches, ON_AN_H200, strict=True):
+        assert part in launch.name
+        assert (launch.proof, launch.precisions) == (proof, precisions)
+        verdict = classify(launch.name, (9, 0)).verdict
+        assert verdict is Verdict.UNKNOWN or (verdict is Verdict.TENSOR) == (proof is Proof.USED)
+    softmax = launches[3]
+    assert softmax.opcodes["HFMA2.MMA"] == 147_520

@@ -1,16 +1,22 @@
 """The command `nsyswrap verify-tensor-cores`, with a fake ncu and real programs: results, rules, exit codes, errors."""
 
 import json
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from capture_fixtures import living, marker, until
 from click.testing import CliRunner, Result
 from export_builder import ExportBuilder
 from ncu_fixtures import LAYOUT, PACKED, PRODUCT, SIMT, TRITON, VARIABLES, calls, kernel, put_on_path
 
+from nsyswrap.capture.kernel_counters import mangled_pattern_of
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.cli import cli
+
+__all__ = ["marker"]
 
 MMA, FMA = {"HGMMA.64x64x16.F32.BF16": 4096}, {"HFMA2.MMA": 512, "FADD": 1}
 PROGRAM = (sys.executable, "-c", "print('said', 'by', 'the', 'program')")
@@ -39,7 +45,8 @@ def test_names_that_tell_the_truth_are_success(tmp_path: Path, capture: Path, mo
     assert "tensor cores, by hardware          30.0 %" in result.stdout
     assert "unknown by name, settled           20.0 %" in result.stdout
     assert "said by the program" not in result.stdout
-    assert "measuring 4 launches of 4 kernels, 100% of kernel time" in result.stderr
+    assert "measuring 4 launches of 4 functions, 100% of kernel time" in result.stderr
+    assert "launches more" not in result.stderr
 
 
 def test_packed_half_precision_is_no_tensor_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,9 +92,29 @@ def test_kernels_are_asked_for_by_what_no_name_explains_and_by_time(
     log = put_on_path(tmp_path, monkeypatch, kernel(TRITON, MMA), kernel(SIMT, FMA))
     assert run("--capture", capture, "--launches", "2").exit_code == 0
     asked = next(each for each in calls(log) if "--kernel-id" in each)
-    assert asked[asked.index("--kernel-id") + 1] == f"::regex:^({TRITON}|{SIMT})$:1"
+    assert asked[asked.index("--kernel-id") + 1] == f"::regex:{mangled_pattern_of([TRITON, SIMT])}:1"
     assert asked[asked.index("--launch-count") + 1] == "2"
     assert "--clock-control none" in " ".join(asked)
+
+
+@pytest.mark.parametrize(("launches", "outcome"), [(10, "agrees"), (2, "unmeasured")])
+def test_what_did_not_come_is_measured_in_a_second_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launches: int, outcome: str
+) -> None:
+    """Of an ncu that numbers launches by the function's name only the first instance of a template comes at first."""
+    instances = [PACKED.replace("Gelu", other) for other in ("Gelu", "Relu", "Silu")]
+    log = put_on_path(tmp_path, monkeypatch, *(kernel(name, FMA) for name in instances), failure="by-function")
+    builder = ExportBuilder().gpu()
+    for at, name in enumerate(instances):
+        builder.kernel(1000 * at, 1000 * at + 500, name)
+    capture, counters = builder.write(tmp_path / "packed.sqlite"), tmp_path / "counters.csv"
+    asked = ("--launches", str(launches), "--format", "json", "--save-counters", counters)
+    result = run("--capture", capture, *asked)
+    assert result.exit_code == 0, result.stderr
+    assert f"measuring {launches - 1} launches more, of 1 functions" in result.stderr
+    assert {each["outcome"] for each in json.loads(result.stdout)["kernels"]} == {"agrees", outcome}
+    assert counters.read_text().count('"ID",') == 2
+    assert sum("--kernel-id" in each or "--kernel-name" in each for each in calls(log)) == 2
 
 
 def test_nothing_measured_is_cannot_tell(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,6 +201,20 @@ def test_a_missing_program_is_told(tmp_path: Path, capture: Path, monkeypatch: p
     put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA))
     result = run("--capture", capture, command=("no-such-program",))
     assert (result.exit_code, "there is no such command" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_ncu_ends_when_the_command_is_ended(
+    tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch, marker: str, number: signal.Signals
+) -> None:
+    """A scheduler's signal leaves no ncu behind that would hold the GPU's counters."""
+    put_on_path(tmp_path, monkeypatch, failure="hangs")
+    program = [sys.executable, "-m", "nsyswrap", "verify-tensor-cores", "--capture", str(capture), "--", "true", marker]
+    with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until(lambda: len(living(marker)) > 1, "ncu")
+        process.send_signal(number)
+        assert process.wait(30) == 1
+    until(lambda: not living(marker), "the end of ncu")
 
 
 def test_without_a_capture_the_program_is_recorded_first(

@@ -119,9 +119,10 @@ def test_both_breakdowns_stand_side_by_side(tmp_path: Path) -> None:
             },
         }
     }
-    for name, content in (("report", report), ("trace", TRACE)):
-        (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    program = [sys.executable, FOLDER / "breakdown_table.py", tmp_path / "report.json", tmp_path / "trace.json"]
+    files = (tmp_path / "report.json", tmp_path / "trace.json")
+    for file, content in zip(files, (report, TRACE), strict=True):
+        file.write_text(json.dumps(content))
+    program = [sys.executable, *(str(each) for each in (FOLDER / "breakdown_table.py", *files))]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     assert lines[2].startswith("| kernel | 4.000 ms, 40.0% | 0.003 ms, 30.0% |")
@@ -195,10 +196,22 @@ def test_programs_stand_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "too small" not in out
     assert "as it should be" not in out
 
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- verify_table -->\nold\n<!-- /verify_table -->\nafter\n")
+    for _ in range(2):
+        load("verify_table").main(["--into", str(page), str(tmp_path / "verify_encoder.json")])
+    text = page.read_text()
+    assert text.startswith("before\n<!-- verify_table -->\n\n| program |")
+    assert text.endswith("`a/b` |\n\n<!-- /verify_table -->\nafter\n")
+    assert (text.count("| program |"), "old" in text) == (2, False)
+    page.write_text("no marks\n")
+    with pytest.raises(SystemExit):
+        load("verify_table").main(["--into", str(page)])
+
 
 def test_every_case_has_a_name_and_the_run_knows_it() -> None:
     """The programs that run.sh verifies are those that there are."""
-    program = [sys.executable, FOLDER / "programs.py", "--list"]
+    program = [sys.executable, str(FOLDER / "programs.py"), "--list"]
     there = subprocess.run(program, capture_output=True, text=True, check=True).stdout.split()
     script = (FOLDER / "run.sh").read_text(encoding="utf-8")
     named = script.partition("cases=${CASES:-")[2].partition("}")[0].split()

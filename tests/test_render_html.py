@@ -205,7 +205,7 @@ def test_the_verdict_and_the_key_numbers_are_said() -> None:
 
 
 def test_gains_are_said_to_be_upper_bounds_once() -> None:
-    assert FULL.text.count("upper bounds") == 1
+    assert FULL.text.count("do not add up") == 1
 
 
 def test_the_command_and_versions_are_said() -> None:

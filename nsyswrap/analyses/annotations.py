@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.analyses.injected import injected_steps, repeated
 from nsyswrap.analyses.operations import Operations
 from nsyswrap.analyses.training_steps import Steps
 from nsyswrap.intervals import Timeline, Times, fill, innermost, label_at
@@ -65,8 +66,8 @@ class Phases:
 
     Attributes:
         names: Name of each phase code.
-        ranges: Rows of ``trace[RANGES]`` that are a phase, with columns start, end, thread, process, phase (code);
-            the index is the row there.
+        ranges: Rows of ``trace[RANGES]`` that are a phase, with columns start, end, thread, process, phase (code) and
+            below (bool: it shows only where no other phase is open); the index is the row there.
         main_thread: The thread of each process whose phases stand in where another thread has none.
     """
 
@@ -92,7 +93,10 @@ class Phases:
         """Return the innermost phase open on the thread itself."""
         if thread not in self._own:
             mine = self.ranges[self.ranges["thread"] == thread]
-            self._own[thread] = innermost(mine["start"], mine["end"], mine["phase"])
+            below = mine["below"].to_numpy(bool)
+            self._own[thread] = _innermost(mine[~below])
+            if below.any():
+                self._own[thread] = fill(self._own[thread], _innermost(mine[below]))
         return self._own[thread]
 
     def shown(self, thread: int) -> Timeline:
@@ -138,10 +142,15 @@ def find_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = ()) -
     by_text = np.where(is_step & (by_text == NO_PHASE), np.int32(names.index(BATCH)), by_text)
     phase = by_text[ranges["text"].cat.codes.to_numpy()] if len(by_text) else np.empty(0, np.int32)
     phase = np.where(of_library(ranges), np.int32(NO_PHASE), phase)
+    # Steps that were marked for the program begin where an optimizer is done, inside phases that it marks itself.
+    below = injected_steps(ranges)
+    not_ours = ~np.isin(array(ranges, "start"), steps.frame["start"])
+    phase = np.where((below & not_ours) | repeated(ranges, phase), np.int32(NO_PHASE), phase)
     rows = np.flatnonzero(phase != NO_PHASE)
     found = pd.DataFrame({name: array(ranges, name)[rows] for name in ("start", "end", "thread")}, index=rows)
     found["process"] = tables.process_of(array(found, "thread"))
     found["phase"] = phase[rows]
+    found["below"] = below[rows]
     return Phases(names, found, _main_threads(found))
 
 
@@ -149,6 +158,10 @@ def of_library(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """Return for each range whether a library marked it: a detail of a call, not a part of the program."""
     library = np.array([LIBRARY_DOMAINS.match(str(each)) is not None for each in ranges["domain"].cat.categories], bool)
     return library[ranges["domain"].cat.codes.to_numpy()] if len(library) else np.empty(0, bool)
+
+
+def _innermost(ranges: pd.DataFrame) -> Timeline:
+    return innermost(ranges["start"], ranges["end"], ranges["phase"])
 
 
 def _phase(text: str, names: tuple[str, ...], rules: tuple[PhaseRule, ...]) -> int:

@@ -14,6 +14,8 @@ from nsyswrap.analyses.idle_sums import IdleSums
 from nsyswrap.analyses.learned_rules import NameRule
 from nsyswrap.analyses.operations import Operations, find_operations
 from nsyswrap.analyses.readings import Reading, find_readings
+from nsyswrap.analyses.replay_model import find_replay
+from nsyswrap.analyses.replay_schedule import Replay
 from nsyswrap.analyses.source_lines import SourceLines, find_lines
 from nsyswrap.analyses.thread_states import ThreadStates
 from nsyswrap.analyses.training_steps import Steps, find_steps
@@ -53,6 +55,7 @@ class Study:
     explaining: AbstractContextManager[object] = field(default_factory=RLock)
     idle_sums: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
     _states: dict[Window, ThreadStates] = field(default_factory=dict)
+    _replays: dict[Window, Replay] = field(default_factory=dict)
 
     def states(self, window: Window) -> ThreadStates:
         """Return what the threads do inside a window; that of the last window asked for is kept."""
@@ -60,6 +63,13 @@ class Study:
             self._states.clear()
             self._states[window] = ThreadStates(self.trace, self.operations, window)
         return self._states[window]
+
+    def replay(self, window: Window) -> Replay:
+        """Return the replay of a window, which says what a change would gain; made once."""
+        with self.explaining:
+            if window not in self._replays:
+                self._replays[window] = find_replay(self, window)
+            return self._replays[window]
 
     @cached_property
     def operations(self) -> Operations:

@@ -9,6 +9,7 @@ import pandas as pd
 from nsyswrap import units
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.idle_lines import spelled
+from nsyswrap.analyses.replay_changes import NO_GAIN, OF_CAUSE, gains
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import Frame, array
@@ -125,20 +126,22 @@ def findings(study: Study, idle: IdleTables, window: Window) -> tuple[Finding, .
             cost = int(mine["idle_ns"].sum())
             if cost < NOTE_SHARE * window.length_ns:
                 continue
+            gained = gains(study, window, OF_CAUSE[cause]) if advice.can_gain else NO_GAIN
             found.append(
                 Finding(
                     rule=f"idle/{cause}",
                     severity=_severity(advice, cost / window.length_ns),
                     headline=advice.headline.format(share=units.share(cost / window.length_ns)),
                     cost_ns=cost,
-                    gain_low_ns=0,
-                    gain_high_ns=cost if advice.can_gain else 0,
+                    gain_low_ns=gained.low_ns,
+                    gain_high_ns=gained.high_ns,
                     advice=advice.advice,
                     evidence=(
                         *_per_step(study, cost, window),
                         *_by_phase(mine),
                         *_most_sampled(_of(idle.lines, device, cause)),
                         *_longest(_of(idle.gaps, device, cause)),
+                        *gained.said,
                     ),
                     device_id=int(device),
                     window=window,

@@ -17,6 +17,7 @@ from nsyswrap.analyses.annotations import NO_PHASE
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.causes import CAUSES, idle_sums
 from nsyswrap.analyses.idle_findings import NOTE_SHARE, WARNING_SHARE
+from nsyswrap.analyses.replay_changes import gains, one_launch
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.model import Finding, Severity
 
@@ -79,7 +80,7 @@ def by_phase(study: Study, launched: Launched) -> pd.DataFrame:
 def findings(study: Study, launched: Launched, window: Window) -> tuple[Finding, ...]:
     """Return one finding for each device that is bound by launches.
 
-    It counts no time of its own: what the GPU idles between launches stands under ``idle/host`` and ``idle/launch``.
+    It costs no time of its own: what the GPU idles between launches stands under ``idle/host`` and ``idle/launch``.
     """
     device_id = study.operations.device_id[launched.row]
     found = []
@@ -100,6 +101,7 @@ def _finding(study: Study, launched: Launched, pace: Pace, device: int, window: 
     whole, between = sum(idle.values()), sum(idle[cause] for cause in BETWEEN_LAUNCHES)
     if sum(idle[cause] for cause in OTHER_CAUSES) >= OTHER_SHARE * whole or between < NOTE_SHARE * window.length_ns:
         return None
+    gained = gains(study, window, one_launch)
     phases = {name: each for name, each in _paces(study, launched).items() if each.is_bound}
     return Finding(
         rule="launches/launch_bound",
@@ -107,14 +109,15 @@ def _finding(study: Study, launched: Launched, pace: Pace, device: int, window: 
         headline=f"The run is bound by launches: the GPU was idle when {units.share(pace.just_in_time_share)} of them "
         "began.",
         cost_ns=0,
-        gain_low_ns=0,
-        gain_high_ns=0,
+        gain_low_ns=gained.low_ns,
+        gain_high_ns=gained.high_ns,
         advice="Launch less and longer operations: torch.compile, CUDA graphs "
         '(torch.compile(mode="reduce-overhead")), a fused optimizer (fused=True), or a larger batch.',
         evidence=(
             f"all: {_words(pace)}",
             *(f"phase {name}: {_words(each)}" for name, each in phases.items()),
             f"{units.duration(between)} of idle time between launches, counted under idle/host and idle/launch",
+            *gained.said,
         ),
         device_id=device,
         window=window,

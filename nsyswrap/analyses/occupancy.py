@@ -44,7 +44,7 @@ def run(study: Study, window: Window) -> Section:
             Fact("tail_share", weighted(tail, filled), "share"),
         ),
         tables={"kernels": _by_name(launches)},
-        findings=findings(launches, window),
+        findings=findings(study, launches, window),
         notes=_notes(launches),
     )
 

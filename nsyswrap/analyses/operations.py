@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.analyses.call_kinds import base_name
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, merge, subtract, union
 from nsyswrap.tables import TableSpec, Trace, array
 
@@ -16,6 +17,7 @@ KINDS = ("compute", "communication", "copy", "fill")
 
 # Source: definitions of nsys recipes compared; the name is right where matching NCCL's ranges is not.
 COLLECTIVE = "nccl"
+GRAPH_LAUNCHES = frozenset({"cudaGraphLaunch", "cuGraphLaunch"})
 
 
 @dataclass(frozen=True)
@@ -191,3 +193,9 @@ def _lookup(ids: Times, rows: Indices, wanted: Times) -> Indices:
     hit = inside & (ordered[np.maximum(at, 0)] == wanted)
     result[hit] = rows[order][at[hit]]
     return result
+
+
+def launch_rows(trace: Trace) -> Indices:
+    """Return the rows of ``trace[CALLS]`` that launch a CUDA graph."""
+    ids = [key for key, text in trace.strings.items() if base_name(text) in GRAPH_LAUNCHES]
+    return np.flatnonzero(np.isin(array(trace[tables.CALLS], "name_id"), ids)) if ids else np.empty(0, np.intp)

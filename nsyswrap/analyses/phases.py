@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.analyses import injected
 from nsyswrap.analyses.annotations import NO_PHASE
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.operations import COMMUNICATION
@@ -51,7 +52,9 @@ def run(study: Study, window: Window) -> Section:
         )
     columns = ["phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count"]
     frame = pd.DataFrame(rows, columns=columns)
-    return Section("phases", "Phases", window, _coverage(study, of_operation, touching), {"phases": frame})
+    notes = injected.notes(study.trace[tables.RANGES], phases.ranges.index.to_numpy(np.intp))
+    facts = _coverage(study, of_operation, touching)
+    return Section("phases", "Phases", window, facts, {"phases": frame}, notes=notes)
 
 
 def _count(study: Study, code: int, window: Window) -> int:

@@ -18,6 +18,7 @@ from nsyswrap.analyses import (
     phases,
     python_lines,
     ranges,
+    replay,
     steps,
     summaries,
     tensor_cores,
@@ -43,5 +44,6 @@ ANALYSES: tuple[Analysis, ...] = (
     ranges.ANALYSIS,
     host_waits.ANALYSIS,
     summaries.OS_CALLS,
+    replay.ANALYSIS,
     capture_check.ANALYSIS,
 )

@@ -1,5 +1,7 @@
 """What share of kernel time ran on tensor cores: known by kernel name, with what no name tells as a band."""
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -8,8 +10,9 @@ from nsyswrap import tables
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.kernel_names import Verdict, classify
 from nsyswrap.analyses.operations import COMPUTE
+from nsyswrap.analyses.replay_changes import gains
 from nsyswrap.analyses.tensor_counter import contradictions, count_tensor_work
-from nsyswrap.analyses.why_not_tensor import Launches, findings, not_used
+from nsyswrap.analyses.why_not_tensor import Launches, findings, not_used, on_tensor_cores
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.model import Fact, Section
 from nsyswrap.tables import array
@@ -28,6 +31,7 @@ def run(study: Study, window: Window) -> Section:
     whole = int(duration.sum())
     tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
+    gained = partial(gains, study, window, lambda *_: on_tensor_cores(launches, rows))
     counted = count_tensor_work(study, window, rows[is_tensor], rows[is_unknown])
     return Section(
         key="tensor_cores",
@@ -49,7 +53,7 @@ def run(study: Study, window: Window) -> Section:
             "phases": _by_phase(study, launches, verdict),
             "not_used": unused,
         },
-        findings=(*findings(unused, total, window), *contradictions(counted, window)),
+        findings=(*findings(unused, total, gained, window), *contradictions(counted, window)),
         notes=_notes(study),
     )
 

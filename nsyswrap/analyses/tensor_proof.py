@@ -158,7 +158,7 @@ def type_of(opcode: str) -> str:
 
 
 def launches_in(text: str) -> list[Launch]:
-    """Return the launches in ncu's raw page as CSV; what the program printed before it is skipped.
+    """Return the launches in ncu's raw pages as CSV, one or several; what the program printed before is skipped.
 
     Raises:
         NsyswrapError: There is no such table in the text.
@@ -171,8 +171,13 @@ def launches_in(text: str) -> list[Launch]:
         csv.field_size_limit(before)
     if not rows or "Kernel Name" not in rows[0]:
         raise NsyswrapError("ncu printed no table of kernels", hint="Run 'ncu --version'; 2022 or newer is needed")
-    header = rows[0]
-    return [_launch(header, row) for row in rows[1:] if len(row) == len(header) and row[0].isdigit()]
+    header, found = rows[0], []
+    for row in rows:
+        if row[:1] == ["ID"]:
+            header = row
+        elif len(row) == len(header) and row[0].isdigit():
+            found.append(_launch(header, row))
+    return found
 
 
 def opcodes_in(cell: str) -> dict[str, int]:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.analyses.injected import without_doubtful_steps
 from nsyswrap.errors import UsageError
 from nsyswrap.intervals import Window
 from nsyswrap.tables import Trace, array
@@ -82,7 +83,7 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
     ranges = trace[tables.RANGES]
     matcher = step_matcher(pattern)
     wanted = np.array([matcher.search(str(text)) is not None for text in ranges["text"].cat.categories], bool)
-    found = ranges[text_flags(ranges, wanted)]
+    found = ranges[without_doubtful_steps(ranges, text_flags(ranges, wanted))]
     frame = pd.DataFrame(
         {
             "process": tables.process_of(array(found, "thread")),

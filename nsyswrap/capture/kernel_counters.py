@@ -4,14 +4,21 @@ ncu runs each chosen launch several times over, once a set of counters, and rest
 program's result stays right and its time says nothing.
 """
 
+import os
 import re
+import signal
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import current_thread, main_thread
+from types import FrameType
 
 from nsyswrap.capture.ncu import Ncu, NcuFailedError, counter_lists, failure, last_words
 from nsyswrap.capture.process import Output, output_of
+from nsyswrap.capture.process_tree import children_by_parent, kill_all
+from nsyswrap.capture.stopping import CaptureTerminatedError
 from nsyswrap.errors import CaptureError
 
 _REPORT = "counters.ncu-rep"
@@ -20,6 +27,7 @@ _LONGEST_S = 7 * 24 * 3600.0
 # Executed instructions by opcode, which ncu counts by patching the kernel: it tells a matrix instruction (HMMA, HGMMA)
 # from half-precision arithmetic (HFMA2) that shares the pipe. With modifiers it also tells the types.
 _OPCODES = ("sass__inst_executed_per_opcode_with_modifier_all", "sass__inst_executed_per_opcode")
+_SINGLE_OPCODES = re.compile(r"[( ][A-Z][A-Za-z0-9_.]*: \d[\d,]*[;)]")
 # What the pipe's own counters say, for an ncu without the former.
 _COUNTERS = (
     *(f"sm__inst_executed_pipe_tensor_op_{kind}" for kind in ("hmma", "gmma", "imma", "dmma")),
@@ -30,8 +38,14 @@ _COUNTERS = (
 )
 _ACTIVE = ("sm__pipe_tensor_cycles_active", "sm__pipe_tensor_op_hmma_cycles_active", "sm__pipe_tc_cycles_active")
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][\w$.]*")
+# How compilers write an anonymous namespace into a mangled name: its length, and a name that is the file's own.
+_ANONYMOUS = r"([0-9]+_GLOBAL__N_[A-Za-z0-9_]*)?"
 # The longest single argument that Linux passes on is 128 KiB.
 _LONGEST_ARGUMENT = 100_000
+
+
+class NoLaunchError(NcuFailedError):
+    """None of the kernels that were asked for was launched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +54,17 @@ class CounterRequest:
 
     Args:
         command: The program and its arguments, its program with its whole path.
-        kernels: Names of the functions, without namespace, template arguments and parameters.
+        kernels: Names of the functions with their namespaces, without template arguments and parameters.
         launches: How many launches to measure at most.
         timeout_s: Seconds until the program is ended; None for never.
-        extra_metrics: More of ncu's metrics to bring back, by their full names.
+        every_launch: Measure every launch of these functions, not the first of each instance of their templates.
     """
 
     command: tuple[str, ...]
     kernels: tuple[str, ...]
     launches: int
     timeout_s: float | None = None
-    extra_metrics: tuple[str, ...] = ()
+    every_launch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +85,21 @@ class Counted:
 def count_kernels(ncu: Ncu, request: CounterRequest) -> Counted:
     """Run the program under ncu and return what was counted.
 
-    The first launch of each kernel and launch configuration is measured, until the number of launches is reached.
-    Clocks and caches are left alone.
+    The first launch of each kernel is measured, or every one, until the number of launches is reached. Clocks and
+    caches are left alone.
 
     Raises:
-        NcuFailedError: ncu cannot measure here, or no launch of these kernels came.
+        NcuFailedError: ncu cannot measure here.
+        NoLaunchError: No launch of these kernels came.
         CaptureError: The program ran longer than it may.
     """
-    metrics = (*chosen_metrics(counter_lists(ncu)), *request.extra_metrics)
-    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
+    metrics = chosen_metrics(counter_lists(ncu))
+    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder, _ending_with_us():
         report = Path(folder) / _REPORT
         ran = _run(counting_argv(ncu, request, metrics, report), request.timeout_s)
         if not report.is_file():
             raise failure(ncu, ran.text) if _failed(ran.text) else no_launch(request, ran.text)
-        return Counted(_table(ncu, report), ran.code, ran.text)
+        return Counted(_table(ncu, report, metrics), ran.code, ran.text)
 
 
 def chosen_metrics(lists: Iterable[frozenset[str]]) -> tuple[str, ...]:
@@ -114,8 +129,7 @@ def counting_argv(ncu: Ncu, request: CounterRequest, metrics: Sequence[str], rep
         *("--cache-control", "none"),
         *("--graph-profiling", "node"),
         *("--apply-rules", "no"),
-        *("--kernel-name-base", "function"),
-        *("--kernel-id", f"::regex:{pattern_of(request.kernels)}:1"),
+        *_filter(request),
         *("--launch-count", str(request.launches)),
         *("--metrics", ",".join(metrics)),
         *request.command,
@@ -123,27 +137,68 @@ def counting_argv(ncu: Ncu, request: CounterRequest, metrics: Sequence[str], rep
 
 
 def pattern_of(kernels: Sequence[str]) -> str:
-    """Return one regular expression for all names; without a colon, at which ncu would cut it.
+    """Return one regular expression for the functions' own names; without a colon, at which ncu would cut it.
 
     Names that are no plain identifiers are left out, and so is what makes the expression too long to pass on.
     """
-    plain = [re.sub(r"([$.])", r"\\\1", name) for name in kernels if _PLAIN_NAME.fullmatch(name)]
-    kept: list[str] = []
-    length = 0
-    for name in plain:
-        length += len(name) + 1
-        if length > _LONGEST_ARGUMENT:
-            break
-        kept.append(name)
-    return f"^({'|'.join(kept)})$"
+    own = (name.rpartition("::")[2] for name in kernels)
+    return f"^({'|'.join(_fitting(_escaped(name) for name in own if _PLAIN_NAME.fullmatch(name)))})$"
 
 
-def no_launch(request: CounterRequest, said: str) -> NcuFailedError:
+def mangled_pattern_of(kernels: Sequence[str]) -> str:
+    """Return one regular expression for the mangled names of all instances of these functions, without a colon.
+
+    A mangled name begins with the parts of the qualified name, each behind its length: ``a::f<int>`` is
+    ``_ZN1a1fIiEvv``. A function without C++ linkage is called by its bare name.
+
+    Source: Itanium C++ ABI, "Mangling".
+    """
+    return f"^({'|'.join(_fitting(filter(None, map(_mangled_start, kernels))))})"
+
+
+def no_launch(request: CounterRequest, said: str) -> NoLaunchError:
     """Return the error of a run in which none of the kernels was launched."""
-    return NcuFailedError(
+    return NoLaunchError(
         f"ncu saw none of the {len(request.kernels)} kernels that were chosen{last_words(said)}",
         hint="Give --capture a capture of this very command, or leave it out so that one is made",
     )
+
+
+def _filter(request: CounterRequest) -> tuple[str, ...]:
+    """Return ncu's filter.
+
+    ncu numbers the launches of a kernel by the name that it matches. By the function's name all instances of a template
+    share one number, so the first launch of each is found by mangled names.
+    """
+    if request.every_launch:
+        return ("--kernel-name-base", "function", "--kernel-name", f"regex:{pattern_of(request.kernels)}")
+    return ("--kernel-name-base", "mangled", "--kernel-id", f"::regex:{mangled_pattern_of(request.kernels)}:1")
+
+
+def _mangled_start(kernel: str) -> str:
+    """Return how mangled names of a function begin, as a regular expression; empty where its name is no plain one."""
+    parts = kernel.split("::")
+    if not all(_PLAIN_NAME.fullmatch(part) for part in parts):
+        return ""
+    body = "".join(
+        "St" if part == "std" and not at else f"{_ANONYMOUS}L?{len(part)}{_escaped(part)}"
+        for at, part in enumerate(parts)
+    )
+    return f"_ZN?{body}" if len(parts) > 1 else f"_ZN?{body}|{_escaped(kernel)}$"
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"([$.])", r"\\\1", name)
+
+
+def _fitting(patterns: Iterable[str]) -> Iterator[str]:
+    """Yield patterns until they are too long together."""
+    length = 0
+    for pattern in patterns:
+        length += len(pattern) + 1
+        if length > _LONGEST_ARGUMENT:
+            return
+        yield pattern
 
 
 def _failed(said: str) -> bool:
@@ -162,17 +217,47 @@ def _run(argv: Sequence[str], timeout_s: float | None) -> Output:
         raise NcuFailedError(f"ncu cannot be started: {error.strerror}", hint="Check NSYSWRAP_NCU") from error
 
 
-def _table(ncu: Ncu, report: Path) -> str:
-    """Return the raw page of a report, with the single opcodes where this ncu can print them."""
+@contextmanager
+def _ending_with_us() -> Iterator[None]:
+    """Let ending signals raise as Ctrl-C does, and leave nothing running, whenever they come."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise CaptureTerminatedError(
+            f"ended by {signal.Signals(number).name}", hint="ncu and the program were ended too"
+        )
+
+    if current_thread() is not main_thread():
+        yield
+        return
+    spare = frozenset(children_by_parent().get(os.getpid(), ()))
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    except (CaptureTerminatedError, KeyboardInterrupt):
+        kill_all(os.getpid(), spare)  # a signal may come while ncu is being started, before anyone knows of it
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_whole(page: str, metric: str) -> bool:
+    """Whether a page holds the metric that decides, and of opcodes the single ones."""
+    return f'"{metric}"' in page and (metric not in _OPCODES or _SINGLE_OPCODES.search(page) is not None)
+
+
+def _table(ncu: Ncu, report: Path, metrics: Sequence[str]) -> str:
+    """Return the raw page of a report: what was asked for, with whole names and single opcodes where ncu can."""
     argv = [str(ncu.path), "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
+    details = ["--print-metric-instances", "details"]
     said = Output(0, "", "")
-    for more in (["--print-metric-instances", "details"], []):
+    for more in ([*details, "--rename-kernels", "off", "--metrics", ",".join(metrics)], details, []):
         try:
             said = output_of([*argv, *more], timeout_s=_IMPORT_TIMEOUT_S)
         except (OSError, TimeoutError) as error:
             raise NcuFailedError(
                 f"ncu cannot print what it measured: {error}", hint="Measure fewer launches"
             ) from error
-        if said.code == 0 and '"Kernel Name"' in said.stdout:
+        if said.code == 0 and '"Kernel Name"' in said.stdout and (not more or _is_whole(said.stdout, metrics[0])):
             return said.stdout
     raise failure(ncu, said.text)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.failures import export_failed, no_report
 from nsyswrap.capture.foreground import Ended, ForegroundCall, Limits, run_in_foreground
@@ -83,6 +84,7 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
     with _private_folder() as temporary, result_folder(options.folder, force=options.force) as run_folder:
         call, notes = _prepared(options, nsys, capabilities, program, (temporary, run_folder))
         ended = run_in_foreground(call, progress)
+        annotated = _injection(options, temporary).notes() if options.annotate else ()
         _keep_report(ended, options, nsys, (temporary, run_folder))
         try:
             export_report(nsys, run_folder / REPORT_NAME, run_folder / EXPORT_NAME, progress)
@@ -96,7 +98,7 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
         wall_ns=ended.wall_ns,
         command=options.command,
         nsys=nsys,
-        notes=(*notes, *_notes(ended, options)),
+        notes=(*notes, *annotated, *_notes(ended, options)),
     )
 
 
@@ -190,7 +192,7 @@ def _prepared(
         argv=(*namespace_prefix(), *work.held(invocation.argv)) if hidden else invocation.argv,
         workplace=work,
         # The program inherits it, but for TMPDIR, which the inner shell gives back to it.
-        env={**environ, **extra_environment(options), "TMPDIR": str(temporary)},
+        env={**_program_environment(options, environ, temporary), "TMPDIR": str(temporary)},
         stop=stop,
         cwd=options.cwd,
         limits=Limits(
@@ -199,6 +201,20 @@ def _prepared(
         output_to_stderr=options.output_to_stderr,
     )
     return call, invocation.notes
+
+
+def _program_environment(options: CaptureOptions, environ: dict[str, str], temporary: Path) -> dict[str, str]:
+    """Return the variables of the program; where its phases are to be marked, write what marks them."""
+    whole = {**environ, **extra_environment(options)}
+    if not options.annotate:
+        return whole
+    injection = _injection(options, temporary)
+    injection.prepare()
+    return {**whole, **injection.environment(whole)}
+
+
+def _injection(options: CaptureOptions, temporary: Path) -> Injection:
+    return Injection(temporary / "annotate", options.replay_batches)
 
 
 def _keep_report(ended: Ended, options: CaptureOptions, nsys: Nsys, folders: tuple[Path, Path]) -> None:

@@ -34,6 +34,8 @@ class CaptureOptions:
         python_sampling_hz: How often to sample the stacks of Python threads, in samples a second; 0 for never.
         cuda_memory: Record the size of each allocation on the GPU.
         pytorch: Value of nsys's own ``--pytorch``; empty for none.
+        annotate: Put NVTX phases into a PyTorch program that is not changed.
+        replay_batches: Have each loader give its first so many batches again and again; 0 to leave loaders as they are.
         environment: Variables to set for the program, as pairs.
         cwd: The program's working folder; None for ours.
         nsys_args: Arguments to nsys as they are; they come last and so have the last word.
@@ -57,6 +59,8 @@ class CaptureOptions:
     python_sampling_hz: int = 0
     cuda_memory: bool = False
     pytorch: str = ""
+    annotate: bool = False
+    replay_batches: int = 0
     environment: tuple[tuple[str, str], ...] = ()
     cwd: Path | None = None
     nsys_args: tuple[str, ...] = ()
@@ -157,9 +161,10 @@ def extra_environment(options: CaptureOptions) -> dict[str, str]:
 
 def unknown_flag(flag: str, nsys: Nsys) -> UsageError:
     """Say that this nsys does not have a flag that an option needs."""
+    instead = "Use --annotate auto" if flag == "--pytorch" else f"Leave the option out that needs {flag}"
     return UsageError(
         f"nsys {nsys.version_text} ({nsys.path}) has no {flag}",
-        hint=f"Leave the option out that needs {flag}, or install a newer nsys and name it in NSYSWRAP_NSYS",
+        hint=f"{instead}, or install a newer nsys and name it in NSYSWRAP_NSYS",
     )
 
 

@@ -14,6 +14,7 @@ COMMANDS: Mapping[str, str] = {
     "profile": "Run a program under Nsight Systems and report where the GPU's time went.",
     "analyze": "Read a capture and print what it says.",
     "report": "Read a capture and write one HTML page.",
+    "compare": "Put two captures beside each other: faster or slower, and what moved.",
     "verify-tensor-cores": "Ask the hardware whether kernel names tell the truth about tensor cores.",
     "classify": "Say which kernel names run on tensor cores.",
     "redact": "Write an export fit to share: no environment, host, user or home folder.",
@@ -72,4 +73,5 @@ def cli() -> None:
       nsyswrap profile train.py          run, capture, report
       nsyswrap report capture.nsys-rep   one HTML page
       nsyswrap analyze capture.sqlite    the same in the terminal
+      nsyswrap compare BASE NEW          faster or slower, and what moved
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines

@@ -18,6 +18,9 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 _SAMPLE_HZ = 1000
 
+# What nsys's --pytorch takes for a range around each operator.
+_OPERATORS = "autograd-nvtx"
+
 _OPTIONS = (
     click.option(
         "-o",
@@ -57,6 +60,14 @@ _OPTIONS = (
         "--gpu-metrics", is_flag=False, flag_value="all", default="", metavar="[IDS]", help="Sample GPU counters."
     ),
     click.option("--python-sampling", is_flag=True, help=f"Sample Python stacks, {_SAMPLE_HZ} times a second."),
+    click.option(
+        "--annotate",
+        type=click.Choice(["off", "auto", "ops"]),
+        default="off",
+        show_default=True,
+        help="auto: mark steps and phases (data, copy, forward, backward, optimizer) in a PyTorch program that is not "
+        "changed; ops: its operators, too, by nsys itself where it can.",
+    ),
     click.option("--cuda-memory", is_flag=True, help="Record allocations on the GPU."),
     click.option("--sample-cpu", is_flag=True, help="Sample instruction pointers and scheduling of the program."),
     click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="Set a variable for the program."),
@@ -82,8 +93,10 @@ def capture_options(command: Command) -> Command:
     return command
 
 
-def options_of(command: tuple[str, ...], given: Mapping[str, Any], *, output_to_stderr: bool) -> "CaptureOptions":
-    """Return what to record, from the options as they were given.
+def options_of(
+    command: tuple[str, ...], given: Mapping[str, Any], *, output_to_stderr: bool, annotate: bool = False
+) -> "CaptureOptions":
+    """Return what to record, from the options as they were given; with phases marked where ``annotate`` says so.
 
     Raises:
         UsageError: A variable is not NAME=VALUE.
@@ -105,6 +118,8 @@ def options_of(command: tuple[str, ...], given: Mapping[str, Any], *, output_to_
         gpu_metrics=given["gpu_metrics"],
         python_sampling_hz=_SAMPLE_HZ if given["python_sampling"] else 0,
         cuda_memory=given["cuda_memory"],
+        pytorch=_OPERATORS if given["annotate"] == "ops" else "",
+        annotate=annotate or given["annotate"] != "off",
         environment=tuple(map(_variable, given["environment"])),
         cwd=given["cwd"],
         nsys_args=given["nsys_args"],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap import __version__
+from nsyswrap.cli.again import with_second_run
 from nsyswrap.cli.capture_options import capture_options, options_of
 from nsyswrap.cli.progress import shown
 from nsyswrap.cli.reading import check_request, reading_options, report_of
@@ -16,6 +17,10 @@ from nsyswrap.cli.terminal import rendered
 from nsyswrap.errors import CaptureError, NsyswrapError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nsyswrap.capture.nsys import CaptureResult
+    from nsyswrap.capture.options import CaptureOptions
     from nsyswrap.model import Report
 
 
@@ -30,6 +35,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="text: a summary on stderr; json: report.json on stdout, and nothing else there.",
 )
+@click.option(
+    "--counterfactual",
+    type=click.Choice(["data"]),
+    help="data: run the program a second time with batches that are on the device already, and report what the loader "
+    "costs; implies --annotate auto.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary, only where the report is.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT.py [ARGS]...")
 def profile(  # noqa: PLR0913 - one argument an option
@@ -40,6 +51,7 @@ def profile(  # noqa: PLR0913 - one argument an option
     phases: tuple[str, ...],
     kernel_rules: tuple[Path, ...],
     form: str,
+    counterfactual: str | None,
     quiet: bool,
     **capture: object,
 ) -> None:
@@ -58,31 +70,44 @@ def profile(  # noqa: PLR0913 - one argument an option
 
     check_request(window, step_range, phases, kernel_rules)
     os.umask(0o077)
-    options = options_of(command, capture, output_to_stderr=form == "json")
-    with shown(quiet=quiet) as progress:
-        result = record(options, find_nsys(), progress)
+    options = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
+
+    def captured(wanted: "CaptureOptions") -> "CaptureResult":
+        with shown(quiet=quiet) as progress:
+            return record(wanted, find_nsys(), progress)
+
+    def read(export: Path) -> "Report":
+        return report_of(export, window, step_range, phases, kernel_rules, with_timeline=True)
+
+    result = captured(options)
     write_json(result.folder / "run.json", run_record(result, options, __version__))
-    report = analysed(result.export, window, step_range, phases, kernel_rules)
+    report = with_second_run(analysed(result.export, read), options, counterfactual, captured, read)
+    write_report(report, result.folder)
     say(report, result.folder, result.notes, form=form, quiet=quiet)
     sys.exit(result.exit_code)
 
 
-def analysed(
-    export: Path, window: str, step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()
-) -> "Report":
-    """Return the report of a fresh capture and write it beside the capture, as a page and as JSON.
+def analysed(export: Path, read: "Callable[[Path], Report]") -> "Report":
+    """Return the report of a fresh capture.
 
     Raises:
         CaptureError: The capture is there and cannot be analysed.
     """
     try:
-        report = report_of(export, window, step_range, phases, kernel_rules, with_timeline=True)
+        return read(export)
     except NsyswrapError as error:
         message = f"the capture is in {export.parent}, but cannot be analysed: {error.message}"
         raise CaptureError(message, hint=error.hint) from error
+
+
+def write_report(report: "Report", folder: Path) -> None:
+    """Write a report beside its capture, as a page and as JSON.
+
+    Raises:
+        CaptureError: It cannot be written.
+    """
     for form, name in (("json", "report.json"), ("html", "report.html")):
-        write_private(export.parent / name, rendered(form, report, to_terminal=False))
-    return report
+        write_private(folder / name, rendered(form, report, to_terminal=False))
 
 
 def say(report: "Report", folder: Path, notes: tuple[str, ...], *, form: str, quiet: bool) -> None:

@@ -12,6 +12,7 @@ import click
 
 from nsyswrap.cli.terminal import printable
 from nsyswrap.errors import CaptureError, ExportError, UsageError
+from nsyswrap.privacy import neutral
 
 if TYPE_CHECKING:
     from nsyswrap.analyses.base import Settings
@@ -102,7 +103,7 @@ def report_of(  # noqa: PLR0913 - one argument an option
     share_one_heap()
     with export_of(capture) as export:
         trace = load_export(export)
-    named = replace(trace, capture=replace(trace.capture, name=capture.name))
+    named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
     return build_report(named, window, settings_of(step_range, phases, kernel_rules), with_timeline=with_timeline)
 
 

@@ -1,7 +1,7 @@
 """The way of `nsyswrap verify-tensor-cores`: a capture, a choice of kernels, a run under ncu, a comparison."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from nsyswrap.analyses.base import Study
     from nsyswrap.analyses.learned_rules import NameRule
     from nsyswrap.analyses.name_agreement import Agreement, Choice
+    from nsyswrap.analyses.tensor_proof import Launch
+    from nsyswrap.capture.kernel_counters import CounterRequest
     from nsyswrap.capture.ncu import Ncu
     from nsyswrap.intervals import Window
     from nsyswrap.render.agreement_view import Measured
@@ -53,7 +55,6 @@ def measured(request: Request) -> "Measured":
         CannotTellError: The program ran no kernel on a GPU.
     """
     from nsyswrap.analyses.name_agreement import choose, compare, kernel_launches  # noqa: PLC0415 - heavy
-    from nsyswrap.analyses.tensor_proof import launches_in  # noqa: PLC0415
     from nsyswrap.capture.ncu import find_ncu  # noqa: PLC0415
     from nsyswrap.render.agreement_view import Measured  # noqa: PLC0415
 
@@ -62,11 +63,14 @@ def measured(request: Request) -> "Measured":
     with _captured(words, request) as export:
         study, window = _study_of(export, learned)
     rows = kernel_launches(study, window)
-    counters = _counted(ncu, words, choose(rows, request.launches), request)
-    launches = launches_in(counters)
     gpu = study.trace.gpus[0] if study.trace.gpus else None
-    agreement = compare(rows, launches, gpu.compute_capability if gpu else None, learned)
-    return Measured(agreement, gpu.name if gpu else "GPU", ncu.version_text, request.command, len(launches), counters)
+
+    def judge(launches: "Sequence[Launch]") -> "Agreement":
+        return compare(rows, launches, gpu.compute_capability if gpu else None, learned)
+
+    launches, counters = _measured_launches(ncu, words, choose(rows, request.launches), request, judge)
+    gpu_name = gpu.name if gpu else "GPU"
+    return Measured(judge(launches), gpu_name, ncu.version_text, request.command, len(launches), counters)
 
 
 def check_targets(files: Sequence[Path | None], *, force: bool) -> None:
@@ -153,21 +157,54 @@ def _study_of(export: Path, learned: "tuple[NameRule, ...]") -> "tuple[Study, Wi
     return study, choose_window(study, ALL)
 
 
-def _counted(ncu: "Ncu", words: tuple[str, ...], choice: "Choice", request: Request) -> str:
-    """Run the program under ncu and return what was counted, as ncu's own CSV."""
-    from nsyswrap.capture.kernel_counters import CounterRequest, count_kernels  # noqa: PLC0415 - loaded when measured
+def _measured_launches(
+    ncu: "Ncu", words: tuple[str, ...], choice: "Choice", request: Request, judge: "Callable[[list[Launch]], Agreement]"
+) -> "tuple[list[Launch], str]":
+    """Measure the first launch of each kernel that was chosen, and once more every launch of those that did not come.
+
+    The program may launch them in another order than in the capture, and an ncu may number launches otherwise.
+    """
+    from nsyswrap.analyses.name_agreement import missed  # noqa: PLC0415 - heavy
+    from nsyswrap.analyses.tensor_proof import launches_in  # noqa: PLC0415
+    from nsyswrap.capture.kernel_counters import CounterRequest, NoLaunchError  # noqa: PLC0415 - loaded when measured
     from nsyswrap.capture.nsys import resolved_command  # noqa: PLC0415
     from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415
 
     if not choice.functions:
         raise CannotTellError("the program ran no kernel but collectives", hint="Name a program that computes")
-    click.echo(
-        f"nsyswrap: measuring {min(choice.launches, request.launches)} launches of {len(choice.functions)} kernels, "
-        f"{choice.time_share:.0%} of kernel time ...",
-        err=True,
-    )
     whole = resolved_command(CaptureOptions(command=words, folder=Path()))
-    counted = count_kernels(ncu, CounterRequest(whole, choice.functions, request.launches, request.timeout_s))
+    _say(
+        f"measuring {min(choice.launches, request.launches)} launches of {len(choice.functions)} functions, "
+        f"{choice.time_share:.0%} of kernel time ..."
+    )
+    first = CounterRequest(whole, choice.functions, request.launches, request.timeout_s)
+    try:
+        counters = _counted(ncu, first)
+    except NoLaunchError:
+        counters = ""
+    launches = launches_in(counters) if counters else []
+    functions, left = missed(judge(launches), choice), request.launches - len(launches)
+    if not counters or (functions and left > 0):
+        functions = functions or choice.functions
+        _say(f"measuring {left} launches more, of {len(functions)} functions that did not come ...")
+        again = CounterRequest(whole, functions, left, request.timeout_s, every_launch=True)
+        try:
+            counters += _counted(ncu, again)
+        except NoLaunchError:
+            if not counters:
+                raise
+    return launches_in(counters), counters
+
+
+def _counted(ncu: "Ncu", wanted: "CounterRequest") -> str:
+    """Run the program under ncu and return what was counted, as ncu's own CSV."""
+    from nsyswrap.capture.kernel_counters import count_kernels  # noqa: PLC0415 - loaded when measured
+
+    counted = count_kernels(ncu, wanted)
     if counted.exit_code:
         click.echo(f"note: ncu ended with code {counted.exit_code}; what it measured until then is used", err=True)
     return counted.csv
+
+
+def _say(text: str) -> None:
+    click.echo(f"nsyswrap: {text}", err=True)

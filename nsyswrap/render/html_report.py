@@ -87,17 +87,9 @@ def _context(report: Report) -> dict[str, Any]:
     everything = list(_groups(report))
     groups = [shown for group in everything if (shown := _shown(group)).sections or group.title == _LAST]
     gaps = page_parts.worst_gaps(report, _MOST_GAPS)
-    styles, scripts = ([_static(name) for name in names] for names in (STYLES, SCRIPTS))
     timeline = timeline_view.view(report)
-    # This one needs the page to stand there before it begins.
-    late_scripts = [timeline_view.script()] if timeline else []
-    styles += [timeline_view.style()] if timeline else []
     return {
-        "policy": policy(styles, [*scripts, *late_scripts]),
-        # Our own files, whose text the policy names; everything else in the page is escaped.
-        "styles": [Markup(text) for text in styles],  # noqa: S704
-        "scripts": [Markup(text) for text in scripts],  # noqa: S704
-        "late_scripts": [Markup(text) for text in late_scripts],  # noqa: S704
+        **_assets(with_timeline=timeline is not None),
         "contents": list(_contents(groups, has_gaps=bool(gaps.gaps), has_timeline=timeline is not None)),
         "title": _title(report),
         "gpus": page_provenance.gpus(report),
@@ -120,6 +112,21 @@ def _context(report: Report) -> dict[str, Any]:
         "idle_notes": _notes(report, "ledger") + _notes(report, "idle"),
         "provenance": list(page_provenance.provenance(report)),
         "words": vocabulary,
+    }
+
+
+def _assets(*, with_timeline: bool) -> dict[str, Any]:
+    """Return styles and scripts, and the policy that lets them and nothing else through."""
+    styles, scripts = ([_static(name) for name in names] for names in (STYLES, SCRIPTS))
+    # This one needs the page to stand there before it begins.
+    late_scripts = [timeline_view.script()] if with_timeline else []
+    styles += [timeline_view.style()] if with_timeline else []
+    return {
+        "policy": policy(styles, [*scripts, *late_scripts]),
+        # Our own files, whose text the policy names; everything else in the page is escaped.
+        "styles": [Markup(text) for text in styles],  # noqa: S704
+        "scripts": [Markup(text) for text in scripts],  # noqa: S704
+        "late_scripts": [Markup(text) for text in late_scripts],  # noqa: S704
     }
 
 

@@ -118,6 +118,9 @@ COLUMNS = MappingProxyType(
         "gpu_utilization_share": "GPU utilization",
         "sm_efficiency_estimate": "SM efficiency, estimated",
         "achieved_estimate": "achieved, estimated",
+        "base_ns": "as it is",
+        "without_loader_ns": "without the loader",
+        "of_loader": "the loader's",
     }
 )
 
@@ -159,6 +162,11 @@ FACTS = MappingProxyType(
         "shown_by": "shown by",
         "outlier_count": "outliers",
         "mean_step_ns": "mean step",
+        "loader_share": "the loader's share of a step",
+        "loader_margin_share": "plus or minus",
+        "blamed_share": "blamed on it in the first capture",
+        "mean_step_without_loader_ns": "mean step without the loader",
+        "steps_compared": "steps compared",
         "gpu_utilization_share": "GPU utilization (kernels only, first step to last)",
     }
 )
@@ -175,6 +183,7 @@ CAPTIONS = MappingProxyType(
         ("breakdown", "mean"): "The mean step",
         ("breakdown", "devices"): "GPU utilization",
         ("breakdown", "steps"): "Every step",
+        ("counterfactual", "causes"): "The mean step, by what it is spent on",
         ("ranges", "summary"): "On the host",
         ("ranges", "projection"): "On the GPU",
         ("ranges", "kernels"): "Kernels by range",
@@ -184,7 +193,10 @@ CAPTIONS = MappingProxyType(
 WEIGHTS = ("total_ns", "idle_ns", "kernel_ns", "gpu_ns", "host_ns", "window_ns")
 """Columns that say how much of the time a row stands for, the first that a table has."""
 
-GAINS = "Gains are upper bounds, and they do not add up: what one change frees, another cannot free again."
+GAINS = (
+    "Gains come from replaying the run with the change made; they do not add up: what one change frees, another cannot "
+    "free again."
+)
 ADDS_UP = "Each row adds up to its window to the nanosecond; rounded shares may miss 100 by a tenth."
 NO_GPU = "No GPU work was seen, so there is no ledger of GPU time."
 
@@ -238,7 +250,14 @@ GLOSSARY = (
         (
             Word("fact", "A number with its unit."),
             Word("finding", "Advice, with what the problem costs, what mending it may gain, and the evidence."),
-            Word("gain", "What a change saves at most, if the time it costs were gone and nothing else changed."),
+            Word(
+                "replay",
+                "The window run again on a model of what waits for what; a change is made in it to find its gain.",
+            ),
+            Word(
+                "gain",
+                "How much shorter the window gets when it is replayed with the change made, at least and at most.",
+            ),
             Word("rule", "A pattern over kernel names, and what it says of kernels that match."),
             Word(
                 "verdict",

@@ -68,7 +68,7 @@ def compared(launch: Launch, limits: Limits) -> Compared:
     shapes = Shapes(*(np.array([each], np.int64) for each in shape))
     blocks = block_limits(limits, shapes)[:, 0]
     return Compared(
-        function=function_of(launch.name),
+        function=function_of(launch.name).rpartition("::")[2],
         shape=shape,
         ours=tuple(int(each) for each in blocks),
         theirs=tuple(int(values[name]) for name in THEIRS),

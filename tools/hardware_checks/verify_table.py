@@ -1,6 +1,8 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """One Markdown table of many programs: `verify_table.py verify_*.json`, as `verify-tensor-cores --format json` writes.
 
+`verify_table.py --into docs/kernel_names.md verify_*.json` writes it into a page, between two marks.
+
 Below it stand the kernels above 0.1 % of their program's kernel time that were named wrongly, or not at all.
 """
 
@@ -25,6 +27,7 @@ HEADS = (
 )
 LEAST_SHARE = 0.001
 NAME_WIDTH = 90
+BEGIN, END = "<!-- verify_table -->\n", "<!-- /verify_table -->\n"
 
 Result = Mapping[str, Any]
 
@@ -72,15 +75,28 @@ def table(results: Mapping[str, Result]) -> str:
     return "\n".join(lines)
 
 
-def main(files: Sequence[str]) -> None:
-    """Print the tables of all files that are there."""
+def put_into(page: Path, tables: str) -> None:
+    """Write the tables into a page, in place of what stands between its marks."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{page} has no line {BEGIN.strip()} and {END.strip()}")
+    page.write_text(f"{before}{begin}\n{tables}\n\n{end}{after}", encoding="utf-8")
+
+
+def main(words: Sequence[str]) -> None:
+    """Print the tables of all files that are there, or write them into the page behind ``--into``."""
+    page, files = (Path(words[1]), words[2:]) if words[:1] == ["--into"] else (None, words)
     paths = [Path(file) for file in files]
     results = {
         path.stem.removeprefix("verify_"): json.loads(path.read_text(encoding="utf-8"))
         for path in paths
         if path.is_file()
     }
-    print(table(results))
+    if page is None:
+        print(table(results))
+    else:
+        put_into(page, table(results))
 
 
 if __name__ == "__main__":

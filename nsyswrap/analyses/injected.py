@@ -1,0 +1,105 @@
+"""Ranges that nsyswrap put into the program (``--annotate``), beside those that the program has itself.
+
+They stand in a domain of their own. What the program marks itself comes first: its steps are the steps, and a phase of
+its own is not counted again where ours lies inside it.
+"""
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.intervals import covered, merge
+from nsyswrap.tables import array
+
+DOMAIN = "nsyswrap"
+STEP_TEXT = re.compile(r"(?:step|batch) \d+")
+
+Flags = npt.NDArray[np.bool_]
+
+
+def injected(ranges: pd.DataFrame) -> Flags:
+    """Return for each range whether nsyswrap put it into the program."""
+    ours = np.array([str(each) == DOMAIN for each in ranges["domain"].cat.categories], bool)
+    return ours[ranges["domain"].cat.codes.to_numpy()] if len(ours) else np.zeros(len(ranges), bool)
+
+
+def injected_steps(ranges: pd.DataFrame) -> Flags:
+    """Return for each range whether it is a step that nsyswrap marked."""
+    steps = np.array([STEP_TEXT.fullmatch(str(each)) is not None for each in ranges["text"].cat.categories], bool)
+    return injected(ranges) & (steps[ranges["text"].cat.codes.to_numpy()] if len(steps) else False)
+
+
+def notes(ranges: pd.DataFrame, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
+    """Say which of some ranges nsyswrap put there.
+
+    Args:
+        ranges: All ranges.
+        rows: The rows that are phases.
+    """
+    texts = ranges["text"].astype(str).to_numpy()[rows[injected(ranges)[rows]]]
+    found = sorted({re.sub(r" \d+$", "", str(text)) for text in np.unique(texts)})
+    return (f"Marked by nsyswrap and not by the program (--annotate): {', '.join(found)}.",) if found else ()
+
+
+def without_doubtful_steps(ranges: pd.DataFrame, step: Flags) -> Flags:
+    """Return which of the ranges that look like steps are.
+
+    In a process that marks its steps itself, ours are none. Else they are those with a backward pass; where there is
+    none, those with a forward pass: one that was begun and then turned out to be an evaluation, or the end of the
+    program, has neither.
+
+    Args:
+        ranges: All ranges.
+        step: Which of them look like steps, shape (n,).
+    """
+    ours = step & injected_steps(ranges)
+    if not ours.any():
+        return step
+    process = tables.process_of(array(ranges, "thread"))
+    kept = step & ~ours
+    for each in np.unique(process[ours]):
+        mine = np.flatnonzero(ours & (process == each))
+        if not (kept & (process == each)).any():
+            kept[_most_telling(ranges, mine)] = True
+    return kept
+
+
+def _most_telling(ranges: pd.DataFrame, steps: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Return those of the steps of one process that hold a backward pass, or else a forward pass, or else all."""
+    ours = injected(ranges)
+    for phase in ("backward", "forward"):
+        marked = np.flatnonzero(ours & (ranges["text"] == phase).to_numpy())
+        telling = np.zeros(len(steps), bool)
+        for thread in np.unique(array(ranges, "thread")[steps]):
+            rows = array(ranges, "thread")[steps] == thread
+            begins = np.sort(array(ranges, "start")[marked[array(ranges, "thread")[marked] == thread]])
+            first = np.searchsorted(begins, array(ranges, "start")[steps[rows]])
+            after = np.searchsorted(begins, array(ranges, "end")[steps[rows]])
+            telling[rows] = after > first
+        if telling.any():
+            return steps[telling]
+    return steps
+
+
+def repeated(ranges: pd.DataFrame, phase: npt.NDArray[np.int32]) -> Flags:
+    """Return which ranges of ours say again what the program says itself: they begin inside its own of the same phase.
+
+    Args:
+        ranges: All ranges.
+        phase: Code of the phase of each, -1 for none, shape (n,).
+    """
+    ours = injected(ranges) & (phase >= 0)
+    found = np.zeros(len(ranges), bool)
+    if not ours.any():
+        return found
+    own = ~injected(ranges) & (phase >= 0)
+    thread, start, end = (array(ranges, name) for name in ("thread", "start", "end"))
+    for each, code in {(int(a), int(b)) for a, b in zip(thread[ours], phase[ours], strict=True)}:
+        theirs = own & (thread == each) & (phase == code)
+        if theirs.any():
+            mine = np.flatnonzero(ours & (thread == each) & (phase == code))
+            found[mine] = covered(merge(start[theirs], end[theirs]), start[mine], start[mine] + 1) > 0
+    return found

@@ -1,0 +1,158 @@
+"""NVTX ranges without a package: the C interface that a profiler offers to the process, called through ctypes.
+
+A profiler that wants NVTX ranges names a library in ``NVTX_INJECTION64_PATH``. Every copy of the NVTX headers loads it
+at its first call, hands it tables of function pointers, and the library fills in those it implements. This module does
+the same, so it needs neither the Python package nvtx, of which nsys 2023.4.4 records some versions and others not, nor
+a CUDA build of torch; and whether somebody listens is seen in the tables, not guessed.
+
+Source: NVIDIA/NVTX release-v3, ``nvtxDetail/nvtxTypes.h`` (tables and their numbers) and ``nvToolsExt.h`` (attributes).
+"""
+
+import ctypes
+from collections.abc import Mapping
+
+VARIABLE = "NVTX_INJECTION64_PATH"
+DOMAIN = "nsyswrap"
+
+# Numbers of modules, of their functions and of export tables, from nvtxTypes.h.
+_CORE2 = 5
+_PUSH, _POP, _CREATE_DOMAIN = 4, 5, 12
+_TABLE_SIZES = {1: 16, 2: 15, 3: 15, 4: 7, _CORE2: 16, 6: 7}
+_CALLBACKS, _VERSION_INFO = 1, 3
+_NVTX_VERSION = 3
+
+_ARGB = 1
+_ASCII = 1
+
+_MODULE_TABLE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_uint)
+)
+_EXPORT_TABLE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)
+_SET_VERSION = ctypes.CFUNCTYPE(None, ctypes.c_uint32)
+
+
+class _Callbacks(ctypes.Structure):
+    _fields_ = (("size", ctypes.c_size_t), ("module_table", _MODULE_TABLE))
+
+
+class _VersionInfo(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("version", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("set_version", _SET_VERSION),
+    )
+
+
+class _Attributes(ctypes.Structure):
+    _fields_ = (
+        ("version", ctypes.c_uint16),
+        ("size", ctypes.c_uint16),
+        ("category", ctypes.c_uint32),
+        ("color_type", ctypes.c_int32),
+        ("color", ctypes.c_uint32),
+        ("payload_type", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+        ("payload", ctypes.c_uint64),
+        ("message_type", ctypes.c_int32),
+        ("message", ctypes.c_char_p),
+    )
+
+
+class Tables:
+    """The tables that a profiler fills in; they live as long as the process.
+
+    Attributes:
+        slots: For each module number, the function pointers; None where nobody listens.
+    """
+
+    def __init__(self) -> None:
+        self.slots = {module: (ctypes.c_void_p * size)() for module, size in _TABLE_SIZES.items()}
+        step = ctypes.sizeof(ctypes.c_void_p)
+        self._places = {
+            module: (ctypes.c_void_p * len(slots))(*(ctypes.addressof(slots) + step * n for n in range(len(slots))))
+            for module, slots in self.slots.items()
+        }
+        self._callbacks = _Callbacks(ctypes.sizeof(_Callbacks), _MODULE_TABLE(self._module_table))
+        self._version = _VersionInfo(ctypes.sizeof(_VersionInfo), _NVTX_VERSION, 0, _SET_VERSION(lambda _version: None))
+        self.export = _EXPORT_TABLE(self._export_table)
+
+    def _export_table(self, number: int) -> "int | None":
+        if number == _CALLBACKS:
+            return ctypes.addressof(self._callbacks)
+        return ctypes.addressof(self._version) if number == _VERSION_INFO else None
+
+    def _module_table(self, module: int, table, size) -> int:  # type: ignore[no-untyped-def]  # noqa: ANN001 - pointers
+        if module not in self._places:
+            return 0
+        if table:
+            table[0] = ctypes.addressof(self._places[module])
+        if size:
+            size[0] = len(self._places[module])
+        return 1
+
+
+class NvtxCalls:
+    """Ranges of the domain ``nsyswrap``, one stack a thread.
+
+    Args:
+        tables: Tables that a profiler has filled in.
+
+    Raises:
+        LookupError: Nobody listens.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        core2 = tables.slots[_CORE2]
+        if not (core2[_PUSH] and core2[_POP] and core2[_CREATE_DOMAIN]):
+            raise LookupError("no profiler listens to NVTX ranges")
+        self._tables = tables
+        create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(core2[_CREATE_DOMAIN] or 0)
+        self._domain = create(DOMAIN.encode())
+        # With the interpreter's lock held: a call is shorter than letting it go, which could hand it to another thread.
+        self._push = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(core2[_PUSH] or 0)
+        self._pop = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(core2[_POP] or 0)
+        self._kept: dict[str, tuple[_Attributes, int]] = {}
+
+    def push(self, name: str, color: int, *, keep: bool = True) -> None:
+        """Open a range on this thread.
+
+        Args:
+            name: Its text; what is not ASCII is replaced.
+            color: 0xRRGGBB.
+            keep: Whether the same text will come again; then what describes it is made once.
+        """
+        found = self._kept.get(name)
+        if found is None:
+            text = name.encode("ascii", "replace")
+            size = ctypes.sizeof(_Attributes)
+            made = _Attributes(_NVTX_VERSION, size, 0, _ARGB, 0xFF000000 | color, 0, 0, 0, _ASCII, text)
+            found = made, ctypes.addressof(made)
+            if keep:
+                self._kept[name] = found
+        self._push(self._domain, found[1])
+
+    def pop(self) -> None:
+        """Close the range that was opened last on this thread."""
+        self._pop(self._domain)
+
+
+def connected(environ: Mapping[str, str]) -> NvtxCalls:
+    """Return the way to the profiler of this process.
+
+    Args:
+        environ: Environment of the process.
+
+    Raises:
+        LookupError: No profiler listens.
+        OSError: Its library cannot be loaded.
+    """
+    path = environ.get(VARIABLE)
+    if not path:
+        raise LookupError(f"no profiler listens to NVTX ranges: {VARIABLE} is not set")
+    tables = Tables()
+    start = ctypes.CDLL(path).InitializeInjectionNvtx2
+    start.argtypes, start.restype = [_EXPORT_TABLE], ctypes.c_int
+    if not start(tables.export):
+        raise LookupError(f"{path} does not take NVTX ranges")
+    return NvtxCalls(tables)

@@ -1,0 +1,62 @@
+"""The second run of `nsyswrap profile --counterfactual data`: the same program, with loaders that cost nothing."""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import click
+
+from nsyswrap.errors import NsyswrapError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from nsyswrap.capture.nsys import CaptureResult
+    from nsyswrap.capture.options import CaptureOptions
+    from nsyswrap.model import Report
+
+FOLDER = "counterfactual-data"
+
+# How many batches each loader keeps: enough that no batch is in a cache of the GPU, few enough to fit beside the model.
+KEPT_BATCHES = 4
+
+
+def with_second_run(
+    report: "Report",
+    options: "CaptureOptions",
+    wanted: str | None,
+    run: "Callable[[CaptureOptions], CaptureResult]",
+    read: "Callable[[Path], Report]",
+) -> "Report":
+    """Run the program again without its loaders, and add what that shows to the report.
+
+    Where the second run fails, the report says so; the first run's result stands.
+
+    Args:
+        report: What the first run gave.
+        options: How it was run.
+        wanted: What the second run goes without; None for no second run.
+        run: Captures a program.
+        read: Reads an export.
+    """
+    if wanted is None:
+        return report
+    from nsyswrap.counterfactual import failed, without_loader  # noqa: PLC0415 - heavy; loaded when it is asked for
+
+    click.echo("nsyswrap: running the program again, without its loaders", err=True)
+    again = dataclasses.replace(
+        options, folder=options.folder / FOLDER, replay_batches=KEPT_BATCHES, output_to_stderr=True
+    )
+    try:
+        result = run(again)
+        code = result.exit_code
+        section = (
+            failed(report, f"the second run ended with exit code {code}")
+            if code
+            else without_loader(report, read(result.export), KEPT_BATCHES)
+        )
+    except NsyswrapError as error:
+        section = failed(report, error.message)
+    for note in section.notes:
+        click.echo(f"nsyswrap: {note}", err=True)
+    return dataclasses.replace(report, sections=(*report.sections, section))
