@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nsyswrap.compare import Change, ChangeTable, Comparison
 from nsyswrap.model import Severity
-from nsyswrap.render.comparison import drawings, outline
+from nsyswrap.render.comparison import drawings, outline, render
 
 BASE = pairs.report(pairs.lengths(4.0))
 NEW = pairs.with_session(pairs.report(pairs.lengths(2.0, seed=2)), started_utc="later")
@@ -112,6 +112,19 @@ def test_the_tensor_share_is_words_on_both_sides() -> None:
     assert outline.tensor_words(with_share(0.2, 0.3)) == "not measured of kernel time in base, 20.0 to 30.0 % in new"
     assert outline.tensor_words(with_share(None, None)) == ""
     assert outline.tensor_words(pairs.compared(BASE, NEW)) == ""
+
+
+def test_a_share_without_its_other_bound_is_no_share() -> None:
+    """Every share of tensor cores has both."""
+    new = pairs.with_section(NEW, "tensor_cores", {"counter_share": 0.4})
+    assert outline.tensor_words(pairs.compared(BASE, new)) == ""
+
+
+def test_markdown_counts_the_findings_it_leaves_out() -> None:
+    many = [(f"rule/{at}", Severity.NOTE, at) for at in range(8)]
+    comment = render("markdown", pairs.compared(BASE, pairs.with_findings(NEW, *many)))
+    assert comment.count("- **new**") == 5
+    assert "- 3 more new" in comment
 
 
 def test_costs_of_findings_are_of_the_sides_that_have_them() -> None:
