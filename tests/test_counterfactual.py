@@ -79,8 +79,8 @@ def test_the_share_is_what_the_mean_step_loses() -> None:
     assert fact(section, "steps_compared") == 40 - 2 - 4
     assert section.notes == (
         (
-            "The loader costs 40 % +- 1 of each step: 1.00 µs as it is, 600 ns with batches that are on the device already "
-            "(95 % confidence, 34 and 34 steps)."
+            "The loader costs 40 % +- 1 of each step: 1.00 µs as it is, 600 ns with batches that are on the device "
+            "already (95 % confidence, 34 and 34 steps)."
         ),
         "The first capture blames the loader for 39.5 %: the two agree.",
     )
