@@ -32,7 +32,8 @@ def injected_steps(ranges: pd.DataFrame) -> Flags:
     if not ours.any():
         return ours
     steps = np.array([STEP_TEXT.fullmatch(str(each)) is not None for each in ranges["text"].cat.categories], bool)
-    return ours & steps[ranges["text"].cat.codes.to_numpy()]
+    found: Flags = ours & steps[ranges["text"].cat.codes.to_numpy()]
+    return found
 
 
 def notes(ranges: pd.DataFrame, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
