@@ -1,5 +1,6 @@
 """A program that nobody edited, under the real nsys: the same losses, bit for bit, and its phases in the capture."""
 
+import json
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -85,6 +86,47 @@ def test_ranks_of_torchrun_are_marked_each(nsys: Nsys, tmp_path: Path, capfd: py
     assert sorted(capfd.readouterr().out.splitlines()) == sorted(plain.stdout.splitlines())
     assert plain.stdout.count("rank") == 2
     assert find_steps(marked.trace).frame.groupby("process").size().to_list() == [STEPS, STEPS]
+
+
+SLOW = """
+import time, torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+class Samples(Dataset):
+    def __len__(self): return 160
+    def __getitem__(self, index):
+        time.sleep(0.005)
+        return torch.ones(4), index % 2
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for inputs, labels in DataLoader(Samples(), batch_size=4, num_workers=1):
+    nn.functional.cross_entropy(model(inputs), labels).backward()
+    optimizer.step()
+print("trained")
+"""
+
+
+def test_what_the_loader_costs_is_in_the_report(nsys: Nsys, tmp_path: Path) -> None:
+    """The command from end to end: two runs, the program's output once, and its exit code."""
+    assert nsys.version
+    (tmp_path / "train.py").write_text(SLOW)
+    command = [sys.executable, "-m", "nsyswrap", "profile", "--counterfactual", "data", "-o", "out", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    section = json.loads((tmp_path / "out" / "report.json").read_text())["sections"]["counterfactual"]
+    assert section["facts"]["loader_share"]["value"] > 0.5
+    assert section["notes"][0] in " ".join(done.stderr.split())
+    assert (tmp_path / "out" / "counterfactual-data" / "capture.nsys-rep").exists()
+
+
+def test_a_program_that_fails_is_not_compared(nsys: Nsys, tmp_path: Path) -> None:
+    """Nor run again: its code is ours, and the report says why the loader's cost is not told."""
+    assert nsys.version
+    (tmp_path / "train.py").write_text("import sys; print('once'); sys.exit(6)")
+    command = [sys.executable, "-m", "nsyswrap", "profile", "--counterfactual", "data", "-o", "out", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, (done.stdout + done.stderr).count("once")) == (6, 1)
+    assert "cannot be told: the program ended with exit code 6" in done.stderr
 
 
 def test_a_program_without_torch_runs_and_is_told_of(nsys: Nsys, tmp_path: Path) -> None:

@@ -203,6 +203,18 @@ def test_hooks_schedulers_copies_and_pickles_of_optimizers_work(marked: Recorder
     assert (seen, phases(marked)) == (["hook"], ["optimizer"] * 3)
 
 
+@pytest.mark.parametrize(
+    "call", ["Tensor.to", "Tensor.cuda", "nn.Module.__call__", "autograd.backward", "nn.Module.to"]
+)
+def test_a_call_can_be_pickled(call: str, marked: Recorder) -> None:
+    """Loader processes are given functions by their name."""
+    found: Any = torch
+    for name in call.split("."):
+        found = getattr(found, name)
+    assert pickle.loads(pickle.dumps(found)) is found  # noqa: S301 - made here
+    assert marked.lines == []
+
+
 def test_tracing_scripting_and_symbolic_tracing_work(marked: Recorder) -> None:
     """The graphs are those of the module alone."""
     module = nn.Sequential(nn.Linear(2, 2), nn.ReLU())

@@ -73,7 +73,7 @@ def profile(  # noqa: PLR0913 - one argument an option
     read = functools.partial(report_of, window=window, step_range=step_range, phases=phases)
     result = record(options)
     write_json(result.folder / "run.json", run_record(result, options, __version__))
-    report = with_second_run(analysed(result.export, read), options, counterfactual, record, read)
+    report = with_second_run(analysed(result.export, read), options, result.exit_code, counterfactual, record, read)
     write_report(report, result.folder)
     say(report, result.folder, result.notes, form=form, quiet=quiet)
     sys.exit(result.exit_code)
