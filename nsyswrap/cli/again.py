@@ -24,10 +24,11 @@ KEPT_BATCHES = 4
 def with_second_run(  # noqa: PLR0913 - a first run, a second one, and whether there is to be one
     report: "Report",
     options: "CaptureOptions",
-    code: int,
     wanted: str | None,
     run: "Callable[[CaptureOptions], CaptureResult]",
     read: "Callable[[Path], Report]",
+    *,
+    code: int,
 ) -> "Report":
     """Run the program again without its loaders, and add what that shows to the report.
 
@@ -36,10 +37,10 @@ def with_second_run(  # noqa: PLR0913 - a first run, a second one, and whether t
     Args:
         report: What the first run gave.
         options: How it was run.
-        code: How it ended; a program that failed is not run again.
         wanted: What the second run goes without; None for no second run.
         run: Captures a program.
         read: Reads an export.
+        code: How the first run ended; a program that failed is not run again.
     """
     if wanted is None:
         return report
