@@ -79,6 +79,8 @@ def profile(case: Case, folder: Path, turn: threading.Lock, chosen: argparse.Nam
     said += list(process.stderr or ())
     code = process.wait()
     late.cancel()
+    if process.stderr:
+        process.stderr.close()
     return "" if code == 0 else f"exit code {code}\n{''.join(said[-12:])}"
 
 
