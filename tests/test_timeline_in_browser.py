@@ -1,10 +1,12 @@
 """The timeline in a real browser: its numbers are the report's, links lead into it, and it tells what is where."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import hand_made
+import numpy as np
 import pytest
 from browser_pages import needs_chromium
 from playwright.sync_api import Browser, Page
@@ -23,7 +25,7 @@ from timeline_page import (  # noqa: F401 - fixtures
     view,
 )
 
-from nsyswrap.model import Report
+from nsyswrap.model import Report, TimelineItems
 from nsyswrap.render import render
 from nsyswrap.report import build_report
 from nsyswrap.tables import Trace
@@ -96,6 +98,18 @@ def test_a_stretch_between_edges_is_exact_in_a_binned_capture(opened: Callable[.
     page = opened(timeline_report(is_exact=False), f"#t={1_230 * US}-{2_410 * US}")
     assert page.locator(f"{LEDGER} [data-exact=false]").count() == 1
     assert "bins of 100 µs" in page.inner_text(LEDGER)
+
+
+def test_a_part_of_a_bin_that_is_all_idle_is_known(opened: Callable[..., Page]) -> None:
+    """GPU 1 is idle but from 2 ms to 2.1 ms: without any item, each part of any other bin is as exact."""
+    report = timeline_report()
+    assert report.timeline is not None
+    row = next(one for one in report.timeline.rows if one.label == "GPU 1")
+    nothing = TimelineItems(*(values[:0] for values in (row.items.start, row.items.end, row.items.code)))
+    binned = replace(row, exact=np.zeros_like(row.exact), items=nothing)
+    page = opened(replace(report, timeline=replace(report.timeline, rows=(binned,))), f"#t={1_230 * US}-{2_310 * US}")
+    assert ledger(page) == {"copy": [100 * US], "host": [980 * US]}
+    assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
 
 
 def test_inside_an_exact_stretch_a_cut_item_counts_in_part(opened: Callable[..., Page]) -> None:
@@ -247,6 +261,14 @@ def test_dark_pages_have_dark_rows(browser: Browser, tmp_path: Path) -> None:
         grounds.append(pixels(page, "GPU 1", 2_050 * US)[30])
         context.close()
     assert grounds == [(0x60, 0x49, 0x00), (0xFF, 0xD8, 0x1B)]
+
+
+def test_the_page_s_own_theme_reaches_the_rows(opened: Callable[..., Page]) -> None:
+    page = opened(timeline_report())
+    before = pixels(page, "GPU 1", 2_050 * US)[30]
+    page.click("#theme")
+    settled(page)
+    assert (before, pixels(page, "GPU 1", 2_050 * US)[30]) == ((0x60, 0x49, 0x00), (0xFF, 0xD8, 0x1B))
 
 
 def test_without_a_script_there_are_strips(browser: Browser, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ SPARSE = 16
 MOST_MARKS = 1 << 12
 # Bins on either side of a long gap that are shown item by item, too.
 AROUND = 3
+AT_END = 48
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,9 @@ def _order(edges: Times, first: Sequence[Spans], begin_ns: int) -> Indices:
         for start, end in zip(spans.start.tolist(), spans.end.tolist(), strict=True):
             low = int(np.searchsorted(edges, start, side="right")) - 1 - AROUND
             high = int(np.searchsorted(edges, end, side="left")) + AROUND
-            found.append(np.arange(max(low, 0), min(high, count)))
+            around = np.arange(max(low, 0), min(high, count))
+            # Of a gap that is very long, how it began and how it ended says most.
+            found.append(around if len(around) <= 2 * AT_END else np.concatenate([around[:AT_END], around[-AT_END:]]))
     begin = min(max(int(np.searchsorted(edges, begin_ns, side="right")) - 1, 0), count)
     every = np.concatenate([*found, np.arange(begin, count), np.arange(begin)])
     _, at = np.unique(every, return_index=True)

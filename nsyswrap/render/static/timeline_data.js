@@ -165,13 +165,20 @@ function takenBefore(row, edges, bin, time, found) {
   }
 }
 
+/** Return whether one class takes a whole bin: then each part of it is known, too. */
+function isUniform(row, edges, bin) {
+  const width = edges[bin + 1] - edges[bin];
+  return [...row.before.values()].some((before) => before[bin + 1] - before[bin] === width);
+}
+
 /** Return how much of a stretch each class of a row takes, as a list by class, and whether it is exact. */
 function takenBetween(row, edges, start, end) {
   const [first, last] = [binAt(edges, start), binAt(edges, end)];
   const [before, after] = [new Float64Array(row.classes.length), new Float64Array(row.classes.length)];
   takenBefore(row, edges, first, start, before);
   takenBefore(row, edges, last, end, after);
-  const isKnown = (bin, time) => row.isExact[bin] === 1 || time <= edges[bin] || time >= edges[bin + 1];
+  const isKnown = (bin, time) =>
+    row.isExact[bin] === 1 || time <= edges[bin] || time >= edges[bin + 1] || isUniform(row, edges, bin);
   const exact = isKnown(first, start) && isKnown(last, end);
   return { taken: [...after].map((value, code) => value - before[code]), exact };
 }

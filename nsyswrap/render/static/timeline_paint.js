@@ -55,7 +55,7 @@ function inksOf(row, palette) {
 function fillColumn(image, x, from, to, inks, stripe) {
   const { data32, width, height } = image;
   for (let y = from; y < to; y += 1) {
-    data32[(height - 1 - y) * width + x] = inks[Math.floor((x + y) / stripe) & 1];
+    data32[(height - 1 - y) * width + x] = inks[((x + y) / stripe) & 1];
   }
 }
 
