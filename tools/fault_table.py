@@ -24,8 +24,9 @@ writes this page.
 
 - **first**: whether the planted fault is the report's first finding.
 - **others**: other warnings and problems that the report raises with the fault, and, behind the stroke, without it.
-- **predicted**: the gain that the first finding promises, over the steps that both captures hold.
-- **measured**: by how much these steps are shorter without the fault.
+- **predicted**: the least and the most gain that the finding promises, over the steps that both captures hold.
+- **measured**: by how much these steps are shorter without the fault, of their length with it.
+- **within 25 %**: whether the most that was promised is so near to the measured gain, since all of the fault is mended.
 
 """
 
@@ -65,11 +66,8 @@ class Verdict:
 
     @property
     def is_near(self) -> bool:
-        """Return whether the measured gain lies in the promised range, or within a quarter of its own size of it."""
-        if self.low_ns is None or self.high_ns is None:
-            return False
-        slack = NEAR * abs(self.measured_ns)
-        return self.low_ns - slack <= self.measured_ns <= self.high_ns + slack
+        """Return whether the most that was promised is within a quarter of what mending the whole fault gained."""
+        return self.high_ns is not None and abs(self.high_ns - self.measured_ns) <= NEAR * abs(self.measured_ns)
 
 
 def judge(name: str, expected: str, faulty: Report, mended: Report) -> Verdict:
@@ -84,12 +82,16 @@ def judge(name: str, expected: str, faulty: Report, mended: Report) -> Verdict:
         found=faulty.findings[0].rule if faulty.findings else "",
         others=tuple(dict.fromkeys(each.rule for each in raised if each.rule != expected)),
         mended=tuple(dict.fromkeys(each.rule for each in _raised(mended))),
-        low_ns=None if mine is None else round(mine.gain_low_ns * scale),
-        high_ns=None if mine is None else round(mine.gain_high_ns * scale),
+        low_ns=_scaled(mine.gain_low_ns if mine else None, scale),
+        high_ns=_scaled(mine.gain_high_ns if mine else None, scale),
         measured_ns=with_it - without,
         faulty_ns=with_it,
         steps=len(common),
     )
+
+
+def _scaled(gain: int | None, scale: float) -> int | None:
+    return None if gain is None else round(gain * scale)
 
 
 def _raised(report: Report) -> list[Finding]:

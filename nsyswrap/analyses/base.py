@@ -8,6 +8,7 @@ from threading import RLock
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from nsyswrap.analyses.annotations import PhaseRule, Phases, find_phases
 from nsyswrap.analyses.idle_sums import IdleSums
@@ -16,6 +17,7 @@ from nsyswrap.analyses.operations import Operations, find_operations
 from nsyswrap.analyses.readings import Reading, find_readings
 from nsyswrap.analyses.replay_model import find_replay
 from nsyswrap.analyses.replay_schedule import Replay
+from nsyswrap.analyses.silent_threads import Silence, silent_threads
 from nsyswrap.analyses.source_lines import SourceLines, find_lines
 from nsyswrap.analyses.thread_states import ThreadStates
 from nsyswrap.analyses.training_steps import Steps, find_steps
@@ -48,12 +50,16 @@ class Study:
         settings: What the user said about steps and phases.
         explaining: Held while idle time is explained, so that who needs its sums waits instead of doing it again.
         idle_sums: Idle time by cause of each device and window that was explained.
+        claims: The same by the finding that each piece of idle time belongs to.
+        root_lines: The lines of Python sampled in it, by the same findings.
     """
 
     trace: Trace
     settings: Settings = field(default_factory=Settings)
     explaining: AbstractContextManager[object] = field(default_factory=RLock)
     idle_sums: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
+    claims: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
+    root_lines: dict[tuple[int, Window], pd.DataFrame] = field(default_factory=dict)
     _states: dict[Window, ThreadStates] = field(default_factory=dict)
     _replays: dict[Window, Replay] = field(default_factory=dict)
 
@@ -75,6 +81,11 @@ class Study:
     def operations(self) -> Operations:
         """Return all that ran on the GPUs, joined to the calls that launched it."""
         return find_operations(self.trace)
+
+    @cached_property
+    def silences(self) -> list[Silence]:
+        """Return the main threads whose calls were lost."""
+        return silent_threads(self.trace, self.operations)
 
     @cached_property
     def readings(self) -> tuple[Reading, ...]:

@@ -15,6 +15,8 @@ from nsyswrap.intervals import Spans, Window, clip, merge, subtract, total, unio
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import array
 
+UPLOAD = "Host-to-Device"
+
 
 def findings(study: Study, copies: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
     """Return what is worth saying of each device's copies.
@@ -43,7 +45,7 @@ def _pageable(
         kernel  ####|      |###
         cost        |-----|
     """
-    mine = copies[copies["pageable"] & copies["blocking"]]
+    mine = copies[_uploads(copies)]
     calls = study.trace[tables.CALLS]
     # One call may be several copies, so calls are taken once.
     call = np.unique(array(mine, "call"))
@@ -64,9 +66,16 @@ def _pageable(
     )
 
 
+def _uploads(copies: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which copies hold the host until pageable memory is staged; those to the host are waits for the GPU."""
+    return copies["pageable"] & copies["blocking"] & (copies["kind"] == UPLOAD)
+
+
 def _exposed(study: Study, copies: pd.DataFrame, exclusive: list[Spans], device: int, window: Window) -> Finding | None:
     """Return advice on copies that no kernel hides."""
-    cost = total(exclusive[COPY])
+    staged = copies[_uploads(copies)]
+    hidden = total(exclusive[COPY]) - int(staged["exposed"].sum())
+    cost = max(hidden, 0)
     return _finding(
         rule="copies/exposed",
         headline="The GPU copies and computes nothing for {share} of the time.",
@@ -75,7 +84,7 @@ def _exposed(study: Study, copies: pd.DataFrame, exclusive: list[Spans], device:
         cost=cost,
         study=study,
         what=partial(exposed_copies, device=device),
-        evidence=_by_kind(copies[copies["exposed"] > 0]),
+        evidence=_by_kind(copies[(copies["exposed"] > 0) & ~_uploads(copies)]),
         device=device,
         window=window,
     )

@@ -1,15 +1,19 @@
 """Launches: how long from the call to the operation, told apart from waiting behind earlier work."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.analyses import launch_bound, optimizer_kernels
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.call_kinds import base_name
-from nsyswrap.analyses.launch_bound import Launched, by_phase, findings
+from nsyswrap.analyses.launch_bound import by_phase, find_launched
+from nsyswrap.analyses.root_causes import LAUNCH_BOUND, OPTIMIZER, claimed, sampled_lines
 from nsyswrap.analyses.statistics import by_name
 from nsyswrap.intervals import Indices, Times, Window
-from nsyswrap.model import Fact, Section
+from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.tables import array
 
 
@@ -23,13 +27,11 @@ def run(study: Study, window: Window) -> Section:
     interval is from call to call.
     """
     operations, trace = study.operations, study.trace
-    inside = (operations.start < window.end_ns) & (operations.end > window.start_ns) & (operations.call >= 0)
-    rows = np.flatnonzero(inside)
+    launched = find_launched(study, window)
+    rows, began, idle = launched.row, launched.began, launched.just_in_time
     calls = trace[tables.CALLS]
     call = operations.call[rows]
-    began, returned = array(calls, "start")[call], array(calls, "end")[call]
-    start = operations.start[rows]
-    idle = began >= _reach_before(study, rows)
+    start, returned = operations.start[rows], array(calls, "end")[call]
     # An operation that seems to begin before its call does so by the error between two clocks.
     latency, queue = np.maximum(start - began, 0), np.maximum(start - returned, 0)
     codes, names = _names(study, call)
@@ -38,7 +40,6 @@ def run(study: Study, window: Window) -> Section:
         part = by_name(names, codes[chosen], duration[chosen])
         part.insert(1, "kind", kind)
         parts.append(part)
-    launched = Launched(rows, began, idle)
     return Section(
         key="launches",
         title="Launches",
@@ -51,7 +52,20 @@ def run(study: Study, window: Window) -> Section:
             Fact("median_launch_interval_ns", _median(_intervals(calls, call)), "ns"),
         ),
         tables={"summary": pd.concat(parts, ignore_index=True), "phases": by_phase(study, launched)},
-        findings=findings(study, launched, window),
+        findings=_findings(study, launched, window),
+    )
+
+
+def _findings(study: Study, launched: launch_bound.Launched, window: Window) -> tuple[Finding, ...]:
+    """Return what the launches cost: those of the optimizer, and all others."""
+    devices = study.operations.devices
+    between = {each: claimed(study, each, window, LAUNCH_BOUND) for each in devices}
+    of_optimizer = {each: claimed(study, each, window, OPTIMIZER) for each in devices}
+    optimizer = (optimizer_kernels.finding(study, each, window, idle) for each, idle in of_optimizer.items())
+    found = (*launch_bound.findings(study, launched, window, between), *(each for each in optimizer if each))
+    return tuple(
+        replace(each, evidence=(*each.evidence, *sampled_lines(study, int(each.device_id or 0), window, each.rule)))
+        for each in found
     )
 
 
@@ -70,16 +84,6 @@ def _names(study: Study, call: Indices) -> tuple[Indices, list[str]]:
     """Return the code of each call's name, and the names; versions of one call have the same name."""
     codes, ids = pd.factorize(array(study.trace[tables.CALLS], "name_id")[call])
     return codes, [base_name(study.trace.text(int(each))) for each in ids]
-
-
-def _reach_before(study: Study, rows: Indices) -> Times:
-    """Return when the device's last operation before each one ended; the beginning of time for a device's first."""
-    operations = study.operations
-    reach = np.full(len(operations.start), np.iinfo(np.int64).min)
-    for device in operations.devices:
-        mine = operations.on(device)
-        reach[mine[1:]] = np.maximum.accumulate(operations.end[mine])[:-1]
-    return reach[rows]
 
 
 ANALYSIS = Analysis("launches", "Launches", (tables.CALLS,), run, of_operations=True)

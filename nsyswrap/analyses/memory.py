@@ -10,6 +10,7 @@ from nsyswrap import tables, units
 from nsyswrap.analyses import call_kinds
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.replay_changes import allocation, gains
+from nsyswrap.analyses.root_causes import CHURN, claimed
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, containing, merge, total
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.tables import array
@@ -149,7 +150,8 @@ def _finding(
     touched, steps, device = counts
     change = allocations.change[rows]
     taken, given = change[change > 0], change[change < 0]
-    cost = _cost(study, allocations.process[rows], window)
+    cost = claimed(study, device, window, CHURN)
+    held = _cost(study, allocations.process[rows], window)
     gained = gains(study, window, allocation)
     worst = rows[int(np.argmax(np.abs(change)))]
     largest = abs(int(allocations.change[worst]))
@@ -165,7 +167,7 @@ def _finding(
             f"{len(taken)} allocations, {units.size(int(taken.sum()))} in all",
             f"{len(given)} releases, {units.size(-int(given.sum()))} in all",
             f"the largest: {units.size(largest)} at {units.point(allocations.start[worst])}",
-            f"{units.duration(cost)} of the host's time in calls that allocate or release",
+            f"{units.duration(held)} of the host's time in calls that allocate or release",
             *gained.said,
         ),
         device_id=device,

@@ -23,6 +23,9 @@ NOTE_SHARE, WARNING_SHARE = 0.05, 0.20
 # Products of matrices hold their tiles in registers and shared memory, and hide latency inside each warp: their few
 # warps are a choice. Source: V. Volkov, "Better performance at lower occupancy", GTC 2010.
 BY_CHOICE = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
+# The time of shorter kernels is that of launching them, whatever their grid. Source: launches take 5 to 10 us in all
+# captures of tests/captures.
+SHORT_NS = 10_000
 DEAREST = 3
 
 
@@ -36,8 +39,13 @@ def findings(study: Study, launches: pd.DataFrame, window: Window) -> tuple[Find
     """
     found: list[Finding | None] = []
     for device, mine in launches.groupby("device_id"):
-        small = mine[mine["sm_efficiency_estimate"] < SMALL_GRID]
-        low = mine[~mine["verdict"].isin(BY_CHOICE) & (mine["theoretical_occupancy"] < LOW)]
+        long = mine["total_ns"] >= SHORT_NS * mine["count"]
+        small = mine[(mine["sm_efficiency_estimate"] < SMALL_GRID) & (mine["verdict"] != Verdict.SIMT_ELIGIBLE) & long]
+        low = mine[
+            ~mine["verdict"].isin(BY_CHOICE)
+            & (mine["theoretical_occupancy"] < LOW)
+            & (mine["sm_efficiency_estimate"] >= SMALL_GRID)
+        ]
         found += [_small_grid(study, int(str(device)), small, window), _low(study, int(str(device)), low, window)]
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 

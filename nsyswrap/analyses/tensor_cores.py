@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.analyses import layout_kernels
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.kernel_names import Verdict, classify
 from nsyswrap.analyses.operations import COMPUTE
@@ -32,6 +33,7 @@ def run(study: Study, window: Window) -> Section:
     tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
     gained = partial(gains, study, window, lambda *_: on_tensor_cores(launches, rows))
+    advice = (*findings(unused, total, gained, window), *layout_kernels.findings(study, launches, rows, window))
     counted = count_tensor_work(study, window, rows[is_tensor], rows[is_unknown])
     return Section(
         key="tensor_cores",
@@ -53,7 +55,7 @@ def run(study: Study, window: Window) -> Section:
             "phases": _by_phase(study, launches, verdict),
             "not_used": unused,
         },
-        findings=(*findings(unused, total, gained, window), *contradictions(counted, window)),
+        findings=(*advice, *contradictions(counted, window)),
         notes=_notes(study),
     )
 

@@ -15,12 +15,14 @@ from nsyswrap.model import LongGap, TimelineData
 from nsyswrap.tables import array
 
 LISTED_GAPS = 50
+# A page reads numbers as floats of 64 bits, which hold whole ones up to 53: 104 days in ns.
+FARTHEST = 1 << 53
 # Of these, time around is shown item by item whatever the size of the capture.
 SHOWN_GAPS = 20
 
 
 def timeline(study: Study, window: Window, idle: pd.DataFrame) -> TimelineData | None:
-    """Return what the timeline of a report shows; None where no GPU did anything.
+    """Return what the timeline of a report shows; None where no GPU did anything, or it would span months.
 
     Args:
         study: The trace and what is known of it.
@@ -28,7 +30,7 @@ def timeline(study: Study, window: Window, idle: pd.DataFrame) -> TimelineData |
         idle: The table ``gaps`` of the section on idle time: what each idle ns of the window is put down to.
     """
     operations = study.operations
-    if not operations.devices:
+    if not operations.devices or _reach(_whole(study, window)) > FARTHEST:
         return None
     idle = idle.astype(dict.fromkeys(("cause", "phase", "evidence"), "category"))
     longest = longest_gaps(study, window)
@@ -72,6 +74,11 @@ def _whole(study: Study, window: Window) -> Window:
     if min(starts) == window.start_ns and max(ends) == window.end_ns:
         return window
     return Window(min(starts), max(ends), "all that is shown", "session")
+
+
+def _reach(whole: Window) -> int:
+    """Return the farthest time from the start of the capture, either way."""
+    return max(abs(whole.start_ns), abs(whole.end_ns))
 
 
 def _grid(study: Study, window: Window, longest: tuple[LongGap, ...]) -> Grid:

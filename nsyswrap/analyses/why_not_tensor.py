@@ -10,6 +10,7 @@ import pandas as pd
 from nsyswrap import units
 from nsyswrap.analyses.annotations import Phases
 from nsyswrap.analyses.kernel_names import FIRST_WITH, Capability, Classification, Verdict
+from nsyswrap.analyses.peak_rates import speed_up
 from nsyswrap.analyses.replay_changes import Gains, WhatIf, faster
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.model import Finding, Severity
@@ -23,10 +24,8 @@ _PRODUCT = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
 _NAMED = 3
 # Operations that tensor cores would not make faster, each with its reason.
 BOUND_BY_MEMORY = {"conv_depthwise": "depthwise", "gemv": "matrix_vector"}
-# A kernel is taken to be at least twice as fast on tensor cores, at most by the ratio of peak rates. Source of these:
-# data sheets, dense, TFLOPS: V100 125 in FP16 to 15.7 in FP32; A100 156 in TF32 to 19.5; H100 SXM 495 to 67, in FP64
-# 67 to 34. The least is ours: below that the kernel is bound by memory.
-LEAST_FASTER, MOST_FASTER, MOST_FASTER_FP64 = 2.0, 8.0, 2.0
+# A kernel is taken to be at least twice as fast on tensor cores. Ours: below that the kernel is bound by memory.
+LEAST_FASTER, MOST_FASTER_FP64 = 2.0, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,21 +168,26 @@ def on_tensor_cores(launches: Launches, rows: Indices) -> WhatIf:
         launches: The kernels of a window.
         rows: The same as rows of the study's operations.
     """
-    most = np.array([_most_faster(each) for each in launches.found])[launches.code]
+    kinds = list(zip(launches.found, launches.capability, strict=True))
+    alone, beside = (
+        np.array([_most_faster(found, capability, target) for found, capability in kinds], float)[launches.code]
+        for target in ("tf32", "half")
+    )
+    most = np.where(np.isin(launches.phase, list(_phases_with_half(launches))), beside, alone)
     gaining = most > 1
     return faster(
         rows[gaining],
         1 / np.minimum(LEAST_FASTER, most[gaining]),
         1 / most[gaining],
-        "those kernels are twice as fast, or as much faster as tensor cores can be (8 times; FP64: twice)",
+        "those kernels are twice as fast, or as much faster as the GPU's peak rates are",
     )
 
 
-def _most_faster(found: Classification) -> float:
+def _most_faster(found: Classification, capability: Capability | None, target: str) -> float:
     """Return how many times as fast a kernel may be on tensor cores; 1 for one that gains nothing."""
     if found.verdict is not Verdict.SIMT_ELIGIBLE or found.op in BOUND_BY_MEMORY:
         return 1.0
-    return MOST_FASTER_FP64 if found.precision == "fp64" else MOST_FASTER
+    return MOST_FASTER_FP64 if found.precision == "fp64" else speed_up(target, capability)
 
 
 def findings(

@@ -1,6 +1,7 @@
 """A kernel whose blocks ask for far more shared memory than they use: a multiprocessor holds one of them at a time.
 
-It reads scattered values, and few warps hide little of the wait for memory. Mended, its blocks ask for what they use.
+Each thread goes through a chain of products, and two warps cannot hide how long each of them takes. Mended, its blocks
+ask for what they use.
 """
 
 import common
@@ -11,61 +12,54 @@ from faults import training
 
 EXPECTS = {"": ("occupancy/low",), "--mended": ()}
 
-VALUES, BLOCK = 1 << 24, 64
+VALUES, BLOCK, HOPS = 1 << 24, 64, 256
 ASKED_BYTES, USED_BYTES = 200 * 1024, BLOCK * 4
+RATE = 3.7
 CODE = """
-extern "C" __global__ void gather_mean(const float* values, const int* places, float* means, int count) {
+extern "C" __global__ void logistic_map(const float* values, float* after, int hops, int count) {
     extern __shared__ float kept[];
     int mine = blockIdx.x * blockDim.x + threadIdx.x;
     if (mine >= count) return;
-    kept[threadIdx.x] = 0;
-    int place = mine;
-    for (int hop = 0; hop < 8; hop++) {
-        place = places[place];
-        kept[threadIdx.x] += values[place];
-    }
-    means[mine] = kept[threadIdx.x] / 8;
+    kept[threadIdx.x] = values[mine];
+    float value = kept[threadIdx.x];
+    for (int hop = 0; hop < hops; hop++) value = 3.7f * value * (1.0f - value);
+    after[mine] = value;
 }
 """
 
 
-class Gather:
-    """The mean of the values at eight places, each of which tells the next."""
+class LogisticMap:
+    """Values between 0 and 1 that follow the logistic map for some hops."""
 
     def __init__(self, device: torch.device, shared_bytes: int) -> None:
         """Compile the kernel where there is a GPU, with the shared memory that a block asks for."""
         self.shared_bytes = shared_bytes
         self.kernel = None
         if device.type == "cuda":
-            self.kernel = torch.cuda._compile_kernel(CODE, "gather_mean")  # noqa: SLF001 - its name
+            self.kernel = torch.cuda._compile_kernel(CODE, "logistic_map")  # noqa: SLF001 - its name
             self.kernel.set_shared_memory_config(shared_bytes)
 
-    def __call__(self, values: Tensor, places: Tensor) -> Tensor:
-        """Return the means of float32 values [n], by way of int32 places [n]."""
+    def __call__(self, values: Tensor) -> Tensor:
+        """Return where float32 values [n] are after the hops."""
         if self.kernel is None:
-            total, at = torch.zeros_like(values), torch.arange(len(values))
-            for _ in range(8):
-                at = places[at].long()
-                total += values[at]
-            return total / 8
-        means = torch.empty_like(values)
+            for _ in range(HOPS):
+                values = RATE * values * (1 - values)
+            return values
+        after = torch.empty_like(values)
         grid = -(-len(values) // BLOCK), 1, 1
-        self.kernel(grid, (BLOCK, 1, 1), (values, places, means, len(values)), shared_mem=self.shared_bytes)
-        return means
+        self.kernel(grid, (BLOCK, 1, 1), (values, after, HOPS, len(values)), shared_mem=self.shared_bytes)
+        return after
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Gather, and print the mean of means."""
+    """Follow the map, and print the mean."""
     run = training.started(__doc__, arguments)
-    count = run.size(VALUES, 1000)
-    values = torch.rand(count, device=run.device)
-    places = torch.randperm(count, device=run.device, dtype=torch.int32)
-    gather = Gather(run.device, USED_BYTES if run.mended else ASKED_BYTES)
-    means = values
+    values = torch.rand(run.size(VALUES, 1000), device=run.device)
+    follow = LogisticMap(run.device, USED_BYTES if run.mended else ASKED_BYTES)
     for _ in training.steps(run):
         with common.phase("forward"):
-            means = gather(means, places)
-    print(f"mean {means.mean().item():.4f}")
+            values = follow(values)
+    print(f"mean {values.mean().item():.4f}")
 
 
 if __name__ == "__main__":

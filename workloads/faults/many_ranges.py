@@ -10,8 +10,8 @@ from faults import training
 
 EXPECTS = {"": ("capture/overhead",), "--mended": ()}
 
-WIDTH, ROWS = 4096, 1024
-PIECES, STEPS = 2000, 20
+WIDTH, ROWS = 4096, 2048
+PIECES, STEPS = 5000, 10
 
 
 def look(values: list[float], *, named: bool) -> float:

@@ -1,4 +1,4 @@
-"""Adam goes through the parameters one by one: a dozen tiny kernels for each of a hundred tensors.
+"""Adam goes through the parameters one by one: a dozen tiny kernels for each of its tensors.
 
 Mended, fused=True does the same in a few kernels.
 """
@@ -9,7 +9,7 @@ from faults import training
 
 EXPECTS = {"": ("optimizer/many_kernels",), "--mended": ()}
 
-LAYERS, WIDTH, ROWS, STEPS = 24, 1024, 8192, 20
+LAYERS, WIDTH, ROWS, STEPS = 16, 1024, 8192, 20
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -21,7 +21,7 @@ OCTAVES = 8
 
 
 class Waves:
-    """Noise that is filtered, once an octave; the same for the same index."""
+    """Noise that is filtered, once an octave, or without octaves a number that costs nothing; the same each time."""
 
     def __init__(self, length: int, octaves: int) -> None:
         """Take the number of samples, and how often each is filtered."""
@@ -34,6 +34,9 @@ class Waves:
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         """Return a sample float32 [TOKENS, FEATURES] and what is wanted of it, [TOKENS, OUTPUTS]."""
+        if not self.octaves:
+            sample = torch.full((TOKENS, FEATURES), index / self.length)
+            return sample, sample[:, : training.OUTPUTS]
         random = np.random.Generator(np.random.Philox(key=[0, index]))
         values = random.standard_normal(TOKENS * FEATURES)
         for octave in range(self.octaves):
@@ -56,9 +59,9 @@ def loader(waves: Waves, workers: int, run: Run, *, persistent: bool = True) -> 
     )
 
 
-def train(run: Run, batches: DataLoader[list[Tensor]]) -> Tensor:
-    """Train on what a loader brings, as many epochs as the steps need; return the last loss."""
-    model = training.network(run, FEATURES)
+def train(run: Run, batches: DataLoader[list[Tensor]], layers: int = 3) -> Tensor:
+    """Train that many layers on what a loader brings, as many epochs as the steps need; return the last loss."""
+    model = training.network(run, FEATURES, layers=layers)
     optimizer = training.sgd(model, run)
     loss = torch.zeros(())
     epoch: Iterator[list[Tensor]] = iter(())

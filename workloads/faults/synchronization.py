@@ -11,7 +11,7 @@ from faults import training
 
 EXPECTS = {"": ("synchronization/in_step",), "--mended": ()}
 
-LAYERS, WIDTH, ROWS = 24, 2048, 4096
+LAYERS, WIDTH, ROWS = 24, 2048, 3072
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,22 +1,22 @@
 """Short epochs, and loader processes that end with each of them: every epoch begins with starting them again.
 
-Mended, persistent_workers=True keeps them. The samples themselves are cheap.
+Mended, persistent_workers=True keeps them. The samples themselves cost nothing.
 """
 
 from faults import samples, training
 
 EXPECTS = {"": ("data/worker_start",), "--mended": ()}
 
-BATCHES = 5
-WORKERS = 4
+BATCHES = 8
+WORKERS, LAYERS = 4, 8
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
-    waves = samples.Waves(BATCHES * samples.BATCH, 1)
+    waves = samples.Waves(BATCHES * samples.BATCH, 0)
     workers = run.size(WORKERS, 1)
-    loss = samples.train(run, samples.loader(waves, workers, run, persistent=run.mended))
+    loss = samples.train(run, samples.loader(waves, workers, run, persistent=run.mended), LAYERS)
     print(f"loss {loss.item():.4f} in epochs of {BATCHES} steps, {workers} loader processes")
 
 
