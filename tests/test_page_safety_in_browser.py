@@ -13,6 +13,7 @@ import pytest
 from browser_pages import NARROW, STRUCTURE, WIDE, needs_chromium, opened, until, write
 from export_builder import MAIN, ExportBuilder, thread
 from playwright.sync_api import Browser, Page
+from timeline_fixtures import timeline_report
 
 from nsyswrap.db.load import load_export
 from nsyswrap.model import Report, Section
@@ -151,13 +152,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "full": hand_made.full_report(),
         "two": hand_made.two_gpu_report(),
         "none": hand_made.no_gpu_report(),
+        "timeline": timeline_report(),
     }
     return {name: write(report, folder, name) for name, report in reports.items()}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [NARROW, WIDE])
-@pytest.mark.parametrize("name", ["full", "two", "none"])
+@pytest.mark.parametrize("name", ["full", "two", "none", "timeline"])
 def test_nothing_keeps_people_from_using_it(
     browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:

@@ -1,6 +1,7 @@
 """The page in a real browser, opened from a file: silent, alone, inert, and never wider than the screen."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import hand_made
@@ -8,9 +9,18 @@ import pytest
 from browser_pages import NARROW, WIDE, needs_chromium, write
 from playwright.sync_api import Browser, Page
 
+from nsyswrap.model import Report
+
 WIDTHS = (NARROW, WIDE)
 
 pytestmark = needs_chromium
+
+
+def long_report() -> Report:
+    """Return the full report with evidence that nothing breaks, as the names of templates are."""
+    report = hand_made.full_report()
+    long = ("12 launches of void " + "x::" * 900, "k" * 900)
+    return replace(report, findings=tuple(replace(one, evidence=long) for one in report.findings))
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +32,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "two": hand_made.two_gpu_report(),
         "none": hand_made.no_gpu_report(),
         "hostile": hand_made.hostile_report(),
+        "long": long_report(),
     }
     return {name: write(report, folder, name) for name, report in reports.items()}
 
@@ -34,7 +45,7 @@ def page(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-every_file = pytest.mark.parametrize("name", ["full", "two", "none", "hostile"])
+every_file = pytest.mark.parametrize("name", ["full", "two", "none", "hostile", "long"])
 
 
 @every_file
