@@ -20,7 +20,7 @@ SOURCES := nsyswrap workloads tests tools bench
 .DELETE_ON_ERROR:
 # pip may not fill one environment twice at once.
 .NOTPARALLEL:
-.PHONY: help profile test check format docs reports bench lock nsys nsys-if-possible browser
+.PHONY: help profile test check format docs reports faults bench lock nsys nsys-if-possible browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ docs: $(VENV)/.base ## write docs/cli.md from the commands' --help
 
 reports: $(VENV)/.base ## render reports/samples again, one from each capture in tests/captures
 	$(PY) tools/sample_reports.py
+
+faults: $(VENV)/.base $(VENV)/.torch nsys ## plant faults, profile them on a GPU and write docs/faults.md
+	$(PY) tools/judge_faults.py
 
 bench: $(VENV)/.base ## time nsyswrap with the programs in bench/
 	@set -e; for program in bench/bench_*.py; do echo "$$program"; $(PY) "$$program"; done

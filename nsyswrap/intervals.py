@@ -76,6 +76,9 @@ def merge(start: npt.ArrayLike, end: npt.ArrayLike) -> Spans:
         starts, ends = starts[real], ends[real]
     if not len(starts):
         return NOTHING
+    if np.all(starts[1:] > ends[:-1]):
+        # Apart from one another, so in order too: the calls of one thread mostly are.
+        return Spans(starts, ends)
     if np.any(starts[1:] < starts[:-1]):
         order = np.argsort(starts, kind="stable")
         starts, ends = starts[order], ends[order]
@@ -117,8 +120,10 @@ def subtract(spans: Spans, taken: Spans) -> Spans:
     if not len(spans.start) or not len(taken.start):
         return spans
     if len(spans.start) < len(taken.start):
-        # Of many spans only those that overlap matter: a few look them up faster than all turn round.
-        taken = intersect(spans, taken)
+        # Of many, only those that meet the few are worth turning inside out.
+        _, met, _, _ = overlay(spans, taken)
+        met = met[np.append(True, met[1:] != met[:-1])] if len(met) else met
+        taken = Spans(taken.start[met], taken.end[met])
     low, high = int(spans.start[0]), int(spans.end[-1])
     return intersect(spans, gaps(taken, low, high))
 
@@ -167,13 +172,14 @@ def covered(spans: Spans, start: Times, end: Times) -> Times:
     """
     if not len(spans.start):
         return np.zeros(len(start), np.int64)
-    length: Times = np.maximum(_before(spans, np.maximum(start, end)) - _before(spans, start), 0)
+    whole = np.zeros(len(spans.start) + 1, np.int64)
+    np.cumsum(spans.end - spans.start, out=whole[1:])
+    length: Times = np.maximum(_before(spans, whole, np.maximum(start, end)) - _before(spans, whole, start), 0)
     return length
 
 
-def _before(spans: Spans, at: Times) -> Times:
-    """Return how many covered ns lie before each time."""
-    whole = np.concatenate([[np.int64(0)], np.cumsum(spans.end - spans.start)])
+def _before(spans: Spans, whole: Times, at: Times) -> Times:
+    """Return how many covered ns lie before each time; ``whole`` is how many lie before each span."""
     index = np.searchsorted(spans.start, at, side="right")
     beyond = np.where(index > 0, np.maximum(spans.end[np.maximum(index - 1, 0)] - at, 0), 0)
     result: Times = whole[index] - beyond

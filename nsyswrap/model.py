@@ -7,13 +7,17 @@ Times are int64 nanoseconds since capture start, sizes bytes, ratios shares of 1
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.intervals import Window
+from nsyswrap.intervals import Times, Window
 
 Unit = Literal["ns", "share", "count", "bytes", "text"]
+Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.integer[Any]]
 
 
 class Severity(StrEnum):
@@ -116,8 +120,8 @@ class Finding:
         severity: How much it matters.
         headline: One sentence: what is the matter.
         cost_ns: Time it takes inside the window.
-        gain_low_ns: What mending it gains at least.
-        gain_high_ns: What mending it gains at most.
+        gain_low_ns: What mending it gains at least; None where the replay cannot predict this run.
+        gain_high_ns: What mending it gains at most; None where the replay cannot predict this run.
         advice: One sentence: the change to make.
         evidence: The numbers it rests on, one line each.
         device_id: GPU it is about; None for the whole capture.
@@ -128,8 +132,8 @@ class Finding:
     severity: Severity
     headline: str
     cost_ns: int
-    gain_low_ns: int
-    gain_high_ns: int
+    gain_low_ns: int | None
+    gain_high_ns: int | None
     advice: str
     evidence: tuple[str, ...]
     device_id: int | None
@@ -168,6 +172,109 @@ class Section:
         return next((fact for fact in self.facts if fact.label == label), None)
 
 
+class KernelName(NamedTuple):
+    """A name that operations have, and what it says of tensor cores; the verdict is empty for copies and fills."""
+
+    name: str
+    verdict: str = ""
+    precision: str = ""
+    library: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineItems:
+    """Things that a row shows one by one, in order of start: arrays of equal length.
+
+    Attributes:
+        start: ns since capture start.
+        end: ns since capture start.
+        code: Index into the row's classes.
+        details: More of each, whole numbers by name, such as ``phase`` or ``latency``.
+    """
+
+    start: Times
+    end: Times
+    code: Numbers
+    details: Mapping[str, Numbers] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRow:
+    """One row of the timeline.
+
+    Attributes:
+        kind: "gpu", "stream", "phases", "steps", "thread", "python" or "counter".
+        label: What stands beside it.
+        device_id: GPU it is about; -1 for none.
+        process: Number of the process it is about; 0 for none.
+        thread: Number of the thread it is about; 0 for none.
+        classes: What a code of its items, and a line of its sums, means.
+        sums: ns of each class in each bin, shape (classes, bins); of a counter its mean in hundredths of a per cent,
+            -1 where it was not sampled.
+        exact: Bins of which all items are there, shape (bins,).
+        items: All items that touch an exact bin, and no others.
+    """
+
+    kind: str
+    label: str
+    device_id: int
+    process: int
+    thread: int
+    classes: tuple[str, ...]
+    sums: npt.NDArray[np.int64]
+    exact: Flags
+    items: TimelineItems
+
+
+class LongGap(NamedTuple):
+    """One of the longest idle spans."""
+
+    device_id: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineData:
+    """What the timeline of a page shows: rows of what happened, summed over bins and, in part, one by one.
+
+    Time is cut at *edges* into bins. Each row says exactly how many ns of each bin each class takes, so that a sum over
+    any run of bins is exact at every zoom. In the bins marked ``exact`` it also has every item::
+
+        edges    |-----|-----|-----|-----|-----|-----|
+        items          |x xx x|xxx x|
+        exact       no   yes    yes   no    no    no
+        sums       3     4      5     2     0     1      of each class
+
+    A capture of any size thus becomes so many bins and at most so many items.
+
+    Attributes:
+        window: Stretch that the report is about; idle time outside of it has no cause.
+        edges: Bounds of the bins, ascending, ns since capture start, shape (bins + 1,). Window, steps and the longest
+            gaps begin and end at an edge, so that their sums are exact whatever is shipped.
+        rows: The rows from top to bottom.
+        gaps: The longest gaps of all GPUs, longest first; their place in this list is their number on the page.
+        phases: Name of each phase code.
+        texts: What indices in details mean, by the name of the detail.
+        kernels: What the detail ``name`` of operations means.
+        left_out: What is not shown, in sentences.
+    """
+
+    window: Window
+    edges: Times
+    rows: tuple[TimelineRow, ...]
+    gaps: tuple[LongGap, ...]
+    phases: tuple[str, ...]
+    texts: Mapping[str, tuple[str, ...]]
+    kernels: tuple[KernelName, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether every row has all its items."""
+        return all(bool(row.exact.all()) for row in self.rows if row.kind != "counter")
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """Everything that is said about one capture.
@@ -181,6 +288,7 @@ class Report:
         sections: The analyses, in the order they are shown.
         findings: All findings, gravest first, then dearest.
         notes: What could not be analysed and why.
+        timeline: What a page's timeline shows; None where it was not asked for or no GPU did anything.
     """
 
     capture: Capture
@@ -191,6 +299,7 @@ class Report:
     sections: tuple[Section, ...]
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    timeline: TimelineData | None = None
 
     def section(self, key: str) -> Section | None:
         """Return the section of that key, or None where it was skipped."""

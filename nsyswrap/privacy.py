@@ -14,6 +14,8 @@ _SECRET = re.compile(
 _HARMLESS = frozenset({"XAUTHORITY", "SSH_AUTH_SOCK"})
 # How many of them a model takes or makes at a time.
 _TOKEN_COUNT = re.compile(r"^_*(?:MAX|MIN|NUM|N)_(?:\w+_)?TOKENS?$", re.IGNORECASE)
+# A name that ends so says where something lies: a folder of tokenizers, a file with a key.
+_PLACE = re.compile(r"_(?:DIRS?|DIRECTORY|PATHS?|FILES?|FILENAME|HOME|FOLDER)$", re.IGNORECASE)
 _HOME = re.compile(r"(?<![\w.])/(?:home|Users|mnt/home|export/home)/[^/\s:;,'\"]+|(?<![\w.])/root(?=/|$)")
 _OPTION = re.compile(r"^(--?[\w-]+)(=)(.+)$", re.DOTALL)
 _ASSIGNMENT = re.compile(r"^([A-Za-z_]\w*)=(.+)$", re.DOTALL)
@@ -25,7 +27,7 @@ WITHHELD = "***"
 def looks_secret(name: str) -> bool:
     """Return whether the name of a variable or an option says that its value is a secret."""
     plain = name.replace("-", "_")
-    if plain.upper() in _HARMLESS or _TOKEN_COUNT.match(plain):
+    if plain.upper() in _HARMLESS or _TOKEN_COUNT.match(plain) or _PLACE.search(plain):
         return False
     return _SECRET.search(plain) is not None
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from nsyswrap import units
-from nsyswrap.analyses import ANALYSES
 from nsyswrap.analyses.base import Analysis, Settings, Study
+from nsyswrap.analyses.register import ANALYSES
+from nsyswrap.analyses.timeline import timeline
 from nsyswrap.analyses.training_steps import step_matcher
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
@@ -45,13 +46,16 @@ LIMITS = {
 }
 
 
-def build_report(trace: Trace, window: str = "", settings: Settings | None = None) -> Report:
+def build_report(
+    trace: Trace, window: str = "", settings: Settings | None = None, *, with_timeline: bool = False
+) -> Report:
     """Return everything that is said about a trace.
 
     Args:
         trace: The tables of one export.
         window: "steps", "all" or "START:END" in seconds since capture start; empty for steps where there are any.
         settings: How steps and phases are found.
+        with_timeline: Whether the report is to be drawn as a page, which shows single operations.
 
     Raises:
         UsageError: The window cannot be read or is empty.
@@ -62,6 +66,8 @@ def build_report(trace: Trace, window: str = "", settings: Settings | None = Non
     sections, notes = _run(ANALYSES, study, chosen)
     used = {gpu.device_id: gpu for gpu in trace.gpus}
     gpus = tuple(used[device] for device in study.operations.devices if device in used)
+    idle = next((section.tables["gaps"] for section in sections if section.key == "idle"), None)
+    drawn = timeline(study, chosen, idle) if with_timeline and idle is not None else None
     findings = sorted((f for s in sections for f in s.findings), key=lambda finding: finding.order)
     return Report(
         capture=trace.capture,
@@ -72,6 +78,7 @@ def build_report(trace: Trace, window: str = "", settings: Settings | None = Non
         sections=tuple(sections),
         findings=tuple(findings),
         notes=notes,
+        timeline=drawn,
     )
 
 

@@ -54,7 +54,10 @@ _OPERATION = {
     "device_id": "int32",
     "process": "int64",
     "correlation_id": "int64",
+    "stream": "int32",
 }
+# Operations of one stream run one after another. Its number may be any that the driver gives; none is negative.
+_NO_STREAM = {"stream": -1}
 
 # How a kernel was launched: blocks of the whole grid, threads of a block, registers of a thread, shared memory that a
 # block asks for, and the shared memory of a multiprocessor that the driver set aside for it.
@@ -71,15 +74,15 @@ _NO_LAUNCH = dict.fromkeys(_LAUNCH, 0)
 KERNELS = _spec(
     "kernels",
     _OPERATION | {"name_id": "int64", "graph_node_id": "int64"} | _LAUNCH,
-    {"graph_node_id": 0} | _NO_LAUNCH,
+    _NO_STREAM | {"graph_node_id": 0} | _NO_LAUNCH,
 )
 COPIES = _spec(
     "copies",
     _OPERATION | {"bytes": "int64", "copy_kind": "int32", "source_kind": "int32", "target_kind": "int32"},
-    {"source_kind": -1, "target_kind": -1},
+    _NO_STREAM | {"source_kind": -1, "target_kind": -1},
 )
-FILLS = _spec("fills", _OPERATION | {"bytes": "int64", "memory_kind": "int32"}, {"memory_kind": -1})
-GRAPHS = _spec("graphs", _OPERATION)
+FILLS = _spec("fills", _OPERATION | {"bytes": "int64", "memory_kind": "int32"}, _NO_STREAM | {"memory_kind": -1})
+GRAPHS = _spec("graphs", _OPERATION, _NO_STREAM)
 CALLS = _spec(
     "calls",
     {"start": "int64", "end": "int64", "thread": "int64", "correlation_id": "int64", "name_id": "int64"},

@@ -80,6 +80,28 @@ def share(ratio: Number) -> str:
     return f"{100 * value:.1f} %"
 
 
+def change(ratio: Number) -> str:
+    """Return a change relative to what was before, with its sign: ``-56.6 %``; nothing is ``0.0 %``."""
+    size = abs(float(ratio))
+    shown = "<0.1 %" if 0 < size < _SHOWN_SHARE else f"{100 * size:,.1f} %"
+    return _sign(ratio) + shown
+
+
+def difference(value: Number, unit: str) -> str:
+    """Return a difference with its sign: ``-3.28 ms``; nothing has none.
+
+    Args:
+        value: New less old.
+        unit: A unit of ``model.Unit``; of a share the difference is in points of per cent.
+    """
+    size = abs(value) if isinstance(value, int) else abs(float(value))
+    return _sign(value) + (change(size).removeprefix("+") if unit == "share" else text(size, unit))
+
+
+def _sign(value: Number) -> str:
+    return "+" if float(value) > 0 else "-" if float(value) < 0 else ""
+
+
 def share_of(part: Number, whole: Number) -> str:
     """Return a part of a whole as a share, or ``not measured`` where the whole is nothing."""
     return share(float(part) / float(whole)) if float(whole) else NOT_MEASURED
@@ -98,8 +120,10 @@ def share_band(low: Number | None, high: Number | None) -> str:
     return first if first == last else f"{first.removesuffix(' %')} to {last}"
 
 
-def gain(low_ns: int, high_ns: int) -> str:
-    """Return a gain known within bounds: ``up to 57.1 ms``, ``9.80 ms to 57.1 ms``, ``none``."""
+def gain(low_ns: int | None, high_ns: int | None) -> str:
+    """Return a gain known within bounds: ``up to 57.1 ms``, ``9.80 ms to 57.1 ms``, ``none``, ``not predicted``."""
+    if low_ns is None or high_ns is None:
+        return "not predicted"
     if high_ns <= 0:
         return "none"
     if low_ns <= 0:

@@ -1,11 +1,13 @@
 """Fixtures: exports built by hand, the real captures in tests/captures, and the nsys of this machine."""
 
+import importlib
 import lzma
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from export_builder import ExportBuilder
@@ -17,6 +19,9 @@ from nsyswrap.capture.process import output_of
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import NsysNotFoundError
 from nsyswrap.tables import Trace
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # How long an example takes says nothing about what it shows: on a busy machine any takes long.
 settings.register_profile("nsyswrap", deadline=None)
@@ -66,6 +71,14 @@ def real_trace(captures: Callable[[str], Path]) -> Callable[[str], Trace]:
         return load_export(captures(name))
 
     return trace
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    """Return a headless Chromium; where it is loaded, so that other tests need no Playwright."""
+    pages = importlib.import_module("browser_pages")
+    with pages.chromium() as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -127,6 +127,17 @@ def test_kinds_without_a_label_show_their_number(trace_of: TraceOf) -> None:
     assert rows(found, "kind", "source_memory", "target_memory") == [("kind 77", "kind 66", "")]
 
 
+@pytest.mark.parametrize("kind", ["copy", "fill"])
+def test_copies_alone_and_fills_alone_have_a_summary(kind: str, trace_of: TraceOf) -> None:
+    builder = ExportBuilder()
+    getattr(builder, kind)(0, 30)
+    assert rows(section(trace_of(builder)), "count", "total_ns", "share") == [(1, 30, 1.0)]
+
+
+def test_neither_copies_nor_fills_is_an_empty_summary(trace_of: TraceOf) -> None:
+    assert rows(section(trace_of(ExportBuilder().kernel(0, 1))), "kind", "share") == []
+
+
 def test_a_window_without_copies_is_empty(trace_of: TraceOf) -> None:
     found = section(trace_of(ExportBuilder().copy(0, 9).fill(10, 19)), start=500)
     assert len(found.tables["summary"]) == 0

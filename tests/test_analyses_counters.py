@@ -48,6 +48,22 @@ def test_the_window_has_mean_and_maximum(trace_of: TraceOf) -> None:
     }
 
 
+def test_over_time_fills_the_window_and_means_what_it_means(trace_of: TraceOf) -> None:
+    """Stretches adjoin from end to end; weighted by their length they are the mean of the window."""
+    found = section(trace_of(training()), 3, 97).tables
+    table = found["over_time"]
+    assert (int(table["start_ns"].iloc[0]), int(table["end_ns"].iloc[-1]), len(table)) == (3, 97, 94)
+    assert table["start_ns"].tolist()[1:] == table["end_ns"].tolist()[:-1]
+    weighted = (table["sm_active_share"] * (table["end_ns"] - table["start_ns"])).sum() / 94
+    assert weighted == pytest.approx(found["window"]["mean_share"][0])
+
+
+def test_a_long_window_has_a_hundred_and_twenty_stretches(trace_of: TraceOf) -> None:
+    table = section(trace_of(training()), 0, 1_000).tables["over_time"]
+    assert len(table) == counters.STRETCHES
+    assert table["sm_active_share"].isna().any(), "what was not sampled is not zero"
+
+
 def test_a_window_that_cuts_samples_has_their_parts(trace_of: TraceOf) -> None:
     """From 25 to 35: half at 0, half at 80."""
     assert section(trace_of(training()), 25, 35).tables["window"]["mean_share"].tolist() == [pytest.approx(0.4)]

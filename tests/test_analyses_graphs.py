@@ -9,6 +9,7 @@ from export_builder import ExportBuilder
 
 from nsyswrap.analyses import graphs
 from nsyswrap.analyses.base import Study
+from nsyswrap.analyses.operations import launch_rows
 from nsyswrap.model import Section, Severity
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.tables import Trace
@@ -128,7 +129,7 @@ def test_without_graphs_the_section_says_so(trace_of: TraceOf) -> None:
 
 def test_other_calls_on_graphs_are_no_launches(trace_of: TraceOf) -> None:
     builder = ExportBuilder().kernel(0, 10, launched=(0, 5)).call("cudaGraphInstantiate_v12000", 10, 20)
-    assert len(graphs.launch_rows(trace_of(builder))) == 0
+    assert len(launch_rows(trace_of(builder))) == 0
 
 
 def test_a_real_node_trace_holds_every_kernel(real_trace: Callable[[str], Trace]) -> None:

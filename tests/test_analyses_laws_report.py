@@ -45,7 +45,9 @@ def numbers(report: Report, shift: int) -> dict[str, object]:
         found[section.key] = section.facts
         for name, table in section.tables.items():
             moments = [column for column in table.columns if column in MOMENTS]
-            found[f"{section.key}/{name}"] = table.assign(**{c: table[c] - shift for c in moments}).to_dict("list")
+            early = table.assign(**{c: table[c] - shift for c in moments})
+            # What is not known equals itself, as NaN does not.
+            found[f"{section.key}/{name}"] = early.astype(object).where(early.notna(), None).to_dict("list")
     found["findings"] = [(each.rule, each.device_id, each.cost_ns) for each in report.findings]
     return found
 

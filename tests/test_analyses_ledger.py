@@ -68,6 +68,27 @@ def test_operations_are_clipped_to_the_window(trace_of: TraceOf) -> None:
     assert rows_of(trace_of(builder), 40, 70) == [10, 0, 10, 0, 10]
 
 
+def test_the_ledger_of_a_window_does_not_depend_on_those_asked_for_before(trace_of: TraceOf) -> None:
+    """What overlaps is worked out once, for all time.
+
+    ::
+
+        kernel     ####
+        copy     CCCCCC
+        windows  |--|        then  |---|
+    """
+    operations = Study(
+        trace_of(ExportBuilder().kernel(20, 60, launched=(1, 2)).copy(0, 60, launched=(2, 3)))
+    ).operations
+    asked = [ledger_rows(operations, 0, window(start, end)) for start, end in ((0, 30), (20, 70), (80, 90), (0, 30))]
+    assert [[each[row] for row in ROWS] for each in asked] == [
+        [10, 0, 20, 0, 0],
+        [40, 0, 0, 0, 10],
+        [0, 0, 0, 0, 10],
+        [10, 0, 20, 0, 0],
+    ]
+
+
 def test_each_device_has_a_ledger_of_its_own(trace_of: TraceOf) -> None:
     """In the section as in the function; the processes on a device share it."""
     builder = ExportBuilder().kernel(0, 50, launched=(0, 1)).kernel(20, 30, launched=(1, 2), device=1)

@@ -125,13 +125,15 @@ def test_held_at_the_end_is_held_at_the_start_and_the_changes(
 
 
 def test_steady_steps_that_allocate_are_a_finding(trace_of: TraceOf) -> None:
+    """Its cost is the idle time from the first allocation of a gap to the last; here the GPU is idle throughout."""
     builder = training()
     for step in range(2, 20, 2):
         builder.memory(step * 10 + 1, 1 << 20).call("cudaMalloc", step * 10 + 1, step * 10 + 5)
     (finding,) = churn(trace_of(builder))
     assert finding.headline.startswith("9 of 18 steady steps allocate or release GPU memory")
     assert finding.evidence[:2] == ("9 allocations, 9.00 MiB in all", "0 releases, 0 B in all")
-    assert finding.cost_ns == finding.gain_high_ns == 36
+    assert finding.cost_ns == finding.gain_high_ns == 164
+    assert finding.evidence[-1].startswith("36 ns of the host")
     assert finding.severity is Severity.WARNING
 
 

@@ -28,6 +28,7 @@ RealTrace = Callable[[str], Trace]
 WITH_KERNELS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
 # Of an H200: 132 multiprocessors. A block of 256 threads and 32 registers fits 8 times: 1056 blocks are one wave.
 WAVE = 8 * 132
+US = 1000
 
 
 def export(release: int = 2025) -> ExportBuilder:
@@ -177,47 +178,67 @@ def test_a_window_without_kernels_has_no_estimates(trace_of: TraceOf) -> None:
     assert found.findings == ()
 
 
-def findings(trace: Trace, end: int = 1000) -> dict[str, Finding]:
+def findings(trace: Trace, end: int = 1000 * US) -> dict[str, Finding]:
     """Return the findings by rule."""
     return {finding.rule: finding for finding in section(trace, end).findings}
 
 
 def test_small_grids_are_worth_a_sentence(trace_of: TraceOf) -> None:
-    """33 of 132 multiprocessors for 400 of 1000 ns: spread evenly, the work would take a quarter of it."""
-    (found,) = findings(trace_of(export().kernel(0, 400, "k", gridX=33, blockX=256))).values()
+    """33 of 132 multiprocessors for 400 of 1000 us: spread evenly, the work would take a quarter of it."""
+    (found,) = findings(trace_of(export().kernel(0, 400 * US, "k", gridX=33, blockX=256))).values()
     assert (found.rule, found.severity, found.device_id) == ("occupancy/small_grid", "warning", 0)
-    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns) == (400, 0, 300)
-    assert found.evidence == ("400 ns in 1 launches of 33 blocks, theoretical occupancy 100.0 %: k",)
+    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns) == (400 * US, 0, 300 * US)
+    assert found.evidence == ("400 µs in 1 launches of 33 blocks, theoretical occupancy 100.0 %: k",)
     assert "40.0 %" in found.headline
 
 
 @pytest.mark.parametrize(("length", "severity"), [(49, None), (50, "note"), (199, "note"), (200, "warning")])
 def test_a_finding_is_as_grave_as_its_share(trace_of: TraceOf, length: int, severity: str | None) -> None:
-    """Of 1000 ns: nothing below 5 %, a warning from 20 % on."""
-    found = findings(trace_of(export().kernel(0, length, "k", gridX=33, blockX=256)))
+    """Of 1000 us: nothing below 5 %, a warning from 20 % on."""
+    found = findings(trace_of(export().kernel(0, length * US, "k", gridX=33, blockX=256)))
     assert [each.severity for each in found.values()] == ([severity] if severity else [])
 
 
 def test_half_of_the_multiprocessors_is_enough(trace_of: TraceOf) -> None:
-    assert findings(trace_of(export().kernel(0, 400, "k", gridX=66, blockX=256))) == {}
+    assert findings(trace_of(export().kernel(0, 400 * US, "k", gridX=66, blockX=256))) == {}
 
 
 def test_few_warps_are_worth_a_sentence(trace_of: TraceOf) -> None:
     """One block of 8 warps of 64, as it has 255 registers: half of what counts as low."""
-    built = export().kernel(0, 400, "elementwise_kernel", gridX=9000, blockX=256, registers=255)
+    built = export().kernel(0, 400 * US, "elementwise_kernel", gridX=9000, blockX=256, registers=255)
     (found,) = findings(trace_of(built)).values()
-    assert (found.rule, found.cost_ns, found.gain_high_ns) == ("occupancy/low", 400, 200)
+    assert (found.rule, found.cost_ns, found.gain_high_ns) == ("occupancy/low", 400 * US, 200 * US)
     assert found.advice.startswith("Limited by registers. ")
 
 
 def test_matrix_products_have_few_warps_by_choice(trace_of: TraceOf) -> None:
-    built = export().kernel(0, 400, "sm90_xmma_gemm_f16f16_f16f32", gridX=9000, blockX=256, registers=255)
+    built = export().kernel(0, 400 * US, "sm90_xmma_gemm_f16f16_f16f32", gridX=9000, blockX=256, registers=255)
     assert findings(trace_of(built)) == {}
 
 
 def test_each_gpu_has_its_own_finding(trace_of: TraceOf) -> None:
-    built = export().gpu(1).kernel(0, 400, "k", gridX=33).kernel(0, 300, "k", gridX=33, device=1)
-    assert [(f.device_id, f.cost_ns) for f in section(trace_of(built)).findings] == [(0, 400), (1, 300)]
+    built = export().gpu(1).kernel(0, 400 * US, "k", gridX=33).kernel(0, 300 * US, "k", gridX=33, device=1)
+    found = section(trace_of(built), 1000 * US).findings
+    assert [(f.device_id, f.cost_ns) for f in found] == [(0, 400 * US), (1, 300 * US)]
+
+
+def test_the_time_of_a_short_kernel_is_not_that_of_its_grid(trace_of: TraceOf) -> None:
+    """Forty kernels of 9.9 us, each shorter than a launch: what they cost is their number."""
+    built = export()
+    for number in range(40):
+        built.kernel(number * 10 * US, number * 10 * US + 9_900, "k", gridX=33, blockX=256)
+    assert findings(trace_of(built)) == {}
+
+
+def test_products_that_could_use_tensor_cores_are_advised_on_there(trace_of: TraceOf) -> None:
+    built = export().kernel(0, 400 * US, "sgemm_32x32x32_NN", gridX=33, blockX=256)
+    assert findings(trace_of(built)) == {}
+
+
+def test_a_small_grid_is_not_also_called_low(trace_of: TraceOf) -> None:
+    """Few blocks, each of few warps: one finding."""
+    built = export().kernel(0, 400 * US, "elementwise_kernel", gridX=9, blockX=256, registers=255)
+    assert list(findings(trace_of(built))) == ["occupancy/small_grid"]
 
 
 def counted(start: list[int], end: list[int], blocks: list[int], multiprocessors: int) -> int:

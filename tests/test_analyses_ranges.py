@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from analysis_fixtures import window
 from export_builder import ExportBuilder, global_id, thread
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nsyswrap import tables
@@ -39,6 +39,7 @@ def any_thread(row: dict[str, int]) -> tuple[int, ...]:
 
 
 @given(st.lists(SPAN, max_size=9), st.lists(SPAN, max_size=6))
+@example([(0, 1), (1, 2)], [(1, 1)])
 def test_ranges_that_nest_or_cross_are_found_around_every_call(
     spans: list[tuple[int, int]], calls: list[tuple[int, int]]
 ) -> None:

@@ -214,6 +214,9 @@ def test_the_section_lists_every_step_with_its_ledger_on_each_gpu(trace_of: Trac
         "median_ns": 100.0,
         "p05_ns": 100.0,
         "p95_ns": 100.0,
+        "spread_share": 0.0,
+        "outlier_count": 0,
+        "outlier_excess_ns": 0,
         "warm_up_steps": 2,
         "warm_up_ns": 200,
     }

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from analysis_fixtures import window
-from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder, thread
+from export_builder import ExportBuilder, thread
 
 from nsyswrap.analyses import summaries
 from nsyswrap.analyses.base import Study
@@ -75,34 +75,3 @@ def test_the_tracer_s_own_marks_are_no_calls(trace_of: TraceOf) -> None:
     """Where it started and ended is a row of thread 0, of no length."""
     builder = ExportBuilder().os_call("poll", 0, 100).os_call("[Unknown]", 5, 5, thread=0, eventClass=31)
     assert rows_of(trace_of(builder), summaries.os_calls, "name", "count") == [["poll", 1]]
-
-
-def test_copies_are_told_apart_by_direction_and_memory(trace_of: TraceOf) -> None:
-    """In the words of the export's own tables; fills are in the list, and shares are of both."""
-    builder = (
-        ExportBuilder().copy(0, 30, HOST_TO_DEVICE, bytes=100).copy(30, 50, HOST_TO_DEVICE, srcKind=PAGEABLE, bytes=7)
-    )
-    builder.copy(50, 60, DEVICE_TO_HOST, bytes=9).copy(60, 70, HOST_TO_DEVICE, bytes=50).fill(70, 100, bytes=1000)
-    columns = ("kind", "source_memory", "target_memory", "count", "total_ns", "bytes", "share")
-    assert rows_of(trace_of(builder), summaries.copies, *columns) == [
-        ["Host-to-Device", "Pinned", "Device", 2, 40, 150, 0.4],
-        ["Fill", "", "Device", 1, 30, 1000, 0.3],
-        ["Host-to-Device", "Pageable", "Device", 1, 20, 7, 0.2],
-        ["Device-to-Host", "Device", "Pinned", 1, 10, 9, 0.1],
-    ]
-
-
-def test_a_kind_of_copy_the_export_has_no_word_for_is_a_number(trace_of: TraceOf) -> None:
-    builder = ExportBuilder().copy(0, 30, 77, srcKind=78, dstKind=DEVICE)
-    assert rows_of(trace_of(builder), summaries.copies, "kind", "source_memory") == [["kind 77", "kind 78"]]
-
-
-@pytest.mark.parametrize("kind", ["copy", "fill"])
-def test_copies_alone_and_fills_alone_have_a_summary(kind: str, trace_of: TraceOf) -> None:
-    builder = ExportBuilder()
-    getattr(builder, kind)(0, 30)
-    assert rows_of(trace_of(builder), summaries.copies, "count", "share") == [[1, 1.0]]
-
-
-def test_neither_copies_nor_fills_is_an_empty_summary(trace_of: TraceOf) -> None:
-    assert rows_of(trace_of(ExportBuilder().kernel(0, 1)), summaries.copies, "kind", "share") == []

@@ -177,12 +177,12 @@ def test_report_writes_to_report_html_where_nothing_else_is_said(
 
 
 def test_a_report_of_nsys_is_exported_afresh_and_the_export_goes_again(planted: Planted) -> None:
-    """Beside the capture nothing is written; the secret that it holds is in no result."""
+    """Under its own name; nothing is written beside it, and the secret that it holds is in no result."""
     capture = planted.export.with_suffix(".nsys-rep")
     before = sorted(planted.folder.iterdir())
     result = run("analyze", capture, "--format", "json")
     assert result.exit_code == 0
-    assert json.loads(result.stdout)["capture"]["name"] == "capture.sqlite"
+    assert json.loads(result.stdout)["capture"]["name"] == "capture.nsys-rep"
     assert "nsyswrap: nsys exports to SQLite ..." in result.stderr
     assert sorted(planted.folder.iterdir()) == before
     assert planted.secret not in result.stdout + result.stderr

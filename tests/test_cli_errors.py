@@ -30,7 +30,7 @@ def test_profile_has_codes_that_no_program_has(error: type[NsyswrapError], code:
     assert exit_code(error("message"), "profile") == code
 
 
-@pytest.mark.parametrize("command", ["analyze", "report", "redact", "doctor", "setup"])
+@pytest.mark.parametrize("command", ["analyze", "report", "compare", "redact", "doctor", "setup"])
 @pytest.mark.parametrize(
     ("error", "code"),
     [(NsysNotFoundError, 1), (CaptureError, 1), (ExportError, 1), (UsageError, 2), (CannotTellError, 3)],

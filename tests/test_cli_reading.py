@@ -62,6 +62,22 @@ def test_a_file_that_is_no_export_is_our_error(kind: str, command: str, tmp_path
 
 
 @every_command
+def test_what_a_path_hides_is_shown(command: str, tmp_path: Path) -> None:
+    """It cannot move the terminal's cursor, nor make a line that looks like ours."""
+    code, text = said(command, tmp_path / "a\x1b[2J\nhint: no.sqlite")
+    assert code == 1
+    assert r"a\x1b[2J\nhint: no.sqlite does not exist" in lines(text)[0]
+
+
+@every_command
+def test_a_path_that_is_no_utf8_is_read(command: str, tmp_path: Path) -> None:
+    """File names are bytes; a lock beside it, and a report, too."""
+    path = ExportBuilder().kernel(1, 2).write(tmp_path / "x.sqlite").rename(tmp_path / os.fsdecode(b"caf\xe9.sqlite"))
+    result = CliRunner().invoke(cli, [command, str(path), *(["-o", "r.html"] if command == "report" else [])])
+    assert (result.exit_code, result.exception) == (0, None)
+
+
+@every_command
 def test_a_report_of_nsys_that_is_not_there_is_our_error(command: str, tmp_path: Path) -> None:
     code, text = said(command, tmp_path / "no.nsys-rep")
     assert code == 1

@@ -9,7 +9,7 @@ import pytest
 
 from nsyswrap.capture.progress import Phase
 from nsyswrap.cli.progress import LABELS, shown
-from nsyswrap.cli.terminal import NARROWEST, PIPED, WIDEST, rendered
+from nsyswrap.cli.terminal import NARROWEST, PIPED, WIDEST, printable, rendered
 from nsyswrap.render import RENDERERS, render
 
 REPORT = hand_made.full_report()
@@ -148,3 +148,8 @@ def test_progress_ends_well_where_the_run_does_not(monkeypatch: pytest.MonkeyPat
     with pytest.raises(OSError, match="error"):
         fails()
     assert stream.getvalue().endswith("\x1b]0;\x07")
+
+
+def test_what_moves_the_cursor_is_written_out() -> None:
+    """And bytes of a name that are no UTF-8; every other letter stays."""
+    assert printable("ä\x1b[2J\nb\udce9") == r"ä\x1b[2J\nb\udce9"

@@ -1,5 +1,6 @@
 """The connection: what it says a file holds, how it hands out rows, and the questions that are asked through it."""
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -39,6 +40,14 @@ def test_tables_and_columns_are_known(path: Path) -> None:
         assert export.has("CUPTI_ACTIVITY_KIND_KERNEL", "start", "graphNodeId")
         assert not export.has("CUPTI_ACTIVITY_KIND_KERNEL", "stars")
         assert not export.has("NVTX_EVENTS")
+
+
+def test_a_path_may_hold_bytes_that_are_no_utf8(path: Path, tmp_path: Path) -> None:
+    """And what means something in an address."""
+    odd = path.rename(tmp_path / os.fsdecode(b"caf\xe9 %41?mode=rw#.sqlite"))
+    with opened(odd) as export:
+        assert export.has(schema.STRINGS, "id")
+    assert list(tmp_path.iterdir()) == [odd]
 
 
 def test_rows_come_as_python_values(path: Path) -> None:

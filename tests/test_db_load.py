@@ -1,6 +1,9 @@
 """An export becomes a trace: each table, each release of nsys, each thing that may be missing."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from export_builder import (
 
 from nsyswrap import tables
 from nsyswrap.db import schema
+from nsyswrap.db.load import load_export
 from nsyswrap.tables import SPECS, Trace
 
 Build = Callable[..., ExportBuilder]
@@ -242,6 +246,20 @@ def test_a_column_may_begin_with_many_nulls(build: Build, trace_of: TraceOf) -> 
         builder.range("same", index, index + 1)
     texts = trace_of(builder.range("late", 70_000, 70_001, registered=False)).frames["ranges"]["text"]
     assert texts.iloc[-1] == "late"
+
+
+@pytest.mark.parametrize("shift", [-(1 << 40), -70_000, 1 << 60])
+def test_row_numbers_do_not_tell_how_many_rows_there_are(build: Build, tmp_path: Path, shift: int) -> None:
+    """The last one only says how much room to make: there may be more rows than that, in several batches, or fewer."""
+    builder = build()
+    for index in range(140_000):
+        builder.os_call("poll", index, index + 1)
+    export = builder.write(tmp_path / "numbered.sqlite")
+    with closing(sqlite3.connect(export)) as db:
+        for step in (1 << 50, shift - (1 << 50)):
+            db.execute("update OSRT_API set rowid = rowid + ?", (step,))
+        db.commit()
+    assert load_export(export).frames["os_calls"]["start"].tolist() == list(range(140_000))
 
 
 def test_home_folders_do_not_reach_the_trace(build: Build, trace_of: TraceOf) -> None:

@@ -19,7 +19,7 @@ from conftest import CAPTURE_NAMES
 from nsys_reports import Rows, reports_of
 
 from nsyswrap import tables
-from nsyswrap.analyses import ranges, summaries
+from nsyswrap.analyses import copies, ranges, summaries
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.call_kinds import base_name
 from nsyswrap.capture.locate import Nsys
@@ -111,7 +111,7 @@ def operation_name(kind: str) -> str:
 @every_capture
 def test_copies_and_fills_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
     """There, kinds of memory are not told apart, and sizes are in thousandths of a megabyte."""
-    table = whole(real_trace(name), summaries.copies)["summary"]
+    table = whole(real_trace(name), copies.run)["summary"]
     grouped = table.assign(operation=table["kind"].map(operation_name)).groupby("operation")
     found = grouped.agg(total_ns=("total_ns", "sum"), count=("count", "sum"), bytes=("bytes", "sum"))
     times = {row["Operation"]: row for row in said(name)["cuda_gpu_mem_time_sum"]}

@@ -43,6 +43,11 @@ def test_starting_up_is_lazy(arguments: list[str]) -> None:
     assert loaded & HEAVY == set()
 
 
+def test_a_kernel_is_classified_without_what_reads_captures() -> None:
+    """Its name is all it takes."""
+    assert loaded_by("-m", "nsyswrap", "classify", "Kernel2") & HEAVY == set()
+
+
 def test_the_public_names_are_lazy_too() -> None:
     assert loaded_by("-c", "import nsyswrap") & (HEAVY | {"click"}) == set()
 

@@ -13,7 +13,7 @@ from nsyswrap.privacy import WITHHELD, looks_secret, neutral, neutral_command
         *("AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "HF_TOKEN", "WANDB_API_KEY", "PGPASSWORD", "MYSQL_PWD_HASH"),
         *("GOOGLE_APPLICATION_CREDENTIALS", "SSH_PRIVATE", "GPG_PASSPHRASE", "NPM_AUTH", "SENTRY_DSN", "GH_PAT"),
         *("DATABASE_URL", "AZURE_STORAGE_CONNECTION_STRING", "DJANGO_SESSION_KEY", "openai_apikey", "LICENSE_KEY"),
-        *("--password", "--api-key", "--hub-token", "-auth"),
+        *("--password", "--api-key", "--hub-token", "-auth", "TOKEN_PROFILE", "SECRETDIR", "PATH_TOKEN", "DIR_SECRET"),
     ],
 )
 def test_names_of_secrets_are_seen(name: str) -> None:
@@ -27,6 +27,7 @@ def test_names_of_secrets_are_seen(name: str) -> None:
         *("XAUTHORITY", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "PIP_CERT", "GIT_AUTHOR_NAME"),
         *("KEYBOARD", "MONKEY", "PATTERN", "COMPAT", "PWD", "--batch-size", "--epochs", "TOKENIZERS_PARALLELISM"),
         *("--tokenizer", "--max-tokens", "--max_new_tokens", "NUM_TOKENS", "tokenized_dir"),
+        *("TIKTOKEN_CACHE_DIR", "HF_TOKEN_PATH", "AWS_SHARED_CREDENTIALS_FILE", "--token-file", "SECRETS_HOME"),
     ],
 )
 def test_ordinary_names_are_not(name: str) -> None:

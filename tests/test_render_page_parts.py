@@ -30,13 +30,6 @@ def devices(report: Report) -> tuple[page_parts.Device, ...]:
     return page_parts.devices(report, outline.ledgers(report))
 
 
-def steps_table(report: Report) -> pd.DataFrame:
-    """Return the table of steps."""
-    section = report.section("steps")
-    assert section is not None
-    return section.tables["steps"]
-
-
 def test_a_gpu_has_its_name_and_window_over_its_bar() -> None:
     (device,) = devices(FULL)
     assert (device.title, device.window) == ("GPU 0, NVIDIA H200", "2.00 s")
@@ -107,7 +100,7 @@ def test_without_kernels_there_is_no_bar_of_tensor_cores() -> None:
 def test_facts_that_a_bar_says_are_not_said_again() -> None:
     labels = [label for label, _ in page_parts.facts(FULL.section("tensor_cores"))]
     assert labels == [
-        *("tensor-core share, at least", "tensor-core share, at most", "tensor pipe active, by hardware counter")
+        *("tensor-core share, at least", "tensor-core share, at most", "tensor pipes active by counter, at most")
     ]
 
 
@@ -136,56 +129,12 @@ def test_all_gaps_shown_is_no_cut() -> None:
     assert page_parts.worst_gaps(FULL, 100).cut == ""
 
 
-def test_steps_have_a_chart_a_median_and_the_slowest() -> None:
-    view = page_parts.steps(FULL)
-    assert view is not None
-    assert (view.step_count, view.warm_up, view.median, view.slowest.cut) == (20, 2, "111 ms", "10 of 18 steps")
-    assert view.slowest.rows[0][0].text == "step 5"
-
-
-def test_the_slowest_steps_are_steady_ones() -> None:
-    view = page_parts.steps(FULL)
-    assert view is not None
-    assert {"step 1", "step 2"}.isdisjoint(row[0].text for row in view.slowest.rows)
-
-
-def test_steps_of_several_gpus_are_their_mean() -> None:
-    one = steps_table(FULL)
-    both = pd.concat([one.assign(device_id=0), one.assign(device_id=1, compute_ns=0, idle_ns=one["end_ns"])])
-    both.loc[both["device_id"] == 1, ["copy_exposed_ns"]] = 0
-    both.loc[both["device_id"] == 1, "idle_ns"] = (one["end_ns"] - one["start_ns"]).to_numpy()
-    view = page_parts.steps(with_table(FULL, "steps", "steps", both))
-    assert view is not None
-    assert (view.step_count, len(view.chart.columns)) == (20, 20)
-    assert "device_id" not in [label for label, *_ in view.slowest.columns]
-
-
-def test_steps_without_a_ledger_are_dots() -> None:
-    view = page_parts.steps(with_table(FULL, "steps", "steps", steps_table(FULL).drop(columns="idle_ns")))
-    assert view is not None
-    assert (view.chart.columns, len(view.chart.dots)) == ((), 20)
-
-
-@pytest.mark.parametrize("report", [hand_made.empty_report(), with_table(FULL, "steps", "steps", pd.DataFrame())])
-def test_without_steps_there_is_no_chart(report: Report) -> None:
-    assert page_parts.steps(report) is None
-
-
-def test_steps_that_are_all_warm_up_have_no_slowest() -> None:
-    view = page_parts.steps(with_table(FULL, "steps", "steps", steps_table(FULL).head(2)))
-    assert view is not None
-    assert (view.slowest.rows, view.slowest.cut) == ((), "")
-
-
 def test_the_only_table_of_a_section_needs_no_caption_of_its_own() -> None:
     kernels, tensor = FULL.section("kernels"), FULL.section("tensor_cores")
     assert kernels is not None
     assert tensor is not None
     assert [table.caption for table in page_parts.section(kernels).tables] == [""]
-    assert [table.caption for table in page_parts.section(tensor).tables] == [
-        "What each kernel's name says",
-        "By phase",
-    ]
+    assert [table.caption for table in page_parts.section(tensor).tables] == ["What each kernel's name says"]
 
 
 def test_a_table_without_words_of_its_own_is_named_by_its_key() -> None:
@@ -193,16 +142,46 @@ def test_a_table_without_words_of_its_own_is_named_by_its_key() -> None:
     assert [table.caption for table in page_parts.section(section).tables] == ["One thing", "Other"]
 
 
-def test_the_largest_share_of_a_column_has_a_full_bar() -> None:
-    view = page_parts.table_view(pd.DataFrame({"share": [0.5, 0.25, 0.0, None]}), "", "t")
-    assert [row[0].bar for row in view.rows] == ["100.0", "50.0", "0.0", "0.0"]
+def test_a_gap_has_an_anchor_that_stays_and_its_place_in_time() -> None:
+    first = page_parts.worst_gaps(FULL, 1).gaps[0]
+    assert (first.anchor, first.span) == (f"gap-0-{1_432 * MS}", (1_432 * MS, 1_468 * MS))
+    assert first.ratio == pytest.approx(0.018)
 
 
-def test_a_column_of_no_shares_has_empty_bars() -> None:
-    view = page_parts.table_view(pd.DataFrame({"share": [0.0]}), "", "t")
-    assert [row[0].bar for row in view.rows] == ["0.0"]
+def test_idle_time_by_cause_and_phase_is_a_table_dearest_first() -> None:
+    (device,) = devices(FULL)
+    assert [head.name for head in device.phases.heads] == ["cause", "phase", "idle_ns", "gap_count"]
+    assert [row[2].raw for row in device.phases.rows][:2] == [str(601 * MS), str(80 * MS)]
+    assert device.phases.rows[0][2].fill == "idle"
 
 
-def test_an_empty_table_has_headings_and_no_rows() -> None:
-    view = page_parts.table_view(hand_made.names_table(), "", "t")
-    assert ([label for label, *_ in view.columns], view.rows, view.folded) == (["name", "total"], (), ())
+def test_each_gpu_has_its_own_causes_by_phase() -> None:
+    both = devices(hand_made.two_gpu_report())
+    assert [len(one.phases.rows) for one in both] == [5, 1]
+
+
+def test_an_idle_section_without_causes_has_no_table_of_them() -> None:
+    report = replace(FULL, sections=tuple(one for one in FULL.sections if one.key != "idle"))
+    (device,) = devices(report)
+    assert device.phases.rows == ()
+
+
+@pytest.mark.parametrize(("value", "measured"), [(0, False), (None, False), (float("nan"), False), (3, True)])
+def test_a_section_measured_something_where_a_fact_is_more_than_nothing(value: float | None, measured: bool) -> None:  # noqa: FBT001
+    section = Section("odd", "Odd", hand_made.WINDOW, (Fact("things", value, "count"),))
+    assert page_parts.section(section).measured is measured
+
+
+def test_a_table_without_rows_is_left_out() -> None:
+    section = hand_made.section_with("odd", one=hand_made.names_table(), other=hand_made.names_table("a"))
+    view = page_parts.section(section)
+    assert [table.name for table in view.tables] == ["other"]
+    assert view.measured
+
+
+def test_a_counter_that_was_not_sampled_is_said_to_be_so_once() -> None:
+    facts = (Fact("counter_share", None, "share"), Fact("counter_share_low", None, "share"))
+    section = Section("tensor_cores", "Tensor cores", hand_made.WINDOW, facts)
+    assert page_parts.facts(section) == (("tensor pipes active by counter, at most", "not measured"),)
+    measured = replace(section, facts=(Fact("counter_share", 0.2, "share"), Fact("counter_share_low", 0.1, "share")))
+    assert len(page_parts.facts(measured)) == 2

@@ -212,3 +212,35 @@ def test_a_duration_is_right_to_half_a_per_cent(ns: int) -> None:
     number, unit = units.duration(ns).replace(",", "").split()
     back = float(number) * {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[unit]
     assert abs(back - ns) <= 0.00501 * ns
+
+
+@pytest.mark.parametrize(
+    ("ratio", "shown"),
+    [
+        (-0.566, "-56.6 %"),
+        (0.031, "+3.1 %"),
+        (0, "0.0 %"),
+        (1.304, "+130.4 %"),
+        (19.163, "+1,916.3 %"),
+        (-1e-5, "-<0.1 %"),
+    ],
+)
+def test_a_change_has_its_sign(ratio: float, shown: str) -> None:
+    """And what is there never reads as nothing."""
+    assert units.change(ratio) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (-3_280_000, "ns", "-3.28 ms"),
+        (2_000.0, "ns", "+2.00 µs"),
+        (0, "ns", "0 ns"),
+        (1 << 20, "bytes", "+1.00 MiB"),
+        (-0.114, "share", "-11.4 %"),
+        (1.5, "share", "+150.0 %"),
+        (3, "count", "+3"),
+    ],
+)
+def test_a_difference_has_its_sign_and_unit(value: float, unit: str, shown: str) -> None:
+    assert units.difference(value, unit) == shown

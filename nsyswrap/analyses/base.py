@@ -8,11 +8,15 @@ from threading import RLock
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from nsyswrap.analyses.annotations import PhaseRule, Phases, find_phases
 from nsyswrap.analyses.idle_sums import IdleSums
+from nsyswrap.analyses.learned_rules import NameRule
 from nsyswrap.analyses.operations import Operations, find_operations
 from nsyswrap.analyses.readings import Reading, find_readings
+from nsyswrap.analyses.replay_model import find_replay
+from nsyswrap.analyses.replay_schedule import Replay
 from nsyswrap.analyses.source_lines import SourceLines, find_lines
 from nsyswrap.analyses.thread_states import ThreadStates
 from nsyswrap.analyses.training_steps import Steps, find_steps
@@ -28,10 +32,12 @@ class Settings:
     Attributes:
         step_pattern: Regular expression of the ranges that are steps; empty for the usual spellings.
         phase_rules: Rules that come before the usual spellings of the phases.
+        kernel_rules: Rules over kernel names that come before our own.
     """
 
     step_pattern: str = ""
     phase_rules: tuple[PhaseRule, ...] = ()
+    kernel_rules: tuple[NameRule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,13 +49,18 @@ class Study:
         settings: What the user said about steps and phases.
         explaining: Held while idle time is explained, so that who needs its sums waits instead of doing it again.
         idle_sums: Idle time by cause of each device and window that was explained.
+        claims: The same by the finding that each piece of idle time belongs to.
+        root_lines: The lines of Python sampled in it, by the same findings.
     """
 
     trace: Trace
     settings: Settings = field(default_factory=Settings)
     explaining: AbstractContextManager[object] = field(default_factory=RLock)
     idle_sums: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
+    claims: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
+    root_lines: dict[tuple[int, Window], pd.DataFrame] = field(default_factory=dict)
     _states: dict[Window, ThreadStates] = field(default_factory=dict)
+    _replays: dict[Window, Replay] = field(default_factory=dict)
 
     def states(self, window: Window) -> ThreadStates:
         """Return what the threads do inside a window; that of the last window asked for is kept."""
@@ -57,6 +68,13 @@ class Study:
             self._states.clear()
             self._states[window] = ThreadStates(self.trace, self.operations, window)
         return self._states[window]
+
+    def replay(self, window: Window) -> Replay:
+        """Return the replay of a window, which says what a change would gain; made once."""
+        with self.explaining:
+            if window not in self._replays:
+                self._replays[window] = find_replay(self, window)
+            return self._replays[window]
 
     @cached_property
     def operations(self) -> Operations:

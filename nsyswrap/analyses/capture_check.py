@@ -8,6 +8,7 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.analyses.annotations import of_library
 from nsyswrap.analyses.base import Analysis, Study
+from nsyswrap.analyses.silent_threads import silent_threads
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.tables import Trace, array
@@ -15,10 +16,6 @@ from nsyswrap.tables import Trace, array
 # ENUM_DIAGNOSTIC_SEVERITY_LEVEL: 1 information, 2 warning, 3 error.
 COMPLAINTS = (2, 3)
 _COUNTED = re.compile(r"Number of (CUDA|NVTX) events collected:\s*([\d,]+)")
-
-# A main thread that launched before and then makes no call for this share of the GPU's active time, while other
-# threads go on launching, has been lost; an autograd thread that outlives it by a step has not.
-SILENT_SHARE = 0.10
 
 REMEDY = "Capture again with an nsys at least as new as the CUDA driver; an older one loses events without saying so."
 
@@ -107,38 +104,22 @@ def _orphans(study: Study, window: Window) -> list[Finding]:
 
 
 def _silent(study: Study, window: Window) -> list[Finding]:
-    """Find main threads whose calls stop while other threads of their process go on launching."""
-    operations, calls = study.operations, study.trace[tables.CALLS]
-    known = operations.call >= 0
-    if not known.any():
-        return []
-    launches = array(calls, "start")[operations.call[known]]
-    thread = array(calls, "thread")
-    found = []
-    for process in tables.distinct(operations.process[known]):
-        main = int(process) | tables.pid(int(process))
-        of_main = array(calls, "end")[thread == main]
-        mine = launches[operations.process[known] == process]
-        if not len(of_main) or not len(mine):
-            continue
-        active = int(mine.max()) - int(mine.min())
-        silent = int(mine.max()) - int(of_main.max())
-        if silent > SILENT_SHARE * max(active, 1):
-            found.append(
-                _finding(
-                    "capture/incomplete",
-                    "The capture is incomplete: the main thread's CUDA calls stop "
-                    f"{units.duration(silent)} before the last launch.",
-                    REMEDY,
-                    (
-                        f"last call of thread {tables.tid(main)} ends at {int(of_main.max()) / 1e9:.6f} s",
-                        f"last launch of process {tables.pid(int(process))} at {int(mine.max()) / 1e9:.6f} s",
-                    ),
-                    window,
-                    Severity.PROBLEM,
-                )
-            )
-    return found
+    """Say which main threads were lost."""
+    return [
+        _finding(
+            "capture/incomplete",
+            "The capture is incomplete: the main thread's CUDA calls stop "
+            f"{units.duration(each.last_launch_ns - each.last_call_ns)} before the last launch.",
+            REMEDY,
+            (
+                f"last call of thread {tables.tid(each.main)} ends at {each.last_call_ns / 1e9:.6f} s",
+                f"last launch of process {tables.pid(each.main)} at {each.last_launch_ns / 1e9:.6f} s",
+            ),
+            window,
+            Severity.PROBLEM,
+        )
+        for each in silent_threads(study.trace, study.operations)
+    ]
 
 
 def _dropped(trace: Trace, window: Window) -> list[Finding]:

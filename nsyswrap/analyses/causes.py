@@ -292,7 +292,8 @@ def _joined(pieces: Pieces) -> Pieces:
     length = pieces.end - pieces.start
     group = np.repeat(np.arange(len(first)), last - first + 1)
     is_longest = np.flatnonzero(length == np.maximum.reduceat(length, first)[group])
-    longest = is_longest[np.searchsorted(group[is_longest], np.arange(len(first)))]
+    its_group = group[is_longest]
+    longest = is_longest[np.append(True, its_group[1:] != its_group[:-1])]
     return Pieces(
         pieces.start[first],
         pieces.end[last],

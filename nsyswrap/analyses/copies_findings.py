@@ -1,5 +1,8 @@
 """Advice on copies: those from or to pageable memory, which hold the host, and those that no kernel hides."""
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
@@ -7,9 +10,12 @@ from nsyswrap import tables, units
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
 from nsyswrap.analyses.operations import COMMUNICATION, COMPUTE, COPY
+from nsyswrap.analyses.replay_changes import WhatIf, blocking_copies, exposed_copies, gains
 from nsyswrap.intervals import Spans, Window, clip, merge, subtract, total, union
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import array
+
+UPLOAD = "Host-to-Device"
 
 
 def findings(study: Study, copies: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
@@ -24,7 +30,7 @@ def findings(study: Study, copies: pd.DataFrame, window: Window) -> tuple[Findin
     for device in study.operations.devices:
         exclusive = study.operations.exclusive(device, window)
         mine = copies[copies["device_id"] == device]
-        found += [_pageable(study, mine, exclusive, device, window), _exposed(mine, exclusive, device, window)]
+        found += [_pageable(study, mine, exclusive, device, window), _exposed(study, mine, exclusive, device, window)]
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
@@ -39,7 +45,7 @@ def _pageable(
         kernel  ####|      |###
         cost        |-----|
     """
-    mine = copies[copies["pageable"] & copies["blocking"]]
+    mine = copies[_uploads(copies)]
     calls = study.trace[tables.CALLS]
     # One call may be several copies, so calls are taken once.
     call = np.unique(array(mine, "call"))
@@ -52,22 +58,33 @@ def _pageable(
         advice="Copy from pinned memory without blocking: DataLoader(pin_memory=True) and tensor.to(device, "
         "non_blocking=True). To the host, copy into a pinned tensor, and less often.",
         cost=cost,
+        study=study,
+        what=blocking_copies,
         evidence=(f"{units.duration(total(held))} of the host in {len(call)} calls", *_by_kind(mine)),
         device=device,
         window=window,
     )
 
 
-def _exposed(copies: pd.DataFrame, exclusive: list[Spans], device: int, window: Window) -> Finding | None:
+def _uploads(copies: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which copies hold the host until pageable memory is staged; those to the host are waits for the GPU."""
+    return copies["pageable"] & copies["blocking"] & (copies["kind"] == UPLOAD)
+
+
+def _exposed(study: Study, copies: pd.DataFrame, exclusive: list[Spans], device: int, window: Window) -> Finding | None:
     """Return advice on copies that no kernel hides."""
-    cost = total(exclusive[COPY])
+    staged = copies[_uploads(copies)]
+    hidden = total(exclusive[COPY]) - int(staged["exposed"].sum())
+    cost = max(hidden, 0)
     return _finding(
         rule="copies/exposed",
         headline="The GPU copies and computes nothing for {share} of the time.",
         advice="Copy the next batch while this one trains: pinned memory, non_blocking=True and a stream of its own. "
         "Send less: integers or float16 that the GPU converts; keep on the GPU what is used again.",
         cost=cost,
-        evidence=_by_kind(copies[copies["exposed"] > 0]),
+        study=study,
+        what=partial(exposed_copies, device=device),
+        evidence=_by_kind(copies[(copies["exposed"] > 0) & ~_uploads(copies)]),
         device=device,
         window=window,
     )
@@ -79,6 +96,8 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     headline: str,
     advice: str,
     cost: int,
+    study: Study,
+    what: Callable[[Study, Window], WhatIf],
     evidence: tuple[str, ...],
     device: int,
     window: Window,
@@ -86,16 +105,17 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     share = cost / window.length_ns
     if share < NOTE_SHARE:
         return None
+    gained = gains(study, window, what)
     grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
     return Finding(
         rule=rule,
         severity=grave if share >= WARNING_SHARE else Severity.NOTE,
         headline=headline.format(share=units.share(share)),
         cost_ns=cost,
-        gain_low_ns=0,
-        gain_high_ns=cost,
+        gain_low_ns=gained.low_ns,
+        gain_high_ns=gained.high_ns,
         advice=advice,
-        evidence=evidence,
+        evidence=(*evidence, *gained.said),
         device_id=device,
         window=window,
     )

@@ -14,10 +14,12 @@ from nsyswrap.tables import array
 TITLE = "GPU counters"
 HOW = "GPU counters were not sampled: capture again with --gpu-metrics."
 ELSEWHERE = "No counter was sampled inside the window."
+# Enough for a curve a page wide, and few enough for a report.json that people read.
+STRETCHES = 120
 
 
 def run(study: Study, window: Window) -> Section:
-    """Return the mean of each counter over the window, in each phase and in each step.
+    """Return the mean of each counter over the window, over time, in each phase and in each step.
 
     A moment belongs to the phase that launched the operation the GPU runs; where it runs none, to the phase that is
     open on the main thread. All counters are shares of the most the hardware can do.
@@ -29,6 +31,7 @@ def run(study: Study, window: Window) -> Section:
     devices = list(dict.fromkeys(reading.device_id for reading in readings))
     phases = pd.concat([_by_phase(study, device, window) for device in devices], ignore_index=True)
     steps = pd.concat([_by_step(study, device, window) for device in devices], ignore_index=True)
+    over_time = pd.concat([_over_time(study, device, window) for device in devices], ignore_index=True)
     one = readings[0]
     count = int(((one.start < window.end_ns) & (one.end > window.start_ns)).sum())
     return Section(
@@ -36,7 +39,7 @@ def run(study: Study, window: Window) -> Section:
         title=TITLE,
         window=window,
         facts=(Fact("sampling_period_ns", period_ns(one), "ns"), Fact("samples_of_each_counter", count, "count")),
-        tables={"window": whole, "phases": phases, "steps": steps},
+        tables={"window": whole, "phases": phases, "steps": steps, "over_time": over_time},
         notes=_notes(readings),
     )
 
@@ -132,9 +135,21 @@ def _by_step(study: Study, device: int, window: Window) -> pd.DataFrame:
     end = np.minimum(array(frame, "end"), window.end_ns)
     mine = end > start
     start, end = start[mine], end[mine]
-    columns = {"name": frame["name"].to_numpy()[mine], "device_id": device, "start_ns": start, "end_ns": end}
+    shown = pd.DataFrame({"name": frame["name"].to_numpy()[mine]})
+    return pd.concat([shown, _means(study, device, start, end)], axis="columns")
+
+
+def _over_time(study: Study, device: int, window: Window) -> pd.DataFrame:
+    """Return the mean of each counter of a GPU in stretches of equal length that fill the window."""
+    count = min(STRETCHES, window.length_ns)
+    edges = window.start_ns + np.arange(count + 1, dtype=np.int64) * window.length_ns // count
+    return _means(study, device, edges[:-1], edges[1:])
+
+
+def _means(study: Study, device: int, start: Times, end: Times) -> pd.DataFrame:
+    """Return the mean of each counter of a GPU in each stretch, one row a stretch."""
     shares = {f"{reading.key}_share": means(reading, start, end) for reading in _of(study, device)}
-    return pd.DataFrame({**columns, **shares})
+    return pd.DataFrame({"device_id": device, "start_ns": start, "end_ns": end, **shares})
 
 
 def _of(study: Study, device: int) -> tuple[Reading, ...]:

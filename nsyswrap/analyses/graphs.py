@@ -8,14 +8,13 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.analyses.base import Analysis, Study
-from nsyswrap.analyses.call_kinds import base_name
+from nsyswrap.analyses.operations import launch_rows
 from nsyswrap.analyses.statistics import by_name
 from nsyswrap.analyses.summaries import clipped
 from nsyswrap.intervals import Indices, Times, Window, clip, merge, total
 from nsyswrap.model import Fact, Finding, Section, Severity
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import array
 
-LAUNCH_CALLS = frozenset({"cudaGraphLaunch", "cuGraphLaunch"})
 # How much of a launch the capture shows: each operation, one row for the graph, or nothing.
 NODES, WHOLE, HIDDEN = "nodes", "whole", "hidden"
 SHOWN = (NODES, WHOLE, HIDDEN)
@@ -61,12 +60,6 @@ def run(study: Study, window: Window) -> Section:
         tables={"launches": launches, "kernels": kernels},
         findings=_findings(launches, window),
     )
-
-
-def launch_rows(trace: Trace) -> Indices:
-    """Return the rows of ``trace[CALLS]`` that launch a CUDA graph."""
-    ids = [key for key, text in trace.strings.items() if base_name(text) in LAUNCH_CALLS]
-    return np.flatnonzero(np.isin(array(trace[tables.CALLS], "name_id"), ids)) if ids else np.empty(0, np.intp)
 
 
 def _find(study: Study, window: Window) -> _InGraphs:

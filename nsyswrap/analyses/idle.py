@@ -1,6 +1,7 @@
 """Why the GPU was idle: its gaps, each nanosecond with a cause, a phase and the evidence for it."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.analyses import idle_findings
 from nsyswrap.analyses.annotations import NO_PHASE
 from nsyswrap.analyses.base import Analysis, Study
-from nsyswrap.analyses.causes import CAUSES, Pieces, explain
-from nsyswrap.analyses.idle_lines import idle_lines
+from nsyswrap.analyses.causes import CAUSES, Pieces
+from nsyswrap.analyses.idle_findings import IdleTables, findings
+from nsyswrap.analyses.root_causes import NAMES, explain_roots
 from nsyswrap.analyses.thread_states import NO_NAME, ThreadStates
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Section
@@ -41,14 +42,20 @@ UNTRACED = "thread {thread}: waiting or working, operating system calls were not
 def run(study: Study, window: Window) -> Section:
     """Return the gaps of each device and what they cost by cause and phase."""
     states = study.states(window)
-    causes, found_gaps, lines = [], [], []
+    causes, found_gaps, roots = [], [], []
     for device in study.operations.devices:
-        pieces = explain(study, states, device, window)
-        causes.append(_by_cause(study, pieces, device))
-        found_gaps.append(_gaps_table(study, states, pieces, device))
-        lines.append(idle_lines(study, pieces, device))
-    by_cause = pd.concat(causes, ignore_index=True)
-    gaps = pd.concat(found_gaps, ignore_index=True)
+        explained = explain_roots(study, states, device, window)
+        causes.append(_by_cause(study, explained.pieces, device))
+        found_gaps.append(_gaps_table(study, states, explained.pieces, device))
+        rooted = replace(explained.pieces, cause=explained.finding)
+        roots.append(
+            IdleTables(
+                by_cause=_by_cause(study, rooted, device),
+                gaps=found_gaps[-1].assign(cause=_category(explained.finding, NAMES)),
+                lines=study.root_lines[device, window],
+            )
+        )
+    by_cause, gaps = pd.concat(causes, ignore_index=True), pd.concat(found_gaps, ignore_index=True)
     idle = int(by_cause["idle_ns"].sum())
     unknown = int(by_cause.loc[by_cause["cause"].isin(["unknown", "blind"]), "idle_ns"].sum())
     return Section(
@@ -60,8 +67,11 @@ def run(study: Study, window: Window) -> Section:
             Fact("explained_share", (idle - unknown) / idle if idle else 1.0, "share"),
         ),
         tables={"causes": by_cause, "gaps": gaps},
-        findings=idle_findings.findings(
-            study, idle_findings.IdleTables(by_cause, gaps, pd.concat(lines, ignore_index=True)), window
+        findings=tuple(
+            sorted(
+                (each for device in roots for each in findings(study, device, window)),
+                key=lambda finding: finding.order,
+            )
         ),
         notes=_notes(study),
     )
@@ -94,7 +104,7 @@ def _by_cause(study: Study, pieces: Pieces, device: int) -> pd.DataFrame:
     frame = pd.DataFrame(
         {
             "device_id": np.full(len(unique), device),
-            "cause": [CAUSES[int(k) // width] for k in unique],
+            "cause": [NAMES[int(k) // width] for k in unique],
             "phase": [study.phases.name(int(k) % width - 1) for k in unique],
             "idle_ns": idle,
             "gap_count": count,

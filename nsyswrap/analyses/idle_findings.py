@@ -6,10 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from nsyswrap import units
+from nsyswrap import tables, units
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.idle_lines import spelled
-from nsyswrap.intervals import Window
+from nsyswrap.analyses.replay_changes import NO_GAIN, OF_CAUSE, Gains, gains, idle_host, reads, worker_starts
+from nsyswrap.intervals import Window, merge
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import Frame, array
 
@@ -28,11 +29,13 @@ class Advice:
         headline: One sentence; {share} and {time} are filled in.
         advice: The change to make, in PyTorch's terms.
         can_gain: Whether mending it can win the time back; False where the cause is the capture itself.
+        is_note: Whether it is never more than a note, however much it is.
     """
 
     headline: str
     advice: str
     can_gain: bool = True
+    is_note: bool = False
 
 
 ADVICE = {
@@ -102,8 +105,45 @@ ADVICE = {
 }
 
 
+CHURN, WORKER_START = "memory/churn", "data/worker_start"
+IN_STEP, BETWEEN = "synchronization/in_step", "gpu/between_operations"
+ROOT_ADVICE = {
+    "capture/overhead": Advice(
+        "The host writes down NVTX ranges for {share} of the time, and the GPU waits: the program is faster than it "
+        "looks here.",
+        "Take ranges out of inner loops, or profile with --trace cuda,osrt; the gain is one of profiles alone.",
+    ),
+    "modules/in_window": Advice(
+        "The GPU is idle for {share} of the time while kernels are compiled and loaded in steps that should be warm.",
+        "Compile once, before the loop: pass numbers that change as tensors or arguments instead of writing them into "
+        "code, mark changing sizes with torch.compile(dynamic=True), and run each shape once before the first step.",
+    ),
+    CHURN: Advice(
+        "The GPU is idle for {share} of the time while steps ask the driver for memory and give it back.",
+        "Take torch.cuda.empty_cache() out of the step and keep shapes stable (pad, bucket, drop_last=True), so that "
+        "the allocator reuses its blocks; or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+    ),
+    WORKER_START: Advice(
+        "The GPU starves for {share} of the time while loader processes are started again for another epoch.",
+        "Keep them: DataLoader(persistent_workers=True); or make epochs longer.",
+    ),
+    BETWEEN: Advice(
+        "The GPU goes from one operation to the next for {share} of the time, some microseconds for each.",
+        "Let fewer operations do the same: torch.compile fuses elementwise ones, and a larger batch makes all longer.",
+        is_note=True,
+    ),
+    IN_STEP: Advice(
+        "The GPU runs dry for {share} of the time because the host waits for it inside the step and then has to launch "
+        "anew.",
+        "Keep .item(), .cpu(), .tolist(), print(loss) and torch.cuda.synchronize() out of the step: collect tensors "
+        "and read them together every n steps.",
+    ),
+}
+"""Advice on what stands behind several causes, by the name of its finding."""
+
+
 class IdleTables(NamedTuple):
-    """Idle time of all devices: by cause and phase, as gaps, and the lines of Python that were sampled in it."""
+    """Idle time of devices by root or cause: with phase, as gaps, and the lines of Python that were sampled in it."""
 
     by_cause: pd.DataFrame
     gaps: pd.DataFrame
@@ -119,26 +159,31 @@ def findings(study: Study, idle: IdleTables, window: Window) -> tuple[Finding, .
         window: Stretch it is about.
     """
     found = []
+    told = {key: each for key, each in ROOT_ADVICE.items() if key != CHURN or not len(study.trace[tables.MEMORY])}
+    told = {**{f"idle/{cause}": each for cause, each in ADVICE.items()}, **told}
     for device in idle.by_cause["device_id"].unique():
-        for cause, advice in ADVICE.items():
+        for rule, advice in told.items():
+            cause = rule.removeprefix("idle/")
             mine = _of(idle.by_cause, device, cause)
             cost = int(mine["idle_ns"].sum())
             if cost < NOTE_SHARE * window.length_ns:
                 continue
+            gained = _gains(study, idle.gaps, int(device), cause, window) if advice.can_gain else NO_GAIN
             found.append(
                 Finding(
-                    rule=f"idle/{cause}",
+                    rule=rule,
                     severity=_severity(advice, cost / window.length_ns),
                     headline=advice.headline.format(share=units.share(cost / window.length_ns)),
                     cost_ns=cost,
-                    gain_low_ns=0,
-                    gain_high_ns=cost if advice.can_gain else 0,
+                    gain_low_ns=gained.low_ns,
+                    gain_high_ns=gained.high_ns,
                     advice=advice.advice,
                     evidence=(
                         *_per_step(study, cost, window),
                         *_by_phase(mine),
-                        *_most_sampled(_of(idle.lines, device, cause)),
+                        *most_sampled(_of(idle.lines, device, cause)),
                         *_longest(_of(idle.gaps, device, cause)),
+                        *gained.said,
                     ),
                     device_id=int(device),
                     window=window,
@@ -147,12 +192,24 @@ def findings(study: Study, idle: IdleTables, window: Window) -> tuple[Finding, .
     return tuple(sorted(found, key=lambda finding: finding.order))
 
 
+def _gains(study: Study, idle: pd.DataFrame, device: int, cause: str, window: Window) -> Gains:
+    """Return what mending a cause or a root gains."""
+    if cause in OF_CAUSE:
+        return gains(study, window, OF_CAUSE[cause])
+    mine = _of(idle, device, cause)
+    if cause == BETWEEN:
+        return Gains(0, int((mine["end_ns"] - mine["start_ns"]).sum()), ())
+    spans = merge(array(mine, "start_ns"), array(mine, "end_ns"))
+    of_root = {IN_STEP: reads, WORKER_START: lambda *_: worker_starts(spans)}
+    return gains(study, window, of_root.get(cause, lambda *_: idle_host(spans)))
+
+
 def _of(table: pd.DataFrame, device: int, cause: str) -> pd.DataFrame:
     return table[(table["device_id"] == device) & (table["cause"] == cause)]
 
 
 def _severity(advice: Advice, share: float) -> Severity:
-    if not advice.can_gain or share < WARNING_SHARE:
+    if not advice.can_gain or advice.is_note or share < WARNING_SHARE:
         return Severity.NOTE
     return Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
 
@@ -170,7 +227,7 @@ def _by_phase(mine: pd.DataFrame) -> tuple[str, ...]:
     return tuple(f"{units.duration(int(idle))} in phase {phase}, {count} gaps" for phase, idle, count in rows)
 
 
-def _most_sampled(lines: pd.DataFrame) -> tuple[str, ...]:
+def most_sampled(lines: pd.DataFrame) -> tuple[str, ...]:
     """Return the line of Python with most samples, all phases together; nothing where there is no sample."""
     if not len(lines):
         return ()

@@ -24,7 +24,7 @@ COLUMNS = {
 }
 
 
-def idle_lines(study: Study, pieces: Pieces, device_id: int) -> pd.DataFrame:
+def idle_lines(study: Study, pieces: Pieces, device_id: int, names: tuple[str, ...] = CAUSES) -> pd.DataFrame:
     """Return the sampled lines of one GPU's idle time by cause and phase, most samples first.
 
     A sample counts for the piece of idle time it lies in, if it is of the thread that explains the piece. ``share``
@@ -34,6 +34,7 @@ def idle_lines(study: Study, pieces: Pieces, device_id: int) -> pd.DataFrame:
         study: The trace and its samples.
         pieces: The idle time of the GPU, each piece with cause, phase and thread.
         device_id: The GPU.
+        names: What the numbers of causes stand for.
     """
     if not len(study.trace[tables.SAMPLES]):
         return _table([])
@@ -48,7 +49,7 @@ def idle_lines(study: Study, pieces: Pieces, device_id: int) -> pd.DataFrame:
         cause, phase = divmod(each, width)
         for own, inner, count in _counted(study.lines, stacks):
             share = count / len(stacks)
-            place = (device_id, CAUSES[cause], study.phases.name(phase - 1))
+            place = (device_id, names[cause], study.phases.name(phase - 1))
             line = (own.function, own.file, own.line, spelled(inner))
             rows.append((*place, *line, count, share, round(share * idle[each])))
     return _table(rows)

@@ -5,16 +5,19 @@ the device can do. A name that says nothing stays unknown: it is never counted a
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from nsyswrap.analyses.kernel_rule import Rule, Verdict
 from nsyswrap.analyses.kernel_rules import RULES
 from nsyswrap.analyses.kernel_values import value_of
+from nsyswrap.analyses.learned_rules import NameRule
 
 __all__ = ["RULES", "Classification", "Rule", "Verdict", "classify", "subject"]
 
 UNMATCHED = "unmatched"
+FROM_FILE = "kernel_rules"
 # llama.cpp's quantised product: one name for two kinds of code, which the device tells apart.
 BY_DEVICE = "llama_mmq"
 
@@ -67,7 +70,9 @@ class Classification:
     rule: str
 
 
-def classify(name: str, compute_capability: Capability | None = None) -> Classification:
+def classify(
+    name: str, compute_capability: Capability | None = None, learned: Sequence[NameRule] = ()
+) -> Classification:
     """Return what a kernel's name says.
 
     Args:
@@ -75,8 +80,12 @@ def classify(name: str, compute_capability: Capability | None = None) -> Classif
             as they say anything.
         compute_capability: Of the device it ran on, such as (9, 0): a verdict that is impossible there is corrected.
             Without it, verdicts are those of a device that can do all that the name says.
+        learned: Rules from a file; they come before all others, and are taken as they are.
     """
     text = subject(name)
+    known = next((each for each in learned if _is_meant(each, text)), None)
+    if known is not None:
+        return Classification(name, known.verdict, known.precision, known.library, known.op, FROM_FILE)
     rule = next((each for each in RULES if each.pattern.search(text)), None)
     if rule is None:
         found = Classification(name, Verdict.UNKNOWN, "", "", "", UNMATCHED)
@@ -100,6 +109,17 @@ def subject(name: str) -> str:
         return _decoded(text)
     text = _RETURN_TYPE.sub("", text, count=1)
     return _CASTS.sub("", _HIDDEN.sub("", text))
+
+
+def _is_meant(rule: NameRule, text: str) -> bool:
+    """Whether a rule from a file is about the kernel of this subject."""
+    meant = _subject_of_rule(rule.kernel)
+    return text.startswith(meant) if rule.is_prefix else text == meant
+
+
+@lru_cache(maxsize=4096)
+def _subject_of_rule(kernel: str) -> str:
+    return subject(kernel)
 
 
 def _decoded(mangled: str) -> str:

@@ -70,6 +70,21 @@ LIBRARIES: tuple[Rule, ...] = (
         source=H200,
     ),
     Rule(
+        key="cusolver_lu_fp64",
+        pattern=re.compile(r"^kernel<getrf_wo_pivot_params_<double\b"),
+        verdict=Verdict.TENSOR,
+        precision="fp64",
+        library="cusolver",
+        op="solver",
+        examples=(
+            (
+                "void kernel<getrf_wo_pivot_params_<double, (int)0, (int)256, (int)1, (int)64, (int)64, (int)68, "
+                "(int)16, (int)1, (int)1>>(int, int, void *, int, void *, int, int, int, int, int, int *)"
+            ),
+        ),
+        source="Nsight Compute 2025.3 on an H200: 696,320 matrix instructions in a launch, most DMMA.8x8x4",
+    ),
+    Rule(
         key="cusolver",
         pattern=re.compile(
             r"^(?:cusolver|(?:batch_|kernel_)?(?:un)?(?:getr[fsi]|geqr|orgqr|ormqr|ormtr|orgtr|unmqr|sytr|hetr"

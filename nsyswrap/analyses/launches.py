@@ -1,15 +1,19 @@
 """Launches: how long from the call to the operation, told apart from waiting behind earlier work."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.analyses import launch_bound, optimizer_kernels
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.call_kinds import base_name
-from nsyswrap.analyses.launch_bound import Launched, by_phase, findings
+from nsyswrap.analyses.launch_bound import by_phase, find_launched
+from nsyswrap.analyses.root_causes import LAUNCH_BOUND, OPTIMIZER, claimed, sampled_lines
 from nsyswrap.analyses.statistics import by_name
 from nsyswrap.intervals import Indices, Times, Window
-from nsyswrap.model import Fact, Section
+from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.tables import array
 
 
@@ -23,23 +27,19 @@ def run(study: Study, window: Window) -> Section:
     interval is from call to call.
     """
     operations, trace = study.operations, study.trace
-    inside = (operations.start < window.end_ns) & (operations.end > window.start_ns) & (operations.call >= 0)
-    rows = np.flatnonzero(inside)
+    launched = find_launched(study, window)
+    rows, began, idle = launched.row, launched.began, launched.just_in_time
     calls = trace[tables.CALLS]
     call = operations.call[rows]
-    began, returned = array(calls, "start")[call], array(calls, "end")[call]
-    start = operations.start[rows]
-    idle = began >= _reach_before(study, rows)
-    names = _names(study, call)
+    start, returned = operations.start[rows], array(calls, "end")[call]
     # An operation that seems to begin before its call does so by the error between two clocks.
     latency, queue = np.maximum(start - began, 0), np.maximum(start - returned, 0)
+    codes, names = _names(study, call)
     parts = []
     for kind, chosen, duration in (("latency", idle, latency), ("queue", ~idle, queue)):
-        codes, unique = pd.factorize(names[chosen])
-        part = by_name([str(name) for name in unique], codes, duration[chosen])
+        part = by_name(names, codes[chosen], duration[chosen])
         part.insert(1, "kind", kind)
         parts.append(part)
-    launched = Launched(rows, began, idle)
     return Section(
         key="launches",
         title="Launches",
@@ -52,7 +52,20 @@ def run(study: Study, window: Window) -> Section:
             Fact("median_launch_interval_ns", _median(_intervals(calls, call)), "ns"),
         ),
         tables={"summary": pd.concat(parts, ignore_index=True), "phases": by_phase(study, launched)},
-        findings=findings(study, launched, window),
+        findings=_findings(study, launched, window),
+    )
+
+
+def _findings(study: Study, launched: launch_bound.Launched, window: Window) -> tuple[Finding, ...]:
+    """Return what the launches cost: those of the optimizer, and all others."""
+    devices = study.operations.devices
+    between = {each: claimed(study, each, window, LAUNCH_BOUND) for each in devices}
+    of_optimizer = {each: claimed(study, each, window, OPTIMIZER) for each in devices}
+    optimizer = (optimizer_kernels.finding(study, each, window, idle) for each, idle in of_optimizer.items())
+    found = (*launch_bound.findings(study, launched, window, between), *(each for each in optimizer if each))
+    return tuple(
+        replace(each, evidence=(*each.evidence, *sampled_lines(study, int(each.device_id or 0), window, each.rule)))
+        for each in found
     )
 
 
@@ -60,27 +73,17 @@ def _intervals(calls: pd.DataFrame, call: Indices) -> Times:
     """Return the time from each launch call's start to the next one's; a call that launched several counts once."""
     launched = np.zeros(len(calls), bool)
     launched[call] = True
-    return np.diff(np.sort(array(calls, "start")[launched]))
+    return np.diff(array(calls, "start")[launched])
 
 
 def _median(values: Times) -> float | None:
     return float(np.median(values)) if len(values) else None
 
 
-def _names(study: Study, call: Indices) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
+def _names(study: Study, call: Indices) -> tuple[Indices, list[str]]:
+    """Return the code of each call's name, and the names; versions of one call have the same name."""
     codes, ids = pd.factorize(array(study.trace[tables.CALLS], "name_id")[call])
-    labels = np.array([base_name(study.trace.text(int(i))) for i in ids], dtype=object)
-    return labels[codes] if len(codes) else labels
-
-
-def _reach_before(study: Study, rows: Indices) -> Times:
-    """Return when the device's last operation before each one ended; the beginning of time for a device's first."""
-    operations = study.operations
-    reach = np.full(len(operations.start), np.iinfo(np.int64).min)
-    for device in operations.devices:
-        mine = operations.on(device)
-        reach[mine[1:]] = np.maximum.accumulate(operations.end[mine])[:-1]
-    return reach[rows]
+    return codes, [base_name(study.trace.text(int(each))) for each in ids]
 
 
 ANALYSIS = Analysis("launches", "Launches", (tables.CALLS,), run, of_operations=True)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.analyses.base import Analysis, Study
+from nsyswrap.analyses.communication_findings import findings
 from nsyswrap.analyses.operations import Operations
 from nsyswrap.intervals import Spans, Times, Window, covered, total, union
 from nsyswrap.model import Fact, Section
@@ -60,6 +61,7 @@ def run(study: Study, window: Window) -> Section:
             Fact("idle_share", idle / whole, "share"),
         ),
         tables={"devices": devices, "over_time": pd.concat(over_time, ignore_index=True)},
+        findings=findings(study, window),
     )
 
 

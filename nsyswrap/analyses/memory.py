@@ -9,6 +9,8 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.analyses import call_kinds
 from nsyswrap.analyses.base import Analysis, Study
+from nsyswrap.analyses.replay_changes import allocation, gains
+from nsyswrap.analyses.root_causes import CHURN, claimed
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, containing, merge, total
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.tables import array
@@ -148,7 +150,9 @@ def _finding(
     touched, steps, device = counts
     change = allocations.change[rows]
     taken, given = change[change > 0], change[change < 0]
-    cost = _cost(study, allocations.process[rows], window)
+    cost = claimed(study, device, window, CHURN)
+    held = _cost(study, allocations.process[rows], window)
+    gained = gains(study, window, allocation)
     worst = rows[int(np.argmax(np.abs(change)))]
     largest = abs(int(allocations.change[worst]))
     return Finding(
@@ -156,14 +160,15 @@ def _finding(
         severity=Severity.WARNING if cost >= WARNING_SHARE * window.length_ns else Severity.NOTE,
         headline=f"{touched} of {steps} steady steps allocate or release GPU memory, which a warmed-up step does not.",
         cost_ns=cost,
-        gain_low_ns=0,
-        gain_high_ns=cost,
+        gain_low_ns=gained.low_ns,
+        gain_high_ns=gained.high_ns,
         advice=ADVICE,
         evidence=(
             f"{len(taken)} allocations, {units.size(int(taken.sum()))} in all",
             f"{len(given)} releases, {units.size(-int(given.sum()))} in all",
             f"the largest: {units.size(largest)} at {units.point(allocations.start[worst])}",
-            f"{units.duration(cost)} of the host's time in calls that allocate or release",
+            f"{units.duration(held)} of the host's time in calls that allocate or release",
+            *gained.said,
         ),
         device_id=device,
         window=window,

@@ -44,7 +44,7 @@ def run(study: Study, window: Window) -> Section:
             Fact("tail_share", weighted(tail, filled), "share"),
         ),
         tables={"kernels": _by_name(launches)},
-        findings=findings(launches, window),
+        findings=findings(study, launches, window),
         notes=_notes(launches),
     )
 
@@ -58,20 +58,20 @@ def weighted(values: "pd.Series[float]", launches: pd.DataFrame) -> float | None
 
 def _by_name(launches: pd.DataFrame) -> pd.DataFrame:
     """Return a row a name, dearest first; the limiter is the one that stands for most of its time."""
-    rows = []
-    for name, mine in launches.groupby("name", sort=False):
-        by_limiter = mine.groupby("limiter", sort=False)["total_ns"].sum()
-        rows.append(
-            {
-                "name": name,
-                **{column: weighted(mine[column], mine) for column in ESTIMATES},
-                "limiter": by_limiter.idxmax(),
-                "count": int(mine["count"].sum()),
-                "total_ns": int(mine["total_ns"].sum()),
-            }
-        )
-    table = pd.DataFrame(rows, columns=["name", *ESTIMATES, "limiter", "count", "total_ns"])
-    table[list(ESTIMATES)] = table[list(ESTIMATES)].astype(float)
+    code, names = pd.factorize(launches["name"])
+    weight = launches["total_ns"].to_numpy(float)
+    table = pd.DataFrame({"name": np.asarray(names, dtype=object)})
+    for column in ESTIMATES:
+        value = launches[column].to_numpy(float)
+        known = ~np.isnan(value)
+        total = np.bincount(code[known], weight[known], len(names))
+        summed = np.bincount(code[known], (value * weight)[known], len(names))
+        table[column] = np.divide(summed, total, out=np.full(len(names), np.nan), where=total > 0)
+    by_limiter = launches.assign(code=code).groupby(["code", "limiter"], sort=False)["total_ns"].sum().reset_index()
+    dearest = by_limiter.loc[by_limiter.groupby("code")["total_ns"].idxmax()]
+    table["limiter"] = dearest["limiter"].to_numpy(object)
+    summed_up = launches.groupby(code)[["count", "total_ns"]].sum()
+    table[["count", "total_ns"]] = summed_up.to_numpy(np.int64)
     return table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
 
 

@@ -3,10 +3,14 @@
 import numpy as np
 import pandas as pd
 
-from nsyswrap import units
+from nsyswrap import tables, units
+from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.kernel_names import Verdict
+from nsyswrap.analyses.operations import SOURCES
+from nsyswrap.analyses.replay_changes import WhatIf, faster, gains
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Severity
+from nsyswrap.tables import array
 
 # A grid is small where it leaves half of the multiprocessors without a block. Source: torch_tb_profiler advises a
 # larger batch below 50 % of GPU utilization; the CUDA C++ Best Practices Guide wants a block for each multiprocessor.
@@ -19,25 +23,34 @@ NOTE_SHARE, WARNING_SHARE = 0.05, 0.20
 # Products of matrices hold their tiles in registers and shared memory, and hide latency inside each warp: their few
 # warps are a choice. Source: V. Volkov, "Better performance at lower occupancy", GTC 2010.
 BY_CHOICE = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
+# The time of shorter kernels is that of launching them, whatever their grid. Source: launches take 5 to 10 us in all
+# captures of tests/captures.
+SHORT_NS = 10_000
 DEAREST = 3
 
 
-def findings(launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
+def findings(study: Study, launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
     """Return what is worth saying of each device's launches.
 
     Args:
+        study: The trace and its operations.
         launches: Kernels by device, name and launch configuration, with their estimates.
         window: Stretch they are about.
     """
     found: list[Finding | None] = []
     for device, mine in launches.groupby("device_id"):
-        small = mine[mine["sm_efficiency_estimate"] < SMALL_GRID]
-        low = mine[~mine["verdict"].isin(BY_CHOICE) & (mine["theoretical_occupancy"] < LOW)]
-        found += [_small_grid(int(str(device)), small, window), _low(int(str(device)), low, window)]
+        long = mine["total_ns"] >= SHORT_NS * mine["count"]
+        small = mine[(mine["sm_efficiency_estimate"] < SMALL_GRID) & (mine["verdict"] != Verdict.SIMT_ELIGIBLE) & long]
+        low = mine[
+            ~mine["verdict"].isin(BY_CHOICE)
+            & (mine["theoretical_occupancy"] < LOW)
+            & (mine["sm_efficiency_estimate"] >= SMALL_GRID)
+        ]
+        found += [_small_grid(study, int(str(device)), small, window), _low(study, int(str(device)), low, window)]
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
-def _small_grid(device: int, small: pd.DataFrame, window: Window) -> Finding | None:
+def _small_grid(study: Study, device: int, small: pd.DataFrame, window: Window) -> Finding | None:
     """Return advice on grids too small for the GPU; spread evenly, their work would take this part of their time."""
     return _finding(
         rule="occupancy/small_grid",
@@ -46,12 +59,13 @@ def _small_grid(device: int, small: pd.DataFrame, window: Window) -> Finding | N
         "or torch.compile to fuse small kernels. Where the model is small, a smaller GPU does as well.",
         spent=small,
         ratio=small["sm_efficiency_estimate"],
+        study=study,
         device=device,
         window=window,
     )
 
 
-def _low(device: int, low: pd.DataFrame, window: Window) -> Finding | None:
+def _low(study: Study, device: int, low: pd.DataFrame, window: Window) -> Finding | None:
     """Return advice on kernels that fill few warps."""
     limiters = low.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
     return _finding(
@@ -62,6 +76,7 @@ def _low(device: int, low: pd.DataFrame, window: Window) -> Finding | None:
         "measure with Nsight Compute first, since some kernels are fast with few warps.",
         spent=low,
         ratio=low["theoretical_occupancy"] / LOW,
+        study=study,
         device=device,
         window=window,
     )
@@ -74,6 +89,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     advice: str,
     spent: pd.DataFrame,
     ratio: "pd.Series[float]",
+    study: Study,
     device: int,
     window: Window,
 ) -> Finding | None:
@@ -81,18 +97,34 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     share = cost / window.length_ns
     if share < NOTE_SHARE:
         return None
+    gained = gains(study, window, lambda *_: _filled(study, spent, ratio, device, window))
     return Finding(
         rule=rule,
         severity=Severity.WARNING if share >= WARNING_SHARE else Severity.NOTE,
         headline=headline.format(share=units.share(share)),
         cost_ns=cost,
-        gain_low_ns=0,
-        gain_high_ns=int(np.floor((spent["total_ns"] * (1 - ratio)).sum())),
+        gain_low_ns=gained.low_ns,
+        gain_high_ns=gained.high_ns,
         advice=advice,
-        evidence=_dearest(spent),
+        evidence=(*_dearest(spent), *gained.said),
         device_id=device,
         window=window,
     )
+
+
+def _filled(study: Study, spent: pd.DataFrame, ratio: "pd.Series[float]", device: int, window: Window) -> WhatIf:
+    """Return what filling the GPU changes: those kernels take their ratio of the time, or half-way to it."""
+    operations, kernels = study.operations, study.trace[tables.KERNELS]
+    ran = study.replay(window).operations
+    ran = ran[(operations.table[ran] == SOURCES.index(tables.KERNELS)) & (operations.device_id[ran] == device)]
+    rows = operations.row[ran]
+    codes, ids = pd.factorize(array(kernels, "name_id")[rows])
+    names = np.array([study.trace.text(int(each)) for each in ids], dtype=object)[codes]
+    launched = pd.MultiIndex.from_arrays([names, array(kernels, "grid_blocks")[rows]])
+    known = ratio.groupby([spent["name"], spent["blocks"]]).mean()
+    factor = np.asarray(known.reindex(launched).fillna(1.0), np.float64)
+    said = "those kernels take the time that a full GPU would, or half-way to that"
+    return faster(ran, np.add(factor, 1) / 2, factor, said)
 
 
 def _dearest(spent: pd.DataFrame) -> tuple[str, ...]:

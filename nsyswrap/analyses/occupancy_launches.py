@@ -60,13 +60,13 @@ def _of_device(study: Study, rows: Indices, gpu: Gpu, window: Window) -> pd.Data
     duration = np.minimum(operations.end[rows], window.end_ns) - np.maximum(operations.start[rows], window.start_ns)
     total = np.zeros(len(first), np.int64)
     np.add.at(total, codes, duration)
-    shown = kernel[first]
+    shown, learned = kernel[first], study.settings.kernel_rules
     names = [study.trace.text(int(each)) for each in array(frame, "name_id")[shown]]
     launches = pd.DataFrame(
         {
             "device_id": gpu.device_id,
             "name": names,
-            "verdict": [str(classify(name, gpu.compute_capability).verdict) for name in names],
+            "verdict": [str(classify(name, gpu.compute_capability, learned).verdict) for name in names],
             "count": np.bincount(codes, minlength=len(first)),
             "total_ns": total,
             "blocks": array(frame, "grid_blocks")[shown],

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.analyses.call_kinds import base_name
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, merge, subtract, union
 from nsyswrap.tables import TableSpec, Trace, array
 
@@ -16,6 +17,7 @@ KINDS = ("compute", "communication", "copy", "fill")
 
 # Source: definitions of nsys recipes compared; the name is right where matching NCCL's ranges is not.
 COLLECTIVE = "nccl"
+GRAPH_LAUNCHES = frozenset({"cudaGraphLaunch", "cuGraphLaunch"})
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Operations:
     row: Indices
     process: Times
 
-    _exclusive: dict[int, tuple[tuple[int, int, int], list[Spans]]] = field(default_factory=dict)
+    _exclusive: dict[int, list[Spans]] = field(default_factory=dict)
     _of_device: dict[int, tuple[Indices, Spans]] = field(default_factory=dict)
 
     @cached_property
@@ -72,19 +74,20 @@ class Operations:
         Returns:
             One set of spans for each of ``KINDS``; together disjoint.
         """
-        asked = device_id, window.start_ns, window.end_ns
-        if self._exclusive.get(device_id, (None, []))[0] == asked:
-            return self._exclusive[device_id][1]
+        if device_id not in self._exclusive:
+            # Of all time, whatever the window: several analyses ask, for windows of their own.
+            self._exclusive[device_id] = self._without_overlap(device_id)
+        return [clip(spans, window.start_ns, window.end_ns) for spans in self._exclusive[device_id]]
+
+    def _without_overlap(self, device_id: int) -> list[Spans]:
         mine = self.on(device_id)
         kinds = self.kind[mine]
         taken, found = merge([], []), []
         for kind in range(len(KINDS)):
             of_kind = mine[kinds == kind]
-            spans = clip(merge(self.start[of_kind], self.end[of_kind]), window.start_ns, window.end_ns)
+            spans = merge(self.start[of_kind], self.end[of_kind])
             found.append(subtract(spans, taken))
             taken = union(taken, spans)
-        # Kept for the window asked for last: the ledger asks twice.
-        self._exclusive[device_id] = asked, found
         return found
 
     def from_table(self, spec: TableSpec) -> Indices:
@@ -190,3 +193,9 @@ def _lookup(ids: Times, rows: Indices, wanted: Times) -> Indices:
     hit = inside & (ordered[np.maximum(at, 0)] == wanted)
     result[hit] = rows[order][at[hit]]
     return result
+
+
+def launch_rows(trace: Trace) -> Indices:
+    """Return the rows of ``trace[CALLS]`` that launch a CUDA graph."""
+    ids = [key for key, text in trace.strings.items() if base_name(text) in GRAPH_LAUNCHES]
+    return np.flatnonzero(np.isin(array(trace[tables.CALLS], "name_id"), ids)) if ids else np.empty(0, np.intp)

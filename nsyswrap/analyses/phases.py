@@ -1,6 +1,6 @@
 """The phases of the program: how long the host was in each, and what the GPU did for it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,10 @@ def run(study: Study, window: Window) -> Section:
     operations, phases = study.operations, study.phases
     of_operation = study.phase_of_operations
     touching = (operations.start < window.end_ns) & (operations.end > window.start_ns)
-    users = {device: _users(study, device) for device in operations.devices}
+    free = [
+        (_users(study, device), gaps(operations.busy(device), window.start_ns, window.end_ns))
+        for device in operations.devices
+    ]
     rows = []
     for code in range(NO_PHASE, len(phases.names)):
         mine = touching & (of_operation == code)
@@ -43,7 +46,7 @@ def run(study: Study, window: Window) -> Section:
                 "count": count,
                 "host_ns": total(host),
                 "gpu_ns": sum(map(total, busy)),
-                "idle_ns": _idle_inside(study, code, window, users),
+                "idle_ns": _idle_inside(study, code, window, free),
                 "kernel_count": int(kernels.sum()),
             }
         )
@@ -79,13 +82,19 @@ def _users(study: Study, device: int) -> set[int]:
     return found & study.phases.main_thread.keys()
 
 
-def _idle_inside(study: Study, code: int, window: Window, users: Mapping[int, set[int]]) -> int:
-    """Return idle GPU time while the phase is open in a process that uses the GPU, summed over devices."""
+def _idle_inside(study: Study, code: int, window: Window, free: Iterable[tuple[set[int], Spans]]) -> int:
+    """Return idle GPU time while the phase is open in a process that uses the GPU, summed over devices.
+
+    Args:
+        study: The trace and its phases.
+        code: The phase.
+        window: Stretch of time.
+        free: For each device, the processes that use it and when it is idle.
+    """
     idle = 0
-    for device, processes in users.items():
+    for processes, spans in free:
         host = _host_spans(study, code, window, processes)
-        free = gaps(study.operations.busy(device), window.start_ns, window.end_ns)
-        idle += int(covered(free, host.start, host.end).sum())
+        idle += int(covered(spans, host.start, host.end).sum())
     return idle
 
 

@@ -35,11 +35,18 @@ def enclosing(trace: Trace, thread: Times, start: Times, end: Times) -> Iterator
         mine = one_thread[range_thread == each]
         if len(mine):
             calls = order[bounds[index] : bounds[index + 1]]
+            instants = calls[start[calls] == end[calls]]
             for level in _levels(array(ranges, "start")[mine], array(ranges, "end")[mine]):
                 rows = mine[level]
-                at = np.searchsorted(array(ranges, "start")[rows], start[calls], side="right") - 1
-                inside = (at >= 0) & (end[calls] <= array(ranges, "end")[rows[np.maximum(at, 0)]])
+                begins, ends = array(ranges, "start")[rows], array(ranges, "end")[rows]
+                at = np.searchsorted(begins, start[calls], side="right") - 1
+                inside = (at >= 0) & (end[calls] <= ends[np.maximum(at, 0)])
                 yield calls[inside], rows[at[inside]]
+                # A call without length where one range ends and the next begins is in both.
+                at = np.searchsorted(begins, start[instants])
+                met = np.flatnonzero((at > 0) & (at < len(rows)))
+                met = met[(ends[at[met] - 1] == start[instants[met]]) & (begins[at[met]] == start[instants[met]])]
+                yield instants[met], rows[at[met] - 1]
 
 
 def _levels(start: Times, end: Times) -> list[Indices]:

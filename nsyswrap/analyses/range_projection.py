@@ -59,8 +59,7 @@ def _by_name(study: Study, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
     """Return the projection of ranges by name, of one set of pairs."""
     operations = study.operations
     ranges = study.trace[tables.RANGES]
-    order = np.lexsort((operations.start[pairs.operation], pairs.range))
-    which, rows = pairs.operation[order], pairs.range[order]
+    rows, which = _grouped(pairs, len(operations.start))
     first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]])) if len(rows) else np.empty(0, np.intp)
     start, end = operations.start[which], operations.end[which]
     count = np.diff(np.append(first, len(rows)))
@@ -79,6 +78,17 @@ def _by_name(study: Study, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
     return frame.groupby("name", as_index=False, sort=False).sum()
 
 
+def _grouped(pairs: Pairs, operation_count: int) -> tuple[Indices, Indices]:
+    """Return ranges and operations of the pairs by range, then by start: operations are numbered in that order."""
+    key = pairs.range * operation_count
+    key += pairs.operation
+    # Runs of these keys are in order already, and a stable sort only merges them.
+    key.sort(kind="stable")
+    rows = key // max(operation_count, 1)
+    key -= rows * operation_count
+    return rows, key
+
+
 def _union_by_group(start: Times, end: Times, first: Indices, count: Indices) -> Times:
     """Return the length of the union of each group of intervals; groups lie one behind another, sorted by start."""
     if not len(first):
@@ -95,9 +105,10 @@ def _union_by_group(start: Times, end: Times, first: Indices, count: Indices) ->
 
 
 def _some_unions(start: Times, end: Times, first: Indices, count: Indices, apart: int) -> Times:
-    shift = np.repeat(np.arange(len(first)), count) * apart - int(start.min())
-    low, high = start + shift, end + shift
-    reach = np.maximum.accumulate(high)
-    before = np.concatenate([[low[0]], reach[:-1]])
-    fresh = np.maximum(high - np.maximum(low, before), 0)
-    return np.add.reduceat(fresh, first)
+    shift = np.repeat(np.arange(len(first)) * apart - int(start.min()), count)
+    low = start + shift
+    shift += end
+    reach = np.maximum.accumulate(shift)
+    np.maximum(low[1:], reach[:-1], out=low[1:])
+    fresh = np.subtract(shift, low, out=low)
+    return np.add.reduceat(np.maximum(fresh, 0, out=fresh), first)

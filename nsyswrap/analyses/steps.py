@@ -6,9 +6,10 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.ledger import ROWS, ledger_of_spans
+from nsyswrap.analyses.root_causes import claims, specific
 from nsyswrap.analyses.uneven_steps import find_outliers, findings
 from nsyswrap.intervals import Times, Window
-from nsyswrap.model import Fact, Section
+from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.tables import array
 
 NO_STEPS = (
@@ -40,7 +41,16 @@ def run(study: Study, window: Window) -> Section:
         Fact("warm_up_ns", int(length[warm_up].sum()), "ns"),
     ]
     shown = {"steps": _table(study), "outliers": outliers.drop(columns="process")}
-    return Section("steps", "Steps", window, tuple(facts), shown, findings(study, outliers, window), _notes(study))
+    return Section("steps", "Steps", window, tuple(facts), shown, _findings(study, outliers, window), _notes(study))
+
+
+def _findings(study: Study, outliers: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
+    """Return what the outliers cost beside what other findings count."""
+    explained = np.zeros(len(study.steps.frame), np.int64)
+    if len(outliers):
+        for device in study.operations.devices:
+            explained = np.maximum(explained, specific(claims(study, device, window)))
+    return findings(study, outliers, window, explained)
 
 
 def _spread(length: Times) -> float | None:

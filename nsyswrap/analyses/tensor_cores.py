@@ -1,15 +1,19 @@
 """What share of kernel time ran on tensor cores: known by kernel name, with what no name tells as a band."""
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.analyses import layout_kernels
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.kernel_names import Verdict, classify
 from nsyswrap.analyses.operations import COMPUTE
+from nsyswrap.analyses.replay_changes import gains
 from nsyswrap.analyses.tensor_counter import contradictions, count_tensor_work
-from nsyswrap.analyses.why_not_tensor import Launches, findings, not_used
+from nsyswrap.analyses.why_not_tensor import Launches, findings, not_used, on_tensor_cores
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.model import Fact, Section
 from nsyswrap.tables import array
@@ -28,6 +32,8 @@ def run(study: Study, window: Window) -> Section:
     whole = int(duration.sum())
     tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
+    gained = partial(gains, study, window, lambda *_: on_tensor_cores(launches, rows))
+    advice = (*findings(unused, total, gained, window), *layout_kernels.findings(study, launches, rows, window))
     counted = count_tensor_work(study, window, rows[is_tensor], rows[is_unknown])
     return Section(
         key="tensor_cores",
@@ -49,7 +55,7 @@ def run(study: Study, window: Window) -> Section:
             "phases": _by_phase(study, launches, verdict),
             "not_used": unused,
         },
-        findings=(*findings(unused, total, window), *contradictions(counted, window)),
+        findings=(*advice, *contradictions(counted, window)),
         notes=_notes(study),
     )
 
@@ -81,7 +87,8 @@ def _launches(study: Study, rows: Indices, duration: Times) -> Launches:
     codes, unique = pd.factorize(ids * np.int64(1 << 16) + operations.device_id[rows])
     capability = [by_device.get(int(key) & 0xFFFF) for key in unique]
     names = [trace.text(int(key) >> 16) for key in unique]
-    found = [classify(name, able) for name, able in zip(names, capability, strict=True)]
+    learned = study.settings.kernel_rules
+    found = [classify(name, able, learned) for name, able in zip(names, capability, strict=True)]
     phase = study.phase_of_operations[rows]
     return Launches(found, capability, codes, phase, duration)
 

@@ -138,12 +138,24 @@ def _phase_times(study: Study, process: int, start: Times, end: Times) -> dict[s
     return found
 
 
-def findings(study: Study, outliers: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
-    """Return one finding for each process whose outliers take 2 % of the window more than their median step."""
+def findings(
+    study: Study, outliers: pd.DataFrame, window: Window, explained: npt.NDArray[np.int64]
+) -> tuple[Finding, ...]:
+    """Return one finding for each process whose outliers take 2 % of the window more than their median step.
+
+    Args:
+        study: The trace and its steps.
+        outliers: What ``find_outliers`` returns.
+        window: Stretch they are about.
+        explained: Idle time of each of the study's steps that another finding counts, in ns: what of it an outlier has
+            more than the median step is not counted again.
+    """
+    outliers = _without(study, outliers, window, explained)
+    net = _net_excess(study, window)
     found = []
     steady = steady_steps(study, window).groupby("process").size()
     for process, mine in outliers.groupby("process"):
-        cost = int(mine["excess_ns"].sum())
+        cost = min(int(mine["excess_ns"].sum()), net[int(str(process))])
         share = cost / window.length_ns
         if share < NOTE_SHARE:
             continue
@@ -165,6 +177,29 @@ def findings(study: Study, outliers: pd.DataFrame, window: Window) -> tuple[Find
             )
         )
     return tuple(sorted(found, key=lambda finding: finding.order))
+
+
+def _net_excess(study: Study, window: Window) -> dict[int, int]:
+    """Return what the steady steps of each process take more than the median step, short ones made up against it.
+
+    A host that waits a step later than usual makes one step long and the next one short, and loses nothing.
+    """
+    found = {}
+    for process, steps in steady_steps(study, window).groupby("process"):
+        length = array(steps, "end") - array(steps, "start")
+        found[int(str(process))] = max(round(float((length - np.median(length)).sum())), 0)
+    return found
+
+
+def _without(study: Study, outliers: pd.DataFrame, window: Window, explained: npt.NDArray[np.int64]) -> pd.DataFrame:
+    """Return the outliers with what nothing else explains of their excess, where something is left."""
+    left = outliers["excess_ns"].to_numpy(np.int64, copy=True)
+    for process, steps in steady_steps(study, window).groupby("process"):
+        grown = explained[steps.index] - np.median(explained[steps.index])
+        by_start = dict(zip(steps["start"], np.maximum(grown, 0), strict=True))
+        for row in np.flatnonzero(outliers["process"] == process):
+            left[row] -= round(by_start[outliers["start_ns"].iloc[row]])
+    return outliers.assign(excess_ns=left)[left > 0]
 
 
 def _advice(outliers: pd.DataFrame) -> str:

@@ -1,6 +1,6 @@
 """Why matrix work ran without tensor cores: for each kernel that could have used them, the reason that can be shown."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,9 @@ import pandas as pd
 from nsyswrap import units
 from nsyswrap.analyses.annotations import Phases
 from nsyswrap.analyses.kernel_names import FIRST_WITH, Capability, Classification, Verdict
-from nsyswrap.intervals import Times, Window
+from nsyswrap.analyses.peak_rates import speed_up
+from nsyswrap.analyses.replay_changes import Gains, WhatIf, faster
+from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.model import Finding, Severity
 
 # Eligible kernels without tensor cores are worth a sentence from this share of kernel time on.
@@ -20,6 +22,10 @@ COLUMNS = ("name", "reason", "phase", "total_ns", "count")
 _HALF = frozenset({"fp16", "bf16", "fp8"})
 _PRODUCT = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
 _NAMED = 3
+# Operations that tensor cores would not make faster, each with its reason.
+BOUND_BY_MEMORY = {"conv_depthwise": "depthwise", "gemv": "matrix_vector"}
+# A kernel is taken to be at least twice as fast on tensor cores. Ours: below that the kernel is bound by memory.
+LEAST_FASTER, MOST_FASTER_FP64 = 2.0, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +132,8 @@ def reason(found: Classification, capability: Capability | None, *, beside_half:
         beside_half: Whether the same phase also multiplies in half precision.
         tf32_works: Whether the same operation runs in TF32 elsewhere in the window, on the same kind of GPU.
     """
-    by_op = {"conv_depthwise": "depthwise", "gemv": "matrix_vector"}
-    if found.op in by_op:
-        return by_op[found.op]
+    if found.op in BOUND_BY_MEMORY:
+        return BOUND_BY_MEMORY[found.op]
     if not found.precision:
         return "cannot_tell"
     if found.precision == "fp32":
@@ -156,12 +161,44 @@ def _phases_with_half(launches: Launches) -> set[int]:
     return set(np.unique(launches.phase[mine]).tolist())
 
 
-def findings(table: pd.DataFrame, total: dict[Verdict, int], window: Window) -> tuple[Finding, ...]:
+def on_tensor_cores(launches: Launches, rows: Indices) -> WhatIf:
+    """Return what running on tensor cores changes: those kernels that could gain are faster.
+
+    Args:
+        launches: The kernels of a window.
+        rows: The same as rows of the study's operations.
+    """
+    kinds = list(zip(launches.found, launches.capability, strict=True))
+    alone, beside = (
+        np.array([_most_faster(found, capability, target) for found, capability in kinds], float)[launches.code]
+        for target in ("tf32", "half")
+    )
+    most = np.where(np.isin(launches.phase, list(_phases_with_half(launches))), beside, alone)
+    gaining = most > 1
+    return faster(
+        rows[gaining],
+        1 / np.minimum(LEAST_FASTER, most[gaining]),
+        1 / most[gaining],
+        "those kernels are twice as fast, or as much faster as the GPU's peak rates are",
+    )
+
+
+def _most_faster(found: Classification, capability: Capability | None, target: str) -> float:
+    """Return how many times as fast a kernel may be on tensor cores; 1 for one that gains nothing."""
+    if found.verdict is not Verdict.SIMT_ELIGIBLE or found.op in BOUND_BY_MEMORY:
+        return 1.0
+    return MOST_FASTER_FP64 if found.precision == "fp64" else speed_up(target, capability)
+
+
+def findings(
+    table: pd.DataFrame, total: dict[Verdict, int], gained: Callable[[], Gains], window: Window
+) -> tuple[Finding, ...]:
     """Return one finding where work that could gain takes at least 5 % of kernel time, with its dearest reason.
 
     Args:
         table: What ``not_used`` returns.
         total: Kernel time by verdict, in ns.
+        gained: Says what tensor cores would gain; asked where there is a finding.
         window: Stretch both are about.
     """
     gaining = table[table["reason"].map(lambda name: REASONS[name].can_gain).astype(bool)]
@@ -172,6 +209,7 @@ def findings(table: pd.DataFrame, total: dict[Verdict, int], window: Window) -> 
     main, of_main = str(by_reason.index[0]), int(by_reason.iloc[0])
     part = "" if len(by_reason) == 1 else f", {units.share(of_main / cost)} of it"
     share = units.share(cost / whole)
+    gain = gained()
     return (
         Finding(
             rule="tensor_cores/not_used",
@@ -179,10 +217,10 @@ def findings(table: pd.DataFrame, total: dict[Verdict, int], window: Window) -> 
             headline=f"{share} of kernel time is matrix work that could run on tensor cores and does not"
             f"{part}{',' if part else ''} because {REASONS[main].words}.",
             cost_ns=cost,
-            gain_low_ns=0,
-            gain_high_ns=cost,
+            gain_low_ns=gain.low_ns,
+            gain_high_ns=gain.high_ns,
             advice=REASONS[main].advice,
-            evidence=tuple(_evidence(gaining, by_reason, total)),
+            evidence=(*_evidence(gaining, by_reason, total), *gain.said),
             device_id=None,
             window=window,
         ),

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 import click
 
 from nsyswrap import __version__
+from nsyswrap.cli.terminal import printable
 from nsyswrap.errors import CaptureError, NsyswrapError
 
-# Command to its one line of help; its code is `nsyswrap.cli.<command>`, and loading it is what takes time.
+# Command to its one line of help; its code is `nsyswrap.cli.<command>`, with `_` for `-`. Loading it takes time.
 COMMANDS: Mapping[str, str] = {
     "profile": "Run a program under Nsight Systems and report where the GPU's time went.",
     "analyze": "Read a capture and print what it says.",
     "report": "Read a capture and write one HTML page.",
+    "compare": "Put two captures beside each other: faster or slower, and what moved.",
+    "verify-tensor-cores": "Ask the hardware whether kernel names tell the truth about tensor cores.",
     "classify": "Say which kernel names run on tensor cores.",
     "redact": "Write an export fit to share: no environment, host, user or home folder.",
     "doctor": "Check what works here, and name the remedy for what does not.",
@@ -40,7 +43,8 @@ class LazyGroup(click.Group):
         """Load and return a command, or None where there is no such command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"nsyswrap.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f"nsyswrap.cli.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -53,9 +57,10 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except NsyswrapError as error:
-            click.echo(f"nsyswrap: {error.message}", err=True)
+            # Both quote what others chose: names of files, arguments, what nsys said.
+            click.echo(f"nsyswrap: {printable(error.message)}", err=True)
             if error.hint:
-                click.echo(f"hint: {error.hint}", err=True)
+                click.echo(f"hint: {printable(error.hint)}", err=True)
             ctx.exit(exit_code(error, ctx.invoked_subcommand))
 
 
@@ -68,4 +73,5 @@ def cli() -> None:
       nsyswrap profile train.py          run, capture, report
       nsyswrap report capture.nsys-rep   one HTML page
       nsyswrap analyze capture.sqlite    the same in the terminal
+      nsyswrap compare BASE NEW          faster or slower, and what moved
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines

@@ -7,7 +7,6 @@ import click
 from nsyswrap.cli.reading import (
     capture_argument,
     check_request,
-    export_of,
     reading_options,
     report_of,
     write_result,
@@ -42,6 +41,7 @@ def analyze(  # noqa: PLR0913 - one argument an option
     window: str,
     step_range: str,
     phases: tuple[str, ...],
+    kernel_rules: tuple[Path, ...],
     form: str,
     view: str,
     output: Path | None,
@@ -56,7 +56,6 @@ def analyze(  # noqa: PLR0913 - one argument an option
       nsyswrap analyze capture.sqlite --step-range '^it' --phase data='^prefetch'
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     check_view(view, form)
-    check_request(window, step_range, phases)
-    with export_of(capture) as export:
-        report = report_of(export, window, step_range, phases)
+    check_request(window, step_range, phases, kernel_rules)
+    report = report_of(capture, window, step_range, phases, kernel_rules)
     write_result(rendered(form, report, to_terminal=output is None, view=view), output, force=force)

@@ -7,11 +7,14 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import click
 
 from nsyswrap.analyses import kernel_names
 from nsyswrap.analyses.kernel_names import Classification
+from nsyswrap.cli.reading import kernel_rules_option, rules_of
+from nsyswrap.cli.terminal import printable
 
 COLUMNS = tuple(field.name for field in dataclasses.fields(Classification))
 # A longer name pushes the rest of its own line to the right, not that of every line.
@@ -49,7 +52,10 @@ def capability_of(
     callback=capability_of,
     help="Of the device the kernels ran on: corrects what that device cannot do.",
 )
-def classify(names: tuple[str, ...], form: str, capability: tuple[int, int] | None) -> None:
+@kernel_rules_option
+def classify(
+    names: tuple[str, ...], form: str, capability: tuple[int, int] | None, kernel_rules: tuple[Path, ...]
+) -> None:
     """Say for each kernel NAME whether it runs on tensor cores, from its name alone.
 
     Without NAME, names are read from standard input, one a line. Names are best given demangled and whole, as nsys and
@@ -63,7 +69,8 @@ def classify(names: tuple[str, ...], form: str, capability: tuple[int, int] | No
       nsyswrap classify --compute-capability 7.5 -- sm80_xmma_gemm_f32f32_f32f32_f32_tn_n
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     given = [readable(name) for name in names] or list(lines(standard_input()))
-    found = [kernel_names.classify(name, capability) for name in given]
+    learned = rules_of(kernel_rules)
+    found = [kernel_names.classify(name, capability, learned) for name in given]
     click.echo(FORMS[form](found), nl=False)
 
 
@@ -93,11 +100,6 @@ def text_of(found: Sequence[Classification]) -> str:
     widths[0] = min(widths[0], WIDEST_NAME)
     aligned = ("  ".join(f"{value:<{width}}" for value, width in zip(row, widths, strict=True)) for row in rows)
     return "".join(f"{line.rstrip()}\n" for line in aligned)
-
-
-def printable(text: str) -> str:
-    """Return a text without the characters that would move a terminal's cursor."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def csv_of(found: Sequence[Classification]) -> str:

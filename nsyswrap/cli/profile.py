@@ -50,6 +50,7 @@ def profile(  # noqa: PLR0913 - one argument an option
     window: str,
     step_range: str,
     phases: tuple[str, ...],
+    kernel_rules: tuple[Path, ...],
     form: str,
     counterfactual: str | None,
     quiet: bool,
@@ -66,11 +67,14 @@ def profile(  # noqa: PLR0913 - one argument an option
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     from nsyswrap.capture.record import run_record  # noqa: PLC0415 - loaded when something is captured
 
-    check_request(window, step_range, phases)
+    check_request(window, step_range, phases, kernel_rules)
     os.umask(0o077)
     options = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
     record = functools.partial(captured, quiet=quiet)
-    read = functools.partial(report_of, window=window, step_range=step_range, phases=phases)
+
+    def read(export: Path) -> "Report":
+        return report_of(export, window, step_range, phases, kernel_rules, with_timeline=True)
+
     result = record(options)
     write_json(result.folder / "run.json", run_record(result, options, __version__))
     report = analysed(result.export, read)

@@ -4,15 +4,19 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from nsyswrap.cli.terminal import printable
 from nsyswrap.errors import CaptureError, ExportError, UsageError
+from nsyswrap.privacy import neutral
 
 if TYPE_CHECKING:
     from nsyswrap.analyses.base import Settings
+    from nsyswrap.analyses.learned_rules import NameRule
     from nsyswrap.model import Report
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -22,8 +26,18 @@ CAPTURE_SUFFIX = ".nsys-rep"
 capture_argument = click.argument("capture", type=click.Path(path_type=Path))
 
 
+kernel_rules_option = click.option(
+    "--kernel-rules",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Rules over kernel names that come before our own, as verify-tensor-cores --save-rules writes them; may be "
+    "repeated.",
+)
+
+
 def reading_options(command: Command) -> Command:
-    """Add the options that say how a capture is read: window, steps and phases."""
+    """Add the options that say how a capture is read: window, steps, phases and kernel rules."""
     options = (
         click.option(
             "--window",
@@ -44,31 +58,42 @@ def reading_options(command: Command) -> Command:
             multiple=True,
             help="NVTX ranges that are a phase, such as data='^prefetch'; may be repeated.",
         ),
+        kernel_rules_option,
     )
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def check_request(window: str, step_range: str, phases: tuple[str, ...]) -> None:
+def check_request(window: str, step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()) -> None:
     """Check how a capture is to be read, before it is made: a program may run for hours first.
 
     Raises:
-        UsageError: The window, a pattern or a phase cannot be read.
+        UsageError: The window, a pattern, a phase or a file of rules cannot be read.
     """
-    if not (window or step_range or phases):
+    if not (window or step_range or phases or kernel_rules):
         return
     from nsyswrap import report  # noqa: PLC0415 - heavy; loaded only where there is something to check
 
-    report.check_request(window, settings_of(step_range, phases))
+    report.check_request(window, settings_of(step_range, phases, kernel_rules))
 
 
-def report_of(export: Path, window: str, step_range: str, phases: tuple[str, ...]) -> "Report":
-    """Read an export and return its report.
+def report_of(  # noqa: PLR0913 - one argument an option
+    capture: Path,
+    window: str,
+    step_range: str,
+    phases: tuple[str, ...],
+    kernel_rules: tuple[Path, ...] = (),
+    *,
+    with_timeline: bool = False,
+) -> "Report":
+    """Read a capture and return its report, under the name of the file that was given.
+
+    For a page it also holds what the timeline shows.
 
     Raises:
-        ExportError: The export cannot be read.
-        UsageError: The window, a pattern or a phase cannot be read.
+        ExportError: It cannot be exported or read.
+        UsageError: The window, a pattern, a phase or a file of rules cannot be read.
         CannotTellError: The capture holds too little.
     """
     from nsyswrap.cli.heap import share_one_heap  # noqa: PLC0415 - loaded when a capture is read
@@ -76,19 +101,34 @@ def report_of(export: Path, window: str, step_range: str, phases: tuple[str, ...
     from nsyswrap.report import build_report  # noqa: PLC0415 - heavy
 
     share_one_heap()
-    return build_report(load_export(export), window, settings_of(step_range, phases))
+    with export_of(capture) as export:
+        trace = load_export(export)
+    named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
+    return build_report(named, window, settings_of(step_range, phases, kernel_rules), with_timeline=with_timeline)
 
 
-def settings_of(step_range: str, phases: tuple[str, ...]) -> "Settings":
-    """Return what the user says about steps and phases.
+def settings_of(step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()) -> "Settings":
+    """Return what the user says about steps, phases and kernels.
 
     Raises:
-        UsageError: A phase cannot be read.
+        UsageError: A phase or a file of rules cannot be read.
     """
     from nsyswrap.analyses.annotations import PhaseRule  # noqa: PLC0415 - heavy; loaded when a capture is read
     from nsyswrap.analyses.base import Settings  # noqa: PLC0415
 
-    return Settings(step_range, tuple(PhaseRule(*phase_rule(text)) for text in phases))
+    rules = tuple(PhaseRule(*phase_rule(text)) for text in phases)
+    return Settings(step_range, rules, rules_of(kernel_rules))
+
+
+def rules_of(files: tuple[Path, ...]) -> "tuple[NameRule, ...]":
+    """Return the rules over kernel names in files, in their order.
+
+    Raises:
+        UsageError: A file cannot be read, or holds something that is no rule.
+    """
+    from nsyswrap.analyses.learned_rules import read_rules  # noqa: PLC0415 - loaded where there is a file
+
+    return tuple(rule for file in files for rule in read_rules(file))
 
 
 def phase_rule(text: str) -> tuple[str, re.Pattern[str]]:
@@ -149,4 +189,4 @@ def write_result(text: str, output: Path | None, *, force: bool) -> None:
         raise UsageError(f"{output} is there already", hint="give another file, or --force to replace it") from error
     except OSError as error:
         raise ExportError(f"cannot write {output}: {error.strerror}", hint="give another file with -o") from error
-    click.echo(f"wrote {output}", err=True)
+    click.echo(f"wrote {printable(str(output))}", err=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from nsyswrap.cli.reading import capture_argument, export_of
+from nsyswrap.cli.terminal import printable
 
 
 @click.command()
@@ -27,7 +28,7 @@ def redact(*, capture: Path, output: Path, force: bool) -> None:
 
     with export_of(capture) as export:
         done = redaction.redact(export, output, force=force)
-    click.echo(f"wrote {output}: {sum(done.kept.values()):,} rows of {len(done.kept)} tables", err=True)
+    click.echo(f"wrote {printable(str(output))}: {sum(done.kept.values()):,} rows of {len(done.kept)} tables", err=True)
     rows, tables = sum(done.left_out.values()), len(done.left_out)
     click.echo(f"left out: {rows:,} rows of {tables} tables, {done.texts_left_out:,} texts", err=True)
     click.echo(f"cleaned: {done.texts_changed:,} of {done.texts_kept:,} texts that were kept", err=True)

@@ -7,7 +7,6 @@ import click
 from nsyswrap.cli.reading import (
     capture_argument,
     check_request,
-    export_of,
     reading_options,
     report_of,
     write_result,
@@ -28,7 +27,14 @@ from nsyswrap.cli.terminal import rendered
 )
 @click.option("-f", "--force", is_flag=True, help="Replace the page if it is there.")
 def report(  # noqa: PLR0913 - one argument an option
-    *, capture: Path, window: str, step_range: str, phases: tuple[str, ...], output: Path, force: bool
+    *,
+    capture: Path,
+    window: str,
+    step_range: str,
+    phases: tuple[str, ...],
+    kernel_rules: tuple[Path, ...],
+    output: Path,
+    force: bool,
 ) -> None:
     """Read CAPTURE, a .nsys-rep or a .sqlite export, and write one HTML page that needs no network.
 
@@ -36,7 +42,6 @@ def report(  # noqa: PLR0913 - one argument an option
       nsyswrap report capture.nsys-rep
       nsyswrap report capture.sqlite --window all -o whole.html
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    check_request(window, step_range, phases)
-    with export_of(capture) as export:
-        found = report_of(export, window, step_range, phases)
+    check_request(window, step_range, phases, kernel_rules)
+    found = report_of(capture, window, step_range, phases, kernel_rules, with_timeline=True)
     write_result(rendered("html", found, to_terminal=False), output, force=force)

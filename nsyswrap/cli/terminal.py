@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
+    from nsyswrap.compare import Comparison
     from nsyswrap.model import Report
 
 WIDEST = 120
@@ -15,6 +16,11 @@ NARROWEST = 60
 PIPED = 80
 SUMMARY = "summary"
 """The view that is no view: the report's own text."""
+
+
+def printable(text: str) -> str:
+    """Return a text without the characters that would move a terminal's cursor."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def check_view(view: str, form: str) -> None:
@@ -48,9 +54,34 @@ def rendered(
         return render(form, report)
     from nsyswrap.render import text_report, views  # noqa: PLC0415 - loads rich
 
-    target = stream or sys.stdout
-    is_terminal = to_terminal and target.isatty()
+    is_terminal = to_terminal and (stream or sys.stdout).isatty()
     if view != SUMMARY:
         return views.VIEWS[view](report, width=shutil.get_terminal_size().columns if is_terminal else None)
-    width = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST) if is_terminal else PIPED
-    return text_report.render(report, width=width, colour=is_terminal and not os.environ.get("NO_COLOR"))
+    return text_report.render(report, width=_width(is_terminal), colour=_has_colour(is_terminal))
+
+
+def rendered_comparison(form: str, comparison: "Comparison", *, to_terminal: bool, stream: TextIO | None = None) -> str:
+    """Return a comparison in one form; text fits the terminal it is printed on.
+
+    Args:
+        form: A form of ``nsyswrap.render.comparison``.
+        comparison: The comparison.
+        to_terminal: Whether it may be printed on a terminal.
+        stream: Where it would be printed; stdout if None.
+    """
+    from nsyswrap.render.comparison import render  # noqa: PLC0415 - loads pandas
+
+    if form != "text":
+        return render(form, comparison)
+    from nsyswrap.render.comparison import text_form  # noqa: PLC0415 - loads rich
+
+    is_terminal = to_terminal and (stream or sys.stdout).isatty()
+    return text_form.render(comparison, width=_width(is_terminal), colour=_has_colour(is_terminal))
+
+
+def _width(is_terminal: bool) -> int:  # noqa: FBT001 - the one thing it depends on
+    return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST) if is_terminal else PIPED
+
+
+def _has_colour(is_terminal: bool) -> bool:  # noqa: FBT001 - the one thing it depends on
+    return is_terminal and not os.environ.get("NO_COLOR")

@@ -23,6 +23,8 @@ MAGIC = b"SQLite format 3\x00"
 HEADER_BYTES = 100
 WAL_MODE = b"\x02\x02"
 BATCH_ROWS = 1 << 16
+# A row of at least eight columns, each with a type byte of its own.
+LEAST_ROW_BYTES = 8
 
 AGAIN = "export it afresh: nsys export --type sqlite --force-overwrite true --output FILE.sqlite FILE.nsys-rep"
 
@@ -66,6 +68,15 @@ class Export:
         for batch in self.batches(query):
             found += zip(*map(_python_values, batch.columns), strict=True)
         return found
+
+    def most_rows(self, table: str) -> int:
+        """Return how many rows a table has at most, by its last row's number; 0 where that does not tell."""
+        try:
+            ((last,),) = self.rows(queries.last_row(table))
+        except ExportError:
+            return 0
+        # A damaged number must not make room for more rows than the file can hold.
+        return min(last or 0, self.path.stat().st_size // LEAST_ROW_BYTES) if isinstance(last, int) else 0
 
     def pairs(self, table: str) -> list[tuple[str, str]]:
         """Return the names and values of a table of properties; none where the export has no such table."""
@@ -118,10 +129,15 @@ def opened(path: Path) -> Iterator[Export]:
         yield export
 
 
+def address_of(path: Path) -> str:
+    """Return the address under which SQLite opens a file to read it; its path may hold bytes that are no UTF-8."""
+    return f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
+
+
 @contextmanager
 def connected(path: Path) -> Iterator[Export]:
     """Connect to a file that ``check`` has passed."""
-    address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    address = f"{address_of(path)}&immutable=1"
     try:
         connection = adbc_driver_sqlite.dbapi.connect(address)
     except adbc_driver_manager.Error as error:
@@ -180,7 +196,7 @@ def _check_unlocked(path: Path) -> None:
     """Ask SQLite, without the immutable promise, whether somebody is writing the file."""
     try:
         # closing() would hide that the connection is made here and nowhere else
-        probe = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, timeout=0)
+        probe = sqlite3.connect(address_of(path), uri=True, timeout=0)
         try:
             probe.execute("select count(*) from sqlite_master").fetchone()
         finally:

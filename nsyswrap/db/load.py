@@ -145,18 +145,31 @@ def _check_columns(export: Export, source: Source) -> None:
 
 def _arrays(export: Export, source: Source) -> Arrays:
     """Stream one table into numpy arrays of the contract's types, NULL as the contract's missing value."""
-    parts: dict[str, list[Array]] = {}
+    names = (*source.required, *source.optional)
+    capacity, rows = export.most_rows(source.table), 0
+    found: Arrays = {}
     try:
         for batch in export.batches(_query(export, source), source.table):
+            first, rows = rows, rows + batch.num_rows
+            if rows > capacity:
+                capacity = max(rows, 2 * capacity)
+                found = {name: _longer(values[:first], capacity) for name, values in found.items()}
             for name, values in zip(batch.schema.names, batch.columns, strict=True):
-                parts.setdefault(name, []).append(_values(values, source, name, export.path))
+                if name not in found:
+                    found[name] = np.empty(capacity, _dtype(source, name))
+                found[name][first:rows] = _values(values, source, name, export.path)
     except ExportError as error:
         raise _column_at_fault(export, source) or error from error
-    rows = sum(map(len, next(iter(parts.values()), [])))
-    found: Arrays = {}
-    for name in (*source.required, *source.optional):
-        pieces = parts.pop(name, None)
-        found[name] = np.concatenate(pieces) if pieces else np.full(rows, _missing(source, name), _dtype(source, name))
+    return {
+        name: found[name][:rows] if name in found else np.full(rows, _missing(source, name), _dtype(source, name))
+        for name in names
+    }
+
+
+def _longer(values: Array, length: int) -> Array:
+    """Return a longer array that begins with these values."""
+    found = np.empty(length, values.dtype)
+    found[: len(values)] = values
     return found
 
 

@@ -84,6 +84,11 @@ def row_count(name: str) -> SelectBase:
     return select(func.count()).select_from(table(name))
 
 
+def last_row(name: str) -> SelectBase:
+    """Return the highest row number of a table, which SQLite finds without reading the rows."""
+    return select(func.max(literal_column("rowid"))).select_from(table(name))
+
+
 def pairs(name: str, key: str, value: str) -> SelectBase:
     """Return two columns of a small table, such as ids and their labels."""
     return select(column(key), column(value)).select_from(table(name))

@@ -17,10 +17,9 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from nsyswrap.db import schema
-from nsyswrap.db.connection import AGAIN, Export, opened, text_of
+from nsyswrap.db.connection import AGAIN, Export, address_of, opened, text_of
 from nsyswrap.db.description import command_words
 from nsyswrap.db.identity import Cleaner, identity_of
 from nsyswrap.errors import ExportError, NsyswrapError, UsageError
@@ -155,7 +154,7 @@ class _Copy:
         self._ways: dict[int, str] = {}
         self._changed = 0
         self._kept: dict[str, int] = {}
-        address = f"file:{quote(str(export.path.absolute()))}?mode=ro&immutable=1"
+        address = f"{address_of(export.path)}&immutable=1"
         # Nobody else sees the file before it is whole, so it needs no journal.
         database.execute("pragma journal_mode = off")
         database.execute("pragma synchronous = off")

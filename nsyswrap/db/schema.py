@@ -49,13 +49,15 @@ _OPERATION = _SPAN | {
     "correlation_id": "correlationId",
     "process": "globalPid",
 }
+_STREAM = {"stream": "streamId"}
 
 SOURCES: tuple[Source, ...] = (
     Source(
         tables.KERNELS,
         "CUPTI_ACTIVITY_KIND_KERNEL",
         _OPERATION | {"name_id": "demangledName"},
-        {
+        _STREAM
+        | {
             "graph_node_id": "graphNodeId",
             "grid_blocks": "gridX * gridY * gridZ",
             "block_threads": "blockX * blockY * blockZ",
@@ -69,17 +71,17 @@ SOURCES: tuple[Source, ...] = (
         tables.COPIES,
         "CUPTI_ACTIVITY_KIND_MEMCPY",
         _OPERATION | {"bytes": "bytes", "copy_kind": "copyKind"},
-        {"source_kind": "srcKind", "target_kind": "dstKind"},
+        _STREAM | {"source_kind": "srcKind", "target_kind": "dstKind"},
         family="CUDA",
     ),
     Source(
         tables.FILLS,
         "CUPTI_ACTIVITY_KIND_MEMSET",
         _OPERATION | {"bytes": "bytes"},
-        {"memory_kind": "memKind"},
+        _STREAM | {"memory_kind": "memKind"},
         family="CUDA",
     ),
-    Source(tables.GRAPHS, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", _OPERATION),
+    Source(tables.GRAPHS, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", _OPERATION, _STREAM),
     Source(
         tables.CALLS,
         "CUPTI_ACTIVITY_KIND_RUNTIME",

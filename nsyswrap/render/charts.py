@@ -50,13 +50,15 @@ def bar(parts: Sequence[int]) -> tuple[Segment, ...]:
 
 
 class Dot(NamedTuple):
-    """One step of the chart: place in per cent and pixels, and whether it was warm-up."""
+    """One step of the chart: place in per cent and pixels, whether it was warm-up or an outlier, its anchor."""
 
     x: str
     y: str
     warm_up: bool
     name: str
     ns: int
+    outlier: bool
+    anchor: str
 
 
 class Part(NamedTuple):
@@ -74,6 +76,16 @@ class Column(NamedTuple):
     width: str
     parts: tuple[Part, ...]
     warm_up: bool
+    name: str
+    ns: int
+    anchor: str
+
+
+class Mark(NamedTuple):
+    """An outlier: place of its middle in per cent, top of its step in pixels."""
+
+    x: str
+    y: str
     name: str
     ns: int
 
@@ -97,6 +109,7 @@ class StepChart(NamedTuple):
         median_y: Place of the median of the steady steps, pixels from the top.
         above: How many steps lie above the upper edge; they are drawn on it.
         height: Height in pixels.
+        marks: The outliers.
     """
 
     columns: tuple[Column, ...]
@@ -106,6 +119,7 @@ class StepChart(NamedTuple):
     median_y: str
     above: int
     height: int
+    marks: tuple[Mark, ...] = ()
 
 
 class Steps(NamedTuple):
@@ -116,12 +130,16 @@ class Steps(NamedTuple):
         lengths_ns: Length of each.
         warm_up: Whether each is warm-up.
         parts_ns: Parts of each that add up to its length, shape (parts, n); empty where not known.
+        outlier: Whether each lasts longer than the others; empty where not known.
+        spans: Anchor of each in the timeline; empty where there is none.
     """
 
     names: Sequence[str]
     lengths_ns: Sequence[int]
     warm_up: Sequence[bool]
     parts_ns: Sequence[Sequence[float]] = ()
+    outlier: Sequence[bool] = ()
+    spans: Sequence[str] = ()
 
 
 def step_chart(steps: Steps, height: int) -> StepChart:
@@ -147,6 +165,7 @@ def step_chart(steps: Steps, height: int) -> StepChart:
         median_y=f"{height - float(np.median(measured)) / top * height:.1f}",
         above=int((lengths > top).sum()),
         height=height,
+        marks=_marks(steps, y),
     )
 
 
@@ -185,7 +204,8 @@ def _columns(steps: Steps, top: float, height: int) -> tuple[Column, ...]:
         # A warm-up step is drawn as one hollow column: it is not in the ledger.
         lengths = [float(ns)] if warm else [float(part[at]) for part in steps.parts_ns]
         parts = _stack(lengths, height / top, height)
-        found.append(Column(x, _decimal(slot * _COLUMN_WIDTH), parts, bool(warm), name, int(ns)))
+        anchor = steps.spans[at] if steps.spans else ""
+        found.append(Column(x, _decimal(slot * _COLUMN_WIDTH), parts, bool(warm), name, int(ns), anchor))
     return tuple(found)
 
 
@@ -197,16 +217,33 @@ def _stack(lengths: Sequence[float], scale: float, height: int) -> tuple[Part, .
 
 
 def _dots(steps: Steps, y: Numbers) -> tuple[Dot, ...]:
-    x = 100 * (np.arange(len(y)) + 0.5) / len(y)
-    rows = zip(x, y, steps.warm_up, steps.names, steps.lengths_ns, strict=True)
-    return tuple(Dot(_decimal(a), f"{b:.1f}", bool(warm), name, int(ns)) for a, b, warm, name, ns in rows)
+    x = _middles(len(y))
+    outlier, spans = steps.outlier or [False] * len(y), steps.spans or [""] * len(y)
+    rows = zip(x, y, steps.warm_up, steps.names, steps.lengths_ns, outlier, spans, strict=True)
+    return tuple(
+        Dot(_decimal(a), f"{b:.1f}", bool(warm), name, int(ns), bool(out), span)
+        for a, b, warm, name, ns, out, span in rows
+    )
+
+
+def _marks(steps: Steps, y: Numbers) -> tuple[Mark, ...]:
+    x = _middles(len(y))
+    rows = (at for at, outlier in enumerate(steps.outlier) if outlier)
+    return tuple(
+        Mark(_decimal(float(x[at])), f"{y[at]:.1f}", steps.names[at], int(steps.lengths_ns[at])) for at in rows
+    )
+
+
+def _middles(count: int) -> Numbers:
+    """Return the middle of each of so many slots, in per cent of the width."""
+    found: Numbers = 100 * (np.arange(count) + 0.5) / count
+    return found
 
 
 def _ranges(y: Numbers) -> tuple[Range, ...]:
     first = np.arange(0, len(y), -(-len(y) // _MOST_BINS))
     top, bottom = np.minimum.reduceat(y, first), np.maximum.reduceat(y, first)
-    x = 100 * (np.arange(len(first)) + 0.5) / len(first)
-    columns = zip(x, top, bottom, strict=True)
+    columns = zip(_middles(len(first)), top, bottom, strict=True)
     return tuple(Range(_decimal(a), f"{b:.1f}", f"{max(c, b + 1):.1f}") for a, b, c in columns)
 
 

@@ -1,50 +1,53 @@
-"""The report as one HTML page: no network, no script, readable even where styles are forbidden.
+"""The report as one HTML page: no network, readable without its script, and even where styles are forbidden.
 
 Everything a reader sees is text, a table or inline SVG. The template escapes all values; what the profiled
-program named itself goes through ``visible`` first.
+program named itself goes through ``visible`` first. The script adds sorting, filtering and the keyboard.
 """
 
 import functools
-import shlex
 from collections.abc import Iterator
 from importlib import resources
 from typing import Any, NamedTuple
 
 import jinja2
+from markupsafe import Markup
 
 from nsyswrap import units
-from nsyswrap.model import Finding, Gpu, Report, Section
-from nsyswrap.render import outline, page_parts, vocabulary
+from nsyswrap.model import Report, Section
+from nsyswrap.render import (
+    outline,
+    page_counters,
+    page_findings,
+    page_parts,
+    page_phases,
+    page_provenance,
+    page_steps,
+    page_tensor,
+    timeline_view,
+    vocabulary,
+)
+from nsyswrap.render.content_policy import policy
 from nsyswrap.render.page_parts import SectionView
 from nsyswrap.render.visible import elide, visible
 
-_MOST_GAPS = 10
-_ORDER = ("tensor_cores", "phases", "steps", "kernels", "copies", "launches", "host_calls", "os_calls", "ranges")
-_LAST = ("capture_check",)
+STYLES = ("page.css", "tables.css")
+SCRIPTS = ("page.js", "tables.js")
+_MOST_GAPS = 20
 _TITLE_WIDTH = 80
+_SPECIAL = ("ledger", "idle")
+_GROUPS = (
+    ("GPU", ("tensor_cores", "counters", "kernels", "occupancy", "copies", "memory", "graphs")),
+    ("Program", ("steps", "phases", "breakdown", "ranges", "python_lines")),
+    ("Host", ("launches", "host_calls", "host_waits", "os_calls")),
+)
+_CHECK, _LAST = "capture_check", "Capture"
 
 
-class FindingView(NamedTuple):
-    """A finding as it is printed; the same matter on further GPUs is one line each."""
+class Group(NamedTuple):
+    """Sections that belong together, under one word in the table of contents."""
 
-    severity: str
-    rule: str
-    headline: str
-    where: str
-    cost: str
-    cost_share: str
-    gain: str
-    also: tuple[tuple[str, str], ...]
-    advice: str
-    evidence: tuple[str, ...]
-
-
-class Row(NamedTuple):
-    """One line of the provenance: what, and its value."""
-
-    label: str
-    value: str
-    code: bool = False
+    title: str
+    sections: tuple[SectionView, ...]
 
 
 def render(report: Report) -> str:
@@ -68,51 +71,76 @@ def _environment() -> jinja2.Environment:
     environment.filters["share"] = units.share
     environment.filters["count"] = units.count
     environment.filters["point"] = units.point
+    environment.filters["word"] = vocabulary.word_anchor
     return environment
 
 
 @functools.cache
-def _style() -> str:
-    return resources.files("nsyswrap.render").joinpath("static", "report.css").read_text(encoding="utf-8")
+def _static(name: str) -> str:
+    return resources.files("nsyswrap.render").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def _context(report: Report) -> dict[str, Any]:
     ledgers = outline.ledgers(report)
     ledger = report.section("ledger")
     window = ledger.window if ledger is not None else report.window
-    sections = list(_sections(report))
+    everything = list(_groups(report))
+    groups = [shown for group in everything if (shown := _shown(group)).sections or group.title == _LAST]
     gaps = page_parts.worst_gaps(report, _MOST_GAPS)
+    timeline = timeline_view.view(report)
     return {
-        "style": _style(),
-        "contents": list(_contents(sections, has_gaps=bool(gaps.gaps))),
+        **_assets(with_timeline=timeline is not None),
+        "contents": list(_contents(groups, has_gaps=bool(gaps.gaps), has_timeline=timeline is not None)),
         "title": _title(report),
-        "gpus": _gpus(report),
+        "gpus": page_provenance.gpus(report),
         "report": report,
-        "window": _window(report),
+        "window": page_provenance.window(report),
         "ledger_window": visible(outline.short(window)),
         "devices": page_parts.devices(report, ledgers),
         "numbers": outline.key_numbers(report),
-        "findings": [_finding(group) for group in outline.finding_groups(report)],
+        "findings": page_findings.findings(report),
         "gaps": gaps,
+        "timeline": timeline,
         "tensor": page_parts.tensor_bar(report),
-        "steps": page_parts.steps(report),
-        "sections": sections,
+        "tensor_bars": page_tensor.tensor_bars(report),
+        "steps": page_steps.steps(report),
+        "phases": page_phases.phases(report),
+        "counters": page_counters.counters(report),
+        "groups": groups,
+        "missing": [one for group in everything for one in group.sections if not _is_shown(one)],
         "idle_facts": page_parts.facts(report.section("ledger")) + page_parts.facts(report.section("idle")),
         "idle_notes": _notes(report, "ledger") + _notes(report, "idle"),
-        "provenance": list(_provenance(report)),
+        "provenance": list(page_provenance.provenance(report)),
         "words": vocabulary,
     }
 
 
-def _contents(sections: list[SectionView], *, has_gaps: bool) -> Iterator[tuple[str, str]]:
-    """Yield anchor and words of each part of the page that has a heading, from the ledger on."""
-    yield "ledger", "Ledger"
-    yield "findings", "Findings"
-    if has_gaps:
-        yield "gaps", "Gaps"
-    yield from ((f"section-{one.key}", one.title) for one in sections)
-    yield "provenance", "Provenance"
-    yield "glossary", "Words"
+def _assets(*, with_timeline: bool) -> dict[str, Any]:
+    """Return styles and scripts, and the policy that lets them and nothing else through."""
+    styles, scripts = ([_static(name) for name in names] for names in (STYLES, SCRIPTS))
+    # This one needs the page to stand there before it begins.
+    late_scripts = [timeline_view.script()] if with_timeline else []
+    styles += [timeline_view.style()] if with_timeline else []
+    return {
+        "policy": policy(styles, [*scripts, *late_scripts]),
+        # Our own files, whose text the policy names; everything else in the page is escaped.
+        "styles": [Markup(text) for text in styles],  # noqa: S704
+        "scripts": [Markup(text) for text in scripts],  # noqa: S704
+        "late_scripts": [Markup(text) for text in late_scripts],  # noqa: S704
+    }
+
+
+def _contents(
+    groups: list[Group], *, has_gaps: bool, has_timeline: bool
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield each group of the table of contents: its title, then anchor and words of its parts."""
+    first = [("verdict", "Verdict"), ("ledger", "Ledger"), ("findings", "Findings")]
+    first += [("timeline", "Timeline")] if has_timeline else []
+    yield "Answer", [*first, ("gaps", "Longest gaps")] if has_gaps else first
+    for group in groups[:-1]:
+        yield group.title, [(f"section-{one.key}", one.title) for one in group.sections]
+    last = [(f"section-{one.key}", one.title) for one in groups[-1].sections]
+    yield groups[-1].title, [*last, ("provenance", "Provenance"), ("glossary", "Words")]
 
 
 def _title(report: Report) -> str:
@@ -123,89 +151,35 @@ def _title(report: Report) -> str:
     return elide(chosen.rsplit("/", maxsplit=1)[-1] or chosen, _TITLE_WIDTH)
 
 
-def _gpus(report: Report) -> str:
-    names = [gpu.name for gpu in report.gpus]
-    kinds = sorted(set(names))
-    counted = (f"{names.count(kind)} × {kind}" if names.count(kind) > 1 else kind for kind in kinds)  # noqa: RUF001
-    return visible(", ".join(counted)) or "no GPU"
+def _groups(report: Report) -> Iterator[Group]:
+    """Yield the sections by group, in the order of the page; those nobody knows here come before the capture check."""
+    known = {key for _, keys in _GROUPS for key in keys}
+    for title, keys in _GROUPS:
+        yield Group(title, tuple(_views(report, keys)))
+    others = [one.key for one in report.sections if one.key not in known | {*_SPECIAL, _CHECK}]
+    yield Group("More", tuple(_views(report, (*_SPECIAL, *others))))
+    yield Group(_LAST, tuple(_views(report, (_CHECK,))))
 
 
-def _window(report: Report) -> str:
-    return f"{visible(report.window.label)}, {units.duration(report.window.length_ns)}"
+def _shown(group: Group) -> Group:
+    return group._replace(sections=tuple(one for one in group.sections if _is_shown(one)))
 
 
-def _finding(group: tuple[Finding, ...]) -> FindingView:
-    first = group[0]
-    lines = [(outline.place(one), line) for one in group for line in one.evidence]
-    evidence = (line if len(group) == 1 else f"{where}: {line}" for where, line in lines)
-    return FindingView(
-        severity=first.severity.value,
-        rule=visible(first.rule),
-        headline=visible(first.headline),
-        where=outline.place(first),
-        cost=units.duration(first.cost_ns) if first.cost_ns > 0 else "",
-        cost_share=visible(outline.finding_share(first)),
-        gain=units.gain(first.gain_low_ns, first.gain_high_ns),
-        also=tuple((outline.place(one), visible(outline.cost_and_gain(one))) for one in group[1:]),
-        advice=visible(first.advice),
-        evidence=tuple(visible(line) for line in evidence),
-    )
+def _is_shown(section: SectionView) -> bool:
+    return section.measured or section.key == _CHECK
 
 
-def _sections(report: Report) -> Iterator[SectionView]:
-    """Yield the sections in the order of the page; those nobody knows here come before the capture check."""
-    special = ("ledger", "idle")
-    known = [key for key in _ORDER if report.section(key) is not None]
-    unknown = [one.key for one in report.sections if one.key not in (*special, *_ORDER, *_LAST)]
-    last = [key for key in _LAST if report.section(key) is not None]
-    for key in (*special, *known, *unknown, *last):
+def _views(report: Report, keys: tuple[str, ...]) -> Iterator[SectionView]:
+    for key in keys:
         section = report.section(key)
         if section is None:
             continue
         view = page_parts.section(section)
-        if key not in special or view.tables:
+        # Ledger and idle have their own place; here is only what they hold beside it.
+        if key not in _SPECIAL or view.tables:
             yield view
 
 
 def _notes(report: Report, key: str) -> tuple[str, ...]:
     section: Section | None = report.section(key)
     return () if section is None else tuple(visible(note) for note in section.notes)
-
-
-def _provenance(report: Report) -> Iterator[Row]:
-    session, window = report.session, report.window
-    if session.command:
-        yield Row("command", visible(shlex.join(session.command)), code=True)
-    yield Row("capture", f"{visible(report.capture.name)}, {units.size(report.capture.bytes)}")
-    if session.started_utc:
-        yield Row("started", visible(session.started_utc))
-    if session.duration_ns:
-        yield Row("length of the capture", units.duration(session.duration_ns))
-    source = vocabulary.WINDOW_SOURCES.get(window.source, window.source)
-    place = f"{units.point(window.start_ns)} to {units.point(window.end_ns)}"
-    yield Row("window", f"{_window(report)}, {place} since capture start: {source}")
-    for gpu in report.gpus:
-        yield Row(f"GPU {gpu.device_id}", visible(_gpu(gpu)))
-    traced = ", ".join(session.traces) + (f"; CUDA graphs by {session.graph_trace}" if session.graph_trace else "")
-    versions = (
-        ("nsys", session.nsys_version),
-        ("export schema", session.schema_version),
-        ("driver", session.driver_version),
-        ("CUDA", session.cuda_version),
-        ("traced", traced),
-    )
-    yield from (Row(label, visible(value) or "unknown") for label, value in versions)
-    if session.secrets:
-        names = visible(", ".join(session.secrets))
-        yield Row("secrets", f"The capture (not this page) holds variables that look like secrets: {names}.")
-
-
-def _gpu(gpu: Gpu) -> str:
-    parts = [gpu.name]
-    if gpu.compute_capability is not None:
-        parts.append("compute capability {}.{}".format(*gpu.compute_capability))
-    if gpu.sm_count:
-        parts.append(f"{gpu.sm_count} SMs")
-    if gpu.memory_bytes:
-        parts.append(units.size(gpu.memory_bytes))
-    return ", ".join(parts)

@@ -29,7 +29,12 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(", 
 
 def render(report: Report) -> str:
     """Return the report as JSON text that ends in a line break."""
-    return escape_in_json(_lay_out(tree(report), "")) + "\n"
+    return laid_out(tree(report))
+
+
+def laid_out(document: Tree) -> str:
+    """Return JSON that ends in a line break: nested objects over several lines, a row of a table on one."""
+    return escape_in_json(_lay_out(document, "")) + "\n"
 
 
 def tree(report: Report) -> Tree:
@@ -109,8 +114,8 @@ def _finding(finding: Finding) -> Tree:
         "severity": finding.severity.value,
         "headline": finding.headline,
         "cost_ns": int(finding.cost_ns),
-        "gain_low_ns": int(finding.gain_low_ns),
-        "gain_high_ns": int(finding.gain_high_ns),
+        "gain_low_ns": None if finding.gain_low_ns is None else int(finding.gain_low_ns),
+        "gain_high_ns": None if finding.gain_high_ns is None else int(finding.gain_high_ns),
         "advice": finding.advice,
         "evidence": list(finding.evidence),
         "device_id": None if finding.device_id is None else int(finding.device_id),

@@ -1,7 +1,7 @@
 """The report as Markdown for a comment on a change: under 8 KB, tables folded away, names inert."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section
@@ -22,9 +22,14 @@ _MARKUP = re.compile(r"[<>&|\\`*_\[\]~$]|:(?=\S)|[@#]")
 
 def render(report: Report) -> str:
     """Return the report as Markdown of at most ``MOST_BYTES`` bytes; where a part does not fit, a line says so."""
+    return fitted(_parts(report))
+
+
+def fitted(parts: Iterable[str]) -> str:
+    """Return the first parts that ``MOST_BYTES`` hold; where a part does not fit, a line says so."""
     kept: list[str] = []
     left = MOST_BYTES - len(_LEFT_OUT.encode()) - 3
-    for part in _parts(report):
+    for part in parts:
         left -= len(part.encode()) + 2
         if left < 0:
             kept.append(_LEFT_OUT)
@@ -89,7 +94,7 @@ def _ledger(report: Report) -> Iterator[str]:
         for one in found
     ]
     lead = f"Shares of {escape(outline.short(section.window))}; each row adds up to its window."
-    yield f"{lead}\n\n{_table(heads, body, 0)}"
+    yield f"{lead}\n\n{pipe_table(heads, body, 0)}"
 
 
 def _key_numbers(report: Report) -> Iterator[str]:
@@ -143,8 +148,8 @@ def _causes(report: Report) -> Iterator[str]:
     if len(found) > _MOST_ROWS:
         part = units.share_of(sum(one.ns for one in found[:_MOST_ROWS]), sum(one.ns for one in found))
         cut = f"{_MOST_ROWS} of {units.count(len(found))} rows, {part} of the time"
-    table = _table(("cause", "phase", "GPU", "idle", "share", "gaps"), body, 2)
-    yield _details(f"Why it was idle, share of {outline.short(section.window)}", table, cut)
+    table = pipe_table(("cause", "phase", "GPU", "idle", "share", "gaps"), body, 2)
+    yield details(f"Why it was idle, share of {outline.short(section.window)}", table, cut)
 
 
 def _folded(section: Section, table: str) -> str:
@@ -153,16 +158,17 @@ def _folded(section: Section, table: str) -> str:
     texts = sum(1 for column in columns if column.kind == "text")
     order = sorted(columns, key=lambda column: column.kind != "text")
     cells = [[name(cell) if column.kind == "text" else escape(cell) for cell in column.cells] for column in order]
-    body = _table([escape(column.label) for column in order], list(zip(*cells, strict=True)), texts)
-    return _details(f"{section.title}, {outline.short(section.window)}", body, shown.cut)
+    body = pipe_table([escape(column.label) for column in order], list(zip(*cells, strict=True)), texts)
+    return details(f"{section.title}, {outline.short(section.window)}", body, shown.cut)
 
 
-def _details(summary: str, body: str, cut: str) -> str:
+def details(summary: str, body: str, cut: str) -> str:
+    """Return a part that is folded away, with the sentence that states its cut."""
     below = f"\n\n{escape(cut)}" if cut else ""
     return f"<details><summary>{escape(summary)}</summary>\n\n{body}{below}\n\n</details>"
 
 
-def _table(heads: Sequence[str], body: Sequence[Sequence[str]], texts: int) -> str:
+def pipe_table(heads: Sequence[str], body: Sequence[Sequence[str]], texts: int) -> str:
     """Return a table; the first ``texts`` columns are set to the left, the rest to the right."""
     rule = ["---" if at < texts else "---:" for at in range(len(heads))]
     return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rule, *body))

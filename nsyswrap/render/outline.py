@@ -192,12 +192,13 @@ def place(finding: Finding) -> str:
 
 
 def cost_and_gain(finding: Finding) -> str:
-    """Return what a finding costs and what mending it gains, in words; nothing where it costs no time."""
+    """Return what a finding costs and what mending it gains, in words; nothing where it is not about time."""
+    gain = f"gain {units.gain(finding.gain_low_ns, finding.gain_high_ns)}"
     if finding.cost_ns <= 0:
-        return ""
+        return gain if finding.gain_high_ns else ""
     share = finding_share(finding)
     cost = f"costs {units.duration(finding.cost_ns)}" + (f", {share}" if share else "")
-    return f"{cost}; gain {units.gain(finding.gain_low_ns, finding.gain_high_ns)}"
+    return f"{cost}; {gain}"
 
 
 def finding_share(finding: Finding) -> str:

@@ -3,38 +3,32 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import pandas as pd
-
 from nsyswrap import units
 from nsyswrap.model import Report, Section
-from nsyswrap.render import charts, outline, rows, vocabulary
+from nsyswrap.render import charts, outline, vocabulary
 from nsyswrap.render.gaps import Gap
-from nsyswrap.render.visible import elide, shorten, visible
+from nsyswrap.render.page_tables import Span, TableView, table_view
+from nsyswrap.render.page_tensor import PARTS
+from nsyswrap.render.visible import elide, visible
 
-MOST_ROWS = 50
-_NAME_WIDTH = 60
-_FOLDED_FROM = 20
-_UNFOLDED = 15
 _PHASE_WIDTH = 40
-_STEP_CHART_HEIGHT = 140
-_SLOWEST_STEPS = 10
 _MOST_CAUSES = 6
 _SEEN_CAUSES = 2
 _SPECIAL = {
     "ledger": ("devices", "over_time"),
     "idle": ("causes", "gaps"),
     "steps": ("steps",),
+    "counters": ("over_time",),
+    "tensor_cores": ("phases",),
+    "phases": ("phases",),
 }
-_TENSOR_PARTS = (
-    ("tensor_ns", "tensor", "on tensor cores", "#0054A9"),
-    ("unknown_ns", "unknown", "cannot tell from the name", "url(#unsure)"),
-    ("simt_eligible_ns", "eligible", "matrix work off tensor cores", "#0398CE"),
-    ("not_eligible_ns", "other", "no matrix work", "#929292"),
-)
+_BY_CAUSE = ["cause", "phase", "idle_ns", "gap_count"]
+# Of two facts that were not measured, one says so.
+_SAID_BY_ITS_TWIN = "counter_share_low"
 _TOLD_BY_BAR = {
     "ledger": frozenset({"window_ns", "busy_share", "idle_share"}),
     "idle": frozenset({"idle_ns"}),
-    "tensor_cores": frozenset({"kernel_ns", *(label for label, *_ in _TENSOR_PARTS)}),
+    "tensor_cores": frozenset({"kernel_ns", *(part.fact for part in PARTS)}),
 }
 
 
@@ -70,7 +64,7 @@ class Device(NamedTuple):
     causes: tuple[LegendRow, ...]
     zoom: str
     area: str
-    phases: tuple[tuple[str, str, str, str, str], ...]
+    phases: TableView
 
 
 class PieceView(NamedTuple):
@@ -85,10 +79,13 @@ class PieceView(NamedTuple):
 class GapView(NamedTuple):
     """One gap: where, how long, its causes, and how many of them are seen only when it is unfolded."""
 
+    anchor: str
+    span: Span
     device_id: int
     start: str
     length: str
     share: str
+    ratio: float
     pieces: tuple[PieceView, ...]
     more: int
 
@@ -100,28 +97,8 @@ class GapsView(NamedTuple):
     cut: str
 
 
-class Cell(NamedTuple):
-    """A cell: its text, the whole name where the text is cut, and the width of its bar in per cent."""
-
-    text: str
-    whole: str
-    bar: str
-    text_kind: bool
-
-
-class TableView(NamedTuple):
-    """A table as it is printed; columns are label, unit and whether they hold texts; folded rows need a click."""
-
-    name: str
-    caption: str
-    columns: tuple[tuple[str, str, bool], ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    folded: tuple[tuple[Cell, ...], ...]
-    cut: str
-
-
 class SectionView(NamedTuple):
-    """A section as it is printed."""
+    """A section as it is printed; one that measured nothing says in its notes why."""
 
     key: str
     title: str
@@ -129,24 +106,11 @@ class SectionView(NamedTuple):
     facts: tuple[tuple[str, str], ...]
     tables: tuple[TableView, ...]
     notes: tuple[str, ...]
-
-
-class StepsView(NamedTuple):
-    """The chart of step times with its scale, and the slowest steps; the mean over GPUs where there are several."""
-
-    chart: charts.StepChart
-    top: str
-    median: str
-    keys: tuple[str, ...]
-    fills: tuple[str, ...]
-    slowest: TableView
-    step_count: int
-    warm_up: int
+    measured: bool
 
 
 def devices(report: Report, ledgers: Sequence[outline.DeviceLedger]) -> tuple[Device, ...]:
     """Return the bars of each GPU."""
-    found = outline.causes(report, {one.device_id: one.window_ns for one in ledgers})
     return tuple(
         Device(
             title=f"GPU {one.device_id}" + (f", {visible(one.name)}" if one.name else ""),
@@ -155,7 +119,7 @@ def devices(report: Report, ledgers: Sequence[outline.DeviceLedger]) -> tuple[De
             causes=_cause_bar(one),
             zoom=_zoom(one),
             area=_area(report, one.device_id),
-            phases=tuple(_by_phase(cause) for cause in found if cause.device_id == one.device_id)[:MOST_ROWS],
+            phases=_by_phase(report, one.device_id),
         )
         for one in ledgers
     )
@@ -182,68 +146,32 @@ def tensor_bar(report: Report) -> tuple[LegendRow, ...]:
     if section is None:
         return ()
     facts = {fact.label: fact.value for fact in section.facts}
-    values = [facts.get(label) for label, *_ in _TENSOR_PARTS]
+    values = [facts.get(part.fact) for part in PARTS]
     times = [0 if value is None or isinstance(value, str) else int(value) for value in values]
     whole = sum(times)
     if not whole:
         return ()
     return tuple(
-        LegendRow(key, label, "", fill, units.duration(ns), units.share_of(ns, whole), segment.x, segment.width)
-        for (_, key, label, fill), ns, segment in zip(_TENSOR_PARTS, times, charts.bar(times), strict=True)
+        LegendRow(
+            part.key, part.label, "", part.fill, units.duration(ns), units.share_of(ns, whole), segment.x, segment.width
+        )
+        for part, ns, segment in zip(PARTS, times, charts.bar(times), strict=True)
     )
-
-
-def steps(report: Report) -> StepsView | None:
-    """Return the chart of step times; None where no steps were found."""
-    section = report.section("steps")
-    if section is None or "steps" not in section.tables or section.tables["steps"].empty:
-        return None
-    table = _one_row_a_step(section.tables["steps"])
-    lengths = table["length_ns"].tolist()
-    warm_up = [bool(one) for one in table["warm_up"].tolist()]
-    names = [elide(str(name), _PHASE_WIDTH) for name in table["name"].tolist()]
-    columns = [part.column for part in vocabulary.LEDGER_PARTS]
-    parts = [table[column].tolist() for column in columns] if set(columns) <= set(table.columns) else []
-    chart = charts.step_chart(charts.Steps(names, lengths, warm_up, parts), _STEP_CHART_HEIGHT)
-    steady = table[[not one for one in warm_up]].drop(columns="warm_up")
-    slowest = steady.sort_values("length_ns", ascending=False, kind="stable")
-    median = outline.median_step(report)
-    shown = table_view(slowest.head(_SLOWEST_STEPS), "Slowest steps", "steps")
-    return StepsView(
-        chart=chart,
-        top=units.duration(chart.top_ns),
-        median="" if median is None else units.text(median.value, "ns"),
-        keys=tuple(part.key for part in vocabulary.LEDGER_PARTS),
-        fills=tuple(_fill(part) for part in vocabulary.LEDGER_PARTS),
-        slowest=shown._replace(cut=f"{len(shown.rows)} of {units.count(len(steady))} steps" if len(steady) else ""),
-        step_count=len(table),
-        warm_up=sum(warm_up),
-    )
-
-
-def _one_row_a_step(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the steps with their length, and with the mean over GPUs where each GPU has a row."""
-    if "device_id" in table:
-        table = table.groupby(
-            ["start_ns", "end_ns", "name", "warm_up"], as_index=False, sort=True, observed=True
-        ).mean()
-        table = table.drop(columns="device_id")
-    table = table.assign(length_ns=table["end_ns"] - table["start_ns"]).drop(columns="end_ns")
-    first = ["name", "start_ns", "length_ns", "warm_up"]
-    return table[[*first, *(name for name in table.columns if name not in first)]]
 
 
 def section(section: Section) -> SectionView:
     """Return a section's facts, notes and those of its tables that have no picture of their own."""
     special = _SPECIAL.get(section.key, ())
-    tables = [(str(name), table) for name, table in section.tables.items() if name not in special]
+    tables = [(str(name), table) for name, table in section.tables.items() if name not in special and len(table)]
     return SectionView(
         key=visible(section.key),
         title=visible(section.title),
         window=visible(outline.short(section.window)),
         facts=facts(section),
-        tables=tuple(table_view(table, _caption(section, name), name) for name, table in tables),
+        tables=tuple(table_view(table, _caption(section, name), name, section.key) for name, table in tables),
         notes=() if section.key in ("ledger", "idle") else tuple(visible(note) for note in section.notes),
+        measured=any(len(table) for table in section.tables.values())
+        or any(fact.value and not units.is_missing(fact.value) for fact in section.facts),
     )
 
 
@@ -255,17 +183,8 @@ def facts(section: Section | None) -> tuple[tuple[str, str], ...]:
     return tuple(
         (visible(vocabulary.fact_label(fact.label)), visible(units.text(fact.value, fact.unit)))
         for fact in section.facts
-        if fact.label not in told
+        if fact.label not in told and not (fact.label == _SAID_BY_ITS_TWIN and units.is_missing(fact.value))
     )
-
-
-def table_view(table: pd.DataFrame, caption: str, name: str) -> TableView:
-    """Return a table cut to ``MOST_ROWS``, one unit a column."""
-    shown = rows.show(table, MOST_ROWS, aligned=True)
-    columns = tuple((visible(one.label), one.unit, one.kind == "text") for one in shown.columns)
-    lines = tuple(zip(*(_cells(column) for column in shown.columns), strict=True))
-    seen = len(lines) if len(lines) <= _FOLDED_FROM else _UNFOLDED
-    return TableView(visible(name), visible(caption), columns, lines[:seen], lines[seen:], shown.cut)
 
 
 def _ledger_bar(ledger: outline.DeviceLedger) -> tuple[LegendRow, ...]:
@@ -275,7 +194,7 @@ def _ledger_bar(ledger: outline.DeviceLedger) -> tuple[LegendRow, ...]:
             key=amount.part.key,
             label=amount.part.label,
             meaning="",
-            fill=_fill(amount.part),
+            fill=vocabulary.fill(amount.part),
             time=units.duration(amount.ns),
             share=units.share(amount.share),
             x=segment.x,
@@ -302,11 +221,6 @@ def _cause_bar(ledger: outline.DeviceLedger) -> tuple[LegendRow, ...]:
     )  # fmt: skip
 
 
-def _fill(part: vocabulary.LedgerPart) -> str:
-    """Return a part's fill; idle is always hatched, so that it is known without colour."""
-    return "url(#idle)" if part.key == "idle" else part.colour
-
-
 def _zoom(ledger: outline.DeviceLedger) -> str:
     idle = charts.bar([amount.ns for amount in ledger.parts])[-1]
     left, right = float(idle.x) * 10, (float(idle.x) + float(idle.width)) * 10
@@ -322,14 +236,14 @@ def _area(report: Report, device_id: int) -> str:
     return charts.busy_area(mine["start_ns"].tolist(), mine["end_ns"].tolist(), outline.plain(mine["busy_share"]))
 
 
-def _by_phase(cause: outline.Cause) -> tuple[str, str, str, str, str]:
-    return (
-        visible(cause.cause),
-        elide(cause.phase, _PHASE_WIDTH),
-        units.duration(cause.ns),
-        units.share(cause.share),
-        units.count(cause.gap_count),
-    )
+def _by_phase(report: Report, device_id: int) -> TableView:
+    """Return the idle time of one GPU by cause and phase, dearest first."""
+    section = report.section("idle")
+    if section is None or "causes" not in section.tables:
+        return TableView("causes", "", (), (), "")
+    table = section.tables["causes"]
+    mine = table[table["device_id"] == device_id].sort_values("idle_ns", ascending=False, kind="stable")
+    return table_view(mine[_BY_CAUSE], "", "causes", "idle")
 
 
 def _gap(gap: Gap, window_ns: int) -> GapView:
@@ -338,8 +252,10 @@ def _gap(gap: Gap, window_ns: int) -> GapView:
         for one in gap.causes()
     )
     length, share = units.duration(gap.length_ns), units.share_of(gap.length_ns, window_ns)
+    ratio = gap.length_ns / window_ns
     more = max(len(pieces) - _SEEN_CAUSES, 0)
-    return GapView(gap.device_id, units.point(gap.start_ns), length, share, pieces, more)
+    anchor, span = f"gap-{gap.device_id}-{gap.start_ns}", Span(gap.start_ns, gap.end_ns)
+    return GapView(anchor, span, gap.device_id, units.point(gap.start_ns), length, share, ratio, pieces, more)
 
 
 def _caption(section: Section, name: str) -> str:
@@ -347,16 +263,3 @@ def _caption(section: Section, name: str) -> str:
     if len(section.tables) == 1:
         return ""
     return vocabulary.CAPTIONS.get((section.key, name), name.replace("_", " ").capitalize())
-
-
-def _cells(column: rows.Column) -> list[Cell]:
-    """Return a column's cells; shares have a bar, the largest one a full bar."""
-    if column.kind == "text":
-        brief = [shorten(text, _NAME_WIDTH) for text in column.cells]
-        whole = zip(brief, column.cells, strict=True)
-        return [Cell(short, "" if short == text else text, "", text_kind=True) for short, text in whole]
-    if column.kind != "share":
-        return [Cell(text, "", "", text_kind=False) for text in column.cells]
-    most = max((value for value in column.raw if value), default=1.0)
-    bars = (f"{100 * max(value or 0.0, 0.0) / most:.1f}" for value in column.raw)
-    return [Cell(text, "", bar, text_kind=False) for text, bar in zip(column.cells, bars, strict=True)]

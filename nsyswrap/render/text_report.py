@@ -1,7 +1,7 @@
 """The report for a terminal: one screen, the same words as the page, readable without colour."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from rich.console import Console, Group, RenderableType
@@ -41,6 +41,17 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
         width: Columns no line exceeds.
         colour: Whether to add terminal colours; nothing is said by colour alone.
     """
+    return printed(_blocks(report), width=width, colour=colour)
+
+
+def printed(blocks: Iterable[RenderableType], *, width: int, colour: bool) -> str:
+    """Return blocks one below the other as text for a terminal, without blanks at the ends of lines.
+
+    Args:
+        blocks: What is printed.
+        width: Columns no line exceeds.
+        colour: Whether to add terminal colours.
+    """
     out = io.StringIO()
     console = Console(
         file=out,
@@ -55,7 +66,7 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
         highlight=False,
         emoji=False,
     )
-    console.print(Group(*_blocks(report)))
+    console.print(Group(*blocks))
     return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip() + "\n"
 
 
@@ -120,7 +131,7 @@ def _findings(report: Report) -> Iterator[RenderableType]:
         return
     rest = len(groups) - _MOST_FINDINGS
     more = f"; {rest} more in the page" if rest > 0 else ""
-    yield _title("Findings", f"gains are upper bounds and do not add up{more}")
+    yield _title("Findings", f"gains are replayed and do not add up{more}")
     for number, group in enumerate(groups[:_MOST_FINDINGS], 1):
         yield _finding(number, group)
 

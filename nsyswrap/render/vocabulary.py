@@ -23,6 +23,13 @@ class LedgerPart(NamedTuple):
     colour: str
 
 
+class Word(NamedTuple):
+    """A word of the glossary and what it means."""
+
+    word: str
+    meaning: str
+
+
 LEDGER_PARTS = (
     LedgerPart("compute_ns", "compute", "compute", "#0054A9"),
     LedgerPart("communication_exposed_ns", "communication", "exposed communication", "#873267"),
@@ -30,6 +37,12 @@ LEDGER_PARTS = (
     LedgerPart("fill_exposed_ns", "fill", "exposed fill", "#929292"),
     LedgerPart("idle_ns", "idle", "idle", "#FF5F1B"),
 )
+
+
+def fill(part: LedgerPart) -> str:
+    """Return a part's fill; idle is always hatched, so that it is known without colour."""
+    return "url(#idle)" if part.key == "idle" else part.colour
+
 
 CAUSES = MappingProxyType(
     {
@@ -96,6 +109,15 @@ COLUMNS = MappingProxyType(
         "thread_id": "thread number",
         "cuda_call_ns": "CUDA calls",
         "cpu_exec_ns": "CPU exec",
+        "sm_active_share": "SM active",
+        "tensor_active_share": "tensor active",
+        "dram_read_bandwidth_share": "DRAM read bandwidth",
+        "dram_write_bandwidth_share": "DRAM write bandwidth",
+        "pcie_rx_throughput_share": "PCIe RX throughput",
+        "pcie_tx_throughput_share": "PCIe TX throughput",
+        "gpu_utilization_share": "GPU utilization",
+        "sm_efficiency_estimate": "SM efficiency, estimated",
+        "achieved_estimate": "achieved, estimated",
         "base_ns": "as it is",
         "without_loader_ns": "without the loader",
         "of_loader": "the loader's",
@@ -132,13 +154,13 @@ FACTS = MappingProxyType(
         "median_launch_interval_ns": "median time between launches",
         "cuda_rows": "CUDA events",
         "nvtx_rows": "NVTX events",
-        "steps": "steps broken down",
         "launching_threads": "launching threads",
         "wait_ns": "waiting in the operating system, all of them",
         "graph_launches": "launches of graphs",
         "kernels_in_graphs": "kernels inside graphs",
         "kernel_time_in_graphs_share": "kernel time inside graphs",
         "shown_by": "shown by",
+        "outlier_count": "outliers",
         "mean_step_ns": "mean step",
         "loader_share": "the loader's share of a step",
         "loader_margin_share": "plus or minus",
@@ -171,31 +193,112 @@ CAPTIONS = MappingProxyType(
 WEIGHTS = ("total_ns", "idle_ns", "kernel_ns", "gpu_ns", "host_ns", "window_ns")
 """Columns that say how much of the time a row stands for, the first that a table has."""
 
-GAINS = "Gains are upper bounds, and they do not add up: what one change frees, another cannot free again."
+GAINS = (
+    "Gains come from replaying the run with the change made; they do not add up: what one change frees, another cannot "
+    "free again."
+)
 ADDS_UP = "Each row adds up to its window to the nanosecond; rounded shares may miss 100 by a tenth."
 NO_GPU = "No GPU work was seen, so there is no ledger of GPU time."
 
 GLOSSARY = (
-    ("window", "The stretch of time a number is about. No share is printed without the window it is a share of."),
-    ("share", "A part of the window, or of another total that is named beside it. Shares are taken from nanoseconds."),
-    ("busy", "At least one kernel, copy or fill runs on the GPU. It does not say how well the GPU is used."),
-    ("idle", "No kernel, copy or fill runs on the GPU. Busy and idle add up to the window."),
-    ("gap", "One unbroken idle span of one GPU. A gap may have several causes; each of its nanoseconds has one."),
-    ("starvation", "Idle time inside steps: the GPU had nothing to do while the program trained."),
-    ("exposed", "Communication, copy or fill time that no kernel hides. Where they overlap, compute comes first."),
-    ("step", "One iteration of the training loop."),
-    ("warm-up", "The first steps, in which memory is allocated and code is loaded. A window of steps leaves them out."),
-    ("phase", "The innermost named range open on the launching thread: batch, data, copy, forward, backward, ..."),
     (
-        "tensor-core share",
+        "What is recorded",
         (
-            "Time in tensor-core kernels, as a part of kernel time. The low end counts what is known; the high end "
-            "adds kernels whose name does not tell; the truth is between."
+            Word("capture", "What nsys recorded of one run: a .nsys-rep file."),
+            Word("export", "The same as a SQLite database: a .sqlite file."),
+            Word("trace", "The tables of an export, in memory, with known columns and units."),
+            Word("operation", "What runs on the GPU: a kernel, a copy or a fill."),
+            Word("kernel, copy, fill", "A function that the GPU computes; memory moved; memory set to a value."),
+            Word("launch", "The call on the host that puts an operation on the GPU's queue."),
+            Word("wait", "A call on the host that lasts until an operation is done."),
+            Word("range", "A named stretch of time that the program marks for profilers (NVTX)."),
+            Word("counter", "A property of the GPU that is sampled while it runs."),
         ),
     ),
-    ("gain", "What a change can save at most, if the time it costs were gone and nothing else changed."),
-    ("launch", "A host call that puts an operation on the GPU's queue."),
+    (
+        "When",
+        (
+            Word("step", "One turn of the training loop, from one batch to the next."),
+            Word("phase", "A range that names a part of a step: batch, data, copy, forward, backward, optimizer."),
+            Word("warm-up", "The first steps, which load libraries and choose algorithms; left out of the window."),
+            Word("window", "The stretch of time a number is about. No share is printed without its window."),
+            Word("outlier", "A step that lasts longer than the others by Tukey's fence and by a tenth."),
+        ),
+    ),
+    (
+        "What the GPU does with its time",
+        (
+            Word(
+                "busy, idle", "Covered, or not covered, by any operation. Busy does not say how well the GPU is used."
+            ),
+            Word("gap", "One stretch of idle time that nothing interrupts. It may have several causes."),
+            Word("starvation", "Idle time inside steps: the GPU had nothing to do while the program trained."),
+            Word("cause", "Why the GPU was idle. Each nanosecond of a gap has exactly one, and it may be unknown."),
+            Word("exposed", "Of copies and communication: time that no kernel hides. Compute comes first."),
+            Word("ledger", "All the time of a window, divided into rows that add up to it."),
+            Word("share", "A ratio from 0 to 1, printed as a percentage with the window it is about."),
+            Word(
+                "tensor-core share",
+                "Time in tensor-core kernels, of kernel time. The low end counts what is known; the high end adds "
+                "kernels whose name does not tell.",
+            ),
+            Word("occupancy", "Warps that an SM holds at a time, of the most it could hold."),
+        ),
+    ),
+    (
+        "What is said about it",
+        (
+            Word("fact", "A number with its unit."),
+            Word("finding", "Advice, with what the problem costs, what mending it may gain, and the evidence."),
+            Word(
+                "replay",
+                "The window run again on a model of what waits for what; a change is made in it to find its gain.",
+            ),
+            Word(
+                "gain",
+                "How much shorter the window gets when it is replayed with the change made, at least and at most.",
+            ),
+            Word("rule", "A pattern over kernel names, and what it says of kernels that match."),
+            Word(
+                "verdict",
+                "What a rule says: on tensor cores, not though it could be, not and it could not, or unknown. "
+                "Of a report: what limits the run.",
+            ),
+            Word("section", "One analysis: its facts, tables and findings."),
+            Word("report", "All sections of one capture."),
+            Word("workload", "An example program in workloads/ that shows one lesson."),
+        ),
+    ),
 )
+"""The words of docs/glossary.md, in its groups."""
+
+_WORD_OF = MappingProxyType(
+    {
+        "GPU busy": "busy, idle", "GPU idle": "busy, idle", "busy": "busy, idle", "idle": "busy, idle",
+        "compute": "kernel, copy, fill", "kernels": "kernel, copy, fill", "kernel time": "kernel, copy, fill",
+        "exposed communication": "exposed", "exposed copy": "exposed", "exposed fill": "exposed",
+        "median step": "step", "Steps": "step", "Phases": "phase", "phases": "phase", "Ledger": "ledger",
+        "Tensor cores": "tensor-core share", "tensor cores": "tensor-core share", "Findings": "finding",
+        "GPU counters": "counter", "Launches": "launch", "gaps": "gap", "Longest gaps": "gap",
+        "Idle by cause": "cause", "Verdict": "verdict", "operations": "operation", "NVTX ranges": "range",
+        "outliers": "outlier",
+        "Occupancy": "occupancy", "theoretical occupancy": "occupancy", "Kernels": "kernel, copy, fill",
+        "share of window": "share", "Where the GPU’s time went": "ledger",  # noqa: RUF001 - as it is printed
+    }
+)  # fmt: skip
+
+
+def word_anchor(label: str) -> str:
+    """Return the anchor of the word of the glossary that explains a label; empty where none does."""
+    word = _WORD_OF.get(label, label)
+    return _ANCHORS.get(word, "")
+
+
+def _anchor(word: str) -> str:
+    return "word-" + word.split(",", maxsplit=1)[0].replace(" ", "-")
+
+
+_ANCHORS = MappingProxyType({each.word: _anchor(each.word) for _, words in GLOSSARY for each in words})
 
 
 def column_label(name: str) -> str:

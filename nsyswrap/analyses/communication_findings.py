@@ -1,0 +1,77 @@
+"""Advice on communication between GPUs that no kernel hides."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables, units
+from nsyswrap.analyses.base import Study
+from nsyswrap.analyses.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
+from nsyswrap.analyses.operations import COMMUNICATION
+from nsyswrap.analyses.replay_changes import HALF, WhatIf, faster, gains
+from nsyswrap.intervals import Spans, Window, covered, total
+from nsyswrap.model import Finding, Severity
+from nsyswrap.tables import array
+
+DEAREST = 3
+
+
+def findings(study: Study, window: Window) -> tuple[Finding, ...]:
+    """Return a finding for each device that does nothing but communicate for 2 % of the window or more."""
+    found = []
+    for device in study.operations.devices:
+        exposed = study.operations.exclusive(device, window)[COMMUNICATION]
+        cost = total(exposed)
+        share = cost / window.length_ns
+        if share < NOTE_SHARE:
+            continue
+        grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
+        gained = gains(study, window, partial(_hidden, device=device))
+        found.append(
+            Finding(
+                rule="communication/exposed",
+                severity=grave if share >= WARNING_SHARE else Severity.NOTE,
+                headline=f"The GPU communicates and computes nothing for {units.share(share)} of the time.",
+                cost_ns=cost,
+                gain_low_ns=gained.low_ns,
+                gain_high_ns=gained.high_ns,
+                advice="Let communication run beside the backward pass: DistributedDataParallel instead of all_reduce "
+                "after it, smaller buckets (bucket_cap_mb), and gradients in bfloat16 (bf16_compress_hook).",
+                evidence=(*_dearest(study, exposed, device, window), *gained.said),
+                device_id=device,
+                window=window,
+            )
+        )
+    return tuple(found)
+
+
+def _hidden(study: Study, window: Window, device: int) -> WhatIf:
+    """Return what communicating beside the kernels changes: at most, collectives delay no kernel."""
+    operations, ran = study.operations, study.replay(window).operations
+    rows = ran[(operations.kind[ran] == COMMUNICATION) & (operations.device_id[ran] == device)]
+    return faster(rows, HALF, 0.0, "half of the time of collectives is hidden, or all of it")
+
+
+def _dearest(study: Study, exposed: Spans, device: int, window: Window) -> tuple[str, ...]:
+    """Return a line for each of the collectives that are exposed longest."""
+    operations = study.operations
+    rows = operations.on(device)
+    inside = (operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)
+    rows = rows[inside & (operations.kind[rows] == COMMUNICATION)]
+    names = array(study.trace[tables.KERNELS], "name_id")[operations.row[rows]]
+    frame = pd.DataFrame(
+        {
+            "name": names,
+            "whole": np.minimum(operations.end[rows], window.end_ns)
+            - np.maximum(operations.start[rows], window.start_ns),
+            "exposed": covered(exposed, operations.start[rows], operations.end[rows]),
+        }
+    )
+    summed = frame.groupby("name").agg(count=("whole", "size"), whole=("whole", "sum"), exposed=("exposed", "sum"))
+    dearest = summed.sort_values(["exposed", "whole"], ascending=False).head(DEAREST)
+    return tuple(
+        f"{units.duration(int(hidden))} of {units.duration(int(whole))} in {count} launches of "
+        f"{study.trace.text(int(str(name)))}"
+        for name, count, whole, hidden in dearest.itertuples()
+    )

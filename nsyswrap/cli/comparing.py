@@ -1,0 +1,127 @@
+"""The way from what `compare` is given, a capture or a report.json, to a report and a name for it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsyswrap.cli.reading import export_of, report_of
+from nsyswrap.errors import CannotTellError, NsyswrapError, UsageError
+
+if TYPE_CHECKING:
+    from nsyswrap.compare import Comparison, Settings
+    from nsyswrap.model import Report
+
+REPORT_SUFFIX = ".json"
+REPORT_NAME = "report.json"
+FORMS = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".markdown": "markdown"}
+
+
+class GateError(NsyswrapError):
+    """A comparison did not pass the gate it was given."""
+
+
+def report_at(path: Path, window: str, step_range: str, phases: tuple[str, ...]) -> "Report":
+    """Return the report of a capture, an export, a report.json, or a folder that `profile` wrote.
+
+    Raises:
+        ExportError: It cannot be read.
+        UsageError: A window, steps or phases are asked of a report.json, whose numbers are made already.
+        CannotTellError: The capture holds too little.
+    """
+    asked = bool(window or step_range or phases)
+    if path.is_dir():
+        path = path / ("capture.sqlite" if asked else REPORT_NAME)
+    if path.suffix.lower() != REPORT_SUFFIX:
+        with export_of(path) as export:
+            return report_of(export, window, step_range, phases)
+    if asked:
+        raise UsageError(
+            f"{path} holds the numbers of one window already",
+            hint="give the capture itself with --window, --step-range and --phase",
+        )
+    from nsyswrap.render.json_reader import read_report  # noqa: PLC0415 - loads pandas
+
+    return read_report(path)
+
+
+def comparison_of(
+    paths: tuple[Path, Path], asked: tuple[str, str, tuple[str, ...]], settings: "Settings"
+) -> "Comparison":
+    """Read two files and compare them.
+
+    Args:
+        paths: Base and new.
+        asked: Window, steps and phases, as ``report_at`` takes them.
+        settings: How they are compared.
+
+    Raises:
+        ExportError: One of them cannot be read.
+        UsageError: A window, steps or phases are asked of a report.json.
+        CannotTellError: A capture holds too little.
+    """
+    from nsyswrap.compare import compare_reports  # noqa: PLC0415 - loads pandas
+
+    base, new = (report_at(path, *asked) for path in paths)
+    return compare_reports(base, new, names_of(*paths), settings)
+
+
+def names_of(base: Path, new: Path) -> tuple[str, str]:
+    """Return what two files are called: the last parts of their paths, as many as tell them apart.
+
+    Folders above those that differ stay out of the result: it may be shown to others.
+    """
+    parts = [path.absolute().parts[1:] for path in (base, new)]
+    if parts[0] == parts[1]:
+        return f"{base.name} (base)", f"{new.name} (new)"
+    names = [list(one[-1:]) for one in parts]
+    for depth in range(2, max(map(len, parts)) + 1):
+        if names[0] != names[1]:
+            break
+        names = [list(one[-depth:]) for one in parts]
+    return "/".join(names[0]), "/".join(names[1])
+
+
+def settings_of(margin: float, accept: tuple[str, ...]) -> "Settings":
+    """Return how two reports are compared.
+
+    Args:
+        margin: Smallest change that counts, in per cent.
+        accept: Hurdles that are meant.
+
+    Raises:
+        UsageError: The margin says nothing.
+    """
+    from nsyswrap.compare import Hurdle, Settings  # noqa: PLC0415 - loads pandas
+
+    return Settings(margin / 100, frozenset(map(Hurdle, accept)))
+
+
+def form_of(form: str | None, output: Path | None) -> str:
+    """Return the form of the result: as asked, or as the file's name says, or text."""
+    return form or (FORMS.get(output.suffix.lower(), "text") if output is not None else "text")
+
+
+def check_gate(comparison: "Comparison", most_percent: float | None) -> None:
+    """Raise what the exit code is to say of a comparison; the result itself has been written.
+
+    Args:
+        comparison: The comparison.
+        most_percent: Slowdown that is let through, in per cent; None where any is.
+
+    Raises:
+        GateError: New is slower by more than that.
+        CannotTellError: Whether a step is faster or slower cannot be told.
+    """
+    from nsyswrap.compare import Outcome  # noqa: PLC0415 - loads pandas
+
+    if comparison.outcome is Outcome.CANNOT_TELL:
+        hints = [one.hint for one in comparison.obstacles if one.blocks and one.hint]
+        raise CannotTellError(
+            "it cannot be told whether a step is faster or slower",
+            hint=hints[0] if hints else "profile more steps, and both runs on a machine that does nothing else",
+        )
+    slower = 100 * comparison.regression()
+    if most_percent is not None and slower > most_percent:
+        raise GateError(
+            f"new is slower by {slower:.1f} %, more than the {most_percent:g} % of --fail-on-regression",
+            hint="the comparison says what moved",
+        )

@@ -1,0 +1,209 @@
+"""What moved between two reports: ledger, causes, phases, kernel families, tensor share, kernels, copies, calls.
+
+Amounts are put on one footing first: of one step where both windows are steps, else as a share of the window. What
+GPUs do is the mean over GPUs; what the host does is the sum over its threads.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from nsyswrap.compare.bootstrap import difference_interval
+from nsyswrap.compare.comparison import Basis, Change, ChangeTable, FactChange, Side
+from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN
+from nsyswrap.model import Fact, Report, Section, Unit
+
+CONFIDENCE = 0.95
+OF_GPUS = {"step": "a step, mean over GPUs", "window": "share of the window, mean over GPUs"}
+OF_HOST = {"step": "a step, all threads together", "window": "share of the window, all threads together"}
+
+Row = dict[Any, Any]
+
+
+class Amount(NamedTuple):
+    """How much of something there is, and how often."""
+
+    total: float
+    times: float | None
+
+
+class Source(NamedTuple):
+    """Where a table of changes comes from.
+
+    Attributes:
+        key: Its name.
+        title: Its heading.
+        place: Section and table of the report.
+        column: What is compared.
+        name: What a row of the report is called.
+        of_gpus: Whether GPUs do it, and the mean over them is meant.
+        unit: Unit of the column.
+    """
+
+    key: str
+    title: str
+    place: tuple[str, str]
+    column: str
+    name: Callable[[Row], str]
+    of_gpus: bool
+    unit: Unit = "ns"
+
+
+def _cause_in_phase(row: Row) -> str:
+    return f"{row['cause']} in {row['phase']}"
+
+
+def _family(row: Row) -> str:
+    """Return what a kernel does, whose it is and in which precision: ``gemm, cublas, fp16``."""
+    parts = [str(row[key] or "") for key in ("op", "library", "precision")]
+    return ", ".join(part for part in parts if part) or str(row["verdict"])
+
+
+def _copy(row: Row) -> str:
+    return f"{row['kind']}, {row['source_memory']} to {row['target_memory']}"
+
+
+def _called(column: str) -> Callable[[Row], str]:
+    return lambda row: str(row[column])
+
+
+SOURCES = (
+    Source("causes", "Idle time by cause", ("idle", "causes"), "idle_ns", _called("cause"), of_gpus=True),
+    Source(
+        "causes_in_phases", "Idle time by cause and phase", ("idle", "causes"), "idle_ns", _cause_in_phase, of_gpus=True
+    ),
+    Source("phases", "Phases on the host", ("phases", "phases"), "host_ns", _called("phase"), of_gpus=False),
+    Source("phases_on_gpu", "Phases on the GPU", ("phases", "phases"), "gpu_ns", _called("phase"), of_gpus=True),
+    Source("families", "Kernel families", ("tensor_cores", "kernels"), "total_ns", _family, of_gpus=True),
+    Source("kernels", "Kernels", ("kernels", "summary"), "total_ns", _called("name"), of_gpus=True),
+    Source("copies", "Copies and fills", ("copies", "summary"), "total_ns", _copy, of_gpus=True),
+    Source("copied", "Bytes copied and filled", ("copies", "summary"), "bytes", _copy, of_gpus=True, unit="bytes"),
+    Source("host_calls", "CUDA calls", ("host_calls", "summary"), "total_ns", _called("name"), of_gpus=False),
+)
+TENSOR_FACTS = ("share_low", "share_high", "counter_share_low", "counter_share")
+
+
+def basis_of(base: Side, new: Side) -> Basis:
+    """Return what amounts are given of: a step where both windows are made of steps, else the window."""
+    steps = all(side.report.window.source == "steps" and side.step_count for side in (base, new))
+    return "step" if steps else "window"
+
+
+def change_tables(base: Side, new: Side, basis: Basis) -> tuple[ChangeTable, ...]:
+    """Return what moved, table by table; tables that neither side has rows for are left out."""
+    tables = [
+        _ledger(base, new, basis),
+        _tensor_share(base.report, new.report),
+        *(_table(source, base, new, basis) for source in SOURCES if basis == "step" or source.unit == "ns"),
+    ]
+    return tuple(table for table in tables if table.changes)
+
+
+def fact_changes(base: Report, new: Report) -> tuple[FactChange, ...]:
+    """Return the facts of all sections on both sides, in the order of base, then what new alone has."""
+    return tuple(_fact_changes(base, new))
+
+
+def _fact_changes(base: Report, new: Report) -> Iterator[FactChange]:
+    for key in dict.fromkeys(section.key for report in (base, new) for section in report.sections):
+        sections = [report.section(key) for report in (base, new)]
+        title = next(section.title for section in sections if section is not None)
+        labels = dict.fromkeys(fact.label for section in sections if section is not None for fact in section.facts)
+        for label in labels:
+            before, now = (section.fact(label) if section is not None else None for section in sections)
+            known = before or now
+            if known is not None:
+                yield FactChange(key, title, label, known.unit, _value(before), _value(now))
+
+
+def _value(fact: Fact | None) -> int | float | str | None:
+    return None if fact is None else fact.value
+
+
+def _ledger(base: Side, new: Side, basis: Basis) -> ChangeTable:
+    steps = (base.steps, new.steps)
+    sides = [_ledger_rows(side, basis) for side in (base, new)]
+    names = [row for row in LEDGER_ROWS if row in sides[0] and row in sides[1]]
+    # Intervals come from the steps themselves: they are of the same time only where little lies between steps.
+    known = basis == "step" and all(
+        one.parts and one.count > 1 and abs(one.between_share) < MOST_BETWEEN for one in steps
+    )
+    changes = []
+    for name in names:
+        low, high = (
+            difference_interval(steps[0].parts[name], steps[1].parts[name], CONFIDENCE) if known else (None, None)
+        )
+        changes.append(Change(name, sides[0][name], sides[1][name], low=low, high=high))
+    return ChangeTable("ledger", "Ledger", OF_GPUS[basis], _unit("ns", basis), tuple(changes))
+
+
+def _ledger_rows(side: Side, basis: Basis) -> Mapping[str, float]:
+    table = _rows_of(side.report, "ledger", "devices")
+    if table is None:
+        return {}
+    divisor = _divisor(side, basis, of_gpus=True)
+    return {row: float(table[row].sum()) / divisor for row in LEDGER_ROWS if row in table}
+
+
+def _tensor_share(base: Report, new: Report) -> ChangeTable:
+    changes = []
+    for label in TENSOR_FACTS:
+        values = [_number(report.section("tensor_cores"), label) for report in (base, new)]
+        if values != [None, None]:
+            changes.append(Change(label, *values))
+    return ChangeTable("tensor_cores", "Tensor-core share", "of kernel time", "share", tuple(changes))
+
+
+def _number(section: Section | None, label: str) -> float | None:
+    fact = section.fact(label) if section is not None else None
+    return None if fact is None or fact.value is None or isinstance(fact.value, str) else float(fact.value)
+
+
+def _table(source: Source, base: Side, new: Side, basis: Basis) -> ChangeTable:
+    before, now = (_amounts(source, side, basis) for side in (base, new))
+    changes = [_change(name, before.get(name), now.get(name)) for name in dict.fromkeys([*before, *now])]
+    changes.sort(key=lambda one: (-abs(one.delta), one.name))
+    of = (OF_GPUS if source.of_gpus else OF_HOST)[basis]
+    return ChangeTable(source.key, source.title, of, _unit(source.unit, basis), tuple(changes))
+
+
+def _change(name: str, before: Amount | None, now: Amount | None) -> Change:
+    return Change(
+        name,
+        None if before is None else before.total,
+        None if now is None else now.total,
+        None if before is None else before.times,
+        None if now is None else now.times,
+    )
+
+
+def _amounts(source: Source, side: Side, basis: Basis) -> dict[str, Amount]:
+    """Return the amounts of a table by name; rows of one name are added."""
+    table = _rows_of(side.report, *source.place)
+    if table is None or source.column not in table:
+        return {}
+    named = pd.Series([source.name(dict(row)) for row in table.to_dict("records")], dtype=object)
+    columns = [source.column, *(["count"] if basis == "step" and "count" in table else [])]
+    sums = table[columns].groupby(named.to_numpy(), sort=False).sum()
+    divisor = _divisor(side, basis, of_gpus=source.of_gpus)
+    counts = (sums["count"] / divisor).tolist() if "count" in sums else [None] * len(sums)
+    totals = (sums[source.column] / divisor).tolist()
+    return {str(name): Amount(total, count) for name, total, count in zip(sums.index, totals, counts, strict=True)}
+
+
+def _rows_of(report: Report, section: str, table: str) -> pd.DataFrame | None:
+    found = report.section(section)
+    rows = found.tables.get(table) if found is not None else None
+    return rows if rows is not None and len(rows) else None
+
+
+def _divisor(side: Side, basis: Basis, *, of_gpus: bool) -> float:
+    """Return what a sum over the window is divided by: steps or ns of the window, times GPUs where they do it."""
+    devices = _rows_of(side.report, "ledger", "devices")
+    gpu_count = len(devices) if of_gpus and devices is not None else 1
+    return gpu_count * (side.step_count if basis == "step" else side.report.window.length_ns)
+
+
+def _unit(unit: Unit, basis: Basis) -> Unit:
+    return "share" if basis == "window" and unit == "ns" else unit

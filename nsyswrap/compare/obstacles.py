@@ -1,0 +1,182 @@
+"""Whether two reports can be compared at all: asked before anything is measured, and said before the verdict."""
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from nsyswrap import units
+from nsyswrap.compare.comparison import Hurdle, Obstacle, Settings, Side
+from nsyswrap.model import Gpu, Report
+
+# Intervals of fewer steps hold the truth too seldom; docs/compare.md has the rates.
+FEWEST_STEPS = 10
+# A step whose input differs by more than this in bytes does other work.
+WORK_SHARE = 0.01
+_INCOMPLETE = "capture/incomplete"
+_MOST_WORDS = 8
+_MOST_PARTS = 4
+_LONGEST = 200
+# Sections that have rows only where nsys was told to record more.
+_EXTRAS = {"counters": "GPU counters", "python_lines": "Python stacks", "memory": "memory"}
+
+
+def find_obstacles(base: Side, new: Side, settings: Settings) -> list[Obstacle]:
+    """Return what stands in the way of a comparison; what withholds the verdict comes first."""
+    found = [
+        *_steps(base, new),
+        *_incomplete(base, new),
+        *_gpus(base.report, new.report),
+        *_traces(base.report, new.report),
+        *_windows(base, new),
+        *_versions(base.report, new.report),
+        *_command(base.report, new.report),
+        *_work(base, new),
+        *_same(base.report, new.report),
+    ]
+    accepted = [
+        Obstacle(one.hurdle, f"{one.words} This was accepted.", blocks=False) if one.hurdle in settings.accept else one
+        for one in found
+    ]
+    return sorted(dict.fromkeys(accepted), key=lambda one: not one.blocks)
+
+
+def _steps(base: Side, new: Side) -> Iterator[Obstacle]:
+    for side in (base, new):
+        if not side.step_count:
+            words = f"{side.name} has no steady steps in its window, so there is no step time to compare."
+            hint = 'put an NVTX range such as "batch 17" around each step, or name yours with --step-range'
+            yield Obstacle(Hurdle.STEPS, words, blocks=True, hint=hint)
+        elif side.step_count < FEWEST_STEPS:
+            words = f"{side.name} has too few steady steps, {side.step_count}: it takes {FEWEST_STEPS}."
+            yield Obstacle(Hurdle.STEPS, words, blocks=True, hint="profile more steps")
+
+
+def _incomplete(base: Side, new: Side) -> Iterator[Obstacle]:
+    for side in (base, new):
+        if any(finding.rule == _INCOMPLETE for finding in side.report.findings):
+            words = f"The capture of {side.name} is incomplete: what it does not hold cannot be compared."
+            yield Obstacle(Hurdle.INCOMPLETE, words, blocks=True, hint="see what its own report advises, capture again")
+
+
+def _gpus(base: Report, new: Report) -> Iterator[Obstacle]:
+    before, now = (_gpu_words(report.gpus) for report in (base, new))
+    if before != now:
+        hint = "compare runs on the same GPU, or give --accept gpu where the change of GPU is what you ask about"
+        yield Obstacle(Hurdle.GPU, f"The GPUs differ: {before} and {now}.", blocks=True, hint=hint)
+
+
+def _gpu_words(gpus: tuple[Gpu, ...]) -> str:
+    counted = Counter((gpu.name, gpu.sm_count) for gpu in gpus)
+    several = len({name for name, _ in counted}) < len(counted)
+    words = (
+        f"{count} x {name}" + (f" with {multiprocessors} SMs" if several or multiprocessors else "")
+        for (name, multiprocessors), count in sorted(counted.items())
+    )
+    return " and ".join(words) or "none"
+
+
+def _traces(base: Report, new: Report) -> Iterator[Obstacle]:
+    """Yield differences in what nsys recorded: recording takes time, most of all of calls, ranges and graph nodes."""
+    before, now = ({*report.session.traces, *_extras(report)} for report in (base, new))
+    differences = [f"only base traced {', '.join(sorted(before - now))}"] if before - now else []
+    differences += [f"only new traced {', '.join(sorted(now - before))}"] if now - before else []
+    graphs = (base.session.graph_trace, new.session.graph_trace)
+    if graphs[0] != graphs[1] and (_has_graphs(base) or _has_graphs(new)):
+        differences.append("CUDA graphs were traced as {} and as {}".format(*(one or "unknown" for one in graphs)))
+    if differences:
+        words = f"nsys recorded different things, which takes different time: {'; '.join(differences)}."
+        hint = "profile both with the same options, or give --accept traces"
+        yield Obstacle(Hurdle.TRACES, words, blocks=True, hint=hint)
+
+
+def _has_graphs(report: Report) -> bool:
+    return _has_rows(report, "graphs")
+
+
+def _extras(report: Report) -> list[str]:
+    return [what for key, what in _EXTRAS.items() if _has_rows(report, key)]
+
+
+def _has_rows(report: Report, key: str) -> bool:
+    section = report.section(key)
+    return section is not None and any(len(table) for table in section.tables.values())
+
+
+def _windows(base: Side, new: Side) -> Iterator[Obstacle]:
+    before, now = base.report.window, new.report.window
+    if before.source != now.source:
+        words = f"The windows differ: {before.label} in base, {now.label} in new."
+        hint = "give both the same --window, or give --accept window"
+        yield Obstacle(Hurdle.WINDOW, words, blocks=True, hint=hint)
+    elif before.source == "user":
+        yield Obstacle(Hurdle.WINDOW, "Both windows were given by hand.", blocks=False)
+    families = base.steps.family, new.steps.family
+    if all(families) and families[0] != families[1]:
+        words = f"Steps have other names, {families[0]} and {families[1]}: check that they are the same piece of work."
+        yield Obstacle(Hurdle.WINDOW, words, blocks=False)
+
+
+def _versions(base: Report, new: Report) -> Iterator[Obstacle]:
+    pairs = (
+        ("nsys", base.session.nsys_version, new.session.nsys_version),
+        ("export schema", base.session.schema_version, new.session.schema_version),
+        ("driver", base.session.driver_version, new.session.driver_version),
+        ("CUDA", base.session.cuda_version, new.session.cuda_version),
+    )
+    words = [f"{what} {before or 'unknown'} and {now or 'unknown'}" for what, before, now in pairs if before != now]
+    if words:
+        yield Obstacle(Hurdle.VERSIONS, f"Versions differ: {'; '.join(words)}.", blocks=False)
+
+
+def _command(base: Report, new: Report) -> Iterator[Obstacle]:
+    before, now = base.session.command, new.session.command
+    if before == now:
+        return
+    before, now = ((*words[:_LONGEST], *(["..."] if len(words) > _LONGEST else [])) for words in (before, now))
+    parts = [
+        f"{_words(before, first, last)} in base, {_words(now, start, end)} in new"
+        for kind, first, last, start, end in SequenceMatcher(None, before, now, autojunk=False).get_opcodes()
+        if kind != "equal"
+    ]
+    more = f"; {len(parts) - _MOST_PARTS} more" if len(parts) > _MOST_PARTS else ""
+    told = "; ".join(parts[:_MOST_PARTS]) or "past their first words"
+    words = f"The commands differ: {told}{more}. Check that a step does the same work."
+    yield Obstacle(Hurdle.COMMAND, words, blocks=False)
+
+
+def _words(command: Sequence[str], first: int, last: int) -> str:
+    """Return some words of a command, with the option before them; "nothing" where there are none."""
+    if first == last:
+        return "nothing"
+    shown = command[first : min(last, first + _MOST_WORDS)]
+    option = command[first - 1 : first] if first and command[first - 1].startswith("-") else ()
+    return shlex.join([*option, *shown]) + (" ..." if last - first > _MOST_WORDS else "")
+
+
+def _work(base: Side, new: Side) -> Iterator[Obstacle]:
+    """Yield that a step copies other amounts to the GPU: its batch may be of another size."""
+    before, now = (_input_bytes(side) for side in (base, new))
+    if before is None or now is None or abs(now - before) <= WORK_SHARE * max(before, now):
+        return
+    words = (
+        f"A step copies {units.size(before)} to the GPU in base and {units.size(now)} in new: if the batch has another "
+        "size, a step is not the same work."
+    )
+    yield Obstacle(Hurdle.WORK, words, blocks=False)
+
+
+def _input_bytes(side: Side) -> float | None:
+    """Return the bytes copied from host to GPU in a step; None where they are not known."""
+    section = side.report.section("copies")
+    if section is None or side.report.window.source != "steps" or not side.step_count:
+        return None
+    table = section.tables.get("summary")
+    if table is None or not {"kind", "bytes"} <= set(table.columns):
+        return None
+    return float(table.loc[table["kind"] == "Host-to-Device", "bytes"].sum()) / side.step_count
+
+
+def _same(base: Report, new: Report) -> Iterator[Obstacle]:
+    if base.session.started_utc and (base.session, base.capture.bytes) == (new.session, new.capture.bytes):
+        yield Obstacle(Hurdle.SAME, "Base and new are the same capture.", blocks=False)

@@ -1,0 +1,140 @@
+"""Two reports compared: obstacles first, then step times, then what moved, and one sentence over it all."""
+
+from nsyswrap import units
+from nsyswrap.compare.changes import basis_of, change_tables, fact_changes
+from nsyswrap.compare.comparison import (
+    Change,
+    ChangeTable,
+    Comparison,
+    Estimate,
+    Hurdle,
+    Obstacle,
+    Outcome,
+    Settings,
+    Side,
+    deciding,
+)
+from nsyswrap.compare.estimates import MEAN, MEDIAN, Judged, estimate_changes, judge
+from nsyswrap.compare.findings import pair_findings
+from nsyswrap.compare.obstacles import find_obstacles
+from nsyswrap.compare.step_times import step_times
+from nsyswrap.model import Report
+from nsyswrap.report import LIMITS
+
+# A part is named as the reason where it made at least this share of the change.
+MAIN_SHARE = 0.4
+# Median step and time per step tell of the same change where neither changed by more than so many times the other.
+AGREEING = 2.0
+
+
+def compare_reports(base: Report, new: Report, names: tuple[str, str], settings: Settings | None = None) -> Comparison:
+    """Return what changed from one report to another.
+
+    Args:
+        base: What was before.
+        new: What is now.
+        names: What the two are called.
+        settings: How they are compared.
+    """
+    chosen = settings or Settings()
+    before, now = (Side(name, one, step_times(one)) for name, one in zip(names, (base, new), strict=True))
+    basis = basis_of(before, now)
+    obstacles = tuple(find_obstacles(before, now, chosen))
+    timed = not any(one.hurdle is Hurdle.STEPS for one in obstacles)
+    estimates = estimate_changes(before.steps, now.steps, chosen.margin) if timed else ()
+    judged = judge(estimates) if estimates else Judged(Outcome.CANNOT_TELL)
+    tables = change_tables(before, now, basis)
+    solved, arisen, left = pair_findings(before, now, basis)
+    blocks = tuple(one for one in obstacles if one.blocks)
+    return Comparison(
+        base=before,
+        new=now,
+        settings=chosen,
+        outcome=Outcome.CANNOT_TELL if blocks else judged.outcome,
+        verdict=_verdict(judged, estimates, tables, blocks),
+        obstacles=obstacles,
+        estimates=estimates,
+        basis=basis,
+        tables=tables,
+        facts=fact_changes(base, new),
+        solved=solved,
+        arisen=arisen,
+        left=left,
+    )
+
+
+def _verdict(
+    judged: Judged,
+    estimates: tuple[Estimate, ...],
+    tables: tuple[ChangeTable, ...],
+    blocks: tuple[Obstacle, ...],
+) -> str:
+    """Return the one sentence, or what withholds it and the sentence after."""
+    said = _sentence(judged, estimates, tables) if estimates else ""
+    if not blocks:
+        return said
+    reason = f"Cannot tell: {_as_clause(blocks[0].words)}."
+    if not said or judged.outcome is Outcome.CANNOT_TELL:
+        return reason
+    return f"{reason} What the captures hold says: {said}"
+
+
+def _as_clause(sentence: str) -> str:
+    """Return a sentence as it reads after a colon: without its full stop, small where it begins with an article."""
+    words = sentence.removesuffix(".")
+    return words[0].lower() + words[1:] if words.startswith(("The ", "A ")) else words
+
+
+def _sentence(judged: Judged, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...]) -> str:
+    one = deciding(estimates, judged.outcome)
+    times = f"{units.duration(one.base_ns)} in base and {units.duration(one.new_ns)} in new"
+    interval = f"95 % interval of the change {units.change(one.low)} to {units.change(one.high)}"
+    if judged.outcome is Outcome.CANNOT_TELL:
+        return f"Cannot tell: {judged.reason} ({one.label} {times}, {interval})."
+    if judged.outcome is Outcome.NO_DIFFERENCE:
+        return f"No difference: the {one.label} {'is' if one.label == MEAN else 'takes'} {times} ({interval})."
+    less = judged.outcome is Outcome.FASTER
+    word, how = ("Faster", "less") if less else ("Slower", "more")
+    bounds = sorted((abs(one.low), abs(one.high)))
+    amount = f"{units.share(abs(one.change))} {how} (95 % interval {units.share_band(*bounds)})"
+    times = f"{units.duration(one.new_ns)} instead of {units.duration(one.base_ns)}, {amount}"
+    if one.label == MEAN:
+        said = f"the {MEAN} is {times}, which the {MEDIAN} does not show"
+    else:
+        said = f"the {MEDIAN} takes {times}"
+    return f"{word}: {said}{_reason(one, estimates, tables, less=less)}."
+
+
+def _reason(decided: Estimate, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...], *, less: bool) -> str:
+    """Return the part of the ledger, or the cause of idle time, that made most of the change; nothing if none did.
+
+    Parts add up to the time per step, so none is the reason for a median step that changed by quite another amount.
+    """
+    whole = next(one for one in estimates if one.label == MEAN)
+    by_key = {table.key: table.changes for table in tables}
+    in_ns = all(table.unit == "ns" for table in tables if table.key == "ledger")
+    ratio = (whole.new_ns - whole.base_ns) / (decided.new_ns - decided.base_ns)
+    if not in_ns or not 1 / AGREEING <= ratio <= AGREEING:
+        return ""
+    parts = [one for one in by_key.get("ledger", ()) if one.name != "idle_ns"]
+    causes = by_key.get("causes", ())
+    candidates = [one for one in (*parts, *causes) if (one.delta < 0) == less]
+    main = max(candidates, key=lambda one: abs(one.delta), default=None)
+    if main is None or abs(main.delta) < MAIN_SHARE * abs(whole.new_ns - whole.base_ns):
+        return ""
+    how = f"{units.duration(abs(main.delta))} {'less' if less else 'more'}"
+    if main in causes:
+        return f", mostly because the GPU is idle {how}{_while(main)}"
+    return f", mostly because {_PARTS.get(main.name, main.name)} takes {how}"
+
+
+_PARTS = {
+    "compute_ns": "compute",
+    "communication_exposed_ns": "exposed communication",
+    "copy_exposed_ns": "exposed copying",
+    "fill_exposed_ns": "exposed filling",
+}
+
+
+def _while(cause: Change) -> str:
+    return f" while the host is {LIMITS[cause.name]}" if cause.name in LIMITS else f" (cause: {cause.name})"

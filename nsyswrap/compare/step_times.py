@@ -1,0 +1,100 @@
+"""The step times of a report, in order, for one step of all processes together."""
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap.compare.bootstrap import Series
+from nsyswrap.model import Report
+
+LEDGER_ROWS = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "fill_exposed_ns", "idle_ns")
+_NUMBER = re.compile(r"\d+")
+# Where more than this share of the time lies between steps, what is in them does not tell of all of it.
+MOST_BETWEEN = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepTimes:
+    """The steady steps inside a report's window.
+
+    Attributes:
+        length: How long each step took, ns, shape (n,), none shorter than 1.
+        period: From its start to that of the next, ns, shape (n,), none shorter than 1; the last has its length.
+        parts: Time of each step by row of the ledger, mean over GPUs, ns; empty where no GPU worked.
+        family: The steps' name with ``#`` for each number; empty without steps.
+    """
+
+    length: Series
+    period: Series
+    parts: dict[str, Series] = field(default_factory=dict)
+    family: str = ""
+
+    @property
+    def count(self) -> int:
+        """How many steps there are."""
+        return len(self.length)
+
+    @property
+    def between_share(self) -> float:
+        """Share of the time that lies between steps."""
+        whole = float(self.period.sum())
+        return 1 - float(self.length.sum()) / whole if whole else 0.0
+
+
+NO_STEPS = StepTimes(np.empty(0), np.empty(0))
+
+
+def step_times(report: Report) -> StepTimes:
+    """Return the steady steps that lie inside the window of a report.
+
+    Ranks take the same steps side by side, so one step is the mean of the k-th step of each process, as far as all
+    have one: counting ranks as further steps would make little evidence look like much.
+    """
+    section = report.section("steps")
+    table = section.tables.get("steps") if section is not None else None
+    if table is None or not len(table):
+        return NO_STEPS
+    window = report.window
+    inside = (table["start_ns"] >= window.start_ns) & (table["end_ns"] <= window.end_ns)
+    steady = table[inside & ~table["warm_up"].astype(bool)]
+    if not len(steady):
+        return NO_STEPS
+    devices = [one for _, one in steady.groupby("device_id", sort=True)] if "device_id" in steady else [steady]
+    runs = _runs(devices[0])
+    count = min(len(run) for run in runs)
+    length = np.maximum(np.mean([_lengths(run)[:count] for run in runs], axis=0), 1)
+    period = np.maximum(np.mean([_periods(run)[:count] for run in runs], axis=0), 1)
+    family = _NUMBER.sub("#", str(devices[0]["name"].iloc[0]))
+    return StepTimes(length, period, _parts(devices, count), family)
+
+
+def _runs(steps: pd.DataFrame) -> list[pd.DataFrame]:
+    """Return the steps of each process: rows stand by process and start, so a new one begins where time goes back."""
+    start = steps["start_ns"].to_numpy()
+    cuts = np.flatnonzero(start[1:] < start[:-1]) + 1
+    bounds = [0, *cuts.tolist(), len(steps)]
+    return [steps.iloc[low:high] for low, high in pairwise(bounds)]
+
+
+def _lengths(run: pd.DataFrame) -> Series:
+    return _floats(run["end_ns"]) - _floats(run["start_ns"])
+
+
+def _periods(run: pd.DataFrame) -> Series:
+    start, end = _floats(run["start_ns"]), _floats(run["end_ns"])
+    return np.append(start[1:], end[-1]) - start
+
+
+def _parts(devices: list[pd.DataFrame], count: int) -> dict[str, Series]:
+    """Return the ledger of each step, mean over GPUs and processes."""
+    if not set(LEDGER_ROWS) <= set(devices[0].columns):
+        return {}
+    runs = [run.iloc[:count] for steps in devices for run in _runs(steps)]
+    return {row: np.mean([_floats(run[row]) for run in runs], axis=0) for row in LEDGER_ROWS}
+
+
+def _floats(column: "pd.Series[int]") -> Series:
+    return np.asarray(column, np.float64)

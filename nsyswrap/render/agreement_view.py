@@ -1,0 +1,147 @@
+"""Names against hardware as text, JSON or Markdown: what ``nsyswrap verify-tensor-cores`` prints."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from nsyswrap import units
+from nsyswrap.analyses.name_agreement import Agreement, Checked, Outcome
+from nsyswrap.analyses.tensor_proof import Proof
+from nsyswrap.render.visible import visible
+
+SCHEMA = "nsyswrap.tensor_agreement/1"
+SHOWN = 20
+_WIDEST_NAME = 72
+_COLUMNS = ("time", "outcome", "by name", "hardware", "types", "why", "kernel")
+_HARDWARE: Mapping[Proof | None, str] = MappingProxyType(
+    {Proof.USED: "tensor", Proof.UNUSED: "no tensor", Proof.OPEN: "cannot tell", None: "not measured"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An agreement and how it was measured.
+
+    Attributes:
+        agreement: Names against hardware.
+        gpu: Name of the GPU.
+        ncu_version: Version of Nsight Compute.
+        command: The program that ran.
+        launches: How many launches were measured.
+        counters: All that was counted, as ncu's own CSV.
+    """
+
+    agreement: Agreement
+    gpu: str
+    ncu_version: str
+    command: tuple[str, ...]
+    launches: int
+    counters: str
+
+
+def text_of(measured: Measured) -> str:
+    """Return a summary and the kernels that matter: all that differ or were settled, and the dearest of the rest."""
+    agreement = measured.agreement
+    lines = [f"{' '.join(measured.command)}", f"{measured.gpu}, Nsight Compute {measured.ncu_version}", ""]
+    lines += [f"  {label:<34} {value}" for label, value in summary(measured)]
+    rows = [list(_COLUMNS), *(_row(each) for each in _telling(agreement))]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(_COLUMNS) - 1)]
+    lines += ["", *("  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows)]
+    hidden = len(agreement.kernels) - len(rows) + 1
+    if hidden > 0:
+        lines.append(f"and {hidden} more kernels; --format json lists all")
+    return "\n".join(visible(line) for line in lines) + "\n"
+
+
+def markdown_of(measured: Measured) -> str:
+    """Return the same for a page of documentation."""
+    lines = ["| what | measured |", "|---|---|", *(f"| {label} | {value} |" for label, value in summary(measured)), ""]
+    lines += [f"| {' | '.join(_COLUMNS)} |", f"|{'---|' * len(_COLUMNS)}"]
+    for each in _telling(measured.agreement):
+        row = _row(each)
+        cells = [*row[:-1], f"`{row[-1]}`"]
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(visible(line) for line in lines) + "\n"
+
+
+def json_of(measured: Measured) -> str:
+    """Return all kernels and the summary as ``nsyswrap.tensor_agreement/1``."""
+    agreement = measured.agreement
+    low, high = agreement.tensor_share
+    named_low, named_high = agreement.named_share
+    whole = {
+        "schema": SCHEMA,
+        "gpu": measured.gpu,
+        "ncu_version": measured.ncu_version,
+        "command": list(measured.command),
+        "launches": measured.launches,
+        "kernel_ns": agreement.kernel_ns,
+        "measured_share": agreement.measured_share,
+        "tensor_share_low": low,
+        "tensor_share_high": high,
+        "named_share_low": named_low,
+        "named_share_high": named_high,
+        "shares": {str(each): agreement.share(each) for each in Outcome},
+        "kernels": [_record(each) for each in agreement.kernels],
+    }
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+FORMS: Mapping[str, Callable[[Measured], str]] = MappingProxyType(
+    {"text": text_of, "json": json_of, "markdown": markdown_of}
+)
+"""Each form by name."""
+
+
+def summary(measured: Measured) -> list[tuple[str, str]]:
+    """Return what was measured in a few lines: label and value."""
+    agreement = measured.agreement
+    shares = {each: units.share(agreement.share(each)) for each in Outcome}
+    return [
+        ("kernel time in the capture", units.duration(agreement.kernel_ns)),
+        ("measured, share of that time", f"{units.share(agreement.measured_share)} ({measured.launches:,} launches)"),
+        ("tensor cores, by hardware", units.share_band(*agreement.tensor_share)),
+        ("tensor cores, by name", units.share_band(*agreement.named_share)),
+        ("name and hardware agree", shares[Outcome.AGREES]),
+        ("name and hardware differ", shares[Outcome.DIFFERS]),
+        ("unknown by name, settled", shares[Outcome.SETTLED]),
+        ("the counters do not tell", shares[Outcome.OPEN]),
+    ]
+
+
+def _telling(agreement: Agreement) -> list[Checked]:
+    """Return the kernels to show, dearest first."""
+    first = [each for each in agreement.kernels if each.outcome in {Outcome.DIFFERS, Outcome.SETTLED, Outcome.OPEN}]
+    rest = [each for each in agreement.kernels if each not in first]
+    return [*first, *rest[: max(0, SHOWN - len(first))]]
+
+
+def _row(checked: Checked) -> list[str]:
+    name = checked.named.name
+    return [
+        units.share(checked.share),
+        str(checked.outcome),
+        str(checked.named.verdict),
+        _HARDWARE[checked.proof],
+        "/".join(checked.precisions) or "-",
+        checked.reason,
+        name if len(name) <= _WIDEST_NAME else f"{name[: _WIDEST_NAME - 1]}…",
+    ]
+
+
+def _record(checked: Checked) -> dict[str, object]:
+    return {
+        "name": checked.named.name,
+        "total_ns": checked.total_ns,
+        "share": checked.share,
+        "verdict": str(checked.named.verdict),
+        "precision": checked.named.precision,
+        "rule": checked.named.rule,
+        "proof": str(checked.proof) if checked.proof is not None else None,
+        "outcome": str(checked.outcome),
+        "measured_precisions": list(checked.precisions),
+        "launches": checked.launches,
+        "pipe_active_share": checked.pipe_active,
+        "reason": checked.reason,
+    }

@@ -1,0 +1,103 @@
+"""The comparison as JSON: everything, unrounded, for other programs; one row of a table is one line."""
+
+from nsyswrap.compare import Change, ChangeTable, Comparison, Estimate, FindingPair, Side
+from nsyswrap.render.comparison import outline
+from nsyswrap.render.json_report import Tree, laid_out
+
+SCHEMA = "nsyswrap.comparison/1"
+
+
+def render(comparison: Comparison) -> str:
+    """Return the comparison as JSON text that ends in a line break."""
+    return laid_out(tree(comparison))
+
+
+def tree(comparison: Comparison) -> Tree:
+    """Return the comparison as nested dictionaries and lists of plain Python values."""
+    return {
+        "schema": SCHEMA,
+        "outcome": comparison.outcome.value,
+        "verdict": comparison.verdict,
+        "margin_share": comparison.settings.margin,
+        "accepted": sorted(one.value for one in comparison.settings.accept),
+        "base": _side(comparison.base),
+        "new": _side(comparison.new),
+        "obstacles": [
+            {"hurdle": one.hurdle.value, "blocks": one.blocks, "words": one.words, "hint": one.hint}
+            for one in comparison.obstacles
+        ],
+        "step_time": [_estimate(one) for one in comparison.estimates],
+        "basis": comparison.basis,
+        "tables": {table.key: _table(table) for table in comparison.tables},
+        "facts": [
+            {"section": one.section, "label": one.label, "unit": one.unit, "base": one.base, "new": one.new}
+            for one in comparison.facts
+        ],
+        "findings": {
+            "solved": [_pair(one) for one in comparison.solved],
+            "new": [_pair(one) for one in comparison.arisen],
+            "left": [_pair(one) for one in comparison.left],
+        },
+    }
+
+
+def _side(side: Side) -> Tree:
+    report = side.report
+    return {
+        "name": side.name,
+        "verdict": report.verdict,
+        "step_count": side.step_count,
+        "window": {
+            "label": report.window.label,
+            "source": report.window.source,
+            "start_ns": report.window.start_ns,
+            "end_ns": report.window.end_ns,
+        },
+        "gpus": [gpu.name for gpu in report.gpus],
+        "nsys_version": report.session.nsys_version,
+        "schema_version": report.session.schema_version,
+        "started_utc": report.session.started_utc,
+        "command": list(report.session.command),
+    }
+
+
+def _estimate(one: Estimate) -> Tree:
+    return {
+        "label": one.label,
+        "base_ns": one.base_ns,
+        "new_ns": one.new_ns,
+        "change_share": one.change,
+        "low_share": one.low,
+        "high_share": one.high,
+        "drift_share": one.drift,
+        "outcome": one.outcome.value,
+    }
+
+
+def _table(table: ChangeTable) -> Tree:
+    return {"title": table.title, "of": table.of, "unit": table.unit, "rows": [_change(one) for one in table.changes]}
+
+
+def _change(one: Change) -> Tree:
+    return {
+        "name": one.name,
+        "base": one.base,
+        "new": one.new,
+        "delta": one.delta,
+        "low": one.low,
+        "high": one.high,
+        "base_count": one.base_count,
+        "new_count": one.new_count,
+    }
+
+
+def _pair(pair: FindingPair) -> Tree:
+    return {
+        "rule": pair.rule,
+        "device_id": pair.device_id,
+        "base_severity": None if pair.base is None else pair.base.severity.value,
+        "new_severity": None if pair.new is None else pair.new.severity.value,
+        "base_cost": pair.base_cost,
+        "new_cost": pair.new_cost,
+        "headline": outline.headline_of(pair),
+    }

@@ -1,0 +1,133 @@
+"""The comparison for a terminal: the verdict first, then what it rests on, readable without colour."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from nsyswrap import units
+from nsyswrap.compare import Comparison, FindingPair, Outcome
+from nsyswrap.render.comparison import outline
+from nsyswrap.render.text_report import printed
+from nsyswrap.render.visible import elide, shorten, visible
+
+_HEADING, _MUTED = "bold", "dim"
+_STYLES = {Outcome.FASTER: "bold green", Outcome.SLOWER: "bold red", Outcome.CANNOT_TELL: "bold yellow"}
+_MOST_ROWS = 5
+_MOST_FINDINGS = 4
+_MOST_OBSTACLES = 6
+_NAME_WIDTH = 30
+_TABLES = ("phases", "families", "kernels", "copies", "host_calls")
+
+
+def render(comparison: Comparison, *, width: int = 80, colour: bool = False) -> str:
+    """Return the comparison as text for a terminal.
+
+    Args:
+        comparison: The comparison.
+        width: Columns no line exceeds.
+        colour: Whether to add terminal colours; nothing is said by colour alone.
+    """
+    return printed(_blocks(comparison), width=width, colour=colour)
+
+
+def _blocks(comparison: Comparison) -> Iterator[RenderableType]:
+    yield from _header(comparison)
+    yield Text("\n").append(visible(comparison.verdict), style=_STYLES.get(comparison.outcome, _HEADING))
+    yield from _obstacles(comparison)
+    yield from _step_time(comparison)
+    ledger = comparison.table("ledger")
+    if ledger is not None:
+        yield from _changes(outline.lines_of(ledger, _MOST_ROWS))
+    if tensor := outline.tensor_words(comparison):
+        yield _title("Tensor cores", "").append(f"  {tensor}", style="not bold")
+    quiet = []
+    for table in (outline.moved(comparison), *(comparison.table(key) for key in _TABLES)):
+        if table is None:
+            continue
+        shown = outline.lines_of(table, _MOST_ROWS, outline.least_of(comparison, table))
+        quiet += [] if shown.lines else [table.title]
+        yield from _changes(shown)
+    if quiet:
+        yield Text(
+            f"\nMoved by less than {units.share(outline.NOTABLE_SHARE)} of a step: {', '.join(quiet)}.", style=_MUTED
+        )
+    yield from _findings(comparison)
+
+
+def _header(comparison: Comparison) -> Iterator[Text]:
+    line = Text("nsyswrap compare  ", style=_MUTED)
+    base, new = (elide(side.name, _NAME_WIDTH * 2) for side in (comparison.base, comparison.new))
+    yield line.append(f"{base} -> {new}", style=_HEADING)
+    for label, side in (("base", comparison.base), ("new ", comparison.new)):
+        yield Text(f"{label}  {visible(outline.gpus_of(side))}; {visible(outline.steps_of(side))}", style=_MUTED)
+
+
+def _obstacles(comparison: Comparison) -> Iterator[RenderableType]:
+    if not comparison.obstacles:
+        return
+    yield _title("Comparable", "no" if comparison.blocked else "yes, with what is noted here")
+    for one in comparison.obstacles[:_MOST_OBSTACLES]:
+        yield _indented(Text("NO    " if one.blocks else "note  ").append(visible(one.words)))
+        if one.blocks and one.hint:
+            yield _indented(Text(f"-> {visible(one.hint)}", style=_MUTED), 8)
+
+
+def _step_time(comparison: Comparison) -> Iterator[RenderableType]:
+    if not comparison.estimates:
+        return
+    yield _title("Step time", f"{comparison.base.step_count} and {comparison.new.step_count} steps")
+    table = _table(("", "base", "new", "change", "95 % interval", "says"), left=1)
+    for one in comparison.estimates:
+        times = (units.duration(one.base_ns), units.duration(one.new_ns), units.change(one.change))
+        table.add_row(one.label, *times, outline.interval_of(one), one.outcome.value)
+    yield _indented(table)
+
+
+def _changes(shown: outline.Table) -> Iterator[RenderableType]:
+    if not shown.lines:
+        return
+    yield _title(shown.title, shown.of + (f"; {shown.cut}" if shown.cut else ""))
+    with_interval = any(line.interval for line in shown.lines)
+    with_counts = any(line.counts for line in shown.lines)
+    heads = ["", "base", "new", "difference", *(["95 % interval"] if with_interval else [])]
+    drawn = _table([*heads, *(["times"] if with_counts else [])], left=1)
+    for line in shown.lines:
+        extra = [*([line.interval] if with_interval else []), *([line.counts] if with_counts else [])]
+        drawn.add_row(shorten(line.name, _NAME_WIDTH), line.base, line.new, line.delta, *extra)
+    yield _indented(drawn)
+
+
+def _findings(comparison: Comparison) -> Iterator[RenderableType]:
+    groups = outline.findings_of(comparison)
+    yield _title("Findings", ", ".join(f"{len(pairs)} {word}" for word, pairs in groups))
+    for word, pairs in groups:
+        for pair in pairs[:_MOST_FINDINGS]:
+            yield _indented(_finding(word, pair, comparison))
+
+
+def _finding(word: str, pair: FindingPair, comparison: Comparison) -> Text:
+    cost = outline.cost_of(pair, comparison)
+    words = f"{word:<6}  {visible(pair.rule)}, {outline.place_of(pair)}" + (f": {cost}" if cost else "")
+    return Text(words)
+
+
+def _table(labels: Sequence[str], *, left: int) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_MUTED)
+    for at, label in enumerate(labels):
+        narrow = at < left
+        table.add_column(
+            label, justify="left" if narrow else "right", vertical="bottom", overflow="ellipsis", no_wrap=narrow
+        )
+    return table
+
+
+def _title(words: str, note: str) -> Text:
+    line = Text("\n").append(visible(words).upper(), style=_HEADING)
+    return line.append(f"  {visible(note)}", style=_MUTED) if note else line
+
+
+def _indented(words: RenderableType, by: int = 2) -> Padding:
+    return Padding(words, (0, 0, 0, by))

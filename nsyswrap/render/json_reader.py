@@ -1,0 +1,253 @@
+"""Reads back what ``json_report`` wrote: report.json to a report, checked field by field."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar, get_args
+
+import pandas as pd
+
+from nsyswrap.errors import ExportError
+from nsyswrap.intervals import Window
+from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity, Unit
+from nsyswrap.render.json_report import SCHEMA, Tree
+
+Value = TypeVar("Value")
+
+_FAMILY, _, _VERSION = SCHEMA.rpartition("/")
+_MOST = 1 << 63
+_AGAIN = "write it again from the capture: nsyswrap analyze CAPTURE --format json -o report.json"
+# Columns that other programs read, by section and table: those of the contract that a comparison rests on.
+_SUMMARY = ("name", "count", "total_ns")
+_COLUMNS = {
+    ("ledger", "devices"): ("device_id", "window_ns", "compute_ns", "idle_ns"),
+    ("idle", "causes"): ("device_id", "cause", "phase", "idle_ns", "gap_count"),
+    ("tensor_cores", "kernels"): ("verdict", "precision", "library", "op", "total_ns", "count"),
+    ("phases", "phases"): ("phase", "count", "host_ns", "gpu_ns"),
+    ("steps", "steps"): ("name", "start_ns", "end_ns", "warm_up"),
+    ("kernels", "summary"): _SUMMARY,
+    ("host_calls", "summary"): _SUMMARY,
+    ("copies", "summary"): ("kind", "source_memory", "target_memory", "count", "total_ns", "bytes"),
+}
+_NUMERIC = ("_ns", "_share", "_bytes", "_count")
+_WINDOW_SOURCES = frozenset({"steps", "operations", "session", "user"})
+
+
+class _DamagedError(Exception):
+    """A field is missing or is not what it must be; the message names its place."""
+
+
+def read_report(path: Path) -> Report:
+    """Return the report in a report.json.
+
+    What report.json leaves out is empty: names of secrets, and what single GPUs can hold at once.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ExportError: The file cannot be read, is no JSON or cut short, is of another program or version, or damaged.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ExportError(f"cannot read {path}: {error.strerror}", hint="check the name and the permissions") from error
+    except UnicodeDecodeError as error:
+        raise ExportError(f"{path} is no text, so it is no report.json", hint=_AGAIN) from error
+    return parse_report(text, str(path))
+
+
+def parse_report(text: str, name: str) -> Report:
+    """Return the report in the text of a report.json.
+
+    Args:
+        text: JSON.
+        name: What errors call it.
+
+    Raises:
+        ExportError: It is no JSON or cut short, is of another program or version, or damaged.
+    """
+    try:
+        tree = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ExportError(f"{name} is cut short or no JSON: {error}", hint=_AGAIN) from error
+    _check_schema(tree, name)
+    try:
+        return _report(tree)
+    except _DamagedError as error:
+        raise ExportError(f"{name} is damaged: {error}", hint=_AGAIN) from error
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _check_schema(tree: object, name: str) -> None:
+    schema = tree.get("schema") if isinstance(tree, Mapping) else None
+    if schema == SCHEMA:
+        return
+    family, _, version = schema.rpartition("/") if isinstance(schema, str) else ("", "", "")
+    if family != _FAMILY:
+        raise ExportError(f"{name} is no report of nsyswrap", hint=f'its "schema" must be "{SCHEMA}"; {_AGAIN}')
+    hint = f"this nsyswrap reads version {_VERSION}; update nsyswrap, or {_AGAIN}"
+    raise ExportError(f"{name} is a report of version {version[:20]!r}", hint=hint)
+
+
+def _report(tree: Tree) -> Report:
+    return Report(
+        capture=_capture(_field(tree, "capture", dict)),
+        session=_session(_field(tree, "session", dict)),
+        gpus=tuple(_gpu(one) for one in _dicts(tree, "gpus")),
+        window=_window(tree),
+        verdict=_field(tree, "verdict", str),
+        sections=tuple(_named_section(key, one) for key, one in _field(tree, "sections", dict).items()),
+        findings=tuple(_finding(one) for one in _dicts(tree, "findings")),
+        notes=_texts(tree, "notes"),
+    )
+
+
+def _named_section(key: str, tree: object) -> Section:
+    try:
+        return _section(key, tree)
+    except _DamagedError as error:
+        raise _DamagedError(f"section {key}: {error}") from error
+
+
+def _capture(tree: Tree) -> Capture:
+    return Capture(_field(tree, "name", str), _field(tree, "bytes", int))
+
+
+def _session(tree: Tree) -> Session:
+    return Session(
+        nsys_version=_field(tree, "nsys_version", str),
+        schema_version=_field(tree, "schema_version", str),
+        started_utc=_field(tree, "started_utc", str),
+        duration_ns=_field(tree, "duration_ns", int),
+        command=_texts(tree, "command"),
+        traces=_texts(tree, "traces"),
+        graph_trace=_field(tree, "graph_trace", str),
+        driver_version=_field(tree, "driver_version", str),
+        cuda_version=_field(tree, "cuda_version", str),
+    )
+
+
+def _gpu(tree: Tree) -> Gpu:
+    numbers = [_field(tree, label, int) for label in ("sm_count", "memory_bytes")]
+    return Gpu(_field(tree, "device_id", int), _field(tree, "name", str), _capability(tree), *numbers)
+
+
+def _capability(tree: Tree) -> tuple[int, int] | None:
+    if tree.get("compute_capability") is None:
+        return None
+    text = _field(tree, "compute_capability", str)
+    major, _, minor = text.partition(".")
+    if not (major.isascii() and major.isdigit() and minor.isascii() and minor.isdigit()):
+        raise _DamagedError(f"compute_capability is {text[:20]!r}")
+    return int(major), int(minor)
+
+
+def _window(tree: Tree) -> Window:
+    found = _field(tree, "window", dict)
+    start, end = (_field(found, label, int) for label in ("start_ns", "end_ns"))
+    source = _field(found, "source", str)
+    if source not in _WINDOW_SOURCES or end <= start:
+        raise _DamagedError("window is none")
+    return Window(start, end, _field(found, "label", str), source)  # type: ignore[arg-type]
+
+
+def _section(key: str, tree: object) -> Section:
+    if not isinstance(tree, dict):
+        raise _DamagedError("is no object")
+    tables = _field(tree, "tables", dict)
+    return Section(
+        key=key,
+        title=_field(tree, "title", str),
+        window=_window(tree),
+        facts=tuple(_fact(label, one) for label, one in _field(tree, "facts", dict).items()),
+        tables={name: _table(name, rows, _COLUMNS.get((key, name), ())) for name, rows in tables.items()},
+        findings=tuple(_finding(one) for one in _dicts(tree, "findings")),
+        notes=_texts(tree, "notes"),
+    )
+
+
+def _fact(label: str, tree: object) -> Fact:
+    if not isinstance(tree, dict) or tree.get("unit") not in get_args(Unit):
+        raise _DamagedError(f"fact {label} has no unit that is known")
+    return Fact(label, _scalar(tree.get("value"), label), tree["unit"])
+
+
+def _table(name: str, rows: object, needed: Sequence[str]) -> pd.DataFrame:
+    """Return a table; numbers are int64 or float64, so that a text among numbers is found here and not later."""
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise _DamagedError(f"table {name} is no list of rows")
+    if not rows:
+        return pd.DataFrame()
+    columns = list(rows[0])
+    if any(row.keys() != rows[0].keys() for row in rows):
+        raise _DamagedError(f"rows of table {name} have different columns")
+    if lacking := [column for column in needed if column not in columns]:
+        raise _DamagedError(f"table {name} has no column {lacking[0]}")
+    return pd.DataFrame({column: _column(name, column, [row[column] for row in rows]) for column in columns})
+
+
+def _column(table: str, name: str, values: list[Any]) -> "pd.Series[Any]":
+    kinds = {type(_scalar(value, f"{table}.{name}")) for value in values} - {type(None)}
+    numeric = name.endswith(_NUMERIC) or name in ("bytes", "count", "share")
+    if kinds <= {int, float} and (kinds or numeric):
+        whole = kinds == {int} and None not in values
+        return pd.Series(values, dtype="int64" if whole else "float64")
+    if numeric:
+        raise _DamagedError(f"column {name} of table {table} holds something else than numbers")
+    if len(kinds) > 1:
+        raise _DamagedError(f"column {name} of table {table} holds both texts and numbers")
+    return pd.Series(values, dtype="bool" if kinds == {bool} and None not in values else "object")
+
+
+def _finding(tree: Tree) -> Finding:
+    device = tree.get("device_id")
+    severity = _field(tree, "severity", str)
+    if severity not in {one.value for one in Severity}:
+        raise _DamagedError(f"severity is {severity[:20]!r}")
+    return Finding(
+        rule=_field(tree, "rule", str),
+        severity=Severity(severity),
+        headline=_field(tree, "headline", str),
+        cost_ns=_field(tree, "cost_ns", int),
+        gain_low_ns=_field(tree, "gain_low_ns", int),
+        gain_high_ns=_field(tree, "gain_high_ns", int),
+        advice=_field(tree, "advice", str),
+        evidence=_texts(tree, "evidence"),
+        device_id=None if device is None else _field(tree, "device_id", int),
+        window=_window(tree),
+    )
+
+
+def _field(tree: Tree, label: str, kind: type[Value]) -> Value:
+    value = tree.get(label)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+        raise _DamagedError(f"{label} is {'missing' if label not in tree else f'no {kind.__name__}'}")
+    if isinstance(value, int):
+        _scalar(value, label)
+    return value
+
+
+def _scalar(value: object, place: str) -> Any:  # noqa: ANN401 - whatever JSON holds that is not nested
+    if isinstance(value, dict | list):
+        raise _DamagedError(f"{place} is nested")
+    if type(value) is int and not -_MOST <= value < _MOST:
+        raise _DamagedError(f"{place} is no 64-bit number")
+    return value
+
+
+def _texts(tree: Tree, label: str) -> tuple[str, ...]:
+    values = _field(tree, label, list)
+    if not all(isinstance(value, str) for value in values):
+        raise _DamagedError(f"{label} holds something else than texts")
+    return tuple(values)
+
+
+def _dicts(tree: Tree, label: str) -> Iterator[Tree]:
+    for value in _field(tree, label, list):
+        if not isinstance(value, dict):
+            raise _DamagedError(f"{label} holds something else than objects")
+        yield value

@@ -1,0 +1,72 @@
+"""Where the numbers of a page come from: command, versions, GPUs, window."""
+
+import shlex
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from nsyswrap import __version__, units
+from nsyswrap.model import Gpu, Report
+from nsyswrap.render import vocabulary
+from nsyswrap.render.visible import visible
+
+
+class Row(NamedTuple):
+    """One line of the provenance: what, its value, and whether that is something to type."""
+
+    label: str
+    value: str
+    code: bool = False
+
+
+def window(report: Report) -> str:
+    """Return the window in words and its length."""
+    return f"{visible(report.window.label)}, {units.duration(report.window.length_ns)}"
+
+
+def gpus(report: Report) -> str:
+    """Return the kinds of GPU and how many of each: ``2 × NVIDIA H200``."""  # noqa: RUF002
+    names = [gpu.name for gpu in report.gpus]
+    kinds = sorted(set(names))
+    counted = (f"{names.count(kind)} × {kind}" if names.count(kind) > 1 else kind for kind in kinds)  # noqa: RUF001
+    return visible(", ".join(counted)) or "no GPU"
+
+
+def provenance(report: Report) -> Iterator[Row]:
+    """Yield the lines of the provenance."""
+    session, stretch = report.session, report.window
+    if session.command:
+        yield Row("command", visible(shlex.join(session.command)), code=True)
+    yield Row("capture", f"{visible(report.capture.name)}, {units.size(report.capture.bytes)}")
+    if session.started_utc:
+        yield Row("started", visible(session.started_utc))
+    if session.duration_ns:
+        yield Row("length of the capture", units.duration(session.duration_ns))
+    source = vocabulary.WINDOW_SOURCES.get(stretch.source, stretch.source)
+    place = f"{units.point(stretch.start_ns)} to {units.point(stretch.end_ns)}"
+    yield Row("window", f"{window(report)}, {place} since capture start: {source}")
+    for gpu in report.gpus:
+        yield Row(f"GPU {gpu.device_id}", visible(_gpu(gpu)))
+    traced = ", ".join(session.traces) + (f"; CUDA graphs by {session.graph_trace}" if session.graph_trace else "")
+    versions = (
+        ("nsyswrap", __version__),
+        ("nsys", session.nsys_version),
+        ("export schema", session.schema_version),
+        ("driver", session.driver_version),
+        ("CUDA", session.cuda_version),
+        ("traced", traced),
+    )
+    yield from (Row(label, visible(value) or "unknown") for label, value in versions)
+    if session.secrets:
+        names = visible(", ".join(session.secrets))
+        yield Row("secrets", f"The capture (not this page) holds variables that look like secrets: {names}.")
+
+
+def _gpu(gpu: Gpu) -> str:
+    parts = [gpu.name]
+    if gpu.compute_capability is not None:
+        parts.append("compute capability {}.{}".format(*gpu.compute_capability))
+    if gpu.sm_count:
+        parts.append(f"{gpu.sm_count} SMs")
+    if gpu.memory_bytes:
+        parts.append(units.size(gpu.memory_bytes))
+    return ", ".join(parts)

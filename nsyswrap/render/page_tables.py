@@ -1,0 +1,156 @@
+"""Tables as the page prints them: text for readers, raw values for the script that sorts and copies them."""
+
+from typing import NamedTuple
+
+import pandas as pd
+
+from nsyswrap.render import rows, vocabulary
+from nsyswrap.render.visible import shorten, visible
+
+MOST_ROWS = 100
+# Names of kernels, again under each range, would be the largest part of a page.
+_MOST_ROWS_OF = {("ranges", "kernels"): 40}
+_NAME_WIDTH = 52
+_MOST_BARRED, _LEAST_BARRED = 3, 2
+_PROSE = frozenset({"text"})
+
+
+class Head(NamedTuple):
+    """The heading of a column.
+
+    Attributes:
+        name: Its name in report.json.
+        label: What a reader sees.
+        unit: Unit of all its cells; empty where each has its own or none.
+        is_text: Whether it holds texts, which stand to the left.
+        word: Anchor of the word that explains it; empty where none does.
+    """
+
+    name: str
+    label: str
+    unit: str
+    is_text: bool
+    word: str
+
+
+class Span(NamedTuple):
+    """A stretch of the timeline, ns since capture start."""
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def anchor(self) -> str:
+        """What follows the # of a link to it."""
+        return f"t={self.start_ns}-{self.end_ns}"
+
+
+class Cell(NamedTuple):
+    """One cell.
+
+    Attributes:
+        text: What a reader sees.
+        whole: The whole name where the text is cut.
+        raw: The value as report.json has it; empty for texts, and for what was not measured.
+        bar: Width of its bar in per cent; empty for none.
+        fill: Key of the bar's colour.
+        is_text: Whether it is a text.
+        span: The stretch of time that it begins; None where its row has none.
+        prose: Whether it is a sentence, which runs over several lines, and not a name.
+    """
+
+    text: str
+    whole: str = ""
+    raw: str = ""
+    bar: str = ""
+    fill: str = "compute"
+    is_text: bool = False
+    span: Span | None = None
+    prose: bool = False
+
+
+class TableView(NamedTuple):
+    """A table as it is printed; ``cut`` states what is left out."""
+
+    name: str
+    caption: str
+    heads: tuple[Head, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    cut: str
+
+
+def table_view(table: pd.DataFrame, caption: str, name: str, section: str = "") -> TableView:
+    """Return a table cut to ``MOST_ROWS`` or fewer, one unit a column.
+
+    Args:
+        table: Any table of a section.
+        caption: Its heading.
+        name: Its name in the section.
+        section: Key of the section.
+    """
+    shown = rows.show(table, _MOST_ROWS_OF.get((section, name), MOST_ROWS), aligned=True)
+    heads = tuple(
+        Head(
+            visible(one.name), visible(one.label), one.unit, one.kind == "text", vocabulary.word_anchor(one.label)
+        )
+        for one in shown.columns
+    )  # fmt: skip
+    spans = _spans(table.head(shown.row_count))
+    bars = _bars(shown)
+    columns = [_cells(one, bars.get(one.name), spans) for one in shown.columns]
+    return TableView(visible(name), visible(caption), heads, tuple(zip(*columns, strict=True)), shown.cut)
+
+
+def _spans(table: pd.DataFrame) -> list[Span]:
+    """Return the stretch of each row that is shown; none where rows have no start and end."""
+    if not {"start_ns", "end_ns"} <= set(table.columns):
+        return []
+    return [Span(int(start), int(end)) for start, end in zip(table["start_ns"], table["end_ns"], strict=True)]
+
+
+class _Bar(NamedTuple):
+    fill: str
+    most: float
+
+
+def _bars(shown: rows.Shown) -> dict[str, _Bar]:
+    """Return colour and full value of the bars, by column.
+
+    Shares have bars on one scale, the largest of all a full one; where there is no share, the column has that says how
+    much of the time a row stands for. Many shares are read as numbers, and so is a row alone, which has nothing to be
+    compared with.
+    """
+    if shown.row_count < _LEAST_BARRED:
+        return {}
+    columns = {one.name: one for one in shown.columns}
+    shares = [one.name for one in shown.columns if one.kind == "share"]
+    weights = [name for name in vocabulary.WEIGHTS if name in columns and columns[name].kind == "ns"][:1]
+    if len(shares) > _MOST_BARRED:
+        return {}
+    chosen = shares or weights
+    most = max((_most(columns[name]) for name in chosen), default=1.0)
+    return {name: _Bar("idle" if name.startswith("idle") else "compute", most) for name in chosen}
+
+
+def _most(column: rows.Column) -> float:
+    return max((value for value in column.raw if value), default=1.0)
+
+
+def _cells(column: rows.Column, bar: _Bar | None, spans: list[Span]) -> list[Cell]:
+    if column.name in _PROSE:
+        return [Cell(text, is_text=True, prose=True) for text in column.cells]
+    if column.kind == "text":
+        brief = [shorten(text, _NAME_WIDTH) for text in column.cells]
+        whole = zip(brief, column.cells, strict=True)
+        return [Cell(short, "" if short == text else text, is_text=True) for short, text in whole]
+    raws = ["" if value is None else str(value) for value in column.raw]
+    if column.name == "start_ns" and spans:
+        trio = zip(column.cells, raws, spans, strict=True)
+        return [Cell(text, raw=raw, span=span if span.end_ns > span.start_ns else None) for text, raw, span in trio]
+    if bar is None:
+        return [Cell(text, raw=raw) for text, raw in zip(column.cells, raws, strict=True)]
+    widths = (f"{100 * max(value or 0.0, 0.0) / bar.most:.1f}" for value in column.raw)
+    return [
+        Cell(text, raw=raw, bar=width, fill=bar.fill)
+        for text, raw, width in zip(column.cells, raws, widths, strict=True)
+    ]

@@ -1,0 +1,120 @@
+"""Kernel time by use of tensor cores: the whole, by phase and by kernel family, each with its bounds."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from nsyswrap import units
+from nsyswrap.model import Report
+from nsyswrap.render import charts, outline
+from nsyswrap.render.visible import elide
+
+_MOST_ROWS = 100
+_NAME_WIDTH = 40
+
+
+class TensorPart(NamedTuple):
+    """A part of kernel time: its fact, the verdict of its kernels, key and fill of its colour, words."""
+
+    fact: str
+    verdict: str
+    key: str
+    label: str
+    fill: str
+
+
+PARTS = (
+    TensorPart("tensor_ns", "tensor", "tensor", "on tensor cores", "#0054A9"),
+    TensorPart("unknown_ns", "unknown", "unknown", "cannot tell from the name", "url(#unsure)"),
+    TensorPart("simt_eligible_ns", "simt_eligible", "eligible", "matrix work off tensor cores", "#0398CE"),
+    TensorPart("not_eligible_ns", "not_eligible", "other", "no matrix work", "#929292"),
+)
+_REST = TensorPart("", "", "rest", "off tensor cores", "#929292")
+
+
+class Piece(NamedTuple):
+    """A part of a bar: key of its colour, fill, words, place and width in per cent of the longest bar."""
+
+    key: str
+    fill: str
+    words: str
+    x: str
+    width: str
+
+
+class Bar(NamedTuple):
+    """One row of kernel time.
+
+    Attributes:
+        label: What it is about.
+        pieces: Its parts.
+        times: Kernel time, what of it is known to be on tensor cores, and what cannot be told: as text and in ns.
+        band: The tensor-core share with its bounds.
+        low: Its lower bound.
+    """
+
+    label: str
+    pieces: tuple[Piece, ...]
+    times: tuple[tuple[str, int], ...]
+    band: str
+    low: float
+
+
+class Bars(NamedTuple):
+    """Rows of one kind, and how many smaller ones are left out."""
+
+    title: str
+    head: str
+    rows: tuple[Bar, ...]
+    left_out: int
+
+
+def tensor_bars(report: Report) -> tuple[Bars, ...]:
+    """Return kernel time by phase and by kernel family, dearest first; nothing where not analysed."""
+    phases = Bars("By phase", "phase", *_bars(_by_phase(report)))
+    families = Bars("By kernel family", "family", *_bars(_by_family(report)))
+    return tuple(one for one in (phases, families) if one.rows)
+
+
+Parts = list[tuple[TensorPart, int]]
+
+
+def _by_phase(report: Report) -> Iterable[tuple[str, Parts]]:
+    """Yield each phase; what its table does not tell apart is off tensor cores."""
+    for row in outline.rows(report.section("tensor_cores"), "phases"):
+        tensor, unknown = int(row["tensor_ns"] or 0), int(row["unknown_ns"] or 0)
+        rest = int(row["kernel_ns"] or 0) - tensor - unknown
+        yield str(row["phase"]), [(PARTS[0], tensor), (PARTS[1], unknown), (_REST, rest)]
+
+
+def _by_family(report: Report) -> Iterable[tuple[str, Parts]]:
+    """Yield each kind of operation that the names of kernels tell."""
+    found: dict[str, dict[str, int]] = {}
+    for row in outline.rows(report.section("tensor_cores"), "kernels"):
+        family = found.setdefault(str(row["op"] or "") or "not told by the name", {})
+        family[row["verdict"]] = family.get(row["verdict"], 0) + int(row["total_ns"])
+    for name, times in found.items():
+        yield name, [(part, times.get(part.verdict, 0)) for part in PARTS]
+
+
+def _bars(rows: Iterable[tuple[str, Parts]]) -> tuple[tuple[Bar, ...], int]:
+    ranked = sorted(rows, key=lambda row: (-_whole(row[1]), row[0]))
+    ranked = [row for row in ranked if _whole(row[1]) > 0]
+    most = max((_whole(parts) for _, parts in ranked), default=1)
+    return tuple(_bar(name, parts, most) for name, parts in ranked[:_MOST_ROWS]), max(len(ranked) - _MOST_ROWS, 0)
+
+
+def _bar(name: str, parts: Parts, most: int) -> Bar:
+    whole = _whole(parts)
+    low, high = parts[0][1] / whole, (parts[0][1] + parts[1][1]) / whole
+    segments = charts.bar([*(ns for _, ns in parts), most - whole])[:-1]
+    pieces = tuple(
+        Piece(part.key, part.fill, f"{part.label}: {units.duration(ns)}", segment.x, segment.width)
+        for (part, ns), segment in zip(parts, segments, strict=True)
+        if ns
+    )
+    times = tuple((units.duration(ns), ns) for ns in (whole, parts[0][1], parts[1][1]))
+    return Bar(elide(name, _NAME_WIDTH), pieces, times, units.share_band(low, high), low)
+
+
+def _whole(parts: Parts) -> int:
+    return sum(ns for _, ns in parts)

@@ -1,0 +1,162 @@
+// The page's own conduct: theme, words, keys, links, print. Nothing here makes markup of a text.
+(() => {
+  "use strict";
+  const root = document.documentElement;
+  const STORE = "nsyswrap-theme";
+  const night = matchMedia("(prefers-color-scheme: dark)");
+
+  // A sandboxed page has no storage: the theme then lasts as long as the page.
+  const stored = () => { try { return localStorage.getItem(STORE); } catch { return null; } };
+  const store = (theme) => { try { localStorage.setItem(STORE, theme); } catch { /* lasts as long as the page */ } };
+  const chosen = stored();
+  if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : night.matches);
+
+  const byId = (id) => document.getElementById(id);
+  const say = (words) => { byId("said").textContent = words; };
+
+  function startTheme() {
+    const button = byId("theme");
+    const show = () => button.setAttribute("aria-pressed", String(isDark()));
+    button.addEventListener("click", () => {
+      root.dataset.theme = isDark() ? "light" : "dark";
+      store(root.dataset.theme);
+      show();
+    });
+    night.addEventListener("change", show);
+    show();
+  }
+
+  // What a dotted word or a heading means, where the pointer or the focus is on it.
+  function startWords() {
+    const tip = byId("tip");
+    let owner = null;
+    let leaving = 0;
+    const hide = () => {
+      tip.hidden = true;
+      owner?.removeAttribute("aria-describedby");
+      owner = null;
+    };
+    const show = (place) => {
+      const entry = byId(place.dataset.word || place.hash.slice(1));
+      const meaning = entry?.querySelector("dd");
+      clearTimeout(leaving);
+      if (!meaning || owner === place) return;
+      hide();
+      owner = place;
+      tip.textContent = meaning.textContent;
+      tip.hidden = false;
+      place.setAttribute("aria-describedby", "tip");
+      const at = place.getBoundingClientRect();
+      const box = tip.getBoundingClientRect();
+      const left = Math.max(12, Math.min(at.left, root.clientWidth - box.width - 12));
+      const above = at.bottom + box.height + 12 > innerHeight;
+      tip.style.left = `${left + scrollX}px`;
+      tip.style.top = `${(above ? at.top - box.height - 6 : at.bottom + 6) + scrollY}px`;
+    };
+    const place = (event) => (event.target instanceof Element ? event.target.closest("a.term, [data-word]") : null);
+    const enter = (event) => {
+      const found = place(event);
+      if (found) show(found);
+      else if (tip.contains(event.target)) clearTimeout(leaving);
+    };
+    const leave = () => { clearTimeout(leaving); leaving = setTimeout(hide, 150); };
+    document.addEventListener("mouseover", enter);
+    document.addEventListener("mouseout", leave);
+    document.addEventListener("focusin", enter);
+    document.addEventListener("focusout", hide);
+    document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+  }
+
+  // A link to a finding, a gap, a section or a span of time opens what it names.
+  function startLinks() {
+    const span = /^#t=(-?\d+)-(-?\d+)$/;
+    const arrive = () => {
+      document.querySelectorAll("tr.lit").forEach((row) => row.classList.remove("lit"));
+      const found = span.exec(location.hash);
+      if (found) {
+        document.querySelectorAll(`tr[data-start="${found[1]}"][data-end="${found[2]}"]`).forEach((row) => row.classList.add("lit"));
+        byId("timeline")?.scrollIntoView();
+        return;
+      }
+      let name = "";
+      try { name = decodeURIComponent(location.hash.slice(1)); } catch { return; }
+      const target = name && byId(name);
+      if (!target) return;
+      for (let around = target.parentElement; around; around = around.parentElement) {
+        if (around instanceof HTMLDetailsElement) around.open = true;
+      }
+      if (target.classList.contains("finding")) {
+        const evidence = target.querySelector("details");
+        if (evidence) evidence.open = true;
+        target.focus({ preventScroll: true });
+      }
+      target.scrollIntoView();
+    };
+    addEventListener("hashchange", arrive);
+    arrive();
+    const first = span.exec(location.hash);
+    if (first && !byId("timeline")) document.querySelector("tr.lit")?.scrollIntoView({ block: "center" });
+  }
+
+  function startContents() {
+    const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+    const seen = new Set();
+    const watch = new IntersectionObserver((entries) => {
+      entries.forEach((one) => (one.isIntersecting ? seen.add(one.target.id) : seen.delete(one.target.id)));
+      const current = [...links.keys()].find((id) => seen.has(id));
+      links.forEach((link, id) => (id === current ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
+    }, { rootMargin: "-15% 0px -55% 0px" });
+    links.forEach((_, id) => { const part = byId(id); if (part) watch.observe(part); });
+  }
+
+  function startHelp() {
+    const help = byId("help");
+    const open = () => { if (!help.open) help.showModal(); };
+    byId("keys").addEventListener("click", open);
+    byId("help-close").addEventListener("click", () => help.close());
+    help.addEventListener("click", (event) => { if (event.target === help) help.close(); });
+    return open;
+  }
+
+  function toFinding(by) {
+    const all = [...document.querySelectorAll(".finding")];
+    if (!all.length) return say("There are no findings.");
+    const at = all.findIndex((one) => one.id === location.hash.slice(1));
+    const next = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : (at + by + all.length) % all.length];
+    location.replace(`#${next.id}`);
+  }
+
+  function startKeys(openHelp) {
+    const typing = "input, textarea, select, [contenteditable]";
+    document.addEventListener("keydown", (event) => {
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.target instanceof Element && event.target.closest(`${typing}, dialog[open]`)) return;
+      const acts = { "/": () => byId("search").focus(), "?": openHelp, n: () => toFinding(1), p: () => toFinding(-1) };
+      const act = Object.hasOwn(acts, event.key) ? acts[event.key] : null;
+      if (!act) return;
+      event.preventDefault();
+      act();
+    });
+  }
+
+  // On paper everything is open, and as it was on the screen afterwards.
+  function startPrint() {
+    let opened = [];
+    addEventListener("beforeprint", () => {
+      opened = [...document.querySelectorAll("details:not([open])")];
+      opened.forEach((one) => { one.open = true; });
+    });
+    addEventListener("afterprint", () => opened.splice(0).forEach((one) => { one.open = false; }));
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    document.querySelector(".tools").hidden = false;
+    startTheme();
+    startWords();
+    startLinks();
+    startContents();
+    startKeys(startHelp());
+    startPrint();
+  });
+})();

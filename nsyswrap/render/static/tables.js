@@ -1,0 +1,183 @@
+// Tables that sort, filter, fold and copy as CSV. Without this they show all their rows, in the order they matter.
+(() => {
+  "use strict";
+  const FOLD = 12;
+
+  const make = (tag, className, words) => {
+    const made = document.createElement(tag);
+    if (className) made.className = className;
+    if (words) made.textContent = words;
+    if (tag === "button") made.type = "button";
+    return made;
+  };
+  // A name that is cut has its whole beside it: that is what is sought, sorted and copied.
+  const textOf = (cell) => (cell.querySelector(".whole") || cell.querySelector("summary") || cell).textContent.trim();
+  const valueOf = (cell) => ("v" in cell.dataset ? cell.dataset.v : textOf(cell));
+
+  // RFC 4180; a text that a spreadsheet would run as a formula is led by an apostrophe, as in the CSV report.
+  const field = (text, isText) => {
+    const safe = isText && /^[=+\-@]/.test(text) ? `'${text}` : text;
+    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+
+  async function toClipboard(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      const area = make("textarea", "unseen");
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      const done = document.execCommand("copy");
+      area.remove();
+      return done;
+    }
+  }
+
+  class Table {
+    constructor(table) {
+      this.table = table;
+      this.body = table.tBodies[0];
+      this.first = [...this.body.rows];
+      this.rows = [...this.first];
+      this.heads = [...table.tHead.rows[0].cells];
+      this.words = this.rows.map((row) => [...row.cells].map(textOf).join("\n").toLowerCase());
+      this.left = new Set(this.rows);
+      this.folded = this.rows.length > FOLD + 3;
+      this.scroll = table.closest(".scroll");
+      this.handles();
+      this.heads.forEach((head, at) => { if (head.dataset.name) this.sortable(head, at); });
+      this.show();
+    }
+
+    handles() {
+      const caption = this.table.caption;
+      const bar = make("div", "handles");
+      const title = make("span", "caption", caption.classList.contains("unseen") ? "" : caption.textContent);
+      title.setAttribute("aria-hidden", "true");
+      caption.classList.add("unseen");
+      this.count = make("span");
+      const copy = make("button", "copy", "Copy CSV");
+      copy.setAttribute("aria-label", `Copy CSV of ${caption.textContent}`);
+      copy.addEventListener("click", () => this.copy(copy));
+      bar.append(title, this.count, copy);
+      this.scroll.before(bar);
+      this.none = make("p", "none-left", "No row holds what is sought.");
+      this.more = make("button", "more");
+      this.more.addEventListener("click", () => { this.folded = !this.folded; this.show(); });
+      this.scroll.after(this.none, this.more);
+    }
+
+    sortable(head, at) {
+      const button = make("button", "sort");
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => this.sort(at));
+    }
+
+    sort(at) {
+      const head = this.heads[at];
+      const isNumber = head.classList.contains("n");
+      const before = head.getAttribute("aria-sort");
+      const down = before ? before === "ascending" : isNumber;
+      this.heads.forEach((one) => one.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const order = new Intl.Collator("en", { numeric: true }).compare;
+      const key = (row) => valueOf(row.cells[at]);
+      const sign = down ? -1 : 1;
+      // What was not measured comes last, whichever way the rest is turned.
+      this.rows.sort((one, other) => {
+        const [a, b] = [key(one), key(other)];
+        if (a === "" || b === "") return (a === "") - (b === "");
+        return sign * (isNumber ? Number(a) - Number(b) : order(a, b));
+      });
+      this.body.append(...this.rows);
+      this.show();
+    }
+
+    filter(words) {
+      const keep = this.first.filter((_, at) => words.every((word) => this.words[at].includes(word)));
+      this.left = new Set(keep);
+      this.sought = words.length > 0;
+      this.show();
+      return keep.length;
+    }
+
+    show() {
+      const shown = this.rows.filter((row) => this.left.has(row));
+      this.rows.forEach((row) => { row.hidden = !this.left.has(row); row.classList.remove("over"); });
+      const fold = this.folded && !this.sought;
+      shown.slice(FOLD).forEach((row) => row.classList.toggle("over", fold));
+      this.table.toggleAttribute("data-folded", fold);
+      this.more.hidden = this.sought || this.rows.length <= FOLD + 3;
+      this.more.textContent = fold ? `Show all ${this.rows.length} rows` : `Show the first ${FOLD} rows`;
+      this.more.setAttribute("aria-expanded", String(!fold));
+      this.none.hidden = shown.length > 0;
+      this.count.textContent = this.sought ? `${shown.length} of ${this.rows.length} rows` : "";
+    }
+
+    csv() {
+      // A column without a name is a drawing.
+      const named = (_, at) => this.heads[at].dataset.name;
+      const lines = [this.heads.filter(named).map((head) => field(head.dataset.name, true)).join(",")];
+      this.rows.filter((row) => this.left.has(row)).forEach((row) => {
+        const cells = [...row.cells].filter(named);
+        lines.push(cells.map((cell) => field(valueOf(cell), !("v" in cell.dataset))).join(","));
+      });
+      return `${lines.join("\r\n")}\r\n`;
+    }
+
+    async copy(button) {
+      const done = await toClipboard(this.csv());
+      const words = done ? `Copied ${this.left.size} rows` : "Could not copy";
+      button.textContent = words;
+      document.getElementById("said").textContent = words;
+      setTimeout(() => { button.textContent = "Copy CSV"; }, 2000);
+    }
+  }
+
+  function startSearch(tables) {
+    const box = document.getElementById("search");
+    const found = document.getElementById("found");
+    let at = -1;
+    const seek = () => {
+      const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const counts = tables.map((one) => one.filter(words));
+      const rows = counts.reduce((sum, one) => sum + one, 0);
+      found.textContent = words.length ? `${rows} rows in ${counts.filter(Boolean).length} tables` : "";
+      at = -1;
+    };
+    box.addEventListener("input", seek);
+    box.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") {
+        box.value = "";
+        seek();
+        box.blur();
+      } else if (event.key === "Enter") {
+        const holding = tables.filter((one) => one.sought && one.left.size);
+        if (!holding.length) return;
+        at = (at + (event.shiftKey ? holding.length - 1 : 1)) % holding.length;
+        const { scroll } = holding[at];
+        for (let around = scroll; around; around = around.parentElement) {
+          if (around instanceof HTMLDetailsElement) around.open = true;
+        }
+        scroll.previousElementSibling.scrollIntoView({ block: "start" });
+      }
+    });
+  }
+
+  // The whole of a cut name on hover, without holding it in the page twice.
+  function startNames() {
+    document.addEventListener("mouseover", (event) => {
+      const summary = event.target instanceof Element ? event.target.closest("details.name > summary") : null;
+      const whole = summary?.parentElement.querySelector(":scope > .whole");
+      if (whole && !summary.title) summary.title = whole.textContent;
+    });
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    startSearch([...document.querySelectorAll("table.data")].map((table) => new Table(table)));
+    startNames();
+  });
+})();

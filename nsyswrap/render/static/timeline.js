@@ -1,0 +1,24 @@
+// Starts the timeline of the page.
+
+/** Bring the timeline to life; where the browser cannot unpack it, the strips stay. */
+async function startTimeline() {
+  const root = document.querySelector('[data-tl="live"]');
+  if (!root || typeof DecompressionStream === "undefined") {
+    return;
+  }
+  const data = await loadTimeline(document.getElementById("timeline-data").textContent);
+  data.threads = data.rows.filter((row) => row.kind === "thread");
+  root.hidden = false;
+  document.querySelector('[data-tl="still"]').classList.add("tl-print-only");
+  const timeline = new TimelineView(root, data);
+  listenToKeys(timeline);
+  listenToWheel(timeline);
+  listenToMap(timeline);
+  listenToButtons(timeline);
+  listenToPage(timeline);
+  new Pointers(timeline);
+  followAddress(timeline);
+  performance.mark("timeline-ready");
+}
+
+startTimeline();

@@ -1,0 +1,214 @@
+// How mouse, touch, keys, buttons and the address of the page move the timeline.
+
+const ZOOM = 1.5;
+const PAN = 0.2;
+const MOVED = 4;
+
+/** Follow the address of the page: `#t=START-END` in ns, or in s where a point or an s says so, or `#gap=NUMBER`. */
+function followAddress(timeline) {
+  const time = /^#t=(-?\d+(?:\.\d+)?)(s?)-(-?\d+(?:\.\d+)?)(s?)$/.exec(location.hash);
+  const gap = /^#gap=(\d+)$/.exec(location.hash);
+  const nanoseconds = (text, unit) => Number(text) * (unit || text.includes(".") ? 1e9 : 1);
+  let span = null;
+  if (time) {
+    span = [nanoseconds(time[1], time[2]), nanoseconds(time[3], time[4])].map(Math.round);
+  } else if (gap && timeline.data.gaps[gap[1] - 1]) {
+    span = timeline.data.gaps[gap[1] - 1].slice(1);
+  }
+  if (span && span[1] > span[0]) {
+    timeline.show(...span);
+    timeline.root.scrollIntoView({ block: "start" });
+  }
+}
+
+/** Write the selection into the address of the page. */
+function writeAddress({ selection }) {
+  if (selection) {
+    history.replaceState(null, "", `#t=${Math.round(selection.start)}-${Math.round(selection.end)}`);
+  }
+}
+
+/** Return what each key does; letters by their place on the keyboard. */
+function keysOf(timeline) {
+  const zoomIn = () => timeline.zoom(1 / ZOOM);
+  const zoomOut = () => timeline.zoom(ZOOM);
+  const [left, right] = [() => timeline.pan(-PAN), () => timeline.pan(PAN)];
+  return {
+    KeyW: zoomIn, Equal: zoomIn, NumpadAdd: zoomIn, KeyS: zoomOut, Minus: zoomOut, NumpadSubtract: zoomOut,
+    KeyA: left, ArrowLeft: left, KeyD: right, ArrowRight: right,
+    ArrowUp: () => timeline.stepRow(-1), ArrowDown: () => timeline.stepRow(1),
+    Comma: () => timeline.stepItem(-1), Period: () => timeline.stepItem(1), Enter: () => timeline.fit(),
+    KeyF: () => timeline.fit(), Digit0: () => timeline.look(...timeline.data.window), Home: () => timeline.look(...timeline.data.window),
+    KeyN: () => timeline.stepGap(1), KeyP: () => timeline.stepGap(-1), Escape: () => timeline.clear(),
+  };
+}
+
+/** Listen to keys while the drawing has the focus. */
+function listenToKeys(timeline) {
+  const keys = keysOf(timeline);
+  const signs = { "+": "Equal", "-": "Minus", ",": "Comma", ".": "Period" };
+  timeline.canvas.addEventListener("keydown", (event) => {
+    const action = keys[signs[event.key] ?? event.code];
+    if (action && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      event.stopPropagation();
+      action();
+    }
+  });
+}
+
+/** Let the wheel zoom with Ctrl and pan with Shift or sideways; else it scrolls the page. */
+function listenToWheel(timeline) {
+  timeline.canvas.addEventListener("wheel", (event) => {
+    const sideways = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
+    if (event.ctrlKey || event.metaKey) {
+      timeline.zoom(Math.exp(Math.max(Math.min(event.deltaY, 120), -120) * 0.004), timeline.timeAt(event.offsetX));
+    } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      timeline.pan(sideways / timeline.canvas.clientWidth);
+    } else {
+      return;
+    }
+    event.preventDefault();
+  }, { passive: false });
+}
+
+/** Follow fingers and the mouse: select or pan with one, zoom with two. */
+class Pointers {
+  constructor(timeline) {
+    this.timeline = timeline;
+    this.down = new Map();
+    const { canvas } = timeline;
+    canvas.addEventListener("pointerdown", (event) => this.press(event));
+    canvas.addEventListener("pointermove", (event) => this.move(event));
+    canvas.addEventListener("pointerup", (event) => this.release(event));
+    canvas.addEventListener("pointercancel", () => this.down.clear());
+    canvas.addEventListener("pointerleave", () => this.tip(null));
+    canvas.addEventListener("dblclick", () => timeline.fit());
+  }
+
+  /** A button or finger goes down. */
+  press(event) {
+    if (event.button !== 0) {
+      return;
+    }
+    this.down.set(event.pointerId, event.offsetX);
+    this.timeline.canvas.setPointerCapture(event.pointerId);
+    this.begun = { x: event.offsetX, time: this.timeline.timeAt(event.offsetX), view: { ...this.timeline.view } };
+    this.began = [...this.down.values()];
+    this.moved = this.down.size > 1;
+    this.pans = this.timeline.pans !== event.shiftKey;
+    this.tip(null);
+  }
+
+  /** A pointer moves: without a button down it only looks. */
+  move(event) {
+    if (!this.down.has(event.pointerId)) {
+      if (event.pointerType === "mouse") {
+        this.tip(event);
+      }
+      return;
+    }
+    this.down.set(event.pointerId, event.offsetX);
+    this.moved ||= Math.abs(event.offsetX - this.begun.x) > MOVED;
+    if (this.down.size === 2) {
+      this.pinch();
+    } else if (this.moved && this.pans) {
+      this.drag(event.offsetX);
+    } else if (this.moved) {
+      this.timeline.select(this.begun.time, this.timeline.timeAt(Math.max(event.offsetX, this.timeline.layout.gutter)));
+    }
+  }
+
+  /** Move the drawing with the pointer. */
+  drag(x) {
+    const { view } = this.begun;
+    const width = this.timeline.canvas.clientWidth - this.timeline.layout.gutter;
+    const part = (this.begun.x - x) / width;
+    this.timeline.view = { ...view };
+    this.timeline.pan(part);
+  }
+
+  /** Zoom by the distance of two fingers, around the time between them. */
+  pinch() {
+    const { view } = this.begun;
+    const [before, now] = [this.began, [...this.down.values()]];
+    const factor = Math.abs(before[0] - before[1]) / Math.max(Math.abs(now[0] - now[1]), 8);
+    this.timeline.view = { ...view };
+    this.timeline.zoom(factor, this.timeline.timeAt((before[0] + before[1]) / 2));
+  }
+
+  /** A button or finger goes up: after no movement it was a click. */
+  release(event) {
+    if (!this.down.delete(event.pointerId)) {
+      return;
+    }
+    if (!this.moved) {
+      const found = this.timeline.findAt(event.offsetX, event.offsetY);
+      if (found) {
+        this.timeline.choose(found);
+      } else {
+        this.timeline.clear();
+      }
+    } else if (!this.pans) {
+      writeAddress(this.timeline);
+    }
+  }
+
+  /** Show beside the mouse what lies below it. */
+  tip(event) {
+    const tip = this.timeline.part("tip");
+    const found = event && this.timeline.findAt(event.offsetX, event.offsetY);
+    tip.hidden = !found;
+    if (found) {
+      showFacts(tip, this.timeline.describe(found), "p");
+      const room = this.timeline.canvas.clientWidth - tip.offsetWidth;
+      tip.style.left = `${Math.min(Math.max(event.offsetX + 14, 0), Math.max(room, 0))}px`;
+      tip.style.top = `${event.offsetY + 18}px`;
+    }
+  }
+}
+
+/** Move the view to where the strip of all time is pressed. */
+function listenToMap(timeline) {
+  const go = (event) => {
+    if (event.buttons) {
+      const { start, end } = timeline.bounds;
+      const at = start + (event.offsetX / timeline.map.clientWidth) * (end - start);
+      const half = (timeline.view.end - timeline.view.start) / 2;
+      timeline.look(at - half, at + half);
+    }
+  };
+  timeline.map.addEventListener("pointerdown", (event) => {
+    timeline.map.setPointerCapture(event.pointerId);
+    go(event);
+  });
+  timeline.map.addEventListener("pointermove", go);
+}
+
+/** Let the buttons do what the keys do. */
+function listenToButtons(timeline) {
+  const actions = {
+    in: () => timeline.zoom(1 / ZOOM), out: () => timeline.zoom(ZOOM), left: () => timeline.pan(-PAN),
+    right: () => timeline.pan(PAN), fit: () => timeline.look(...timeline.data.window),
+    all: () => timeline.look(timeline.bounds.start, timeline.bounds.end),
+    previous: () => timeline.stepGap(-1), next: () => timeline.stepGap(1),
+  };
+  for (const [name, action] of Object.entries(actions)) {
+    timeline.part(name).addEventListener("click", action);
+  }
+  const mode = timeline.part("mode");
+  const tell = () => mode.setAttribute("aria-pressed", String(timeline.pans));
+  mode.addEventListener("click", () => {
+    timeline.pans = !timeline.pans;
+    tell();
+  });
+  tell();
+}
+
+/** Draw again where the page changes its size or its colours. */
+function listenToPage(timeline) {
+  new ResizeObserver(() => timeline.refit()).observe(timeline.root);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => timeline.refit());
+  new MutationObserver(() => timeline.refit()).observe(document.documentElement, { attributes: true });
+  window.addEventListener("hashchange", () => followAddress(timeline));
+}

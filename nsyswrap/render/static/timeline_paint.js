@@ -1,0 +1,351 @@
+// Draws the rows of the timeline. A bar's height is the share of its pixel column that is taken: no operation and no
+// gap is drawn wider than it is.
+
+const HEIGHTS = { steps: 16, phases: 20, gpu: 60, stream: 28, counter: 26, thread: 28, python: 18 };
+const GUTTER = 172;
+const NARROW = 640;
+const AXIS = 26;
+const LABEL_LINE = 15;
+const MOST_LABELS = 2500;
+const SHOWN_FLAGS = 20;
+
+/** Return where each row stands: its top and height, and how wide the column of names is. */
+function layOut(data, width) {
+  const narrow = width < NARROW;
+  const places = [];
+  let top = AXIS;
+  let group = "";
+  for (const row of data.rows) {
+    const own = row.device >= 0 ? `gpu ${row.device}` : row.kind === "thread" || row.kind === "python" ? "host" : "loop";
+    top += own !== group && group ? 12 : 5;
+    top += narrow ? LABEL_LINE : 0;
+    places.push({ row, top, height: HEIGHTS[row.kind], opens: own !== group && group !== "" });
+    top += HEIGHTS[row.kind];
+    group = own;
+  }
+  return { places, height: top + 6, gutter: narrow ? 0 : GUTTER, narrow };
+}
+
+/** Return the time and the bin of each edge between pixel columns. */
+function columnsOf(edges, view, count) {
+  const times = new Float64Array(count + 1);
+  const bins = new Int32Array(count + 1);
+  let bin = binAt(edges, view.start);
+  for (let x = 0; x <= count; x += 1) {
+    times[x] = view.start + (x * (view.end - view.start)) / count;
+    while (bin < edges.length - 2 && edges[bin + 1] <= times[x]) {
+      bin += 1;
+    }
+    bins[x] = bin;
+  }
+  return { times, bins, count };
+}
+
+/** Return the two pixels of a class: they differ where it is striped. */
+function inksOf(row, palette) {
+  return row.classes.map((name) => {
+    const colour = palette.rgb(colourName(row, name));
+    const [one, other] = STRIPED[row.kind]?.has(name) ? STRIPES : [0, 0];
+    const inks = [one, other].map((part) => pixel(mixed(colour, palette.rgb("--page"), part)));
+    return name === "outside" ? null : inks;
+  });
+}
+
+/** Fill pixels of one column from one height up to another, both counted from the ground. */
+function fillColumn(image, x, from, to, inks, stripe) {
+  const { data32, width, height } = image;
+  for (let y = from; y < to; y += 1) {
+    data32[(height - 1 - y) * width + x] = inks[Math.floor((x + y) / stripe) & 1];
+  }
+}
+
+/** Draw the shares of each pixel column of a row on top of one another. */
+function paintShares(image, row, edges, columns, inks, stripe) {
+  let before = new Float64Array(row.classes.length);
+  let after = new Float64Array(row.classes.length);
+  takenBefore(row, edges, columns.bins[0], columns.times[0], before);
+  const codes = [...row.before.keys()].filter((code) => inks[code]);
+  for (let x = 0; x < columns.count; x += 1) {
+    takenBefore(row, edges, columns.bins[x + 1], columns.times[x + 1], after);
+    const scale = image.height / (columns.times[x + 1] - columns.times[x]);
+    let sum = 0;
+    for (const code of codes) {
+      const from = Math.min(Math.round(sum * scale), image.height);
+      sum += after[code] - before[code];
+      fillColumn(image, x, from, Math.min(Math.round(sum * scale), image.height), inks[code], stripe);
+    }
+    [before, after] = [after, before];
+  }
+}
+
+/** Draw the mean of a counter in each pixel column against the scale of its row. */
+function paintCounter(image, row, edges, columns, palette, scale) {
+  const area = pixel(mixed(palette.rgb("--accent"), palette.rgb("--panel"), 0.62));
+  const line = pixel(palette.rgb("--accent"));
+  for (let x = 0; x < columns.count; x += 1) {
+    const mean = meanBetween(row, edges, columns.times[x], columns.times[x + 1]);
+    const top = Number.isNaN(mean) ? 0 : Math.min(Math.round((mean / row.most) * image.height), image.height);
+    fillColumn(image, x, 0, top, [area, area], 1);
+    fillColumn(image, x, Math.max(top - Math.ceil(scale), 0), top, [line, line], 1);
+  }
+}
+
+/** Return an empty picture of a row. */
+function blankImage(context, width, height, colour) {
+  const image = context.createImageData(width, height);
+  const data32 = new Uint32Array(image.data.buffer).fill(colour);
+  return { image, data32, width, height };
+}
+
+/** Draw one row into the canvas. */
+function paintRow(sheet, place, columns) {
+  const { context, data, palette, scale, layout } = sheet;
+  const height = Math.round(place.height * scale);
+  const image = blankImage(context, columns.count, height, pixel(palette.rgb("--panel")));
+  if (place.row.kind === "counter") {
+    paintCounter(image, place.row, data.edges, columns, palette, scale);
+  } else {
+    paintShares(image, place.row, data.edges, columns, inksOf(place.row, palette), Math.round(3 * scale));
+  }
+  context.putImageData(image.image, Math.round(layout.gutter * scale), Math.round(place.top * scale));
+}
+
+/** Return the part of a text that fits, its end cut off; an empty one where little fits. */
+function fitting(context, text, width) {
+  if (context.measureText(text).width <= width) {
+    return text;
+  }
+  const letters = Math.floor((text.length * width) / context.measureText(text).width) - 1;
+  return letters < 3 ? "" : `${text.slice(0, letters)}…`;
+}
+
+/** Write the names of items that are wide enough, and part neighbours by a line. */
+function labelItems(sheet, place) {
+  const { context, data, palette, view, xOf } = sheet;
+  const { row, top, height } = place;
+  const from = row.first[binAt(data.edges, view.start)];
+  const to = lastNotAbove(row.start, view.end);
+  if (to - from > MOST_LABELS) {
+    return;
+  }
+  context.font = `${row.kind === "python" ? 10 : 11}px ${palette.font}`;
+  context.textBaseline = "middle";
+  for (let i = Math.max(from, 0); i <= to; i += 1) {
+    const [left, right] = [Math.max(xOf(row.start[i]), xOf(view.start)), Math.min(xOf(row.end[i]), xOf(view.end))];
+    if (right - left < 3) {
+      continue;
+    }
+    context.fillStyle = palette.text("--page");
+    context.fillRect(left - 0.5, top, 1, height);
+    labelItem(sheet, place, i, left, right);
+  }
+}
+
+/** Write the name of one item where there is room. */
+function labelItem(sheet, { row, top, height }, item, left, right) {
+  const { context, data, palette } = sheet;
+  const name = row.classes[row.code[item]];
+  if (right - left < 30 || name === "outside") {
+    return;
+  }
+  const text = fitting(context, itemName(data, row, item), right - left - 10);
+  const striped = STRIPED[row.kind]?.has(name);
+  if (text && striped) {
+    context.fillStyle = palette.text("--page");
+    context.fillRect(left + 3, top + height / 2 - 8, context.measureText(text).width + 6, 16);
+  }
+  context.fillStyle = striped ? palette.text("--ink") : isDark(palette.rgb(colourName(row, name))) ? "#ffffff" : "#10161d";
+  context.fillText(text, left + 6, top + height / 2 + 0.5);
+}
+
+/** Mark with dots below a row where it is drawn from sums of bins and not from single items. */
+function markBinned(sheet, { row, top, height }, columns) {
+  const { context, palette, scale, layout } = sheet;
+  context.fillStyle = palette.text("--soft");
+  for (let x = 0; x < columns.count; x += 1) {
+    if (!row.isExact[columns.bins[x]] && row.kind !== "counter" && Math.floor(x / scale) % 4 === 0) {
+      context.fillRect(layout.gutter + x / scale, top + height + 1, 1, 1);
+    }
+  }
+}
+
+/** Write the name of a row beside it, or above it where the page is narrow. */
+function labelRow(sheet, { row, top, height, opens }, isChosen) {
+  const { context, palette, layout, width } = sheet;
+  const isHead = row.kind === "gpu";
+  context.font = `${isHead || isChosen ? "650 " : ""}${layout.narrow ? 11 : 12}px ${palette.font}`;
+  context.fillStyle = palette.text(isHead || isChosen ? "--ink" : "--soft");
+  context.textBaseline = "middle";
+  if (opens) {
+    context.fillRect(0, top - (layout.narrow ? LABEL_LINE : 0) - 6, width, 0.5);
+  }
+  const indent = !layout.narrow && ["stream", "counter", "python"].includes(row.kind) ? 12 : 0;
+  const room = layout.narrow ? width : layout.gutter - indent - 10;
+  const y = layout.narrow ? top - LABEL_LINE / 2 : top + height / 2;
+  context.fillText(fitting(context, row.label, room), indent, y);
+}
+
+/** Return the distance between two ticks: 1, 2 or 5 times a power of ten, at least `room` pixels. */
+function tickStep(length, width, room) {
+  const least = (length / width) * room;
+  const power = 10 ** Math.floor(Math.log10(least));
+  return Math.max([1, 2, 5, 10].map((one) => one * power).find((one) => one >= least), 1);
+}
+
+/** Draw the axis of time: seconds since capture start, with lines through all rows. */
+function paintAxis(sheet) {
+  const { context, palette, layout, width, view, xOf } = sheet;
+  const length = view.end - view.start;
+  const step = tickStep(length, width - layout.gutter, 120);
+  const decimals = Math.min(Math.max(9 - Math.floor(Math.log10(step) + 1e-9), 0), 9);
+  context.font = `11px ${palette.font}`;
+  context.textBaseline = "alphabetic";
+  for (let time = Math.ceil(view.start / step) * step; time <= view.end; time += step) {
+    context.fillStyle = palette.text("--line");
+    context.fillRect(xOf(time), 17, 1, layout.height - 17);
+    context.fillStyle = palette.text("--soft");
+    const text = `${(time / 1e9).toFixed(decimals)} s`;
+    const room = width - xOf(time) - 3;
+    if (context.measureText(text).width <= room) {
+      context.fillText(text, xOf(time) + 3, 12);
+    }
+  }
+}
+
+/** Write what the full height of a counter's row stands for. */
+function labelScale(sheet, { row, top }) {
+  const { context, palette, width } = sheet;
+  const text = `${row.most / 100} %`;
+  context.font = `10px ${palette.font}`;
+  context.textBaseline = "middle";
+  context.fillStyle = palette.text("--soft");
+  context.fillText(text, width - context.measureText(text).width - 3, top + 6);
+}
+
+/** Grey out what lies outside the window of the report, and what is not selected. */
+function paintCurtains(sheet, selection) {
+  const { context, palette, layout, width, data, view, xOf } = sheet;
+  const curtain = (from, to, alpha) => {
+    const left = Math.max(xOf(Math.max(from, view.start)), layout.gutter);
+    const right = Math.min(xOf(Math.min(to, view.end)), width);
+    if (right > left) {
+      context.globalAlpha = alpha;
+      context.fillStyle = palette.text("--page");
+      context.fillRect(left, AXIS, right - left, layout.height - AXIS);
+      context.globalAlpha = 1;
+    }
+  };
+  curtain(view.start, data.window[0], 0.55);
+  curtain(data.window[1], view.end, 0.55);
+  if (selection) {
+    curtain(view.start, selection.start, 0.6);
+    curtain(selection.end, view.end, 0.6);
+    context.fillStyle = palette.text("--accent");
+    for (const time of [selection.start, selection.end].filter((one) => one >= view.start && one <= view.end)) {
+      context.fillRect(xOf(time) - 1, 17, 2, layout.height - 17);
+    }
+  }
+}
+
+/** Mark the longest gaps over the row of their GPU, numbered as in the table. */
+function paintFlags(sheet) {
+  const { context, data, palette, view, layout, xOf } = sheet;
+  context.font = `650 10px ${palette.font}`;
+  context.textBaseline = "alphabetic";
+  const taken = new Map();
+  for (const [index, [device, start, end]] of data.gaps.slice(0, SHOWN_FLAGS).entries()) {
+    const place = layout.places.find(({ row }) => row.kind === "gpu" && row.device === device);
+    if (!place || end < view.start || start > view.end) {
+      continue;
+    }
+    const x = xOf((Math.max(start, view.start) + Math.min(end, view.end)) / 2);
+    const others = taken.get(device) ?? [];
+    if (others.every((other) => Math.abs(other - x) > 16)) {
+      paintFlag(context, palette, x, place.top, `${index + 1}`);
+      taken.set(device, [...others, x]);
+    }
+  }
+}
+
+/** Draw one numbered flag whose tip touches the top of a row. */
+function paintFlag(context, palette, x, top, text) {
+  context.fillStyle = palette.text("--ink");
+  context.beginPath();
+  context.moveTo(x, top + 14);
+  context.lineTo(x - 4, top + 9);
+  context.lineTo(x + 4, top + 9);
+  context.fill();
+  const width = context.measureText(text).width + 6;
+  context.fillRect(x - width / 2, top - 3, width, 12);
+  context.fillStyle = palette.text("--page");
+  context.fillText(text, x - width / 2 + 3, top + 6);
+}
+
+/** Frame the item that was chosen. */
+function paintChosen(sheet, chosen) {
+  const { context, palette, layout, view, xOf } = sheet;
+  const place = layout.places.find(({ row }) => row === chosen?.row);
+  if (!place || chosen.item < 0) {
+    return;
+  }
+  const [start, end] = [chosen.row.start[chosen.item], chosen.row.end[chosen.item]];
+  if (end < view.start || start > view.end) {
+    return;
+  }
+  const left = xOf(Math.max(start, view.start));
+  context.strokeStyle = palette.text("--ink");
+  context.lineWidth = 2;
+  context.strokeRect(left - 1, place.top - 1, Math.max(xOf(Math.min(end, view.end)) - left, 1) + 2, place.height + 2);
+}
+
+/** Draw all: axis, rows, names, flags, and what is selected or chosen. */
+function paintTimeline(canvas, data, palette, layout, { view, selection, chosen, rowIndex }) {
+  const scale = window.devicePixelRatio || 1;
+  const width = canvas.clientWidth;
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(layout.height * scale);
+  const context = canvas.getContext("2d");
+  const xOf = (time) => layout.gutter + ((time - view.start) / (view.end - view.start)) * (width - layout.gutter);
+  const sheet = { context, data, palette, scale, layout, width, view, xOf };
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  const columns = columnsOf(data.edges, view, Math.max(canvas.width - Math.round(layout.gutter * scale), 1));
+  paintAxis(sheet);
+  layout.places.forEach((place) => paintRow(sheet, place, columns));
+  layout.places.forEach((place, index) => {
+    labelRow(sheet, place, index === rowIndex);
+    markBinned(sheet, place, columns);
+    if (place.row.kind === "counter") {
+      labelScale(sheet, place);
+    } else {
+      labelItems(sheet, place);
+    }
+  });
+  paintCurtains(sheet, selection);
+  paintFlags(sheet);
+  paintChosen(sheet, chosen);
+}
+
+/** Draw all of time in one strip: what the first GPU did, and which part is in view. */
+function paintMap(canvas, data, palette, view) {
+  const scale = window.devicePixelRatio || 1;
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  const context = canvas.getContext("2d");
+  const [start, end] = [data.edges[0], data.edges[data.edges.length - 1]];
+  const row = data.rows.find((one) => one.kind === "gpu");
+  const columns = columnsOf(data.edges, { start, end }, canvas.width);
+  const image = blankImage(context, canvas.width, canvas.height, pixel(palette.rgb("--panel")));
+  paintShares(image, row, data.edges, columns, inksOf(row, palette), Math.round(3 * scale));
+  context.putImageData(image.image, 0, 0);
+  context.scale(scale, scale);
+  const xOf = (time) => ((time - start) / (end - start)) * width;
+  context.globalAlpha = 0.7;
+  context.fillStyle = palette.text("--page");
+  context.fillRect(0, 0, xOf(view.start), height);
+  context.fillRect(xOf(view.end), 0, width - xOf(view.end), height);
+  context.globalAlpha = 1;
+  context.strokeStyle = palette.text("--ink");
+  context.lineWidth = 1.5;
+  context.strokeRect(xOf(view.start) + 0.75, 0.75, Math.max(xOf(view.end) - xOf(view.start) - 1.5, 2), height - 1.5);
+}

@@ -1,0 +1,67 @@
+"""Arrays of whole numbers packed for a page: differences, bytes of like weight side by side, deflate, base64.
+
+What comes out is one text of letters, so nothing in it can be taken for markup. Inside, after inflating::
+
+    4 bytes      length of the head, little-endian
+    head         JSON in UTF-8; an array stands in it as
+                 {"at": place, "n": count, "w": bytes a number, "d": are differences, "s": are signed}
+    arrays       places count from here; of each array all lowest bytes, then all second bytes, and so on
+
+A signed number x is stored as 2x, or -2x - 1 where it is negative, so that small ones stay short.
+"""
+
+import base64
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+LEVEL = 6
+# A page reads numbers as floats of 64 bits, which hold whole numbers up to here.
+LARGEST = (1 << 53) - 1
+
+
+class Packer:
+    """Collects arrays and returns what stands for each in the head."""
+
+    def __init__(self) -> None:
+        """Begin with no arrays."""
+        self._parts: list[bytes] = []
+        self._length = 0
+
+    def add(self, values: npt.NDArray[np.integer[Any]], *, differences: bool = False) -> dict[str, int]:
+        """Add an array; return what stands for it.
+
+        Args:
+            values: Whole numbers of any order.
+            differences: Store each as its distance from the one before, as is short for times in order.
+
+        Raises:
+            ValueError: A number is too large for a page to hold.
+        """
+        numbers = np.asarray(values, np.int64)
+        if len(numbers) and max(abs(int(numbers.min())), abs(int(numbers.max()))) > LARGEST:
+            raise ValueError("a number has more than 53 bits")
+        if differences:
+            numbers = np.diff(numbers, prepend=np.int64(0))
+        signed = bool(len(numbers) and numbers.min() < 0)
+        stored = np.where(numbers < 0, -2 * numbers - 1, 2 * numbers) if signed else numbers
+        width = max((int(stored.max(initial=0)).bit_length() + 7) // 8, 1)
+        planes = stored.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width]
+        self._parts.append(planes.T.tobytes())
+        place, self._length = self._length, self._length + len(numbers) * width
+        return {"at": place, "n": len(numbers), "w": width, "d": int(differences), "s": int(signed)}
+
+    def text(self, head: object) -> str:
+        """Return head and arrays as one text of base64.
+
+        Args:
+            head: What JSON can hold.
+        """
+        encoded = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        first = encoded.encode("utf-8", errors="replace")
+        whole = b"".join((len(first).to_bytes(4, "little"), first, *self._parts))
+        packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+        return base64.b64encode(packer.compress(whole) + packer.flush()).decode("ascii")

@@ -1,0 +1,151 @@
+"""The timeline as the template needs it: the packed data, a summary in words, and a strip for pages without script."""
+
+import functools
+from importlib import resources
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap import units
+from nsyswrap.model import Report, TimelineData, TimelineRow
+from nsyswrap.render import charts, vocabulary
+from nsyswrap.render.timeline_codec import Packer
+from nsyswrap.render.visible import elide, visible
+
+SCRIPTS = (
+    "timeline_data.js",
+    "timeline_words.js",
+    "timeline_colours.js",
+    "timeline_paint.js",
+    "timeline_panels.js",
+    "timeline_view.js",
+    "timeline_input.js",
+    "timeline.js",
+)
+STYLE = "timeline.css"
+_NAME_WIDTH = 320
+_TEXT_WIDTH = 120
+_STRIP_BINS = 400
+
+
+class Strip(NamedTuple):
+    """The busy share of a GPU over time: its name, share and the outline in a box 1000 wide and 100 high."""
+
+    label: str
+    share: str
+    path: str
+
+
+class TimelineView(NamedTuple):
+    """What the template draws.
+
+    Attributes:
+        data: The packed rows, as base64.
+        summary: What is shown, in words.
+        strips: One for each GPU.
+        notes: Where it is exact, and what is left out.
+        span: The stretch the strips show.
+    """
+
+    data: str
+    summary: str
+    strips: tuple[Strip, ...]
+    notes: tuple[str, ...]
+    span: str
+
+
+def view(report: Report) -> TimelineView | None:
+    """Return the timeline of a report; None where it has none."""
+    data = report.timeline
+    if data is None:
+        return None
+    strips = tuple(_strip(data, row) for row in data.rows if row.kind == "gpu")
+    start, end = int(data.edges[0]), int(data.edges[-1])
+    span = f"{units.point(start)} to {units.point(end)}"
+    return TimelineView(packed(data), _summary(data, strips), strips, (_exactness(data), *data.left_out), span)
+
+
+@functools.cache
+def script() -> str:
+    """Return the script of the timeline."""
+    parts = "\n".join(_static(name) for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{parts}}})();\n'
+
+
+@functools.cache
+def style() -> str:
+    """Return the style sheet of the timeline."""
+    return _static(STYLE)
+
+
+def _static(name: str) -> str:
+    return resources.files("nsyswrap.render").joinpath("static", name).read_text(encoding="utf-8")
+
+
+def packed(data: TimelineData) -> str:
+    """Return all that the page's script draws, packed into one text of base64."""
+    packer = Packer()
+    head = {
+        "version": 1,
+        "window": [data.window.start_ns, data.window.end_ns],
+        "windowLabel": visible(data.window.label),
+        "edges": packer.add(data.edges, differences=True),
+        "rows": [_row(packer, row) for row in data.rows],
+        "gaps": [list(gap) for gap in data.gaps],
+        "phases": [visible(name) for name in data.phases],
+        "texts": {name: [elide(text, _TEXT_WIDTH) for text in texts] for name, texts in data.texts.items()},
+        "kernels": [[elide(one.name, _NAME_WIDTH), *one[1:]] for one in data.kernels],
+        "causes": dict(vocabulary.CAUSES),
+    }
+    return packer.text(head)
+
+
+def _row(packer: Packer, row: TimelineRow) -> dict[str, Any]:
+    items, whole = row.items, bool(row.exact.all())
+    # What every item shows, no sum needs to say again.
+    used = [] if whole else np.flatnonzero(row.sums.any(axis=1)).tolist()
+    return {
+        "kind": row.kind,
+        "label": elide(row.label, _TEXT_WIDTH),
+        "device": row.device_id,
+        "process": row.process,
+        "thread": row.thread,
+        "classes": [visible(name) for name in row.classes],
+        "exact": 1 if whole else packer.add(np.flatnonzero(np.diff(row.exact, prepend=False, append=False))),
+        "sums": {str(code): packer.add(row.sums[code]) for code in used},
+        "start": packer.add(items.start, differences=True),
+        "length": packer.add(items.end - items.start),
+        "code": packer.add(items.code),
+        "details": {name: packer.add(values) for name, values in items.details.items()},
+    }
+
+
+def _strip(data: TimelineData, row: TimelineRow) -> Strip:
+    """Return the busy share of a GPU over all that is shown."""
+    busy = row.sums[: len(vocabulary.LEDGER_PARTS) - 1].sum(axis=0)
+    first = np.arange(0, len(busy), -(-len(busy) // _STRIP_BINS))
+    start, end = data.edges[first], np.append(data.edges[first[1:]], data.edges[-1])
+    share = np.add.reduceat(busy, first) / np.maximum(end - start, 1)
+    path = charts.busy_area(start.tolist(), end.tolist(), share.tolist())
+    whole = units.share_of(int(busy.sum()), int(data.edges[-1] - data.edges[0]))
+    return Strip(visible(row.label), whole, path)
+
+
+def _summary(data: TimelineData, strips: tuple[Strip, ...]) -> str:
+    """Return in words what a reader sees; tables on the page have the same in full."""
+    length = units.duration(int(data.edges[-1] - data.edges[0]))
+    busy = ", ".join(f"{strip.label} busy {strip.share}" for strip in strips)
+    gaps = f"; longest gap {units.duration(data.gaps[0].end_ns - data.gaps[0].start_ns)}" if data.gaps else ""
+    return f"Timeline of {length}: {busy}{gaps}. The tables of gaps, phases and kernels say the same in words."
+
+
+def _exactness(data: TimelineData) -> str:
+    """Return where single operations are shown and how wide a bin is elsewhere."""
+    if data.is_exact:
+        return "Exact everywhere: every operation and call is here."
+    width = units.duration(int(np.diff(data.edges).max()))
+    return (
+        "Exact around the longest gaps and from the start of the window on; elsewhere sums of bins, which last "
+        f"{width} at most and less where there are many operations. Sums of the window, of a step and of a listed gap "
+        "are exact in either case."
+    )

@@ -1,0 +1,234 @@
+"""The command `nsyswrap verify-tensor-cores`, with a fake ncu and real programs: results, rules, exit codes, errors."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from capture_fixtures import living, marker, until
+from click.testing import CliRunner, Result
+from export_builder import ExportBuilder
+from ncu_fixtures import LAYOUT, PACKED, PRODUCT, SIMT, TRITON, VARIABLES, calls, kernel, put_on_path
+
+from nsyswrap.capture.kernel_counters import mangled_pattern_of
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.cli import cli
+
+__all__ = ["marker"]
+
+MMA, FMA = {"HGMMA.64x64x16.F32.BF16": 4096}, {"HFMA2.MMA": 512, "FADD": 1}
+PROGRAM = (sys.executable, "-c", "print('said', 'by', 'the', 'program')")
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """A capture of a program that ran four kernels, one microsecond to four."""
+    builder = ExportBuilder().gpu()
+    for number, name in enumerate((PRODUCT, TRITON, LAYOUT, SIMT), 1):
+        builder.kernel(10_000 * number, 10_000 * number + 1000 * number, name, launched=(10 * number, 10 * number + 1))
+    return builder.write(tmp_path / "capture.sqlite")
+
+
+def run(*arguments: str | Path, command: tuple[str, ...] = PROGRAM) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(cli, ["verify-tensor-cores", *map(str, arguments), "--", *command])
+
+
+def test_names_that_tell_the_truth_are_success(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The unknown one is settled; the program's own output is not in the result."""
+    opcodes = {PRODUCT: MMA, TRITON: MMA, LAYOUT: FMA, SIMT: FMA}
+    put_on_path(tmp_path, monkeypatch, *(kernel(name, counts) for name, counts in opcodes.items()))
+    result = run("--capture", capture)
+    assert result.exit_code == 0, result.stderr
+    assert "tensor cores, by hardware          30.0 %" in result.stdout
+    assert "unknown by name, settled           20.0 %" in result.stdout
+    assert "said by the program" not in result.stdout
+    assert "measuring 4 launches of 4 functions, 100% of kernel time" in result.stderr
+    assert "launches more" not in result.stderr
+
+
+def test_packed_half_precision_is_no_tensor_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pipe is 6 % active, as it was on an H200, and its instructions are all HFMA2."""
+    put_on_path(tmp_path, monkeypatch, kernel(PACKED, {"HFMA2.MMA": 10**6}, hmma=10**6, hfma2=10**6, pipe=6.0))
+    capture = ExportBuilder().gpu().kernel(0, 1000, PACKED).write(tmp_path / "packed.sqlite")
+    for failure in ("", "old"):
+        monkeypatch.setenv("FAKE_NCU_FAILURE", failure)
+        result = run("--capture", capture, "--format", "json")
+        assert result.exit_code == 0, result.stderr
+        (only,) = json.loads(result.stdout)["kernels"]
+        assert (only["proof"], only["outcome"]) == ("unused", "agrees")
+
+
+def test_a_name_that_lies_fails_and_a_learnt_rule_mends_it(
+    tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was saved is loaded by this command, by classify and by analyze."""
+    opcodes = {PRODUCT: FMA, TRITON: MMA, LAYOUT: FMA, SIMT: FMA}
+    put_on_path(tmp_path, monkeypatch, *(kernel(name, counts) for name, counts in opcodes.items()))
+    rules, counters = tmp_path / "learnt.json", tmp_path / "counters.csv"
+    first = run("--capture", capture, "--save-rules", rules, "--save-counters", counters)
+    assert first.exit_code == 1
+    assert "name and hardware differ           10.0 %" in first.stdout
+    assert PRODUCT in counters.read_text()
+    assert run("--capture", capture, "--kernel-rules", rules).exit_code == 0
+
+    named = CliRunner().invoke(cli, ["classify", "--format", "csv", "--kernel-rules", str(rules), TRITON, PRODUCT])
+    assert named.stdout.splitlines()[1:] == [
+        f"{TRITON},tensor,bf16,inductor,gemm,kernel_rules",
+        f"{PRODUCT},simt_eligible,,cublas,gemm,kernel_rules",
+    ]
+    analysed = CliRunner().invoke(
+        cli, ["analyze", str(capture), "--kernel-rules", str(rules), "--format", "json", "--window", "all"]
+    )
+    facts = json.loads(analysed.stdout)["sections"]["tensor_cores"]["facts"]
+    assert (facts["tensor_ns"]["value"], facts["unknown_ns"]["value"]) == (2000, 0)
+
+
+def test_kernels_are_asked_for_by_what_no_name_explains_and_by_time(
+    tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = put_on_path(tmp_path, monkeypatch, kernel(TRITON, MMA), kernel(SIMT, FMA))
+    assert run("--capture", capture, "--launches", "2").exit_code == 0
+    asked = next(each for each in calls(log) if "--kernel-id" in each)
+    assert asked[asked.index("--kernel-id") + 1] == f"::regex:{mangled_pattern_of([TRITON, SIMT])}:1"
+    assert asked[asked.index("--launch-count") + 1] == "2"
+    assert "--clock-control none" in " ".join(asked)
+
+
+@pytest.mark.parametrize(("launches", "outcome"), [(10, "agrees"), (2, "unmeasured")])
+def test_what_did_not_come_is_measured_in_a_second_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launches: int, outcome: str
+) -> None:
+    """Of an ncu that numbers launches by the function's name only the first instance of a template comes at first."""
+    instances = [PACKED.replace("Gelu", other) for other in ("Gelu", "Relu", "Silu")]
+    log = put_on_path(tmp_path, monkeypatch, *(kernel(name, FMA) for name in instances), failure="by-function")
+    builder = ExportBuilder().gpu()
+    for at, name in enumerate(instances):
+        builder.kernel(1000 * at, 1000 * at + 500, name)
+    capture, counters = builder.write(tmp_path / "packed.sqlite"), tmp_path / "counters.csv"
+    asked = ("--launches", str(launches), "--format", "json", "--save-counters", counters)
+    result = run("--capture", capture, *asked)
+    assert result.exit_code == 0, result.stderr
+    assert f"measuring {launches - 1} launches more, of 1 functions" in result.stderr
+    assert {each["outcome"] for each in json.loads(result.stdout)["kernels"]} == {"agrees", outcome}
+    assert counters.read_text().count('"ID",') == 2
+    assert sum("--kernel-id" in each or "--kernel-name" in each for each in calls(log)) == 2
+
+
+def test_nothing_measured_is_cannot_tell(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ncu measured, but kernels of other template arguments."""
+    put_on_path(tmp_path, monkeypatch, kernel(LAYOUT.replace("__half", "float"), FMA))
+    assert run("--capture", capture).exit_code == 3
+
+
+def test_a_program_without_kernels_is_cannot_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_on_path(tmp_path, monkeypatch)
+    capture = ExportBuilder().gpu().copy(0, 1000).write(tmp_path / "copies.sqlite")
+    result = run("--capture", capture)
+    assert (result.exit_code, "ran no kernel" in result.stderr) == (3, True)
+
+
+def test_a_failing_program_is_told_and_what_was_measured_is_used(
+    tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA))
+    result = run("--capture", capture, command=(sys.executable, "-c", "raise SystemExit(7)"))
+    assert result.exit_code == 0
+    assert "note: ncu ended with code 7" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        ("no-permission", ("ERR_NVGPUCTRPERM", "Run as root")),
+        ("no-gpu", ("no GPU that it can measure", "nvidia-smi")),
+        ("silent", ("saw none of the 4 kernels", "--capture")),
+        ("no-kernels", ("saw none of the 4 kernels", "--capture")),
+        ("query-silent", ("measured nothing", "ncu --query-metrics")),
+    ],
+)
+def test_each_failure_is_two_lines(
+    tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch, failure: str, told: tuple[str, str]
+) -> None:
+    put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA), failure=failure)
+    result = run("--capture", capture)
+    assert result.exit_code == 1
+    *_, said, remedy = result.stderr.splitlines()
+    assert said.startswith("nsyswrap: ")
+    assert told[0] in said
+    assert told[1] in remedy
+
+
+def test_no_ncu_is_told_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NSYSWRAP_NCU", str(tmp_path / "gone"))
+    marker = tmp_path / "ran"
+    result = run(command=(sys.executable, "-c", f"open({str(marker)!r}, 'w')"))
+    assert (result.exit_code, marker.exists()) == (1, False)
+    assert "NSYSWRAP_NCU is" in result.stderr
+
+
+def test_a_result_that_is_there_is_told_before_anything_runs(
+    tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA))
+    there = tmp_path / "there.json"
+    there.write_text("mine")
+    for option in ("-o", "--save-rules", "--save-counters"):
+        assert run("--capture", capture, option, there).exit_code == 2
+    assert run("--capture", capture, "-o", tmp_path / "no" / "folder").exit_code == 2
+    assert (there.read_text(), log.exists()) == ("mine", False)
+    assert run("--capture", capture, "-o", there, "--format", "json", "--force").exit_code == 0
+    assert json.loads(there.read_text())["gpu"] == "NVIDIA H200"
+
+
+def test_a_wrong_file_of_rules_is_told_before_anything_runs(
+    tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA))
+    (tmp_path / "rules.json").write_text("{}")
+    result = run("--capture", capture, "--kernel-rules", tmp_path / "rules.json")
+    assert (result.exit_code, log.exists()) == (2, False)
+    for command in ("analyze", "report"):
+        found = CliRunner().invoke(cli, [command, str(capture), "--kernel-rules", str(tmp_path / "rules.json")])
+        assert (found.exit_code, "no file of kernel rules" in found.stderr) == (2, True)
+
+
+def test_a_missing_program_is_told(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA))
+    result = run("--capture", capture, command=("no-such-program",))
+    assert (result.exit_code, "there is no such command" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_ncu_ends_when_the_command_is_ended(
+    tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch, marker: str, number: signal.Signals
+) -> None:
+    """A scheduler's signal leaves no ncu behind that would hold the GPU's counters."""
+    put_on_path(tmp_path, monkeypatch, failure="hangs")
+    program = [sys.executable, "-m", "nsyswrap", "verify-tensor-cores", "--capture", str(capture), "--", "true", marker]
+    with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until(lambda: len(living(marker)) > 1, "ncu")
+        process.send_signal(number)
+        assert process.wait(30) == 1
+    until(lambda: not living(marker), "the end of ncu")
+
+
+def test_without_a_capture_the_program_is_recorded_first(
+    tmp_path: Path, nsys: Nsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the real nsys; without a GPU there is nothing to choose from, and that is said."""
+    put_on_path(tmp_path, monkeypatch)
+    monkeypatch.setenv("NSYSWRAP_NSYS", str(nsys.path))
+    result = run()
+    assert (result.exit_code, "ran nothing on a GPU" in result.stderr) == (3, True)
+
+
+def test_a_program_that_fails_under_nsys_is_told(tmp_path: Path, nsys: Nsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_on_path(tmp_path, monkeypatch)
+    monkeypatch.setenv("NSYSWRAP_NSYS", str(nsys.path))
+    result = run(command=(sys.executable, "-c", "raise SystemExit(5)"))
+    assert (result.exit_code, "ended with code 5 under nsys" in result.stderr) == (1, True)

@@ -1,0 +1,92 @@
+"""Step times of a report: steady steps in the window, what lies between them, and ranks taken together."""
+
+from dataclasses import replace
+
+import numpy as np
+import paired_reports as pairs
+import pandas as pd
+import pytest
+from paired_reports import MS
+
+from nsyswrap.compare.step_times import LEDGER_ROWS, step_times
+from nsyswrap.intervals import Window
+
+THREE = [4 * MS, 6 * MS, 5 * MS]
+
+
+def test_warm_up_is_left_out() -> None:
+    assert step_times(pairs.report(THREE)).length.tolist() == THREE
+
+
+def test_what_lies_between_steps_is_in_the_period_alone() -> None:
+    """The last step has no next one, so its period is its length."""
+    found = step_times(pairs.report(THREE, between=MS))
+    assert found.length.tolist() == THREE
+    assert found.period.tolist() == [5 * MS, 7 * MS, 5 * MS]
+    assert found.between_share == pytest.approx(2 / 17)
+
+
+def test_periods_add_up_to_the_window() -> None:
+    whole = pairs.report(pairs.lengths(4.0), between=MS // 3)
+    assert step_times(whole).period.sum() == whole.window.length_ns
+
+
+def test_only_steps_inside_the_window_count() -> None:
+    whole = pairs.report(THREE)
+    first = Window(whole.window.start_ns, whole.window.start_ns + 11 * MS, "some", "user")
+    assert step_times(replace(whole, window=first)).length.tolist() == THREE[:2]
+
+
+def test_ranks_are_one_step_and_not_many() -> None:
+    """Two processes that take 60 steps side by side are 60 steps of evidence, not 120."""
+    one, two = (step_times(pairs.report(THREE, ranks=ranks)) for ranks in (1, 2))
+    assert two.length.tolist() == one.length.tolist()
+    assert two.count == 3
+
+
+def test_a_step_of_several_ranks_is_their_mean() -> None:
+    """As far as each has one: a rank that was cut off earlier shortens the others."""
+    slow, quick = pairs.report(THREE), pairs.report([2 * MS, 2 * MS])
+    tables = [one.section("steps").tables["steps"] for one in (slow, quick)]  # type: ignore[union-attr]
+    both = pairs.with_section(slow, "steps", steps=pd.concat(tables, ignore_index=True))
+    assert step_times(both).length.tolist() == [3 * MS, 4 * MS]
+
+
+def test_parts_are_the_mean_over_gpus() -> None:
+    found = step_times(pairs.report(THREE, gpus=2))
+    assert set(found.parts) == set(LEDGER_ROWS)
+    assert found.parts["compute_ns"].tolist() == [pairs.COMPUTE_NS] * 3
+    assert sum(found.parts.values()) == pytest.approx(found.length)
+
+
+def test_without_a_gpu_there_are_no_parts() -> None:
+    whole = pairs.report(THREE)
+    table = whole.section("steps").tables["steps"]  # type: ignore[union-attr]
+    bare = pairs.with_section(whole, "steps", steps=table.drop(columns=["device_id", *LEDGER_ROWS]))
+    found = step_times(bare)
+    assert (found.parts, found.length.tolist()) == ({}, THREE)
+
+
+@pytest.mark.parametrize("steps", [pd.DataFrame(), None])
+def test_a_report_may_have_no_steps(steps: pd.DataFrame | None) -> None:
+    """An empty table as a report.json gives it, or no section at all."""
+    whole = pairs.report(THREE)
+    bare = replace(whole, sections=tuple(one for one in whole.sections if one.key != "steps"))
+    found = step_times(bare if steps is None else pairs.with_section(bare, "steps", steps=steps))
+    assert (found.count, found.family, found.between_share) == (0, "", 0.0)
+
+
+def test_warm_up_alone_is_no_steady_step() -> None:
+    whole = pairs.report([])
+    assert step_times(whole).count == 0
+
+
+def test_a_family_is_the_name_without_its_number() -> None:
+    """Of one digit or of several."""
+    assert step_times(pairs.report(THREE, name="epoch 12 batch")).family == "epoch # batch #"
+
+
+def test_a_step_of_no_length_counts_as_one_nanosecond() -> None:
+    """Its logarithm is asked for."""
+    assert step_times(pairs.report([0, 0, 5 * MS])).length.tolist() == [1, 1, 5 * MS]
+    assert np.isfinite(np.log(step_times(pairs.report([0, 0, 5 * MS])).period)).all()

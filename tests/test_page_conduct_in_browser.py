@@ -1,0 +1,207 @@
+"""How the page behaves in a real browser: links, keys, words, themes, print."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import hand_made
+import pytest
+from browser_pages import HEIGHT, NARROW, needs_chromium, opened, write
+from playwright.sync_api import Browser, Page
+
+from nsyswrap.render import page_findings
+
+pytestmark = needs_chromium
+
+REPORT = hand_made.full_report()
+FIRST, SECOND = (view.anchor for view in page_findings.findings(REPORT))
+GAP_START, GAP_END = 1_432_000_000, 1_468_000_000
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the full report."""
+    return write(REPORT, tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture
+def page(browser: Browser, path: Path) -> Iterator[Page]:
+    """The page of the full report, open."""
+    with opened(browser, path) as page:
+        yield page
+
+
+def is_in_sight(page: Page, selector: str) -> bool:
+    """Whether the top of an element is on the screen."""
+    box = page.locator(selector).bounding_box()
+    return box is not None and 0 <= box["y"] < HEIGHT
+
+
+def ground(page: Page, selector: str = "body") -> str:
+    """The colour behind an element."""
+    colour: str = page.locator(selector).evaluate("(one) => getComputedStyle(one).backgroundColor")
+    return colour
+
+
+def test_a_link_to_a_finding_opens_its_evidence(browser: Browser, path: Path) -> None:
+    with opened(browser, path, anchor=f"#{SECOND}") as page:
+        assert is_in_sight(page, f"#{SECOND}")
+        assert page.locator(f"#{SECOND} details").first.get_attribute("open") == ""
+        assert page.locator(f"#{FIRST} details").first.get_attribute("open") is None
+        assert page.evaluate("document.activeElement.id") == SECOND
+
+
+def test_a_link_to_a_gap_marks_its_row(browser: Browser, path: Path) -> None:
+    with opened(browser, path, anchor=f"#gap-0-{GAP_START}") as page:
+        assert is_in_sight(page, f"#gap-0-{GAP_START}")
+        assert ground(page, f"#gap-0-{GAP_START} td:first-child") != ground(page)
+
+
+def test_a_link_to_a_span_of_time_marks_the_gap_that_has_it(browser: Browser, path: Path) -> None:
+    with opened(browser, path, anchor=f"#t={GAP_START}-{GAP_END}") as page:
+        assert page.locator("tr.lit").get_attribute("id") == f"gap-0-{GAP_START}"
+        assert is_in_sight(page, "tr.lit")
+
+
+def test_the_start_of_a_gap_leads_to_its_span(page: Page) -> None:
+    page.locator(f"#gap-0-{GAP_START} a.span").click()
+    assert page.evaluate("location.hash") == f"#t={GAP_START}-{GAP_END}"
+    assert page.locator("tr.lit").count() == 1
+
+
+@pytest.mark.parametrize("anchor", ["#nowhere", "#%", "#%E0%A4%A", "#t=5", '#"><b>'])
+def test_a_link_to_nothing_does_nothing(browser: Browser, path: Path, anchor: str) -> None:
+    with opened(browser, path, anchor=anchor) as page:
+        assert page.evaluate("scrollY") == 0
+
+
+def test_n_and_p_go_from_finding_to_finding_and_round(page: Page) -> None:
+    visited = []
+    for key in ("n", "n", "n", "p", "p"):
+        page.keyboard.press(key)
+        page.wait_for_function("document.activeElement.id === location.hash.slice(1)")
+        visited.append(page.evaluate("document.activeElement.id"))
+    assert visited == [FIRST, SECOND, FIRST, SECOND, FIRST]
+
+
+def test_going_through_findings_leaves_no_trail(page: Page) -> None:
+    before = page.evaluate("history.length")
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+    assert page.evaluate("history.length") == before
+
+
+def test_a_slash_goes_to_the_filter_and_is_not_typed(page: Page) -> None:
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "search"
+    page.keyboard.type("n/p?")
+    assert page.locator("#search").input_value() == "n/p?", "keys are letters where letters are typed"
+    assert not page.locator("#help").is_visible()
+
+
+def test_a_question_mark_tells_the_keys_and_escape_closes(page: Page) -> None:
+    page.keyboard.press("?")
+    assert page.locator("#help").is_visible()
+    page.keyboard.press("n")
+    assert page.evaluate("location.hash") == "", "behind the dialog nothing moves"
+    page.keyboard.press("Escape")
+    assert not page.locator("#help").is_visible()
+
+
+def test_the_keys_are_also_behind_a_button(page: Page) -> None:
+    page.locator("#keys").click()
+    page.get_by_role("button", name="Close").click()
+    assert not page.locator("#help").is_visible()
+
+
+def test_keys_with_control_are_left_to_the_browser(page: Page) -> None:
+    page.keyboard.press("Control+n")
+    assert page.evaluate("location.hash") == ""
+
+
+def test_the_first_stop_of_the_keyboard_skips_to_the_verdict(page: Page) -> None:
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == "#verdict"
+
+
+@pytest.mark.parametrize("way", ["hover", "focus"])
+def test_a_dotted_word_says_what_it_means(page: Page, way: str) -> None:
+    term = page.locator(".numbers a.term").first
+    term.hover() if way == "hover" else term.focus()
+    tip = page.locator("#tip")
+    assert tip.is_visible()
+    assert tip.inner_text() == page.locator("#word-busy dd").inner_text()
+    assert term.get_attribute("aria-describedby") == "tip"
+    page.keyboard.press("Escape")
+    assert not tip.is_visible()
+    assert term.get_attribute("aria-describedby") is None
+
+
+def test_a_heading_with_a_word_says_what_it_means(page: Page) -> None:
+    page.locator("table.gaps th", has_text="length").locator("button").focus()
+    assert page.locator("#tip").inner_text() == page.locator("#word-gap dd").inner_text()
+
+
+def test_the_tip_stays_on_a_narrow_screen(browser: Browser, path: Path) -> None:
+    with opened(browser, path, width=NARROW) as page:
+        for term in page.locator("a.term").all():
+            term.focus()
+            box = page.locator("#tip").bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= NARROW
+
+
+@pytest.mark.parametrize(("scheme", "other"), [("light", "dark"), ("dark", "light")])
+def test_the_theme_follows_the_system_until_it_is_chosen(browser: Browser, path: Path, scheme: str, other: str) -> None:
+    with opened(browser, path, color_scheme=scheme) as page:
+        before = ground(page)
+        button = page.locator("#theme")
+        assert button.get_attribute("aria-pressed") == str(scheme == "dark").lower()
+        button.click()
+        assert ground(page) != before
+        assert page.evaluate("document.documentElement.dataset.theme") == other
+        page.wait_for_timeout(500)  # until the browser has written down what the page stored
+        page.reload()
+        assert page.evaluate("document.documentElement.dataset.theme") == other, "it is remembered"
+        assert button.get_attribute("aria-pressed") == str(other == "dark").lower()
+
+
+def test_both_ways_to_the_dark_theme_are_the_same(browser: Browser, path: Path) -> None:
+    """Chosen by the system or by the button, every colour is the same."""
+    names = [
+        *("--page", "--ink", "--soft", "--line", "--panel", "--accent", "--compute", "--communication", "--copy"),
+        *("--fill", "--idle", "--eligible", "--stripe", "--problem", "--warning", "--note", "--lit"),
+    ]
+    read = "(names) => names.map((name) => getComputedStyle(document.documentElement).getPropertyValue(name))"
+    with opened(browser, path, color_scheme="dark") as page:
+        by_system = page.evaluate(read, names)
+    with opened(browser, path, color_scheme="light") as page:
+        page.locator("#theme").click()
+        assert page.evaluate(read, names) == by_system
+
+
+def test_on_paper_all_is_open_and_light_and_without_handles(browser: Browser, path: Path) -> None:
+    with opened(browser, path, color_scheme="dark") as page:
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0
+        assert page.locator("table[data-name=kernels-summary] tbody tr").last.is_visible(), "folds are open too"
+        assert ground(page) == "rgb(255, 255, 255)"
+        assert not any(page.locator(one).first.is_visible() for one in ("nav", ".tools", "button.copy", "button.more"))
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.evaluate("document.querySelectorAll('details[open]').length") == 0
+
+
+def test_the_page_prints_to_pdf(page: Page) -> None:
+    """The names that are cut on the screen are in it, since all is open: more pages than when they are not."""
+    printed = page.pdf()
+    assert printed.startswith(b"%PDF")
+    assert printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") >= 5 or len(printed) > 50_000
+
+
+def test_the_contents_say_where_the_reader_is(page: Page) -> None:
+    page.locator("#section-kernels").scroll_into_view_if_needed()
+    page.evaluate("document.getElementById('section-kernels').scrollIntoView()")
+    page.wait_for_function("document.querySelector('nav [aria-current]')?.hash === '#section-kernels'")

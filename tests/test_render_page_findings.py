@@ -1,0 +1,96 @@
+"""Findings on the page: anchors that stay, bars, and evidence that leads into the timeline."""
+
+from dataclasses import replace
+
+import hand_made
+import pytest
+from hand_made import MS
+
+from nsyswrap.model import Finding, Report
+from nsyswrap.render import page_findings
+
+FULL = hand_made.full_report()
+
+
+def report_of(*found: Finding) -> Report:
+    """Return the report with these findings."""
+    return replace(FULL, findings=found)
+
+
+@pytest.mark.parametrize(
+    ("rule", "anchor"),
+    [
+        ("idle/input_wait", "finding-idle-input-wait"),
+        ("tensor_cores/not_used", "finding-tensor-cores-not-used"),
+        (hand_made.HOSTILE, "finding-img-src-x-onerror-alert-1-script-31m-cmd"),
+        ("\u202e", "finding-other"),
+        ("x" * 500, "finding-" + "x" * 60),
+    ],
+)
+def test_an_anchor_follows_from_the_rule_alone(rule: str, anchor: str) -> None:
+    assert page_findings.anchor(rule) == anchor
+
+
+def test_two_findings_of_one_rule_have_two_anchors() -> None:
+    first = FULL.findings[0]
+    views = page_findings.findings(report_of(first, replace(first, advice="Do something else.")))
+    assert [view.anchor for view in views] == ["finding-idle-input-wait", "finding-idle-input-wait-2"]
+
+
+def test_findings_stay_in_the_order_of_the_report() -> None:
+    assert [view.rule for view in page_findings.findings(FULL)] == [one.rule for one in FULL.findings]
+
+
+def test_a_finding_has_its_numbers_and_a_bar_as_long_as_its_share() -> None:
+    first = page_findings.findings(FULL)[0]
+    assert (first.cost, first.cost_share, first.gain) == ("601 ms", "30.0 % of steps 3 to 20", "up to 601 ms")
+    assert first.bar == "30.05"
+
+
+@pytest.mark.parametrize("cost_ns", [0, 2_001 * MS])
+def test_a_cost_that_is_no_share_of_the_window_has_no_bar(cost_ns: int) -> None:
+    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], cost_ns=cost_ns)))
+    assert view.bar == ""
+
+
+def test_evidence_that_names_a_gap_leads_to_it() -> None:
+    """The gap is looked up by cause, GPU and start, so that the link has its very ends."""
+    line = "33.0 ms at 1.210000 s: thread 7 waits for data"
+    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], evidence=(line, "98.2 % of the window"))))
+    assert [one.span for one in view.evidence] == [(1_210 * MS, 1_243 * MS), None]
+
+
+@pytest.mark.parametrize(("device_id", "rule"), [(1, "idle/input_wait"), (0, "idle/launch"), (0, "copies/exposed")])
+def test_a_gap_of_another_gpu_or_cause_is_not_meant(device_id: int, rule: str) -> None:
+    other = replace(
+        FULL.findings[0], device_id=device_id, rule=rule, evidence=("33.0 ms at 1.210000 s: thread 7 waits",)
+    )
+    (view,) = page_findings.findings(report_of(other))
+    assert view.evidence[0].span is None
+
+
+def test_long_evidence_is_cut_and_its_whole_is_there() -> None:
+    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], evidence=("12 launches of " + "k" * 900,))))
+    (line,) = view.evidence
+    assert len(line.text) <= 200
+    assert line.whole.endswith("k" * 900)
+
+
+def test_the_same_matter_on_another_gpu_is_one_line_and_its_evidence_says_where() -> None:
+    first = FULL.findings[0]
+    (view,) = page_findings.findings(report_of(first, replace(first, device_id=1, evidence=("seen",))))
+    assert [where for where, _ in view.also] == ["GPU 1"]
+    assert view.evidence[-1].text == "GPU 1: seen"
+
+
+@pytest.mark.parametrize(
+    ("rule", "section"),
+    [
+        ("idle/host", ("ledger", "the ledger")),
+        ("copies/exposed", ("section-copies", "Memory copies")),
+        ("brand_new/rule", None),
+    ],
+)
+def test_a_finding_leads_to_the_section_it_comes_from(rule: str, section: tuple[str, str] | None) -> None:
+    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], rule=rule)))
+    assert view.section == section

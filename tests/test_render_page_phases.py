@@ -1,0 +1,73 @@
+"""Phases by ledger: bars on one scale, values of the report, and why the GPUs were idle."""
+
+from dataclasses import replace
+
+import hand_made
+import pandas as pd
+import pytest
+from hand_made import MS
+
+from nsyswrap.model import Report
+from nsyswrap.render import page_phases
+
+FULL = hand_made.full_report()
+
+
+def with_table(key: str, name: str, table: pd.DataFrame) -> Report:
+    """Return the report with one table replaced."""
+    section = FULL.section(key)
+    assert section is not None
+    changed = replace(section, tables={**section.tables, name: table})
+    return replace(FULL, sections=tuple(changed if one.key == key else one for one in FULL.sections))
+
+
+def test_the_longest_phase_fills_its_row_and_others_are_to_scale() -> None:
+    """Backward is busy for 660 ms and idle for 80; data is idle for 601."""
+    rows = {row.name: row for row in page_phases.phases(FULL)}
+    backward, data = rows["backward"], rows["data"]
+    assert float(backward.busy.width) + float(backward.idle.width) == pytest.approx(100)
+    assert float(backward.idle.x) == float(backward.busy.width) == pytest.approx(100 * 660 / 740, abs=1e-3)
+    assert (float(data.busy.width), float(data.idle.width)) == (0, pytest.approx(100 * 601 / 740, abs=1e-3))
+
+
+def test_numbers_are_those_of_the_report_in_its_order() -> None:
+    first = page_phases.phases(FULL)[0]
+    assert first.name == "data"
+    assert first.numbers == (("18", 18), ("640 ms", 640 * MS), ("0 ns", 0), ("601 ms", 601 * MS), ("0", 0))
+
+
+def test_a_phase_says_why_the_gpus_were_idle_dearest_first() -> None:
+    """The causes of all GPUs together, two by name."""
+    rows = [
+        *((0, "host", "forward", 5 * MS, 1), (1, "host", "forward", 6 * MS, 1)),
+        *((0, "launch", "forward", 10 * MS, 1), (0, "lock", "forward", 1, 1), (0, "queued", "forward", 2, 1)),
+    ]
+    table = pd.DataFrame(rows, columns=["device_id", "cause", "phase", "idle_ns", "gap_count"])
+    found = {row.name: row.causes for row in page_phases.phases(with_table("idle", "causes", table))}
+    assert found["forward"] == "host 11.0 ms, launch 10.0 ms, 2 more"
+    assert found["optimizer"] == ""
+
+
+def test_a_long_name_is_cut_and_hides_nothing() -> None:
+    section = FULL.section("phases")
+    assert section is not None
+    table = section.tables["phases"].assign(phase="\u202e" + "x" * 99)
+    names = {row.name for row in page_phases.phases(with_table("phases", "phases", table))}
+    assert {len(name) for name in names} == {40}
+    assert all(name.startswith("[U+202E]") for name in names)
+
+
+def test_phases_in_which_nothing_happened_have_no_bar() -> None:
+    section = FULL.section("phases")
+    assert section is not None
+    table = section.tables["phases"].assign(gpu_ns=0, idle_ns=0)
+    assert {row.busy.width for row in page_phases.phases(with_table("phases", "phases", table))} == {"0"}
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame(), pd.DataFrame({"phase": ["a"]})])
+def test_a_table_of_other_columns_is_no_table_of_phases(table: pd.DataFrame) -> None:
+    assert page_phases.phases(with_table("phases", "phases", table)) == ()
+
+
+def test_without_phases_there_are_none() -> None:
+    assert page_phases.phases(hand_made.empty_report()) == ()

@@ -1,0 +1,112 @@
+"""Tables on the page: raw values beside the text, bars that compare, and places in time."""
+
+import hand_made
+import pandas as pd
+import pytest
+
+from nsyswrap.render import page_tables
+from nsyswrap.render.page_tables import table_view
+
+
+def bars(table: pd.DataFrame, column: int, section: str = "odd", name: str = "t") -> list[str]:
+    """Return the bars of a column."""
+    return [row[column].bar for row in table_view(table, "", name, section).rows]
+
+
+def test_a_cell_has_the_value_of_the_report() -> None:
+    """The text is rounded and in its column's unit; the raw value is what report.json holds."""
+    view = table_view(pd.DataFrame({"name": ["a"], "total_ns": [1_234_567], "share": [1 / 3]}), "", "t")
+    name, total, share = view.rows[0]
+    assert (name.text, name.raw) == ("a", "")
+    assert (total.text, total.raw) == ("1.23", "1234567")
+    assert (share.text, share.raw) == ("33.3 %", str(1 / 3))
+
+
+def test_what_was_not_measured_has_no_value() -> None:
+    view = table_view(pd.DataFrame({"total_ns": [None, 5.0]}), "", "t")
+    assert [row[0].raw for row in view.rows] == ["", "5.0"]
+
+
+def test_a_column_is_headed_by_words_and_keeps_its_name() -> None:
+    (head,) = table_view(pd.DataFrame({"gap_count": [1]}), "", "t").heads
+    assert (head.name, head.label, head.is_text, head.word) == ("gap_count", "gaps", False, "word-gap")
+
+
+def test_a_word_that_needs_no_explanation_has_none() -> None:
+    (head,) = table_view(pd.DataFrame({"library": ["x"]}), "", "t").heads
+    assert (head.is_text, head.word) == (True, "")
+
+
+def test_the_largest_share_of_a_column_has_a_full_bar() -> None:
+    assert bars(pd.DataFrame({"share": [0.5, 0.25, 0.0, None]}), 0) == ["100.0", "50.0", "0.0", "0.0"]
+
+
+def test_a_column_of_no_shares_has_empty_bars() -> None:
+    assert bars(pd.DataFrame({"share": [0.0, 0.0]}), 0) == ["0.0", "0.0"]
+
+
+def test_a_row_alone_has_no_bar() -> None:
+    """It would be full, and read as all of something."""
+    assert bars(pd.DataFrame({"share": [0.067]}), 0) == [""]
+
+
+def test_a_sentence_is_not_cut() -> None:
+    (row,) = table_view(pd.DataFrame({"text": ["word " * 40]}), "", "diagnostics").rows
+    assert (row[0].prose, row[0].whole, len(row[0].text)) == (True, "", 200)
+
+
+def test_shares_beside_one_another_have_one_scale() -> None:
+    table = pd.DataFrame({"mean_share": [0.1, 0.2], "max_share": [0.4, 0.3]})
+    assert bars(table, 0) == ["25.0", "50.0"]
+
+
+def test_many_shares_are_numbers_alone() -> None:
+    table = pd.DataFrame({f"{name}_share": [0.1, 0.2] for name in "abcd"})
+    assert bars(table, 0) == ["", ""]
+
+
+def test_without_a_share_the_weight_of_a_row_has_the_bar() -> None:
+    table = pd.DataFrame({"name": ["a", "b"], "total_ns": [100, 50], "mean_ns": [1, 2]})
+    assert (bars(table, 1), bars(table, 2)) == (["100.0", "50.0"], ["", ""])
+
+
+def test_idle_time_has_the_colour_of_idle_time() -> None:
+    table = pd.DataFrame({"name": ["a", "b"], "idle_ns": [4, 2]})
+    assert [(row[1].bar, row[1].fill) for row in table_view(table, "", "t").rows] == [
+        ("100.0", "idle"),
+        ("50.0", "idle"),
+    ]
+
+
+def test_a_row_with_start_and_end_leads_to_its_place_in_time() -> None:
+    table = pd.DataFrame({"name": ["a", "b"], "start_ns": [5, 7], "end_ns": [6, 7]})
+    spans = [row[1].span for row in table_view(table, "", "t").rows]
+    assert spans == [page_tables.Span(5, 6), None], "a stretch of no length is no place to go to"
+
+
+def test_a_start_without_an_end_is_a_number() -> None:
+    (row,) = table_view(pd.DataFrame({"start_ns": [5]}), "", "t").rows
+    assert row[0].span is None
+
+
+def test_an_empty_table_has_headings_and_no_rows() -> None:
+    view = table_view(hand_made.names_table(), "", "t")
+    assert ([head.name for head in view.heads], view.rows) == (["name", "total_ns"], ())
+
+
+def test_a_long_table_is_cut_and_says_so() -> None:
+    view = table_view(pd.DataFrame({"name": [str(at) for at in range(500)]}), "", "t")
+    assert (len(view.rows), view.cut) == (page_tables.MOST_ROWS, "100 of 500 rows")
+
+
+def test_kernels_by_range_are_cut_sooner() -> None:
+    table = pd.DataFrame({"range": "forward", "name": [str(at) for at in range(500)]})
+    assert table_view(table, "", "kernels", "ranges").cut == "40 of 500 rows"
+
+
+@pytest.mark.parametrize("hostile", [hand_made.HOSTILE])
+def test_a_long_name_keeps_its_whole_and_hides_nothing(hostile: str) -> None:
+    view = table_view(pd.DataFrame({"name": [hostile * 20]}), hostile, hostile)
+    cell = view.rows[0][0]
+    assert len(cell.text) < len(cell.whole)
+    assert not any(mark in text for text in (cell.text, cell.whole, view.caption, view.name) for mark in "\u202e\x1b\n")

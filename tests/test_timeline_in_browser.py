@@ -1,0 +1,262 @@
+"""The timeline in a real browser: its numbers are the report's, links lead into it, and it tells what is where."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import hand_made
+import pytest
+from browser_pages import needs_chromium
+from playwright.sync_api import Browser, Page
+from timeline_fixtures import US, WINDOW, timeline_report
+from timeline_page import (  # noqa: F401 - fixtures
+    DETAIL,
+    LEDGER,
+    LIVE,
+    ROWS,
+    context_fixture,
+    ledger,
+    opened_fixture,
+    place,
+    press,
+    settled,
+    view,
+)
+
+from nsyswrap.model import Report
+from nsyswrap.render import render
+from nsyswrap.report import build_report
+from nsyswrap.tables import Trace
+
+pytestmark = needs_chromium
+
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+KINDS = {
+    "compute": "compute_ns",
+    "communication": "communication_exposed_ns",
+    "copy": "copy_exposed_ns",
+    "fill": "fill_exposed_ns",
+}
+
+
+def expected(report: Report) -> dict[str, list[int]]:
+    """Return what the report says each class takes of the window, for each GPU."""
+    section, idle = report.section("ledger"), report.section("idle")
+    assert section is not None
+    assert idle is not None
+    devices = section.tables["devices"]
+    found = {kind: [int(ns) for ns in devices[column]] for kind, column in KINDS.items()}
+    causes = idle.tables["causes"].groupby(["cause", "device_id"])["idle_ns"].sum()
+    for cause in causes.index.get_level_values("cause").unique():
+        found[str(cause)] = [int(causes.get((cause, device), 0)) for device in devices["device_id"]]
+    return {name: ns for name, ns in found.items() if any(ns)}
+
+
+@pytest.mark.parametrize("name", ["alexnet_data_parallel_2gpu", "mnist_counters_python"])
+def test_the_window_has_the_numbers_of_the_ledger(
+    name: str, real_trace: Callable[[str], Trace], opened: Callable[..., Page]
+) -> None:
+    report = build_report(real_trace(name), with_timeline=True)
+    page = opened(report)
+    assert view(page) == (report.window.start_ns, report.window.end_ns)
+    assert ledger(page) == expected(report)
+    assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
+
+
+def test_a_brush_has_the_numbers_of_a_report_of_that_window(
+    real_trace: Callable[[str], Trace], opened: Callable[..., Page]
+) -> None:
+    """Select any stretch: a report with that window says the same of when the GPU was busy."""
+    trace = real_trace("cnn_amp")
+    report = build_report(trace, with_timeline=True)
+    third = report.window.length_ns // 3
+    start, end = report.window.start_ns + third, report.window.end_ns - third
+    page = opened(report, f"#t={start}-{end}")
+    own = expected(build_report(trace, f"{start / 1e9:.9f}:{end / 1e9:.9f}"))
+    shown = ledger(page)
+    assert {kind: shown[kind] for kind in own if kind in KINDS} == {kind: own[kind] for kind in own if kind in KINDS}
+    assert sum(ns for (ns,) in shown.values()) == end - start
+
+
+def test_every_zoom_adds_up(opened: Callable[..., Page]) -> None:
+    """Each GPU is busy or idle in every view, exact or binned, to the nanosecond that rounding leaves."""
+    for is_exact in (True, False):
+        page = opened(timeline_report(is_exact=is_exact))
+        for key in "wwdwwaswd":
+            press(page, key)
+            start, end = view(page)
+            for device in (0, 1):
+                assert sum(ns[device] for ns in ledger(page).values()) == pytest.approx(end - start, abs=4)
+
+
+def test_a_stretch_between_edges_is_exact_in_a_binned_capture(opened: Callable[..., Page]) -> None:
+    page = opened(timeline_report(is_exact=False), f"#t={1_200 * US}-{2_400 * US}")
+    assert ledger(page)["compute"] == [600 * US, 0]
+    assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
+    page = opened(timeline_report(is_exact=False), f"#t={1_230 * US}-{2_410 * US}")
+    assert page.locator(f"{LEDGER} [data-exact=false]").count() == 1
+    assert "bins of 100 µs" in page.inner_text(LEDGER)
+
+
+def test_inside_an_exact_stretch_a_cut_item_counts_in_part(opened: Callable[..., Page]) -> None:
+    """GPU 0 runs from 100 to 150 us and from 200 to 250 us: from 110 to 220 us that is 40 and 20."""
+    page = opened(timeline_report(is_exact=False), f"#t={110 * US}-{220 * US}")
+    assert ledger(page) == {"compute": [60 * US, 0], "input_wait": [50 * US, 0], "host": [0, 110 * US]}
+    assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("fragment", "length"),
+    [
+        (f"#t={500 * US}-{700 * US}", "200 µs"),
+        ("#t=0.0005-0.0007", "200 µs"),
+        ("#t=0s-0.001s", "1.00 ms"),
+        ("#gap=2", "1.50 ms"),
+    ],
+)
+def test_a_link_leads_to_a_time_or_a_gap(opened: Callable[..., Page], fragment: str, length: str) -> None:
+    page = opened(timeline_report(), fragment)
+    assert f"Selected: {length}" in page.inner_text(LEDGER)
+    assert page.locator(ROWS).is_visible()
+    assert page.evaluate("document.querySelector('#timeline').getBoundingClientRect().top") < 900
+
+
+@pytest.mark.parametrize(
+    "fragment", ["#t=5-5", "#t=9-1", "#t=x-y", "#gap=99", "#gap=0", "#t=%3Cimg%3E", "#findings", "#t=%"]
+)
+def test_a_link_that_leads_nowhere_does_no_harm(opened: Callable[..., Page], fragment: str) -> None:
+    page = opened(timeline_report(), fragment)
+    assert view(page) == (WINDOW.start_ns, WINDOW.end_ns)
+
+
+def test_a_link_on_the_page_is_followed(opened: Callable[..., Page]) -> None:
+    page = opened(timeline_report())
+    page.evaluate(f"location.hash = '#t={1_000 * US}-{1_100 * US}'")
+    settled(page)
+    assert ledger(page) == {"compute": [50 * US, 0], "input_wait": [50 * US, 0], "host": [0, 100 * US]}
+
+
+def test_pointing_tells_what_a_kernel_is(opened: Callable[..., Page]) -> None:
+    page = opened(timeline_report(), f"#t={1_000 * US}-{1_100 * US}")
+    page.mouse.move(*place(page, "stream 7", 1_020 * US))
+    tip = page.inner_text('[data-tl="tip"]')
+    assert "gemm_bf16" in tip
+    for words in ("50.0 µs", "on tensor cores, bf16, cutlass", "264 blocks of 256 threads", "forward"):
+        assert words in tip
+    assert "12.0 µs after cudaLaunchKernel began on thread 4711 python3" in tip
+    page.mouse.move(5, 5)
+    assert not page.locator('[data-tl="tip"]').is_visible()
+
+
+def test_clicking_keeps_the_details_of_a_gap(opened: Callable[..., Page]) -> None:
+    page = opened(timeline_report(), f"#t={1_000 * US}-{1_100 * US}")
+    page.mouse.click(*place(page, "GPU 0", 1_070 * US))
+    settled(page)
+    detail = page.inner_text(DETAIL)
+    for words in (
+        "idle: input wait",
+        "50.0 µs",
+        "the host waited for input data",
+        "thread 4711 waits for data in poll",
+    ):
+        assert words in detail
+
+
+def test_where_it_is_binned_pointing_tells_shares(opened: Callable[..., Page]) -> None:
+    page = opened(timeline_report(is_exact=False), f"#t={2_000 * US}-{2_100 * US}")
+    page.mouse.click(*place(page, "GPU 0", 2_020 * US))
+    settled(page)
+    assert "50.0 %" in page.inner_text(DETAIL)
+    assert page.inner_text('[data-tl="badge"]') == "binned where dotted"
+
+
+def test_rows_and_items_are_walked_by_keys(opened: Callable[..., Page]) -> None:
+    """The details are a live region, so a screen reader says them."""
+    page = opened(timeline_report())
+    press(page, "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown")
+    assert page.inner_text(DETAIL) == "Row GPU 0, stream 7"
+    press(page, ".")
+    first = page.inner_text(DETAIL)
+    press(page, ".")
+    assert "gemm_bf16" in first
+    assert page.inner_text(DETAIL) != first
+    press(page, ",")
+    assert page.inner_text(DETAIL) == first
+    assert page.get_attribute(DETAIL, "aria-live") == "polite"
+    press(page, "f")
+    start, end = view(page)
+    assert end - start == pytest.approx(65 * US, rel=0.01)
+
+
+def pixels(page: Page, row: str, at_ns: float) -> list[tuple[int, int, int]]:
+    """Return the colours of one pixel column of a row, from the ground up."""
+    tops = {"GPU 0": (89, 60), "GPU 1": (194, 60)}
+    top, height = tops[row]
+    start, end = view(page)
+    script = """([selector, part, top, height]) => {
+      const canvas = document.querySelector(selector);
+      const x = Math.round(172 + part * (canvas.clientWidth - 172));
+      const copy = new OffscreenCanvas(1, height).getContext("2d", { willReadFrequently: true });
+      copy.drawImage(canvas, x, top, 1, height, 0, 0, 1, height);
+      return [...copy.getImageData(0, 0, 1, height).data];
+    }"""
+    found: list[Any] = page.evaluate(script, [ROWS, (at_ns - start) / (end - start), top, height])
+    return [(found[i], found[i + 1], found[i + 2]) for i in range(0, len(found), 4)][::-1]
+
+
+def test_a_bar_is_as_high_as_its_column_is_busy(opened: Callable[..., Page]) -> None:
+    """All of 4 ms in about 900 columns: each holds less than 5 us, so a column is busy or it is not.
+
+    From farther away each column would be half busy; no operation is made wider than it is.
+    """
+    blue = (0x00, 0x54, 0xA9)
+    page = opened(timeline_report())
+    press(page, "s", "s")
+    assert pixels(page, "GPU 0", 1_026 * US)[5:40] == [blue] * 35
+    assert blue not in pixels(page, "GPU 0", 1_075 * US)
+    assert blue not in pixels(page, "GPU 1", 1_000 * US)
+
+
+def test_nothing_of_hostile_names_runs_or_reaches_the_markup(opened: Callable[..., Page]) -> None:
+    page = opened(timeline_report(hostile=hand_made.HOSTILE))
+    press(page, "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", ".")
+    assert "<img src=x onerror=alert(1)>" in page.inner_text(DETAIL)
+    assert "[U+202E]" in page.inner_text(DETAIL)
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 4
+
+
+def test_dark_pages_have_dark_rows(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "dark.html"
+    file.write_text(render("html", timeline_report()), encoding="utf-8")
+    grounds = []
+    for scheme in SCHEMES:
+        context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+        page = context.new_page()
+        page.goto(file.as_uri())
+        page.wait_for_selector(LIVE)
+        settled(page)
+        grounds.append(pixels(page, "GPU 1", 2_050 * US)[30])
+        context.close()
+    assert grounds == [(0x60, 0x49, 0x00), (0xFF, 0xD8, 0x1B)]
+
+
+def test_without_a_script_there_are_strips(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "still.html"
+    file.write_text(render("html", timeline_report()), encoding="utf-8")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert page.locator("#timeline svg").count() == 2
+    assert page.locator("#timeline svg").first.is_visible()
+    assert not page.locator(ROWS).is_visible()
+    assert "GPU 0 busy 50.0 %" in page.inner_text("#timeline")
+    context.close()
+
+
+def test_paper_has_the_strips(opened: Callable[..., Page]) -> None:
+    page = opened(timeline_report())
+    assert not page.locator("#timeline svg").first.is_visible()
+    page.emulate_media(media="print")
+    assert page.locator("#timeline svg").first.is_visible()
+    assert not page.locator(ROWS).is_visible()

@@ -1,0 +1,87 @@
+"""The timeline of a page in a browser, for tests: opened, moved by keys, read."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from nsyswrap.model import Report
+from nsyswrap.render import render
+
+LIVE = '[data-tl="live"]:not([hidden])'
+ROWS = '[data-tl="rows"]'
+LEDGER = '[data-tl="ledger"]'
+DETAIL = '[data-tl="detail"]'
+NUMBERS = """(place) => Object.fromEntries([...place.querySelectorAll("tbody tr")].map((row) =>
+  [row.dataset.class, [...row.querySelectorAll("[data-ns]")].map((cell) => Number(cell.dataset.ns))]))"""
+
+
+@pytest.fixture(name="context", scope="module")
+def context_fixture(browser: Browser) -> Iterator[BrowserContext]:
+    """A context of a desk's width."""
+    made = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    yield made
+    made.close()
+
+
+@pytest.fixture(name="opened")
+def opened_fixture(context: BrowserContext, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Return what opens the page of a report; whatever the page complains of fails the test."""
+    said: list[str] = []
+
+    def page_of(report: Report, fragment: str = "") -> Page:
+        file = tmp_path / "report.html"
+        file.write_text(render("html", report), encoding="utf-8")
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on(
+            "request", lambda request: None if request.url.startswith(("file:", "data:")) else said.append(request.url)
+        )
+        page.goto(file.as_uri() + fragment)
+        page.wait_for_selector(LIVE)
+        settled(page)
+        return page
+
+    yield page_of
+    for page in context.pages:
+        page.close()
+    assert said == []
+
+
+def settled(page: Page) -> None:
+    """Wait until the drawing and the ledger beside it stand still."""
+    page.wait_for_timeout(200)
+
+
+def view(page: Page) -> tuple[float, float]:
+    """Return the stretch that is drawn, in ns."""
+    start, end = page.evaluate(f"(({{ dataset }}) => [dataset.start, dataset.end])(document.querySelector('{ROWS}'))")
+    return float(start), float(end)
+
+
+def ledger(page: Page) -> dict[str, list[int]]:
+    """Return the ledger that is shown: by class, ns of each GPU."""
+    found: dict[str, list[int]] = page.eval_on_selector(LEDGER, NUMBERS)
+    return found
+
+
+def press(page: Page, *keys: str) -> None:
+    """Press keys in the drawing."""
+    page.focus(ROWS)
+    for key in keys:
+        page.keyboard.press(key)
+    settled(page)
+
+
+def place(page: Page, row: str, at_ns: float) -> tuple[float, float]:
+    """Return where a time of a row is on the screen."""
+    page.locator(ROWS).scroll_into_view_if_needed()
+    box = page.locator(ROWS).bounding_box()
+    assert box is not None
+    # Tops of the rows at this width: an axis of 26, then rows and the space between them.
+    tops = {"steps": 31, "GPU 0": 89, "stream 7": 154, "GPU 1": 194}
+    start, end = view(page)
+    x = box["x"] + 172 + (at_ns - start) / (end - start) * (box["width"] - 172)
+    return x, box["y"] + tops[row] + 12

@@ -1,0 +1,134 @@
+# ruff: noqa: INP001 - a part of tools/judge_faults.py, not a package
+"""Make a capture small enough to commit: the steps and what belongs to them, packed.
+
+What lies before the first step or behind the last one that is kept goes, and texts that nothing refers to any more. The
+counts that nsys wrote down are set to what is left, so that the capture still counts as whole.
+"""
+
+import lzma
+import re
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+MOST_BYTES = 200 * 1024
+STEP = "batch %"
+# What is joined to a step may begin a little before it, or end a little after.
+MARGIN_NS = 1_000_000
+
+FAMILIES = {
+    "CUDA": (
+        "CUPTI_ACTIVITY_KIND_KERNEL",
+        "CUPTI_ACTIVITY_KIND_MEMCPY",
+        "CUPTI_ACTIVITY_KIND_MEMSET",
+        "CUPTI_ACTIVITY_KIND_RUNTIME",
+    ),
+    "NVTX": ("NVTX_EVENTS",),
+    "OS runtime libraries": ("OSRT_API",),
+}
+# Rows of these are not read, or say what others say too.
+UNREAD = ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_CUDA_EVENT", "CUDA_GRAPH_NODE_EVENTS")
+TIMED = (*FAMILIES["CUDA"], "OSRT_API", "PROFILER_OVERHEAD", "NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
+_COUNTED = re.compile(r"(Number of (CUDA|NVTX|OS runtime libraries) events collected:\s*)[\d,]+")
+
+
+def pack(export: Path, target: Path) -> int:
+    """Write a redacted export as .sqlite.xz of at most ``MOST_BYTES``, with as many steps as fit; return how many.
+
+    Args:
+        export: The export; it is not changed.
+        target: The file to write.
+
+    Raises:
+        ValueError: Not even four steps fit, or there are none.
+    """
+    starts = step_starts(export)
+    kept = len(starts)
+    while kept >= min(4, len(starts)) and kept > 0:
+        small = target.with_suffix(".part")
+        shutil.copyfile(export, small)
+        cut(small, starts, kept)
+        packed = lzma.compress(small.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
+        small.unlink()
+        if len(packed) <= MOST_BYTES:
+            target.write_bytes(packed)
+            return kept
+        kept = min(kept - 1, kept * MOST_BYTES // len(packed))
+    raise ValueError(f"{export}: no four steps of it fit into {MOST_BYTES} bytes")
+
+
+def unpack(packed: Path, folder: Path) -> Path:
+    """Unpack an .sqlite.xz export into a folder; return the .sqlite file."""
+    export = folder / packed.stem
+    with lzma.open(packed) as source, export.open("wb") as target:
+        shutil.copyfileobj(source, target)
+    return export
+
+
+def step_starts(export: Path) -> list[tuple[int, int]]:
+    """Return start and end of each step, in order."""
+    query = (
+        'SELECT n.start, n."end" FROM NVTX_EVENTS n LEFT JOIN StringIds s ON s.id = n.textId '
+        'WHERE n."end" IS NOT NULL AND coalesce(n.text, s.value) LIKE ? ORDER BY n.start'
+    )
+    with closing(sqlite3.connect(export)) as database:
+        found: list[tuple[int, int]] = database.execute(query, (STEP,)).fetchall()
+    return found
+
+
+def cut(export: Path, steps: Sequence[tuple[int, int]], kept: int) -> None:
+    """Leave the first steps in an export, and what lies between them; in place."""
+    low, high = steps[0][0] - MARGIN_NS, steps[kept - 1][1]
+    high += MARGIN_NS if kept == len(steps) else 0
+    with closing(sqlite3.connect(export)) as database:
+        present = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for table in present & set(UNREAD):
+            database.execute(f'DROP TABLE "{table}"')
+        for table in sorted(present & set(TIMED)):
+            database.execute(
+                f'DELETE FROM "{table}" WHERE "end" IS NOT NULL AND ("end" < ? OR start > ?)',  # noqa: S608 - listed
+                (low, high),
+            )
+        _drop_unlaunched(database, present)
+        _drop_texts(database, present)
+        _count_again(database, present)
+        database.commit()
+        database.execute("VACUUM")
+
+
+def _drop_unlaunched(database: sqlite3.Connection, present: set[str]) -> None:
+    """Drop operations whose launch lies before the first step: without it they would look like a loss."""
+    if "CUPTI_ACTIVITY_KIND_RUNTIME" not in present:
+        return
+    for table in present & set(FAMILIES["CUDA"]) - {"CUPTI_ACTIVITY_KIND_RUNTIME"}:
+        database.execute(
+            f'DELETE FROM "{table}" WHERE correlationId NOT IN '  # noqa: S608 - listed
+            "(SELECT correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME)"
+        )
+
+
+def _drop_texts(database: sqlite3.Connection, present: set[str]) -> None:
+    """Drop the texts that no row refers to any more."""
+    columns = []
+    for table in sorted(present - {"StringIds"}):
+        names = [row[1] for row in database.execute(f'PRAGMA table_info("{table}")')]
+        wanted = [name for name in names if name in {"nameId", "textId", "demangledName", "shortName", "mangledName"}]
+        columns += [f'SELECT "{name}" FROM "{table}" WHERE "{name}" IS NOT NULL' for name in wanted]  # noqa: S608 - its own
+    if columns:
+        database.execute(f"DELETE FROM StringIds WHERE id NOT IN ({' UNION '.join(columns)})")  # noqa: S608 - as above
+
+
+def _count_again(database: sqlite3.Connection, present: set[str]) -> None:
+    """Set the numbers of events that nsys wrote down to what is left."""
+    if "DIAGNOSTIC_EVENT" not in present:
+        return
+    for row, text in database.execute("SELECT rowid, text FROM DIAGNOSTIC_EVENT").fetchall():
+        told = _COUNTED.search(text or "")
+        if told is None:
+            continue
+        tables = present & set(FAMILIES[told[2]])
+        left = sum(database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in tables)  # noqa: S608
+        changed = f"{text[: told.start()]}{told[1]}{left}{text[told.end() :]}"
+        database.execute("UPDATE DIAGNOSTIC_EVENT SET text = ? WHERE rowid = ?", (changed, row))

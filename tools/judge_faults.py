@@ -1,0 +1,155 @@
+# ruff: noqa: INP001, T201 - a program for the terminal, not a package
+"""Profile each planted fault with and without it, and say whether the report found it: `make faults`.
+
+It needs a GPU. Each program of workloads/faults is profiled twice; the captures go, redacted, cut and packed, into
+tests/captures/faults, and a table of what was found in them into docs/faults.md. With --again the table alone is
+written, from the captures that are there: that needs no GPU.
+"""
+
+import argparse
+import ast
+import lzma
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import fault_captures
+import fault_table
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKLOADS = ROOT / "workloads"
+CAPTURES = ROOT / "tests" / "captures" / "faults"
+PAGE = ROOT / "docs" / "faults.md"
+NO_GPU = "faults: this needs an NVIDIA GPU; `--again` writes the table from the captures in tests/captures/faults"
+FORMS = ("", "--mended")
+# Reports are written beside the next program's start; only one program runs at a time.
+PROFILES = 4
+LONGEST_S = 120
+# The line with which `nsyswrap profile` says that the program has ended.
+ENDED = "nsys writes its report"
+
+
+def faults(folder: Path = WORKLOADS / "faults") -> dict[str, int]:
+    """Return the programs that plant a fault, each with the number of GPUs it needs."""
+    found = {}
+    for path in sorted(folder.glob("*.py")):
+        names = {
+            node.targets[0].id: node.value
+            for node in ast.parse(path.read_text()).body
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        }
+        if "EXPECTS" in names:
+            found[path.stem] = ast.literal_eval(names["GPUS"]) if "GPUS" in names else 1
+    return found
+
+
+def gpu_count() -> int:
+    """Return how many NVIDIA GPUs there are."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return 0
+    done = subprocess.run([program, "-L"], capture_output=True, text=True, check=False)  # noqa: S603 - NVIDIA's own
+    return sum(line.startswith("GPU ") for line in done.stdout.splitlines()) if done.returncode == 0 else 0
+
+
+def label(name: str, form: str) -> str:
+    """Return the name of a capture: that of the program, and of its form."""
+    return f"{name}-{form.strip('-')}" if form else name
+
+
+def profile(name: str, form: str, folder: Path, turn: threading.Lock, options: Sequence[str]) -> str:
+    """Profile one form of one program; one program runs at a time, whatever else goes on.
+
+    Returns:
+        What went wrong; nothing where all went well.
+    """
+    words = [sys.executable, "-m", "nsyswrap", "profile", "-o", str(folder), "--timeout", str(LONGEST_S)]
+    command = [*words, "--cwd", str(WORKLOADS), *options, "--", sys.executable, "-m", f"faults.{name}", *form.split()]
+    with turn:
+        began = time.monotonic()
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)  # noqa: S603 - nsyswrap itself
+        said = []
+        for line in process.stderr or ():
+            said.append(line)
+            if ENDED in line:
+                break
+        print(f"{label(name, form)}: {time.monotonic() - began:.1f} s", flush=True)
+    said += list(process.stderr or ())
+    return "" if process.wait() == 0 else f"exit code {process.returncode}\n{''.join(said[-30:])}"
+
+
+def redact(folder: Path, target: Path) -> None:
+    """Write the export of a profile fit to share."""
+    words = [sys.executable, "-m", "nsyswrap", "redact", str(folder / "capture.sqlite"), "--force", "-o", str(target)]
+    subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - nsyswrap itself
+
+
+def record(name: str, form: str, turn: threading.Lock, chosen: argparse.Namespace) -> str:
+    """Profile, redact and pack one form of one program; return what went wrong."""
+    with tempfile.TemporaryDirectory() as temporary:
+        result, redacted = Path(temporary) / "result", Path(temporary) / "capture.sqlite"
+        wrong = profile(name, form, result, turn, chosen.option)
+        if wrong:
+            return f"{label(name, form)}: {wrong}"
+        redact(result, redacted)
+        if chosen.keep:
+            packed = lzma.compress(redacted.read_bytes(), preset=6)
+            (chosen.keep / f"{label(name, form)}.sqlite.xz").write_bytes(packed)
+        try:
+            fault_captures.pack(redacted, chosen.captures / f"{label(name, form)}.sqlite.xz")
+        except ValueError as error:
+            return str(error)
+    return ""
+
+
+def record_all(names: Sequence[str], chosen: argparse.Namespace) -> list[str]:
+    """Profile all programs in both forms; return what went wrong."""
+    turn = threading.Lock()
+    with ThreadPoolExecutor(PROFILES) as pool:
+        running = [pool.submit(record, name, form, turn, chosen) for name in names for form in FORMS]
+        return [wrong for each in running if (wrong := each.result())]
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="programs of workloads/faults (all)")
+    parser.add_argument("--again", action="store_true", help="write the table from the captures that are there")
+    parser.add_argument("--captures", type=Path, default=CAPTURES, metavar="DIR", help="where the captures lie")
+    parser.add_argument("--page", type=Path, default=PAGE, metavar="FILE", help="where the table goes")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the whole redacted exports here")
+    parser.add_argument("--option", action="append", default=[], metavar="OPTION", help="pass to nsyswrap profile")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Profile and judge; 0 where every profile worked, 3 where there is no GPU."""
+    chosen = options().parse_args(arguments)
+    there = faults()
+    names = chosen.names or list(there)
+    wrong: list[str] = []
+    if not chosen.again:
+        count = gpu_count()
+        if not count:
+            print(NO_GPU, file=sys.stderr)
+            return 3
+        for folder in (chosen.captures, chosen.keep):
+            if folder:
+                folder.mkdir(parents=True, exist_ok=True)
+        wrong = [f"{name}: left out, it needs {there[name]} GPUs" for name in names if there[name] > count]
+        wrong += record_all([name for name in names if there[name] <= count], chosen)
+    table = fault_table.page(chosen.captures, WORKLOADS / "faults")
+    chosen.page.write_text(table)
+    print(table)
+    print("\n".join(wrong), file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

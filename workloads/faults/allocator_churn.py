@@ -1,0 +1,34 @@
+"""The step gives memory back with torch.cuda.empty_cache(), so the next one asks the driver for it again.
+
+Mended, the allocator keeps it.
+"""
+
+import common
+import torch
+
+from faults import training
+
+EXPECTS = {"": ("memory/churn",), "--mended": ()}
+
+WIDTH, ROWS = 4096, 4096
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train, and print the last loss."""
+    run = training.started(__doc__, arguments)
+    width = run.size(WIDTH)
+    model = training.network(run, width, WIDTH)
+    optimizer = training.sgd(model, run)
+    inputs = training.rows(run, run.size(ROWS), width)
+    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    loss = torch.zeros(())
+    for _ in training.steps(run):
+        loss = training.train(model, optimizer, inputs, wanted)
+        if not run.mended and run.device.type == "cuda":
+            with common.phase("tidy"):
+                torch.cuda.empty_cache()
+    print(f"loss {loss.item():.4f}")
+
+
+if __name__ == "__main__":
+    main()

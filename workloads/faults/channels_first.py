@@ -1,0 +1,36 @@
+"""Convolutions in bfloat16 on images with channels first: tensor cores want channels last, so the library turns them.
+
+Mended, model and images have memory_format=torch.channels_last.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from faults import training
+
+EXPECTS = {"": ("tensor_cores/layout",), "--mended": ()}
+
+IMAGES, CHANNELS, SIDE, LAYERS = 128, 128, 56, 8
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train, and print the last loss."""
+    run = training.started(__doc__, arguments)
+    form = torch.channels_last if run.mended else torch.contiguous_format
+    channels, side = run.size(CHANNELS, 8), run.size(SIDE, 8)
+    layers = [
+        part
+        for _ in range(run.size(LAYERS, 2))
+        for part in (nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.ReLU(inplace=True))
+    ]
+    model = nn.Sequential(*layers).to(run.device, torch.bfloat16, memory_format=form)
+    optimizer = training.sgd(model, run)
+    shape = run.size(IMAGES, 2), channels, side, side
+    images = torch.rand(shape, device=run.device).to(torch.bfloat16).contiguous(memory_format=form)
+    wanted = torch.zeros_like(images)
+    loss: Tensor = [training.train(model, optimizer, images, wanted) for _ in training.steps(run)][-1]
+    print(f"loss {loss.item():.4f} with {form}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Thousands of NVTX ranges in a step: while a profiler looks, the host writes them down and the GPU waits.
+
+Mended, only the phases have ranges.
+"""
+
+import common
+import torch
+
+from faults import training
+
+EXPECTS = {"": ("capture/overhead",), "--mended": ()}
+
+WIDTH, ROWS = 4096, 2048
+PIECES, STEPS = 5000, 10
+
+
+def look(values: list[float], *, named: bool) -> float:
+    """Return a sum, with a range around each number that goes into it or none at all."""
+    total = 0.0
+    for value in values:
+        if named:
+            torch.cuda.nvtx.range_push("piece")
+        total += value
+        if named:
+            torch.cuda.nvtx.range_pop()
+    return total
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train, and print the last loss."""
+    run = training.started(__doc__, arguments, STEPS)
+    width = run.size(WIDTH)
+    model = training.network(run, width, WIDTH)
+    optimizer = training.sgd(model, run)
+    inputs = training.rows(run, run.size(ROWS), width)
+    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    values = [0.5] * run.size(PIECES)
+    loss, total = torch.zeros(()), 0.0
+    named = run.device.type == "cuda" and not run.mended
+    for _ in training.steps(run):
+        loss = training.train(model, optimizer, inputs, wanted)
+        with common.phase("look"):
+            total += look(values, named=named)
+    print(f"loss {loss.item():.4f}, sum {total}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Adam goes through the parameters one by one: a dozen tiny kernels for each of its tensors.
+
+Mended, fused=True does the same in a few kernels.
+"""
+
+from torch import nn, optim
+
+from faults import training
+
+EXPECTS = {"": ("optimizer/many_kernels",), "--mended": ()}
+
+LAYERS, WIDTH, ROWS, STEPS = 16, 1024, 8192, 20
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train, and print the last loss."""
+    run = training.started(__doc__, arguments, STEPS)
+    width = run.size(WIDTH)
+    layers = [
+        part
+        for _ in range(run.size(LAYERS, 3))
+        for part in (nn.LayerNorm(width, device=run.device), nn.Linear(width, width, device=run.device), nn.ReLU())
+    ]
+    model = nn.Sequential(*layers)
+    kinds = {"fused": True} if run.mended else {"foreach": False, "fused": False}
+    optimizer = optim.Adam(model.parameters(), lr=1e-4, **kinds)
+    inputs = training.rows(run, run.size(ROWS), width)
+    wanted = training.rows(run, run.size(ROWS), width)
+    loss = [training.train(model, optimizer, inputs, wanted) for _ in training.steps(run)][-1]
+    print(f"loss {loss.item():.4f}, {sum(1 for _ in model.parameters())} tensors")
+
+
+if __name__ == "__main__":
+    main()

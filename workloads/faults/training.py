@@ -1,0 +1,131 @@
+"""The training that faults are planted in: it keeps a GPU busy, with nothing wrong in it.
+
+Products of large matrices in TF32, a fused optimizer, one batch that stays on the GPU, and a host that is never more
+than a step ahead: what a fault costs is then seen against a run that has no other.
+"""
+
+import argparse
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import common
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+STEPS = 40
+OUTPUTS = 16
+# Where there is no GPU a program only shows that it runs.
+SMALL = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a program was started with.
+
+    Attributes:
+        steps: How many steps to do.
+        device: Where to compute.
+        mended: Whether to leave the fault out.
+    """
+
+    steps: int
+    device: torch.device
+    mended: bool
+
+    def size(self, on_gpu: int, elsewhere: int = SMALL) -> int:
+        """Return a size for this device."""
+        return on_gpu if self.device.type == "cuda" else elsewhere
+
+
+def started(description: str | None, arguments: list[str] | None, steps: int = STEPS) -> Run:
+    """Read the command line, seed everything, and let products of matrices use TF32.
+
+    Args:
+        description: The program's docstring.
+        arguments: Its command line; None for that of this process.
+        steps: The default of --steps.
+    """
+    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--mended", action="store_true", help="leave the fault out")
+    options.add_argument("--steps", type=common.positive, default=steps, metavar="N", help="steps to do (%(default)s)")
+    options.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="the GPU if there is one")
+    chosen = options.parse_args(arguments)
+    common.plant(0)
+    torch.set_float32_matmul_precision("high")
+    return Run(chosen.steps, common.device_named(chosen.device), chosen.mended)
+
+
+class Pace:
+    """Keeps the host at most one step ahead of the GPU, so that a step lasts as long for both.
+
+    ::
+
+        host    | step 1 || step 2 |.waits.| step 3 |.waits.|
+        GPU         |#### step 1 ####|#### step 2 ####|####
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        """Take the device to keep up with."""
+        self.on_gpu = device.type == "cuda"
+        self.ends: deque[torch.cuda.Event] = deque()
+
+    def wait(self) -> None:
+        """Wait until the step before the one just launched has ended on the GPU."""
+        if not self.on_gpu:
+            return
+        end = torch.cuda.Event()
+        end.record()
+        self.ends.append(end)
+        if len(self.ends) > 1:
+            self.ends.popleft().synchronize()
+
+
+def steps(run: Run) -> Iterator[int]:
+    """Yield the number of each step, inside its range, and keep the host's pace after it."""
+    pace = Pace(run.device)
+    for number in range(run.steps):
+        with common.batch(number):
+            yield number
+            pace.wait()
+
+
+def network(run: Run, inputs: int, width: int = 4096, layers: int = 3) -> nn.Sequential:
+    """Return linear layers with ReLU between them, on the device of the run.
+
+    Args:
+        run: What the program was started with.
+        inputs: Features of a row.
+        width: Features of each hidden layer on a GPU.
+        layers: Hidden layers.
+    """
+    hidden = run.size(width)
+    parts: list[nn.Module] = [nn.Linear(inputs, hidden), nn.ReLU()]
+    for _ in range(layers - 1):
+        parts += [nn.Linear(hidden, hidden), nn.ReLU()]
+    return nn.Sequential(*parts, nn.Linear(hidden, OUTPUTS)).to(run.device)
+
+
+def sgd(model: nn.Module, run: Run) -> torch.optim.Optimizer:
+    """Return an optimizer that is one kernel on a GPU."""
+    return torch.optim.SGD(model.parameters(), lr=1e-4, fused=run.device.type == "cuda")
+
+
+def rows(run: Run, count: int, width: int) -> Tensor:
+    """Return random rows on the device of the run, float32 of shape [count, width]."""
+    return torch.rand(count, width, device=run.device)
+
+
+def train(
+    model: Callable[[Tensor], Tensor], optimizer: torch.optim.Optimizer, inputs: Tensor, wanted: Tensor
+) -> Tensor:
+    """Do the three phases of a step; return the loss, still on the device."""
+    with common.phase("forward"):
+        loss = functional.mse_loss(model(inputs), wanted)
+    with common.phase("backward"):
+        loss.backward()
+    with common.phase("optimizer"):
+        optimizer.step()
+        optimizer.zero_grad()
+    return loss.detach()

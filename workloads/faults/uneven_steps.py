@@ -1,0 +1,39 @@
+"""Every eighth step collects garbage among a million objects: the host stands still, and the GPU after it.
+
+Mended, it is left to the end: the loop makes nothing that only the collector could find.
+"""
+
+import gc
+
+import torch
+
+from faults import training
+
+EXPECTS = {"": ("steps/uneven",), "--mended": ()}
+
+WIDTH, ROWS = 4096, 4096
+OBJECTS, EVERY = 1_000_000, 8
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train, and print the last loss."""
+    run = training.started(__doc__, arguments)
+    gc.disable()
+    index = [{"row": number} for number in range(run.size(OBJECTS, 1000))]
+    width = run.size(WIDTH)
+    model = training.network(run, width, WIDTH)
+    optimizer = training.sgd(model, run)
+    inputs = training.rows(run, run.size(ROWS), width)
+    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    loss = torch.zeros(())
+    for number in training.steps(run):
+        loss = training.train(model, optimizer, inputs, wanted)
+        if not run.mended and number % EVERY == EVERY - 1:
+            gc.collect()
+    gc.enable()
+    gc.collect()
+    print(f"loss {loss.item():.4f}, {len(index)} objects")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""Short epochs, and loader processes that end with each of them: every epoch begins with starting them again.
+
+Mended, persistent_workers=True keeps them. The samples themselves cost nothing.
+"""
+
+from faults import samples, training
+
+EXPECTS = {"": ("data/worker_start",), "--mended": ()}
+
+BATCHES = 8
+WORKERS, LAYERS = 4, 8
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train, and print the last loss."""
+    run = training.started(__doc__, arguments)
+    waves = samples.Waves(BATCHES * samples.BATCH, 0)
+    workers = run.size(WORKERS, 1)
+    loss = samples.train(run, samples.loader(waves, workers, run, persistent=run.mended), LAYERS)
+    print(f"loss {loss.item():.4f} in epochs of {BATCHES} steps, {workers} loader processes")
+
+
+if __name__ == "__main__":
+    main()
