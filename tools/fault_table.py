@@ -82,12 +82,16 @@ def judge(name: str, expected: str, faulty: Report, mended: Report) -> Verdict:
         found=faulty.findings[0].rule if faulty.findings else "",
         others=tuple(dict.fromkeys(each.rule for each in raised if each.rule != expected)),
         mended=tuple(dict.fromkeys(each.rule for each in _raised(mended))),
-        low_ns=None if mine is None else round(mine.gain_low_ns * scale),
-        high_ns=None if mine is None else round(mine.gain_high_ns * scale),
+        low_ns=_scaled(mine.gain_low_ns if mine else None, scale),
+        high_ns=_scaled(mine.gain_high_ns if mine else None, scale),
         measured_ns=with_it - without,
         faulty_ns=with_it,
         steps=len(common),
     )
+
+
+def _scaled(gain: int | None, scale: float) -> int | None:
+    return None if gain is None else round(gain * scale)
 
 
 def _raised(report: Report) -> list[Finding]:
