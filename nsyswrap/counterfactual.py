@@ -4,7 +4,6 @@ The steps of the two runs are compared by number, and what the first run's captu
 what was gained. Where the two disagree, the section says where the time went instead.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,7 +129,7 @@ def blamed_share(report: Report) -> float | None:
 def headline(share: float, margin: float, before: Mean, after: Mean) -> str:
     """Return the result in one sentence."""
     return (
-        f"The loader costs {100 * share:.0f} % +- {max(math.ceil(100 * margin), 1)} of each step: "
+        f"The loader costs {100 * share:.0f} % +- {max(round(100 * margin), 1)} of each step: "
         f"{units.duration(round(before.value_ns))} as it is, {units.duration(round(after.value_ns))} with batches that "
         f"are on the device already (95 % confidence, {before.count} and {after.count} steps)."
     )

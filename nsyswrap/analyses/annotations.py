@@ -144,8 +144,9 @@ def find_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = ()) -
     phase = np.where(of_library(ranges), np.int32(NO_PHASE), phase)
     # Steps that were marked for the program begin where an optimizer is done, inside phases that it marks itself.
     below = injected_steps(ranges)
-    not_ours = ~np.isin(array(ranges, "start"), steps.frame["start"])
-    phase = np.where((below & not_ours) | repeated(ranges, phase), np.int32(NO_PHASE), phase)
+    if below.any():
+        phase = np.where(below & ~np.isin(array(ranges, "start"), steps.frame["start"]), np.int32(NO_PHASE), phase)
+    phase = np.where(repeated(ranges, phase), np.int32(NO_PHASE), phase)
     rows = np.flatnonzero(phase != NO_PHASE)
     found = pd.DataFrame({name: array(ranges, name)[rows] for name in ("start", "end", "thread")}, index=rows)
     found["process"] = tables.process_of(array(found, "thread"))

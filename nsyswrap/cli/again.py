@@ -54,12 +54,9 @@ def with_second_run(  # noqa: PLR0913 - a first run, a second one, and whether t
     )
     try:
         result = run(again)
-        second = result.exit_code
-        section = (
-            failed(report, f"the second run ended with exit code {second}")
-            if second
-            else without_loader(report, read(result.export), KEPT_BATCHES)
-        )
+        if result.exit_code:
+            return _with(report, failed(report, f"the second run ended with exit code {result.exit_code}"))
+        section = without_loader(report, read(result.export), KEPT_BATCHES)
     except NsyswrapError as error:
         section = failed(report, error.message)
     return _with(report, section)
