@@ -94,7 +94,7 @@ def loader_work(study: Study, window: Window) -> WhatIf:
     """Return what loading in the background changes: the training process no longer prepares data."""
     waiting = _states(study, window, WAITS)
     host = {main: subtract(data, waiting.get(main, NOTHING)) for main, data in _in_data(study, window).items()}
-    return saved(host, "half of the preparation moves to workers, or all of it")
+    return _saved(host, "half of the preparation moves to workers, or all of it")
 
 
 def between_launches(study: Study, window: Window) -> WhatIf:
@@ -103,18 +103,18 @@ def between_launches(study: Study, window: Window) -> WhatIf:
     aside = union(*_in_data(study, window).values(), calls)
     waiting = _states(study, window, (call_kinds.LOCK_WAIT, call_kinds.OFF_CPU))
     host = {thread: _outside(study, window, union(aside, spans)) for thread, spans in waiting.items()}
-    return saved(host, "half of the host's time between launches is saved, or all of it")
+    return _saved(host, "half of the host's time between launches is saved, or all of it")
 
 
 def launch_calls(study: Study, window: Window) -> WhatIf:
     """Return what fewer launch calls change."""
     rows = np.unique(study.operations.call[study.replay(window).operations])
-    return saved(_spans(study, rows), "half of the time in launch calls is saved, or all of it")
+    return _saved(_spans(study, rows), "half of the time in launch calls is saved, or all of it")
 
 
 def one_launch(study: Study, window: Window) -> WhatIf:
     """Return what launching whole phases at once changes: the host has next to nothing to do, loading aside."""
-    return saved(
+    return _saved(
         _outside(study, window, union(*_in_data(study, window).values())),
         "half of the host's time outside loading is saved, or all of it, as with one graph launch a step",
     )
@@ -189,26 +189,11 @@ def allocation(study: Study, window: Window) -> WhatIf:
     )
 
 
-def waits_in_step(study: Study, window: Window) -> WhatIf:
-    """Return what reading nothing back changes: neither synchronizing calls nor copies hold the host, at most."""
-    rows = _calls(study, window, lambda name: call_kinds.call_kind(name) == call_kinds.SYNCHRONIZATION)
-    every = np.union1d(rows, _copying(study, window))
-    return WhatIf(
-        Change(waits=rows),
-        Change(waits=every, host=_spans(study, rows)),
-        "synchronizing calls return at once; at most they are not made, and copies hold no thread either",
-    )
-
-
-def hidden(kind: int, study: Study, window: Window, device: int) -> WhatIf:
-    """Return what running beside the kernels changes for one kind of operation: at most, it delays no kernel."""
+def exposed_copies(study: Study, window: Window, device: int) -> WhatIf:
+    """Return what copying beside the kernels changes: at most, copies delay no kernel."""
     ran = study.replay(window).operations
-    rows = ran[(study.operations.kind[ran] == kind) & (study.operations.device_id[ran] == device)]
-    return faster(rows, HALF, 0.0, "half of their time is hidden, or all of it")
-
-
-exposed_copies = partial(hidden, COPY)
-exposed_communication = partial(hidden, COMMUNICATION)
+    rows = ran[(study.operations.kind[ran] == COPY) & (study.operations.device_id[ran] == device)]
+    return faster(rows, HALF, 0.0, "half of the time of copies is hidden, or all of it")
 
 
 def one_pass(study: Study, window: Window, phase: str, short_ns: int) -> WhatIf:
@@ -244,7 +229,7 @@ def faster(rows: Indices, low: Factors, high: Factors, assumed: str) -> WhatIf:
 
 
 def _of_states(kinds: tuple[int, ...], what: str, study: Study, window: Window) -> WhatIf:
-    return saved(_states(study, window, kinds), f"half of the time {what} is saved, or all of it")
+    return _saved(_states(study, window, kinds), f"half of the time {what} is saved, or all of it")
 
 
 OF_CAUSE: Mapping[str, Callable[[Study, Window], WhatIf]] = {
@@ -263,13 +248,7 @@ OF_CAUSE: Mapping[str, Callable[[Study, Window], WhatIf]] = {
 """What mending each cause of idle time changes."""
 
 
-def saved(spans: Spans | Mapping[int, Spans], assumed: str) -> WhatIf:
-    """Return what saving these stretches of the host's time changes: half of them, or all.
-
-    Args:
-        spans: Stretches of all feeding threads, or by thread.
-        assumed: The same in words.
-    """
+def _saved(spans: Spans | Mapping[int, Spans], assumed: str) -> WhatIf:
     return WhatIf(Change(host=spans, host_factor=HALF), Change(host=spans), assumed)
 
 
