@@ -156,10 +156,11 @@ def test_pageable_copies_cost_what_no_kernel_hides(trace_of: TraceOf) -> None:
     built = ExportBuilder().copy(200, 390, launched=(100, 400), bytes=1900, **FROM_PAGEABLE)
     found = finding(section(trace_of(built.kernel(200, 300, stream=8))), "copies/pageable")
     assert found is not None
-    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns, found.device_id) == (200, 0, 200, 0)
+    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns, found.device_id) == (200, None, None, 0)
     assert found.evidence == (
         "300 ns of the host in 1 calls",
         "190 ns in 1 Host-to-Device copies, Pageable to Device, 1.86 KiB, 9.31 GiB a second, 90 ns of it exposed",
+        "no gain is given: the replay cannot predict this run",
     )
     assert "pin_memory" in found.advice
 
@@ -185,7 +186,7 @@ def test_exposed_copies_are_as_grave_as_their_share(trace_of: TraceOf, length: i
     """Of 1000 ns: nothing below 2 %, a warning from 5 %, a problem from 20 % on; the same as for idle time."""
     found = finding(section(trace_of(ExportBuilder().copy(0, length))), "copies/exposed")
     assert (found.severity if found else None) == severity
-    assert found is None or (found.cost_ns, found.gain_high_ns) == (length, length)
+    assert found is None or found.cost_ns == length
 
 
 def test_hidden_copies_are_no_finding(trace_of: TraceOf) -> None:

@@ -207,11 +207,17 @@ def test_findings_are_gravest_first_then_dearest(trace_of: TraceOf) -> None:
 def test_a_finding_rests_on_numbers(trace_of: TraceOf) -> None:
     """Cost, gain, cost a step, phase, and the longest gaps."""
     finding = next(each for each in build_report(trace_of(training())).findings if each.rule == "idle/input_wait")
-    assert (finding.cost_ns, finding.gain_low_ns, finding.gain_high_ns, finding.device_id) == (2 * S, 0, 2 * S, 0)
+    assert (finding.cost_ns, finding.gain_low_ns, finding.gain_high_ns, finding.device_id) == (
+        2 * S,
+        1_750_000_000,
+        2 * S,
+        0,
+    )
     assert finding.evidence[0].startswith("500 ms a step, in 4 steady steps")
     assert finding.evidence[1] == "2.00 s in phase data, 4 gaps"
     assert finding.evidence[2] == "500 ms at 2.000000 s: thread 4711 waits for data in poll"
-    assert len(finding.evidence) == 5
+    assert finding.evidence[-1].startswith("gain by replay: ")
+    assert len(finding.evidence) == 6
 
 
 @pytest.mark.parametrize(
