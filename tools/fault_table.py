@@ -26,7 +26,7 @@ form of `low_occupancy` read scattered memory: mended, it was bound by memory, g
 HEAD = """# Planted faults
 
 Each program of `workloads/faults` has one fault, and a switch that mends it. Both forms were profiled on the GPU named
-below. The numbers are of the whole captures; cut to their first steps they lie in `tests/captures/faults`, where the tests
+below. The numbers are of the whole captures; cut short they lie in `tests/captures/faults`, where the tests
 read them. `make faults` profiles them anew and writes this page.
 
 - **first**: whether the planted fault is the report's first finding.
