@@ -20,7 +20,7 @@ SOURCES := nsyswrap workloads tests tools bench
 .DELETE_ON_ERROR:
 # pip may not fill one environment twice at once.
 .NOTPARALLEL:
-.PHONY: help profile test check format docs reports faults bench lock nsys nsys-if-possible browser
+.PHONY: help profile test check format docs reports gallery faults bench lock nsys nsys-if-possible browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,8 +45,12 @@ format: $(VENV)/.dev ## format the source and mend what ruff can mend
 docs: $(VENV)/.base ## write docs/cli.md from the commands' --help
 	$(PY) tools/cli_reference.py
 
-reports: $(VENV)/.base ## render reports/samples again, one from each capture in tests/captures
+reports: $(VENV)/.base ## render reports/samples again, one from each capture beside them, and reports/index.html
 	$(PY) tools/sample_reports.py
+	$(PY) tools/gallery_index.py
+
+gallery: $(VENV)/.base $(VENV)/.torch nsys ## profile the cases of the literature on a GPU and write docs/results.md
+	$(PY) tools/gallery.py
 
 faults: $(VENV)/.base $(VENV)/.torch nsys ## plant faults, profile them on a GPU and write docs/faults.md
 	$(PY) tools/judge_faults.py

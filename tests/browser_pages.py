@@ -21,12 +21,27 @@ HEIGHT = 844
 
 needs_chromium = pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium here; apt-get install chromium")
 
-# Every element with its name, its parent's place and the names of its attributes, in order.
+# Every element with its name, its parent's place and the names of its attributes, in order; where the reader is does
+# not count.
 STRUCTURE = """() => {
   const all = [...document.querySelectorAll("*")];
   const at = new Map(all.map((one, place) => [one, place]));
-  return all.map((one) => `${at.get(one.parentElement)} ${one.tagName} ${one.getAttributeNames().sort().join(" ")}`);
+  const names = (one) => one.getAttributeNames().filter((name) => name !== "aria-current").sort().join(" ");
+  return all.map((one) => `${at.get(one.parentElement)} ${one.tagName} ${names(one)}`);
 }"""
+
+
+def until(page: Page, condition: str) -> None:
+    """Wait until a condition holds; Playwright's own way would need the page to allow ``eval``.
+
+    Raises:
+        AssertionError: It does not hold within five seconds.
+    """
+    for _ in range(100):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    pytest.fail(f"never: {condition}")
 
 
 @contextmanager

@@ -28,7 +28,7 @@ LAYERS = {
     "cli": 5,
     "__main__": 6,
 }
-# `compare`, `counterfactual`, `report` and `render` may use one another by what their package shows, never by its insides.
+# `compare`, `report`, `render` and the like may use one another by what their package shows, never by its insides.
 MEETING_LAYER = 4
 
 HOMES = {

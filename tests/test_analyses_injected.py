@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from analysis_fixtures import window
-from export_builder import ExportBuilder, global_id
+from export_builder import MAIN, ExportBuilder, global_id
 
 from nsyswrap.analyses import phases
 from nsyswrap.analyses.base import Study
@@ -21,12 +21,12 @@ def builder() -> ExportBuilder:
     return ExportBuilder().domain("nsyswrap", OURS).domain("nsyswrap", OURS, thread=PEER_MAIN)
 
 
-def marked(build: ExportBuilder, count: int, phase: str = "backward", **columns: int) -> ExportBuilder:
+def marked(build: ExportBuilder, count: int, phase: str = "backward", thread: int = MAIN) -> ExportBuilder:
     """Add steps of ours, 100 ns each, with a phase in each."""
     for number in range(count):
         start = number * 100
-        build.range(f"step {number}", start, start + 100, domain=OURS, **columns)
-        build.range(phase, start + 10, start + 60, domain=OURS, **columns)
+        build.range(f"step {number}", start, start + 100, domain=OURS, thread=thread)
+        build.range(phase, start + 10, start + 60, domain=OURS, thread=thread)
     return build
 
 
@@ -38,7 +38,7 @@ def names(trace: Trace, pattern: str = "") -> list[str]:
 def host(trace: Trace, end: int) -> dict[str, tuple[int, int]]:
     """Ranges and host time by phase."""
     frame = phases.run(Study(trace), window(0, end)).tables["phases"]
-    return {row.phase: (row.count_, row.host_ns) for row in frame.rename(columns={"count": "count_"}).itertuples()}
+    return {str(row["phase"]): (int(row["count"]), int(row["host_ns"])) for _, row in frame.iterrows()}
 
 
 def test_our_steps_are_the_steps_of_a_program_that_has_none(trace_of: TraceOf) -> None:

@@ -29,14 +29,14 @@ def spans(*pairs: tuple[int, int]) -> Spans:
     return Spans(np.array([first for first, _ in pairs]), np.array([last for _, last in pairs]))
 
 
-def launches(builder: ExportBuilder, count: int, every: int, length: int, **columns: int) -> ExportBuilder:
+def launches(builder: ExportBuilder, count: int, every: int, length: int) -> ExportBuilder:
     """Launch kernels at a pace: calls of 4 ns, a latency of 6 ns, a gap of 1 ns between kernels."""
     free = -1
     for number in range(count):
         called = number * every
         begin = max(called + 10, free + 1)
         free = begin + length
-        builder.kernel(begin, free, launched=(called, called + 4), **columns)
+        builder.kernel(begin, free, launched=(called, called + 4))
     return builder
 
 
@@ -145,8 +145,8 @@ def test_a_blocking_copy_holds_its_thread_until_it_is_done(
     """Four pageable copies of 60 ns, each with a wait behind it: without those, launches and copies run on."""
     builder = build()
     for turn in range(0, 400, 100):
-        pageable = {"srcKind": PAGEABLE, "dstKind": DEVICE}
-        builder.copy(turn + 10, turn + 70, HOST_TO_DEVICE, launched=(turn, turn + 72), **pageable)
+        at = turn + 10, turn + 70
+        builder.copy(*at, HOST_TO_DEVICE, launched=(turn, turn + 72), srcKind=PAGEABLE, dstKind=DEVICE)
         builder.call("cudaStreamSynchronize", turn + 74, turn + 76)
         builder.kernel(turn + 88, turn + 98, launched=(turn + 78, turn + 82))
     study = Study(trace_of(builder))

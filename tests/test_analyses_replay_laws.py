@@ -7,7 +7,7 @@ import random_traces
 from analysis_fixtures import whole_session, window
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from replay_programs import START, Machine, programs
+from replay_programs import START, Act, Machine, programs
 
 from nsyswrap.analyses import replay_changes
 from nsyswrap.analyses.base import Study
@@ -20,7 +20,7 @@ SOME = settings(max_examples=25, deadline=None, suppress_health_check=[HealthChe
 pieces = st.lists(st.tuples(st.integers(0, 1500), st.integers(1, 120)), max_size=6)
 
 
-def study_of(program: tuple[object, ...], folder: Path) -> tuple[Study, Replay]:
+def study_of(program: tuple[Act, ...], folder: Path) -> tuple[Study, Replay]:
     """A program as a study, and its replay."""
     machine = Machine().run(program)
     study = Study(load_export(machine.builder.write(folder / "program.sqlite")))
@@ -36,7 +36,7 @@ def spans_of(parts: list[tuple[int, int]]) -> Spans:
 
 @SOME
 @given(program=programs)
-def test_a_program_run_by_the_rules_is_reproduced(program: tuple[object, ...], tmp_path: Path) -> None:
+def test_a_program_run_by_the_rules_is_reproduced(program: tuple[Act, ...], tmp_path: Path) -> None:
     """Two threads, two streams, waits and hand-overs: the replay takes just what was measured."""
     _, replay = study_of(program, tmp_path)
     assert replay.replayed_ns == replay.measured_ns
@@ -45,7 +45,7 @@ def test_a_program_run_by_the_rules_is_reproduced(program: tuple[object, ...], t
 @SOME
 @given(program=programs, data=st.data())
 def test_saving_time_makes_nothing_longer_and_saves_no_more_than_was_taken_out(
-    program: tuple[object, ...], data: st.DataObject, tmp_path: Path
+    program: tuple[Act, ...], data: st.DataObject, tmp_path: Path
 ) -> None:
     _, replay = study_of(program, tmp_path)
     rows = np.array(sorted(data.draw(st.sets(st.sampled_from(replay.operations.tolist())))), np.intp)
@@ -62,7 +62,7 @@ def test_saving_time_makes_nothing_longer_and_saves_no_more_than_was_taken_out(
 
 @SOME
 @given(program=programs)
-def test_waiting_for_nothing_makes_nothing_longer(program: tuple[object, ...], tmp_path: Path) -> None:
+def test_waiting_for_nothing_makes_nothing_longer(program: tuple[Act, ...], tmp_path: Path) -> None:
     study, replay = study_of(program, tmp_path)
     every = np.arange(len(study.trace[CALLS]))
     assert replay.length(Change(waits=every)) <= replay.length(None)

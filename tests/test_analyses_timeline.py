@@ -17,6 +17,7 @@ from nsyswrap.analyses.timeline_gpu import GPU_CLASSES, OUTSIDE
 from nsyswrap.analyses.timeline_names import STREAM_CLASSES
 from nsyswrap.intervals import merge, total
 from nsyswrap.model import Report, TimelineData, TimelineRow
+from nsyswrap.render import outline, render
 from nsyswrap.report import build_report
 from nsyswrap.tables import Trace
 
@@ -177,6 +178,9 @@ def test_gaps_are_listed_longest_first(real_trace: Callable[[str], Trace]) -> No
     lengths = [gap.end_ns - gap.start_ns for gap in data.gaps]
     assert lengths == sorted(lengths, reverse=True)
     assert {gap.device_id for gap in data.gaps} == {0, 1}
+    # A number in the address leads to the same gap as a row of the page's table.
+    listed, _, _ = outline.worst_gaps(report, 10)
+    assert [tuple(gap) for gap in data.gaps[:10]] == [(gap.device_id, gap.start_ns, gap.end_ns) for gap in listed]
     assert all(report.window.start_ns <= gap.start_ns < gap.end_ns <= report.window.end_ns for gap in data.gaps)
 
 
@@ -260,3 +264,18 @@ def test_python_lines_are_named(real_trace: Callable[[str], Trace]) -> None:
     assert len(row.items.start) > 10
     lines = {data.texts["line"][int(at) - 1] for at in row.items.details["line"]}
     assert all(":" in line and " in " in line for line in lines)
+
+
+def test_a_stretch_of_months_has_no_timeline(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    """A page cannot hold its nanoseconds; the report is there all the same."""
+    report = build_report(trace_of(two_streams()), "0:20000000", with_timeline=True)
+    assert report.timeline is None
+    assert report.section("ledger") is not None
+
+
+def test_a_call_that_began_long_before_does_no_harm(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    builder = two_streams().call("cudaStreamSynchronize", -(1 << 58), 1 << 58)
+    report, data = drawn(trace_of(builder), "0:0.00000004")
+    (row,) = rows_of(data, "thread")
+    assert row.items.start.min() == -(1 << 58)
+    assert 'id="timeline-data"' in render("html", report)

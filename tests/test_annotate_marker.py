@@ -2,13 +2,16 @@
 
 import gc
 import threading
-from collections.abc import Callable
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 from annotate_fixtures import Broken, Recorder
 
 from nsyswrap.capture.annotate.marker import BACKWARD, COPY, DATA, OPTIMIZER, Marker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Thing:

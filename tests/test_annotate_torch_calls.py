@@ -135,9 +135,10 @@ def test_a_number_names_an_accelerator(marked: Recorder) -> None:
     """And `cuda()` names one, too; here there is none, so the call fails, and closes its range."""
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    for call in (lambda x: x.to(0), lambda x: x.cuda()):
-        with pytest.raises((RuntimeError, AssertionError)):
-            call(torch.ones(1))
+    with pytest.raises((RuntimeError, AssertionError)):
+        torch.ones(1).to(0)
+    with pytest.raises((RuntimeError, AssertionError)):
+        torch.ones(1).cuda()
     assert (phases(marked), marked.depth) == (["copy", "copy"], 0)
 
 
@@ -200,6 +201,18 @@ def test_hooks_schedulers_copies_and_pickles_of_optimizers_work(marked: Recorder
     copy.deepcopy(torch.optim.SGD([weight], lr=0.1)).step()
     pickle.loads(pickle.dumps(torch.optim.SGD([weight], lr=0.1))).step()  # noqa: S301 - made here
     assert (seen, phases(marked)) == (["hook"], ["optimizer"] * 3)
+
+
+@pytest.mark.parametrize(
+    "call", ["Tensor.to", "Tensor.cuda", "nn.Module.__call__", "autograd.backward", "nn.Module.to"]
+)
+def test_a_call_can_be_pickled(call: str, marked: Recorder) -> None:
+    """Loader processes are given functions by their name."""
+    found: Any = torch
+    for name in call.split("."):
+        found = getattr(found, name)
+    assert pickle.loads(pickle.dumps(found)) is found  # noqa: S301 - made here
+    assert marked.lines == []
 
 
 def test_tracing_scripting_and_symbolic_tracing_work(marked: Recorder) -> None:

@@ -79,8 +79,8 @@ def test_the_share_is_what_the_mean_step_loses() -> None:
     assert fact(section, "steps_compared") == 40 - 2 - 4
     assert section.notes == (
         (
-            "The loader costs 40 % +- 1 of each step: 1.00 µs as it is, 600 ns with batches that are on the device already "
-            "(95 % confidence, 34 and 34 steps)."
+            "The loader costs 40 % +- 1 of each step: 1.00 µs as it is, 600 ns with batches that are on the device "
+            "already (95 % confidence, 34 and 34 steps)."
         ),
         "The first capture blames the loader for 39.5 %: the two agree.",
     )
@@ -196,7 +196,7 @@ EMPTY = CaptureResult(Path(), Path(), Path(), 0, 0, (), None, ())  # type: ignor
 
 def test_the_second_run_is_the_first_without_its_loaders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What it shows stands in the report, and on stderr."""
-    report = with_second_run(BASE, options(tmp_path), "data", result_of(0), lambda _path: FASTER)
+    report = with_second_run(BASE, options(tmp_path), "data", result_of(0), lambda _path: FASTER, code=0)
     assert report.sections[-1].key == "counterfactual"
     assert "nsyswrap: The loader costs 40 %" in capsys.readouterr().err
 
@@ -205,7 +205,15 @@ def test_without_a_wish_there_is_no_second_run(tmp_path: Path) -> None:
     def never(_options: CaptureOptions) -> CaptureResult:
         raise AssertionError
 
-    assert with_second_run(BASE, options(tmp_path), None, never, lambda _path: FASTER) is BASE
+    assert with_second_run(BASE, options(tmp_path), None, never, lambda _path: FASTER, code=0) is BASE
+
+
+def test_a_program_that_failed_is_not_run_again(tmp_path: Path) -> None:
+    def never(_options: CaptureOptions) -> CaptureResult:
+        raise AssertionError
+
+    report = with_second_run(BASE, options(tmp_path), "data", never, lambda _path: FASTER, code=3)
+    assert report.sections[-1].notes == ("The loader's cost cannot be told: the program ended with exit code 3.",)
 
 
 def test_a_second_run_that_fails_leaves_the_first_as_it_is(tmp_path: Path) -> None:
@@ -215,8 +223,8 @@ def test_a_second_run_that_fails_leaves_the_first_as_it_is(tmp_path: Path) -> No
         raise CaptureError("nothing was recorded")
 
     for report, reason in (
-        (with_second_run(BASE, options(tmp_path), "data", result_of(3), unread), "ended with exit code 3"),
-        (with_second_run(BASE, options(tmp_path), "data", result_of(0), unread), "nothing was recorded"),
+        (with_second_run(BASE, options(tmp_path), "data", result_of(3), unread, code=0), "ended with exit code 3"),
+        (with_second_run(BASE, options(tmp_path), "data", result_of(0), unread, code=0), "nothing was recorded"),
     ):
         assert reason in report.sections[-1].notes[0]
         assert report.sections[:-1] == BASE.sections

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import hand_made
 import pytest
-from browser_pages import HEIGHT, NARROW, needs_chromium, opened, write
+from browser_pages import HEIGHT, NARROW, needs_chromium, opened, until, write
 from playwright.sync_api import Browser, Page
 
 from nsyswrap.render import page_findings
@@ -78,7 +78,7 @@ def test_n_and_p_go_from_finding_to_finding_and_round(page: Page) -> None:
     visited = []
     for key in ("n", "n", "n", "p", "p"):
         page.keyboard.press(key)
-        page.wait_for_function("document.activeElement.id === location.hash.slice(1)")
+        until(page, "document.activeElement.id === location.hash.slice(1)")
         visited.append(page.evaluate("document.activeElement.id"))
     assert visited == [FIRST, SECOND, FIRST, SECOND, FIRST]
 
@@ -204,4 +204,4 @@ def test_the_page_prints_to_pdf(page: Page) -> None:
 def test_the_contents_say_where_the_reader_is(page: Page) -> None:
     page.locator("#section-kernels").scroll_into_view_if_needed()
     page.evaluate("document.getElementById('section-kernels').scrollIntoView()")
-    page.wait_for_function("document.querySelector('nav [aria-current]')?.hash === '#section-kernels'")
+    until(page, "document.querySelector('nav [aria-current]')?.hash === '#section-kernels'")

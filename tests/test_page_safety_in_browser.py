@@ -10,7 +10,7 @@ from typing import Any
 import hand_made
 import pandas as pd
 import pytest
-from browser_pages import NARROW, STRUCTURE, WIDE, needs_chromium, opened, write
+from browser_pages import NARROW, STRUCTURE, WIDE, needs_chromium, opened, until, write
 from export_builder import MAIN, ExportBuilder, thread
 from playwright.sync_api import Browser, Page
 
@@ -76,7 +76,9 @@ def structure(browser: Browser, report: Report, folder: Path, name: str) -> list
     with opened(browser, write(report, folder, name)) as page:
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         page.locator("a.term").first.hover()
+        page.mouse.move(0, 0)
         page.keyboard.press("n")
+        until(page, "document.getElementById('tip').hidden")
         found: list[str] = page.evaluate(STRUCTURE)
     return found
 

@@ -204,7 +204,7 @@ def test_the_verdict_and_the_key_numbers_are_said() -> None:
         assert words in FULL.text
 
 
-def test_gains_are_said_to_be_upper_bounds_once() -> None:
+def test_gains_are_said_not_to_add_up_once() -> None:
     assert FULL.text.count("do not add up") == 1
 
 

@@ -50,7 +50,7 @@ def test_tables_have_as_many_cells_in_every_line() -> None:
         assert len({line.count("|") for line in block.strip().splitlines()}) == 1
 
 
-def test_gains_are_said_to_be_upper_bounds_once() -> None:
+def test_gains_are_said_not_to_add_up_once() -> None:
     assert FULL.count("do not add up") == 1
 
 

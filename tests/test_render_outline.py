@@ -113,7 +113,13 @@ def test_cost_and_gain_are_said_in_one_line() -> None:
 
 
 def test_a_finding_that_costs_no_time_has_no_cost() -> None:
-    assert outline.cost_and_gain(finding(cost_ns=0)) == ""
+    assert outline.cost_and_gain(finding(cost_ns=0)) == "gain up to 1.00 ms"
+    assert outline.cost_and_gain(finding(cost_ns=0, gain_high_ns=0)) == ""
+
+
+def test_a_gain_that_cannot_be_predicted_is_none() -> None:
+    unknown = finding(gain_low_ns=None, gain_high_ns=None)
+    assert outline.cost_and_gain(unknown) == "costs 1.00 ms, 1.0 % of steps 1 to 9; gain not predicted"
 
 
 def test_the_same_matter_on_several_gpus_is_one_group() -> None:

@@ -53,6 +53,12 @@ def test_a_cost_that_is_no_share_of_the_window_has_no_bar(cost_ns: int) -> None:
     assert view.bar == ""
 
 
+@pytest.mark.parametrize(("gain_ns", "gain"), [(0, ""), (MS, "up to 1.00 ms")])
+def test_what_costs_no_time_may_still_gain_some(gain_ns: int, gain: str) -> None:
+    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], cost_ns=0, gain_high_ns=gain_ns)))
+    assert (view.cost, view.gain) == ("", gain)
+
+
 def test_evidence_that_names_a_gap_leads_to_it() -> None:
     """The gap is looked up by cause, GPU and start, so that the link has its very ends."""
     line = "33.0 ms at 1.210000 s: thread 7 waits for data"

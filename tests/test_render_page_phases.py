@@ -27,7 +27,7 @@ def test_the_longest_phase_fills_its_row_and_others_are_to_scale() -> None:
     backward, data = rows["backward"], rows["data"]
     assert float(backward.busy.width) + float(backward.idle.width) == pytest.approx(100)
     assert float(backward.idle.x) == float(backward.busy.width) == pytest.approx(100 * 660 / 740, abs=1e-3)
-    assert (float(data.busy.width), float(data.idle.width)) == (0, pytest.approx(100 * 601 / 740, abs=1e-3))
+    assert [float(data.busy.width), float(data.idle.width)] == pytest.approx([0, 100 * 601 / 740], abs=1e-3)
 
 
 def test_numbers_are_those_of_the_report_in_its_order() -> None:

@@ -69,7 +69,7 @@ def test_a_finding_says_cost_gain_and_advice() -> None:
     assert LINES[at + 2].strip().startswith("-> Give the DataLoader more workers")
 
 
-def test_gains_are_said_to_be_upper_bounds_once() -> None:
+def test_gains_are_said_not_to_add_up_once() -> None:
     assert FULL.count("do not add up") == 1
 
 

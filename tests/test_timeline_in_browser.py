@@ -136,6 +136,14 @@ def test_a_link_on_the_page_is_followed(opened: Callable[..., Page]) -> None:
     assert ledger(page) == {"compute": [50 * US, 0], "input_wait": [50 * US, 0], "host": [0, 100 * US]}
 
 
+def test_the_longest_gaps_are_links(opened: Callable[..., Page]) -> None:
+    page = opened(timeline_report())
+    assert page.locator(f"{DETAIL} a").all_inner_texts() == ["GPU 1, 1.60 ms", "GPU 1, 1.50 ms", "GPU 0, 50.0 µs"]
+    page.click(f"{DETAIL} a >> nth=2")
+    settled(page)
+    assert "Selected: 50.0 µs" in page.inner_text(LEDGER)
+
+
 def test_pointing_tells_what_a_kernel_is(opened: Callable[..., Page]) -> None:
     page = opened(timeline_report(), f"#t={1_000 * US}-{1_100 * US}")
     page.mouse.move(*place(page, "stream 7", 1_020 * US))

@@ -107,9 +107,10 @@ def test_a_band_shows_both_ends_unless_they_read_alike(low: float | None, high: 
         (9_800_000, 57_100_000, "9.80 ms to 57.1 ms"),
         (5_000, 5_001, "5.00 µs"),
         (0, 0, "none"),
+        (None, None, "not predicted"),
     ],
 )
-def test_a_gain_is_a_range_with_an_upper_bound(low: int, high: int, shown: str) -> None:
+def test_a_gain_is_a_range_with_an_upper_bound(low: int | None, high: int | None, shown: str) -> None:
     assert units.gain(low, high) == shown
 
 

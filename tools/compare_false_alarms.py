@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.cli.comparing import names_of, report_at
+from nsyswrap.cli.comparing import Reading, names_of, report_at
 from nsyswrap.compare import MARGIN, Outcome, compare_reports
 from nsyswrap.compare.estimates import estimate_changes, judge
 from nsyswrap.compare.obstacles import FEWEST_STEPS
@@ -95,7 +95,7 @@ def simulate(effect: float) -> Iterator[str]:
 
 def split(path: Path) -> Iterator[str]:
     """Yield what is said of odd against even steps, and of the first half against the second."""
-    steps = step_times(report_at(path, "", "", ()))
+    steps = step_times(report_at(path, Reading()))
     middle = steps.count // 2
     if middle < FEWEST_STEPS:
         return
@@ -115,7 +115,7 @@ def split(path: Path) -> Iterator[str]:
 
 def compare_runs(paths: list[Path]) -> Iterator[str]:
     """Yield what is said of each two runs of one program, and how often each was said."""
-    reports = [report_at(path, "", "", ()) for path in paths]
+    reports = [report_at(path, Reading()) for path in paths]
     said: Counter[str] = Counter()
     for (one, base), (other, new) in combinations(zip(paths, reports, strict=True), 2):
         found = compare_reports(base, new, (str(one), str(other)))

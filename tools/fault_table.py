@@ -26,8 +26,8 @@ form of `low_occupancy` read scattered memory: mended, it was bound by memory, g
 HEAD = """# Planted faults
 
 Each program of `workloads/faults` has one fault, and a switch that mends it. Both forms were profiled on the GPU named
-below. The numbers are of the whole captures; cut short they lie in `tests/captures/faults`, where the tests
-read them. `make faults` profiles them anew and writes this page.
+below. The numbers are of the whole captures; cut short they lie in `tests/captures/faults`, where the tests read them.
+`make faults` profiles them anew and writes this page.
 
 - **first**: whether the planted fault is the report's first finding.
 - **others**: other warnings and problems that the report raises with the fault, and, behind the stroke, without it.
@@ -89,12 +89,16 @@ def judge(name: str, expected: str, faulty: Report, mended: Report) -> Verdict:
         found=faulty.findings[0].rule if faulty.findings else "",
         others=tuple(dict.fromkeys(each.rule for each in raised if each.rule != expected)),
         mended=tuple(dict.fromkeys(each.rule for each in _raised(mended))),
-        low_ns=None if mine is None or mine.gain_low_ns is None else round(mine.gain_low_ns * scale),
-        high_ns=None if mine is None or mine.gain_high_ns is None else round(mine.gain_high_ns * scale),
+        low_ns=_scaled(mine.gain_low_ns if mine else None, scale),
+        high_ns=_scaled(mine.gain_high_ns if mine else None, scale),
         measured_ns=with_it - without,
         faulty_ns=with_it,
         steps=len(common),
     )
+
+
+def _scaled(gain: int | None, scale: float) -> int | None:
+    return None if gain is None else round(gain * scale)
 
 
 def _raised(report: Report) -> list[Finding]:

@@ -17,6 +17,7 @@ from nsyswrap.analyses.operations import Operations, find_operations
 from nsyswrap.analyses.readings import Reading, find_readings
 from nsyswrap.analyses.replay_model import find_replay
 from nsyswrap.analyses.replay_schedule import Replay
+from nsyswrap.analyses.silent_threads import Silence, silent_threads
 from nsyswrap.analyses.source_lines import SourceLines, find_lines
 from nsyswrap.analyses.thread_states import ThreadStates
 from nsyswrap.analyses.training_steps import Steps, find_steps
@@ -80,6 +81,11 @@ class Study:
     def operations(self) -> Operations:
         """Return all that ran on the GPUs, joined to the calls that launched it."""
         return find_operations(self.trace)
+
+    @cached_property
+    def silences(self) -> list[Silence]:
+        """Return the main threads whose calls were lost."""
+        return silent_threads(self.trace, self.operations)
 
     @cached_property
     def readings(self) -> tuple[Reading, ...]:

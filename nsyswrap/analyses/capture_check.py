@@ -8,7 +8,6 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.analyses.annotations import of_library
 from nsyswrap.analyses.base import Analysis, Study
-from nsyswrap.analyses.silent_threads import silent_threads
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.tables import Trace, array
@@ -118,7 +117,7 @@ def _silent(study: Study, window: Window) -> list[Finding]:
             window,
             Severity.PROBLEM,
         )
-        for each in silent_threads(study.trace, study.operations)
+        for each in study.silences
     ]
 
 

@@ -28,8 +28,12 @@ def injected(ranges: pd.DataFrame) -> Flags:
 
 def injected_steps(ranges: pd.DataFrame) -> Flags:
     """Return for each range whether it is a step that nsyswrap marked."""
+    ours = injected(ranges)
+    if not ours.any():
+        return ours
     steps = np.array([STEP_TEXT.fullmatch(str(each)) is not None for each in ranges["text"].cat.categories], bool)
-    return injected(ranges) & (steps[ranges["text"].cat.codes.to_numpy()] if len(steps) else False)
+    found: Flags = ours & steps[ranges["text"].cat.codes.to_numpy()]
+    return found
 
 
 def notes(ranges: pd.DataFrame, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
@@ -39,7 +43,7 @@ def notes(ranges: pd.DataFrame, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
         ranges: All ranges.
         rows: The rows that are phases.
     """
-    texts = ranges["text"].astype(str).to_numpy()[rows[injected(ranges)[rows]]]
+    texts = ranges["text"].iloc[rows[injected(ranges)[rows]]].astype(str).to_numpy()
     found = sorted({re.sub(r" \d+$", "", str(text)) for text in np.unique(texts)})
     return (f"Marked by nsyswrap and not by the program (--annotate): {', '.join(found)}.",) if found else ()
 

@@ -16,7 +16,7 @@ from nsyswrap import tables
 from nsyswrap.analyses import call_kinds
 from nsyswrap.analyses.annotations import DATA
 from nsyswrap.analyses.base import Study
-from nsyswrap.analyses.operations import COPY, SOURCES
+from nsyswrap.analyses.operations import COMMUNICATION, COPY, SOURCES
 from nsyswrap.analyses.replay_schedule import Change, Factors
 from nsyswrap.analyses.thread_states import NAMES, WAITS
 from nsyswrap.intervals import NOTHING, Indices, Spans, Window, clip, gaps, merge, subtract, union
@@ -94,7 +94,7 @@ def loader_work(study: Study, window: Window) -> WhatIf:
     """Return what loading in the background changes: the training process no longer prepares data."""
     waiting = _states(study, window, WAITS)
     host = {main: subtract(data, waiting.get(main, NOTHING)) for main, data in _in_data(study, window).items()}
-    return _saved(host, "half of the preparation moves to workers, or all of it")
+    return saved(host, "half of the preparation moves to workers, or all of it")
 
 
 def between_launches(study: Study, window: Window) -> WhatIf:
@@ -103,18 +103,18 @@ def between_launches(study: Study, window: Window) -> WhatIf:
     aside = union(*_in_data(study, window).values(), calls)
     waiting = _states(study, window, (call_kinds.LOCK_WAIT, call_kinds.OFF_CPU))
     host = {thread: _outside(study, window, union(aside, spans)) for thread, spans in waiting.items()}
-    return _saved(host, "half of the host's time between launches is saved, or all of it")
+    return saved(host, "half of the host's time between launches is saved, or all of it")
 
 
 def launch_calls(study: Study, window: Window) -> WhatIf:
     """Return what fewer launch calls change."""
     rows = np.unique(study.operations.call[study.replay(window).operations])
-    return _saved(_spans(study, rows), "half of the time in launch calls is saved, or all of it")
+    return saved(_spans(study, rows), "half of the time in launch calls is saved, or all of it")
 
 
 def one_launch(study: Study, window: Window) -> WhatIf:
     """Return what launching whole phases at once changes: the host has next to nothing to do, loading aside."""
-    return _saved(
+    return saved(
         _outside(study, window, union(*_in_data(study, window).values())),
         "half of the host's time outside loading is saved, or all of it, as with one graph launch a step",
     )
@@ -163,7 +163,7 @@ def worker_starts(spans: Spans) -> WhatIf:
 
 def idle_host(spans: Spans) -> WhatIf:
     """Return what a host changes that saves the time in which the GPU was idle for one reason."""
-    return _saved(spans, "half of the host's time in this is saved, or all of it")
+    return saved(spans, "half of the host's time in this is saved, or all of it")
 
 
 def blocking_copies(study: Study, window: Window) -> WhatIf:
@@ -189,11 +189,46 @@ def allocation(study: Study, window: Window) -> WhatIf:
     )
 
 
-def exposed_copies(study: Study, window: Window, device: int) -> WhatIf:
-    """Return what copying beside the kernels changes: at most, copies delay no kernel."""
+def waits_in_step(study: Study, window: Window) -> WhatIf:
+    """Return what reading nothing back changes: neither synchronizing calls nor copies hold the host, at most."""
+    rows = _calls(study, window, lambda name: call_kinds.call_kind(name) == call_kinds.SYNCHRONIZATION)
+    every = np.union1d(rows, _copying(study, window))
+    return WhatIf(
+        Change(waits=rows),
+        Change(waits=every, host=_spans(study, rows)),
+        "synchronizing calls return at once; at most they are not made, and copies hold no thread either",
+    )
+
+
+def hidden(kind: int, study: Study, window: Window, device: int) -> WhatIf:
+    """Return what running beside the kernels changes for one kind of operation: at most, it delays no kernel."""
     ran = study.replay(window).operations
-    rows = ran[(study.operations.kind[ran] == COPY) & (study.operations.device_id[ran] == device)]
-    return faster(rows, HALF, 0.0, "half of the time of copies is hidden, or all of it")
+    rows = ran[(study.operations.kind[ran] == kind) & (study.operations.device_id[ran] == device)]
+    return faster(rows, HALF, 0.0, "half of their time is hidden, or all of it")
+
+
+exposed_copies = partial(hidden, COPY)
+exposed_communication = partial(hidden, COMMUNICATION)
+
+
+def one_pass(study: Study, window: Window, phase: str, short_ns: int) -> WhatIf:
+    """Return what doing a phase in a few long kernels changes, as a fused optimizer does.
+
+    Args:
+        study: The trace.
+        window: Stretch of time.
+        phase: Name of the phase.
+        short_ns: Kernels shorter than this are gone where the most comes true; the host's work for them half, at least.
+    """
+    ran, code = study.replay(window).operations, study.phases.code(phase)
+    rows = ran[study.phase_of_operations[ran] == code]
+    rows = rows[study.operations.end[rows] - study.operations.start[rows] < short_ns]
+    host = {thread: _in_phase(study, window, thread, code) for thread in study.replay(window).threads}
+    return WhatIf(
+        Change(host=host, host_factor=HALF),
+        Change(host=host, operations=rows, factor=0.0),
+        f"half of the host's time in phase {phase} is saved; at most all of it, and its short kernels are gone",
+    )
 
 
 def faster(rows: Indices, low: Factors, high: Factors, assumed: str) -> WhatIf:
@@ -209,7 +244,7 @@ def faster(rows: Indices, low: Factors, high: Factors, assumed: str) -> WhatIf:
 
 
 def _of_states(kinds: tuple[int, ...], what: str, study: Study, window: Window) -> WhatIf:
-    return _saved(_states(study, window, kinds), f"half of the time {what} is saved, or all of it")
+    return saved(_states(study, window, kinds), f"half of the time {what} is saved, or all of it")
 
 
 OF_CAUSE: Mapping[str, Callable[[Study, Window], WhatIf]] = {
@@ -228,7 +263,13 @@ OF_CAUSE: Mapping[str, Callable[[Study, Window], WhatIf]] = {
 """What mending each cause of idle time changes."""
 
 
-def _saved(spans: Spans | Mapping[int, Spans], assumed: str) -> WhatIf:
+def saved(spans: Spans | Mapping[int, Spans], assumed: str) -> WhatIf:
+    """Return what saving these stretches of the host's time changes: half of them, or all.
+
+    Args:
+        spans: Stretches of all feeding threads, or by thread.
+        assumed: The same in words.
+    """
     return WhatIf(Change(host=spans, host_factor=HALF), Change(host=spans), assumed)
 
 
@@ -254,6 +295,13 @@ def _in_data(study: Study, window: Window) -> dict[int, Spans]:
         if len(spans.start):
             found[main] = clip(spans, replay.stretch.start_ns, replay.stretch.end_ns)
     return found
+
+
+def _in_phase(study: Study, window: Window, thread: int, code: int) -> Spans:
+    """Return when a phase is shown on a thread, inside the stretch."""
+    stretch, shown = study.replay(window).stretch, study.phases.shown(thread)
+    mine = shown.code == code
+    return clip(Spans(shown.spans.start[mine], shown.spans.end[mine]), stretch.start_ns, stretch.end_ns)
 
 
 def _outside(study: Study, window: Window, spans: Spans) -> Spans:

@@ -214,10 +214,10 @@ def _followed(sources: HostSources, thread: Times, begun: Times, moment: Times) 
         peer = others[np.maximum(latest, 0)]
         between = (latest >= 0) & (moment[peer] > since) & (peer < mine)
         first = others[np.minimum(np.searchsorted(moment[others], since, side="right"), len(others) - 1)]
+        handed = between & _only_waited(sources, int(each), since, begun[mine], moment[peer] - moment[first])
         # A thread that was not there when the stretch began was started by another one.
-        new = np.arange(len(mine)) == 0
-        new &= sources.states.alive(int(each))[0] > sources.stretch.start_ns
-        handed = between & (new | _only_waited(sources, int(each), since, begun[mine], moment[peer] - moment[first]))
+        if between[0] and not handed[0]:
+            handed[0] = sources.states.alive(int(each))[0] > sources.stretch.start_ns
         found[mine[handed]] = peer[handed]
     return found
 

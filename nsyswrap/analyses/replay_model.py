@@ -18,7 +18,6 @@ from nsyswrap.analyses.replay_operations import NONE, Queued, Starts, find_start
 from nsyswrap.analyses.replay_schedule import EMPTY, FREE, Replay, Schedule
 from nsyswrap.analyses.replay_stretch import choose_stretch
 from nsyswrap.analyses.replay_waits import Holds, find_holds
-from nsyswrap.analyses.silent_threads import silent_threads
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.tables import Trace, array
 
@@ -39,7 +38,7 @@ def find_replay(study: "Study", window: Window) -> Replay:
     stretch = chosen.window
     inside = np.flatnonzero((launched >= stretch.start_ns) & (launched < stretch.end_ns))
     backlog = np.flatnonzero((launched < stretch.start_ns) & (operations.end > stretch.start_ns))
-    if obstacle := _obstacle(study.trace, operations, inside, stretch):
+    if obstacle := _obstacle(study, inside, stretch):
         return Replay(EMPTY, stretch, chosen.steps, 0, stretch.length_ns, chosen.scale, obstacle=obstacle)
     sources = HostSources(study.trace, operations, study.phases, study.states(window), stretch)
     nodes = find_host(sources, inside)
@@ -66,13 +65,14 @@ def _launch_times(trace: Trace, operations: Operations) -> Times:
     return found
 
 
-def _obstacle(trace: Trace, operations: Operations, inside: Indices, stretch: Window) -> str:
+def _obstacle(study: "Study", inside: Indices, stretch: Window) -> str:
     """Return why a stretch cannot be replayed; empty where it can."""
+    trace, operations = study.trace, study.operations
     if not len(inside):
         return NO_OPERATIONS
     if unknown := int((operations.call[inside] < 0).sum()):
         return UNKNOWN_LAUNCHES.format(count=unknown)
-    if silent_threads(trace, operations):
+    if study.silences:
         return SILENT
     graphs = launch_rows(trace)
     start = array(trace[tables.CALLS], "start")[graphs]

@@ -38,7 +38,8 @@ class Change:
             GPU are no part of it: these follow from the replay.
         host_factor: What is left of that time; 0 for nothing.
         operations: Rows of the study's operations whose length changes.
-        factor: What their length is multiplied by: one number, or one for each of them.
+        factor: What their length is multiplied by: one number, or one for each of them. With 0 it does not happen at
+            all: its latency and the gap before it are gone as well.
         waits: Rows in ``trace[CALLS]`` of calls that no longer wait for the GPU.
         loader_factor: What the time from one batch of the data loader to the next is multiplied by; 0 for a loader
             that is always ahead.
@@ -101,11 +102,15 @@ class Schedule:
     def weights(self, change: Change) -> tuple[Times, Times]:
         """Return ``own`` and ``held`` as a change leaves them."""
         saved = self._saved(change.host) * (1 - change.host_factor)
-        shorter = self.length * (1 - self._factors(change))
+        factors = self._factors(change)
+        shorter = self.length * (1 - factors)
         waited = np.maximum(np.where(self.operation >= 0, self.own - self.length, 0), 0) * (1 - change.latency_factor)
         own = self.own - np.rint(saved + shorter + waited).astype(np.int64)
         held = np.where(self.held > FREE, self.held - np.rint(shorter).astype(np.int64), FREE)
         held = np.where(self.is_batch & (held > FREE), np.rint(held * change.loader_factor).astype(np.int64), held)
+        gone = (self.operation >= 0) & (factors == 0)
+        own = np.where(gone, np.minimum(own, 0), own)
+        held = np.where(gone & (held > FREE), 0, held)
         freed = (self.call >= 0) & np.isin(self.call, change.waits)
         if change.loader_factor == 0:
             freed |= self.is_batch

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
-
 from nsyswrap import tables
 from nsyswrap.analyses.operations import Operations
 from nsyswrap.tables import Trace, array
@@ -36,7 +34,7 @@ def silent_threads(trace: Trace, operations: Operations) -> list[Silence]:
     launches = array(calls, "start")[operations.call[known]]
     thread, owner = array(calls, "thread"), operations.process[known]
     found = []
-    for process in np.unique(owner).tolist():
+    for process in tables.distinct(owner).tolist():
         main = process | tables.pid(process)
         of_main = array(calls, "end")[thread == main]
         mine = launches[owner == process]

@@ -7,7 +7,7 @@ import pandas as pd
 
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.timeline_gpu import counter_rows, gpu_row, stream_rows
-from nsyswrap.analyses.timeline_grid import Grid, cut
+from nsyswrap.analyses.timeline_grid import Grid, bins_of, cut
 from nsyswrap.analyses.timeline_host import host_rows, phase_rows, step_rows
 from nsyswrap.analyses.timeline_names import operation_names
 from nsyswrap.intervals import Spans, Times, Window, gaps, times
@@ -15,12 +15,14 @@ from nsyswrap.model import LongGap, TimelineData
 from nsyswrap.tables import array
 
 LISTED_GAPS = 50
+# A page reads numbers as floats of 64 bits, which hold whole ones up to 53: 104 days in ns.
+FARTHEST = 1 << 53
 # Of these, time around is shown item by item whatever the size of the capture.
 SHOWN_GAPS = 20
 
 
 def timeline(study: Study, window: Window, idle: pd.DataFrame) -> TimelineData | None:
-    """Return what the timeline of a report shows; None where no GPU did anything.
+    """Return what the timeline of a report shows; None where no GPU did anything, or it would span months.
 
     Args:
         study: The trace and what is known of it.
@@ -28,14 +30,14 @@ def timeline(study: Study, window: Window, idle: pd.DataFrame) -> TimelineData |
         idle: The table ``gaps`` of the section on idle time: what each idle ns of the window is put down to.
     """
     operations = study.operations
-    if not operations.devices:
+    if not operations.devices or _reach(_whole(study, window)) > FARTHEST:
         return None
     idle = idle.astype(dict.fromkeys(("cause", "phase", "evidence"), "category"))
     longest = longest_gaps(study, window)
     grid = _grid(study, window, longest)
     names = operation_names(study)
     evidence = tuple(str(text) for text in idle["evidence"].cat.categories)
-    threads = host_rows(study, grid, _whole(study, window))
+    threads = host_rows(study, grid, window)
     rows = [*step_rows(study, grid), *phase_rows(study, grid)]
     for device in operations.devices:
         rows.append(gpu_row(study, grid, window, idle, device))
@@ -74,10 +76,16 @@ def _whole(study: Study, window: Window) -> Window:
     return Window(min(starts), max(ends), "all that is shown", "session")
 
 
+def _reach(whole: Window) -> int:
+    """Return the farthest time from the start of the capture, either way."""
+    return max(abs(whole.start_ns), abs(whole.end_ns))
+
+
 def _grid(study: Study, window: Window, longest: tuple[LongGap, ...]) -> Grid:
     frame = study.steps.frame
     steps: list[Times] = [array(frame, "start"), array(frame, "end")]
     shown = list(islice(longest, SHOWN_GAPS))
     around = [Spans(times([gap.start_ns]), times([gap.end_ns])) for gap in shown]
     bounds = times([window.start_ns, window.end_ns, *(at for gap in longest for at in gap[1:])])
-    return cut(_whole(study, window), study.operations.start, [bounds, *steps], around, window.start_ns)
+    bins = bins_of(len(study.operations.devices))
+    return cut((_whole(study, window), window), bins, study.operations.start, [bounds, *steps], around)

@@ -17,6 +17,7 @@ from nsyswrap.intervals import Indices, Spans, Timeline, Times, Window, gaps, in
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
 from nsyswrap.tables import array
 
+# Of all GPUs together; so many items of each kind are a page of a few megabytes at most.
 MOST_PIECES = 100_000
 MOST_OPERATIONS = 100_000
 MOST_STREAMS = 6
@@ -45,7 +46,7 @@ def gpu_row(study: Study, grid: Grid, window: Window, idle: pd.DataFrame, device
     order = np.argsort(np.concatenate([part["start"] for part in parts]), kind="stable")
     whole = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
     start, end, code = whole.pop("start"), whole.pop("end"), whole.pop("code")
-    exact, chosen = grid.choose(start, end, MOST_PIECES)
+    exact, chosen = grid.choose(start, end, MOST_PIECES // len(study.operations.devices))
     details = {name: values[chosen] for name, values in whole.items()}
     labels = Timeline(Spans(start, end), code.astype(np.int32))
     return TimelineRow(

@@ -9,8 +9,10 @@ import numpy.typing as npt
 from nsyswrap.intervals import Indices, Spans, Timeline, Times, Window, covered, times
 from nsyswrap.model import Flags
 
-# So many bins are of equal length, and where there are very many operations, so many hold equally many of them.
+# The window has so many bins of equal length, and all that is shown half as many; where there are very many operations,
+# so many bins more hold equally many of them. Several GPUs share them, since each has its own sums: a page stays small.
 BINS = 1 << 13
+FEWEST_BINS = 1 << 10
 # Fewer operations than this share no bin that is cut for them.
 SPARSE = 16
 # More marks than this are not worth an edge each: their sums are then as exact as any other.
@@ -75,23 +77,38 @@ class Grid:
         return exact, np.flatnonzero(before[last + 1] > before[first])
 
 
-def cut(whole: Window, dense: Times, marks: Iterable[Times], first: Sequence[Spans], begin_ns: int) -> Grid:
+def bins_of(devices: int) -> int:
+    """Return how many bins the window has where so many GPUs share a page."""
+    return max(BINS // max(devices, 1), min(FEWEST_BINS, BINS))
+
+
+def cut(
+    stretches: tuple[Window, Window], bins: int, dense: Times, marks: Iterable[Times], first: Sequence[Spans]
+) -> Grid:
     """Return the grid of a stretch.
 
     Args:
-        whole: Stretch that is cut into bins of equal length.
+        stretches: All that is shown, and the window in it that the report is about: its bins are finer, and items from
+            its start on are shown next after those around ``first``.
+        bins: How many bins of equal length the window has.
         dense: Times in order, of which every so many becomes an edge if they outnumber the bins.
         marks: Times that become edges, too, unless they are very many.
         first: Spans around which items are shown before all others, the most important first.
-        begin_ns: From here on items are shown next.
     """
-    length, number = whole.length_ns, np.arange(BINS + 1)
-    even = whole.start_ns + length // BINS * number + length % BINS * number // BINS
+    whole, window = stretches
     wanted = [each for each in marks if len(each) <= MOST_MARKS]
-    every = max(-(-len(dense) // BINS), SPARSE)
-    edges = np.unique(np.concatenate([even, dense[::every], *wanted]))
+    every = max(-(-len(dense) // bins), SPARSE)
+    even = [_even(whole, max(bins // 2, 1)), _even(window, bins)]
+    edges = np.unique(np.concatenate([*even, dense[::every], *wanted]))
     edges = times(edges[(edges >= whole.start_ns) & (edges <= whole.end_ns)])
-    return Grid(edges, _order(edges, first, begin_ns))
+    return Grid(edges, _order(edges, first, window.start_ns))
+
+
+def _even(stretch: Window, count: int) -> Times:
+    """Return the bounds of so many equal parts of a stretch."""
+    number, length = np.arange(count + 1), stretch.length_ns
+    # Whole parts and the rest apart, so that no product outgrows 64 bits.
+    return stretch.start_ns + length // count * number + length % count * number // count
 
 
 def _order(edges: Times, first: Sequence[Spans], begin_ns: int) -> Indices:

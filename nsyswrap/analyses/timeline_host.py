@@ -76,17 +76,20 @@ class HostRows(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def host_rows(study: Study, grid: Grid, whole: Window) -> HostRows:
+def host_rows(study: Study, grid: Grid, window: Window) -> HostRows:
     """Return what the threads do that launch work, and their lines of Python where they were sampled.
 
     Args:
         study: The trace and what is known of it.
         grid: Bins of the timeline.
-        whole: The stretch that is shown.
+        window: Stretch the report is about; threads that launch most in it come first.
     """
-    threads = _launching(study)
+    threads = _launching(study, window)
     shown = threads[:MOST_THREADS]
-    states = study.states(whole)
+    start, end = int(grid.edges[0]), int(grid.edges[-1])
+    is_window = (start, end) == (window.start_ns, window.end_ns)
+    # What was worked out for the window serves again where no more is shown.
+    states = study.states(window if is_window else Window(start, end, "all that is shown", "session"))
     rows: list[TimelineRow] = []
     for thread in shown:
         rows.append(_thread_row(study, states, grid, thread, MOST_CALLS // len(shown)))
@@ -99,12 +102,16 @@ def host_rows(study: Study, grid: Grid, whole: Window) -> HostRows:
     return HostRows(tuple(rows), times(shown), texts, left_out)
 
 
-def _launching(study: Study) -> list[int]:
-    """Return the threads that launched operations and the main threads with phases, those that launch most first."""
-    call = study.operations.call
-    calls = array(study.trace[tables.CALLS], "thread")[call[call >= 0]]
-    codes, found = pd.factorize(calls)
-    count = dict(zip(found.tolist(), np.bincount(codes, minlength=len(found)).tolist(), strict=True))
+def _launching(study: Study, window: Window) -> list[int]:
+    """Return the threads that launch operations and the main threads with phases, those that launch most first."""
+    operations = study.operations
+    known = operations.call >= 0
+    inside = (operations.start < window.end_ns) & (operations.end > window.start_ns)
+    thread = array(study.trace[tables.CALLS], "thread")[operations.call[known]]
+    codes, found = pd.factorize(thread)
+    # One launch more inside the window outweighs any number before and after it.
+    weight = np.bincount(codes, weights=inside[known] * len(codes) + 1, minlength=len(found))
+    count = dict(zip(found.tolist(), weight.tolist(), strict=True))
     mine = {int(process) for process in pd.unique(study.operations.process)}
     count |= {main: count.get(main, 0) for process, main in study.phases.main_thread.items() if process in mine}
     return sorted(count, key=lambda thread: (-count[thread], thread))

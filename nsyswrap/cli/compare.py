@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.comparing import check_gate, comparison_of, form_of, settings_of
+from nsyswrap.cli.comparing import Reading, check_gate, comparison_of, form_of, settings_of
 from nsyswrap.cli.reading import check_request, reading_options, write_result
 from nsyswrap.cli.terminal import rendered_comparison
 
@@ -51,6 +51,7 @@ def compare(  # noqa: PLR0913 - one argument an option
     window: str,
     step_range: str,
     phases: tuple[str, ...],
+    kernel_rules: tuple[Path, ...],
     margin: float,
     accept: tuple[str, ...],
     most_slower: float | None,
@@ -69,9 +70,10 @@ def compare(  # noqa: PLR0913 - one argument an option
       nsyswrap compare main.sqlite change.sqlite --format markdown --fail-on-regression 5
       nsyswrap compare a100/report.json h200/report.json --accept gpu
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    check_request(window, step_range, phases)
+    reading = Reading(window, step_range, phases, kernel_rules)
+    check_request(*reading)
     settings = settings_of(margin, accept)
-    found = comparison_of((base, new), (window, step_range, phases), settings)
+    found = comparison_of((base, new), reading, settings)
     text = rendered_comparison(form_of(form, output), found, to_terminal=output is None)
     write_result(text, output, force=force)
     check_gate(found, most_slower)

@@ -1,9 +1,9 @@
 """The way from what `compare` is given, a capture or a report.json, to a report and a name for it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from nsyswrap.cli.reading import export_of, report_of
+from nsyswrap.cli.reading import report_of
 from nsyswrap.errors import CannotTellError, NsyswrapError, UsageError
 
 if TYPE_CHECKING:
@@ -19,48 +19,54 @@ class GateError(NsyswrapError):
     """A comparison did not pass the gate it was given."""
 
 
-def report_at(path: Path, window: str, step_range: str, phases: tuple[str, ...]) -> "Report":
+class Reading(NamedTuple):
+    """How captures are to be read, as ``report_of`` takes it; a report.json has been read already."""
+
+    window: str = ""
+    step_range: str = ""
+    phases: tuple[str, ...] = ()
+    kernel_rules: tuple[Path, ...] = ()
+
+
+def report_at(path: Path, reading: Reading) -> "Report":
     """Return the report of a capture, an export, a report.json, or a folder that `profile` wrote.
 
     Raises:
         ExportError: It cannot be read.
-        UsageError: A window, steps or phases are asked of a report.json, whose numbers are made already.
+        UsageError: Something is asked of a report.json, whose numbers are made already.
         CannotTellError: The capture holds too little.
     """
-    asked = bool(window or step_range or phases)
+    asked = any(reading)
     if path.is_dir():
         path = path / ("capture.sqlite" if asked else REPORT_NAME)
     if path.suffix.lower() != REPORT_SUFFIX:
-        with export_of(path) as export:
-            return report_of(export, window, step_range, phases)
+        return report_of(path, *reading)
     if asked:
         raise UsageError(
             f"{path} holds the numbers of one window already",
-            hint="give the capture itself with --window, --step-range and --phase",
+            hint="give the capture itself with --window, --step-range, --phase and --kernel-rules",
         )
     from nsyswrap.render.json_reader import read_report  # noqa: PLC0415 - loads pandas
 
     return read_report(path)
 
 
-def comparison_of(
-    paths: tuple[Path, Path], asked: tuple[str, str, tuple[str, ...]], settings: "Settings"
-) -> "Comparison":
+def comparison_of(paths: tuple[Path, Path], reading: Reading, settings: "Settings") -> "Comparison":
     """Read two files and compare them.
 
     Args:
         paths: Base and new.
-        asked: Window, steps and phases, as ``report_at`` takes them.
+        reading: How captures among them are read.
         settings: How they are compared.
 
     Raises:
         ExportError: One of them cannot be read.
-        UsageError: A window, steps or phases are asked of a report.json.
+        UsageError: Something is asked of a report.json, or what is asked cannot be read.
         CannotTellError: A capture holds too little.
     """
     from nsyswrap.compare import compare_reports  # noqa: PLC0415 - loads pandas
 
-    base, new = (report_at(path, *asked) for path in paths)
+    base, new = (report_at(path, reading) for path in paths)
     return compare_reports(base, new, names_of(*paths), settings)
 
 

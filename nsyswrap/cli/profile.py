@@ -1,5 +1,6 @@
 """`nsyswrap profile`: run a program under nsys and report where the GPU's time went."""
 
+import functools
 import json
 import os
 import sys
@@ -64,27 +65,35 @@ def profile(  # noqa: PLR0913 - one argument an option
 
     The program's own exit code is ours; 125 says that nsys or nsyswrap failed.
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - loaded when something is captured
-    from nsyswrap.capture.nsys import profile as record  # noqa: PLC0415
-    from nsyswrap.capture.record import run_record  # noqa: PLC0415
+    from nsyswrap.capture.record import run_record  # noqa: PLC0415 - loaded when something is captured
 
     check_request(window, step_range, phases, kernel_rules)
     os.umask(0o077)
     options = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
-
-    def captured(wanted: "CaptureOptions") -> "CaptureResult":
-        with shown(quiet=quiet) as progress:
-            return record(wanted, find_nsys(), progress)
-
-    def read(export: Path) -> "Report":
-        return report_of(export, window, step_range, phases, kernel_rules, with_timeline=True)
-
-    result = captured(options)
+    record = functools.partial(captured, quiet=quiet)
+    read = functools.partial(
+        report_of, window=window, step_range=step_range, phases=phases, kernel_rules=kernel_rules, with_timeline=True
+    )
+    result = record(options)
     write_json(result.folder / "run.json", run_record(result, options, __version__))
-    report = with_second_run(analysed(result.export, read), options, counterfactual, captured, read)
+    report = analysed(result.export, read)
+    report = with_second_run(report, options, counterfactual, record, read, code=result.exit_code)
     write_report(report, result.folder)
     say(report, result.folder, result.notes, form=form, quiet=quiet)
     sys.exit(result.exit_code)
+
+
+def captured(options: "CaptureOptions", *, quiet: bool) -> "CaptureResult":
+    """Run a program under the nsys of this machine, and show how far it is.
+
+    Raises:
+        NsyswrapError: It cannot be run or recorded.
+    """
+    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.nsys import profile as record  # noqa: PLC0415
+
+    with shown(quiet=quiet) as progress:
+        return record(options, find_nsys(), progress)
 
 
 def analysed(export: Path, read: "Callable[[Path], Report]") -> "Report":

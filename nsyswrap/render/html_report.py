@@ -37,10 +37,11 @@ _TITLE_WIDTH = 80
 _SPECIAL = ("ledger", "idle")
 _GROUPS = (
     ("GPU", ("tensor_cores", "counters", "kernels", "occupancy", "copies", "memory", "graphs")),
-    ("Program", ("steps", "phases", "breakdown", "ranges", "python_lines")),
+    ("Program", ("steps", "phases", "breakdown", "counterfactual", "ranges", "python_lines")),
     ("Host", ("launches", "host_calls", "host_waits", "os_calls")),
 )
 _CHECK, _LAST = "capture_check", "Capture"
+_ABOUT_CAPTURE = ("replay", _CHECK)
 
 
 class Group(NamedTuple):
@@ -156,9 +157,9 @@ def _groups(report: Report) -> Iterator[Group]:
     known = {key for _, keys in _GROUPS for key in keys}
     for title, keys in _GROUPS:
         yield Group(title, tuple(_views(report, keys)))
-    others = [one.key for one in report.sections if one.key not in known | {*_SPECIAL, _CHECK}]
+    others = [one.key for one in report.sections if one.key not in known | {*_SPECIAL, *_ABOUT_CAPTURE}]
     yield Group("More", tuple(_views(report, (*_SPECIAL, *others))))
-    yield Group(_LAST, tuple(_views(report, (_CHECK,))))
+    yield Group(_LAST, tuple(_views(report, _ABOUT_CAPTURE)))
 
 
 def _shown(group: Group) -> Group:

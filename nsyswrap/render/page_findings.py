@@ -37,7 +37,7 @@ class FindingView(NamedTuple):
         cost: What it costs; empty where it costs no time.
         cost_share: The same as a share of its window.
         bar: The same as the width of a bar, in per cent; empty where it has none.
-        gain: What mending it gains.
+        gain: What mending it gains; empty where it is not about time.
         also: Place and words of the same matter elsewhere.
         advice: The change to make.
         evidence: What it rests on.
@@ -93,7 +93,7 @@ def _finding(report: Report, group: tuple[Finding, ...], name: str) -> FindingVi
         cost=units.duration(first.cost_ns) if first.cost_ns > 0 else "",
         cost_share=visible(outline.finding_share(first)),
         bar=f"{100 * share:.2f}" if 0 < share <= 1 else "",
-        gain=units.gain(first.gain_low_ns, first.gain_high_ns),
+        gain=units.gain(first.gain_low_ns, first.gain_high_ns) if first.cost_ns > 0 or first.gain_high_ns else "",
         also=tuple((outline.place(one), visible(outline.cost_and_gain(one))) for one in group[1:]),
         advice=visible(first.advice),
         evidence=tuple(line for one in group for line in _lines(report, one, alone=len(group) == 1)),

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nsyswrap import units
-from nsyswrap.model import Report, TimelineData, TimelineRow
+from nsyswrap.model import Numbers, Report, TimelineData, TimelineRow
 from nsyswrap.render import charts, vocabulary
-from nsyswrap.render.timeline_codec import Packer
+from nsyswrap.render.timeline_codec import LARGEST, Packer
 from nsyswrap.render.visible import elide, visible
 
 SCRIPTS = (
@@ -113,11 +113,16 @@ def _row(packer: Packer, row: TimelineRow) -> dict[str, Any]:
         "classes": [visible(name) for name in row.classes],
         "exact": 1 if whole else packer.add(np.flatnonzero(np.diff(row.exact, prepend=False, append=False))),
         "sums": {str(code): packer.add(row.sums[code]) for code in used},
-        "start": packer.add(items.start, differences=True),
-        "length": packer.add(items.end - items.start),
+        "start": packer.add(_held(items.start), differences=True),
+        "length": packer.add(_held(items.end - items.start)),
         "code": packer.add(items.code),
-        "details": {name: packer.add(values) for name, values in items.details.items()},
+        "details": {name: packer.add(_held(values)) for name, values in items.details.items()},
     }
+
+
+def _held(values: Numbers) -> Numbers:
+    """Return numbers as far as a page can hold them: a damaged capture may have a call that began years before."""
+    return np.clip(values, -LARGEST // 2, LARGEST // 2)
 
 
 def _strip(data: TimelineData, row: TimelineRow) -> Strip:

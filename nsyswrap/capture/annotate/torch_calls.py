@@ -39,6 +39,8 @@ class Patches:
             own = name in vars(owner)
             made = functools.update_wrapper(make(original), original)
             setattr(made, MARK, True)
+            if isinstance(owner, type):  # so that it can be pickled by its name, as the original can
+                made.__module__, made.__qualname__ = owner.__module__, f"{owner.__qualname__}.{name}"
             if isinstance(made, FunctionType):
                 self._skip(made.__code__)
             setattr(owner, name, made)

@@ -15,6 +15,7 @@ from nsyswrap import units
 from nsyswrap.compare import ChangeTable, Comparison, FindingPair, Side
 from nsyswrap.render import vocabulary
 from nsyswrap.render.comparison import drawings, outline
+from nsyswrap.render.content_policy import policy
 from nsyswrap.render.visible import elide, shorten, visible
 
 _NAME_WIDTH = 60
@@ -115,6 +116,7 @@ def _context(comparison: Comparison) -> dict[str, Any]:
     scale = outline.scale_of(comparison)
     return {
         "style": _style(),
+        "policy": policy((_style(),), ()),
         "base": visible(comparison.base.name),
         "new": visible(comparison.new.name),
         "title": elide(f"{comparison.base.name} → {comparison.new.name}", _TITLE_WIDTH),

@@ -17,7 +17,7 @@ function followAddress(timeline) {
   }
   if (span && span[1] > span[0]) {
     timeline.show(...span);
-    timeline.root.scrollIntoView({ block: "start" });
+    (timeline.root.closest("section") ?? timeline.root).scrollIntoView({ block: "start" });
   }
 }
 

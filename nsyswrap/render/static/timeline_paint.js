@@ -116,7 +116,7 @@ function fitting(context, text, width) {
     return text;
   }
   const letters = Math.floor((text.length * width) / context.measureText(text).width) - 1;
-  return letters < 3 ? "" : `${text.slice(0, letters)}…`;
+  return letters < 4 ? "" : `${text.slice(0, letters)}…`;
 }
 
 /** Write the names of items that are wide enough, and part neighbours by a line. */
@@ -148,7 +148,8 @@ function labelItem(sheet, { row, top, height }, item, left, right) {
   if (right - left < 30 || name === "outside") {
     return;
   }
-  const text = fitting(context, itemName(data, row, item), right - left - 10);
+  const whole = row.kind === "gpu" ? name.replaceAll("_", " ") : itemName(data, row, item);
+  const text = fitting(context, whole, right - left - 12);
   const striped = STRIPED[row.kind]?.has(name);
   if (text && striped) {
     context.fillStyle = palette.text("--page");

@@ -104,3 +104,17 @@ function showLegend(place, data) {
   }
   place.replaceChildren(...entries.values());
 }
+
+/** Show the longest gaps as links into the timeline, and how to move. */
+function showGaps(place, data, most) {
+  const list = element("ol", "tl-gaps");
+  for (const [index, [device, start, end]] of data.gaps.slice(0, most).entries()) {
+    const link = element("a", "", `GPU ${device}, ${duration(end - start)}`);
+    link.href = `#gap=${index + 1}`;
+    const entry = document.createElement("li");
+    entry.append(link, ` at ${moment(start, 1e6)}`);
+    list.append(entry);
+  }
+  const how = "Point at a bar to see what it is; click to keep it here. Drag to select a stretch: its ledger stands beside.";
+  place.replaceChildren(element("h3", "tl-name", "Longest gaps"), list, element("p", "fine", how));
+}

@@ -2,6 +2,7 @@
 
 const SHORTEST = 50;
 const SETTLE_MS = 120;
+const LISTED_GAPS = 8;
 
 /** What a reader sees and has chosen, and how that changes. */
 class TimelineView {
@@ -19,6 +20,7 @@ class TimelineView {
     this.map = this.part("map");
     this.refit();
     showLegend(this.part("legend"), data);
+    showGaps(this.part("detail"), data, LISTED_GAPS);
   }
 
   /** Read colours and sizes again, and draw. */
@@ -116,7 +118,7 @@ class TimelineView {
   clear() {
     this.selection = null;
     this.chosen = null;
-    this.part("detail").replaceChildren();
+    showGaps(this.part("detail"), this.data, LISTED_GAPS);
     this.draw();
   }
 

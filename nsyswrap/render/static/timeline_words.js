@@ -168,6 +168,9 @@ function ledgerOf(data, start, end) {
   const lines = classes
     .map((name, code) => ({ name, words: gpuWords(data, name), ns: columns.map((one) => Math.round(one.taken[code])) }))
     .filter((line) => line.ns.some((ns) => ns > 0));
+  const sum = ({ ns }) => ns.reduce((one, other) => one + other, 0);
+  const rank = (line) => (line.name in data.causes ? sum(line) : Infinity);
+  lines.sort((one, other) => (rank(one) === rank(other) ? 0 : rank(other) - rank(one)));
   const widths = [start, end].map((time) => binAt(data.edges, time)).map((bin) => data.edges[bin + 1] - data.edges[bin]);
   return { columns, lines, exact: columns.every((one) => one.exact), bin: Math.max(...widths) };
 }

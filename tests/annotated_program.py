@@ -1,0 +1,104 @@
+"""A training program that knows nothing of nsyswrap, in the variants that its arguments name; prints its losses' hash.
+
+It is run under the real nsys by ``test_annotate_real.py``, with its phases marked and without.
+"""
+
+import contextlib
+import hashlib
+import multiprocessing
+import sys
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+STEPS = 12
+ACCUMULATE = 3
+
+
+class Samples(Dataset[tuple[torch.Tensor, int]]):  # type: ignore[misc]
+    """Random vectors with a label."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return 96
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        """Return one, made from its index."""
+        return torch.randn(8, generator=torch.Generator().manual_seed(index)), index % 3
+
+
+def batches(loader: DataLoader[object]) -> Iterator[list[torch.Tensor]]:
+    """Yield batches, epoch after epoch; a generator that is left while it is open."""
+    while True:
+        yield from loader
+
+
+def loader_of(modes: set[str]) -> DataLoader[object]:
+    """Return the loader that the modes ask for."""
+    workers = 2 if modes & {"workers", "persistent"} else 0
+    workers = 1 if "spawned" in modes else workers
+    sampler = DistributedSampler(Samples()) if "ddp" in modes else None
+    return DataLoader(
+        Samples(),
+        batch_size=8,
+        shuffle=sampler is None,
+        sampler=sampler,
+        num_workers=workers,
+        persistent_workers="persistent" in modes,
+        multiprocessing_context="spawn" if "spawned" in modes else None,
+    )
+
+
+def train(modes: set[str], name: str = "losses") -> None:
+    """Train, evaluate once, and print."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model: nn.Module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 3))
+    model = DistributedDataParallel(model) if "ddp" in modes else model
+    called = torch.compile(model) if "compile" in modes else model
+    optimizer = torch.optim.Adam(model.parameters())
+    scaler = torch.amp.GradScaler("cpu", enabled="amp" in modes)
+    accumulate = ACCUMULATE if "accumulate" in modes else 1
+    losses = []
+    source = batches(loader_of(modes))
+    for number in range(STEPS * accumulate):
+        inputs, labels = next(source)
+        last = (number + 1) % accumulate == 0
+        alone = model.no_sync() if "ddp" in modes and not last else contextlib.nullcontext()
+        with alone:
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled="amp" in modes):
+                loss = nn.functional.cross_entropy(called(inputs), labels)
+            scaler.scale(loss).backward()
+        losses.append(loss.item())
+        if last:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    model.eval()
+    with torch.no_grad():
+        losses += [float(model(inputs).sum()) for inputs, _ in loader_of(modes)]
+    print(name, hashlib.sha256(repr(losses).encode()).hexdigest(), sys.argv[1:])  # noqa: T201 - it is a program
+
+
+def main() -> None:
+    """Train as the arguments say."""
+    modes = set(sys.argv[1:])
+    if "ddp" in modes:
+        torch.distributed.init_process_group("gloo")
+        train(modes, f"rank {torch.distributed.get_rank()}")
+        torch.distributed.destroy_process_group()
+    elif "children" in modes:
+        context = multiprocessing.get_context("spawn")
+        child = context.Process(target=train, args=(modes,))
+        child.start()
+        child.join()
+    else:
+        train(modes)
+    sys.exit(5)
+
+
+if __name__ == "__main__":
+    main()

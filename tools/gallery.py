@@ -1,0 +1,179 @@
+# ruff: noqa: INP001, T201 - a program for the terminal, not a package
+"""Profile the cases of the literature on a GPU, and keep their results in reports/gallery: `make gallery`.
+
+Each case gets a folder with `report.json`, cut to what is read, and `run.json`; some get `report.html` and
+`capture.nsys-rep` too. A case that fails or takes too long is named and left out. With --again only docs/results.md
+and reports/index.html are written, from the results that are there: that needs no GPU.
+"""
+
+import argparse
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import gallery_index
+import gallery_page
+from gallery_cases import CASES, Case
+from gallery_results import GALLERY, REPORT, ROOT, SAID, SAID_ON_CPU, broken, cut, expects, results
+from judge_faults import ENDED, gpu_count
+
+NO_GPU = "gallery: this needs an NVIDIA GPU; `--again` writes the pages from the results in reports/gallery"
+# Reports are written beside the next program's run; only one program runs at a time.
+PROFILES = 4
+LONGEST_S = 60
+# No new profile starts with less time left than this.
+SHORTEST_S = 15
+CPU_STEPS = "5"
+DATA = {"mnist": "mnist", "image_models": "pictures", "cifar_files": "pictures", "bert_qa": "tokens"}
+DATA |= {"image_pipeline": "jpeg", "convolution": "digits"}
+# Cases that between them draw all data.
+DRAWING = frozenset({
+    *("mnist-8-workers", "mlp-fp32", "alexnet-8", "cifar-1-worker", "bert-fp32", "pipeline-cpu"),
+    *("convolution-cudnn-100", "convolution-cudnn-1000", "convolution-cudnn-10000"),
+})  # fmt: skip
+NSYSWRAP = [sys.executable, "-m", "nsyswrap"]
+
+
+def program(case: Case, data: Path) -> list[str]:
+    """Return the command of a case; its data lie in a folder of their own."""
+    where = ["--data", str(data / DATA[case.program])] if case.program in DATA else []
+    return [sys.executable, str(ROOT / "workloads" / f"{case.program}.py"), *case.options.split(), *where]
+
+
+def draw(case: Case, data: Path) -> None:
+    """Have a program make its files before any is profiled; one that fails will say so when it is profiled."""
+    if case.program in DATA:
+        command = [*program(case, data), "--device", "cpu", "--steps", "1"]
+        if case.program != "convolution":  # the others draw the same for every batch size
+            command += ["--batch-size", "2"]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(command, check=False, capture_output=True, timeout=LONGEST_S)  # noqa: S603 - a workload
+
+
+def profile(case: Case, folder: Path, turn: threading.Lock, chosen: argparse.Namespace) -> str:
+    """Profile a case when it is its turn; return what went wrong."""
+    words = [*NSYSWRAP, "profile", "-o", str(folder), "--timeout", str(LONGEST_S), *chosen.option, "--"]
+    with turn:
+        began = time.monotonic()
+        if chosen.end - began < SHORTEST_S:
+            return "no time left"
+        command = [*words, *program(case, chosen.data)]
+        with (folder.parent / SAID).open("w") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True)  # noqa: S603 - nsyswrap
+        said = []
+        # What hangs is ended, and its pipe with it.
+        late = threading.Timer(2 * LONGEST_S, process.kill)
+        late.start()
+        for line in process.stderr or ():
+            said.append(line)
+            if ENDED in line:
+                break
+        print(f"{case.name}: {time.monotonic() - began:.1f} s", flush=True)
+    said += list(process.stderr or ())
+    code = process.wait()
+    late.cancel()
+    if process.stderr:
+        process.stderr.close()
+    return "" if code == 0 else f"exit code {code}\n{''.join(said[-12:])}"
+
+
+def keep(case: Case, made: Path, gallery: Path) -> None:
+    """Put what is committed of a profile into its folder: reports from the redacted export, and what was asked for."""
+    folder = gallery / case.name
+    folder.mkdir(parents=True, exist_ok=True)
+    redacted = made / "redacted.sqlite"
+    commands = [
+        [*NSYSWRAP, "redact", str(made / "capture.sqlite"), "-f", "-o", str(redacted)],
+        [*NSYSWRAP, "analyze", str(redacted), "--format", "json", "-f", "-o", str(made / "whole.json")],
+    ]
+    if case.keeps_page:
+        commands.append([*NSYSWRAP, "report", str(redacted), "-f", "-o", str(folder / "report.html")])
+    for command in commands:
+        subprocess.run(command, check=True, capture_output=True, timeout=2 * LONGEST_S)  # noqa: S603 - nsyswrap
+    report = cut(json.loads((made / "whole.json").read_text()))
+    (folder / REPORT).write_text(json.dumps(report, indent=0) + "\n")
+    shutil.copy(made / "run.json", folder)
+    shutil.copy(made.parent / SAID, folder)
+    if case.keeps_capture:
+        shutil.copy(made / "capture.nsys-rep", folder)
+
+
+def record(case: Case, turn: threading.Lock, chosen: argparse.Namespace) -> str:
+    """Profile one case and keep its results; return what went wrong."""
+    with tempfile.TemporaryDirectory() as temporary:
+        made = Path(temporary) / "result"
+        try:
+            wrong = profile(case, made, turn, chosen)
+            if not wrong:
+                keep(case, made, chosen.gallery)
+        except (subprocess.SubprocessError, OSError, ValueError) as error:
+            wrong = f"{error}\n{getattr(error, 'stderr', b'') or ''!r}"[-2000:]
+    return f"{case.name}: {wrong}" if wrong else ""
+
+
+def time_on_cpu(case: Case, chosen: argparse.Namespace) -> str:
+    """Run a case on the CPU without a profiler, and keep what it prints; return what went wrong."""
+    if not (chosen.gallery / case.name).exists() or chosen.end - time.monotonic() < SHORTEST_S:
+        return f"{case.name}: not timed on the CPU"
+    command = [*program(case, chosen.data), "--device", "cpu", "--steps", CPU_STEPS]
+    try:
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONGEST_S)  # noqa: S603 - a workload
+    except subprocess.SubprocessError as error:
+        return f"{case.name} on the CPU: {error}"
+    (chosen.gallery / case.name / SAID_ON_CPU).write_text(done.stdout)
+    return ""
+
+
+def record_all(cases: list[Case], chosen: argparse.Namespace) -> list[str]:
+    """Profile all cases; return what went wrong."""
+    turn = threading.Lock()
+    with ThreadPoolExecutor(len(DRAWING)) as pool:
+        list(pool.map(lambda case: draw(case, chosen.data), [case for case in cases if case.name in DRAWING]))
+    with ThreadPoolExecutor(PROFILES) as pool:
+        running = [pool.submit(record, case, turn, chosen) for case in cases]
+        wrong = [each.result() for each in running]
+    wrong += [time_on_cpu(case, chosen) for case in cases if case.name.startswith("convolution-cudnn")]
+    return [each for each in wrong if each]
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="cases (all)")
+    parser.add_argument("--again", action="store_true", help="write the pages from the results that are there")
+    parser.add_argument("--gallery", type=Path, default=GALLERY, metavar="DIR", help="where results go")
+    parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help="where drawn data lie")
+    parser.add_argument("--seconds", type=float, default=3600, metavar="S", help="start no profile later")
+    parser.add_argument("--no-pages", action="store_true", help="write neither docs/results.md nor reports/index.html")
+    parser.add_argument("--option", action="append", default=[], metavar="OPTION", help="pass to nsyswrap profile")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Profile and write the pages; 0 where all went well and EXPECTS held, 3 where there is no GPU."""
+    chosen = options().parse_args(arguments)
+    chosen.end = time.monotonic() + chosen.seconds
+    wrong: list[str] = []
+    if not chosen.again:
+        if not gpu_count():
+            print(NO_GPU, file=sys.stderr)
+            return 3
+        wrong = record_all([case for case in CASES if not chosen.names or case.name in chosen.names], chosen)
+    found = results(chosen.gallery)
+    wrong += [said for each in found if (said := broken(each, expects(each.case.program)))]
+    if not chosen.no_pages:
+        (ROOT / "docs" / "results.md").write_text(gallery_page.page(found))
+        (ROOT / "reports" / "index.html").write_text(gallery_index.page(found, chosen.gallery))
+    print("\n".join(wrong), file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

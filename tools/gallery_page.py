@@ -1,0 +1,132 @@
+# ruff: noqa: INP001 - a part of tools/gallery.py, not a package
+"""The page docs/results.md: what the literature says and what the committed reports say, side by side."""
+
+from collections.abc import Sequence
+
+from gallery_cases import CLAIMS, Claim, named
+from gallery_remarks import REMARKS
+from gallery_results import GALLERY, Result
+
+TOP = 10
+HUNDRED_MS = 100_000_000
+HEAD = """# Results
+
+What others have published about these cases, and what nsyswrap says of the same cases here. Each case is a program of
+`workloads/` that `make gallery` profiles on a GPU; its `report.json` stands in `reports/gallery`, and this page is made
+from those files. The sources used other GPUs, other versions and other batch sizes: directions can be compared, figures
+cannot.
+
+- **step**: mean time of a steady step, of which **data** is the wait for a batch.
+- **kernels**: time of kernels, a step. **busy**: share of the window in which a kernel runs.
+- **occupancy**: estimated from grids and resources, not measured.
+- **tensor**: share of kernel time in kernels that use tensor cores; a range where names do not tell.
+- **limit**: what takes most of the window: the GPU's own work, or the cause of its idle time that lasts longest.
+- **first finding**: the rule of the finding on top of the report.
+
+Float32 is kept to, without TF32, but for MNIST, which leaves PyTorch's defaults.
+"""
+
+
+def page(found: Sequence[Result]) -> str:
+    """Return the whole page about the results that are there."""
+    by_name = {each.case.name: each for each in found}
+    parts = [HEAD, _machines(found), *(_part(claim, by_name) for claim in CLAIMS)]
+    return "\n".join(parts)
+
+
+def _machines(found: Sequence[Result]) -> str:
+    seen = {
+        f"{gpu['name']}, driver {session.get('driver_version') or 'unknown'}, "
+        f"CUDA {session.get('cuda_version') or 'unknown'}, nsys {session['nsys_version']}"
+        for each in found
+        for session in (each.report["session"],)
+        for gpu in each.report["gpus"]
+    }
+    return f"Captured on: {'; '.join(sorted(seen)) or 'nothing yet'}.\n"
+
+
+def _part(claim: Claim, by_name: dict[str, Result]) -> str:
+    there = [by_name[name] for name in claim.cases if name in by_name]
+    lines = [f"## {claim.title}", "", f"Source: {claim.source}", ""]
+    if there:
+        head = ("case", "step, ms", "data, ms", "kernels, ms", "busy", "occupancy", "tensor", "limit", "first finding")
+        lines += [_line(head), "|---|" + "---:|" * 6 + "---|---|", *(_line(cells(each)) for each in there), ""]
+        lines += ["Where a mean step goes:", "", *_breakdown(there)]
+    if claim.title.startswith("AlexNet"):
+        for each in there:
+            lines += _activities(each)
+    said = [f"    {each.case.name}: {line}" for each in there for line in each.said]
+    lines += ["What the programs printed, their own clocks included:", "", *said, ""] if said else []
+    missing = [name for name in claim.cases if name not in by_name]
+    if missing:
+        lines += [f"Not captured: {', '.join(f'`{name}`' for name in missing)}.", ""]
+    lines += [f"{REMARKS[claim.title]}\n"] if claim.title in REMARKS else []
+    commands = [f"    python workloads/{case.program}.py {case.options}".rstrip() for case in map(named, claim.cases)]
+    return "\n".join([*lines, "Commands:", "", *commands, ""])
+
+
+def cells(result: Result) -> tuple[str, ...]:
+    """Return the cells of a case: name, step, data and kernels in ms, shares, limit and first finding."""
+    data = next((row for row in result.rows("phases", "phases") if row["phase"] == "data"), None)
+    kernel_ns = result.fact("tensor_cores", "kernel_ns")
+    return (
+        _name(result),
+        _ms(result.fact("breakdown", "mean_step_ns")),
+        _ms(data["host_ns"] / max(data["count"], 1)) if data else "-",
+        _ms(None if kernel_ns is None else kernel_ns / result.steps),
+        _percent(result.fact("breakdown", "gpu_utilization_share")),
+        _percent(result.fact("occupancy", "achieved_estimate_share")),
+        tensor_share(result),
+        result.limit,
+        f"`{result.rules[0]}`" if result.rules else "none",
+    )
+
+
+def tensor_share(result: Result) -> str:
+    """Return the share of kernel time in tensor core kernels, with its bounds where they differ."""
+    low, high = (_percent(result.fact("tensor_cores", name)) for name in ("share_low", "share_high"))
+    return low if low == high else f"{low} to {high}"
+
+
+def _name(result: Result) -> str:
+    case = result.case
+    if case.keeps_page and (GALLERY / case.name / "report.html").exists():
+        return f"[{case.name}](../reports/gallery/{case.name}/report.html)"
+    return case.name
+
+
+def _breakdown(there: Sequence[Result]) -> list[str]:
+    means = [{row["role"]: row["share"] for row in each.rows("breakdown", "mean")} for each in there]
+    roles = list(dict.fromkeys(role for each in means for role in each))
+    rows = [
+        _line((each.case.name, *(_percent(mean.get(role)) for role in roles)))
+        for each, mean in zip(there, means, strict=True)
+    ]
+    return [_line(("case", *roles)), "|---|" + "---:|" * len(roles), *rows, ""]
+
+
+def _activities(result: Result) -> list[str]:
+    kernels = [(row["name"], row["count"], row["total_ns"]) for row in result.rows("kernels", "summary")]
+    copies = [(f"[copy {row['kind']}]", row["count"], row["total_ns"]) for row in result.rows("copies", "summary")]
+    top = sorted(kernels + copies, key=lambda each: -each[2])[:TOP]
+    head = [f"GPU activities of `{result.case.name}`:", "", _line(("time, ms", "calls", "name")), "|---:|---:|---|"]
+    return [*head, *(_line((_ms(total), str(count), f"`{_short(name)}`")) for name, count, total in top), ""]
+
+
+def _short(name: str) -> str:
+    plain = name.replace("|", "/")
+    return plain if len(plain) <= 80 else f"{plain[:79]}…"  # noqa: PLR2004 - characters of a cell
+
+
+def _line(parts: Sequence[str]) -> str:
+    return f"| {' | '.join(parts)} |"
+
+
+def _ms(value_ns: float | None) -> str:
+    if value_ns is None:
+        return "-"
+    return f"{value_ns / 1e6:.0f}" if value_ns >= HUNDRED_MS else f"{value_ns / 1e6:.3g}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}".replace("%", " %")
