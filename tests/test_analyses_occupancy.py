@@ -187,8 +187,8 @@ def test_small_grids_are_worth_a_sentence(trace_of: TraceOf) -> None:
     """33 of 132 multiprocessors for 400 of 1000 us: spread evenly, the work would take a quarter of it."""
     (found,) = findings(trace_of(export().kernel(0, 400 * US, "k", gridX=33, blockX=256))).values()
     assert (found.rule, found.severity, found.device_id) == ("occupancy/small_grid", "warning", 0)
-    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns) == (400 * US, 0, 300 * US)
-    assert found.evidence == ("400 µs in 1 launches of 33 blocks, theoretical occupancy 100.0 %: k",)
+    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns) == (400 * US, None, None)
+    assert found.evidence[:1] == ("400 µs in 1 launches of 33 blocks, theoretical occupancy 100.0 %: k",)
     assert "40.0 %" in found.headline
 
 
@@ -207,7 +207,7 @@ def test_few_warps_are_worth_a_sentence(trace_of: TraceOf) -> None:
     """One block of 8 warps of 64, as it has 255 registers: half of what counts as low."""
     built = export().kernel(0, 400 * US, "elementwise_kernel", gridX=9000, blockX=256, registers=255)
     (found,) = findings(trace_of(built)).values()
-    assert (found.rule, found.cost_ns, found.gain_high_ns) == ("occupancy/low", 400 * US, 200 * US)
+    assert (found.rule, found.cost_ns, found.gain_high_ns) == ("occupancy/low", 400 * US, None)
     assert found.advice.startswith("Limited by registers. ")
 
 

@@ -110,14 +110,14 @@ def test_matrix_work_without_tensor_cores_is_told_from_a_share_on(
 
 
 def test_fp32_matrix_work_is_advised_to_use_tf32_or_autocast(trace_of: TraceOf) -> None:
-    """The gain is what the H200's peak rates allow, 494.7 to 66.9, or half of that; the evidence names the kernel."""
+    """The evidence names the kernel; no host waits for the GPU here, so nothing is gained by being faster."""
     finding = finding_of(trace_of(kernels((SIMT, 500), (OTHER, 500))))
     assert finding
     assert (finding.rule, finding.cost_ns, finding.gain_low_ns, finding.gain_high_ns) == (
         "tensor_cores/not_used",
         500,
-        364,
-        432,
+        0,
+        0,
     )
     assert "set_float32_matmul_precision" in finding.advice
     assert any(SIMT in line for line in finding.evidence)

@@ -98,9 +98,8 @@ def record(name: str, form: str, turn: threading.Lock, chosen: argparse.Namespac
         if wrong:
             return f"{label(name, form)}: {wrong}"
         redact(result, redacted)
-        if chosen.keep:
-            packed = lzma.compress(redacted.read_bytes(), preset=6)
-            (chosen.keep / f"{label(name, form)}.sqlite.xz").write_bytes(packed)
+        packed = lzma.compress(redacted.read_bytes(), preset=6)
+        (chosen.keep / f"{label(name, form)}.sqlite.xz").write_bytes(packed)
         try:
             fault_captures.pack(redacted, chosen.captures / f"{label(name, form)}.sqlite.xz")
         except ValueError as error:
@@ -131,20 +130,20 @@ def options() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Profile and judge; 0 where every profile worked, 3 where there is no GPU."""
     chosen = options().parse_args(arguments)
-    there = faults()
+    there, count = faults(), 0 if chosen.again else gpu_count()
     names = chosen.names or list(there)
     wrong: list[str] = []
-    if not chosen.again:
-        count = gpu_count()
-        if not count:
-            print(NO_GPU, file=sys.stderr)
-            return 3
-        for folder in (chosen.captures, chosen.keep):
-            if folder:
+    if not chosen.again and not count:
+        print(NO_GPU, file=sys.stderr)
+        return 3
+    with tempfile.TemporaryDirectory() as temporary:
+        if not chosen.again:
+            chosen.keep = chosen.keep or Path(temporary)
+            for folder in (chosen.captures, chosen.keep):
                 folder.mkdir(parents=True, exist_ok=True)
-        wrong = [f"{name}: left out, it needs {there[name]} GPUs" for name in names if there[name] > count]
-        wrong += record_all([name for name in names if there[name] <= count], chosen)
-    table = fault_table.page(chosen.captures, WORKLOADS / "faults")
+            wrong = [f"{name}: left out, it needs {there[name]} GPUs" for name in names if there[name] > count]
+            wrong += record_all([name for name in names if there[name] <= count], chosen)
+        table = fault_table.page(chosen.captures if chosen.again else chosen.keep, WORKLOADS / "faults")
     chosen.page.write_text(table)
     print(table)
     print("\n".join(wrong), file=sys.stderr)
