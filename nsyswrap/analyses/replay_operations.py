@@ -23,8 +23,8 @@ from nsyswrap.analyses.replay_host import BLOCKING_LAUNCH, LAUNCH, HostNodes
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array
 
-# Who begins this much later than its launch and its stream explain waited for another stream: several times the
-# distance of the quartiles of launch latencies in the captures that the tests read. Ours.
+# Who begins this much later than its launch and its stream explain waited for another stream: more than the distance of
+# the quartiles of kernel launch latencies in the captures that the tests read, which is 1 to 7 us. Ours.
 LATE_NS = 10_000
 NONE = -1
 EARLY = np.int64(-(1 << 50))
