@@ -19,9 +19,10 @@ NEAR = 0.25
 LIMITS = """
 ## Limits
 
-The programs are small and each has one fault; a real program has several, which hide one another. Two numbers of the rules
-were measured on these programs themselves: what writing down a range costs, and how much faster pinned copies are. A first
-form of `low_occupancy` read scattered memory: mended, it was bound by memory, gained 297 ms, and 423 ms had been promised.
+The programs are small and each has one fault; a real program has several, which hide one another. Two numbers of the
+rules were measured on these programs themselves: what writing down a range costs, and by how much pinned copies are
+faster. A first form of `low_occupancy` read scattered memory: mended, it was bound by memory and gained 297 ms, where
+423 ms had been promised.
 """
 HEAD = """# Planted faults
 
