@@ -16,7 +16,7 @@ from nsyswrap import tables
 from nsyswrap.analyses import call_kinds
 from nsyswrap.analyses.annotations import DATA
 from nsyswrap.analyses.base import Study
-from nsyswrap.analyses.operations import COMMUNICATION, COPY, SOURCES
+from nsyswrap.analyses.operations import COPY, SOURCES
 from nsyswrap.analyses.replay_schedule import Change, Factors
 from nsyswrap.analyses.thread_states import NAMES, WAITS
 from nsyswrap.intervals import NOTHING, Indices, Spans, Window, clip, gaps, merge, subtract, union
@@ -163,7 +163,7 @@ def worker_starts(spans: Spans) -> WhatIf:
 
 def idle_host(spans: Spans) -> WhatIf:
     """Return what a host changes that saves the time in which the GPU was idle for one reason."""
-    return saved(spans, "half of the host's time in this is saved, or all of it")
+    return _saved(spans, "half of the host's time in this is saved, or all of it")
 
 
 def blocking_copies(study: Study, window: Window) -> WhatIf:
