@@ -3,13 +3,14 @@
 # PYTHON    the Python that makes the virtual environment (3.11 or newer)
 # TORCH     auto, cpu or cuda: which build of PyTorch the workloads get; auto takes cuda where there is an NVIDIA driver
 # WORKLOAD  the program that `make profile` profiles, and ARGS what is passed to it
-# TESTS     what `make test` hands to pytest
+# TESTS     what `make test` hands to pytest, and WORKERS over how many processes it spreads them
 
 PYTHON ?= python3
 TORCH ?= auto
 WORKLOAD ?= workloads/mnist.py
 ARGS ?=
 TESTS ?=
+WORKERS ?= --numprocesses auto --dist loadfile
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -29,14 +30,14 @@ profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile the MNIST example 
 	$(PY) -m nsyswrap profile $(WORKLOAD) $(ARGS)
 
 test: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch nsys-if-possible browser ## set up and run every test
-	$(PY) -m pytest $(TESTS)
+	$(PY) -m pytest $(WORKERS) $(TESTS)
 
 check: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch nsys-if-possible browser ## what a change must pass: format, lint, types, tests with coverage, docs
 	$(PY) -m ruff format --check $(SOURCES)
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m mypy --strict $(SOURCES)
 	$(PY) tools/cli_reference.py --check
-	$(PY) -m pytest --cov --cov-branch $(TESTS)
+	$(PY) -m pytest $(WORKERS) --cov --cov-branch $(TESTS)
 
 format: $(VENV)/.dev ## format the source and mend what ruff can mend
 	$(PY) -m ruff format $(SOURCES)

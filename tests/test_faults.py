@@ -16,6 +16,9 @@ CAPTURES = ROOT / "tests" / "captures" / "faults"
 PROGRAMS = ROOT / "workloads" / "faults"
 NAMES = sorted(path.name.removesuffix("-mended.sqlite.xz") for path in CAPTURES.glob("*-mended.sqlite.xz"))
 MOST_BYTES = 200 * 1024
+# What is raised besides, with the fault and without: idle time of the host that these programs really have, and that
+# mending leaves. docs/faults.md says so.
+RAISED = {"launch_bound": ((), ("idle/host", "idle/launch")), "many_ranges": (("idle/host",), ())}
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +63,7 @@ def test_the_planted_fault_is_the_first_finding(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_else_is_raised_with_the_fault_or_without(name: str) -> None:
     found = verdict(name)
-    assert (found.others, found.mended) == ((), ())  # type: ignore[attr-defined]
+    assert (found.others, found.mended) == RAISED.get(name, ((), ()))  # type: ignore[attr-defined]
 
 
 @pytest.mark.usefixtures("table")

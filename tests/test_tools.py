@@ -256,7 +256,19 @@ def test_make_alone_lists_the_targets() -> None:
     """Each with what it does; nothing is installed."""
     done = subprocess.run(["make", "-C", str(ROOT), "--no-print-directory"], capture_output=True, text=True, check=True)
     listed = [line.split()[1] for line in done.stdout.splitlines()]
-    assert listed == ["help", "profile", "test", "check", "format", "docs", "reports", "bench", "lock"]
+    assert listed == [
+        "help",
+        "profile",
+        "test",
+        "check",
+        "format",
+        "docs",
+        "reports",
+        "gallery",
+        "faults",
+        "bench",
+        "lock",
+    ]
 
 
 def test_continuous_integration_installs_what_is_missing_and_runs_make_test(checkout: Checkout) -> None:
