@@ -11,7 +11,7 @@ from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, Exp
 from nsyswrap.analyses import replay_changes
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.replay_changes import WhatIf, gains
-from nsyswrap.intervals import Window
+from nsyswrap.intervals import Spans, Window
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -80,10 +80,16 @@ def test_a_thread_that_is_off_the_cpu_comes_back_sooner(trace_of: TraceOf) -> No
     assert gained(trace_of(turns(each)), replay_changes.OF_CAUSE["descheduled"]) == (75, 150)
 
 
-def test_host_code_between_launches_is_what_is_left_beside_calls_and_loading(trace_of: TraceOf) -> None:
+def test_a_gain_is_no_more_than_what_its_finding_costs() -> None:
+    assert replay_changes.Gains(5, 30, ("said",)).within(20) == (5, 20, ("said",))
+    assert replay_changes.Gains(None, None, ()).within(20) == (None, None, ())
+
+
+def test_loading_and_launching_are_shortened_by_themselves(trace_of: TraceOf) -> None:
     """Of each turn 4 µs are the launch, 36 µs the data phase and 60 µs host code."""
     trace = trace_of(turns(lambda builder, at: builder.range("data", at + 4 * US, at + 40 * US)))
-    assert gained(trace, replay_changes.OF_CAUSE["host"]) == (150, 300)
+    host = Spans(np.arange(5) * 100 * US + 40 * US, np.arange(5) * 100 * US + 100 * US)
+    assert gained(trace, lambda *_: replay_changes.idle_host(host)) == (150, 300)
     assert gained(trace, replay_changes.OF_CAUSE["input_work"]) == (90, 180)
     assert gained(trace, replay_changes.OF_CAUSE["launch"]) == (12, 24)
 

@@ -24,9 +24,10 @@ rules were measured on these programs themselves: what writing down a range cost
 faster. A first form of `low_occupancy` read scattered memory: mended, it was bound by memory and gained 297 ms, where
 423 ms had been promised.
 
-Mended, `launch_bound` still leaves the GPU idle between the launches of its graphs, and so does `many_ranges` beside its
-fault: both are true, and count here as raised. The replay does not shorten collectives, so that it promises next to nothing for
-`exposed_communication`; a capture of its two processes is not kept, since too few steps of both fit into 200 KiB.
+Mended, `launch_bound` still leaves the GPU idle between the launches of its graphs, and so does `many_ranges` beside
+its fault: both are true, and count here as raised. The replay does not shorten collectives, so that it promises next to
+nothing for `exposed_communication`; a capture of its two processes is not kept, since too few steps of both fit into
+200 KiB.
 """
 HEAD = """# Planted faults
 

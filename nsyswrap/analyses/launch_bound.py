@@ -158,7 +158,7 @@ def findings(study: Study, launched: Launched, window: Window, claimed: Mapping[
 
 def _finding(study: Study, launched: Launched, device: int, window: Window, between: int) -> Finding:
     pace, share = _pace_of(study, launched), between / window.length_ns
-    gained = gains(study, window, one_launch)
+    gained = gains(study, window, one_launch).within(between)
     phases = {name: each for name, each in _paces(study, launched).items() if each.is_bound}
     grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
     return Finding(

@@ -59,6 +59,11 @@ class Gains(NamedTuple):
     high_ns: int | None
     said: tuple[str, ...]
 
+    def within(self, cost_ns: int) -> "Gains":
+        """Return the same, but no more than a cost: what else the change saves belongs to other findings."""
+        low, high = (None if each is None else min(each, cost_ns) for each in (self.low_ns, self.high_ns))
+        return Gains(low, high, self.said)
+
 
 NO_GAIN = Gains(0, 0, ())
 
@@ -95,15 +100,6 @@ def loader_work(study: Study, window: Window) -> WhatIf:
     waiting = _states(study, window, WAITS)
     host = {main: subtract(data, waiting.get(main, NOTHING)) for main, data in _in_data(study, window).items()}
     return _saved(host, "half of the preparation moves to workers, or all of it")
-
-
-def between_launches(study: Study, window: Window) -> WhatIf:
-    """Return what less host code between launches changes: neither calls nor loading nor waits for a lock."""
-    calls = _spans(study, _calls(study, window, bool))
-    aside = union(*_in_data(study, window).values(), calls)
-    waiting = _states(study, window, (call_kinds.LOCK_WAIT, call_kinds.OFF_CPU))
-    host = {thread: _outside(study, window, union(aside, spans)) for thread, spans in waiting.items()}
-    return _saved(host, "half of the host's time between launches is saved, or all of it")
 
 
 def launch_calls(study: Study, window: Window) -> WhatIf:
@@ -243,7 +239,6 @@ OF_CAUSE: Mapping[str, Callable[[Study, Window], WhatIf]] = {
     "input_work": loader_work,
     "lock": partial(_of_states, (call_kinds.LOCK_WAIT,), "waiting for a lock"),
     "descheduled": partial(_of_states, (call_kinds.OFF_CPU,), "off the CPU"),
-    "host": between_launches,
 }
 """What mending each cause of idle time changes."""
 
