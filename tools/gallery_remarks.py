@@ -7,10 +7,10 @@ REMARKS: dict[str, str] = {
 Where ours differ. LeNet does use tensor cores here: 24.1 % of its kernel time in mixed precision, in cuDNN
 convolutions whose names say so (`sm80_xmma_wgrad_..._f16f16_..._tensor16x8x16`). For LeNet kernel time grows with
 mixed precision, from 0.252 ms to 0.307 ms a step, and for MLP it hardly falls, from 0.15 ms to 0.144 ms. Kernels of
-both run for less than 6 % of the time. Steps of MLP, LeNet and AlexNet differ by what was waited for the loader, not
-by precision. ResNet50's kernels run 3.3 times as fast, but its step only 1.6 times: in mixed precision it is bound by
-launches. AlexNet, too, is bound by the loader on this GPU; VGG is not. The source has no AlexNet figure to hold
-against that.""",
+both run for less than 6 % of the time. In steps of MLP, LeNet and AlexNet, waits for the loader and host code take
+most of the time, so precision does not decide how long they are. ResNet50's kernels run 3.3 times as fast, but its
+step only 1.6 times: in mixed precision it is bound by launches. AlexNet, too, is bound by the loader on this GPU; VGG
+is not. The source has no AlexNet figure to hold against that.""",
     "One file for each image": """\
 Steps and kernel times fall as in the source. The GPU is busier than there (15.0 % to 94.6 %): this network keeps it
 busy for 7 ms of each step, which had 512 images. Packing gains little after normalization has moved: three loader
@@ -21,8 +21,8 @@ From a batch of 16 on the wait for the loader is on top of the report; at 8, loa
 idle for host code and locks.""",
     "BERT-base answers questions": """\
 The direction is the source's: mixed precision cuts the median step from 90.9 ms to 27.3 ms. The capture of `bert-amp`
-has two steps of 66.7 ms and 73.5 ms among thirteen, with host time of 30 ms to 40 ms more than in the others: this is
-why `steps/uneven` is on top, and why the mean is above the median. What held the host up the capture does not say. In
+has two steps of 66.7 ms and 73.5 ms among thirteen, 34 ms and 40 ms of the excess idle for host code: this is why
+`steps/uneven` is on top, and why the mean is above the median. What held the host up the capture does not say. In
 float32, PyTorch's memory-efficient attention (`fmha_cutlass..._f32_..._sm80`) is what counts as tensor core work. The
 optimizer with kernels for each parameter keeps the GPU busy for 36.0 %, the fused one for 64.0 %.""",
     "ResNet50 inference": """\
