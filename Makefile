@@ -46,9 +46,9 @@ format: $(VENV)/.dev ## format the source and mend what ruff can mend
 docs: $(VENV)/.base ## write docs/cli.md from the commands' --help
 	$(PY) tools/cli_reference.py
 
-reports: $(VENV)/.base ## render reports/samples again, one from each capture beside them, and reports/index.html
+reports: $(VENV)/.base ## render reports/samples again, one from each capture beside them, and the pages about reports/gallery
 	$(PY) tools/sample_reports.py
-	$(PY) tools/gallery_index.py
+	$(PY) tools/gallery.py --again
 
 gallery: $(VENV)/.base $(VENV)/.torch nsys ## profile the cases of the literature on a GPU and write docs/results.md
 	$(PY) tools/gallery.py

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 MEBI = 2**20
 MOST_CAPTURES = 8
+LARGEST_REPORT = 100_000  # bytes
 SAMPLE = ROOT / "reports" / "samples" / "mnist-1-worker" / "report.json"
 
 
@@ -101,6 +103,9 @@ def test_committed_results_are_small_and_private() -> None:
     assert sum(path.suffix == ".nsys-rep" for path in files if "gallery" in path.parts) <= MOST_CAPTURES
     for path in (ROOT / "reports").glob("gallery/*/report.json"):
         assert json.loads(path.read_text())["session"]["hostname"] == "", path
+        assert path.stat().st_size < LARGEST_REPORT, path
+    for path in (path for path in files if "gallery" in path.parts and path.suffix in {".json", ".txt"}):
+        assert not re.search(r"/(?:home|root|tmp|srv|Users)/", path.read_text()), path
 
 
 def test_the_page_of_results_is_up_to_date(tools: Tools) -> None:
@@ -164,7 +169,8 @@ def test_a_card_shows_verdict_ledger_and_links(tools: Tools, sample: dict[str, A
     assert 'href="gallery/mnist-1-worker/report.html"' in text
     assert 'href="gallery/mnist-1-worker/report.json"' in text
     assert ".nsys-rep" not in text
-    assert "Tensor share 5.4 %" in text
+    assert "<dt>tensor</dt><dd>5.4 %</dd>" in text
+    assert "<dt>step</dt><dd>5.7 ms</dd>" in text
     assert "http" not in text
     assert "No results yet" in tools.cards.page([], tmp_path)
 
@@ -196,6 +202,43 @@ def test_a_case_is_timed_on_the_cpu(tools: Tools, tmp_path: Path, monkeypatch: p
     assert (folder / "said-cpu.txt").read_text() == "user 1 s\n"
     monkeypatch.setattr(tools.gallery, "program", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
     assert "exit status 1" in tools.gallery.time_on_cpu(case, chosen(tmp_path, 100))
+
+
+def test_what_is_only_the_machines_is_left_out_of_a_run(tools: Tools) -> None:
+    """Paths of the data and of Python are named, variables are not; what a program printed stays."""
+    run = {"command": [sys.executable, "a.py", "/x/data/b"], "environment": {"names": ["SECRET"], "values": {"A": "0"}}}
+    said = json.loads(tools.results.plain(json.dumps(run), Path("/x/data")))
+    assert said == {"command": ["python", "a.py", "data/b"], "environment": {"values": {"A": "0"}}}
+    assert tools.results.plain("/x/data/b: loss 1\n", Path("/x/data")) == "data/b: loss 1\n"
+
+
+def test_variables_that_are_not_for_all_are_found_in_every_process(tools: Tools, tmp_path: Path) -> None:
+    for number, held in (("1", b"PATH=/bin\0TOKEN=x\0"), ("22", b"HOME=/h\0OTHER=\xff\0"), ("self", b"NOT=1\0")):
+        (tmp_path / number).mkdir()
+        (tmp_path / number / "environ").write_bytes(held)
+    (tmp_path / "3").mkdir()
+    assert tools.results.strangers(tmp_path) == ["OTHER", "TOKEN"]
+    assert tools.results.strangers(tmp_path / "3") == []
+
+
+def test_a_capture_is_kept_only_where_no_environment_tells_more(
+    tools: Tools, sample: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reports are kept either way."""
+    made = tmp_path / "result"
+    made.mkdir()
+    (made / "whole.json").write_text(json.dumps(sample))
+    (made / "run.json").write_text('{"command": [], "environment": {}}')
+    (made / "capture.nsys-rep").write_text("x")
+    (tmp_path / "said.txt").write_text("loss 1\n")
+    monkeypatch.setattr(tools.gallery, "NSYSWRAP", [sys.executable, "-c", "pass"])
+    case = tools.cases.named("decoding")
+    said = tools.gallery.keep(case, made, Namespace(strangers=["TOKEN"], **vars(chosen(tmp_path, 100))))
+    folder = tmp_path / "gallery" / "decoding"
+    assert "TOKEN" in said
+    assert sorted(path.name for path in folder.iterdir()) == ["report.json", "run.json", "said.txt"]
+    assert tools.gallery.keep(case, made, Namespace(strangers=[], **vars(chosen(tmp_path, 100)))) == ""
+    assert (folder / "capture.nsys-rep").read_text() == "x"
 
 
 def test_no_profile_starts_when_time_is_up(tools: Tools, tmp_path: Path) -> None:

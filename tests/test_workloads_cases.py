@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -142,6 +143,27 @@ def test_images_of_the_pipeline_are_cropped_and_normalized() -> None:
     assert batch.shape == (2, 3, pipeline.KEPT, pipeline.KEPT)
     assert batch[0].unique().tolist() == [2.0]
     assert batch[1].unique().tolist() == [-2.0]
+
+
+@pytest.mark.usefixtures("shared")
+def test_no_range_of_the_pipeline_is_open_when_a_batch_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVTX ends the range that began last, whichever was meant."""
+    pipeline, common = importlib.import_module("image_pipeline"), importlib.import_module("common")
+    opened: list[str] = []
+
+    @contextlib.contextmanager
+    def phase(name: str) -> Iterator[None]:
+        opened.append(name)
+        yield
+        opened.remove(name)
+
+    monkeypatch.setattr(common, "phase", phase)
+    image = torch.zeros(3, pipeline.SIDE, pipeline.SIDE, dtype=torch.uint8)
+    monkeypatch.setattr(pipeline, "decoded", lambda some, _: [image for _ in some])
+    chosen = Namespace(seed=0, engine="cpu", steps=2, batch_size=1)
+    for batch in pipeline.batches([Path("a.jpg")], chosen, torch.device("cpu")):
+        assert batch.shape[0] == 1
+        assert opened == []
 
 
 @pytest.mark.usefixtures("shared")

@@ -21,7 +21,7 @@ from pathlib import Path
 import gallery_index
 import gallery_page
 from gallery_cases import CASES, Case
-from gallery_results import GALLERY, REPORT, ROOT, SAID, SAID_ON_CPU, broken, cut, expects, results
+from gallery_results import GALLERY, REPORT, ROOT, SAID, SAID_ON_CPU, broken, cut, expects, plain, results, strangers
 from judge_faults import ENDED, gpu_count
 
 NO_GPU = "gallery: this needs an NVIDIA GPU; `--again` writes the pages from the results in reports/gallery"
@@ -84,9 +84,13 @@ def profile(case: Case, folder: Path, turn: threading.Lock, chosen: argparse.Nam
     return "" if code == 0 else f"exit code {code}\n{''.join(said[-12:])}"
 
 
-def keep(case: Case, made: Path, gallery: Path) -> None:
-    """Put what is committed of a profile into its folder: reports from the redacted export, and what was asked for."""
-    folder = gallery / case.name
+def keep(case: Case, made: Path, chosen: argparse.Namespace) -> str:
+    """Put what is committed of a profile into its folder, from the redacted export; return what was left out.
+
+    nsys copies the environment of every process it sees into a capture, where nothing can redact it: with variables
+    that are not for all to read, no capture is kept.
+    """
+    folder = chosen.gallery / case.name
     folder.mkdir(parents=True, exist_ok=True)
     redacted = made / "redacted.sqlite"
     commands = [
@@ -99,10 +103,15 @@ def keep(case: Case, made: Path, gallery: Path) -> None:
         subprocess.run(command, check=True, capture_output=True, timeout=2 * LONGEST_S)  # noqa: S603 - nsyswrap
     report = cut(json.loads((made / "whole.json").read_text()))
     (folder / REPORT).write_text(json.dumps(report, indent=0) + "\n")
-    shutil.copy(made / "run.json", folder)
-    shutil.copy(made.parent / SAID, folder)
-    if case.keeps_capture:
-        shutil.copy(made / "capture.nsys-rep", folder)
+    for path in (made / "run.json", made.parent / SAID):
+        (folder / path.name).write_text(plain(path.read_text(), chosen.data))
+    if not case.keeps_capture:
+        return ""
+    if chosen.strangers:
+        names = ", ".join(chosen.strangers)
+        return f"no capture kept: it would hold {names}; start this under `env -i`, where no other process is seen"
+    shutil.copy(made / "capture.nsys-rep", folder)
+    return ""
 
 
 def record(case: Case, turn: threading.Lock, chosen: argparse.Namespace) -> str:
@@ -112,7 +121,7 @@ def record(case: Case, turn: threading.Lock, chosen: argparse.Namespace) -> str:
         try:
             wrong = profile(case, made, turn, chosen)
             if not wrong:
-                keep(case, made, chosen.gallery)
+                wrong = keep(case, made, chosen)
         except (subprocess.SubprocessError, OSError, ValueError) as error:
             wrong = f"{error}\n{getattr(error, 'stderr', b'') or ''!r}"[-2000:]
     return f"{case.name}: {wrong}" if wrong else ""
@@ -127,7 +136,7 @@ def time_on_cpu(case: Case, chosen: argparse.Namespace) -> str:
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONGEST_S)  # noqa: S603 - a workload
     except subprocess.SubprocessError as error:
         return f"{case.name} on the CPU: {error}"
-    (chosen.gallery / case.name / SAID_ON_CPU).write_text(done.stdout)
+    (chosen.gallery / case.name / SAID_ON_CPU).write_text(plain(done.stdout, chosen.data))
     return ""
 
 
@@ -160,6 +169,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Profile and write the pages; 0 where all went well and EXPECTS held, 3 where there is no GPU."""
     chosen = options().parse_args(arguments)
     chosen.end = time.monotonic() + chosen.seconds
+    # Before nsys runs, which has variables of its own.
+    chosen.strangers = strangers()
     wrong: list[str] = []
     if not chosen.again:
         if not gpu_count():

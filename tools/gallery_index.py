@@ -1,53 +1,80 @@
-# ruff: noqa: INP001, T201 - a part of tools/gallery.py, and a program of its own
-"""The page reports/index.html: one card for each committed result. `make reports` writes it."""
+# ruff: noqa: INP001 - a part of tools/gallery.py, not a package
+"""The page reports/index.html: one card for each committed result. `make reports` writes it too."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gallery_page import tensor_share
-from gallery_results import GALLERY, REPORT, ROOT, Result, results
+from gallery_cases import CLAIMS, Claim
+from gallery_page import cells, tensor_share
+from gallery_results import GALLERY, REPORT, Result
 
-# Parts of the ledger, in order, with their colours.
+# Parts of the ledger, in order, with the colours that they have in a report.
 PARTS = {
-    "compute_ns": ("compute", "#2ca02c"),
-    "communication_exposed_ns": ("communication", "#9467bd"),
-    "copy_exposed_ns": ("copies", "#ff7f0e"),
-    "fill_exposed_ns": ("fills", "#8c564b"),
-    "idle_ns": ("idle", "#d9d9d9"),
+    "compute_ns": ("compute", "var(--compute)"),
+    "communication_exposed_ns": ("communication", "var(--communication)"),
+    "copy_exposed_ns": ("copies", "var(--copy)"),
+    "fill_exposed_ns": ("fills", "var(--fill)"),
+    "idle_ns": ("idle", "var(--idle)"),
 }
 STYLE = """
-body { font: 16px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
-body { color: #1a1a1a; background: #fff; }
-main { display: grid; grid-template-columns: repeat(auto-fill, minmax(20rem, 1fr)); gap: 1rem; }
-article { border: 1px solid #ccc; border-radius: 6px; padding: .8rem 1rem; }
-h2 { font-size: 1.05rem; margin: 0 0 .3rem; } p { margin: .4rem 0; }
-code { font-size: .85rem; overflow-wrap: anywhere; }
-.bar { display: flex; height: .9rem; border-radius: 3px; overflow: hidden; } .bar span { display: block; }
-.key i { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 .9rem; vertical-align: -1px; }
-@media (prefers-color-scheme: dark) {
-  body { background: #161616; color: #e8e8e8; } article { border-color: #444; } a { color: #8ab4f8; }
-}
+:root { color-scheme: light dark; --ground: #f6f7f9; --card: #fff; --ink: #1b1f24; --soft: #57606a; --line: #d8dee4;
+  --link: #0757b8;
+  --compute: #0054a9; --communication: #873267; --copy: #604900; --fill: #808080; --idle: #ff5f1b; }
+@media (prefers-color-scheme: dark) { :root { --ground: #0f1317; --card: #181d23; --ink: #e6e9ec; --soft: #a0a9b2;
+  --line: #303841; --link: #80b3ff; --compute: #2f8df0; --communication: #c982b3; --copy: #ffd81b; --fill: #8a8f98;
+  --idle: #f38730; } }
+* { box-sizing: border-box; }
+body { background: var(--ground); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; margin: 0 auto;
+  max-width: 80rem; padding: 2rem 1.25rem 4rem; }
+a { color: var(--link); text-underline-offset: .15em; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; }
+h2 { border-bottom: 1px solid var(--line); font-size: 1.2rem; margin: 2.4rem 0 1rem; padding-bottom: .3rem; }
+h3 { font-size: 1rem; margin: 0; overflow-wrap: anywhere; }
+p { margin: .5rem 0; max-width: 46rem; } .soft { color: var(--soft); font-size: .875rem; }
+section > div { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 19rem), 1fr)); }
+article { background: var(--card); border: 1px solid var(--line); border-radius: 8px; display: flex;
+  flex-direction: column; padding: 1rem; }
+article p { font-size: .9rem; } article .links { margin-top: auto; padding-top: .4rem; }
+code { color: var(--soft); display: block; font: .78rem/1.4 ui-monospace, monospace; margin: .15rem 0 .7rem;
+  overflow-wrap: anywhere; }
+.bar { background: var(--idle); border-radius: 4px; display: flex; height: 1rem; overflow: hidden; }
+.key { display: flex; flex-wrap: wrap; gap: .25rem 1.1rem; list-style: none; margin: 1rem 0 0; padding: 0; }
+.key i { border-radius: 3px; display: inline-block; height: .8rem; margin-right: .4rem; vertical-align: -1px;
+  width: .8rem; }
+dl { display: grid; gap: 0 1rem; grid-template-columns: repeat(4, auto); margin: .7rem 0 .2rem; }
+dt { color: var(--soft); font-size: .75rem; grid-row: 1; } dd { font-weight: 600; grid-row: 2; margin: 0; }
+dd { font-size: .9rem; font-variant-numeric: tabular-nums; }
 """
 FILES = (("report.html", "report"), (REPORT, "report.json"), ("capture.nsys-rep", "capture for Nsight Systems"))
 
 
 def page(found: Sequence[Result], folder: Path = GALLERY) -> str:
     """Return the whole page; links lead from reports/ to the folder's files that are there."""
-    key = "".join(f'<i style="background:{colour}"></i>{name}' for name, colour in PARTS.values())
-    cards = "\n".join(_card(each, folder) for each in found) or "<p>No results yet: <code>make gallery</code>.</p>"
+    key = "".join(f'<li><i style="background:{colour}"></i>{name}</li>' for name, colour in PARTS.values())
+    by_name = {each.case.name: each for each in found}
+    parts = [_part(claim, by_name, folder) for claim in CLAIMS]
     return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>nsyswrap: gallery</title><style>{STYLE}</style></head>
-<body><h1>Gallery</h1>
-<p>One card for each profiled case: what the report says first, where the GPU's time went, and how much of the kernels'
-time was spent in kernels that use tensor cores. <a href="../docs/results.md">Results beside the literature's</a>;
-<a href="samples/README.md">samples</a>.</p>
-<p class="key">{key}</p>
+<body><header><h1>Gallery</h1>
+<p>What the report says of cases of the literature on an NVIDIA GPU: its verdict, where the GPU's time went, and how
+much of the kernels' time was spent on tensor cores.</p>
+<p><a href="../docs/results.md">Our figures beside the published ones</a> ·
+<a href="../docs/tutorial.md">A tutorial</a> · <a href="samples/README.md">Samples</a></p>
+<ul class="key">{key}</ul></header>
 <main>
-{cards}
+{"".join(parts) or "<p>No results yet: make gallery.</p>"}
 </main></body></html>
 """
+
+
+def _part(claim: Claim, by_name: Mapping[str, Result], folder: Path) -> str:
+    """Return the cards of a claim; a case that two claims name stands at the first."""
+    first = {name: each.title for each in reversed(CLAIMS) for name in each.cases}
+    cards = [_card(by_name[name], folder) for name in claim.cases if name in by_name and first[name] == claim.title]
+    joined = "\n".join(cards)
+    return f"<section><h2>{html.escape(claim.title)}</h2>\n<div>{joined}</div></section>\n" if cards else ""
 
 
 def _card(result: Result, folder: Path) -> str:
@@ -58,12 +85,15 @@ def _card(result: Result, folder: Path) -> str:
         for name, text in FILES
         if (folder / case.name / name).exists()
     )
-    return f"""<article id="{case.name}"><h2>{html.escape(case.name)}</h2>
-<p><code>{html.escape(command)}</code></p>
+    _, step, _, kernels, busy, *_ = cells(result)
+    figures = (("step", f"{step} ms"), ("kernels", f"{kernels} ms"), ("busy", busy), ("tensor", tensor_share(result)))
+    shown = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in figures)
+    return f"""<article id="{case.name}"><h3>{html.escape(case.name)}</h3>
+<code>{html.escape(command)}</code>
 {_bar(result)}
+<dl>{shown}</dl>
 <p>{html.escape(str(result.report.get("verdict") or "No verdict."))}</p>
-<p>Tensor share {tensor_share(result)} of kernel time.</p>
-<p>{links}</p></article>"""
+<p class="links">{links}</p></article>"""
 
 
 def _bar(result: Result) -> str:
@@ -77,14 +107,3 @@ def _bar(result: Result) -> str:
         if share
     )
     return f'<div class="bar" role="img" aria-label="{said}" title="{said}">{spans}</div>'
-
-
-def main() -> None:
-    """Write the page from the committed results."""
-    found = results()
-    (ROOT / "reports" / "index.html").write_text(page(found))
-    print(f"index.html: {len(found)} cases")
-
-
-if __name__ == "__main__":
-    main()

@@ -17,7 +17,7 @@ from those files. The sources used other GPUs, other versions and other batch si
 cannot.
 
 - **step**: mean time of a steady step, of which **data** is the wait for a batch.
-- **kernels**: time of kernels, a step. **busy**: share of the window in which a kernel runs.
+- **kernels**: time in which a kernel runs, a step. **busy**: the share of the window that this is.
 - **occupancy**: estimated from grids and resources, not measured.
 - **tensor**: share of kernel time in kernels that use tensor cores; a range where names do not tell.
 - **limit**: what takes most of the window: the GPU's own work, or the cause of its idle time that lasts longest.
@@ -68,7 +68,7 @@ def _part(claim: Claim, by_name: dict[str, Result]) -> str:
 def cells(result: Result) -> tuple[str, ...]:
     """Return the cells of a case: name, step, data and kernels in ms, shares, limit and first finding."""
     data = next((row for row in result.rows("phases", "phases") if row["phase"] == "data"), None)
-    kernel_ns = result.fact("tensor_cores", "kernel_ns")
+    kernel_ns = result.ledger.get("compute_ns")
     return (
         _name(result),
         _ms(result.fact("breakdown", "mean_step_ns")),

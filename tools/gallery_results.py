@@ -2,7 +2,9 @@
 """What committed reports of the gallery say: cut to what is read, and read."""
 
 import ast
+import contextlib
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,12 @@ WORKLOADS = ROOT / "workloads"
 REPORT = "report.json"
 # What the program printed when it was profiled, and when it ran on the CPU without a profiler.
 SAID, SAID_ON_CPU = "said.txt", "said-cpu.txt"
+# Variables whose values may be read by all.
+SHARED = frozenset({
+    *("PATH", "PWD", "OLDPWD", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SHLVL", "_", "TERM", "TMPDIR"),
+    *("PYTHONPATH", "PYTHONUNBUFFERED", "CUDA_VISIBLE_DEVICES", "NCCL_NVLS_ENABLE", "TOKENIZERS_PARALLELISM"),
+    *("NSYSWRAP_NSYS",),
+})  # fmt: skip
 # Rows of a table that stay; they are the largest, for tables are in that order.
 ROWS = 20
 WHOLE = {("steps", "steps"), ("idle", "causes"), ("phases", "phases"), ("breakdown", "mean")}
@@ -34,6 +42,25 @@ def cut(report: Mapping[str, Any]) -> dict[str, Any]:
         }
         sections[key] = {**section, "tables": tables}
     return {**report, "sections": sections}
+
+
+def plain(text: str, data: Path) -> str:
+    """Return a text of a run without what is only the machine's: where the data and Python lie, names of variables."""
+    text = text.replace(str(data), "data").replace(sys.executable, "python")
+    if not text.startswith("{"):
+        return text
+    run = json.loads(text)
+    run["environment"].pop("names", None)
+    return json.dumps(run, indent=2) + "\n"
+
+
+def strangers(processes: Path = Path("/proc")) -> list[str]:
+    """Return variables of processes seen here that are not for all to read: nsys puts them into each capture."""
+    names: set[str] = set()
+    for path in processes.glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            names |= {each.partition("=")[0] for each in path.read_text(errors="replace").split("\0") if each}
+    return sorted(names - SHARED)
 
 
 @dataclass(frozen=True, slots=True)

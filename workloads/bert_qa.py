@@ -20,7 +20,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-EXPECTS = {"": ("tensor_cores/not_used",)}
+EXPECTS = {
+    "": ("tensor_cores/not_used",),
+    "--amp --optimizer single": ("optimizer/many_kernels", "launches/launch_bound"),
+}
 
 OPTIMIZERS = {"single": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
 TOKENS = 1_000_000

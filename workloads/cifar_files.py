@@ -27,6 +27,10 @@ from torch.utils.data import Dataset
 EXPECTS = {
     "": ("idle/input_wait",),
     "--workers 3": ("idle/input_wait",),
+    "--workers 3 --normalize gpu": ("tensor_cores/not_used",),
+    "--workers 3 --normalize gpu --packed": ("tensor_cores/not_used",),
+    "--workers 3 --normalize gpu --packed --model resnet50 --channels-last": ("tensor_cores/not_used",),
+    "--workers 3 --normalize gpu --packed --model resnet50 --channels-last --amp": ("launches/launch_bound",),
 }
 
 SIDE = 32
@@ -53,7 +57,7 @@ class Files(Dataset[training.Batch]):  # type: ignore[misc]  # torch is not type
 
 
 class Packed(Dataset[training.Batch]):  # type: ignore[misc]  # torch is not typed here
-    """Pictures from one file; a whole batch is read at once."""
+    """Pictures from one file that is mapped into memory: each is a slice of it, with nothing to open or decode."""
 
     def __init__(self, path: Path, *, normalize: bool) -> None:
         """Take the file, and whether images leave the loader normalised, or as bytes."""

@@ -16,7 +16,7 @@ import torch
 from networks import transformer
 from torch import Tensor
 
-EXPECTS = {"--amp": ("launches/launch_bound",)}
+EXPECTS = {"--amp": ("launches/launch_bound",), "--amp --graphs": ("synchronization/in_step",)}
 
 GPT2 = transformer.Size(vocabulary=50_257, longest=1024, dropout=0.0)
 WARM_UP = 3

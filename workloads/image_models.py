@@ -25,7 +25,12 @@ from torch.utils.data import Dataset
 
 EXPECTS = {
     "--model mlp": ("idle/input_wait",),
+    "--model alexnet --batch-size 128": ("idle/input_wait", "tensor_cores/not_used"),
+    "--model alexnet --batch-size 128 --amp": ("idle/input_wait", "tensor_cores/layout"),
     "--model vgg16": ("tensor_cores/not_used",),
+    "--model vgg16 --amp": ("tensor_cores/layout",),
+    "--model resnet50": ("tensor_cores/not_used",),
+    "--model resnet50 --amp": ("launches/launch_bound", "tensor_cores/layout"),
 }
 
 MARGIN = 32  # pixels that a crop leaves out, for images of 224

@@ -76,7 +76,8 @@ def batches(files: list[Path], chosen: argparse.Namespace, device: torch.device)
         with common.phase("decode"):
             images = decoded(some, where)
         with common.phase("augment"):
-            yield prepared(images, random)
+            batch = prepared(images, random)
+        yield batch  # with no range of its own open: ranges of a thread end in the reverse order
 
 
 def by_dali(files: list[Path], chosen: argparse.Namespace) -> Iterator[Tensor]:

@@ -18,7 +18,11 @@ import torch
 from faults.training import Pace
 from torch import Tensor, nn
 
-EXPECTS = {"": ("tensor_cores/not_used",)}
+EXPECTS = {
+    "": ("tensor_cores/not_used",),
+    "--half": ("launches/launch_bound",),
+    "--half --engine compile": ("launches/launch_bound",),
+}
 
 ENGINES = ("eager", "compile", "graphs", "tensorrt")
 SIDE = 224

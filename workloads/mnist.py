@@ -31,6 +31,7 @@ from torch.utils.data import DataLoader
 
 EXPECTS = {
     "": ("idle/input_wait",),
+    "--workers 8": ("launches/launch_bound",),
     "--workers 0": ("idle/input_work",),
 }
 
