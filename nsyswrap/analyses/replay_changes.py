@@ -163,7 +163,7 @@ def worker_starts(spans: Spans) -> WhatIf:
 
 def idle_host(spans: Spans) -> WhatIf:
     """Return what a host changes that saves the time in which the GPU was idle for one reason."""
-    return saved(spans, "half of the host's time in this is saved, or all of it")
+    return _saved(spans, "half of the host's time in this is saved, or all of it")
 
 
 def blocking_copies(study: Study, window: Window) -> WhatIf:
