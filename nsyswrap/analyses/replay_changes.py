@@ -16,7 +16,7 @@ from nsyswrap import tables
 from nsyswrap.analyses import call_kinds
 from nsyswrap.analyses.annotations import DATA
 from nsyswrap.analyses.base import Study
-from nsyswrap.analyses.operations import COMMUNICATION, COPY, SOURCES
+from nsyswrap.analyses.operations import COPY, SOURCES
 from nsyswrap.analyses.replay_schedule import Change, Factors
 from nsyswrap.analyses.thread_states import NAMES, WAITS
 from nsyswrap.intervals import NOTHING, Indices, Spans, Window, clip, gaps, merge, subtract, union
