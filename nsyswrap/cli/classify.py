@@ -64,7 +64,7 @@ def classify(
 
     \b
     Examples:
-      nsyswrap classify ampere_sgemm_128x64_nn nvjet_sm90_tst_192x192_64x4_2x1_v_bz_coopB_TNN
+      nsyswrap classify ampere_sgemm_128x64_nn Kernel2
       nsyswrap classify --format csv < names.txt
       nsyswrap classify --compute-capability 7.5 -- sm80_xmma_gemm_f32f32_f32f32_f32_tn_n
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
