@@ -17,7 +17,7 @@ from hand_made import HOSTILE
 import nsyswrap
 from nsyswrap import opened
 from nsyswrap.analyses.event_frames import COLUMNS
-from nsyswrap.capture.nsys import Nsys
+from nsyswrap.capture.locate import Nsys
 from nsyswrap.errors import ExportError, UsageError
 from nsyswrap.model import Report
 from nsyswrap.render import notebook_view

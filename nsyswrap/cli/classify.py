@@ -66,7 +66,7 @@ def classify(
     Examples:
       nsyswrap classify ampere_sgemm_128x64_nn Kernel2
       nsyswrap classify --format csv < names.txt
-      nsyswrap classify --compute-capability 7.5 -- sm80_xmma_gemm_f32f32_f32f32_f32_tn_n
+      nsyswrap classify --compute-capability 7.5 ampere_sgemm_128x64_nn
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     given = [readable(name) for name in names] or list(lines(standard_input()))
     learned = rules_of(kernel_rules)
