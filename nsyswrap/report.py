@@ -61,7 +61,17 @@ def build_report(
         UsageError: The window cannot be read or is empty.
         CannotTellError: Steps are asked for and none are found, or the capture holds nothing at all.
     """
-    study = Study(trace, settings or Settings())
+    return report_of_study(Study(trace, settings or Settings()), window, with_timeline=with_timeline)
+
+
+def report_of_study(study: Study, window: str = "", *, with_timeline: bool = False) -> Report:
+    """Return everything that is said about a study's trace, as ``build_report`` does; the study keeps what it found.
+
+    Raises:
+        UsageError: The window cannot be read or is empty.
+        CannotTellError: Steps are asked for and none are found, or the capture holds nothing at all.
+    """
+    trace = study.trace
     chosen = choose_window(study, window)
     sections, notes = _run(ANALYSES, study, chosen)
     used = {gpu.device_id: gpu for gpu in trace.gpus}

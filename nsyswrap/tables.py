@@ -242,3 +242,13 @@ def pid(global_id: int) -> int:
 def tid(global_id: int) -> int:
     """Return the thread number in a global thread id."""
     return global_id & THREAD_MASK
+
+
+def pid_column(global_ids: Ids) -> Ids:
+    """Return the process number of each global process or thread id."""
+    return (global_ids >> THREAD_BITS) & np.int64(THREAD_MASK)
+
+
+def tid_column(global_ids: Ids) -> Ids:
+    """Return the thread number of each global thread id."""
+    return global_ids & np.int64(THREAD_MASK)

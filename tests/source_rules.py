@@ -25,6 +25,7 @@ LAYERS = {
     "counterfactual": 4,
     "report": 4,
     "render": 4,
+    "opened": 5,
     "cli": 5,
     "__main__": 6,
 }

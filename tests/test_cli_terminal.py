@@ -60,6 +60,16 @@ def test_no_color_is_obeyed_whatever_it_holds(
     assert ("\x1b[" in rendered("text", REPORT, to_terminal=True, stream=Terminal())) == colour
 
 
+def test_a_terminal_that_knows_no_colour_gets_none(
+    columns: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns(80)
+    monkeypatch.setenv("TERM", "dumb")
+    text = rendered("text", REPORT, to_terminal=True, stream=Terminal())
+    assert "\x1b[" not in text
+    assert widest_line(text) <= 80
+
+
 @pytest.mark.parametrize("to_terminal", [True, False])
 def test_elsewhere_text_is_plain_and_eighty_wide(*, to_terminal: bool, columns: Callable[[int], None]) -> None:
     """In a pipe, and in a file though the terminal is there."""

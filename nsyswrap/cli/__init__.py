@@ -15,6 +15,7 @@ COMMANDS: Mapping[str, str] = {
     "analyze": "Read a capture and print what it says.",
     "report": "Read a capture and write one HTML page.",
     "compare": "Put two captures beside each other: faster or slower, and what moved.",
+    "export": "Write events or tables for other programs: Perfetto, Parquet, CSV.",
     "verify-tensor-cores": "Ask the hardware whether kernel names tell the truth about tensor cores.",
     "classify": "Say which kernel names run on tensor cores.",
     "redact": "Write an export fit to share: no environment, host, user or home folder.",

@@ -64,9 +64,9 @@ def classify(
 
     \b
     Examples:
-      nsyswrap classify ampere_sgemm_128x64_nn nvjet_sm90_tst_192x192_64x4_2x1_v_bz_coopB_TNN
+      nsyswrap classify ampere_sgemm_128x64_nn Kernel2
       nsyswrap classify --format csv < names.txt
-      nsyswrap classify --compute-capability 7.5 -- sm80_xmma_gemm_f32f32_f32f32_f32_tn_n
+      nsyswrap classify --compute-capability 7.5 ampere_sgemm_128x64_nn
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     given = [readable(name) for name in names] or list(lines(standard_input()))
     learned = rules_of(kernel_rules)

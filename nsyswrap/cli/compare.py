@@ -67,7 +67,7 @@ def compare(  # noqa: PLR0913 - one argument an option
     \b
       nsyswrap compare reports/before reports/after
       nsyswrap compare before/report.json after/report.json -o compare.html
-      nsyswrap compare main.sqlite change.sqlite --format markdown --fail-on-regression 5
+      nsyswrap compare main/ change/ --format markdown --fail-on-regression 5
       nsyswrap compare a100/report.json h200/report.json --accept gpu
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     reading = Reading(window, step_range, phases, kernel_rules)

@@ -19,7 +19,11 @@ def doctor(form: str) -> None:
     """Check all that a capture needs here, and name a remedy for each failure.
 
     It records a small program and looks for its NVTX range in the export. Exit code 1 if a check failed.
-    """
+
+    \b
+      nsyswrap doctor
+      nsyswrap doctor --format json
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     checks = tuple(examine())
     click.echo({"text": text_of, "json": json_of}[form](checks))
     sys.exit(int(has_failed(checks)))

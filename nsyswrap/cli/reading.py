@@ -15,7 +15,7 @@ from nsyswrap.errors import CaptureError, ExportError, UsageError
 from nsyswrap.privacy import neutral
 
 if TYPE_CHECKING:
-    from nsyswrap.analyses.base import Settings
+    from nsyswrap.analyses.base import Settings, Study
     from nsyswrap.analyses.learned_rules import NameRule
     from nsyswrap.model import Report
 
@@ -96,15 +96,28 @@ def report_of(  # noqa: PLR0913 - one argument an option
         UsageError: The window, a pattern, a phase or a file of rules cannot be read.
         CannotTellError: The capture holds too little.
     """
-    from nsyswrap.cli.heap import share_one_heap  # noqa: PLC0415 - loaded when a capture is read
-    from nsyswrap.db.load import load_export  # noqa: PLC0415 - heavy
-    from nsyswrap.report import build_report  # noqa: PLC0415 - heavy
+    from nsyswrap.report import report_of_study  # noqa: PLC0415 - heavy
+
+    study = study_of(capture, step_range, phases, kernel_rules)
+    return report_of_study(study, window, with_timeline=with_timeline)
+
+
+def study_of(capture: Path, step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()) -> "Study":
+    """Read a capture, under the name of the file that was given.
+
+    Raises:
+        ExportError: It cannot be exported or read.
+        UsageError: A pattern, a phase or a file of rules cannot be read.
+    """
+    from nsyswrap.analyses.base import Study  # noqa: PLC0415 - heavy; loaded when a capture is read
+    from nsyswrap.cli.heap import share_one_heap  # noqa: PLC0415
+    from nsyswrap.db.load import load_export  # noqa: PLC0415
 
     share_one_heap()
     with export_of(capture) as export:
         trace = load_export(export)
     named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
-    return build_report(named, window, settings_of(step_range, phases, kernel_rules), with_timeline=with_timeline)
+    return Study(named, settings_of(step_range, phases, kernel_rules))
 
 
 def settings_of(step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()) -> "Settings":

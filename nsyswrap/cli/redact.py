@@ -23,6 +23,7 @@ def redact(*, capture: Path, output: Path, force: bool) -> None:
 
     \b
       nsyswrap redact capture.nsys-rep -o shared.sqlite
+      nsyswrap redact reports/base/capture.sqlite -o shared.sqlite --force
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     from nsyswrap.db import redact as redaction  # noqa: PLC0415 - heavy; loaded when an export is read
 

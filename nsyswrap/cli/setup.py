@@ -14,7 +14,11 @@ def setup(*, force: bool) -> None:
 
     It comes from the packages of the distribution (Debian non-free, Ubuntu multiverse), into a folder of your own.
     nsys is software of NVIDIA, under NVIDIA's licence.
-    """
+
+    \b
+      nsyswrap setup
+      nsyswrap setup --force
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     nsys = provide_nsys(_tell, force=force)
     check = self_test(nsys)
     _tell(f"Self-test: {check.detail}")

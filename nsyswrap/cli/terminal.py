@@ -84,4 +84,4 @@ def _width(is_terminal: bool) -> int:  # noqa: FBT001 - the one thing it depends
 
 
 def _has_colour(is_terminal: bool) -> bool:  # noqa: FBT001 - the one thing it depends on
-    return is_terminal and not os.environ.get("NO_COLOR")
+    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,67 @@
+"""A report in the cell of a notebook: verdict, ledger as a bar, findings. No script, no style sheet, no request."""
+
+from html import escape
+
+from nsyswrap import units
+from nsyswrap.model import Report
+from nsyswrap.render import charts, outline
+from nsyswrap.render.visible import visible
+
+MOST_FINDINGS = 10
+_HEIGHT = 18
+
+
+def render(report: Report) -> str:
+    """Return the report as a piece of HTML."""
+    parts = [
+        "<div>",
+        f"<p><b>{_text(report.verdict)}</b></p>",
+        f"<p>{_text(report.capture.name)}, window: {_text(report.window.label)}</p>",
+        *(_ledger(each) for each in outline.ledgers(report)),
+        _findings(report),
+        "</div>",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _ledger(ledger: outline.DeviceLedger) -> str:
+    """Return where the time of one GPU went: a bar, and the same in words."""
+    name = _text(f"GPU {ledger.device_id} {ledger.name}".strip())
+    segments = charts.bar([amount.ns for amount in ledger.parts])
+    bars = "".join(
+        f'<rect x="{segment.x}%" width="{segment.width}%" height="{_HEIGHT}" fill="{amount.part.colour}">'
+        f"<title>{_amount(amount)}</title></rect>"
+        for amount, segment in zip(ledger.parts, segments, strict=True)
+        if amount.ns
+    )
+    legend = ", ".join(
+        f'<svg width="10" height="10" aria-hidden="true"><rect width="10" height="10" fill="{amount.part.colour}"/>'
+        f"</svg> {_amount(amount)}"
+        for amount in ledger.parts
+        if amount.ns
+    )
+    svg = f'<svg width="100%" height="{_HEIGHT}" role="img" aria-label="Ledger of {name}">{bars}</svg>'
+    return f"<p>{name}: {units.duration(ledger.window_ns)}</p>\n{svg}\n<p>{legend}</p>"
+
+
+def _amount(amount: outline.Amount) -> str:
+    return f"{amount.part.label} {units.share(amount.share)} ({units.duration(amount.ns)})"
+
+
+def _findings(report: Report) -> str:
+    if not report.findings:
+        return "<p>No findings.</p>"
+    rows = "".join(
+        f"<tr><td>{each.severity.value}</td><td>{_text(each.headline)}</td><td>{_text(each.advice)}</td>"
+        f"<td>{_text(outline.cost_and_gain(each))}</td></tr>"
+        for each in report.findings[:MOST_FINDINGS]
+    )
+    more = len(report.findings) - MOST_FINDINGS
+    cut = f"<p>{MOST_FINDINGS} of {len(report.findings)} findings.</p>" if more > 0 else ""
+    head = "<tr><th>severity</th><th>finding</th><th>what to change</th><th>cost and gain</th></tr>"
+    return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>{cut}"
+
+
+def _text(text: str) -> str:
+    """Return a text that others chose, fit to stand in HTML."""
+    return escape(visible(text))

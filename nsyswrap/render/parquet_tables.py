@@ -1,0 +1,32 @@
+"""The events of a capture as Arrow tables, which Parquet holds as they are: names once, as dictionary columns."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+import pyarrow as pa
+
+from nsyswrap.analyses.event_frames import COLUMNS
+from nsyswrap.model import Report
+
+
+def arrow_tables(report: Report, frames: Mapping[str, pd.DataFrame]) -> dict[str, pa.Table]:
+    """Return each frame as a table; each column says what it holds, and each table what it is from.
+
+    Args:
+        report: What is said about the capture.
+        frames: The frames of ``analyses.event_frames``.
+    """
+    window = report.window
+    about = {
+        "capture": report.capture.name,
+        "window": window.label,
+        "window_start_ns": str(window.start_ns),
+        "window_end_ns": str(window.end_ns),
+    }
+    return {key: _table(frame, COLUMNS[key], about) for key, frame in frames.items()}
+
+
+def _table(frame: pd.DataFrame, columns: Mapping[str, str], about: Mapping[str, str]) -> pa.Table:
+    plain = pa.Table.from_pandas(frame, preserve_index=False)
+    fields = [plain.schema.field(name).with_metadata({"description": columns[name]}) for name in columns]
+    return plain.select(list(columns)).cast(pa.schema(fields)).replace_schema_metadata(about)
