@@ -82,6 +82,7 @@ def test_a_thread_that_is_off_the_cpu_comes_back_sooner(trace_of: TraceOf) -> No
 
 def test_a_gain_is_no_more_than_what_its_finding_costs() -> None:
     assert replay_changes.Gains(5, 30, ("said",)).within(20) == (5, 20, ("said",))
+    assert replay_changes.Gains(25, 30, ()).within(20) == (10, 20, ())
     assert replay_changes.Gains(None, None, ()).within(20) == (None, None, ())
 
 

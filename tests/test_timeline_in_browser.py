@@ -105,7 +105,7 @@ def test_a_part_of_a_bin_that_is_all_idle_is_known(opened: Callable[..., Page]) 
     report = timeline_report()
     assert report.timeline is not None
     row = next(one for one in report.timeline.rows if one.label == "GPU 1")
-    nothing = TimelineItems(*(values[:0] for values in (row.items.start, row.items.end, row.items.code)))
+    nothing = TimelineItems(row.items.start[:0], row.items.end[:0], row.items.code[:0])
     binned = replace(row, exact=np.zeros_like(row.exact), items=nothing)
     page = opened(replace(report, timeline=replace(report.timeline, rows=(binned,))), f"#t={1_230 * US}-{2_310 * US}")
     assert ledger(page) == {"copy": [100 * US], "host": [980 * US]}

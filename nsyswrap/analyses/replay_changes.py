@@ -60,9 +60,10 @@ class Gains(NamedTuple):
     said: tuple[str, ...]
 
     def within(self, cost_ns: int) -> "Gains":
-        """Return the same, but no more than a cost: what else the change saves belongs to other findings."""
-        low, high = (None if each is None else min(each, cost_ns) for each in (self.low_ns, self.high_ns))
-        return Gains(low, high, self.said)
+        """Return the same, but half of a cost and all of it at most: what else is saved belongs to other findings."""
+        if self.low_ns is None or self.high_ns is None:
+            return self
+        return Gains(min(self.low_ns, round(HALF * cost_ns)), min(self.high_ns, cost_ns), self.said)
 
 
 NO_GAIN = Gains(0, 0, ())
