@@ -124,13 +124,14 @@ def pieces(report: Report, frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     tracks = _Tracks()
     names = {gpu.device_id: gpu.name for gpu in report.gpus}
     placed = {kind.frame: _placed(tracks, frames[kind.frame], kind, names) for kind in (*_GPU_KINDS, *_HOST_KINDS)}
+    gpu_of = {device: _gpu(tracks, device, names) for device in frames["counters"]["device_id"].unique().tolist()}
     yield f'{{"displayTimeUnit":"ns","otherData":{json.dumps(about)},"traceEvents":[\n'
     yield _meta("process_labels", 1, 0, {"labels": "nsyswrap"})
     yield "".join(f",\n{event}" for event in tracks.named)
     for kind in (*_GPU_KINDS, *_HOST_KINDS):
         yield from _slices(kind, frames[kind.frame], placed[kind.frame], zero)
     yield from _arrows(frames, placed, zero)
-    yield from _counters(frames["counters"], tracks, zero)
+    yield from _counters(frames["counters"], gpu_of, zero)
     yield "\n]}\n"
 
 
@@ -170,8 +171,7 @@ def _placed(tracks: _Tracks, frame: pd.DataFrame, kind: Kind, names: Mapping[int
     for key, rows in frame.groupby(keys, sort=True, observed=True).indices.items():
         values = dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True))
         number = int(values[keys[0]])
-        title = f"GPU {number} {visible(names.get(number, ''))}".strip() if of_gpu else f"process {number}"
-        own = tracks.group("GPU" if of_gpu else "process", number, title)
+        own = _gpu(tracks, number, names) if of_gpu else tracks.group("process", number, f"process {number}")
         order = rows[np.lexsort((-end[rows], start[rows]))]
         lane = lanes(start[order], end[order])
         label = kind.label.format(**values)
@@ -180,6 +180,10 @@ def _placed(tracks: _Tracks, frame: pd.DataFrame, kind: Kind, names: Mapping[int
         ]
         group[order], track[order] = own, np.array(numbers)[lane]
     return _Placed(group, track)
+
+
+def _gpu(tracks: _Tracks, device_id: int, names: Mapping[int, str]) -> int:
+    return tracks.group("GPU", device_id, f"GPU {device_id} {visible(names.get(device_id, ''))}".strip())
 
 
 def _slices(kind: Kind, frame: pd.DataFrame, placed: _Placed, zero: int) -> Iterator[str]:
@@ -214,12 +218,12 @@ def _arrows(frames: Mapping[str, pd.DataFrame], placed: Mapping[str, _Placed], z
             yield "".join([form % row for row in zip(*left, *right, strict=True)])
 
 
-def _counters(frame: pd.DataFrame, tracks: _Tracks, zero: int) -> Iterator[str]:
+def _counters(frame: pd.DataFrame, gpu_of: Mapping[int, int], zero: int) -> Iterator[str]:
     """Yield the samples of the GPU counters."""
     form = ',\n{"ph":"C","cat":"counters","name":%s,"pid":%s,"ts":%s,"args":{"per cent":%s}}'
     for rows in _parts(len(frame)):
         part = frame.iloc[rows]
-        group = [tracks.groups.get(("GPU", int(device)), 0) for device in array(part, "device_id")]
+        group = [gpu_of[device] for device in array(part, "device_id").tolist()]
         columns = (_texts(part["counter"]), group, _micros(array(part, "start_ns") - zero), array(part, "percent"))
         yield "".join([form % row for row in zip(*columns, strict=True)])
 
