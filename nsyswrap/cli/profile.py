@@ -71,9 +71,10 @@ def profile(  # noqa: PLR0913 - one argument an option
     os.umask(0o077)
     options = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
     record = functools.partial(captured, quiet=quiet)
-    read = functools.partial(
-        report_of, window=window, step_range=step_range, phases=phases, kernel_rules=kernel_rules, with_timeline=True
-    )
+
+    def read(export: Path) -> "Report":
+        return report_of(export, window, step_range, phases, kernel_rules, with_timeline=True, quiet=quiet)
+
     result = record(options)
     write_json(result.folder / "run.json", run_record(result, options, __version__))
     report = analysed(result.export, read)

@@ -34,6 +34,26 @@ def shown(*, quiet: bool = False) -> Iterator[Progress]:
         yield display.update
 
 
+@contextmanager
+def working(doing: str, *, quiet: bool = False) -> Iterator[None]:
+    """Show on a terminal that something is being done, and for how long, until the end of the block; nothing elsewhere.
+
+    Args:
+        doing: What is being done.
+        quiet: Show nothing.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console  # noqa: PLC0415 - loaded when something is shown
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (SpinnerColumn(), TextColumn("nsyswrap: {task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        display.add_task(doing, total=None)
+        yield
+
+
 class _Lines:
     """One line a phase, for logs."""
 

@@ -86,6 +86,7 @@ def report_of(  # noqa: PLR0913 - one argument an option
     kernel_rules: tuple[Path, ...] = (),
     *,
     with_timeline: bool = False,
+    quiet: bool = False,
 ) -> "Report":
     """Read a capture and return its report, under the name of the file that was given.
 
@@ -96,13 +97,22 @@ def report_of(  # noqa: PLR0913 - one argument an option
         UsageError: The window, a pattern, a phase or a file of rules cannot be read.
         CannotTellError: The capture holds too little.
     """
+    from nsyswrap.cli.progress import working  # noqa: PLC0415 - loaded when a capture is read
     from nsyswrap.report import report_of_study  # noqa: PLC0415 - heavy
 
-    study = study_of(capture, step_range, phases, kernel_rules)
-    return report_of_study(study, window, with_timeline=with_timeline)
+    study = study_of(capture, step_range, phases, kernel_rules, quiet=quiet)
+    with working("analysing", quiet=quiet):
+        return report_of_study(study, window, with_timeline=with_timeline)
 
 
-def study_of(capture: Path, step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()) -> "Study":
+def study_of(
+    capture: Path,
+    step_range: str,
+    phases: tuple[str, ...],
+    kernel_rules: tuple[Path, ...] = (),
+    *,
+    quiet: bool = False,
+) -> "Study":
     """Read a capture, under the name of the file that was given.
 
     Raises:
@@ -111,10 +121,11 @@ def study_of(capture: Path, step_range: str, phases: tuple[str, ...], kernel_rul
     """
     from nsyswrap.analyses.base import Study  # noqa: PLC0415 - heavy; loaded when a capture is read
     from nsyswrap.cli.heap import share_one_heap  # noqa: PLC0415
+    from nsyswrap.cli.progress import working  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
 
     share_one_heap()
-    with export_of(capture) as export:
+    with export_of(capture) as export, working("reading the export", quiet=quiet):
         trace = load_export(export)
     named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
     return Study(named, settings_of(step_range, phases, kernel_rules))
