@@ -12,7 +12,7 @@ import pytest
 from nsyswrap.model import Fact, Section
 from nsyswrap.render import json_report
 
-ROWS = 100_000
+ROWS = 20_000
 
 
 def parsed(report: Any) -> dict[str, Any]:  # noqa: ANN401 (any of the hand-made reports)
@@ -130,7 +130,7 @@ def test_of_more_gaps_the_longest_are_listed_and_the_rest_can_be_checked() -> No
     listed = section["tables"]["gaps"]
     (note,) = (note for note in section["notes"] if "left out" in note)
     assert note == (
-        "Table gaps: 100,000 of 100,010 rows are listed, those of the longest gaps; "
+        "Table gaps: 20,000 of 20,010 rows are listed, those of the longest gaps; "
         "10 rows with 15000 ns in all are left out."
     )
     assert sum(row["end_ns"] - row["start_ns"] for row in listed) + 15_000 == (ROWS + 10) // 2 * 3_000
@@ -147,7 +147,7 @@ def test_a_long_table_without_times_is_cut_at_its_end() -> None:
     table = pd.DataFrame({"n": np.arange(ROWS + 1)})
     section = parsed(hand_made.report_with(hand_made.section_with("odd", t=table)))["sections"]["odd"]
     assert section["tables"]["t"][-1]["n"] == ROWS - 1
-    assert section["notes"] == ["Table t: 100,000 of 100,001 rows are listed, the first; 1 rows are left out."]
+    assert section["notes"] == ["Table t: 20,000 of 20,001 rows are listed, the first; 1 rows are left out."]
 
 
 def test_sections_keep_their_order() -> None:

@@ -55,7 +55,7 @@ def test_the_samples_stay_small() -> None:
 @BOTH
 def test_the_reports_are_those_of_today(sample: Path, tmp_path: Path) -> None:
     """`make reports` would change nothing: page and JSON follow from the export beside them."""
-    found = build_report(load_export(unpacked(sample, tmp_path)))
+    found = build_report(load_export(unpacked(sample, tmp_path)), with_timeline=True)
     assert render("json", found) == (sample / "report.json").read_text()
     assert render("html", found) == (sample / "report.html").read_text()
 

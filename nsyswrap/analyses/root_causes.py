@@ -178,7 +178,9 @@ class _Roots:
     # What the roots look at.
 
     def _is(self, *causes: str) -> Mask:
-        found: Mask = np.isin(self.pieces.cause, [CODE[cause] for cause in causes])
+        wanted = np.zeros(len(CODE), bool)
+        wanted[[CODE[cause] for cause in causes]] = True
+        found: Mask = wanted[self.pieces.cause]
         return found
 
     @cached_property

@@ -20,7 +20,7 @@ from nsyswrap.render.rows import weight_column
 from nsyswrap.render.visible import escape_in_json
 
 SCHEMA = "nsyswrap.report/1"
-MOST_ROWS = 100_000
+MOST_ROWS = 20_000
 
 Tree = dict[str, Any]
 
