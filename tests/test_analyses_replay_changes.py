@@ -10,6 +10,7 @@ from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, Exp
 
 from nsyswrap.analyses import replay_changes
 from nsyswrap.analyses.base import Study
+from nsyswrap.analyses.operations import COPY
 from nsyswrap.analyses.replay_changes import WhatIf, gains
 from nsyswrap.intervals import Spans, Window
 from nsyswrap.tables import Trace
@@ -147,22 +148,11 @@ def test_exposed_copies_are_hidden_by_half_or_whole(trace_of: TraceOf) -> None:
             free + 61 * US, free + 91 * US, launched=_call(at + 5 * US)
         )
         free += 92 * US
-    low, high = gained(trace_of(builder), partial(replay_changes.exposed_copies, device=0))
+    beside = partial(replay_changes.beside_kernels, kind=COPY, named="copies")
+    low, high = gained(trace_of(builder), partial(beside, device=0))
     assert low == 150
     assert 270 <= high <= 305
-    assert gained(trace_of(builder), partial(replay_changes.exposed_copies, device=1)) == (0, 0)
-
-
-def test_a_phase_in_one_pass_has_no_short_kernels(trace_of: TraceOf) -> None:
-    """Ten kernels of 2 µs, one every 10 µs, in the optimizer, and one of 300 µs behind them."""
-    builder = ExportBuilder().range("optimizer", 0, 104 * US)
-    for number in range(10):
-        at = number * 10 * US
-        builder.kernel(at + 10 * US, at + 12 * US, launched=_call(at))
-    trace = trace_of(builder.kernel(115 * US, 415 * US, launched=(105 * US, 109 * US)))
-    low, high = gained(trace, partial(replay_changes.one_pass, phase="optimizer", short_ns=5 * US))
-    assert low == 52
-    assert 103 <= high <= 110
+    assert gained(trace_of(builder), partial(beside, device=1)) == (0, 0)
 
 
 def test_nothing_is_asked_where_nothing_can_be_predicted(trace_of: TraceOf) -> None:

@@ -9,7 +9,7 @@ from nsyswrap import tables, units
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
 from nsyswrap.analyses.operations import COMMUNICATION
-from nsyswrap.analyses.replay_changes import HALF, WhatIf, faster, gains
+from nsyswrap.analyses.replay_changes import beside_kernels, gains
 from nsyswrap.intervals import Spans, Window, covered, total
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import array
@@ -27,7 +27,7 @@ def findings(study: Study, window: Window) -> tuple[Finding, ...]:
         if share < NOTE_SHARE:
             continue
         grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
-        gained = gains(study, window, partial(_hidden, device=device))
+        gained = gains(study, window, partial(beside_kernels, device=device, kind=COMMUNICATION, named="collectives"))
         found.append(
             Finding(
                 rule="communication/exposed",
@@ -44,13 +44,6 @@ def findings(study: Study, window: Window) -> tuple[Finding, ...]:
             )
         )
     return tuple(found)
-
-
-def _hidden(study: Study, window: Window, device: int) -> WhatIf:
-    """Return what communicating beside the kernels changes: at most, collectives delay no kernel."""
-    operations, ran = study.operations, study.replay(window).operations
-    rows = ran[(operations.kind[ran] == COMMUNICATION) & (operations.device_id[ran] == device)]
-    return faster(rows, HALF, 0.0, "half of the time of collectives is hidden, or all of it")
 
 
 def _dearest(study: Study, exposed: Spans, device: int, window: Window) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from nsyswrap import tables, units
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
 from nsyswrap.analyses.operations import COMMUNICATION, COMPUTE, COPY
-from nsyswrap.analyses.replay_changes import WhatIf, blocking_copies, exposed_copies, gains
+from nsyswrap.analyses.replay_changes import WhatIf, beside_kernels, blocking_copies, gains
 from nsyswrap.intervals import Spans, Window, clip, merge, subtract, total, union
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import array
@@ -83,7 +83,7 @@ def _exposed(study: Study, copies: pd.DataFrame, exclusive: list[Spans], device:
         "Send less: integers or float16 that the GPU converts; keep on the GPU what is used again.",
         cost=cost,
         study=study,
-        what=partial(exposed_copies, device=device),
+        what=partial(beside_kernels, device=device, kind=COPY, named="copies"),
         evidence=_by_kind(copies[(copies["exposed"] > 0) & ~_uploads(copies)]),
         device=device,
         window=window,

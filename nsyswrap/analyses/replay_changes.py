@@ -16,7 +16,7 @@ from nsyswrap import tables
 from nsyswrap.analyses import call_kinds
 from nsyswrap.analyses.annotations import DATA
 from nsyswrap.analyses.base import Study
-from nsyswrap.analyses.operations import COPY, SOURCES
+from nsyswrap.analyses.operations import SOURCES
 from nsyswrap.analyses.replay_schedule import Change, Factors
 from nsyswrap.analyses.thread_states import NAMES, WAITS
 from nsyswrap.intervals import NOTHING, Indices, Spans, Window, clip, gaps, merge, subtract, union
@@ -186,31 +186,19 @@ def allocation(study: Study, window: Window) -> WhatIf:
     )
 
 
-def exposed_copies(study: Study, window: Window, device: int) -> WhatIf:
-    """Return what copying beside the kernels changes: at most, copies delay no kernel."""
-    ran = study.replay(window).operations
-    rows = ran[(study.operations.kind[ran] == COPY) & (study.operations.device_id[ran] == device)]
-    return faster(rows, HALF, 0.0, "half of the time of copies is hidden, or all of it")
-
-
-def one_pass(study: Study, window: Window, phase: str, short_ns: int) -> WhatIf:
-    """Return what doing a phase in a few long kernels changes, as a fused optimizer does.
+def beside_kernels(study: Study, window: Window, device: int, kind: int, named: str) -> WhatIf:
+    """Return what running beside the kernels changes: at most, operations of one kind delay no kernel.
 
     Args:
         study: The trace.
         window: Stretch of time.
-        phase: Name of the phase.
-        short_ns: Kernels shorter than this are gone where the most comes true; the host's work for them half, at least.
+        device: The GPU.
+        kind: Kind of the operations, one of ``operations.KINDS`` by its index.
+        named: What they are called.
     """
-    ran, code = study.replay(window).operations, study.phases.code(phase)
-    rows = ran[study.phase_of_operations[ran] == code]
-    rows = rows[study.operations.end[rows] - study.operations.start[rows] < short_ns]
-    host = {thread: _in_phase(study, window, thread, code) for thread in study.replay(window).threads}
-    return WhatIf(
-        Change(host=host, host_factor=HALF),
-        Change(host=host, operations=rows, factor=0.0),
-        f"half of the host's time in phase {phase} is saved; at most all of it, and its short kernels are gone",
-    )
+    ran = study.replay(window).operations
+    rows = ran[(study.operations.kind[ran] == kind) & (study.operations.device_id[ran] == device)]
+    return faster(rows, HALF, 0.0, f"half of the time of {named} is hidden, or all of it")
 
 
 def faster(rows: Indices, low: Factors, high: Factors, assumed: str) -> WhatIf:
@@ -270,13 +258,6 @@ def _in_data(study: Study, window: Window) -> dict[int, Spans]:
         if len(spans.start):
             found[main] = clip(spans, replay.stretch.start_ns, replay.stretch.end_ns)
     return found
-
-
-def _in_phase(study: Study, window: Window, thread: int, code: int) -> Spans:
-    """Return when a phase is shown on a thread, inside the stretch."""
-    stretch, shown = study.replay(window).stretch, study.phases.shown(thread)
-    mine = shown.code == code
-    return clip(Spans(shown.spans.start[mine], shown.spans.end[mine]), stretch.start_ns, stretch.end_ns)
 
 
 def _outside(study: Study, window: Window, spans: Spans) -> Spans:
