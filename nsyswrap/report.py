@@ -160,7 +160,8 @@ def _run(analyses: tuple[Analysis, ...], study: Study, window: Window) -> tuple[
         gpu_worked = len(study.operations.start) > 0
         _ = study.phases
         wanted = [each for each in whole if gpu_worked or not each.of_operations]
-        running |= {each.key: pool.submit(each.run, study, window) for each in wanted if each.key not in running}
+        begun = sorted((each for each in wanted if each.key not in running), key=lambda each: each.of_gains)
+        running |= {each.key: pool.submit(each.run, study, window) for each in begun}
         sections = [running[each.key].result() for each in wanted]
     if not gpu_worked:
         return sections, (SAMPLE,)

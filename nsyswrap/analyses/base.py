@@ -124,6 +124,8 @@ class Analysis:
         run: The answer for one window; pure.
         of_operations: Whether it is about what ran on the GPU, of whatever kind; left out where nothing did.
         of_calls: Whether it looks at host calls alone; it can run while operations are still being joined.
+        of_gains: Whether it promises gains, which the replay tells, which asks for what idle time was explained by; it
+            is begun when all others are, so that it need not wait.
     """
 
     key: str
@@ -132,3 +134,4 @@ class Analysis:
     run: Callable[[Study, Window], Section]
     of_operations: bool = False
     of_calls: bool = False
+    of_gains: bool = False

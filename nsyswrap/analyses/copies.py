@@ -143,4 +143,4 @@ def _summary(copies: pd.DataFrame, fills: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["total_ns", "kind"], ascending=[False, True], ignore_index=True)
 
 
-ANALYSIS = Analysis("copies", "Copies and fills", (), run, of_operations=True)
+ANALYSIS = Analysis("copies", "Copies and fills", (), run, of_operations=True, of_gains=True)

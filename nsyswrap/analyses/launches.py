@@ -86,4 +86,4 @@ def _names(study: Study, call: Indices) -> tuple[Indices, list[str]]:
     return codes, [base_name(study.trace.text(int(each))) for each in ids]
 
 
-ANALYSIS = Analysis("launches", "Launches", (tables.CALLS,), run, of_operations=True)
+ANALYSIS = Analysis("launches", "Launches", (tables.CALLS,), run, of_operations=True, of_gains=True)

@@ -132,4 +132,4 @@ def _notes(launches: pd.DataFrame) -> tuple[str, ...]:
     return (NOTE, lost)
 
 
-ANALYSIS = Analysis("occupancy", "Occupancy", (tables.KERNELS,), run)
+ANALYSIS = Analysis("occupancy", "Occupancy", (tables.KERNELS,), run, of_gains=True)

@@ -43,4 +43,4 @@ def _note(replay: Replay) -> str:
     return f"Gains follow from a replay that is off by {off} before anything is changed. Replayed: {where}."
 
 
-ANALYSIS = Analysis("replay", TITLE, (tables.CALLS,), run, of_operations=True)
+ANALYSIS = Analysis("replay", TITLE, (tables.CALLS,), run, of_operations=True, of_gains=True)

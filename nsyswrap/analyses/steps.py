@@ -81,4 +81,4 @@ def _table(study: Study) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-ANALYSIS = Analysis("steps", "Steps", (tables.RANGES,), run)
+ANALYSIS = Analysis("steps", "Steps", (tables.RANGES,), run, of_gains=True)

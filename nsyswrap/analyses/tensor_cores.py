@@ -127,4 +127,4 @@ def _by_phase(study: Study, launches: Launches, verdict: npt.NDArray[np.int8]) -
     return frame[frame["kernel_ns"] > 0].sort_values(["kernel_ns", "phase"], ascending=[False, True], ignore_index=True)
 
 
-ANALYSIS = Analysis("tensor_cores", "Tensor cores", (), run, of_operations=True)
+ANALYSIS = Analysis("tensor_cores", "Tensor cores", (), run, of_operations=True, of_gains=True)

@@ -69,14 +69,22 @@ class Export:
             found += zip(*map(_python_values, batch.columns), strict=True)
         return found
 
-    def most_rows(self, table: str) -> int:
-        """Return how many rows a table has at most, by its last row's number; 0 where that does not tell."""
+    def row_count(self, table: str) -> int:
+        """Return how many rows a table has, which SQLite counts."""
+        ((count,),) = self.rows(queries.row_count(table))
+        return int(count)
+
+    def row_numbers(self, table: str) -> range:
+        """Return the numbers that the rows of a table have, some perhaps missing; empty where that does not tell."""
         try:
-            ((last,),) = self.rows(queries.last_row(table))
+            ((first, last),) = self.rows(queries.row_numbers(table))
         except ExportError:
-            return 0
+            return range(0)
+        if not isinstance(first, int) or not isinstance(last, int):
+            return range(0)
+        numbers = range(first, last + 1)
         # A damaged number must not make room for more rows than the file can hold.
-        return min(last or 0, self.path.stat().st_size // LEAST_ROW_BYTES) if isinstance(last, int) else 0
+        return numbers if len(numbers) <= self.path.stat().st_size // LEAST_ROW_BYTES else range(0)
 
     def pairs(self, table: str) -> list[tuple[str, str]]:
         """Return the names and values of a table of properties; none where the export has no such table."""

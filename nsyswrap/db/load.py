@@ -6,16 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
-from sqlalchemy import SelectBase
 
 from nsyswrap import tables
 from nsyswrap.db import counters, queries, schema
-from nsyswrap.db.connection import AGAIN, Export, connected, opened, text_of, wrong_type
+from nsyswrap.db.connection import AGAIN, Export, opened
 from nsyswrap.db.description import read_gpus, read_session
+from nsyswrap.db.read_table import UNKNOWN, Array, Arrays, TableReading
 from nsyswrap.db.samples import read_samples
 from nsyswrap.db.schema import Source
 from nsyswrap.errors import ExportError
@@ -23,10 +20,6 @@ from nsyswrap.model import Capture
 from nsyswrap.privacy import neutral
 from nsyswrap.tables import SPECS, TableSpec, Trace
 
-Array = npt.NDArray[Any]
-Arrays = dict[str, Array]
-
-UNKNOWN = np.int64(np.iinfo(np.int64).min)
 # Nothing real lies 70 years from the start of its capture; sums of times this small cannot overflow.
 FARTHEST = np.int64(1 << 61)
 # SQLite reads in C without Python's lock, so two threads read two tables at once.
@@ -114,23 +107,21 @@ def _all_arrays(export: Export) -> tuple[dict[str, Arrays], dict[str, int], dict
     sources.sort(key=lambda s: BY_SIZE.index(s.table) if s.table in BY_SIZE else len(BY_SIZE))
     for source in sources:
         _check_columns(export, source)
-
-    def read(source: Source) -> tuple[Arrays, int, int]:
-        with connected(export.path) as own:
-            found = _arrays(own, source)
+    arrays, counts, dropped = {}, dict.fromkeys((s.family for s in sources if s.family), 0), {}
+    with ThreadPoolExecutor(READERS) as pool:
+        readings = [TableReading.begin(export, source) for source in sources]
+        running = [[pool.submit(reading.read, part) for part in reading.parts] for reading in readings]
+        for source, reading, parts in zip(sources, readings, running, strict=True):
+            found = reading.end([part.result() for part in parts])
+            rows, left_out = len(next(iter(found.values()))), 0
             if source.spec is tables.RANGES:
                 # Of these only some rows are read, and their ends are known later.
-                return found, own.rows(queries.row_count(source.table))[0][0], 0
-            rows = len(next(iter(found.values())))
-            return found, rows, _keep_possible(found, is_operation=source.spec.name in OPERATIONS)
-
-    with ThreadPoolExecutor(READERS) as pool:
-        results = list(pool.map(read, sources))
-    arrays, counts, dropped = {}, dict.fromkeys((s.family for s in sources if s.family), 0), {}
-    for source, (found, rows, left_out) in zip(sources, results, strict=True):
-        arrays[source.spec.name], dropped[source.spec.name] = found, left_out
-        if source.family:
-            counts[source.family] += rows
+                rows = export.row_count(source.table)
+            else:
+                left_out = _keep_possible(found, is_operation=source.spec.name in OPERATIONS)
+            arrays[source.spec.name], dropped[source.spec.name] = found, left_out
+            if source.family:
+                counts[source.family] += rows
     return arrays, counts, dropped
 
 
@@ -141,89 +132,6 @@ def _check_columns(export: Export, source: Source) -> None:
             f"{export.path.name}: table {source.table} has no column {', '.join(missing)}",
             hint=f"the file was changed or written by an nsys older than 2022; {AGAIN}",
         )
-
-
-def _arrays(export: Export, source: Source) -> Arrays:
-    """Stream one table into numpy arrays of the contract's types, NULL as the contract's missing value."""
-    names = (*source.required, *source.optional)
-    capacity, rows = export.most_rows(source.table), 0
-    found: Arrays = {}
-    try:
-        for batch in export.batches(_query(export, source), source.table):
-            first, rows = rows, rows + batch.num_rows
-            if rows > capacity:
-                capacity = max(rows, 2 * capacity)
-                found = {name: _longer(values[:first], capacity) for name, values in found.items()}
-            for name, values in zip(batch.schema.names, batch.columns, strict=True):
-                if name not in found:
-                    found[name] = np.empty(capacity, _dtype(source, name))
-                found[name][first:rows] = _values(values, source, name, export.path)
-    except ExportError as error:
-        raise _column_at_fault(export, source) or error from error
-    return {
-        name: found[name][:rows] if name in found else np.full(rows, _missing(source, name), _dtype(source, name))
-        for name in names
-    }
-
-
-def _longer(values: Array, length: int) -> Array:
-    """Return a longer array that begins with these values."""
-    found = np.empty(length, values.dtype)
-    found[: len(values)] = values
-    return found
-
-
-def _query(export: Export, source: Source) -> SelectBase:
-    present = export.columns[source.table]
-    if source.spec is tables.RANGES:
-        return queries.ranges(source, present)
-    if source.spec is tables.COUNTERS:
-        return queries.counters(source, present, {metric for _, metric in counters.names(export)})
-    return queries.rows(source, present)
-
-
-def _column_at_fault(export: Export, source: Source) -> ExportError | None:
-    """Return the error that names the column which made the driver give up; None where it is not a column's fault."""
-    query = queries.foreign_values(source, export.columns[source.table])
-    try:
-        (counts,) = export.rows(query)
-    except ExportError:
-        return None
-    names = [column.name for column in query.selected_columns]
-    return next(
-        (wrong_type(export.path, source.table, n) for n, count in zip(names, counts, strict=True) if count), None
-    )
-
-
-def _dtype(source: Source, name: str) -> str:
-    """Return the dtype a column is read as; texts stay objects, and ids that only lead to texts are int64."""
-    return "object" if name in source.texts else source.spec.columns.get(name, "int64")
-
-
-def _missing(source: Source, name: str) -> int | str:
-    """Return what stands for NULL; no id and no time is ``UNKNOWN``, a flag or a small number has its 0."""
-    return source.spec.missing.get(name, int(UNKNOWN) if _dtype(source, name) == "int64" else 0)
-
-
-def _values(values: pa.Array, source: Source, name: str, path: Path) -> Array:
-    """Return one batch of a column as a numpy array of its type."""
-    column = {**source.required, **source.optional}[name]
-    if name in source.texts:
-        codes = values.dictionary_encode()
-        labels = [neutral(text_of(label)) for label in codes.dictionary.to_pylist()]
-        texts: Array = np.array(labels, dtype=object)[codes.indices.to_numpy()]
-        return texts
-    if values.null_count and name in schema.NEVER_NULL:
-        raise ExportError(f"{path.name}: column {column} of {source.table} lacks a value (NULL)", hint=AGAIN)
-    dtype = _dtype(source, name)
-    kind = pa.int64() if dtype == "bool" else pa.type_for_alias(dtype)
-    try:
-        values = values.cast(kind)
-    except pa.ArrowException as error:
-        raise wrong_type(path, source.table, column) from error
-    if values.null_count:
-        values = pc.fill_null(values, pa.scalar(int(_missing(source, name)), kind))
-    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=dtype)
 
 
 def _strings(export: Export, arrays: Mapping[str, Arrays]) -> dict[int, str]:

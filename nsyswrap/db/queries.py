@@ -6,22 +6,49 @@ No query limits or sorts its rows: totals come before cuts, and rows are put in 
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, LargeBinary, SelectBase, cast, column, func, literal_column, select, table, text
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    LargeBinary,
+    SelectBase,
+    cast,
+    column,
+    func,
+    literal_column,
+    select,
+    table,
+    text,
+)
 
 from nsyswrap.db import schema
 from nsyswrap.db.schema import Source
 
+# SQLite numbers the rows of a table.
+ROW = literal_column("rowid", Integer)
 
-def rows(source: Source, present: frozenset[str]) -> SelectBase:
-    """Return the columns we read of one table, under our names.
+
+def present_columns(source: Source, present: frozenset[str]) -> dict[str, str]:
+    """Return the columns we read of one table: our name to what is read.
 
     Args:
         source: Table and columns.
         present: Columns that the export's table has.
     """
     wanted = {**source.required, **source.optional}
-    columns = [_stored(source, *pair) for pair in wanted.items() if schema.columns_in(pair[1]) <= present]
-    return select(*columns).select_from(table(source.table))
+    return {ours: theirs for ours, theirs in wanted.items() if schema.columns_in(theirs) <= present}
+
+
+def rows(source: Source, present: frozenset[str], numbers: range | None = None) -> SelectBase:
+    """Return the columns we read of one table, under our names.
+
+    Args:
+        source: Table and columns.
+        present: Columns that the export's table has.
+        numbers: Only the rows with these numbers; None for all.
+    """
+    columns = [_stored(source, *pair) for pair in present_columns(source, present).items()]
+    found = select(*columns).select_from(table(source.table))
+    return found if numbers is None else found.where(ROW.between(numbers[0], numbers[-1]))
 
 
 def _stored(source: Source, ours: str, theirs: str) -> ColumnElement[Any]:
@@ -41,22 +68,23 @@ def _number(stored: str) -> ColumnElement[Any]:
 
 def foreign_values(source: Source, present: frozenset[str]) -> SelectBase:
     """Return, for each column of numbers, how many of its values are none, in the order of ``rows``."""
-    wanted = {**source.required, **source.optional}
-    numbers = (theirs for ours, theirs in wanted.items() if ours not in source.texts)
-    names = [stored for stored in numbers if schema.columns_in(stored) <= present]
+    wanted = present_columns(source, present)
+    names = [theirs for ours, theirs in wanted.items() if ours not in source.texts]
     counts = [func.sum(func.typeof(_number(name)).not_in(("integer", "null"))).label(name) for name in names]
     return select(*counts).select_from(table(source.table))
 
 
-def ranges(source: Source, present: frozenset[str]) -> SelectBase:
+def ranges(source: Source, present: frozenset[str], numbers: range | None = None) -> SelectBase:
     """Return the NVTX ranges: events with a length, of one thread or across threads."""
-    found = rows(source, present).subquery()
+    found = rows(source, present, numbers).subquery()
     return select(found).where(found.c.kind.in_(schema.RANGE_KINDS))
 
 
-def counters(source: Source, present: frozenset[str], metrics: Iterable[int]) -> SelectBase:
+def counters(
+    source: Source, present: frozenset[str], metrics: Iterable[int], numbers: range | None = None
+) -> SelectBase:
     """Return the samples of these metrics and no others: of some twenty that nsys takes, few are shown."""
-    found = rows(source, present).subquery()
+    found = rows(source, present, numbers).subquery()
     return select(found).where(found.c.metric_id.in_(sorted(metrics)))
 
 
@@ -84,9 +112,10 @@ def row_count(name: str) -> SelectBase:
     return select(func.count()).select_from(table(name))
 
 
-def last_row(name: str) -> SelectBase:
-    """Return the highest row number of a table, which SQLite finds without reading the rows."""
-    return select(func.max(literal_column("rowid"))).select_from(table(name))
+def row_numbers(name: str) -> SelectBase:
+    """Return the lowest and the highest row number of a table, which SQLite finds without reading the rows."""
+    ends = (select(end(ROW)).select_from(table(name)).scalar_subquery() for end in (func.min, func.max))
+    return select(*ends)
 
 
 def pairs(name: str, key: str, value: str) -> SelectBase:

@@ -1,0 +1,182 @@
+"""One table of an export as numpy arrays of the contract's types.
+
+A large table is read in parts, by row number, so that several readers can share it: each writes into its own stretch
+of the same arrays.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlalchemy import SelectBase
+
+from nsyswrap import tables
+from nsyswrap.db import counters, queries, schema
+from nsyswrap.db.connection import AGAIN, Export, connected, text_of, wrong_type
+from nsyswrap.db.schema import Source
+from nsyswrap.errors import ExportError
+from nsyswrap.privacy import neutral
+
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
+
+# What stands for no id and no time.
+UNKNOWN = np.int64(np.iinfo(np.int64).min)
+# So many that a connection of its own costs nothing beside them, so few that the readers end together.
+PART_ROWS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows that are read together.
+
+    Attributes:
+        at: Where in the arrays the first of them goes.
+        length: How many there are at most.
+        first_row: The first one's number in the export; None where the part is the whole table.
+    """
+
+    at: int
+    length: int
+    first_row: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableReading:
+    """One table while it is read: make it with ``begin``, ``read`` each part, then ``end``.
+
+    Attributes:
+        export: The export.
+        source: Table and columns.
+        parts: What is to be read, in order.
+        columns: Arrays with room for all parts, by our names; of columns that the export has.
+    """
+
+    export: Export
+    source: Source
+    parts: tuple[Part, ...]
+    columns: Arrays
+
+    @classmethod
+    def begin(cls, export: Export, source: Source) -> "TableReading":
+        """Make room for a table, and cut it into parts where the numbers of its rows allow.
+
+        Raises:
+            ExportError: The table is damaged.
+        """
+        rows = export.row_numbers(source.table)
+        length = len(rows) if rows else export.row_count(source.table)
+        parts = (
+            tuple(Part(at, min(PART_ROWS, length - at), rows.start + at) for at in range(0, length, PART_ROWS))
+            if rows
+            else (Part(0, length),)
+        )
+        names = queries.present_columns(source, export.columns[source.table])
+        return cls(export, source, parts, {name: np.empty(length, _dtype(source, name)) for name in names})
+
+    def read(self, part: Part) -> int:
+        """Stream the rows of one part to their place in the arrays, NULL as the contract's missing value.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            ExportError: The table is damaged, or a column holds what nsys never writes there.
+        """
+        with connected(self.export.path) as own:
+            try:
+                return self._stream(own, part)
+            except ExportError as error:
+                raise _column_at_fault(own, self.source) or error from error
+
+    def _stream(self, own: Export, part: Part) -> int:
+        rows = 0
+        for batch in own.batches(self._query(part), self.source.table):
+            first, rows = part.at + rows, rows + batch.num_rows
+            if rows > part.length:
+                raise ExportError(
+                    f"cannot read table {self.source.table} of {own.path.name}: it has more rows than row numbers",
+                    hint=AGAIN,
+                )
+            for name, values in zip(batch.schema.names, batch.columns, strict=True):
+                self.columns[name][first : part.at + rows] = _values(values, self.source, name, own.path)
+        return rows
+
+    def _query(self, part: Part) -> SelectBase:
+        present = self.export.columns[self.source.table]
+        numbers = None if part.first_row is None else range(part.first_row, part.first_row + part.length)
+        if self.source.spec is tables.RANGES:
+            return queries.ranges(self.source, present, numbers)
+        if self.source.spec is tables.COUNTERS:
+            metrics = {metric for _, metric in counters.names(self.export)}
+            return queries.counters(self.source, present, metrics, numbers)
+        return queries.rows(self.source, present, numbers)
+
+    def end(self, counts: Sequence[int]) -> Arrays:
+        """Return the table's columns, those that the export lacks filled with the contract's missing value.
+
+        Args:
+            counts: How many rows each part had.
+        """
+        rows = 0
+        for part, count in zip(self.parts, counts, strict=True):
+            if part.at != rows:
+                for values in self.columns.values():
+                    values[rows : rows + count] = values[part.at : part.at + count]
+            rows += count
+        source = self.source
+        return {
+            name: self.columns[name][:rows]
+            if name in self.columns
+            else np.full(rows, _missing(source, name), _dtype(source, name))
+            for name in (*source.required, *source.optional)
+        }
+
+
+def _column_at_fault(export: Export, source: Source) -> ExportError | None:
+    """Return the error that names the column which made the driver give up; None where it is not a column's fault."""
+    query = queries.foreign_values(source, export.columns[source.table])
+    try:
+        (counts,) = export.rows(query)
+    except ExportError:
+        return None
+    names = [column.name for column in query.selected_columns]
+    return next(
+        (wrong_type(export.path, source.table, n) for n, count in zip(names, counts, strict=True) if count), None
+    )
+
+
+def _dtype(source: Source, name: str) -> str:
+    """Return the dtype a column is read as; texts stay objects, and ids that only lead to texts are int64."""
+    return "object" if name in source.texts else source.spec.columns.get(name, "int64")
+
+
+def _missing(source: Source, name: str) -> int | str:
+    """Return what stands for NULL; no id and no time is ``UNKNOWN``, a flag or a small number has its 0."""
+    return source.spec.missing.get(name, int(UNKNOWN) if _dtype(source, name) == "int64" else 0)
+
+
+def _values(values: pa.Array, source: Source, name: str, path: Path) -> Array:
+    """Return one batch of a column as a numpy array of its type."""
+    column = {**source.required, **source.optional}[name]
+    if name in source.texts:
+        codes = values.dictionary_encode()
+        labels = [neutral(text_of(label)) for label in codes.dictionary.to_pylist()]
+        texts: Array = np.array(labels, dtype=object)[codes.indices.to_numpy()]
+        return texts
+    if values.null_count and name in schema.NEVER_NULL:
+        raise ExportError(f"{path.name}: column {column} of {source.table} lacks a value (NULL)", hint=AGAIN)
+    dtype = _dtype(source, name)
+    kind = pa.int64() if dtype == "bool" else pa.type_for_alias(dtype)
+    try:
+        values = values.cast(kind)
+    except pa.ArrowException as error:
+        raise wrong_type(path, source.table, column) from error
+    if values.null_count:
+        values = pc.fill_null(values, pa.scalar(int(_missing(source, name)), kind))
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=dtype)
