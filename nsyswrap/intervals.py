@@ -282,6 +282,13 @@ def fill(over: Timeline, under: Timeline) -> Timeline:
     return _ordered([over.spans, Spans(start, end)], [over.code, under.code[left]])
 
 
+def within(labels: Timeline, start_ns: int, end_ns: int) -> Timeline:
+    """Return the labelled spans that touch ``[start_ns, end_ns)``, whole; views, no copies."""
+    first = int(np.searchsorted(labels.spans.end, start_ns, side="right"))
+    last = max(int(np.searchsorted(labels.spans.start, end_ns, side="left")), first)
+    return Timeline(Spans(labels.spans.start[first:last], labels.spans.end[first:last]), labels.code[first:last])
+
+
 def label_at(labels: Timeline, at: Times, default: int) -> npt.NDArray[np.int32]:
     """Return the label at each time, or ``default`` where none is."""
     if not len(labels.code):

@@ -10,7 +10,7 @@ Segment A is cut where what T does changes; every piece has one cause and one ph
 in docs/analyses/idle.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -25,7 +25,8 @@ from nsyswrap.analyses.device_gaps import DeviceGaps, find_gaps
 from nsyswrap.analyses.idle_sums import IdleSums, sum_idle
 from nsyswrap.analyses.operations import SOURCES
 from nsyswrap.analyses.thread_states import NAMES, NO_NAME, ThreadStates
-from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Times, Window, fill, overlay
+from nsyswrap.blocks import blocks
+from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Times, Window, fill, overlay, within
 from nsyswrap.tables import array
 
 CAUSES = (
@@ -90,6 +91,9 @@ class Pieces:
     name: npt.NDArray[np.int32]
 
 
+NO_PIECES = Pieces(*NOTHING, np.empty(0, np.intp), np.empty(0, np.int8), EMPTY.code, np.empty(0, np.int64), EMPTY.code)
+
+
 def explain(study: Study, states: ThreadStates, device_id: int, window: Window) -> Pieces:
     """Return the idle time of one device inside a window, each piece with its cause.
 
@@ -103,8 +107,12 @@ def explain(study: Study, states: ThreadStates, device_id: int, window: Window) 
         Pieces whose lengths add up to the device's idle time exactly.
     """
     with study.explaining:
-        explainer = _Explainer(study, states, find_gaps(study, states, device_id, window))
-        pieces = _joined(_ordered(explainer.pieces()))
+        found = find_gaps(study, states, device_id, window)
+        # Few gaps at a time: the pieces between are many, and none outlives its gap.
+        pieces = _behind_one_another(
+            _joined(_ordered(_Explainer(study, states, found.of(block), block.start).pieces()))
+            for block in blocks(len(found.ender))
+        )
         spans = Spans(pieces.start, pieces.end)
         study.idle_sums[device_id, window] = sum_idle(spans, pieces.cause, len(CAUSES), study.steps)
     return pieces
@@ -120,11 +128,12 @@ def idle_sums(study: Study, device_id: int, window: Window) -> IdleSums:
 
 @dataclass(frozen=True)
 class _Explainer:
-    """Explains the gaps of one device, thread by thread."""
+    """Explains some gaps of one device, thread by thread; the first of them is number ``number`` of all."""
 
     study: Study
     states: ThreadStates
     found: DeviceGaps
+    number: int
 
     def pieces(self) -> list[Pieces]:
         """Return the pieces of all gaps, in no order: cut into A, launch, queued and blind, and each explained."""
@@ -150,10 +159,10 @@ class _Explainer:
     def _fixed(self, cause: str, thread: int, gap: Indices, spans: Spans) -> Pieces:
         """Return segments that have one cause whatever the thread does; they still have a phase."""
         gap, spans = _real(gap, spans)
-        part, start, end, phase = _with_phase(spans, self.study.phases.shown(thread))
+        part, phase, start, end = _cut(spans, self.study.phases.shown(thread), NO_PHASE)
         gap = gap[part]
         names = self._launch_names(gap) if cause != "blind" else np.full(len(gap), NO_NAME, np.int32)
-        return _pieces(Spans(start, end), gap, np.full(len(gap), CODE[cause]), phase, thread, names)
+        return self._pieces(Spans(start, end), gap, np.full(len(gap), CODE[cause]), phase, thread, names)
 
     def _before_launch(self, thread: int, gap: Indices, spans: Spans) -> list[Pieces]:
         """Explain the time before the launch call by what the thread did then."""
@@ -173,18 +182,14 @@ class _Explainer:
 
     def _states(self, thread: int, spans: Spans) -> tuple[Indices, npt.NDArray[np.int32], Times, Times]:
         """Cut spans where what the thread does changes: index of the span, state code, start, end."""
-        whole = Spans(spans.start[:1], spans.end[-1:])
-        running = Timeline(whole, np.full(len(whole.start), call_kinds.RUNNING * NAMES + NO_NAME, np.int32))
-        state = fill(self.states.of(thread), running)
-        part, other, start, end = overlay(spans, state.spans)
-        return part, state.code[other], start, end
+        return _cut(spans, self.states.of(thread), call_kinds.RUNNING * NAMES + NO_NAME)
 
     def _by_state(self, thread: int, gap: Indices, spans: Spans, code: npt.NDArray[np.int32]) -> Pieces:
         """Return pieces whose cause follows from what the thread does and the phase it is in."""
-        part, start, end, phase = _with_phase(spans, self.study.phases.shown(thread))
+        part, phase, start, end = _cut(spans, self.study.phases.shown(thread), NO_PHASE)
         code, gap = code[part], gap[part]
         cause = self._cause(thread, gap, code // NAMES, phase)
-        return _pieces(Spans(start, end), gap, cause, phase, thread, code % NAMES)
+        return self._pieces(Spans(start, end), gap, cause, phase, thread, code % NAMES)
 
     def _cause(
         self, thread: int, gap: Indices, kind: npt.NDArray[np.int32], phase: npt.NDArray[np.int32]
@@ -212,6 +217,18 @@ class _Explainer:
         names[known] = self.states.names_of(tables.CALLS, call[known])
         return names
 
+    def _pieces(  # noqa: PLR0913, PLR0917 - one argument a field
+        self,
+        spans: Spans,
+        gap: Indices,
+        cause: npt.NDArray[np.integer[Any]],
+        phase: npt.NDArray[np.int32],
+        thread: int,
+        name: npt.NDArray[np.int32],
+    ) -> Pieces:
+        threads = np.full(len(gap), thread, np.int64)
+        return Pieces(spans.start, spans.end, gap + self.number, cause.astype(np.int8), phase, threads, name)
+
 
 def _by_thread(threads: Times) -> Iterator[tuple[int, Indices]]:
     """Yield each thread with the gaps that are its own."""
@@ -225,24 +242,17 @@ def _real(gap: Indices, spans: Spans) -> tuple[Indices, Spans]:
     return gap[real], Spans(spans.start[real], spans.end[real])
 
 
-def _pieces(  # noqa: PLR0913, PLR0917 - one argument a field
-    spans: Spans,
-    gap: Indices,
-    cause: npt.NDArray[np.integer[Any]],
-    phase: npt.NDArray[np.int32],
-    thread: int,
-    name: npt.NDArray[np.int32],
-) -> Pieces:
-    threads = np.full(len(gap), thread, np.int64)
-    return Pieces(spans.start, spans.end, gap, cause.astype(np.int8), phase, threads, name)
+def _ordered(parts: Iterable[Pieces]) -> Pieces:
+    """Put pieces in order of time."""
+    whole = _behind_one_another(parts)
+    order = np.argsort(whole.start, kind="stable")
+    return Pieces(*(getattr(whole, each.name)[order] for each in fields(Pieces)))
 
 
-def _ordered(parts: list[Pieces]) -> Pieces:
-    """Put pieces one behind another in order of time."""
-    if not parts:
-        return _pieces(NOTHING, np.empty(0, np.intp), np.empty(0, np.int8), EMPTY.code, 0, EMPTY.code)
-    order = np.argsort(np.concatenate([part.start for part in parts]), kind="stable")
-    return Pieces(*(np.concatenate([getattr(part, each.name) for part in parts])[order] for each in fields(Pieces)))
+def _behind_one_another(parts: Iterable[Pieces]) -> Pieces:
+    """Return the pieces of all parts."""
+    every = [NO_PIECES, *parts]
+    return Pieces(*(np.concatenate([getattr(part, each.name) for part in every]) for each in fields(Pieces)))
 
 
 def has_loader(study: Study, process: int) -> bool:
@@ -266,15 +276,15 @@ def _ends_with_batch(study: Study, found: DeviceGaps) -> npt.NDArray[np.bool_]:
     return result
 
 
-def _with_phase(spans: Spans, phases: Timeline) -> tuple[Indices, Times, Times, npt.NDArray[np.int32]]:
-    """Cut spans where the phase changes: index of the span, start, end, phase code (-1 for none)."""
+def _cut(spans: Spans, labels: Timeline, otherwise: int) -> tuple[Indices, npt.NDArray[np.int32], Times, Times]:
+    """Cut spans where their label changes: index of the span, label, start, end; ``otherwise`` where there is none."""
     if not len(spans.start):
-        return np.empty(0, np.intp), spans.start, spans.end, np.empty(0, np.int32)
-    low, high = int(spans.start.min()), int(spans.end.max())
-    outside = Timeline(Spans(np.array([low]), np.array([high])), np.array([NO_PHASE], np.int32))
-    whole = fill(phases, outside)
+        return np.empty(0, np.intp), np.empty(0, np.int32), spans.start, spans.end
+    low, high = int(spans.start[0]), int(spans.end[-1])
+    rest = Timeline(Spans(np.array([low]), np.array([high])), np.array([otherwise], np.int32))
+    whole = fill(within(labels, low, high), rest)
     part, other, start, end = overlay(spans, whole.spans)
-    return part, start, end, whole.code[other]
+    return part, whole.code[other], start, end
 
 
 def _joined(pieces: Pieces) -> Pieces:

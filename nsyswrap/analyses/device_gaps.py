@@ -8,7 +8,7 @@
 E is the operation that ends the gap, r the call that launched it, T the thread that made the call.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pandas as pd
@@ -52,6 +52,12 @@ class DeviceGaps:
     call_start: Times
     call_end: Times
     blind_from: Times
+
+    def of(self, chosen: slice) -> "DeviceGaps":
+        """Return some gaps."""
+        start, end = (side[chosen] for side in self.spans)
+        rest = (getattr(self, each.name)[chosen] for each in fields(self)[1:])
+        return DeviceGaps(Spans(start, end), *rest)
 
 
 def find_gaps(study: Study, states: ThreadStates, device_id: int, window: Window) -> DeviceGaps:

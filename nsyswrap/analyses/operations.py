@@ -1,7 +1,9 @@
 """All that ran on the GPUs as one set of operations, each joined to the host call that launched it."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +11,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.analyses.call_kinds import base_name
+from nsyswrap.blocks import blocks
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, merge, subtract, union
 from nsyswrap.tables import TableSpec, Trace, array
 
@@ -100,49 +103,42 @@ SOURCES = (tables.KERNELS, tables.COPIES, tables.FILLS, tables.GRAPHS)
 
 def find_operations(trace: Trace) -> Operations:
     """Return all operations of a trace, joined to their launches on process and correlation id."""
-    parts: list[pd.DataFrame] = []
-    for index, spec in enumerate(SOURCES):
-        frame = trace[spec]
-        if not len(frame):
-            continue
-        columns = {name: array(frame, name) for name in ("start", "end", "device_id", "process", "correlation_id")}
-        columns["kind"] = _kinds(trace, spec, frame)
-        columns["table"] = np.full(len(frame), index, np.int8)
-        columns["row"] = np.arange(len(frame))
-        parts.append(pd.DataFrame(columns, copy=False))
-    whole = pd.concat(parts, ignore_index=True) if parts else _nothing()
-    order = _order(whole)
-    taken: dict[str, npt.NDArray[np.int64]] = {name: array(whole, name)[order] for name in whole.columns}
-    call = launch_calls(trace, taken["process"], taken["correlation_id"])
+    sources = [spec for spec in SOURCES if len(trace[spec])]
+    order = _order(trace, sources)
+
+    def ordered(columns: Iterable[npt.NDArray[Any]], dtype: type[np.integer[Any]]) -> npt.NDArray[Any]:
+        return np.concatenate([np.empty(0, dtype), *columns])[order].astype(dtype, copy=False)
+
+    def column(name: str, dtype: type[np.integer[Any]] = np.int64) -> npt.NDArray[Any]:
+        return ordered((array(trace[spec], name) for spec in sources), dtype)
+
+    process = column("process")
     return Operations(
-        start=taken["start"],
-        end=taken["end"],
-        device_id=taken["device_id"].astype(np.int32, copy=False),
-        kind=taken["kind"].astype(np.int8, copy=False),
-        call=call,
-        table=taken["table"].astype(np.int8, copy=False),
-        row=taken["row"].astype(np.intp, copy=False),
-        process=taken["process"],
+        start=column("start"),
+        end=column("end"),
+        device_id=column("device_id", np.int32),
+        kind=ordered((_kinds(trace, spec, trace[spec]) for spec in sources), np.int8),
+        call=launch_calls(trace, process, column("correlation_id")),
+        table=ordered((np.full(len(trace[spec]), SOURCES.index(spec), np.int8) for spec in sources), np.int8),
+        row=ordered((np.arange(len(trace[spec])) for spec in sources), np.intp),
+        process=process,
     )
 
 
-def _order(whole: pd.DataFrame) -> Indices:
+def _order(trace: Trace, sources: Sequence[TableSpec]) -> Indices:
     """Return the order of starts; of equal ones by what they are, since an export promises no order of rows."""
-    start = array(whole, "start")
+    start = np.concatenate([np.empty(0, np.int64), *(array(trace[spec], "start") for spec in sources)])
     order = np.argsort(start, kind="stable")
-    ordered = start[order]
-    same = ordered[1:] == ordered[:-1]
+    start = start[order]
+    same = start[1:] == start[:-1]
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
     if len(tied):
         rows = order[tied]
-        names = ("correlation_id", "process", "device_id", "table", "end", "start")
-        order[tied] = rows[np.lexsort([array(whole, name)[rows] for name in names])]
+        table = np.repeat(np.arange(len(sources)), [len(trace[spec]) for spec in sources])[rows]
+        names = ("correlation_id", "process", "device_id", "end")
+        *keys, end = (np.concatenate([array(trace[spec], name) for spec in sources])[rows] for name in names)
+        order[tied] = rows[np.lexsort([*keys, table, end, start[tied]])]
     return order
-
-
-def _nothing() -> pd.DataFrame:
-    columns = ("start", "end", "device_id", "process", "correlation_id", "kind", "table", "row")
-    return pd.DataFrame({name: np.empty(0, np.int64) for name in columns})
 
 
 def _kinds(trace: Trace, spec: TableSpec, frame: pd.DataFrame) -> npt.NDArray[np.int8]:
@@ -163,11 +159,13 @@ def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices
     Correlation ids are unique within a process only. Of several calls with one id the last to start is taken.
     """
     calls = trace[tables.CALLS]
-    owner = tables.process_of(array(calls, "thread"))
-    ids = array(calls, "correlation_id")
+    thread, ids = array(calls, "thread"), array(calls, "correlation_id")
     processes = pd.unique(process)
-    if len(processes) == 1 and len(ids) and ids.min() > 0 and (owner == processes[0]).all():
-        return _lookup(ids, np.arange(len(ids)), correlation_id)
+    if len(processes) == 1 and len(ids) and ids.min() > 0:
+        alone = all((tables.process_of(thread[block]) == processes[0]).all() for block in blocks(len(ids)))
+        if alone:
+            return _lookup(ids, np.arange(len(ids)), correlation_id)
+    owner = tables.process_of(thread)
     found = np.full(len(process), -1, np.intp)
     for each in processes:
         wanted = np.flatnonzero(process == each)
@@ -180,13 +178,17 @@ def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices
 def _lookup(ids: Times, rows: Indices, wanted: Times) -> Indices:
     """Return the row of each wanted id, or -1: by a direct table where ids are dense, else by bisection."""
     low, high = int(ids.min()), int(ids.max())
-    inside = (wanted >= low) & (wanted <= high)
     result = np.full(len(wanted), -1, np.intp)
     if high - low < 2 * len(ids) + 1024:
         table = np.full(high - low + 1, -1, np.int32)
-        table[ids - low] = rows
-        result[inside] = table[wanted[inside] - low]
+        for block in blocks(len(ids)):
+            table[ids[block] - low] = rows[block]
+        for block in blocks(len(wanted)):
+            some = wanted[block]
+            inside = (some >= low) & (some <= high)
+            result[block][inside] = table[some[inside] - low]
         return result
+    inside = (wanted >= low) & (wanted <= high)
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
     at = np.searchsorted(ordered, wanted, side="right") - 1

@@ -7,6 +7,8 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.analyses.base import Study
+from nsyswrap.analyses.operations import Operations
+from nsyswrap.blocks import BLOCK
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import array
 
@@ -57,22 +59,19 @@ def _joined(one_thread: pd.DataFrame, any_thread: pd.DataFrame) -> pd.DataFrame:
 
 def _by_name(study: Study, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
     """Return the projection of ranges by name, of one set of pairs."""
-    operations = study.operations
     ranges = study.trace[tables.RANGES]
-    rows, which = _grouped(pairs, len(operations.start))
+    rows, which = _grouped(pairs, len(study.operations.start))
     first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]])) if len(rows) else np.empty(0, np.intp)
-    start, end = operations.start[which], operations.end[which]
-    count = np.diff(np.append(first, len(rows)))
+    envelope, busy = _envelope_and_union(study.operations, which, first)
     of_range = rows[first]
-    highest = np.maximum.reduceat(end, first) if len(first) else end
     frame = pd.DataFrame(
         {
             "name": names[of_range],
             "count": 1,
             "range_ns": array(ranges, "end")[of_range] - array(ranges, "start")[of_range],
-            "envelope_ns": highest - start[first],
-            "busy_ns": _union_by_group(start, end, first, count),
-            "operation_count": count,
+            "envelope_ns": envelope,
+            "busy_ns": busy,
+            "operation_count": np.diff(np.append(first, len(rows))),
         }
     )
     return frame.groupby("name", as_index=False, sort=False).sum()
@@ -89,26 +88,47 @@ def _grouped(pairs: Pairs, operation_count: int) -> tuple[Indices, Indices]:
     return rows, key
 
 
-def _union_by_group(start: Times, end: Times, first: Indices, count: Indices) -> Times:
+def _envelope_and_union(operations: Operations, which: Indices, first: Indices) -> tuple[Times, Times]:
+    """Return how long each group of operations lasts, from its first start to its last end, and its union.
+
+    Args:
+        operations: All that ran on the GPUs.
+        which: Operations, those of a group one behind another, by start.
+        first: Where in ``which`` each group begins.
+    """
+    envelope, busy = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
+    bounds = np.append(first, len(which))
+    group = 0
+    while group < len(first):
+        # As many groups as fill a block, and one at least.
+        until = max(int(np.searchsorted(bounds, bounds[group] + BLOCK, side="right")) - 1, group + 1)
+        mine = which[bounds[group] : bounds[until]]
+        start, end, at = operations.start[mine], operations.end[mine], first[group:until] - bounds[group]
+        envelope[group:until] = np.maximum.reduceat(end, at) - start[at]
+        busy[group:until] = _union_by_group(start, end, at)
+        group = until
+    return envelope, busy
+
+
+def _union_by_group(start: Times, end: Times, first: Indices) -> Times:
     """Return the length of the union of each group of intervals; groups lie one behind another, sorted by start."""
-    if not len(first):
-        return np.empty(0, np.int64)
     # Groups are set apart by more than any of them lasts, so that a running maximum cannot cross a border.
     apart = int(end.max()) - int(start.min()) + 1
+    bounds = np.append(first, len(start))
     found = []
     most = max(LARGEST // apart, 1)
     for begin in range(0, len(first), most):
-        some = first[begin : begin + most]
-        rows = slice(int(some[0]), int(some[-1] + count[begin + len(some) - 1]))
-        found.append(_some_unions(start[rows], end[rows], some - some[0], count[begin : begin + most], apart))
+        some = bounds[begin : begin + most + 1]
+        rows = slice(int(some[0]), int(some[-1]))
+        found.append(_some_unions(start[rows], end[rows], some - some[0], apart))
     return np.concatenate(found)
 
 
-def _some_unions(start: Times, end: Times, first: Indices, count: Indices, apart: int) -> Times:
-    shift = np.repeat(np.arange(len(first)) * apart - int(start.min()), count)
+def _some_unions(start: Times, end: Times, bounds: Indices, apart: int) -> Times:
+    shift = np.repeat(np.arange(len(bounds) - 1) * apart - int(start.min()), np.diff(bounds))
     low = start + shift
     shift += end
     reach = np.maximum.accumulate(shift)
     np.maximum(low[1:], reach[:-1], out=low[1:])
     fresh = np.subtract(shift, low, out=low)
-    return np.add.reduceat(np.maximum(fresh, 0, out=fresh), first)
+    return np.add.reduceat(np.maximum(fresh, 0, out=fresh), bounds[:-1])

@@ -23,7 +23,8 @@ def summarize(codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int6
         that of a sample (n - 1), 0 for one value; ``share`` is of the total of all groups.
         Source: the statistics of nsys's own reports, so that both can be compared.
     """
-    small = codes.astype(np.uint16 if groups < 1 << 16 else np.int64)
+    # Of one or two bytes numpy sorts by counting.
+    small = codes.astype(np.min_scalar_type(groups))
     order = np.argsort(small, kind="stable")
     ordered = duration[order]
     count = np.bincount(codes, minlength=groups).astype(np.int64)

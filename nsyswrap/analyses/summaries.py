@@ -1,45 +1,53 @@
 """Summaries by name of what ran and what was called: kernels, CUDA calls, operating system calls."""
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.analyses.base import Analysis, Study
 from nsyswrap.analyses.call_kinds import base_name
 from nsyswrap.analyses.statistics import by_name
+from nsyswrap.blocks import blocks
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.model import Section
 from nsyswrap.tables import TableSpec, array
 
 
-def clipped(frame: pd.DataFrame, window: Window) -> tuple[Indices, Times]:
-    """Return the rows that touch the window and their durations inside it, in ns."""
+def clipped(frame: pd.DataFrame, window: Window) -> tuple[Indices | slice, Times]:
+    """Return which rows touch the window and their durations inside it, in ns."""
     start, end = array(frame, "start"), array(frame, "end")
     inside = (start < window.end_ns) & (end > window.start_ns)
-    if inside.all():
-        rows = np.arange(len(start))
-    else:
+    rows: Indices | slice = slice(None)
+    if not inside.all():
         rows = np.flatnonzero(inside)
         start, end = start[rows], end[rows]
     duration: Times = np.minimum(end, window.end_ns)
-    duration -= np.maximum(start, window.start_ns)
+    for block in blocks(len(duration)):
+        duration[block] -= np.maximum(start[block], window.start_ns)
     return rows, duration
+
+
+def _of_threads(thread: Times) -> npt.NDArray[np.bool_]:
+    """Return whether each event is of a thread; the tracer's own marks, where it started and ended, are of none."""
+    found = np.empty(len(thread), bool)
+    for block in blocks(len(thread)):
+        np.not_equal(thread[block] & tables.THREAD_MASK, 0, out=found[block])
+    return found
 
 
 def _summary(study: Study, spec: TableSpec, window: Window, *, keep_version: bool) -> pd.DataFrame:
     frame = study.trace[spec]
     rows, duration = clipped(frame, window)
-    if spec is tables.OS_CALLS:
-        # The tracer's own marks, where it started and ended, are of no thread.
-        real = (array(frame, "thread") & tables.THREAD_MASK) != 0
-        rows, duration = (rows, duration) if real.all() else (rows[real[rows]], duration[real[rows]])
     index: dict[str, int] = {}
 
     def code(text: str) -> int:
         return index.setdefault(text if keep_version else base_name(text), len(index))
 
-    codes = tables.by_name(study.trace, spec, code, np.int32)
-    return by_name(tuple(index), codes if len(rows) == len(codes) else codes[rows], duration)
+    codes = tables.by_name(study.trace, spec, code, np.int32)[rows]
+    if spec is tables.OS_CALLS and not (real := _of_threads(array(frame, "thread")[rows])).all():
+        codes, duration = codes[real], duration[real]
+    return by_name(tuple(index), codes, duration)
 
 
 def kernels(study: Study, window: Window) -> Section:
