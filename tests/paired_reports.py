@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.compare import Comparison, Settings, Side, compare_reports
-from nsyswrap.compare.step_times import LEDGER_ROWS, step_times
+from nsyswrap.compare.step_times import LEDGER_ROWS
 from nsyswrap.intervals import Window
 from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity
 
@@ -94,12 +94,12 @@ def with_session(whole: Report, **fields: Any) -> Report:  # noqa: ANN401 - any 
 
 def side(whole: Report, name: str = "base") -> Side:
     """Return a report as one side of a comparison."""
-    return Side(name, whole, step_times(whole))
+    return Side.of(name, [whole])
 
 
 def compared(base: Report, new: Report, **settings: Any) -> Comparison:  # noqa: ANN401 - any setting
     """Return the comparison of two reports."""
-    return compare_reports(base, new, ("before", "after"), Settings(**settings))
+    return compare_reports([base], [new], ("before", "after"), Settings(**settings))
 
 
 def kernels(**totals: int) -> pd.DataFrame:

@@ -15,6 +15,7 @@ LAYERS = {
     "errors": 0,
     "units": 0,
     "intervals": 0,
+    "blocks": 0,
     "privacy": 0,
     "model": 1,
     "tables": 2,

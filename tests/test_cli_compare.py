@@ -259,3 +259,29 @@ def test_the_help_says_how_it_is_used() -> None:
     text = run("--help").stdout
     for word in ("--fail-on-regression", "--accept", "--margin", "exit", "report.json"):
         assert word in text
+
+
+def test_several_runs_of_a_side(tmp_path: Path) -> None:
+    """What is said is of how runs differ, in every form."""
+    old, new = (
+        [
+            stored(
+                tmp_path,
+                f"{name}{at}.json",
+                pairs.with_session(pairs.report(pairs.lengths(median + at / 10, seed=at)), started_utc=f"{name}{at}"),
+            )
+            for at in range(3)
+        ]
+        for name, median in (("old", 4.0), ("new", 2.0))
+    )
+    arguments = [old[0], new[0], "--base-run", old[1], "--base-run", old[2], "--new-run", new[1], "--new-run", new[2]]
+    found = in_json(*arguments)
+    assert found["outcome"] == "faster"
+    assert [found[side]["run_count"] for side in ("base", "new")] == [3, 3]
+    assert found["step_time"][0]["base_ns"] == pytest.approx(4.1e6, rel=0.02)
+    assert found["step_time"][0]["drift_share"] == 0
+    text = run(*arguments).output
+    assert "3 and 3 runs" in text
+    assert "3 runs, of the one in the middle" in text
+    for form in ("markdown", "html"):
+        assert "from how the runs of a side differ" in run(*arguments, "--format", form).output

@@ -17,6 +17,7 @@ from nsyswrap.compare.bootstrap import (
     log_ratio_interval,
     mean,
     median,
+    runs_interval,
     student_quantile,
 )
 
@@ -164,3 +165,24 @@ def test_long_runs_are_drawn_in_little_memory_and_time() -> None:
     low, high = log_ratio_interval(long, long * 1.01, mean, 0.95)
     expected = 1.96 * 0.1 * math.sqrt(2 / 50_000)
     assert (high - low) / 2 == pytest.approx(expected, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "reach"),
+    [
+        # Tables of Student's t at 97.5 %: 12.706 for 1 degree of freedom, 4.3027 for 2, 2.7764 for 4.
+        ([0.0, 2.0], [5.0], 12.706 * math.sqrt(2) * math.sqrt(1.5)),
+        ([0.0, 2.0], [4.0, 6.0], 4.3027 * math.sqrt(2)),
+        ([0.0, 1.0, 2.0], [4.0, 5.0, 6.0], 2.7764 * math.sqrt(2 / 3)),
+    ],
+)
+def test_the_interval_of_runs_is_that_of_two_samples_of_one_spread(
+    base: list[float], new: list[float], reach: float
+) -> None:
+    low, high = runs_interval(np.array(base), np.array(new), 0.95)
+    assert (high - low) / 2 == pytest.approx(reach, rel=2e-3)
+    assert (low + high) / 2 == pytest.approx(np.mean(new) - np.mean(base))
+
+
+def test_runs_that_are_all_alike_leave_no_doubt() -> None:
+    assert runs_interval(np.array([3.0, 3.0]), np.array([4.0, 4.0]), 0.95) == (1.0, 1.0)

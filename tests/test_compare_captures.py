@@ -42,7 +42,7 @@ def compared(report_of: Callable[[str], Report]) -> Compared:
 
     def comparison(base: str, new: str, *accept: Hurdle) -> Comparison:
         settings = Settings(accept=frozenset(accept))
-        return compare_reports(report_of(base), report_of(new), (base, new), settings)
+        return compare_reports([report_of(base)], [report_of(new)], (base, new), settings)
 
     return comparison
 

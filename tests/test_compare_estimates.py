@@ -24,7 +24,7 @@ def series(median_ms: float, count: int = 60, seed: int = 1, spread: float = 0.0
 def said(base: Series, new: Series, between: tuple[float, float] = (0, 0), margin: float = MARGIN) -> Outcome:
     """What is said of two series, with so much time after each step."""
     sides = [StepTimes(one, one + more) for one, more in zip((base, new), between, strict=True)]
-    return judge(estimate_changes(sides[0], sides[1], margin)).outcome
+    return judge(estimate_changes(sides[:1], sides[1:], margin)).outcome
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_change_no_larger_than_the_drift_within_a_capture_is_not_told() -> Non
     """The second half of base is 20 % slower than its first; new is 10 % slower than base as a whole."""
     halves = np.concatenate([series(4.0, 40), series(4.8, 40, 3)])
     later = series(4.8, 80, 2)
-    estimates = estimate_changes(StepTimes(halves, halves), StepTimes(later, later), MARGIN)
+    estimates = estimate_changes([StepTimes(halves, halves)], [StepTimes(later, later)], MARGIN)
     assert estimates[1].low > 0
     judged = judge(estimates)
     assert judged.outcome is Outcome.CANNOT_TELL
@@ -95,7 +95,7 @@ def test_a_change_no_larger_than_the_drift_within_a_capture_is_not_told() -> Non
 def test_estimates_are_of_median_and_mean() -> None:
     """In that order, each with its change, how many times as fast, and a drift."""
     base, new = StepTimes(np.full(20, 4e6), np.full(20, 5e6)), StepTimes(np.full(20, 2e6), np.full(20, 2.5e6))
-    of_median, of_mean = estimate_changes(base, new, MARGIN)
+    of_median, of_mean = estimate_changes([base], [new], MARGIN)
     assert (of_median.label, of_mean.label) == (MEDIAN, MEAN)
     assert (of_median.base_ns, of_mean.base_ns) == (4e6, 5e6)
     assert of_median.change == pytest.approx(-0.5)
@@ -131,7 +131,51 @@ def test_a_tenth_is_found_among_steps_that_scatter_by_a_tenth() -> None:
 
 def test_interval_and_change_are_shares_and_not_logarithms() -> None:
     of_median, _ = estimate_changes(
-        StepTimes(np.full(20, 4e6), np.full(20, 4e6)), StepTimes(np.full(20, 8e6), np.full(20, 8e6)), MARGIN
+        [StepTimes(np.full(20, 4e6), np.full(20, 4e6))], [StepTimes(np.full(20, 8e6), np.full(20, 8e6))], MARGIN
     )
     assert (of_median.low, of_median.high) == pytest.approx((1.0, 1.0))
     assert math.isclose(of_median.change, 1.0)
+
+
+def runs(count: int, median_ms: float, spread: float, seed: int) -> list[StepTimes]:
+    """Several runs of one loop; each run as a whole is a little faster or slower than the others."""
+    faster = np.exp(spread * np.random.default_rng(seed).standard_normal(count))
+    steps = [series(median_ms, 60, seed + at) * factor for at, factor in enumerate(faster)]
+    return [StepTimes(one, one) for one in steps]
+
+
+def test_several_runs_that_differ_are_no_change() -> None:
+    """A/A of runs that differ by 5 %: of 60 pairs many are told apart by one run each, at most 4 by five."""
+    alone, together = (
+        sum(
+            judge(estimate_changes(runs(count, 5.0, 0.05, seed), runs(count, 5.0, 0.05, seed + 900), MARGIN)).outcome
+            in (Outcome.FASTER, Outcome.SLOWER)
+            for seed in range(0, 600, 10)
+        )
+        for count in (1, 5)
+    )
+    assert alone >= 20
+    assert together <= 4
+
+
+def test_a_change_that_is_larger_than_the_runs_differ_is_found() -> None:
+    for count in (3, 5):
+        estimates = estimate_changes(runs(count, 5.0, 0.02, 1), runs(count, 6.0, 0.02, 2), MARGIN)
+        assert judge(estimates).outcome is Outcome.SLOWER
+        assert estimates[0].low < 0.2 < estimates[0].high
+
+
+def test_the_times_of_several_runs_are_their_geometric_mean_and_do_not_drift() -> None:
+    drifting = np.concatenate([np.full(20, 4e6), np.full(20, 5e6)])
+    base = [StepTimes(factor * drifting, factor * drifting) for factor in (1.0, 1.21)]
+    new = [StepTimes(2 * one.length, 2 * one.period) for one in base]
+    of_mean = estimate_changes(base, new, MARGIN)[1]
+    assert of_mean.base_ns == pytest.approx(1.1 * 4.5e6)
+    assert of_mean.change == pytest.approx(1.0)
+    assert of_mean.drift == 0
+    assert estimate_changes(base, new[:1], MARGIN)[1].drift == pytest.approx(0.25)
+
+
+def test_runs_that_differ_too_much_are_said_to() -> None:
+    estimates = estimate_changes(runs(2, 5.0, 0.2, 1), runs(2, 5.0, 0.2, 5), MARGIN)
+    assert judge(estimates, "runs").reason == "the runs vary too much for their number"

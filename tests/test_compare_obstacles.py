@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from paired_reports import MS
 
-from nsyswrap.compare import ACCEPTABLE, Hurdle, Obstacle, Settings
+from nsyswrap.compare import ACCEPTABLE, Hurdle, Obstacle, Settings, Side
 from nsyswrap.compare.obstacles import FEWEST_STEPS, find_obstacles
 from nsyswrap.errors import UsageError
 from nsyswrap.model import Report, Severity
@@ -185,3 +185,27 @@ def test_equal_words_are_said_once() -> None:
     short = pairs.report(np.full(3, 4 * MS))
     words = [one.words for one in find_obstacles(pairs.side(short), pairs.side(short), Settings())]
     assert len(words) == len(set(words))
+
+
+def several(*reports: Report) -> Side:
+    """Several runs as one side."""
+    return Side.of("old", reports)
+
+
+def test_runs_of_one_side_must_be_comparable_themselves() -> None:
+    other = replace(NEW, gpus=(replace(pairs.GPU, name="NVIDIA A100"),))
+    found = find_obstacles(several(BASE, other), pairs.side(BASE), Settings())
+    blocking = [one.words for one in found if one.hurdle is Hurdle.GPU and one.blocks]
+    assert blocking[-1].startswith("Among the runs of old, the first as base and another as new: The GPUs differ: ")
+
+
+def test_a_run_counts_once() -> None:
+    found = find_obstacles(several(BASE, NEW, BASE), pairs.side(pairs.with_session(NEW, started_utc="z")), Settings())
+    assert [(one.hurdle, one.blocks) for one in found] == [(Hurdle.SAME, True)]
+    assert found[0].words == "A capture is given twice as a run of old."
+
+
+def test_every_run_needs_steps() -> None:
+    short = pairs.with_session(pairs.report([4 * MS] * 5), started_utc="x")
+    found = find_obstacles(several(BASE, short), pairs.side(NEW), Settings())
+    assert [one.words for one in found] == [f"a run of old has too few steady steps, 5: it takes {FEWEST_STEPS}."]

@@ -50,23 +50,23 @@ def side_report(median_ms: float, seed: int, workers: int) -> Report:
 def full() -> Comparison:
     """A comparison with something to say everywhere."""
     base, new = side_report(5.7, 1, 1), side_report(2.5, 2, 8)
-    return compare_reports(base, new, ("one-worker", "eight-workers"))
+    return compare_reports([base], [new], ("one-worker", "eight-workers"))
 
 
 def hostile() -> Comparison:
     """A comparison of two reports in which every text is hostile."""
     base, new = hand_made.hostile_report(), hand_made.full_report()
-    return compare_reports(base, replace(new, findings=base.findings), (hand_made.HOSTILE, "b"))
+    return compare_reports([base], [replace(new, findings=base.findings)], (hand_made.HOSTILE, "b"))
 
 
 def bare() -> Comparison:
     """A comparison of two reports without anything."""
-    return compare_reports(hand_made.empty_report(), hand_made.empty_report(), ("a", "b"))
+    return compare_reports([hand_made.empty_report()], [hand_made.empty_report()], ("a", "b"))
 
 
 def unlike() -> Comparison:
     """A comparison of what cannot be compared, without steps on one side."""
-    return compare_reports(hand_made.two_gpu_report(), hand_made.no_gpu_report(), ("two", "none"))
+    return compare_reports([hand_made.two_gpu_report()], [hand_made.no_gpu_report()], ("two", "none"))
 
 
 ALL = {"full": full, "hostile": hostile, "bare": bare, "unlike": unlike}

@@ -176,4 +176,4 @@ def test_whatever_stands_in_a_field_is_read_or_refused(place: tuple[str | int, .
     text = edited((place, value))
     with contextlib.suppress(ExportError):
         found = parse_report(text, "x")
-        assert compare_reports(found, found, ("a", "b")).verdict
+        assert compare_reports([found], [found], ("a", "b")).verdict

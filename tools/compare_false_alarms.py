@@ -4,6 +4,7 @@
     python tools/compare_false_alarms.py                      simulated steps
     python tools/compare_false_alarms.py CAPTURE...           the steps of real captures, split in two
     python tools/compare_false_alarms.py --pairs CAPTURE...   several runs of one program, each against each
+    python tools/compare_false_alarms.py --groups N CAPTURE...   the same, N runs of them against N others
 
 A capture may be an export, a report.json, or a folder that profile wrote.
 """
@@ -78,7 +79,7 @@ KINDS: dict[str, Maker] = {
 def outcome(base: Series, new: Series) -> Outcome:
     """Return what is said of two series of steps that abut."""
     sides = [StepTimes(one, one) for one in (base, new)]
-    return judge(estimate_changes(sides[0], sides[1], MARGIN)).outcome
+    return judge(estimate_changes(sides[:1], sides[1:], MARGIN)).outcome
 
 
 def simulate(effect: float) -> Iterator[str]:
@@ -105,7 +106,7 @@ def split(path: Path) -> Iterator[str]:
     }
     for name, (one, other) in halves.items():
         sides = [StepTimes(steps.length[at], steps.period[at]) for at in (one, other)]
-        estimates = estimate_changes(sides[0], sides[1], MARGIN)
+        estimates = estimate_changes(sides[:1], sides[1:], MARGIN)
         told = "; ".join(
             f"{each.label} {100 * each.change:+.1f} [{100 * each.low:+.1f}, {100 * each.high:+.1f}]"
             for each in estimates
@@ -118,7 +119,7 @@ def compare_runs(paths: list[Path]) -> Iterator[str]:
     reports = [report_at(path, Reading()) for path in paths]
     said: Counter[str] = Counter()
     for (one, base), (other, new) in combinations(zip(paths, reports, strict=True), 2):
-        found = compare_reports(base, new, (str(one), str(other)))
+        found = compare_reports([base], [new], (str(one), str(other)))
         said[found.outcome.value] += 1
         told = "; ".join(f"{each.label} {100 * each.change:+.1f} %" for each in found.estimates)
         names = names_of(one, other)
@@ -127,10 +128,27 @@ def compare_runs(paths: list[Path]) -> Iterator[str]:
     yield f"{said.total()} pairs: {counts}"
 
 
+def compare_groups(size: int, paths: list[Path]) -> Iterator[str]:
+    """Yield how often each thing was said of so many runs against so many others, of all such groups."""
+    reports = [report_at(path, Reading()) for path in paths]
+    said: Counter[str] = Counter()
+    for base in combinations(range(len(reports)), size):
+        rest = [at for at in range(base[0] + 1, len(reports)) if at not in base]
+        for new in combinations(rest, size):
+            sides = [[reports[at] for at in group] for group in (base, new)]
+            said[compare_reports(sides[0], sides[1], ("base", "new")).outcome.value] += 1
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(said.items()))
+    yield f"{size} runs against {size}: {said.total()} pairs: {counts}"
+
+
 def main(paths: list[str]) -> None:
     """Print the rates of simulated steps, or what is said of real ones."""
     if paths[:1] == ["--pairs"]:
         for row in compare_runs([Path(path) for path in paths[1:]]):
+            print(row, flush=True)
+        return
+    if paths[:1] == ["--groups"]:
+        for row in compare_groups(int(paths[1]), [Path(path) for path in paths[2:]]):
             print(row, flush=True)
         return
     if paths:

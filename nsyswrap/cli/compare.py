@@ -14,6 +14,16 @@ ACCEPTABLE = ("incomplete", "gpu", "traces", "window")
 @click.command()
 @click.argument("base", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
+@click.option(
+    "--base-run",
+    "more_base",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Another run of BASE, to tell a change from how runs differ; may be repeated.",
+)
+@click.option(
+    "--new-run", "more_new", type=click.Path(path_type=Path), multiple=True, help="Another run of NEW; may be repeated."
+)
 @reading_options
 @click.option(
     "--margin",
@@ -48,6 +58,8 @@ def compare(  # noqa: PLR0913 - one argument an option
     *,
     base: Path,
     new: Path,
+    more_base: tuple[Path, ...],
+    more_new: tuple[Path, ...],
     window: str,
     step_range: str,
     phases: tuple[str, ...],
@@ -68,12 +80,13 @@ def compare(  # noqa: PLR0913 - one argument an option
       nsyswrap compare reports/before reports/after
       nsyswrap compare before/report.json after/report.json -o compare.html
       nsyswrap compare main/ change/ --format markdown --fail-on-regression 5
+      nsyswrap compare old1/ new1/ --base-run old2/ --base-run old3/ --new-run new2/ --new-run new3/
       nsyswrap compare a100/report.json h200/report.json --accept gpu
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     reading = Reading(window, step_range, phases, kernel_rules)
     check_request(*reading)
     settings = settings_of(margin, accept)
-    found = comparison_of((base, new), reading, settings)
+    found = comparison_of((base, *more_base), (new, *more_new), reading, settings)
     text = rendered_comparison(form_of(form, output), found, to_terminal=output is None)
     write_result(text, output, force=force)
     check_gate(found, most_slower)

@@ -1,5 +1,6 @@
 """The way from what `compare` is given, a capture or a report.json, to a report and a name for it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,11 +52,12 @@ def report_at(path: Path, reading: Reading) -> "Report":
     return read_report(path)
 
 
-def comparison_of(paths: tuple[Path, Path], reading: Reading, settings: "Settings") -> "Comparison":
-    """Read two files and compare them.
+def comparison_of(base: Sequence[Path], new: Sequence[Path], reading: Reading, settings: "Settings") -> "Comparison":
+    """Read what was before and what is now, and compare.
 
     Args:
-        paths: Base and new.
+        base: One file a run, the first of which gives the side its name.
+        new: The same.
         reading: How captures among them are read.
         settings: How they are compared.
 
@@ -66,8 +68,8 @@ def comparison_of(paths: tuple[Path, Path], reading: Reading, settings: "Setting
     """
     from nsyswrap.compare import compare_reports  # noqa: PLC0415 - loads pandas
 
-    base, new = (report_at(path, reading) for path in paths)
-    return compare_reports(base, new, names_of(*paths), settings)
+    before, now = ([report_at(path, reading) for path in paths] for paths in (base, new))
+    return compare_reports(before, now, names_of(base[0], new[0]), settings)
 
 
 def names_of(base: Path, new: Path) -> tuple[str, str]:
@@ -129,5 +131,6 @@ def check_gate(comparison: "Comparison", most_percent: float | None) -> None:
     if most_percent is not None and slower > most_percent:
         raise GateError(
             f"new is slower by {slower:.1f} %, more than the {most_percent:g} % of --fail-on-regression",
-            hint="the comparison says what moved",
+            hint="the comparison says what moved"
+            + ("" if comparison.of_runs else "; several runs of each, --base-run and --new-run, tell how runs differ"),
         )

@@ -77,6 +77,23 @@ def difference_interval(base: Series, new: Series, confidence: float) -> tuple[f
     return centre + (float(low) - centre) * stretch, centre + (float(high) - centre) * stretch
 
 
+def runs_interval(base: Series, new: Series, confidence: float) -> Spread:
+    """Return the interval of mean(new) - mean(base) where each value is of a run: Student's t, one spread for both.
+
+    Runs are independent of each other, whatever the steps inside them have to do with one another.
+
+    Args:
+        base: One value a run, shape (n,).
+        new: The same, shape (m,); n + m at least 3.
+        confidence: Share of such intervals that are to hold the truth, such as 0.95.
+    """
+    freedom = len(base) + len(new) - 2
+    spread = math.sqrt(sum(float(((one - one.mean()) ** 2).sum()) for one in (base, new)) / freedom)
+    centre = float(new.mean() - base.mean())
+    reach = _student((1 + confidence) / 2, freedom) * spread * math.sqrt(1 / len(base) + 1 / len(new))
+    return Spread(centre - reach, centre + reach)
+
+
 def drift(times: Series, statistic: Statistic) -> float:
     """Return by how much the second half of a series differs from its first: |ln(second / first)|.
 
@@ -165,6 +182,15 @@ def student_quantile(quantile: float, freedom: float) -> float:
         (79 * x**9 + 776 * x**7 + 1482 * x**5 - 1920 * x**3 - 945 * x) / 92_160,
     )
     return x + sum(term / freedom ** (power + 1) for power, term in enumerate(terms))
+
+
+def _student(quantile: float, freedom: int) -> float:
+    """Return a quantile of Student's t, exact for 1 and 2 degrees of freedom, where the expansion is not good."""
+    if freedom == 1:
+        return math.tan(math.pi * (quantile - 0.5))
+    if freedom == 2:  # noqa: PLR2004 - degrees of freedom
+        return (2 * quantile - 1) / math.sqrt(2 * quantile * (1 - quantile))
+    return student_quantile(quantile, freedom)
 
 
 def _draws(series: Series, statistic: Statistic, stream: int) -> Series:

@@ -4,14 +4,15 @@ Amounts are put on one footing first: of one step where both windows are steps, 
 GPUs do is the mean over GPUs; what the host does is the sum over its threads.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
-from nsyswrap.compare.bootstrap import difference_interval
+from nsyswrap.compare.bootstrap import difference_interval, runs_interval
 from nsyswrap.compare.comparison import Basis, Change, ChangeTable, FactChange, Side
-from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN
+from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, StepTimes
 from nsyswrap.model import Fact, Report, Section, Unit
 
 CONFIDENCE = 0.95
@@ -122,20 +123,25 @@ def _value(fact: Fact | None) -> int | float | str | None:
 
 
 def _ledger(base: Side, new: Side, basis: Basis) -> ChangeTable:
-    steps = (base.steps, new.steps)
     sides = [_ledger_rows(side, basis) for side in (base, new)]
     names = [row for row in LEDGER_ROWS if row in sides[0] and row in sides[1]]
     # Intervals come from the steps themselves: they are of the same time only where little lies between steps.
     known = basis == "step" and all(
-        one.parts and one.count > 1 and abs(one.between_share) < MOST_BETWEEN for one in steps
+        run.parts and run.count > 1 and abs(run.between_share) < MOST_BETWEEN for run in (*base.runs, *new.runs)
     )
     changes = []
     for name in names:
-        low, high = (
-            difference_interval(steps[0].parts[name], steps[1].parts[name], CONFIDENCE) if known else (None, None)
-        )
+        low, high = _interval(base.runs, new.runs, name) if known else (None, None)
         changes.append(Change(name, sides[0][name], sides[1][name], low=low, high=high))
     return ChangeTable("ledger", "Ledger", OF_GPUS[basis], _unit("ns", basis), tuple(changes))
+
+
+def _interval(base: Sequence[StepTimes], new: Sequence[StepTimes], row: str) -> tuple[float, float]:
+    """Return the interval of the difference of one row of the ledger, a step."""
+    if len(base) == len(new) == 1:
+        return difference_interval(base[0].parts[row], new[0].parts[row], CONFIDENCE)
+    before, now = (np.array([float(run.parts[row].mean()) for run in runs]) for runs in (base, new))
+    return runs_interval(before, now, CONFIDENCE)
 
 
 def _ledger_rows(side: Side, basis: Basis) -> Mapping[str, float]:

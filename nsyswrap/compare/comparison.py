@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from nsyswrap.compare.step_times import StepTimes
+from nsyswrap.compare.step_times import StepTimes, step_times
 from nsyswrap.errors import UsageError
 from nsyswrap.model import Finding, Report, Unit
 
@@ -93,7 +93,8 @@ class Estimate:
         new_ns: In new.
         low: Lower end of the interval of ``change``.
         high: Upper end.
-        drift: By how much the second half of either capture differs from its first, the larger of the two, as a share.
+        drift: By how much the second half of either capture differs from its first, the larger of the two, as a share;
+            0 for several runs of each side, which show by how much they differ themselves.
         outcome: What this measure alone says.
     """
 
@@ -199,11 +200,36 @@ class FindingPair:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two reports, the name it goes by, and its steady steps."""
+    """One of the two sides: a report, or the reports of several runs of one program.
+
+    Attributes:
+        name: What it goes by.
+        reports: One a run.
+        runs: The steady steps of each.
+        middle: Which run stands for all where what moved is told: the one whose time per step is in the middle.
+    """
 
     name: str
-    report: Report
-    steps: StepTimes
+    reports: tuple[Report, ...]
+    runs: tuple[StepTimes, ...]
+    middle: int
+
+    @classmethod
+    def of(cls, name: str, reports: Sequence[Report]) -> "Side":
+        """Return the side that some runs make, one at least."""
+        runs = tuple(step_times(report) for report in reports)
+        order = sorted(range(len(runs)), key=lambda at: float(runs[at].period.mean()) if runs[at].count else 0.0)
+        return cls(name, tuple(reports), runs, order[(len(order) - 1) // 2])
+
+    @property
+    def report(self) -> Report:
+        """Return the report that stands for all."""
+        return self.reports[self.middle]
+
+    @property
+    def steps(self) -> StepTimes:
+        """Return the steady steps of that report."""
+        return self.runs[self.middle]
 
     @property
     def step_count(self) -> int:
@@ -213,7 +239,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Everything that is said about two reports.
+    """Everything that is said about two sides.
 
     Attributes:
         base: What was before.
@@ -248,6 +274,11 @@ class Comparison:
     def table(self, key: str) -> ChangeTable | None:
         """Return the table of that key, or None where neither side has rows for it."""
         return next((table for table in self.tables if table.key == key), None)
+
+    @property
+    def of_runs(self) -> bool:
+        """Return whether a side is several runs, so that intervals tell how runs differ and not how steps do."""
+        return len(self.base.runs) + len(self.new.runs) > 2  # noqa: PLR2004 - one run each
 
     @property
     def blocked(self) -> bool:

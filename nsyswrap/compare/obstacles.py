@@ -4,6 +4,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import combinations
 
 from nsyswrap import units
 from nsyswrap.compare.comparison import Hurdle, Obstacle, Settings, Side
@@ -24,6 +25,18 @@ _EXTRAS = {"counters": "GPU counters", "python_lines": "Python stacks", "memory"
 def find_obstacles(base: Side, new: Side, settings: Settings) -> list[Obstacle]:
     """Return what stands in the way of a comparison; what withholds the verdict comes first."""
     found = [
+        *_between(base, new),
+        *(one for side in (base, new) for one in _among_runs(side)),
+    ]
+    accepted = [
+        Obstacle(one.hurdle, f"{one.words} This was accepted.", blocks=False) if one.hurdle in settings.accept else one
+        for one in found
+    ]
+    return sorted(dict.fromkeys(accepted), key=lambda one: not one.blocks)
+
+
+def _between(base: Side, new: Side) -> list[Obstacle]:
+    return [
         *_steps(base, new),
         *_incomplete(base, new),
         *_gpus(base.report, new.report),
@@ -34,21 +47,32 @@ def find_obstacles(base: Side, new: Side, settings: Settings) -> list[Obstacle]:
         *_work(base, new),
         *_same(base.report, new.report),
     ]
-    accepted = [
-        Obstacle(one.hurdle, f"{one.words} This was accepted.", blocks=False) if one.hurdle in settings.accept else one
-        for one in found
-    ]
-    return sorted(dict.fromkeys(accepted), key=lambda one: not one.blocks)
+
+
+def _among_runs(side: Side) -> Iterator[Obstacle]:
+    """Yield in what the runs of one side differ, and those that are given twice."""
+    first, *others = (Side.of(side.name, [report]) for report in side.reports)
+    for run in others:
+        for one in _between(first, run):
+            if one.hurdle not in {Hurdle.STEPS, Hurdle.SAME}:
+                words = f"Among the runs of {side.name}, the first as base and another as new: {one.words}"
+                yield Obstacle(one.hurdle, words, blocks=one.blocks, hint=one.hint)
+    for report, another in combinations(side.reports, 2):
+        if _is_same(report, another):
+            words = f"A capture is given twice as a run of {side.name}."
+            yield Obstacle(Hurdle.SAME, words, blocks=True, hint="give each run once")
 
 
 def _steps(base: Side, new: Side) -> Iterator[Obstacle]:
     for side in (base, new):
-        if not side.step_count:
-            words = f"{side.name} has no steady steps in its window, so there is no step time to compare."
+        count = min(run.count for run in side.runs)
+        name = side.name if len(side.runs) == 1 else f"a run of {side.name}"
+        if not count:
+            words = f"{name} has no steady steps in its window, so there is no step time to compare."
             hint = 'put an NVTX range such as "batch 17" around each step, or name yours with --step-range'
             yield Obstacle(Hurdle.STEPS, words, blocks=True, hint=hint)
-        elif side.step_count < FEWEST_STEPS:
-            words = f"{side.name} has too few steady steps, {side.step_count}: it takes {FEWEST_STEPS}."
+        elif count < FEWEST_STEPS:
+            words = f"{name} has too few steady steps, {count}: it takes {FEWEST_STEPS}."
             yield Obstacle(Hurdle.STEPS, words, blocks=True, hint="profile more steps")
 
 
@@ -178,5 +202,9 @@ def _input_bytes(side: Side) -> float | None:
 
 
 def _same(base: Report, new: Report) -> Iterator[Obstacle]:
-    if base.session.started_utc and (base.session, base.capture.bytes) == (new.session, new.capture.bytes):
+    if _is_same(base, new):
         yield Obstacle(Hurdle.SAME, "Base and new are the same capture.", blocks=False)
+
+
+def _is_same(one: Report, other: Report) -> bool:
+    return bool(one.session.started_utc) and (one.session, one.capture.bytes) == (other.session, other.capture.bytes)

@@ -1,4 +1,6 @@
-"""Two reports compared: obstacles first, then step times, then what moved, and one sentence over it all."""
+"""Two sides compared: obstacles first, then step times, then what moved, and one sentence over it all."""
+
+from collections.abc import Sequence
 
 from nsyswrap import units
 from nsyswrap.compare.changes import basis_of, change_tables, fact_changes
@@ -17,7 +19,6 @@ from nsyswrap.compare.comparison import (
 from nsyswrap.compare.estimates import MEAN, MEDIAN, Judged, estimate_changes, judge
 from nsyswrap.compare.findings import pair_findings
 from nsyswrap.compare.obstacles import find_obstacles
-from nsyswrap.compare.step_times import step_times
 from nsyswrap.model import Report
 from nsyswrap.report import LIMITS
 
@@ -27,22 +28,25 @@ MAIN_SHARE = 0.4
 AGREEING = 2.0
 
 
-def compare_reports(base: Report, new: Report, names: tuple[str, str], settings: Settings | None = None) -> Comparison:
-    """Return what changed from one report to another.
+def compare_reports(
+    base: Sequence[Report], new: Sequence[Report], names: tuple[str, str], settings: Settings | None = None
+) -> Comparison:
+    """Return what changed from one side to another.
 
     Args:
-        base: What was before.
+        base: What was before: one report, or those of several runs of the same program.
         new: What is now.
         names: What the two are called.
         settings: How they are compared.
     """
     chosen = settings or Settings()
-    before, now = (Side(name, one, step_times(one)) for name, one in zip(names, (base, new), strict=True))
+    before, now = (Side.of(name, reports) for name, reports in zip(names, (base, new), strict=True))
     basis = basis_of(before, now)
     obstacles = tuple(find_obstacles(before, now, chosen))
     timed = not any(one.hurdle is Hurdle.STEPS for one in obstacles)
-    estimates = estimate_changes(before.steps, now.steps, chosen.margin) if timed else ()
-    judged = judge(estimates) if estimates else Judged(Outcome.CANNOT_TELL)
+    estimates = estimate_changes(before.runs, now.runs, chosen.margin) if timed else ()
+    what = "runs" if len(base) + len(new) > 2 else "steps"  # noqa: PLR2004 - one run each
+    judged = judge(estimates, what) if estimates else Judged(Outcome.CANNOT_TELL)
     tables = change_tables(before, now, basis)
     solved, arisen, left = pair_findings(before, now, basis)
     blocks = tuple(one for one in obstacles if one.blocks)
@@ -56,7 +60,7 @@ def compare_reports(base: Report, new: Report, names: tuple[str, str], settings:
         estimates=estimates,
         basis=basis,
         tables=tables,
-        facts=fact_changes(base, new),
+        facts=fact_changes(before.report, now.report),
         solved=solved,
         arisen=arisen,
         left=left,

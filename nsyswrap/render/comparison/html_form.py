@@ -127,6 +127,7 @@ def _context(comparison: Comparison) -> dict[str, Any]:
         "obstacles": [(one.blocks, visible(one.words), visible(one.hint)) for one in comparison.obstacles],
         "margin": units.share(comparison.settings.margin),
         "estimates": _estimates(comparison),
+        "intervals": outline.intervals_of(comparison),
         "curves": drawings.curves(comparison.base.steps.length, comparison.new.steps.length),
         "ledger": drawings.ledger(comparison.table("ledger")),
         "ledger_table": _table(comparison.table("ledger"), scale),

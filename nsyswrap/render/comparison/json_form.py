@@ -47,6 +47,7 @@ def _side(side: Side) -> Tree:
         "name": side.name,
         "verdict": report.verdict,
         "step_count": side.step_count,
+        "run_count": len(side.runs),
         "window": {
             "label": report.window.label,
             "source": report.window.source,

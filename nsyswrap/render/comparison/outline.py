@@ -14,9 +14,14 @@ MOVED = "moved"
 NOTABLE_SHARE = 0.005
 IDLE = "idle_ns"
 
-INTERVALS = (
+_OF_STEPS = (
     "The intervals of both measures are made to hold together in 95 of 100 comparisons. They are about these two runs: "
-    "another run of the same program may differ by more."
+    "another run of the same program may differ by more. Several runs of each side, --base-run and --new-run, tell."
+)
+ONE_RUN_EACH = "one run each: another may differ by more; add --base-run and --new-run"
+_OF_RUNS = (
+    "The intervals of both measures are made to hold together in 95 of 100 comparisons, from how the runs of a side "
+    "differ. What moved is told of the run in the middle of each side."
 )
 PARTS = "Parts of the ledger with idle time by cause; together they are the change of the time per step."
 
@@ -137,9 +142,16 @@ def _renamed(change: Change, name: str) -> Change:
     return Change(name, change.base, change.new)
 
 
+def intervals_of(comparison: Comparison) -> str:
+    """Return what the intervals are about."""
+    return _OF_RUNS if comparison.of_runs else _OF_STEPS
+
+
 def steps_of(side: Side) -> str:
     """Return what a side's numbers are about."""
-    return f"{side.report.window.label}, {units.duration(side.report.window.length_ns)}"
+    window = side.report.window
+    runs = f"{len(side.runs)} runs, of the one in the middle " if len(side.runs) > 1 else ""
+    return f"{runs}{window.label}, {units.duration(window.length_ns)}"
 
 
 def gpus_of(side: Side) -> str:

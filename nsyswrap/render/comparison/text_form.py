@@ -78,12 +78,16 @@ def _obstacles(comparison: Comparison) -> Iterator[RenderableType]:
 def _step_time(comparison: Comparison) -> Iterator[RenderableType]:
     if not comparison.estimates:
         return
-    yield _title("Step time", f"{comparison.base.step_count} and {comparison.new.step_count} steps")
+    sides = (comparison.base, comparison.new)
+    counts = [len(side.runs) if comparison.of_runs else side.step_count for side in sides]
+    yield _title("Step time", f"{counts[0]} and {counts[1]} {'runs' if comparison.of_runs else 'steps'}")
     table = _table(("", "base", "new", "change", "95 % interval", "says"), left=1)
     for one in comparison.estimates:
         times = (units.duration(one.base_ns), units.duration(one.new_ns), units.change(one.change))
         table.add_row(one.label, *times, outline.interval_of(one), one.outcome.value)
     yield _indented(table)
+    if not comparison.of_runs:
+        yield _indented(Text(outline.ONE_RUN_EACH, style=_MUTED))
 
 
 def _changes(shown: outline.Table) -> Iterator[RenderableType]:
