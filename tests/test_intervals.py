@@ -242,6 +242,20 @@ def test_fill_shows_what_is_under_where_nothing_is_over(over: Labelled, under: L
     assert painted(filled) == painted(below) | painted(above)
 
 
+@given(labelled_lists, moments, moments)
+def test_within_keeps_whole_what_touches_the_stretch(rows: Labelled, start: int, end: int) -> None:
+    labels = innermost_of(rows)
+    found = intervals.within(labels, start, end)
+    assert_timeline(found)
+    stretch = set(range(start, end))
+    assert painted(found).items() <= painted(labels).items()
+    assert {at: label for at, label in painted(found).items() if at in stretch} == {
+        at: label for at, label in painted(labels).items() if at in stretch
+    }
+    if start < end:
+        assert all(set(range(*one)) & stretch for one in zip(found.spans.start, found.spans.end, strict=True))
+
+
 @given(labelled_lists, st.lists(moments))
 def test_label_at_reads_one_moment(rows: Labelled, at: list[int]) -> None:
     labels = innermost_of(rows)

@@ -1,0 +1,31 @@
+"""Long arrays are worked through without leaving out or repeating a row."""
+
+from collections.abc import Callable
+from itertools import chain
+
+import pytest
+
+import nsyswrap.blocks
+from nsyswrap.analyses import range_projection
+from nsyswrap.blocks import BLOCK, blocks
+from nsyswrap.render import render
+from nsyswrap.report import build_report
+from nsyswrap.tables import Trace
+
+
+@pytest.mark.parametrize("length", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
+def test_blocks_cover_each_row_once_and_in_order(length: int) -> None:
+    found = list(blocks(length))
+    assert list(chain.from_iterable(range(block.start, block.stop) for block in found)) == list(range(length))
+    assert all(0 < block.stop - block.start <= BLOCK for block in found)
+
+
+@pytest.mark.parametrize("name", ["cnn_amp_autograd_ranges", "alexnet_data_parallel_2gpu"])
+def test_the_size_of_a_block_changes_no_number(
+    name: str, real_trace: Callable[[str], Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is worked through in blocks: operations and launches, causes, summaries and projections."""
+    whole = render("json", build_report(real_trace(name)))
+    monkeypatch.setattr(nsyswrap.blocks, "BLOCK", 7)
+    monkeypatch.setattr(range_projection, "BLOCK", 7)
+    assert render("json", build_report(real_trace(name))) == whole

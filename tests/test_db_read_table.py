@@ -1,0 +1,107 @@
+"""A table is read in parts by row number, and comes out as if it had been read at once."""
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from export_builder import ExportBuilder
+
+from nsyswrap.db import read_table, schema
+from nsyswrap.db.connection import opened
+from nsyswrap.db.read_table import UNKNOWN, Part, TableReading
+from nsyswrap.errors import ExportError
+
+Build = Callable[..., ExportBuilder]
+CALLS = next(source for source in schema.SOURCES if source.table == "OSRT_API")
+ROWS = 50
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven rows at a time."""
+    monkeypatch.setattr(read_table, "PART_ROWS", 7)
+
+
+@pytest.fixture
+def export_with(build: Build, tmp_path: Path) -> Callable[..., Path]:
+    """Write an export of 50 system calls, and run statements on it."""
+
+    def written(*statements: str) -> Path:
+        builder = build()
+        for index in range(ROWS):
+            builder.os_call("poll", index, 2 * index)
+        path = builder.write(tmp_path / "calls.sqlite")
+        with closing(sqlite3.connect(path)) as db:
+            for statement in statements:
+                db.execute(statement)
+            db.commit()
+        return path
+
+    return written
+
+
+def read(path: Path, order: Callable[[Iterable[Part]], Iterable[Part]] = list) -> tuple[int, list[int], list[int]]:
+    """Return how many parts there were, and starts and ends; parts are read in any order."""
+    with opened(path) as export:
+        reading = TableReading.begin(export, CALLS)
+        counts = {part: reading.read(part) for part in order(reading.parts)}
+        found = reading.end([counts[part] for part in reading.parts])
+    return len(reading.parts), found["start"].tolist(), found["end"].tolist()
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_parts_may_be_read_in_any_order(export_with: Callable[..., Path]) -> None:
+    path = export_with()
+    for order in (list, lambda parts: reversed(list(parts))):
+        assert read(path, order) == (8, list(range(ROWS)), [2 * index for index in range(ROWS)])
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(
+    ("statement", "kept"),
+    [
+        ("delete from OSRT_API where start % 3 = 0", [at for at in range(ROWS) if at % 3]),
+        ("delete from OSRT_API where start between 3 and 30", [*range(3), *range(31, ROWS)]),
+        ("delete from OSRT_API where start < 20", list(range(20, ROWS))),
+        ("delete from OSRT_API", []),
+    ],
+)
+def test_holes_between_row_numbers_leave_no_rows_behind(
+    export_with: Callable[..., Path], statement: str, kept: list[int]
+) -> None:
+    _, start, end = read(export_with(statement))
+    assert (start, end) == (kept, [2 * at for at in kept])
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_numbers_that_lie_too_far_apart_are_not_trusted(export_with: Callable[..., Path]) -> None:
+    path = export_with("update OSRT_API set rowid = 1000000000000 where start = 20")
+    parts, start, _ = read(path)
+    assert parts == 1
+    assert sorted(start) == list(range(ROWS))
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_column_that_begins_with_nothing_in_some_parts_stays_one_of_numbers(
+    export_with: Callable[..., Path],
+) -> None:
+    """The driver guesses a column's type anew in each part."""
+    _, start, end = read(export_with("update OSRT_API set end = null where start between 14 and 20"))
+    assert start == list(range(ROWS))
+    assert end == [int(UNKNOWN) if 14 <= at <= 20 else 2 * at for at in start]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_value_that_is_no_number_is_named_whatever_part_it_is_in(export_with: Callable[..., Path]) -> None:
+    path = export_with("update OSRT_API set end = 'soon' where start = 40")
+    with pytest.raises(ExportError, match="column end of OSRT_API holds a value that is no whole number"):
+        read(path)
+
+
+def test_more_rows_than_numbers_is_damage(export_with: Callable[..., Path]) -> None:
+    with opened(export_with()) as export:
+        reading = TableReading.begin(export, CALLS)
+        with pytest.raises(ExportError, match="OSRT_API of calls[.]sqlite: it has more rows than"):
+            reading.read(Part(0, ROWS - 1))
