@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
+from packed_captures import packed
 
 ROOT = Path(__file__).resolve().parent.parent
 MEBI = 2**20
@@ -100,12 +101,22 @@ def test_committed_results_hold_what_their_programs_expect(tools: Tools) -> None
 def test_committed_results_are_small_and_private() -> None:
     files = [path for path in (ROOT / "reports").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= 40 * MEBI
-    assert sum(path.suffix == ".nsys-rep" for path in files if "gallery" in path.parts) <= MOST_CAPTURES
+    assert len(list((ROOT / "reports").glob("gallery/*/*.nsys-rep"))) <= MOST_CAPTURES
     for path in (ROOT / "reports").glob("gallery/*/report.json"):
         assert json.loads(path.read_text())["session"]["hostname"] == "", path
         assert path.stat().st_size < LARGEST_REPORT, path
-    for path in (path for path in files if "gallery" in path.parts and path.suffix in {".json", ".txt"}):
+    for path in (path for path in (ROOT / "reports" / "gallery").rglob("*") if path.suffix in {".json", ".txt"}):
         assert not re.search(r"/(?:home|root|tmp|srv|Users)/", path.read_text()), path
+
+
+def test_what_was_profiled_with_a_capture_has_it_and_links_it(tools: Tools) -> None:
+    """Else the card of a case leads to less than its profile gave."""
+    index = (ROOT / "reports" / "index.html").read_text()
+    assert index == tools.cards.page(tools.results.results())
+    for case in tools.cases.CASES:
+        if case.keeps_capture:
+            assert (tools.results.GALLERY / case.name / "capture.nsys-rep").is_file(), case.name
+            assert f'href="gallery/{case.name}/capture.nsys-rep"' in index
 
 
 def test_the_page_of_results_is_up_to_date(tools: Tools) -> None:
@@ -153,11 +164,25 @@ def test_alexnet_gets_its_table_of_activities(tools: Tools, sample: dict[str, An
     """Ten rows, the longest first, copies among them."""
     put(tools, sample, tmp_path, "alexnet-8")
     text = tools.page.page(tools.results.results(tmp_path))
-    after = text.split("GPU activities of `alexnet-8`:")[1].split("\n\n")[1].splitlines()[2:]
+    after = text.split("GPU activities of `alexnet-8`, in 58 steps:")[1].split("\n\n")[1].splitlines()[2:]
     times = [float(line.split("|")[1]) for line in after]
     assert len(times) == tools.page.TOP
     assert times == sorted(times, reverse=True)
     assert any("[copy Host-to-Device]" in line for line in after)
+
+
+def test_bert_gets_its_table_of_the_optimizer(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
+    """A case without that phase is left out of it."""
+    without = json.loads(json.dumps(sample))
+    phases = without["sections"]["phases"]["tables"]
+    phases["phases"] = [row for row in phases["phases"] if row["phase"] != "optimizer"]
+    put(tools, sample, tmp_path, "bert-amp")
+    put(tools, without, tmp_path, "bert-fp32")
+    text = tools.page.page(tools.results.results(tmp_path))
+    after = text.split("The optimizer in a mean step:")[1].split("\n\n")[1].splitlines()[2:]
+    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in after] == [
+        ["bert-amp", "0.432", "0.113", "0.319", "7"]  # 58 steps: 25.06, 6.54 and 18.5 ms, 406 kernels
+    ]
 
 
 def test_a_card_shows_verdict_ledger_and_links(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
@@ -171,13 +196,15 @@ def test_a_card_shows_verdict_ledger_and_links(tools: Tools, sample: dict[str, A
     assert ".nsys-rep" not in text
     assert "<dt>tensor</dt><dd>5.4 %</dd>" in text
     assert "<dt>step</dt><dd>5.7 ms</dd>" in text
+    assert "<span>mnist.py</span> <span>--steps</span> <span>60</span>" in text
+    assert "Captured on: NVIDIA H200, driver" in text
     assert "http" not in text
     assert "No results yet" in tools.cards.page([], tmp_path)
 
 
 def chosen(tmp_path: Path, seconds: float) -> Namespace:
     """What `gallery.main` hands on."""
-    return Namespace(gallery=tmp_path / "gallery", data=tmp_path, option=[], end=time.monotonic() + seconds)
+    return Namespace(gallery=tmp_path / "gallery", data=tmp_path, option=[], at_once=1, end=time.monotonic() + seconds)
 
 
 def test_a_profile_that_fails_is_named_and_leaves_nothing(
@@ -229,7 +256,7 @@ def test_a_capture_is_kept_only_where_no_environment_tells_more(
     made.mkdir()
     (made / "whole.json").write_text(json.dumps(sample))
     (made / "run.json").write_text('{"command": [], "environment": {}}')
-    (made / "capture.nsys-rep").write_text("x")
+    (made / "capture.nsys-rep").write_bytes(packed(b"HOME=/srv"))
     (tmp_path / "said.txt").write_text("loss 1\n")
     monkeypatch.setattr(tools.gallery, "NSYSWRAP", [sys.executable, "-c", "pass"])
     case = tools.cases.named("decoding")
@@ -238,7 +265,25 @@ def test_a_capture_is_kept_only_where_no_environment_tells_more(
     assert "TOKEN" in said
     assert sorted(path.name for path in folder.iterdir()) == ["report.json", "run.json", "said.txt"]
     assert tools.gallery.keep(case, made, Namespace(strangers=[], **vars(chosen(tmp_path, 100)))) == ""
-    assert (folder / "capture.nsys-rep").read_text() == "x"
+    assert (folder / "capture.nsys-rep").read_bytes() == packed(b"HOME=/srv")
+
+
+def test_one_case_is_done_before_the_next_begins(tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a report would be written beside a program, on its cores."""
+    told: list[str] = []
+
+    def record(case: Namespace, *_: object) -> str:
+        told.append(f"+{case.name}")
+        time.sleep(0.01)
+        told.append(f"-{case.name}")
+        return ""
+
+    monkeypatch.setattr(tools.gallery, "record", record)
+    monkeypatch.setattr(tools.gallery, "draw", lambda *_: None)
+    cases = [tools.cases.named(name) for name in ("decoding", "decoding-graphs")]
+    assert tools.gallery.options().parse_args([]).at_once == 1
+    assert tools.gallery.record_all(cases, chosen(tmp_path, 100)) == []
+    assert told == ["+decoding", "-decoding", "+decoding-graphs", "-decoding-graphs"]
 
 
 def test_no_profile_starts_when_time_is_up(tools: Tools, tmp_path: Path) -> None:

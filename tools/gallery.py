@@ -2,8 +2,9 @@
 """Profile the cases of the literature on a GPU, and keep their results in reports/gallery: `make gallery`.
 
 Each case gets a folder with `report.json`, cut to what is read, and `run.json`; some get `report.html` and
-`capture.nsys-rep` too. A case that fails or takes too long is named and left out. With --again only docs/results.md
-and reports/index.html are written, from the results that are there: that needs no GPU.
+`capture.nsys-rep` too. A case that fails or takes too long is named and left out. Only one program runs at a time, and
+nothing beside it unless --at-once says so. With --again only docs/results.md and reports/index.html are written, from
+the results that are there: that needs no GPU.
 """
 
 import argparse
@@ -18,18 +19,31 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import gallery_capture
 import gallery_index
 import gallery_page
 from gallery_cases import CASES, Case
-from gallery_results import GALLERY, REPORT, ROOT, SAID, SAID_ON_CPU, broken, cut, expects, plain, results, strangers
+from gallery_results import (
+    GALLERY,
+    REPORT,
+    ROOT,
+    SAID,
+    SAID_ON_CPU,
+    SHARED,
+    broken,
+    cut,
+    expects,
+    plain,
+    results,
+    strangers,
+)
 from judge_faults import ENDED, gpu_count
 
 NO_GPU = "gallery: this needs an NVIDIA GPU; `--again` writes the pages from the results in reports/gallery"
-# Reports are written beside the next program's run; only one program runs at a time.
-PROFILES = 4
 LONGEST_S = 60
 # No new profile starts with less time left than this.
 SHORTEST_S = 15
+CAPTURE = "capture.nsys-rep"
 CPU_STEPS = "5"
 DATA = {"mnist": "mnist", "image_models": "pictures", "cifar_files": "pictures", "bert_qa": "tokens"}
 DATA |= {"image_pipeline": "jpeg", "convolution": "digits"}
@@ -85,11 +99,7 @@ def profile(case: Case, folder: Path, turn: threading.Lock, chosen: argparse.Nam
 
 
 def keep(case: Case, made: Path, chosen: argparse.Namespace) -> str:
-    """Put what is committed of a profile into its folder, from the redacted export; return what was left out.
-
-    nsys copies the environment of every process it sees into a capture, where nothing can redact it: with variables
-    that are not for all to read, no capture is kept.
-    """
+    """Put what is committed of a profile into its folder, from the redacted export; return what was left out."""
     folder = chosen.gallery / case.name
     folder.mkdir(parents=True, exist_ok=True)
     redacted = made / "redacted.sqlite"
@@ -105,12 +115,25 @@ def keep(case: Case, made: Path, chosen: argparse.Namespace) -> str:
     (folder / REPORT).write_text(json.dumps(report, indent=0) + "\n")
     for path in (made / "run.json", made.parent / SAID):
         (folder / path.name).write_text(plain(path.read_text(), chosen.data))
-    if not case.keeps_capture:
-        return ""
-    if chosen.strangers:
-        names = ", ".join(chosen.strangers)
+    return keep_capture(made / CAPTURE, folder, chosen.strangers) if case.keeps_capture else ""
+
+
+def keep_capture(made: Path, folder: Path, seen: list[str]) -> str:
+    """Put a capture beside its report, where nothing in it is not for all to read; return what was left out.
+
+    nsys copies the environment of every process it sees into a capture, where nothing can redact it.
+    """
+    (folder / CAPTURE).unlink(missing_ok=True)  # that of an earlier report
+    if seen:
+        names = ", ".join(seen)
         return f"no capture kept: it would hold {names}; start this under `env -i`, where no other process is seen"
-    shutil.copy(made / "capture.nsys-rep", folder)
+    try:
+        inside = gallery_capture.variables(gallery_capture.unpacked(made.read_bytes()), SHARED)
+    except ValueError as error:
+        return f"no capture kept: nothing can say what it holds: {error}"
+    if inside:
+        return f"no capture kept: it holds {', '.join(inside)}"
+    shutil.copyfile(made, folder / CAPTURE)
     return ""
 
 
@@ -145,7 +168,7 @@ def record_all(cases: list[Case], chosen: argparse.Namespace) -> list[str]:
     turn = threading.Lock()
     with ThreadPoolExecutor(len(DRAWING)) as pool:
         list(pool.map(lambda case: draw(case, chosen.data), [case for case in cases if case.name in DRAWING]))
-    with ThreadPoolExecutor(PROFILES) as pool:
+    with ThreadPoolExecutor(chosen.at_once) as pool:
         running = [pool.submit(record, case, turn, chosen) for case in cases]
         wrong = [each.result() for each in running]
     wrong += [time_on_cpu(case, chosen) for case in cases if case.name.startswith("convolution-cudnn")]
@@ -160,6 +183,14 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--gallery", type=Path, default=GALLERY, metavar="DIR", help="where results go")
     parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help="where drawn data lie")
     parser.add_argument("--seconds", type=float, default=3600, metavar="S", help="start no profile later")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=1,
+        metavar="N",
+        help="cases in hand (1); with more, reports are written while the next program runs: sooner done, but programs "
+        "that the CPU holds up take longer",
+    )
     parser.add_argument("--no-pages", action="store_true", help="write neither docs/results.md nor reports/index.html")
     parser.add_argument("--option", action="append", default=[], metavar="OPTION", help="pass to nsyswrap profile")
     return parser

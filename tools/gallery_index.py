@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gallery_cases import CLAIMS, Claim
-from gallery_page import cells, tensor_share
+from gallery_page import cells, machines, tensor_share
 from gallery_results import GALLERY, REPORT, Result
 
 # Parts of the ledger, in order, with the colours that they have in a report.
@@ -38,6 +38,8 @@ article { background: var(--card); border: 1px solid var(--line); border-radius:
 article p { font-size: .9rem; } article .links { margin-top: auto; padding-top: .4rem; }
 code { color: var(--soft); display: block; font: .78rem/1.4 ui-monospace, monospace; margin: .15rem 0 .7rem;
   overflow-wrap: anywhere; }
+var { font-style: normal; font-weight: 600; }
+code span { display: inline-block; max-width: 100%; }
 .bar { background: var(--idle); border-radius: 4px; display: flex; height: 1rem; overflow: hidden; }
 .key { display: flex; flex-wrap: wrap; gap: .25rem 1.1rem; list-style: none; margin: 1rem 0 0; padding: 0; }
 .key i { border-radius: 3px; display: inline-block; height: .8rem; margin-right: .4rem; vertical-align: -1px;
@@ -59,7 +61,9 @@ def page(found: Sequence[Result], folder: Path = GALLERY) -> str:
 <title>nsyswrap: gallery</title><style>{STYLE}</style></head>
 <body><header><h1>Gallery</h1>
 <p>What the report says of cases of the literature on an NVIDIA GPU: its verdict, where the GPU's time went, and how
-much of the kernels' time was spent on tensor cores.</p>
+much of the kernels' time was spent on tensor cores. Each case has its <var>report.json</var>, from which this page is
+made; some have the whole report too, to be read in a browser, and the capture, which Nsight Systems opens.</p>
+<p class="soft">{html.escape(machines(found))}</p>
 <p><a href="../docs/results.md">Our figures beside the published ones</a> ·
 <a href="../docs/tutorial.md">A tutorial</a> · <a href="samples/README.md">Samples</a></p>
 <ul class="key">{key}</ul></header>
@@ -79,7 +83,10 @@ def _part(claim: Claim, by_name: Mapping[str, Result], folder: Path) -> str:
 
 def _card(result: Result, folder: Path) -> str:
     case = result.case
-    command = f"{case.program}.py {case.options}".strip()
+    words = (f"{case.program}.py", *case.options.split())
+    # An option is not broken between its dashes and its name.
+    command = " ".join(f"<span>{html.escape(word)}</span>" for word in words)
+    verdict = str(result.report.get("verdict") or "No verdict.").replace(" %", "\N{NO-BREAK SPACE}%")
     links = " · ".join(
         f'<a href="gallery/{case.name}/{name}">{text}</a>'
         for name, text in FILES
@@ -89,10 +96,10 @@ def _card(result: Result, folder: Path) -> str:
     figures = (("step", f"{step} ms"), ("kernels", f"{kernels} ms"), ("busy", busy), ("tensor", tensor_share(result)))
     shown = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in figures)
     return f"""<article id="{case.name}"><h3>{html.escape(case.name)}</h3>
-<code>{html.escape(command)}</code>
+<code>{command}</code>
 {_bar(result)}
 <dl>{shown}</dl>
-<p>{html.escape(str(result.report.get("verdict") or "No verdict."))}</p>
+<p>{html.escape(verdict)}</p>
 <p class="links">{links}</p></article>"""
 
 

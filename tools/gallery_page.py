@@ -4,11 +4,11 @@
 from collections.abc import Sequence
 
 from gallery_cases import CLAIMS, Claim, named
-from gallery_remarks import REMARKS
+from gallery_remarks import REMARKS, RUNS
 from gallery_results import GALLERY, Result
 
 TOP = 10
-HUNDRED_MS = 100_000_000
+HUNDRED = 100
 HEAD = """# Results
 
 What others have published about these cases, and what nsyswrap says of the same cases here. Each case is a program of
@@ -30,11 +30,12 @@ Float32 is kept to, without TF32, but for MNIST, which leaves PyTorch's defaults
 def page(found: Sequence[Result]) -> str:
     """Return the whole page about the results that are there."""
     by_name = {each.case.name: each for each in found}
-    parts = [HEAD, _machines(found), *(_part(claim, by_name) for claim in CLAIMS)]
+    parts = [HEAD, machines(found), RUNS, *(_part(claim, by_name) for claim in CLAIMS)]
     return "\n".join(parts)
 
 
-def _machines(found: Sequence[Result]) -> str:
+def machines(found: Sequence[Result]) -> str:
+    """Return a sentence that says on what the results were captured."""
     seen = {
         f"{gpu['name']}, driver {session.get('driver_version') or 'unknown'}, "
         f"CUDA {session.get('cuda_version') or 'unknown'}, nsys {session['nsys_version']}"
@@ -52,7 +53,9 @@ def _part(claim: Claim, by_name: dict[str, Result]) -> str:
         head = ("case", "step, ms", "data, ms", "kernels, ms", "busy", "occupancy", "tensor", "limit", "first finding")
         lines += [_line(head), "|---|" + "---:|" * 6 + "---|---|", *(_line(cells(each)) for each in there), ""]
         lines += ["Where a mean step goes:", "", *_breakdown(there)]
-    if claim.title.startswith("AlexNet"):
+    if there and claim.title.startswith("BERT"):
+        lines += _optimizers(there)
+    if claim.title.startswith(("AlexNet", "Convolution")):
         for each in there:
             lines += _activities(each)
     said = [f"    {each.case.name}: {line}" for each in there for line in each.said]
@@ -109,8 +112,24 @@ def _activities(result: Result) -> list[str]:
     kernels = [(row["name"], row["count"], row["total_ns"]) for row in result.rows("kernels", "summary")]
     copies = [(f"[copy {row['kind']}]", row["count"], row["total_ns"]) for row in result.rows("copies", "summary")]
     top = sorted(kernels + copies, key=lambda each: -each[2])[:TOP]
-    head = [f"GPU activities of `{result.case.name}`:", "", _line(("time, ms", "calls", "name")), "|---:|---:|---|"]
-    return [*head, *(_line((_ms(total), str(count), f"`{_short(name)}`")) for name, count, total in top), ""]
+    head = _line(("time, ms", "calls", "mean, us", "name"))
+    rows = [
+        _line((_ms(total), str(count), _three(total / count / 1e3), f"`{_short(name)}`")) for name, count, total in top
+    ]
+    said = f"GPU activities of `{result.case.name}`, in {result.steps} steps:"
+    return [said, "", head, "|---:|---:|---:|---|", *rows, ""]
+
+
+def _optimizers(there: Sequence[Result]) -> list[str]:
+    """Return the table of the phase `optimizer`, in ms a step."""
+    rows = []
+    for each in there:
+        found = next((row for row in each.rows("phases", "phases") if row["phase"] == "optimizer"), None)
+        if found:
+            times = (_ms(found[name] / each.steps) for name in ("host_ns", "gpu_ns", "idle_ns"))
+            rows.append(_line((each.case.name, *times, f"{found['kernel_count'] / each.steps:.0f}")))
+    head = _line(("case", "host, ms", "its work on the GPU, ms", "GPU idle, ms", "kernels"))
+    return ["The optimizer in a mean step:", "", head, "|---|---:|---:|---:|---:|", *rows, ""]
 
 
 def _short(name: str) -> str:
@@ -125,7 +144,12 @@ def _line(parts: Sequence[str]) -> str:
 def _ms(value_ns: float | None) -> str:
     if value_ns is None:
         return "-"
-    return f"{value_ns / 1e6:.0f}" if value_ns >= HUNDRED_MS else f"{value_ns / 1e6:.3g}"
+    return _three(value_ns / 1e6)
+
+
+def _three(value: float) -> str:
+    """Return a number with three digits, and with all that stand before the point."""
+    return f"{value:.0f}" if value >= HUNDRED else f"{value:.3g}"
 
 
 def _percent(share: float | None) -> str:

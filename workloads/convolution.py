@@ -24,6 +24,8 @@ from torch.nn import functional
 # Of the hand-written kernel no name tells whether it uses tensor cores, so nothing is claimed of it.
 EXPECTS = {
     "--batch-size 10000": ("copies/exposed",),
+    "--batch-size 1000": ("synchronization/in_step", "copies/exposed"),
+    "--batch-size 100": ("synchronization/in_step", "copies/exposed"),
     "--engine cudnn --batch-size 10000": ("tensor_cores/not_used", "copies/exposed"),
     "--engine cudnn --batch-size 1000": ("tensor_cores/not_used", "copies/exposed"),
     "--engine cudnn --batch-size 100": ("launches/launch_bound", "tensor_cores/not_used"),

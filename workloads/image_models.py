@@ -25,6 +25,12 @@ from torch.utils.data import Dataset
 
 EXPECTS = {
     "--model mlp": ("idle/input_wait",),
+    "--model mlp --amp": ("idle/input_wait",),
+    "--model lenet": ("idle/input_wait",),
+    "--model lenet --amp": ("idle/host", "idle/input_wait"),
+    "--model alexnet --batch-size 8": ("tensor_cores/not_used",),
+    "--model alexnet --batch-size 16": ("idle/input_wait", "tensor_cores/not_used"),
+    "--model alexnet --batch-size 32": ("idle/input_wait", "tensor_cores/not_used"),
     "--model alexnet --batch-size 128": ("idle/input_wait", "tensor_cores/not_used"),
     "--model alexnet --batch-size 128 --amp": ("idle/input_wait", "tensor_cores/layout"),
     "--model vgg16": ("tensor_cores/not_used",),

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 EXPECTS = {
     "": ("tensor_cores/not_used",),
     "--half": ("launches/launch_bound",),
+    "--half --engine graphs": ("gpu/between_operations", "copies/exposed"),
     "--half --engine compile": ("launches/launch_bound",),
 }
 
