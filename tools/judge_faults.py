@@ -28,8 +28,6 @@ CAPTURES = ROOT / "tests" / "captures" / "faults"
 PAGE = ROOT / "docs" / "faults.md"
 NO_GPU = "faults: this needs an NVIDIA GPU; `--again` writes the table from the captures in tests/captures/faults"
 FORMS = ("", "--mended")
-# Reports are written beside the next program's start; only one program runs at a time.
-PROFILES = 4
 LONGEST_S = 120
 # The line with which `nsyswrap profile` says that the program has ended.
 ENDED = "nsys writes its report"
@@ -110,7 +108,7 @@ def record(name: str, form: str, turn: threading.Lock, chosen: argparse.Namespac
 def record_all(names: Sequence[str], chosen: argparse.Namespace) -> list[str]:
     """Profile all programs in both forms; return what went wrong."""
     turn = threading.Lock()
-    with ThreadPoolExecutor(PROFILES) as pool:
+    with ThreadPoolExecutor(chosen.at_once) as pool:
         running = [pool.submit(record, name, form, turn, chosen) for name in names for form in FORMS]
         return [wrong for each in running if (wrong := each.result())]
 
@@ -123,6 +121,14 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--captures", type=Path, default=CAPTURES, metavar="DIR", help="where the captures lie")
     parser.add_argument("--page", type=Path, default=PAGE, metavar="FILE", help="where the table goes")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the whole redacted exports here")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=1,
+        metavar="N",
+        help="profiles in hand (1); with more, reports are written while the next program runs: sooner done, but "
+        "programs that the CPU holds up take longer",
+    )
     parser.add_argument("--option", action="append", default=[], metavar="OPTION", help="pass to nsyswrap profile")
     return parser
 

@@ -7,9 +7,10 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.analyses.base import Study
+from nsyswrap.analyses.hidden_collectives import beside_backward
 from nsyswrap.analyses.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
 from nsyswrap.analyses.operations import COMMUNICATION
-from nsyswrap.analyses.replay_changes import beside_kernels, gains
+from nsyswrap.analyses.replay_changes import gains
 from nsyswrap.intervals import Spans, Window, covered, total
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import array
@@ -27,7 +28,7 @@ def findings(study: Study, window: Window) -> tuple[Finding, ...]:
         if share < NOTE_SHARE:
             continue
         grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
-        gained = gains(study, window, partial(beside_kernels, device=device, kind=COMMUNICATION, named="collectives"))
+        gained = gains(study, window, partial(beside_backward, device=device))
         found.append(
             Finding(
                 rule="communication/exposed",

@@ -30,7 +30,7 @@ from nsyswrap.analyses.idle_sums import IdleSums, sum_idle
 from nsyswrap.analyses.operations import SOURCES
 from nsyswrap.analyses.thread_states import NAMES as STATE_NAMES
 from nsyswrap.analyses.thread_states import ThreadStates
-from nsyswrap.analyses.uneven_steps import is_outlier, steady_steps
+from nsyswrap.analyses.uneven_steps import is_outlier
 from nsyswrap.intervals import Indices, Spans, Times, Window, containing, merge
 from nsyswrap.tables import array
 
@@ -250,7 +250,7 @@ class _Roots:
     def _churn(self, free: Mask) -> Mask:
         """Memory is asked for and given back step after step; with it goes what lies between such calls."""
         chosen = self._is("allocation") & free
-        steps = steady_steps(self.study, self.window)
+        steps = self.study.steps.steady_inside(self.window)
         if not len(steps) or not chosen.any():
             return np.zeros(len(free), bool)
         start, end = array(steps, "start"), array(steps, "end")
@@ -353,7 +353,7 @@ class _Roots:
     def _uneven(self, _free: Mask) -> Mask:
         """Host code of the few steps that take longer than the others."""
         found = np.zeros(len(self._length), bool)
-        for process, steps in steady_steps(self.study, self.window).groupby("process"):
+        for process, steps in self.study.steps.steady_inside(self.window).groupby("process"):
             start, end = array(steps, "start"), array(steps, "end")
             long = is_outlier(end - start)
             mine = tables.process_of(self.pieces.thread) == int(str(process))

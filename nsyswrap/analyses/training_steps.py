@@ -49,6 +49,11 @@ class Steps:
             return None
         return Window(start, end, self._label(steady), "steps")
 
+    def steady_inside(self, window: Window) -> pd.DataFrame:
+        """Return the steps that lie inside the window and are no warm-up."""
+        inside = (self.frame["start"] >= window.start_ns) & (self.frame["end"] <= window.end_ns)
+        return self.frame[inside & ~self.frame["warm_up"]]
+
     @property
     def steady_count(self) -> int:
         """Return the steady steps of one process, since ranks take the same steps side by side."""

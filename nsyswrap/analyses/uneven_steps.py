@@ -50,13 +50,6 @@ def is_outlier(length: Times) -> npt.NDArray[np.bool_]:
     return found
 
 
-def steady_steps(study: Study, window: Window) -> pd.DataFrame:
-    """Return the steps that lie inside the window and are no warm-up."""
-    frame = study.steps.frame
-    inside = (frame["start"] >= window.start_ns) & (frame["end"] <= window.end_ns)
-    return frame[inside & ~frame["warm_up"]]
-
-
 def find_outliers(study: Study, window: Window) -> pd.DataFrame:
     """Return the outliers among the steady steps of a window, in order of process and start.
 
@@ -66,7 +59,7 @@ def find_outliers(study: Study, window: Window) -> pd.DataFrame:
         with by how much. Nothing grew where the text is empty.
     """
     found = []
-    for process, steps in steady_steps(study, window).groupby("process"):
+    for process, steps in study.steps.steady_inside(window).groupby("process"):
         length = array(steps, "end") - array(steps, "start")
         outliers = np.flatnonzero(is_outlier(length))
         if not len(outliers):
@@ -153,7 +146,7 @@ def findings(
     outliers = _without(study, outliers, window, explained)
     net = _net_excess(study, window)
     found = []
-    steady = steady_steps(study, window).groupby("process").size()
+    steady = study.steps.steady_inside(window).groupby("process").size()
     for process, mine in outliers.groupby("process"):
         cost = min(int(mine["excess_ns"].sum()), net[int(str(process))])
         share = cost / window.length_ns
@@ -185,7 +178,7 @@ def _net_excess(study: Study, window: Window) -> dict[int, int]:
     A host that waits a step later than usual makes one step long and the next one short, and loses nothing.
     """
     found = {}
-    for process, steps in steady_steps(study, window).groupby("process"):
+    for process, steps in study.steps.steady_inside(window).groupby("process"):
         length = array(steps, "end") - array(steps, "start")
         found[int(str(process))] = max(round(float((length - np.median(length)).sum())), 0)
     return found
@@ -194,7 +187,7 @@ def _net_excess(study: Study, window: Window) -> dict[int, int]:
 def _without(study: Study, outliers: pd.DataFrame, window: Window, explained: npt.NDArray[np.int64]) -> pd.DataFrame:
     """Return the outliers with what nothing else explains of their excess, where something is left."""
     left = outliers["excess_ns"].to_numpy(np.int64, copy=True)
-    for process, steps in steady_steps(study, window).groupby("process"):
+    for process, steps in study.steps.steady_inside(window).groupby("process"):
         grown = explained[steps.index] - np.median(explained[steps.index])
         by_start = dict(zip(steps["start"], np.maximum(grown, 0), strict=True))
         for row in np.flatnonzero(outliers["process"] == process):

@@ -1,6 +1,7 @@
 """Two GPUs add up their gradients when the backward pass is over: while they talk, nobody computes.
 
-Mended, DistributedDataParallel sends each part of the gradients while the next one is computed. It needs two GPUs.
+Mended, DistributedDataParallel sends the gradients of the wide layers, which are ready first, while those of the
+convolutions are computed. It needs two GPUs.
 """
 
 import os
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import common
 import torch
-from torch import distributed, multiprocessing
+from torch import distributed, multiprocessing, nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
@@ -19,7 +20,19 @@ from faults.training import Run
 EXPECTS = {"": ("communication/exposed",), "--mended": ()}
 GPUS = 2
 
-WIDTH, ROWS, LAYERS = 4096, 2048, 8
+CHANNELS, SIDE, IMAGES = 256, 56, 64
+WIDTH, CONVOLUTIONS = 8192, 2
+
+
+def network(run: Run) -> nn.Module:
+    """Return convolutions, which take the time, before wide layers, which have the weights."""
+    channels, width = run.size(CHANNELS, 8), run.size(WIDTH)
+    tower: list[nn.Module] = []
+    for _ in range(CONVOLUTIONS):
+        tower += [nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.ReLU()]
+    wide = [nn.Linear(channels, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()]
+    whole = nn.Sequential(*tower, nn.AdaptiveAvgPool2d(1), nn.Flatten(), *wide, nn.Linear(width, training.OUTPUTS))
+    return whole.to(run.device, memory_format=torch.channels_last)
 
 
 def rank(number: int, run: Run, meeting: str) -> None:
@@ -33,11 +46,13 @@ def rank(number: int, run: Run, meeting: str) -> None:
     kind = "nccl" if on_gpu else "gloo"
     distributed.init_process_group(kind, init_method=f"file://{meeting}", rank=number, world_size=GPUS)
     own = Run(run.steps, device, run.mended)
-    plain = training.network(own, run.size(WIDTH), WIDTH, LAYERS)
-    model = DistributedDataParallel(plain) if run.mended else plain
+    plain = network(own)
+    model = DistributedDataParallel(plain, gradient_as_bucket_view=True) if run.mended else plain
     optimizer = training.sgd(model, own)
-    inputs = training.rows(own, run.size(ROWS), run.size(WIDTH))
-    wanted = training.rows(own, run.size(ROWS), training.OUTPUTS)
+    images, side = run.size(IMAGES, 2), run.size(SIDE, 8)
+    inputs = torch.rand(images, run.size(CHANNELS, 8), side, side, device=device)
+    inputs = inputs.to(memory_format=torch.channels_last)
+    wanted = training.rows(own, images, training.OUTPUTS)
     loss = torch.zeros(())
     for _ in training.steps(own):
         with common.phase("forward"):
@@ -51,6 +66,8 @@ def rank(number: int, run: Run, meeting: str) -> None:
             optimizer.step()
             optimizer.zero_grad()
     print(f"rank {number}: loss {loss.item():.4f}")
+    # No rank may leave while another still talks to it.
+    distributed.barrier()
     distributed.destroy_process_group()
 
 
