@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ import pandas as pd
 from nsyswrap.analyses.annotations import PhaseRule
 from nsyswrap.analyses.base import Settings, Study
 from nsyswrap.analyses.event_frames import COLUMNS, event_frames
+from nsyswrap.analyses.learned_rules import read_rules
 from nsyswrap.capture.locate import find_nsys
 from nsyswrap.capture.nsys import export_report
 from nsyswrap.db.load import load_export
@@ -127,7 +128,11 @@ class OpenedCapture:
 
 
 def open_capture(
-    path: Path, window: str = "", step_range: str = "", phases: Mapping[str, str] | None = None
+    path: Path,
+    window: str = "",
+    step_range: str = "",
+    phases: Mapping[str, str] | None = None,
+    kernel_rules: Iterable[Path] = (),
 ) -> OpenedCapture:
     """Read a capture.
 
@@ -136,16 +141,17 @@ def open_capture(
         window: "steps", "all" or "START:END" in seconds; empty for steps where there are any.
         step_range: Regular expression of the ranges that are steps; empty for the usual spellings.
         phases: Regular expression of the ranges that are a phase, by its name.
+        kernel_rules: Files of rules over kernel names.
 
     Raises:
         ExportError: It cannot be exported or read.
-        UsageError: The window or a pattern cannot be read.
+        UsageError: The window, a pattern or a file of rules cannot be read.
     """
     try:
         rules = tuple(PhaseRule(name, re.compile(pattern)) for name, pattern in (phases or {}).items())
     except re.error as error:
         raise UsageError(f"a phase is no regular expression: {error}", hint="such as {'data': '^prefetch'}") from error
-    settings = Settings(step_range, rules)
+    settings = Settings(step_range, rules, tuple(rule for file in kernel_rules for rule in read_rules(file)))
     check_request(window, settings)
     trace = _trace_of(path)
     named = replace(trace, capture=replace(trace.capture, name=neutral(path.name)))

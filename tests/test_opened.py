@@ -94,8 +94,21 @@ def test_options_are_those_of_the_commands(tmp_path: Path) -> None:
     assert repr(run) == "<nsyswrap capture a.sqlite>"
 
 
+def test_rules_over_kernel_names_are_read(tmp_path: Path) -> None:
+    path = ExportBuilder().gpu().kernel(100, 200, "mine").write(tmp_path / "a.sqlite")
+    rules = tmp_path / "rules.json"
+    rules.write_text('{"schema": "nsyswrap.kernel_rules/1", "rules": [{"kernel": "mine", "verdict": "tensor"}]}')
+    verdicts = [
+        nsyswrap.open(path, kernel_rules=files).sections["tensor_cores"].tables["kernels"]["verdict"].tolist()
+        for files in ([], [rules], [str(rules)])
+    ]
+    assert verdicts == [["unknown"], ["tensor"], ["tensor"]]
+
+
 @pytest.mark.parametrize(
-    "options", [{"window": "later"}, {"step_range": "("}, {"phases": {"data": "("}}], ids=lambda one: next(iter(one))
+    "options",
+    [{"window": "later"}, {"step_range": "("}, {"phases": {"data": "("}}, {"kernel_rules": ["/no/such/file"]}],
+    ids=lambda one: next(iter(one)),
 )
 def test_what_cannot_be_read_is_told_at_once(options: dict[str, object], tmp_path: Path) -> None:
     """Before the capture is looked for."""
