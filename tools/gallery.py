@@ -37,9 +37,11 @@ from gallery_results import (
     results,
     strangers,
 )
-from judge_faults import ENDED, gpu_count
+from judge_faults import gpu_count
 
 NO_GPU = "gallery: this needs an NVIDIA GPU; `--again` writes the pages from the results in reports/gallery"
+# The line with which `nsyswrap profile` says that the program has ended.
+ENDED = "nsys writes its report"
 LONGEST_S = 60
 # No new profile starts with less time left than this.
 SHORTEST_S = 15

@@ -13,10 +13,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import fault_captures
@@ -29,8 +29,7 @@ PAGE = ROOT / "docs" / "faults.md"
 NO_GPU = "faults: this needs an NVIDIA GPU; `--again` writes the table from the captures in tests/captures/faults"
 FORMS = ("", "--mended")
 LONGEST_S = 120
-# The line with which `nsyswrap profile` says that the program has ended.
-ENDED = "nsys writes its report"
+PACKERS = 4
 
 
 def faults(folder: Path = WORKLOADS / "faults") -> dict[str, int]:
@@ -61,25 +60,19 @@ def label(name: str, form: str) -> str:
     return f"{name}-{form.strip('-')}" if form else name
 
 
-def profile(name: str, form: str, folder: Path, turn: threading.Lock, options: Sequence[str]) -> str:
-    """Profile one form of one program; one program runs at a time, whatever else goes on.
+def profile(name: str, form: str, folder: Path, options: Sequence[str]) -> str:
+    """Profile one form of one program.
 
     Returns:
         What went wrong; nothing where all went well.
     """
     words = [sys.executable, "-m", "nsyswrap", "profile", "-o", str(folder), "--timeout", str(LONGEST_S)]
     command = [*words, "--cwd", str(WORKLOADS), *options, "--", sys.executable, "-m", f"faults.{name}", *form.split()]
-    with turn:
-        began = time.monotonic()
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)  # noqa: S603 - nsyswrap itself
-        said = []
-        for line in process.stderr or ():
-            said.append(line)
-            if ENDED in line:
-                break
-        print(f"{label(name, form)}: {time.monotonic() - began:.1f} s", flush=True)
-    said += list(process.stderr or ())
-    return "" if process.wait() == 0 else f"exit code {process.returncode}\n{''.join(said[-30:])}"
+    began = time.monotonic()
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603 - nsyswrap itself
+    print(f"{label(name, form)}: {time.monotonic() - began:.1f} s", flush=True)
+    said = done.stderr.splitlines()[-30:]
+    return "" if done.returncode == 0 else "\n".join([f"{label(name, form)}: exit code {done.returncode}", *said])
 
 
 def redact(folder: Path, target: Path) -> None:
@@ -88,29 +81,34 @@ def redact(folder: Path, target: Path) -> None:
     subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - nsyswrap itself
 
 
-def record(name: str, form: str, turn: threading.Lock, chosen: argparse.Namespace) -> str:
-    """Profile, redact and pack one form of one program; return what went wrong."""
-    with tempfile.TemporaryDirectory() as temporary:
-        result, redacted = Path(temporary) / "result", Path(temporary) / "capture.sqlite"
-        wrong = profile(name, form, result, turn, chosen.option)
-        if wrong:
-            return f"{label(name, form)}: {wrong}"
-        redact(result, redacted)
-        packed = lzma.compress(redacted.read_bytes(), preset=6)
-        (chosen.keep / f"{label(name, form)}.sqlite.xz").write_bytes(packed)
-        try:
-            fault_captures.pack(redacted, chosen.captures / f"{label(name, form)}.sqlite.xz")
-        except ValueError as error:
-            return str(error)
+def pack(profiled: str, folder: Path, chosen: argparse.Namespace) -> str:
+    """Redact and pack one profile; return what went wrong."""
+    redacted = folder / "redacted.sqlite"
+    redact(folder, redacted)
+    (chosen.keep / f"{profiled}.sqlite.xz").write_bytes(lzma.compress(redacted.read_bytes(), preset=6))
+    try:
+        fault_captures.pack(redacted, chosen.captures / f"{profiled}.sqlite.xz")
+    except ValueError as error:
+        return f"{profiled}: {error}"
     return ""
 
 
 def record_all(names: Sequence[str], chosen: argparse.Namespace) -> list[str]:
-    """Profile all programs in both forms; return what went wrong."""
-    turn = threading.Lock()
-    with ThreadPoolExecutor(chosen.at_once) as pool:
-        running = [pool.submit(record, name, form, turn, chosen) for name in names for form in FORMS]
-        return [wrong for each in running if (wrong := each.result())]
+    """Profile all programs in both forms, one after another with nothing beside them; return what went wrong.
+
+    What else runs on the machine holds the host up now and then, for milliseconds. So packing waits until all have run.
+    """
+    wrong, profiled = [], {}
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, form in product(names, FORMS):
+            folder = Path(temporary) / label(name, form)
+            if said := profile(name, form, folder, chosen.option):
+                wrong.append(said)
+            else:
+                profiled[label(name, form)] = folder
+        with ThreadPoolExecutor(PACKERS) as pool:
+            running = [pool.submit(pack, each, folder, chosen) for each, folder in profiled.items()]
+            return wrong + [said for each in running if (said := each.result())]
 
 
 def options() -> argparse.ArgumentParser:
@@ -121,14 +119,6 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--captures", type=Path, default=CAPTURES, metavar="DIR", help="where the captures lie")
     parser.add_argument("--page", type=Path, default=PAGE, metavar="FILE", help="where the table goes")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the whole redacted exports here")
-    parser.add_argument(
-        "--at-once",
-        type=int,
-        default=1,
-        metavar="N",
-        help="profiles in hand (1); with more, reports are written while the next program runs: sooner done, but "
-        "programs that the CPU holds up take longer",
-    )
     parser.add_argument("--option", action="append", default=[], metavar="OPTION", help="pass to nsyswrap profile")
     return parser
 
