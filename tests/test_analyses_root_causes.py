@@ -76,6 +76,16 @@ def test_memory_asked_for_in_each_step_is_churn(trace_of: TraceOf) -> None:
     assert "idle/allocation" not in rules
 
 
+def test_the_short_gaps_behind_churn_belong_to_it(trace_of: TraceOf) -> None:
+    """From 100 on the GPU waits for a call that allocates, then 50 us for the launch of a second kernel."""
+    made = each_step(loop(busy=100), "cudaMalloc_v3020", 150, 400)
+    for number in range(STEPS):
+        at = number * STEP
+        made.kernel(at + 410 * US, at + 500 * US, "k", launched=(at + 401 * US, at + 405 * US), gridX=9000, blockX=256)
+        made.kernel(at + 550 * US, at + 990 * US, "k", launched=(at + 520 * US, at + 540 * US), gridX=9000, blockX=256)
+    assert costs(trace_of(made))["memory/churn"] == 250 + 50
+
+
 def test_memory_asked_for_once_is_an_allocation(trace_of: TraceOf) -> None:
     """One step of ten is no habit."""
     at = 5 * STEP

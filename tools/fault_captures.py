@@ -17,6 +17,10 @@ MOST_BYTES = 200 * 1024
 STEP = "batch %"
 # What is joined to a step may begin a little before it, or end a little after.
 MARGIN_NS = 1_000_000
+# Ids of threads count from there on; what stands above is their process. Ids of launches are one process's own.
+PROCESS_BITS = 24
+# By then the libraries have started, of two processes as well, whose steps stand in turn.
+BEGUN = 4
 
 FAMILIES = {
     "CUDA": (
@@ -44,18 +48,20 @@ def pack(export: Path, target: Path) -> int:
     Raises:
         ValueError: Not even four steps fit, or there are none.
     """
-    starts = step_starts(export)
-    kept = len(starts)
-    while kept >= min(4, len(starts)) and kept > 0:
-        small = target.with_suffix(".part")
-        shutil.copyfile(export, small)
-        cut(small, starts, kept)
-        packed = lzma.compress(small.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
-        small.unlink()
-        if len(packed) <= MOST_BYTES:
-            target.write_bytes(packed)
-            return kept
-        kept = min(kept - 1, kept * MOST_BYTES // len(packed))
+    every = step_starts(export)
+    # Libraries start in the first steps: where these alone are too large, they go.
+    for steps in (every, every[BEGUN:]):
+        kept = len(steps)
+        while kept >= min(4, len(steps)) and kept > 0:
+            small = target.with_suffix(".part")
+            shutil.copyfile(export, small)
+            cut(small, steps, kept)
+            packed = lzma.compress(small.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
+            small.unlink()
+            if len(packed) <= MOST_BYTES:
+                target.write_bytes(packed)
+                return kept
+            kept = min(kept - 1, kept * MOST_BYTES // len(packed))
     raise ValueError(f"{export}: no four steps of it fit into {MOST_BYTES} bytes")
 
 
@@ -104,8 +110,8 @@ def _drop_unlaunched(database: sqlite3.Connection, present: set[str]) -> None:
         return
     for table in present & set(FAMILIES["CUDA"]) - {"CUPTI_ACTIVITY_KIND_RUNTIME"}:
         database.execute(
-            f'DELETE FROM "{table}" WHERE correlationId NOT IN '  # noqa: S608 - listed
-            "(SELECT correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME)"
+            f'DELETE FROM "{table}" WHERE (globalPid >> {PROCESS_BITS}, correlationId) NOT IN '  # noqa: S608 - listed
+            f"(SELECT globalTid >> {PROCESS_BITS}, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME)"
         )
 
 
@@ -121,14 +127,17 @@ def _drop_texts(database: sqlite3.Connection, present: set[str]) -> None:
 
 
 def _count_again(database: sqlite3.Connection, present: set[str]) -> None:
-    """Set the numbers of events that nsys wrote down to what is left."""
+    """Set the numbers of events that nsys wrote down, one for each process, to what is left in all and to none."""
     if "DIAGNOSTIC_EVENT" not in present:
         return
+    told_already: set[str] = set()
     for row, text in database.execute("SELECT rowid, text FROM DIAGNOSTIC_EVENT").fetchall():
         told = _COUNTED.search(text or "")
         if told is None:
             continue
         tables = present & set(FAMILIES[told[2]])
         left = sum(database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in tables)  # noqa: S608
+        left = 0 if told[2] in told_already else left
+        told_already.add(told[2])
         changed = f"{text[: told.start()]}{told[1]}{left}{text[told.end() :]}"
         database.execute("UPDATE DIAGNOSTIC_EVENT SET text = ? WHERE rowid = ?", (changed, row))

@@ -258,8 +258,11 @@ class _Roots:
         step = containing(Spans(start[order], end[order]), self._allocations())
         if len(np.unique(step[step >= 0])) <= CHURN_SHARE * len(steps):
             return np.zeros(len(free), bool)
-        between = self._from_first(chosen) & self._until_last(chosen)
-        return chosen | (between & self._is(*GENERIC, "synchronization"))
+        between = self._from_first(chosen) & self._until_last(chosen) & self._is(*GENERIC, "synchronization")
+        held = np.zeros(len(self._first), bool)
+        held[self._gap[chosen]] = True
+        behind = self._soon_after(held) & ~held
+        return chosen | between | (free & behind[self._gap] & self._is(*GENERIC))
 
     def _allocations(self) -> Times:
         """Return when calls that allocate or release began, of any thread."""
