@@ -7,7 +7,8 @@ The nine cases `mnist-1-worker`, `vgg16-amp`, `cifar-1-worker`, `bert-amp`, `dec
 of them with their capture kept. In both runs nsyswrap wrote the reports of finished cases while the next program
 ran, on the same cores. This does not change what kernels take (`mnist-1-worker` and `mnist-8-workers`, one of each
 run, both have 0.38 ms a step), but it lengthens what the host and the loader take, not equally in all cases. `make
-gallery` now leaves the machine to the program.
+gallery` now leaves the machine to the program, and `pipeline-cpu` was profiled once more in this way, on another
+machine of the same kind.
 
 What was not run:
 
@@ -54,14 +55,14 @@ quarter of the time, 1.01 ms instead of 4.05 ms, but the host launches them no f
 % of the time. As one CUDA graph the same kernels give a batch in 1.19 ms, and `torch.compile` gives one in 2.28 ms.
 TensorRT was not installed.""",
     "Image pipeline": """\
-The direction is the source's, the factor is not. To prepare 32 images (`data`) takes 232 ms on the CPU and 3.16 ms
-on the GPU, 73 times less, where the source has 4.7 times. Most of that is not the CPU's speed. Decoding takes 14.3
-ms a batch and varies little (13 ms to 19.4 ms); cropping, flipping and normalizing take 218 ms in the mean, but
-2.68 ms in the fastest batch and 489 ms in the slowest. The likely cause: PyTorch spreads these over threads that
-wait for each other after each operation, and processes that wrote the reports of other cases ran on the same cores;
-the capture lists them. Hold the fastest batches against each other instead: 16 ms on the CPU, 2.78 ms on the GPU,
-5.7 times less. On the GPU decoding takes 1.98 ms and the rest 1.16 ms. Kernels run for 7.5 % of the time even
-there: images are decoded and cropped one by one, and the host cannot launch that fast. DALI was not installed.""",
+The direction is the source's, the factor is larger: to prepare 32 images (`data`) takes 29.3 ms on the CPU and 3.16
+ms on the GPU in the mean, 9.3 times less, where the source has 4.7 times (medians 27.4 and 3.02 ms). On the CPU,
+decoding takes 21.9 ms of it and cropping, flipping and normalizing 7.36 ms (3.94 ms in the median, 48 ms in the
+slowest batch); on the GPU 1.98 and 1.16 ms. The two were profiled on two machines of one kind, of which that of
+`pipeline-cpu` had the slower host. An earlier run of it, beside processes that wrote reports on the same cores, took
+232 ms a batch: PyTorch spreads these operations over threads that wait for each other after each. Kernels run for 7.5
+% of the time even on the GPU: images are decoded and cropped one by one, and the host cannot launch that fast. DALI
+was not installed.""",
     "Decoding token by token": """\
 As the source says. The host launches every 21.7 us what the GPU does in 2.08 us (medians), and a token takes 5.49
 ms, of which kernels run for 0.62 ms. As a CUDA graph the same kernels give a token in 0.877 ms, and the GPU is busy
