@@ -72,7 +72,7 @@ def _of_device(study: Study, rows: Indices, gpu: Gpu, window: Window) -> pd.Data
             "blocks": array(frame, "grid_blocks")[shown],
         }
     )
-    return launches.assign(**_estimates(frame, shown, gpu))
+    return launches.assign(**estimates(frame, shown, gpu))
 
 
 def _pair(frame: pd.DataFrame, high: str, low: str, rows: Indices) -> Times:
@@ -92,7 +92,7 @@ def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Indices, Indices]:
     return codes, first
 
 
-def _estimates(frame: pd.DataFrame, rows: Indices, gpu: Gpu) -> dict[str, Any]:
+def estimates(frame: pd.DataFrame, rows: Indices, gpu: Gpu) -> dict[str, Any]:
     """Return what can be told of each launch from its configuration alone."""
     grid = array(frame, "grid_blocks")[rows]
     names = ("block_threads", "registers", "shared_bytes", "shared_executed_bytes")
