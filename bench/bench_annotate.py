@@ -1,13 +1,16 @@
 # ruff: noqa: INP001, T201 - a program for the terminal
 """Time a training loop with its phases marked by nsyswrap and without, under the real nsys, in pairs.
 
-    python bench/bench_annotate.py [--device cuda] [--step-ms 5] [--pairs 40] [--nsys PATH]
+    python bench/bench_annotate.py [--device cuda] [--step-ms 5] [--pairs 2000] [--nsys PATH]
 
-One process trains all the time; every 20 steps its calls are marked or put back, in random order within a pair, so that
-both meet the same machine. The model has 66 modules, and its step is as long as --step-ms says. Time is that of the
-clock on a GPU, and that of the training thread on a CPU, which other programs disturb less. Printed are the median
-step, and the mean difference within a pair with its 95 % confidence interval; of the pairs, the tenth at either end is
-left out.
+One process trains all the time, and each pair of its steps has one that is marked and one that is not, in random order.
+So both meet the same machine, and the same objects: torch is marked once, as in a program, and what is not to be marked
+is given, between two steps, a class that still has torch's own calls. (To mark torch and to put it back is no way to
+compare: Python forgets each time what it had learned of torch's classes.)
+
+The model has 66 modules, and its step is as long as --step-ms says. Time is that of the clock on a GPU, and that of the
+training thread on a CPU, which other programs disturb less. Printed are the median step, and the mean difference within
+a pair with its 95 % confidence interval; of the pairs, the tenth at either end is left out.
 """
 
 import argparse
@@ -19,7 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -27,18 +30,43 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from nsyswrap.capture.annotate.marker import Marker
 from nsyswrap.capture.annotate.nvtx_calls import connected
-from nsyswrap.capture.annotate.torch_calls import Patches, patch
+from nsyswrap.capture.annotate.torch_calls import patch
 from nsyswrap.capture.locate import find_nsys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torch import Tensor
 
 STEPS = 20
+BATCHES = 64
 BLOCKS = 16
 WIDEST = 4096
 BOUND = 0.02
+
+# The C library gives memory back to the system and asks for it again at its own times, which disturbs steps by more
+# than is measured here. So it keeps what it has, in marked steps and in others.
+KEPT_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": "1000000000",
+    "MALLOC_TRIM_THRESHOLD_": "4000000000",
+    "MALLOC_TOP_PAD_": "100000000",
+}
+
+
+class Kinds:
+    """For each class two that can take its place: one with torch's own calls for ever, one with those of the class."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self.pairs: dict[type, tuple[type, type]] = {}
+
+    def add(self, kind: type, *names: str) -> None:
+        """Take a class, and the names of its calls, before they are marked."""
+        unmarked = type(kind.__name__, (kind,), {name: getattr(kind, name) for name in names})
+        marked = type(kind.__name__, (kind,), {})
+        self.pairs |= dict.fromkeys((kind, unmarked, marked), (unmarked, marked))
+
+    def choose(self, thing: Any, *, marked: bool) -> None:  # noqa: ANN401 - any object of these classes
+        """Have an object's calls marked, or not."""
+        thing.__class__ = self.pairs[type(thing)][marked]
 
 
 class Training:
@@ -49,50 +77,70 @@ class Training:
         self.device = device
         self.clock = time.perf_counter if device.type == "cuda" else time.thread_time
         self.batch = 16
+        self.kinds = Kinds()
+        for kind in (nn.Sequential, nn.Linear, nn.LayerNorm, nn.GELU):
+            self.kinds.add(kind, "__call__")
         width = 32
         self.build(width)
         while width < WIDEST and self.median_ms() < step_ms:
-            width = int(width * 1.25)
+            width = int(width * 1.1)
             self.build(width)
+        self.kinds.add(torch.optim.SGD, "step", "zero_grad")
+        self.kinds.add(type(self.iterator), "__next__")
+        self.own = torch.Tensor.to, torch.autograd.backward
 
     def build(self, width: int) -> None:
         """Make the network anew."""
         blocks = (nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width), nn.GELU()) for _ in range(BLOCKS))
         self.model = nn.Sequential(*blocks, nn.Linear(width, 10)).to(self.device)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3)
-        samples = TensorDataset(torch.randn(64 * self.batch, width), torch.randint(0, 10, (64 * self.batch,)))
-        self.loader: DataLoader[tuple[Tensor, ...]] = DataLoader(samples, batch_size=self.batch)
-        self.batches = self.endless()
+        samples = BATCHES * self.batch
+        data = TensorDataset(torch.randn(samples, width), torch.randint(0, 10, (samples,)))
+        self.loader: DataLoader[tuple[Tensor, ...]] = DataLoader(data, batch_size=self.batch)
+        self.begin()
 
-    def endless(self) -> "Iterator[tuple[Tensor, ...]]":
-        """Yield batches, epoch after epoch."""
-        while True:
-            yield from self.loader
+    def begin(self) -> None:
+        """Make the optimizer, whose class is marked when one is made, and begin an epoch."""
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3)
+        self.iterator = iter(self.loader)
+        self.left = BATCHES
+        self.move = torch.Tensor.to
+
+    def mark(self) -> None:
+        """Mark torch, as in a program."""
+        patch(torch, Marker(connected(os.environ)))
+        self.begin()
+        self.marked = torch.Tensor.to, torch.autograd.backward
+
+    def choose(self, *, marked: bool) -> None:
+        """Have the calls of the next step marked, or not."""
+        if not self.left:
+            self.iterator, self.left = iter(self.loader), BATCHES
+        for thing in (*self.model.modules(), self.optimizer, self.iterator):
+            self.kinds.choose(thing, marked=marked)
+        self.move, torch.autograd.backward = self.marked if marked else self.own
 
     def step(self) -> None:
         """Train for one step."""
-        inputs, labels = next(self.batches)
-        inputs, labels = inputs.to(self.device), labels.to(self.device)
+        inputs, labels = next(self.iterator)
+        inputs, labels = self.move(inputs, self.device), self.move(labels, self.device)
         self.optimizer.zero_grad()
         loss = nn.functional.cross_entropy(self.model(inputs), labels)
         loss.backward()
         self.optimizer.step()
+        self.left -= 1
 
-    def steps_ms(self) -> list[float]:
-        """Return how long each of some steps takes."""
-        found = []
-        for _ in range(STEPS):
-            began = self.clock()
-            self.step()
-            if self.device.type == "cuda":
-                torch.cuda.synchronize()
-            found.append((self.clock() - began) * 1e3)
-        return found
+    def step_ms(self) -> float:
+        """Return how long a step takes."""
+        began = self.clock()
+        self.step()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return (self.clock() - began) * 1e3
 
     def median_ms(self) -> float:
-        """Return the median step, after warming up."""
-        self.steps_ms()
-        return statistics.median(self.steps_ms())
+        """Return the median step of a new network, after warming up."""
+        found = [self.step_ms() for _ in range(2 * STEPS)]
+        return statistics.median(found[STEPS:])
 
 
 def inside(options: argparse.Namespace) -> None:
@@ -101,28 +149,22 @@ def inside(options: argparse.Namespace) -> None:
     if options.device == "cpu":
         torch.set_num_threads(1)
     training = Training(torch.device(options.device), options.step_ms)
-    calls = connected(os.environ)
+    training.mark()
     order = random.Random(0)  # noqa: S311 - an order, not a secret
-    plain: list[float] = []
-    differences: list[float] = []
-    for _ in range(options.pairs):
-        found = {}
+    found: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(STEPS + options.pairs):
         for marked in order.sample([False, True], 2):
-            marker = Marker(calls)
-            patches: Patches | None = patch(torch, marker) if marked else None
-            training.step()
-            found[marked] = statistics.median(training.steps_ms())
-            if patches:
-                marker.finish()
-                patches.undo()
-        plain.append(found[False])
-        differences.append(found[True] - found[False])
-    step = statistics.median(plain)
-    differences = sorted(differences)[len(differences) // 10 : -(len(differences) // 10)]
+            training.choose(marked=marked)
+            took = training.step_ms()
+            if number >= STEPS:
+                found[marked].append(took)
+    step = statistics.median(found[False])
+    differences = sorted(one - other for one, other in zip(found[True], found[False], strict=True))
+    differences = differences[len(differences) // 10 : -(len(differences) // 10)]
     mean = statistics.mean(differences)
     margin = 1.96 * statistics.stdev(differences) / len(differences) ** 0.5
     modules = sum(1 for _ in training.model.modules())
-    print(f"{options.device}: {modules} modules, median step {step:.3f} ms, {options.pairs} pairs of {STEPS} steps")
+    print(f"{options.device}: {modules} modules, median step {step:.3f} ms, {options.pairs} pairs")
     print(f"marked steps take {mean * 1e3:.1f} us more (+- {margin * 1e3:.1f}), median {median_us(differences):.1f} us")
     print(f"{mean / step:.2%} of the step (+- {margin / step:.2%}), bound {BOUND:.0%}")
 
@@ -137,7 +179,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--step-ms", type=float, default=5.0, help="length of a step")
-    parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--pairs", type=int, default=2000)
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
@@ -146,7 +188,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         flags = ["--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none", f"--output={Path(folder) / 'capture'}"]
         program = [sys.executable, __file__, "--inside", *sys.argv[1:]]
-        subprocess.run([find_nsys().path, "profile", *flags, *program], check=True)  # noqa: S603 - ourselves
+        subprocess.run([find_nsys().path, "profile", *flags, *program], check=True, env=os.environ | KEPT_MEMORY)  # noqa: S603 - ourselves
 
 
 if __name__ == "__main__":

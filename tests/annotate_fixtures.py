@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from nsyswrap.capture.annotate.nvtx_calls import Prepared
+
 
 @dataclass
 class Recorder:
@@ -15,15 +17,20 @@ class Recorder:
     lines: list[str] = field(default_factory=list)
     depth: int = 0
 
-    def push(self, name: str, color: int, *, keep: bool = True) -> None:
-        """Open a range."""
+    def opener(self, name: str, color: int) -> Prepared:
+        """Return what opens a range."""
         assert 0 <= color <= 0xFFFFFF
-        assert keep or name[-1].isdigit()
+        return self._open, (name,)
+
+    def closer(self) -> Prepared:
+        """Return what closes the last one."""
+        return self._close, ()
+
+    def _open(self, name: str) -> None:
         self.lines.append(" " * self.depth + name)
         self.depth += 1
 
-    def pop(self) -> None:
-        """Close the last one."""
+    def _close(self) -> None:
         self.depth -= 1
         assert self.depth >= 0
 
@@ -31,10 +38,14 @@ class Recorder:
 class Broken:
     """A profiler that fails when a range is opened."""
 
-    def push(self, name: str, color: int, *, keep: bool = True) -> None:
-        """Fail."""
-        raise OSError(f"no room for {name}, {color}, {keep}")
+    def opener(self, name: str, color: int) -> Prepared:
+        """Return what fails."""
+        assert color
+        return self._fail, (name,)
 
-    def pop(self) -> None:
-        """Fail."""
-        raise OSError("nothing is open")
+    def closer(self) -> Prepared:
+        """Return what fails."""
+        return self._fail, ("an end",)
+
+    def _fail(self, name: str) -> None:
+        raise OSError(f"no room for {name}")

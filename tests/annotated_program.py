@@ -80,7 +80,8 @@ def train(modes: set[str], name: str = "losses") -> None:
     model.eval()
     with torch.no_grad():
         losses += [float(model(inputs).sum()) for inputs, _ in loader_of(modes)]
-    print(name, hashlib.sha256(repr(losses).encode()).hexdigest(), sys.argv[1:])  # noqa: T201 - it is a program
+    line = f"{name} {hashlib.sha256(repr(losses).encode()).hexdigest()} {sys.argv[1:]}\n"
+    print(line, end="")  # noqa: T201 - it is a program; at once, since ranks that print word by word mix their lines
 
 
 def main() -> None:

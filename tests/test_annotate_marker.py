@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from annotate_fixtures import Broken, Recorder
 
-from nsyswrap.capture.annotate.marker import BACKWARD, COPY, DATA, OPTIMIZER, Marker
+from nsyswrap.capture.annotate.marker import BACKWARD, COPY, DATA, OPTIMIZER, Here, Marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,24 +32,27 @@ class Loop:
 
     def data(self, *, grad: bool = True) -> None:
         """Wait for a batch."""
-        assert self.marker.begin_data(grad=grad)
-        self.marker.end()
+        self.end(self.marker.begin_data(grad=grad))
 
     def forward(self, model: Thing | None = None, *, grad: bool = True) -> None:
         """Call a module."""
-        assert self.marker.begin_forward(model or self.model, grad=grad)
-        self.marker.end()
+        self.end(self.marker.begin_forward(model or self.model, grad=grad))
 
     def backward(self) -> None:
         """Take the gradients."""
-        assert self.marker.begin_backward()
-        self.marker.end()
+        self.end(self.marker.begin_backward())
 
     def update(self, optimizer: Thing | None = None) -> None:
         """Let the optimizer step."""
-        assert self.marker.begin(OPTIMIZER)
-        self.marker.stepped(optimizer or self.optimizer)
-        self.marker.end()
+        here = self.marker.begin(OPTIMIZER)
+        assert here
+        self.marker.stepped(here, optimizer or self.optimizer)
+        self.marker.end(here)
+
+    def end(self, here: Here | None) -> None:
+        """Close what was opened."""
+        assert here
+        self.marker.end(here)
 
     def train(self) -> None:
         """Do a whole step."""
@@ -210,11 +213,12 @@ def test_an_optimizer_may_call_the_loop_itself() -> None:
     """A closure: forward and backward run inside the optimizer's step."""
     loop = Loop()
     loop.data()
-    assert loop.marker.begin(OPTIMIZER)
+    here = loop.marker.begin(OPTIMIZER)
+    assert here
     loop.forward()
     loop.backward()
-    loop.marker.stepped(loop.optimizer)
-    loop.marker.end()
+    loop.marker.stepped(here, loop.optimizer)
+    loop.marker.end(here)
     assert loop.lines == ["step 0", " data", " optimizer", "  forward", "  backward", "step 1"]
 
 
@@ -222,11 +226,11 @@ def test_a_step_inside_a_module_ends_when_the_module_returns() -> None:
     """A training step that a wrapper calls as its forward pass."""
     loop = Loop()
     loop.data()
-    assert loop.marker.begin_forward(loop.model, grad=True)
+    here = loop.marker.begin_forward(loop.model, grad=True)
     loop.backward()
     loop.update()
     assert loop.steps == ["step 0"]
-    loop.marker.end()
+    loop.end(here)
     assert loop.steps == ["step 0", "step 1"]
 
 
@@ -248,20 +252,21 @@ def test_forward_again_inside_backward_is_backward() -> None:
     loop = Loop()
     loop.data()
     loop.forward()
-    assert loop.marker.begin_backward()
-    answers: list[bool] = []
+    here = loop.marker.begin_backward()
+    answers: list[object] = []
 
     def autograd() -> None:
         answers.append(loop.marker.begin_forward(loop.model, grad=True))
-        loop.marker.begin(OPTIMIZER)
-        loop.marker.stepped(Thing())
-        loop.marker.end()
+        mine = loop.marker.begin(OPTIMIZER)
+        assert mine
+        loop.marker.stepped(mine, Thing())
+        loop.marker.end(mine)
 
     thread = threading.Thread(target=autograd)
     thread.start()
     thread.join()
-    loop.marker.end()
-    assert answers == [False]
+    loop.end(here)
+    assert answers == [None]
     assert loop.steps == ["step 0"]
     loop.forward()
 
@@ -286,18 +291,21 @@ def test_the_end_closes_what_is_open() -> None:
 
 
 def test_a_child_that_was_forked_begins_anew() -> None:
-    """What its parent has open is not open in it."""
+    """What its parent has open is not open in it, nor closed by the calls that it returns from."""
     loop = Loop()
     loop.marker.begin_data(grad=True)
-    loop.marker.begin_backward()
+    here = loop.marker.begin_backward()
     loop.marker.forget()
-    assert loop.marker.here.open == []
+    assert loop.marker.threads.here.open == []
+    depth = loop.recorder.depth
+    loop.end(here)
+    assert loop.recorder.depth == depth
     assert loop.marker.begin_forward(loop.model, grad=True)
 
 
 def test_an_end_too_many_is_let_pass() -> None:
     loop = Loop()
-    loop.marker.end()
+    loop.marker.end(loop.marker.threads.here)
     assert loop.lines == []
 
 
@@ -308,7 +316,7 @@ def test_a_profiler_that_fails_is_told_of_once_and_the_program_goes_on(
     """Nothing is raised, whatever is called after."""
     loop = Loop()
     marker = Marker(Broken())
-    calls: dict[str, Callable[[], bool]] = {
+    calls: dict[str, Callable[[], object]] = {
         DATA: lambda: marker.begin_data(grad=True),
         BACKWARD: marker.begin_backward,
         "forward": lambda: marker.begin_forward(loop.model, grad=True),
@@ -317,7 +325,7 @@ def test_a_profiler_that_fails_is_told_of_once_and_the_program_goes_on(
     assert not calls[first]()
     for call in calls.values():
         call()
-        marker.end()
+        marker.end(marker.threads.here)
     marker.finish()
     said = capsys.readouterr().err
     assert said.count("nsyswrap: annotate: no more phases are marked: OSError: no room for") == 1
@@ -334,8 +342,7 @@ def test_what_cannot_be_referred_to_weakly_is_marked_too() -> None:
     loop = Loop()
     model = SimpleNamespace()
     loop.data()
-    assert loop.marker.begin_forward((1, model), grad=True)
-    loop.marker.end()
+    loop.end(loop.marker.begin_forward((1, model), grad=True))
     loop.backward()
     loop.update()
     loop.train()

@@ -76,18 +76,21 @@ def run(program: str, environment: dict[str, str], *flags: str) -> subprocess.Co
 def test_ranges_reach_a_profiler_with_name_colour_and_domain(
     listener: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is not ASCII is replaced; a name that comes again is described once."""
+    """What is not ASCII is replaced; what opens a range is made once, and opens it as often as it is called."""
     log = tmp_path / "log"
     program = (
         "import os\nfrom nsyswrap.capture.annotate.nvtx_calls import connected\n"
         "calls = connected(os.environ)\n"
-        "for name in ('data', 'data', 'st\\u00e9p 1'):\n"
-        "    calls.push(name, 0x123456, keep=name == 'data')\n    calls.pop()"
+        "data, described = calls.opener('data', 0x123456)\n"
+        "step, numbered = calls.opener('st\\u00e9p 1', 0x7f7f7f)\n"
+        "close, domain = calls.closer()\n"
+        "for _ in range(2):\n    data(*described); close(*domain)\n"
+        "step(*numbered); close(*domain)"
     )
     root = str(Path(__file__).parent.parent)
     done = run(program, {"NVTX_INJECTION64_PATH": str(listener), "LISTENER_LOG": str(log), "PYTHONPATH": root})
     assert (done.stderr, done.returncode) == ("", 0)
-    pushes = ["push data ff123456 3 48 1", "pop 1"] * 2 + ["push st?p 1 ff123456 3 48 1", "pop 1"]
+    pushes = ["push data ff123456 3 48 1", "pop 1"] * 2 + ["push st?p 1 ff7f7f7f 3 48 1", "pop 1"]
     assert log.read_text().splitlines() == ["domain nsyswrap", *pushes]
     monkeypatch.setenv("LISTENER_LOG", str(log))
     for variable in ("LISTENER_REFUSES", "LISTENER_DEAF"):

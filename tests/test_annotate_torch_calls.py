@@ -97,6 +97,31 @@ def test_of_modules_only_the_outermost_is_marked(marked: Recorder) -> None:
     assert phases(marked) == ["forward"]
 
 
+def test_an_inner_module_with_a_compiled_call_is_called_by_it(marked: Recorder) -> None:
+    """As torch's own call does, in whose place ours looks for it."""
+    inner = nn.Linear(2, 2)
+    inner._compiled_call_impl = lambda inputs: inputs + 1  # noqa: SLF001 - where Module.compile puts it
+    assert nn.Sequential(inner)(torch.ones(1, 2)).tolist() == inner(torch.ones(1, 2)).tolist() == [[2, 2]]
+    assert phases(marked) == ["forward", "forward"]
+
+
+def test_what_another_tool_has_put_in_place_of_the_call_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For inner modules, too."""
+    seen: list[type] = []
+    own = nn.Module.__call__
+
+    def told(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        seen.append(type(module))
+        return own(module, *args, **kwargs)
+
+    monkeypatch.setattr(nn.Module, "__call__", told)
+    recorder = Recorder()
+    patches = patch(torch, Marker(recorder))
+    nn.Sequential(nn.ReLU(), nn.GELU())(torch.ones(1))
+    patches.undo()
+    assert (seen, phases(recorder)) == ([nn.Sequential, nn.ReLU, nn.GELU], ["forward"])
+
+
 def test_an_exception_closes_its_range_and_is_the_program_s_own(marked: Recorder) -> None:
     class Failing(nn.Module):  # type: ignore[misc]
         def forward(self) -> None:
@@ -266,7 +291,7 @@ def test_a_call_that_this_torch_does_not_have_is_told_of(capsys: pytest.CaptureF
 def test_the_compiler_is_told_to_pass_over_our_frames() -> None:
     """By whichever name this torch has for it; where it has none, nothing happens."""
     names = {code.co_name for code in own_code()}
-    assert {"begin_data", "push", "pop", "end", "_place"} <= names
+    assert {"begin_data", "_made_ready", "opener", "end", "_place"} <= names
 
     class Frames:
         skipped: list[Any] = []  # noqa: RUF012 - one test's

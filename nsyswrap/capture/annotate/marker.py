@@ -16,24 +16,29 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from .nvtx_calls import Prepared
+
 DATA, COPY, FORWARD, BACKWARD, OPTIMIZER = "data", "copy", "forward", "backward", "optimizer"
 WORKER = "loader worker"
 
 COLORS = {DATA: 0xD62728, COPY: 0xFF7F0E, FORWARD: 0x2CA02C, BACKWARD: 0x1F77B4, OPTIMIZER: 0x9467BD, WORKER: 0x8C564B}
 GRAY = 0x7F7F7F
 
+# Ranges of steps that are made ready at once: 16 in a row cost little more than one between two phases.
+AHEAD = 16
+
 
 class Sink(Protocol):
     """What takes the ranges."""
 
-    def push(self, name: str, color: int, *, keep: bool = True) -> None:
-        """Open a range on this thread."""
+    def opener(self, name: str, color: int) -> Prepared:
+        """Return what opens a range of this text on the thread that calls it, as often as it is called."""
 
-    def pop(self) -> None:
-        """Close the last one."""
+    def closer(self) -> Prepared:
+        """Return what closes the range that was opened last on the thread that calls it."""
 
 
-class Here(threading.local):
+class Here:
     """What one thread is doing.
 
     Attributes:
@@ -71,101 +76,145 @@ class Here(threading.local):
         self.others: set[int] = set()
 
 
+class Threads(threading.local):
+    """What each thread is doing.
+
+    Attributes:
+        here: What this one does.
+    """
+
+    def __init__(self) -> None:
+        self.here = Here()
+
+
 class Marker:
     """Opens and closes the ranges of this process. Nothing it does raises.
+
+    What opens a phase returns what this thread is doing, and None where it opened nothing. What closes it is given that
+    again, since to find out anew is the dearest part of it.
 
     Args:
         sink: What takes the ranges.
 
     Attributes:
-        here: What this thread is doing.
+        threads: What each thread is doing.
     """
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
+        self._ahead: dict[str, Prepared] = {}
+        self._closer = sink.closer()
+        self._openers = {phase: sink.opener(phase, color) for phase, color in COLORS.items()}
         self._failed = False
         self._backwards = 0
-        self.here = Here()
+        self.threads = Threads()
 
-    def begin_data(self, *, grad: bool) -> bool:
-        """Open "data" for the next batch, in the step that it belongs to; False where one is open already.
+    def begin_data(self, *, grad: bool) -> "Here | None":
+        """Open "data" for the next batch, in the step that it belongs to; None where one is open already.
 
         Args:
             grad: Whether gradients are on.
         """
         try:
-            here = self.here
+            here = self.threads.here
             if DATA in here.open:
-                return False
+                return None
             if not here.open:
-                self._place(evaluating=not grad or _left_training(here), again=True)
+                self._place(here, evaluating=not grad or _left_training(here), again=True)
             here.reads = True
-            return self._push(DATA)
+            here.open.append(DATA)
+            call, arguments = self._openers[DATA]
+            call(*arguments)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong here is no reason to end the program
-            return self._fail(error)
+            self._fail(error)
+            return None
+        return here
 
-    def begin_forward(self, module: object, *, grad: bool) -> bool:
-        """Open "forward" for a module that no other module calls; False inside another, or inside backward.
+    def begin_forward(self, module: object, *, grad: bool) -> "Here | None":
+        """Open "forward" for a module that no other module calls; None inside another, or inside backward.
 
         Args:
             module: The module.
             grad: Whether gradients are on.
         """
         try:
-            here = self.here
+            here = self.threads.here
             if self._backwards or here.inside:
-                return False
+                return None
             if not here.open and not (here.reads and here.step):
                 same = here.trained is None or here.trained[0]() is module
-                self._place(evaluating=not grad and same, again=here.root is not None and here.root() is module)
+                self._place(here, evaluating=not grad and same, again=here.root is not None and here.root() is module)
+            reference = _reference(module)
             if here.root is None:
-                here.root = _reference(module)
+                here.root = reference
             if grad:
-                here.last = _reference(module), bool(getattr(module, "training", True))
+                here.last = reference, bool(getattr(module, "training", True))
             here.had_forward = here.inside = True
-            return self._push(FORWARD)
+            here.open.append(FORWARD)
+            call, arguments = self._openers[FORWARD]
+            call(*arguments)
         except Exception as error:  # noqa: BLE001 - see begin_data
-            return self._fail(error)
+            self._fail(error)
+            return None
+        return here
 
-    def begin_backward(self) -> bool:
-        """Open "backward"; False inside another of this thread."""
+    def begin_backward(self) -> "Here | None":
+        """Open "backward"; None inside another of this thread."""
         try:
-            here = self.here
+            here = self.threads.here
             if BACKWARD in here.open:
-                return False
+                return None
             here.had_backward = True
             here.trained = here.last or here.trained
             self._backwards += 1
-            return self._push(BACKWARD)
+            here.open.append(BACKWARD)
+            call, arguments = self._openers[BACKWARD]
+            call(*arguments)
         except Exception as error:  # noqa: BLE001 - see begin_data
-            return self._fail(error)
+            self._fail(error)
+            return None
+        return here
 
-    def begin(self, phase: str) -> bool:
-        """Open a phase that says nothing of the step; False where it is open already."""
+    def begin(self, phase: str) -> "Here | None":
+        """Open a phase that says nothing of the step; None where it is open already."""
         try:
-            return phase not in self.here.open and self._push(phase)
+            here = self.threads.here
+            if phase in here.open:
+                return None
+            here.open.append(phase)
+            call, arguments = self._openers[phase]
+            call(*arguments)
         except Exception as error:  # noqa: BLE001 - see begin_data
-            return self._fail(error)
+            self._fail(error)
+            return None
+        return here
 
-    def stepped(self, optimizer: object) -> None:
+    def stepped(self, here: Here, optimizer: object) -> None:
         """Say that an optimizer takes its step: where it is the one that steps are counted by, the step is over.
 
         With several optimizers it is the first, as long as it goes on stepping.
+
+        Args:
+            here: What opened its phase returned.
+            optimizer: The optimizer.
         """
-        here = self.here
         if self._backwards:
             return
         owner = here.owner() if here.owner else None
-        if owner is not None and owner is not optimizer and id(optimizer) not in here.others:
-            here.others.add(id(optimizer))
-            return
-        here.owner = _reference(optimizer)
+        if owner is not optimizer:
+            if owner is not None and id(optimizer) not in here.others:
+                here.others.add(id(optimizer))
+                return
+            here.owner = _reference(optimizer)
         here.due = True
 
-    def end(self) -> None:
-        """Close the phase that was opened last on this thread, and the step where it is over."""
+    def end(self, here: Here) -> None:
+        """Close the phase that was opened last on this thread, and the step where it is over.
+
+        Args:
+            here: What opened it returned.
+        """
         try:
-            here = self.here
             if not here.open:
                 return
             phase = here.open.pop()
@@ -173,78 +222,77 @@ class Marker:
                 here.inside = False
             elif phase == BACKWARD:
                 self._backwards -= 1
-            self._pop()
+            call, arguments = self._closer
+            call(*arguments)
             if here.due and not here.open:
                 here.due = False
-                self._close_step(done=True)
-                self._open_step("step")
+                self._close_step(here, done=True)
+                self._open_step(here, "step")
         except Exception as error:  # noqa: BLE001 - see begin_data
             self._fail(error)
 
     def finish(self) -> None:
         """Close all that is open on this thread: the program ends."""
-        while self.here.open:
-            self.end()
-        self._close_step(done=False)
+        here = self.threads.here
+        while here.open:
+            self.end(here)
+        self._close_step(here, done=False)
 
     def forget(self) -> None:
         """Begin anew, in a process that was forked: nothing is open in it."""
-        self.here.clear()
+        self.threads.here.clear()
         self._backwards = 0
 
-    def _place(self, *, evaluating: bool, again: bool) -> None:
+    def _place(self, here: Here, *, evaluating: bool, again: bool) -> None:
         """Have the right range open below a phase that begins.
 
         Args:
+            here: What this thread is doing.
             evaluating: Whether what begins is evaluation.
             again: Whether it begins a batch, where the batch before was only evaluated.
         """
-        here = self.here
         wanted = "batch" if evaluating else "step"
         untrained = wanted == "batch" or here.trained is None
         over = again and here.had_forward and not here.had_backward and untrained
         if here.step and (here.step != wanted or over):
-            self._close_step(done=here.step == wanted)
+            self._close_step(here, done=here.step == wanted)
         if not here.step:
-            self._open_step(wanted)
+            self._open_step(here, wanted)
 
-    def _open_step(self, kind: str) -> None:
-        here = self.here
+    def _open_step(self, here: Here, kind: str) -> None:
         here.step = kind
         here.root = None
         here.had_forward = here.had_backward = False
         here.others.clear()
-        if not self._failed:
-            number = here.steps if kind == "step" else here.batches
-            self._sink.push(f"{kind} {number}", GRAY, keep=False)
+        number = here.steps if kind == "step" else here.batches
+        found = self._ahead.get(f"{kind} {number}") or self._made_ready(kind, number)
+        call, arguments = found
+        call(*arguments)
 
-    def _close_step(self, *, done: bool) -> None:
-        here = self.here
+    def _made_ready(self, kind: str, number: int) -> Prepared:
+        """Return what opens the range of a step, and keep it for the next ones."""
+        names = [f"{kind} {number + ahead}" for ahead in range(AHEAD)]
+        self._ahead = ready = {name: self._sink.opener(name, GRAY) for name in names}
+        return ready[names[0]]
+
+    def _close_step(self, here: Here, *, done: bool) -> None:
         if not here.step:
             return
-        self._pop()
+        call, arguments = self._closer
+        call(*arguments)
         if done and here.step == "step":
             here.steps += 1
         elif here.step == "batch":
             here.batches += 1
         here.step = ""
 
-    def _push(self, phase: str) -> bool:
-        self.here.open.append(phase)
-        if not self._failed:
-            self._sink.push(phase, COLORS.get(phase, GRAY))
-        return True
-
-    def _pop(self) -> None:
-        if not self._failed:
-            self._sink.pop()
-
-    def _fail(self, error: Exception) -> bool:
-        """Stop sending ranges, and say so once."""
+    def _fail(self, error: Exception) -> None:
+        """Send no more ranges, and say so once."""
+        self._sink, self._closer, self._ahead = _Nobody(), _NOTHING, {}
+        self._openers = dict.fromkeys(COLORS, _NOTHING)
         if not self._failed:
             self._failed = True
             warn(f"no more phases are marked: {type(error).__name__}: {error}")
-        return False
 
 
 def warn(text: str) -> None:
@@ -272,3 +320,16 @@ def _reference(thing: object) -> Callable[[], Any]:
 
 def _nothing() -> None:
     return None
+
+
+_NOTHING: Prepared = (_nothing, ())
+
+
+class _Nobody:
+    """Takes ranges that nobody wants any more."""
+
+    def opener(self, name: str, color: int) -> Prepared:  # noqa: ARG002 - as any sink
+        return _NOTHING
+
+    def closer(self) -> Prepared:
+        return _NOTHING

@@ -9,7 +9,7 @@ Source: NVIDIA/NVTX release-v3, ``nvtxDetail/nvtxTypes.h`` (tables and their num
 """
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 VARIABLE = "NVTX_INJECTION64_PATH"
 DOMAIN = "nsyswrap"
@@ -92,8 +92,15 @@ class Tables:
         return 1
 
 
+# A call that is made often: what to call, and with what.
+Prepared = tuple[Callable[..., object], tuple[object, ...]]
+
+
 class NvtxCalls:
     """Ranges of the domain ``nsyswrap``, one stack a thread.
+
+    A step of a program leaves little of the caches to us, so that each thing touched costs far more than in a loop of
+    calls: all that can be made before is, down to the arguments.
 
     Args:
         tables: Tables that a profiler has filled in.
@@ -108,33 +115,26 @@ class NvtxCalls:
             raise LookupError("no profiler listens to NVTX ranges")
         self._tables = tables
         create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(core2[_CREATE_DOMAIN] or 0)
-        self._domain = create(DOMAIN.encode())
+        self._domain = ctypes.c_void_p.from_param(create(DOMAIN.encode()))
         # With the interpreter's lock held: a call is shorter than letting it go, which could hand it to another thread.
-        self._push = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(core2[_PUSH] or 0)
-        self._pop = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(core2[_POP] or 0)
-        self._kept: dict[str, tuple[_Attributes, int]] = {}
+        # Without types of arguments, which would be converted at each call: they are made as C takes them.
+        call = ctypes.PYFUNCTYPE(None)
+        self._push, self._pop = call(core2[_PUSH] or 0), call(core2[_POP] or 0)
 
-    def push(self, name: str, color: int, *, keep: bool = True) -> None:
-        """Open a range on this thread.
+    def opener(self, name: str, color: int) -> Prepared:
+        """Return what opens a range of this text on the thread that calls it, as often as it is called.
 
         Args:
             name: Its text; what is not ASCII is replaced.
             color: 0xRRGGBB.
-            keep: Whether the same text will come again; then what describes it is made once.
         """
-        found = self._kept.get(name)
-        if found is None:
-            text = name.encode("ascii", "replace")
-            size = ctypes.sizeof(_Attributes)
-            made = _Attributes(_NVTX_VERSION, size, 0, _ARGB, 0xFF000000 | color, 0, 0, 0, _ASCII, text)
-            found = made, ctypes.addressof(made)
-            if keep:
-                self._kept[name] = found
-        self._push(self._domain, found[1])
+        size, text = ctypes.sizeof(_Attributes), name.encode("ascii", "replace")
+        made = _Attributes(_NVTX_VERSION, size, 0, _ARGB, 0xFF000000 | color, 0, 0, 0, _ASCII, text)
+        return self._push, (self._domain, ctypes.byref(made))
 
-    def pop(self) -> None:
-        """Close the range that was opened last on this thread."""
-        self._pop(self._domain)
+    def closer(self) -> Prepared:
+        """Return what closes the range that was opened last on the thread that calls it."""
+        return self._pop, (self._domain,)
 
 
 def connected(environ: Mapping[str, str]) -> NvtxCalls:

@@ -11,7 +11,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from .compiler import compile_check, frame_skipper, own_code
-from .marker import BACKWARD, COPY, OPTIMIZER, WORKER, Marker, warn
+from .marker import COPY, OPTIMIZER, WORKER, Marker, warn
 
 MARK = "_nsyswrap_annotated"
 
@@ -77,8 +77,8 @@ def patch(torch: Any, marker: Marker) -> Patches:
     patches.replace(module, "__call__", lambda call: _forward(call, torch, marker))
     for name in ("to", "cuda"):
         patches.replace(module, name, lambda call: _moving(call, torch, marker))
-    patches.replace(tensor, "to", lambda call: _copied(call, torch, marker, _target_of_to))
-    patches.replace(tensor, "cuda", lambda call: _copied(call, torch, marker, _target_of_cuda))
+    patches.replace(tensor, "to", lambda call: _copied(call, torch, marker))
+    patches.replace(tensor, "cuda", lambda call: _copied(call, torch, marker, "cuda"))
     patches.replace(torch.autograd, "backward", lambda call: _backward(call, torch, marker))
     _patch_loader(torch, marker, patches)
     _patch_optimizers(torch, marker, patches)
@@ -90,8 +90,19 @@ def _patch_loader(torch: Any, marker: Marker, patches: Patches) -> None:
     data = torch.utils.data
     patches.replace(data.DataLoader, "__iter__", lambda call: _data(call, torch, marker))
     patches.replace(data.dataloader._BaseDataLoaderIter, "__next__", lambda call: _data(call, torch, marker))  # noqa: SLF001
-    for fetcher in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
-        patches.replace(getattr(data._utils.fetch, fetcher), "fetch", lambda call: _fetched(call, torch, marker))  # noqa: SLF001
+    patches.replace(data._utils.worker, "_worker_loop", lambda call: _working(call, torch, marker, patches))  # noqa: SLF001
+
+
+def _working(call: Call, torch: Any, marker: Marker, patches: Patches) -> Call:
+    """Mark the work on each batch, in a process that does nothing else."""
+    fetch, compiling = torch.utils.data._utils.fetch, compile_check(torch)  # noqa: SLF001
+
+    def working(*args: Any, **kwargs: Any) -> Any:
+        for fetcher in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+            patches.replace(getattr(fetch, fetcher), "fetch", lambda call: _phase(call, compiling, marker, WORKER))
+        return call(*args, **kwargs)
+
+    return working
 
 
 def _patch_optimizers(torch: Any, marker: Marker, patches: Patches) -> None:
@@ -124,27 +135,45 @@ def _mark_step(kind: type, compiling: Callable[[], bool], marker: Marker, patche
 
 
 def _forward(call: Call, torch: Any, marker: Marker) -> Call:
-    compiling, grad, here = compile_check(torch), torch.is_grad_enabled, marker.here
+    compiling, grad, threads = compile_check(torch), torch.is_grad_enabled, marker.threads
+    begin, end, direct = marker.begin_forward, marker.end, _only_looks_for_compiled(call)
 
-    # Called for each module: what is not the outermost one goes on after one look.
+    # Called for each module: what is not the outermost one goes on after one look, and without a frame of torch's.
     def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if compiling() or here.inside or not marker.begin_forward(module, grad=grad()):
+        if compiling():
+            return call(module, *args, **kwargs)
+        if threads.here.inside and direct:
+            compiled = module._compiled_call_impl  # noqa: SLF001 - as torch's own call does
+            return module._call_impl(*args, **kwargs) if compiled is None else compiled(*args, **kwargs)  # noqa: SLF001
+        here = begin(module, grad=grad())
+        if here is None:
             return call(module, *args, **kwargs)
         try:
             return call(module, *args, **kwargs)
         finally:
-            marker.end()
+            end(here)
 
     return forward
 
 
+def _only_looks_for_compiled(call: Call) -> bool:
+    """Return whether the call of a module only chooses between the compiled and the other way to do it.
+
+    So it does in torch 2.13, and to do the same in its place costs less than to call it. Where another tool has
+    replaced the call, or another torch has another one, it is called.
+    """
+    code = getattr(call, "__code__", None)
+    return code is not None and code.co_names == ("_compiled_call_impl", "_call_impl")
+
+
 def _moving(call: Call, torch: Any, marker: Marker) -> Call:
     """Say that a whole module moves: its tensors are no batch."""
-    compiling, here = compile_check(torch), marker.here
+    compiling, threads = compile_check(torch), marker.threads
 
     def moved(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if compiling() or here.moving:
+        if compiling() or threads.here.moving:
             return call(module, *args, **kwargs)
+        here = threads.here
         here.moving = True
         try:
             return call(module, *args, **kwargs)
@@ -154,35 +183,27 @@ def _moving(call: Call, torch: Any, marker: Marker) -> Call:
     return moved
 
 
-def _copied(call: Call, torch: Any, marker: Marker, target: Callable[..., Any]) -> Call:
-    compiling, here, no_device = compile_check(torch), marker.here, (torch.dtype, type(None))
+def _copied(call: Call, torch: Any, marker: Marker, named: str = "") -> Call:
+    """Mark a copy to an accelerator: to the one that the call is named for, or to what its arguments name."""
+    compiling, threads, no_device = compile_check(torch), marker.threads, (torch.dtype, type(None))
 
     # Called for each change of type, too: one that names no device goes on after one look.
     def copied(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if (
             compiling()
-            or type(named := target(args, kwargs)) in no_device
-            or here.moving
-            or not _on_accelerator(named)
+            or type(target := named or (args[0] if args else kwargs.get("device"))) in no_device
+            or not _on_accelerator(target)
+            or threads.here.moving
             or tensor.device.type != "cpu"
-            or not marker.begin(COPY)
+            or (here := marker.begin(COPY)) is None
         ):
             return call(tensor, *args, **kwargs)
         try:
             return call(tensor, *args, **kwargs)
         finally:
-            marker.end()
+            marker.end(here)
 
     return copied
-
-
-def _target_of_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the device that ``tensor.to(...)`` names, or the tensor whose device it is."""
-    return args[0] if args else kwargs.get("device")
-
-
-def _target_of_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as _target_of_to
-    return "cuda"
 
 
 def _on_accelerator(target: Any) -> bool:
@@ -191,74 +212,66 @@ def _on_accelerator(target: Any) -> bool:
         return target.startswith(ACCELERATORS)
     if isinstance(target, int) and not isinstance(target, bool):
         return True
-    device = getattr(target, "device", target)
-    return getattr(device, "type", None) in ACCELERATORS
+    kind = getattr(target, "type", None)
+    if not isinstance(kind, str):
+        kind = getattr(getattr(target, "device", None), "type", None)
+    return kind in ACCELERATORS
 
 
 def _backward(call: Call, torch: Any, marker: Marker) -> Call:
-    compiling = compile_check(torch)
+    compiling, begin, end = compile_check(torch), marker.begin_backward, marker.end
 
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or BACKWARD in marker.here.open or not marker.begin_backward():
+        if compiling() or (here := begin()) is None:
             return call(*args, **kwargs)
         try:
             return call(*args, **kwargs)
         finally:
-            marker.end()
+            end(here)
 
     return backward
 
 
 def _data(call: Call, torch: Any, marker: Marker) -> Call:
-    grad = torch.is_grad_enabled
+    grad, begin, end = torch.is_grad_enabled, marker.begin_data, marker.end
 
     def read(loader: Any) -> Any:
-        if not marker.begin_data(grad=grad()):
+        here = begin(grad=grad())
+        if here is None:
             return call(loader)
         try:
             return call(loader)
         finally:
-            marker.end()
+            end(here)
 
     return read
 
 
-def _fetched(call: Call, torch: Any, marker: Marker) -> Call:
-    in_worker = torch.utils.data.get_worker_info
-
-    def fetched(*args: Any, **kwargs: Any) -> Any:
-        if in_worker() is None or not marker.begin(WORKER):
-            return call(*args, **kwargs)
-        try:
-            return call(*args, **kwargs)
-        finally:
-            marker.end()
-
-    return fetched
-
-
 def _phase(call: Call, compiling: Callable[[], bool], marker: Marker, phase: str) -> Call:
+    begin, end = marker.begin, marker.end
+
     def marked(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or not marker.begin(phase):
+        if compiling() or (here := begin(phase)) is None:
             return call(*args, **kwargs)
         try:
             return call(*args, **kwargs)
         finally:
-            marker.end()
+            end(here)
 
     return marked
 
 
 def _step(call: Call, compiling: Callable[[], bool], marker: Marker, place: int) -> Call:
     """Mark a step of an optimizer, which is the argument at a place."""
+    begin, stepped, end = marker.begin, marker.stepped, marker.end
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or not marker.begin(OPTIMIZER):
+        if compiling() or (here := begin(OPTIMIZER)) is None:
             return call(*args, **kwargs)
         try:
             return call(*args, **kwargs)
         finally:
-            marker.stepped(args[place] if len(args) > place else kwargs.get("optimizer"))
-            marker.end()
+            stepped(here, args[place] if len(args) > place else kwargs.get("optimizer"))
+            end(here)
 
     return step
