@@ -80,7 +80,7 @@ def compare(  # noqa: PLR0913 - one argument an option
       nsyswrap compare reports/before reports/after
       nsyswrap compare before/report.json after/report.json -o compare.html
       nsyswrap compare main/ change/ --format markdown --fail-on-regression 5
-      nsyswrap compare old1/ new1/ --base-run old2/ --base-run old3/ --new-run new2/ --new-run new3/
+      nsyswrap compare old1/ new1/ --base-run old2/ --new-run new2/
       nsyswrap compare a100/report.json h200/report.json --accept gpu
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     reading = Reading(window, step_range, phases, kernel_rules)
