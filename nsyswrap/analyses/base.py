@@ -60,15 +60,17 @@ class Study:
     idle_sums: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
     claims: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
     root_lines: dict[tuple[int, Window], pd.DataFrame] = field(default_factory=dict)
+    _asking: AbstractContextManager[object] = field(default_factory=RLock)
     _states: dict[Window, ThreadStates] = field(default_factory=dict)
     _replays: dict[Window, Replay] = field(default_factory=dict)
 
     def states(self, window: Window) -> ThreadStates:
         """Return what the threads do inside a window; that of the last window asked for is kept."""
-        if window not in self._states:
-            self._states.clear()
-            self._states[window] = ThreadStates(self.trace, self.operations, window)
-        return self._states[window]
+        with self._asking:
+            if window not in self._states:
+                self._states.clear()
+                self._states[window] = ThreadStates(self.trace, self.operations, window)
+            return self._states[window]
 
     def replay(self, window: Window) -> Replay:
         """Return the replay of a window, which says what a change would gain; made once."""

@@ -1,8 +1,10 @@
 """What a thread is doing at each time: the open call that explains an idle GPU, by the precedence of causes."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import RLock
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +40,7 @@ WAITS = (call_kinds.LOCK_WAIT, call_kinds.OTHER_WAIT, call_kinds.PEER_THREAD_WAI
 
 @dataclass(frozen=True)
 class ThreadStates:
-    """What the threads of a trace do inside a window.
+    """What the threads of a trace do inside a window; each is looked at once, whoever asks first.
 
     Attributes:
         trace: The tables of one export.
@@ -49,6 +51,7 @@ class ThreadStates:
     trace: Trace
     operations: Operations
     window: Window
+    _looking: AbstractContextManager[object] = field(default_factory=RLock)
     _states: dict[int, Timeline] = field(default_factory=dict)
     _waits: dict[int, Spans] = field(default_factory=dict)
     _call_ns: dict[int, int] = field(default_factory=dict)
@@ -63,30 +66,33 @@ class ThreadStates:
         """Return the name index of some rows of a table of calls."""
         codes, ids = pd.factorize(self._column(spec, "name_id")[rows])
         texts = (call_kinds.base_name(self.trace.text(int(i))) for i in ids)
-        index = [self._name_index.setdefault(text, len(self._name_index)) for text in texts]
+        with self._looking:
+            index = [self._name_index.setdefault(text, len(self._name_index)) for text in texts]
         found: npt.NDArray[np.int32] = np.array(index, np.int32)[codes]
         return found
 
     def of(self, thread: int) -> Timeline:
         """Return what a thread does: codes of kind and name; holes are times with no call of meaning open."""
-        if thread not in self._states:
-            whole = Timeline(NOTHING, np.empty(0, np.int32))
-            for kind in range(call_kinds.RUNNING):
-                whole = fill(whole, self._of_kind(thread, kind))
-            self._states[thread] = whole
-        return self._states[thread]
+        with self._looking:
+            if thread not in self._states:
+                whole = Timeline(NOTHING, np.empty(0, np.int32))
+                for kind in range(call_kinds.RUNNING):
+                    whole = fill(whole, self._of_kind(thread, kind))
+                self._states[thread] = whole
+            return self._states[thread]
 
     def waits(self, thread: int) -> Spans:
         """Return when a thread only waits in the operating system, outside any call that explains the wait."""
-        if thread not in self._waits:
-            states = self.of(thread)
-            waiting = np.isin(states.code // NAMES, WAITS)
-            in_os = merge(states.spans.start[waiting], states.spans.end[waiting])
-            in_calls = self._open(tables.CALLS, thread)
-            self._waits[thread] = subtract(in_os, in_calls)
-            # The spans are many, and needed here alone; of their length others ask too.
-            self._call_ns[thread] = total(clip(in_calls, self.window.start_ns, self.window.end_ns))
-        return self._waits[thread]
+        with self._looking:
+            if thread not in self._waits:
+                states = self.of(thread)
+                waiting = np.isin(states.code // NAMES, WAITS)
+                in_os = merge(states.spans.start[waiting], states.spans.end[waiting])
+                in_calls = self._open(tables.CALLS, thread)
+                self._waits[thread] = subtract(in_os, in_calls)
+                # The spans are many, and needed here alone; of their length others ask too.
+                self._call_ns[thread] = total(clip(in_calls, self.window.start_ns, self.window.end_ns))
+            return self._waits[thread]
 
     def call_time(self, thread: int) -> int:
         """Return how long a thread has a CUDA call open inside the window, in ns."""
