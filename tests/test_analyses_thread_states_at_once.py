@@ -15,6 +15,7 @@ from nsyswrap import tables
 from nsyswrap.analyses import call_kinds, thread_states
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.thread_states import NAMES, NO_NAME
+from nsyswrap.intervals import total
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -34,7 +35,7 @@ def slow_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return slow
 
-    monkeypatch.setattr(thread_states, "total", slowly(thread_states.total))
+    monkeypatch.setattr(thread_states, "total", slowly(total))
     monkeypatch.setattr(call_kinds, "base_name", slowly(call_kinds.base_name))
 
 
