@@ -122,6 +122,27 @@ def test_after_a_read_the_host_has_to_launch_anew(trace_of: TraceOf) -> None:
     assert rules["synchronization/in_step"] == pytest.approx(400, abs=10)
 
 
+def sampled_reading(*moments: tuple[int, int]) -> ExportBuilder:
+    """The same, sampled in each step at these microseconds, in these lines."""
+    made = reading(605).domain("Python Periodic Sampling", 1)
+    for number in range(STEPS):
+        for at, line in moments:
+            made.python_sample(number * STEP + at * US, [("main", "train.py", line)])
+    return made
+
+
+def test_the_line_of_a_read_is_that_of_the_read_and_not_of_what_comes_behind(trace_of: TraceOf) -> None:
+    """Idle from 601 on: the read returns at 605, and then the host launches anew for longer."""
+    moments = [(603, 37), (700, 33), (800, 33), (900, 33)]
+    told = found(trace_of(sampled_reading(*moments)))["synchronization/in_step"].evidence
+    assert [each for each in told if "samples" in each] == ["most samples: train.py:37 in main, 10 of 10"]
+
+
+def test_where_no_sample_lies_in_the_read_others_tell(trace_of: TraceOf) -> None:
+    told = found(trace_of(sampled_reading((700, 33))))["synchronization/in_step"].evidence
+    assert [each for each in told if "samples" in each] == ["most samples: train.py:33 in main, 10 of 10"]
+
+
 def test_a_copy_that_holds_nobody_is_no_read(trace_of: TraceOf) -> None:
     assert "synchronization/in_step" not in costs(trace_of(reading(605, waits=False)))
 

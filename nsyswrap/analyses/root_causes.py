@@ -12,12 +12,13 @@ cause. The roots are asked in the order of ``ROOTS``, so no nanosecond stands in
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.analyses import call_kinds, launch_bound, loader_starts, optimizer_kernels
@@ -54,6 +55,14 @@ OVERHEAD, MODULES, CHURN, WORKER_START, PAGEABLE, IN_STEP, OPTIMIZER, LAUNCH_BOU
 ROOTS = (OVERHEAD, MODULES, CHURN, WORKER_START, PAGEABLE, IN_STEP, OPTIMIZER, LAUNCH_BOUND, UNEVEN, BETWEEN)
 # Causes and roots as one numbering: a cause keeps its code, roots come after.
 NAMES = (*CAUSES, *ROOTS)
+
+# Roots that are calls of some kind, and the causes of the idle time in these calls themselves.
+OF_CALLS = {
+    MODULES: ("module_load",),
+    CHURN: ("allocation",),
+    PAGEABLE: ("blocking_copy",),
+    IN_STEP: ("synchronization", "blocking_copy"),
+}
 
 # Causes that say no more than that the host had not come to the launch: what a root may have made of it.
 GENERIC = ("host", "launch", "queued", "unknown", "lock", "descheduled")
@@ -109,9 +118,21 @@ def explain_roots(study: Study, states: ThreadStates, device_id: int, window: Wi
         finding = _Roots(study, states, device_id, window, pieces).of_pieces()
         spans = Spans(pieces.start, pieces.end)
         study.claims[device_id, window] = sum_idle(spans, finding, len(NAMES), study.steps)
-        lines = idle_lines(study, replace(pieces, cause=finding), device_id, NAMES)
-        study.root_lines[device_id, window] = lines
+        study.root_lines[device_id, window] = _lines(study, pieces, finding, device_id)
     return Explained(pieces, finding)
+
+
+def _lines(study: Study, pieces: Pieces, finding: npt.NDArray[np.int8], device_id: int) -> pd.DataFrame:
+    """Return the sampled lines by finding: where that is a kind of call, of the call, not of what comes behind it."""
+    every = idle_lines(study, replace(pieces, cause=finding), device_id, NAMES)
+    if not len(every):
+        return every
+    kept = np.ones(len(finding), bool)
+    for root, causes in OF_CALLS.items():
+        kept &= (finding != NAMES.index(root)) | np.isin(pieces.cause, [CODE[cause] for cause in causes])
+    calls = Pieces(*(getattr(pieces, each.name)[kept] for each in fields(Pieces)))
+    told = idle_lines(study, replace(calls, cause=finding[kept]), device_id, NAMES)
+    return pd.concat([told, every[~every["cause"].isin(told["cause"])]], ignore_index=True)
 
 
 def claims(study: Study, device_id: int, window: Window) -> IdleSums:
