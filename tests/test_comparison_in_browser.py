@@ -102,3 +102,10 @@ def test_the_interval_lies_left_of_no_change_where_new_is_faster(page: Page, fil
 def test_the_page_prints(page: Page, files: dict[str, Path]) -> None:
     page.goto(files["full"].as_uri())
     assert page.pdf().startswith(b"%PDF")
+
+
+def test_a_narrow_page_still_says_what_it_is(page: Page, files: dict[str, Path]) -> None:
+    """The report's search takes that place there; a comparison has none."""
+    page.goto(next(iter(files.values())).as_uri())
+    assert page.locator("p.mark").is_visible()
+    assert page.inner_text("p.mark") == "nsyswrap compare"

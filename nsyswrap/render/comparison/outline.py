@@ -150,7 +150,7 @@ def intervals_of(comparison: Comparison) -> str:
 def steps_of(side: Side) -> str:
     """Return what a side's numbers are about."""
     window = side.report.window
-    runs = f"{len(side.runs)} runs, of the one in the middle " if len(side.runs) > 1 else ""
+    runs = f"{len(side.runs)} runs, the one in the middle: " if len(side.runs) > 1 else ""
     return f"{runs}{window.label}, {units.duration(window.length_ns)}"
 
 
