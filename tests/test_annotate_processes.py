@@ -88,7 +88,8 @@ def test_ranges_reach_a_profiler_with_name_colour_and_domain(
         "step(*numbered); close(*domain)"
     )
     root = str(Path(__file__).parent.parent)
-    done = run(program, {"NVTX_INJECTION64_PATH": str(listener), "LISTENER_LOG": str(log), "PYTHONPATH": root})
+    variables = {"NVTX_INJECTION64_PATH": str(listener), "LISTENER_LOG": str(log), "PYTHONPATH": root}
+    done = run(program, {**variables, "NVTX_DISABLE": "1"})
     assert (done.stderr, done.returncode) == ("", 0)
     pushes = ["push data ff123456 3 48 1", "pop 1"] * 2 + ["push st?p 1 ff7f7f7f 3 48 1", "pop 1"]
     assert log.read_text().splitlines() == ["domain nsyswrap", *pushes]
@@ -98,6 +99,39 @@ def test_ranges_reach_a_profiler_with_name_colour_and_domain(
         with pytest.raises(LookupError):
             connected({nvtx_calls.VARIABLE: str(listener)})
         monkeypatch.delenv(variable)
+
+
+@pytest.mark.parametrize(
+    ("before", "disabled", "calls"),
+    [
+        ("", "", "PackageCalls"),
+        ("", "1", "NvtxCalls"),
+        ("nvtx_calls.TRIED = {'0.2.13'}", "", "NvtxCalls"),
+        ("import sys; sys.modules['nvtx'] = None", "", "NvtxCalls"),
+    ],
+    ids=["there", "switched off", "of another version", "not to be imported"],
+)
+def test_compiled_calls_are_taken_where_they_are_known_to_arrive(
+    listener: Path, tmp_path: Path, before: str, disabled: str, calls: str
+) -> None:
+    """The profiler hears of as many ranges, whichever way; a package names them by a text of its own kind."""
+    log = tmp_path / "log"
+    program = (
+        "import os\nfrom nsyswrap.capture.annotate import nvtx_calls\n"
+        f"{before}\n"
+        "calls = nvtx_calls.connected(os.environ)\n"
+        "print(type(calls).__name__)\n"
+        "data, described = calls.opener('data', 0x123456)\n"
+        "close, domain = calls.closer()\n"
+        "for _ in range(3):\n    data(*described); close(*domain)"
+    )
+    variables = {"NVTX_INJECTION64_PATH": str(listener), "LISTENER_LOG": str(log), "NVTX_DISABLE": disabled}
+    done = run(program, {**variables, "PYTHONPATH": str(Path(__file__).parent.parent)})
+    assert (done.stdout, done.stderr) == (f"{calls}\n", "")
+    heard = [line.split() for line in log.read_text().splitlines()]
+    assert [words[0] for words in heard if words[0] in {"push", "pop"}] == ["push", "pop"] * 3
+    assert ["domain", "nsyswrap"] in heard
+    assert {words[2] for words in heard if words[0] == "push"} == {"ff123456"}
 
 
 def test_where_nobody_listens_it_is_said() -> None:

@@ -77,6 +77,14 @@ def test_losses_and_exit_codes_stay_and_phases_arrive(
     assert (marked.count("loader worker") > 0) == (name == "spawned worker")
 
 
+def test_phases_arrive_without_the_nvtx_package(nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Switched off it is as good as not there."""
+    monkeypatch.setenv("NVTX_DISABLE", "1")
+    marked = run(nsys, tmp_path / "result", (sys.executable, str(PROGRAM)))
+    assert list(find_steps(marked.trace).frame["name"]) == [f"step {number}" for number in range(STEPS)]
+    assert (marked.count("backward"), marked.count("forward")) == (STEPS, STEPS + 12)
+
+
 def test_ranks_of_torchrun_are_marked_each(nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """DistributedDataParallel with gradient accumulation, two processes and gloo."""
     command = (sys.executable, *TORCHRUN, str(PROGRAM), "ddp", "accumulate")

@@ -9,10 +9,16 @@ Source: NVIDIA/NVTX release-v3, ``nvtxDetail/nvtxTypes.h`` (tables and their num
 """
 
 import ctypes
+import os
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
 
 VARIABLE = "NVTX_INJECTION64_PATH"
 DOMAIN = "nsyswrap"
+# Versions of the nvtx package whose ranges arrive; those of 0.2.12 to 0.2.14 do not reach nsys 2023.4.4.
+TRIED = frozenset({"0.2.11"})
 
 # Numbers of modules, of their functions and of export tables, from nvtxTypes.h.
 _CORE2 = 5
@@ -137,7 +143,43 @@ class NvtxCalls:
         return self._pop, (self._domain,)
 
 
-def connected(environ: Mapping[str, str]) -> NvtxCalls:
+class PackageCalls:
+    """The same through the compiled calls of NVIDIA's ``nvtx`` package, where the program's Python has it.
+
+    A call through ctypes takes several times as long, and a step has twelve.
+
+    Args:
+        package: The module ``nvtx``.
+        compiled: Its compiled part.
+    """
+
+    def __init__(self, package: Any, compiled: Any) -> None:  # noqa: ANN401 - a module
+        self._domain = package.get_domain(DOMAIN)
+        self._push, self._pop = compiled.push_range, compiled.pop_range
+
+    def opener(self, name: str, color: int) -> Prepared:
+        """Return what opens a range of this text, as ``NvtxCalls`` does."""
+        text = name.encode("ascii", "replace").decode()
+        made = self._domain.get_event_attributes(message=text, color=0xFF000000 | color)
+        return self._push, (made, self._domain.handle)
+
+    def closer(self) -> Prepared:
+        """Return what closes the range that was opened last on the thread that calls it."""
+        return self._pop, (self._domain.handle,)
+
+
+def package_calls() -> PackageCalls | None:
+    """Return the calls of the ``nvtx`` package; None where it is not there, switched off, or not of a version tried."""
+    try:
+        if version("nvtx") not in TRIED:
+            return None
+        package = import_module("nvtx")
+        return PackageCalls(package, import_module("nvtx._lib.lib")) if package.enabled() else None
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, there is another way
+        return None
+
+
+def connected(environ: Mapping[str, str]) -> NvtxCalls | PackageCalls:
     """Return the way to the profiler of this process.
 
     Args:
@@ -150,8 +192,11 @@ def connected(environ: Mapping[str, str]) -> NvtxCalls:
     path = environ.get(VARIABLE)
     if not path:
         raise LookupError(f"no profiler listens to NVTX ranges: {VARIABLE} is not set")
-    tables = Tables()
     start = ctypes.CDLL(path).InitializeInjectionNvtx2
+    # The package looks for the profiler in the environment of the process.
+    if path == os.environ.get(VARIABLE) and (found := package_calls()) is not None:
+        return found
+    tables = Tables()
     start.argtypes, start.restype = [_EXPORT_TABLE], ctypes.c_int
     if not start(tables.export):
         raise LookupError(f"{path} does not take NVTX ranges")

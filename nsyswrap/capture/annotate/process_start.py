@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import Any
 
 from .import_hook import after_import
-from .marker import Marker, warn
-from .nvtx_calls import NvtxCalls, connected
+from .marker import Marker, Sink, warn
+from .nvtx_calls import connected
 
 # Where each process says what it marks; set by nsyswrap.
 ANSWERS_VARIABLE = "NSYSWRAP_ANNOTATE"
@@ -66,7 +66,7 @@ def _annotate(torch: ModuleType) -> None:
         warn(f"no phases are marked: {type(error).__name__}: {error}")
 
 
-def _install(torch: Any, calls: "NvtxCalls | None", environ: Mapping[str, str]) -> None:  # noqa: ANN401
+def _install(torch: Any, calls: "Sink | None", environ: Mapping[str, str]) -> None:  # noqa: ANN401
     """Replace the calls of torch: those of the loader by a replay where it is asked for, and all by marked ones."""
     from .torch_calls import patch  # noqa: PLC0415 - only where there is torch
 
