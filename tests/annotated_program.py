@@ -5,6 +5,7 @@ It is run under the real nsys by ``test_annotate_real.py``, with its phases mark
 
 import contextlib
 import hashlib
+import importlib
 import multiprocessing
 import sys
 from collections.abc import Iterator
@@ -88,6 +89,8 @@ def main() -> None:
     """Train as the arguments say."""
     modes = set(sys.argv[1:])
     if "ddp" in modes:
+        # First: an optimizer imports it, and it would hold on to the group, whose threads then outlive the interpreter.
+        importlib.import_module("torch._dynamo")
         torch.distributed.init_process_group("gloo")
         train(modes, f"rank {torch.distributed.get_rank()}")
         torch.distributed.destroy_process_group()

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from random_traces import LONGEST, Sketch, built, loaded, sketches
+from random_traces import LONGEST, THREADS, Operation, Sketch, built, loaded, sketches
 
 from nsyswrap import tables
 from nsyswrap.analyses.base import Study
@@ -52,8 +52,15 @@ def numbers(report: Report, shift: int) -> dict[str, object]:
     return found
 
 
+def launched_together() -> Sketch:
+    """Return two kernels whose calls start in the same nanosecond, on the same thread."""
+    one, other = (Operation("kernel", "gemm", start, 0, 0, 7, THREADS[0], (1, 0), pageable=False) for start in (1, 2))
+    return Sketch((one, other), (), (), loader=False)
+
+
 @several
 @given(sketches, st.integers(0, 1000))
+@example(launched_together(), 0)
 def test_the_order_of_rows_does_not_matter(sketch: Sketch, seed: int) -> None:
     """Newer versions of nsys promise none."""
     assert render("json", report_of(trace_of(sketch, seed=seed))) == render("json", report_of(trace_of(sketch)))

@@ -74,4 +74,4 @@ def _over_time(operations: Operations, device: int, window: Window) -> pd.DataFr
     return pd.DataFrame({"device_id": device, "start_ns": start, "end_ns": end, "busy_ns": busy, "busy_share": share})
 
 
-ANALYSIS = Analysis("ledger", "Where the GPU's time went", (), run, of_operations=True)
+ANALYSIS = Analysis("ledger", "Where the GPU's time went", (), run, of_operations=True, of_gains=True)

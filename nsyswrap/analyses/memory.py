@@ -186,4 +186,4 @@ def _cost(study: Study, processes: Times, window: Window) -> int:
     return total(clip(spans, window.start_ns, window.end_ns))
 
 
-ANALYSIS = Analysis("memory", TITLE, (tables.KERNELS,), run)
+ANALYSIS = Analysis("memory", TITLE, (tables.KERNELS,), run, of_gains=True)

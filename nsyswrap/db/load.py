@@ -22,7 +22,7 @@ from nsyswrap.tables import SPECS, TableSpec, Trace
 
 # Nothing real lies 70 years from the start of its capture; sums of times this small cannot overflow.
 FARTHEST = np.int64(1 << 61)
-# SQLite reads in C without Python's lock, so two threads read two tables at once.
+# SQLite reads in C without Python's lock, so two threads read two parts at once.
 READERS = 2
 # SQLite's longest statement is a million characters.
 IDS_AT_ONCE = 20_000
@@ -265,4 +265,19 @@ def _keep_possible(columns: Arrays, *, is_operation: bool) -> int:
         order = np.argsort(start, kind="stable")
         for name in columns:
             columns[name] = columns[name][order]
+    _order_ties(columns)
     return rows - int(good.sum())
+
+
+def _order_ties(columns: Arrays) -> None:
+    """Order the rows of equal start by what they are: an export promises no order of rows, and times are whole ns."""
+    start = columns["start"]
+    same = start[1:] == start[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    if not len(tied):
+        return
+    names = sorted(columns, key=lambda name: (name != "start", name != "end"))
+    rows = pd.DataFrame({name: columns[name][tied] for name in names}, index=tied).sort_values(names).index.to_numpy()
+    moved = rows != tied
+    for name in columns:
+        columns[name][tied[moved]] = columns[name][rows[moved]]

@@ -43,12 +43,13 @@ def rank(number: int, run: Run, meeting: str) -> None:
         torch.cuda.set_device(device)
     common.plant(number)
     torch.set_float32_matmul_precision("high")
-    kind = "nccl" if on_gpu else "gloo"
-    distributed.init_process_group(kind, init_method=f"file://{meeting}", rank=number, world_size=GPUS)
     own = Run(run.steps, device, run.mended)
     plain = network(own)
+    # First: what torch imports for it would hold on to the group, whose threads then outlive the interpreter.
+    optimizer = training.sgd(plain, own)
+    kind = "nccl" if on_gpu else "gloo"
+    distributed.init_process_group(kind, init_method=f"file://{meeting}", rank=number, world_size=GPUS)
     model = DistributedDataParallel(plain, gradient_as_bucket_view=True) if run.mended else plain
-    optimizer = training.sgd(model, own)
     images, side = run.size(IMAGES, 2), run.size(SIDE, 8)
     inputs = torch.rand(images, run.size(CHANNELS, 8), side, side, device=device)
     inputs = inputs.to(memory_format=torch.channels_last)
@@ -65,7 +66,8 @@ def rank(number: int, run: Run, meeting: str) -> None:
         with common.phase("optimizer"):
             optimizer.step()
             optimizer.zero_grad()
-    print(f"rank {number}: loss {loss.item():.4f}")
+    # One write, so that the lines of two ranks do not mix.
+    print(f"rank {number}: loss {loss.item():.4f}\n", end="")
     # No rank may leave while another still talks to it.
     distributed.barrier()
     distributed.destroy_process_group()
