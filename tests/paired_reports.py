@@ -44,6 +44,7 @@ def report(  # noqa: PLR0913 - what a test changes, each with a name
     ranks: int = 1,
     name: str = "batch",
     source: Any = "steps",  # noqa: ANN401 - any source of a window
+    busy: bool = False,
 ) -> Report:
     """Return the report of a loop of two warm-up steps and these, each 1 ms of compute and idle else.
 
@@ -54,15 +55,17 @@ def report(  # noqa: PLR0913 - what a test changes, each with a name
         ranks: How many processes take the same steps at the same time.
         name: What steps are called, less their number.
         source: What the window is said to be made of.
+        busy: Whether the steps are all compute.
     """
     length = np.concatenate([[WARM_UP_NS, WARM_UP_NS], np.asarray(steps, np.int64)])
     start = np.concatenate([[0], np.cumsum(length + between)[:-1]])
-    table = _steps(name, start, length)
+    table = _steps(name, start, length, length if busy else np.full_like(length, COMPUTE_NS))
     window = Window(int(start[min(2, len(start) - 1)]), int(start[-1] + length[-1]), f"{len(steps)} steps", source)
+    compute = int(table["compute_ns"][2:].sum())
     frame = pd.concat([table.assign(device_id=device) for device in range(gpus) for _ in range(ranks)])
     sections = (
-        _section("ledger", window, devices=_devices(window, len(steps), gpus)),
-        _section("idle", window, causes=_causes(window, len(steps), gpus)),
+        _section("ledger", window, devices=_devices(window, compute, gpus)),
+        _section("idle", window, causes=_causes(window, compute, len(steps), gpus)),
         _section("steps", window, steps=frame.reset_index(drop=True)),
     )
     return Report(
@@ -107,7 +110,9 @@ def kernels(**totals: int) -> pd.DataFrame:
     return pd.DataFrame({"name": list(totals), "count": 60, "total_ns": list(totals.values())})
 
 
-def _steps(name: str, start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> pd.DataFrame:
+def _steps(
+    name: str, start: npt.NDArray[np.int64], length: npt.NDArray[np.int64], compute: npt.NDArray[np.int64]
+) -> pd.DataFrame:
     frame = pd.DataFrame(
         {
             "name": [f"{name} {number}" for number in range(len(start))],
@@ -116,18 +121,17 @@ def _steps(name: str, start: npt.NDArray[np.int64], length: npt.NDArray[np.int64
             "warm_up": np.arange(len(start)) < 2,
         }
     )
-    parts = dict.fromkeys(LEDGER_ROWS, 0) | {"compute_ns": COMPUTE_NS, "idle_ns": length - COMPUTE_NS}
+    parts = dict.fromkeys(LEDGER_ROWS, 0) | {"compute_ns": compute, "idle_ns": length - compute}
     return pd.concat([frame, pd.DataFrame(parts, index=frame.index)], axis="columns")
 
 
-def _devices(window: Window, count: int, gpus: int) -> pd.DataFrame:
-    busy = COMPUTE_NS * count
-    row = dict.fromkeys(LEDGER_ROWS, 0) | {"compute_ns": busy, "idle_ns": window.length_ns - busy}
+def _devices(window: Window, compute: int, gpus: int) -> pd.DataFrame:
+    row = dict.fromkeys(LEDGER_ROWS, 0) | {"compute_ns": compute, "idle_ns": window.length_ns - compute}
     return pd.DataFrame([{"device_id": device, "window_ns": window.length_ns, **row} for device in range(gpus)])
 
 
-def _causes(window: Window, count: int, gpus: int) -> pd.DataFrame:
-    idle = window.length_ns - COMPUTE_NS * count
+def _causes(window: Window, compute: int, count: int, gpus: int) -> pd.DataFrame:
+    idle = window.length_ns - compute
     rows = [("input_wait", "data", idle - idle // 4), ("host", "forward", idle // 4)]
     columns = ["device_id", "cause", "phase", "idle_ns", "gap_count"]
     return pd.DataFrame([(device, *row, count) for device in range(gpus) for row in rows], columns=columns)

@@ -62,7 +62,8 @@ def test_eight_workers_are_faster_than_one(compared: Compared) -> None:
     of_median = found.estimates[0]
     assert of_median.base_ns == pytest.approx(5.68e6, rel=0.002)
     assert of_median.new_ns == pytest.approx(2.46e6, rel=0.002)
-    assert -0.60 < of_median.low < of_median.high < -0.53
+    assert -0.71 < of_median.low < of_median.high < -0.37
+    assert of_median.noise == pytest.approx(0.436, abs=0.001)
     assert "while the host is waiting for the data loader" in found.verdict
     base, new = amounts(found, "phases", "data")
     assert base == pytest.approx(3.387e6, rel=0.01)
@@ -138,12 +139,13 @@ def test_an_incomplete_capture_is_said_first(compared: Compared) -> None:
 
 
 def test_graphs_traced_in_two_ways_are_not_comparable(compared: Compared) -> None:
-    """The same program: tracing nodes takes longer, and that is not the program's."""
+    """The same program: tracing nodes takes longer. Nor does one run of each show it."""
     found = compared("cuda_graph_node_trace", "cuda_graph_graph_trace")
     assert found.outcome is Outcome.CANNOT_TELL
     assert "CUDA graphs were traced as Node and as Graph" in found.verdict
     accepted = compared("cuda_graph_node_trace", "cuda_graph_graph_trace", Hurdle.TRACES)
-    assert accepted.outcome is Outcome.FASTER
+    assert accepted.verdict.startswith("Cannot tell: two runs of such a loop may differ by as much")
+    assert accepted.estimates[0].change == pytest.approx(-0.209, abs=0.001)
 
 
 def test_other_traces_withhold_the_verdict(compared: Compared) -> None:

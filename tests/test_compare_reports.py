@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from paired_reports import MS
 
-from nsyswrap.compare import Hurdle, Outcome
+from nsyswrap.compare import Comparison, Hurdle, Outcome
+from nsyswrap.compare.estimates import MORE_RUNS, MORE_STEPS
 from nsyswrap.model import Report
 
 BASE = pairs.report(pairs.lengths(4.0))
@@ -18,11 +19,11 @@ BUSY = pairs.with_session(BASE, traces=("Cuda",))
 
 
 def test_faster_is_said_with_by_how_much_and_why() -> None:
-    """Times of the median step, the interval, and the part that moved most."""
+    """Times of the median step, the interval with what two runs differ by, and the part that moved most."""
     found = pairs.compared(BASE, FAST)
     assert found.outcome is Outcome.FASTER
     assert found.verdict.startswith("Faster: the median step takes 2.01 ms instead of 4.00 ms, 49.")
-    assert "% less (95 % interval 49.3 to 50." in found.verdict
+    assert "% less (95 % interval 34.9 to 61.3 %)" in found.verdict
     assert found.verdict.endswith("while the host is waiting for the data loader.")
 
 
@@ -37,9 +38,8 @@ def test_a_change_that_only_the_mean_shows_is_said_of_it() -> None:
     """Each fourth step takes twice as long."""
     steps = pairs.lengths(4.0, 80, seed=2)
     steps[::4] *= 2
-    found = pairs.compared(
-        pairs.report(pairs.lengths(4.0, 80)), pairs.with_session(pairs.report(steps), started_utc="x")
-    )
+    later = pairs.with_session(pairs.report(steps, busy=True), started_utc="x")
+    found = pairs.compared(pairs.report(pairs.lengths(4.0, 80), busy=True), later)
     assert found.verdict.startswith("Slower: the time per step is 5.0")
     assert ", which the median step does not show" in found.verdict
 
@@ -57,6 +57,7 @@ def test_cannot_tell_is_said_with_its_reason() -> None:
     found = pairs.compared(wild, pairs.with_session(pairs.report(pairs.lengths(4.0, 12, 2, 0.6)), started_utc="x"))
     assert found.outcome is Outcome.CANNOT_TELL
     assert found.verdict.startswith("Cannot tell: the steps vary too much for their number (median step ")
+    assert found.hint == MORE_STEPS
 
 
 def test_what_is_not_comparable_withholds_the_verdict_and_is_followed_by_what_the_numbers_say() -> None:
@@ -120,10 +121,28 @@ def test_no_reason_is_given_where_the_mean_cannot_tell() -> None:
 
 
 def test_a_margin_decides_what_counts() -> None:
-    little = pairs.with_session(pairs.report(np.round(pairs.lengths(4.0, spread=0.001) * 1.02)), started_utc="x")
-    steady = pairs.report(pairs.lengths(4.0, spread=0.001))
+    longer = np.round(pairs.lengths(4.0, spread=0.001) * 1.025)
+    little = pairs.with_session(pairs.report(longer, busy=True), started_utc="x")
+    steady = pairs.report(pairs.lengths(4.0, spread=0.001), busy=True)
     assert pairs.compared(steady, little).outcome is Outcome.NO_DIFFERENCE
     assert pairs.compared(steady, little, margin=0.01).outcome is Outcome.SLOWER
+
+
+def test_what_the_host_paces_must_change_by_more() -> None:
+    """10 % more are shown where kernels run all of the time, and not where they run a quarter of it."""
+
+    def said(share: float, *, busy: bool) -> Comparison:
+        later = pairs.report(np.round(pairs.lengths(4.0, seed=2) * (1 + share)), busy=busy)
+        return pairs.compared(pairs.report(pairs.lengths(4.0), busy=busy), pairs.with_session(later, started_utc="x"))
+
+    assert said(0.10, busy=True).outcome is Outcome.SLOWER
+    assert said(0.10, busy=False).outcome is Outcome.NO_DIFFERENCE
+    hidden = said(0.25, busy=False)
+    assert hidden.verdict.startswith(
+        "Cannot tell: two runs of such a loop may differ by as much with nothing changed ("
+    )
+    assert hidden.hint == MORE_RUNS
+    assert said(0.60, busy=False).outcome is Outcome.SLOWER
 
 
 def test_a_regression_is_how_much_slower_a_step_is_shown_to_be() -> None:

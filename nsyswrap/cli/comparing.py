@@ -122,11 +122,7 @@ def check_gate(comparison: "Comparison", most_percent: float | None) -> None:
     from nsyswrap.compare import Outcome  # noqa: PLC0415 - loads pandas
 
     if comparison.outcome is Outcome.CANNOT_TELL:
-        hints = [one.hint for one in comparison.obstacles if one.blocks and one.hint]
-        raise CannotTellError(
-            "it cannot be told whether a step is faster or slower",
-            hint=hints[0] if hints else "profile more steps, and both runs on a machine that does nothing else",
-        )
+        raise CannotTellError("it cannot be told whether a step is faster or slower", hint=comparison.hint)
     slower = 100 * comparison.regression()
     if most_percent is not None and slower > most_percent:
         raise GateError(

@@ -95,6 +95,8 @@ class Estimate:
         high: Upper end.
         drift: By how much the second half of either capture differs from its first, the larger of the two, as a share;
             0 for several runs of each side, which show by how much they differ themselves.
+        noise: By how much one run of each differs with nothing changed, as a share; the interval holds it. 0 for
+            several runs.
         outcome: What this measure alone says.
     """
 
@@ -104,6 +106,7 @@ class Estimate:
     low: float
     high: float
     drift: float
+    noise: float
     outcome: Outcome
 
     @property
@@ -247,6 +250,7 @@ class Comparison:
         settings: How they were compared.
         outcome: What it comes to.
         verdict: The same in one sentence.
+        hint: What to do where it cannot be told; empty where it can.
         obstacles: What a reader must know first, what withholds the verdict before the rest.
         estimates: Median step, then time per step; empty where there are too few steps.
         basis: Whether amounts are of one step, in ns, or shares of the window.
@@ -262,6 +266,7 @@ class Comparison:
     settings: Settings
     outcome: Outcome
     verdict: str
+    hint: str
     obstacles: tuple[Obstacle, ...]
     estimates: tuple[Estimate, ...]
     basis: Basis

@@ -8,23 +8,39 @@ import numpy as np
 
 from nsyswrap.compare.bootstrap import Series, Statistic, drift, log_ratio_interval, mean, median, runs_interval
 from nsyswrap.compare.comparison import Estimate, Outcome
+from nsyswrap.compare.run_noise import widened
 from nsyswrap.compare.step_times import StepTimes
 
 MEDIAN, MEAN = "median step", "time per step"
 # Two measures may each say that something changed; with this each, both hold together in 95 %.
 CONFIDENCE = 0.975
-# Where the interval of an unchanged step reaches farther than this, "no difference" would say too little.
+# Where the interval of an unchanged step reaches farther than this, beyond what runs differ by with nothing changed,
+# "no difference" would say too little.
 WIDEST = 0.15
 
 
+class Bounds(NamedTuple):
+    """What a change must exceed: the margin, as a share, and the noise between runs, in logarithms."""
+
+    margin: float
+    noise: float
+
+
 class Judged(NamedTuple):
-    """What the estimates come to, and why where they cannot tell; the reason is a clause without a full stop."""
+    """What the estimates come to; where they cannot tell why, as a clause without a full stop, and what would help."""
 
     outcome: Outcome
     reason: str = ""
+    hint: str = ""
 
 
-def estimate_changes(base: Sequence[StepTimes], new: Sequence[StepTimes], margin: float) -> tuple[Estimate, Estimate]:
+MORE_STEPS = "profile more steps, and both sides on a machine that does nothing else"
+MORE_RUNS = "profile each side several times and give all runs: --base-run, --new-run"
+
+
+def estimate_changes(
+    base: Sequence[StepTimes], new: Sequence[StepTimes], margin: float, noise: float = 0.0
+) -> tuple[Estimate, Estimate]:
     """Return how the median step and the time per step changed.
 
     The median is of the steps themselves, and no outlier moves it. The time per step is the mean from the start of a
@@ -34,10 +50,12 @@ def estimate_changes(base: Sequence[StepTimes], new: Sequence[StepTimes], margin
         base: The steps of each run of base.
         new: The steps of each run of new.
         margin: Smallest change that counts, as a share.
+        noise: How far ln(new / base) of one run of each may be from 0 with nothing changed; 0 for parts of one run.
     """
+    bounds = Bounds(margin, noise)
     return (
-        _estimate(MEDIAN, [one.length for one in base], [one.length for one in new], median, margin),
-        _estimate(MEAN, [one.period for one in base], [one.period for one in new], mean, margin),
+        _estimate(MEDIAN, [one.length for one in base], [one.length for one in new], median, bounds),
+        _estimate(MEAN, [one.period for one in base], [one.period for one in new], mean, bounds),
     )
 
 
@@ -59,36 +77,53 @@ def judge(estimates: tuple[Estimate, Estimate], what: str = "steps") -> Judged:
         if of_mean.low <= of_median.high and of_median.low <= of_mean.high:
             return Judged(of_median.outcome)
         reason = "the median step changed and the time per step did not: time has moved to outliers or between steps"
-        return Judged(Outcome.CANNOT_TELL, reason)
+        return Judged(Outcome.CANNOT_TELL, reason, MORE_STEPS)
+    return _unchanged(estimates, what)
+
+
+def _unchanged(estimates: tuple[Estimate, Estimate], what: str) -> Judged:
+    """Return what it comes to where neither measure shows a change."""
     for one in estimates:
         if one.outcome is Outcome.CANNOT_TELL and (one.low > 0 or one.high < 0):
             reason = f"the {one.label} drifts within the captures by as much as it differs between them"
-            return Judged(Outcome.CANNOT_TELL, reason)
-    if Outcome.NO_DIFFERENCE in (of_median.outcome, of_mean.outcome):
+            return Judged(Outcome.CANNOT_TELL, reason, MORE_STEPS)
+    if any(one.outcome is Outcome.NO_DIFFERENCE for one in estimates):
         return Judged(Outcome.NO_DIFFERENCE)
-    return Judged(Outcome.CANNOT_TELL, f"the {what} vary too much for their number")
+    if any(map(_hidden_by_runs, estimates)):
+        reason = "two runs of such a loop may differ by as much with nothing changed"
+        return Judged(Outcome.CANNOT_TELL, reason, MORE_RUNS)
+    hint = MORE_RUNS if what == "runs" else MORE_STEPS
+    return Judged(Outcome.CANNOT_TELL, f"the {what} vary too much for their number", hint)
+
+
+def _hidden_by_runs(one: Estimate) -> bool:
+    """Return whether the steps tell enough, and only the noise between runs stands in the way."""
+    noise, half = math.log1p(one.noise), (math.log1p(one.high) - math.log1p(one.low)) / 2
+    return noise > 0 and half**2 - noise**2 <= math.log1p(WIDEST) ** 2
 
 
 def _estimate(
-    label: str, base: Sequence[Series], new: Sequence[Series], statistic: Statistic, margin: float
+    label: str, base: Sequence[Series], new: Sequence[Series], statistic: Statistic, bounds: Bounds
 ) -> Estimate:
     before, now = (np.array([float(statistic(run)) for run in runs]) for runs in (base, new))
-    if len(base) == len(new) == 1:
-        spread = log_ratio_interval(base[0], new[0], statistic, CONFIDENCE)
-    else:
-        spread = runs_interval(np.log(before), np.log(now), CONFIDENCE)
     base_ns, new_ns = _typical(before), _typical(now)
     centre = math.log(new_ns / base_ns)
+    one_each = len(base) == len(new) == 1
+    if one_each:
+        spread = widened(log_ratio_interval(base[0], new[0], statistic, CONFIDENCE), centre, bounds.noise)
+    else:
+        spread = runs_interval(np.log(before), np.log(now), CONFIDENCE)
     # Of several runs of each side it is known by how much they differ.
     alone = [runs[0] for runs in (base, new) if len(runs) == 1]
     drifted = max((drift(run, statistic) for run in alone), default=0.0)
     certain = spread.low > 0 or spread.high < 0
     # Logarithms, so that twice as long and half as long are equally far from no change.
-    if certain and abs(centre) > math.log1p(margin):
+    if certain and abs(centre) > math.log1p(bounds.margin):
         direction = Outcome.SLOWER if centre > 0 else Outcome.FASTER
         outcome = direction if abs(centre) > drifted else Outcome.CANNOT_TELL
     else:
-        wide = max(-spread.low, spread.high) > math.log1p(max(WIDEST, margin))
+        limit = math.log1p(max(WIDEST, bounds.margin)) + bounds.noise
+        wide = max(-spread.low, spread.high) > limit
         outcome = Outcome.CANNOT_TELL if wide else Outcome.NO_DIFFERENCE
     return Estimate(
         label=label,
@@ -97,6 +132,7 @@ def _estimate(
         low=math.expm1(spread.low),
         high=math.expm1(spread.high),
         drift=math.expm1(drifted),
+        noise=math.expm1(bounds.noise) if one_each else 0.0,
         outcome=outcome,
     )
 

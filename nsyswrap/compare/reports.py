@@ -16,9 +16,10 @@ from nsyswrap.compare.comparison import (
     Side,
     deciding,
 )
-from nsyswrap.compare.estimates import MEAN, MEDIAN, Judged, estimate_changes, judge
+from nsyswrap.compare.estimates import CONFIDENCE, MEAN, MEDIAN, Judged, estimate_changes, judge
 from nsyswrap.compare.findings import pair_findings
 from nsyswrap.compare.obstacles import find_obstacles
+from nsyswrap.compare.run_noise import run_noise
 from nsyswrap.model import Report
 from nsyswrap.report import LIMITS
 
@@ -44,7 +45,8 @@ def compare_reports(
     basis = basis_of(before, now)
     obstacles = tuple(find_obstacles(before, now, chosen))
     timed = not any(one.hurdle is Hurdle.STEPS for one in obstacles)
-    estimates = estimate_changes(before.runs, now.runs, chosen.margin) if timed else ()
+    noise = run_noise(before.runs, now.runs, CONFIDENCE) if timed else 0.0
+    estimates = estimate_changes(before.runs, now.runs, chosen.margin, noise) if timed else ()
     what = "runs" if len(base) + len(new) > 2 else "steps"  # noqa: PLR2004 - one run each
     judged = judge(estimates, what) if estimates else Judged(Outcome.CANNOT_TELL)
     tables = change_tables(before, now, basis)
@@ -56,6 +58,7 @@ def compare_reports(
         settings=chosen,
         outcome=Outcome.CANNOT_TELL if blocks else judged.outcome,
         verdict=_verdict(judged, estimates, tables, blocks),
+        hint=next((one.hint for one in blocks if one.hint), judged.hint),
         obstacles=obstacles,
         estimates=estimates,
         basis=basis,

@@ -11,6 +11,7 @@ from nsyswrap.compare.bootstrap import Series
 from nsyswrap.model import Report
 
 LEDGER_ROWS = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "fill_exposed_ns", "idle_ns")
+KERNEL_ROWS = LEDGER_ROWS[:2]
 _NUMBER = re.compile(r"\d+")
 # Where more than this share of the time lies between steps, what is in them does not tell of all of it.
 MOST_BETWEEN = 0.05
@@ -42,6 +43,13 @@ class StepTimes:
         """Share of the time that lies between steps."""
         whole = float(self.period.sum())
         return 1 - float(self.length.sum()) / whole if whole else 0.0
+
+    @property
+    def host_share(self) -> float:
+        """Share of the time in which no kernel runs: the GPU waits, or copies what the host has; 1 without a GPU."""
+        whole = float(self.period.sum())
+        kernels = sum(float(self.parts[row].sum()) for row in KERNEL_ROWS) if self.parts else 0.0
+        return 1 - kernels / whole if whole else 1.0
 
 
 NO_STEPS = StepTimes(np.empty(0), np.empty(0))

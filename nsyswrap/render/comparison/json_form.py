@@ -71,6 +71,7 @@ def _estimate(one: Estimate) -> Tree:
         "low_share": one.low,
         "high_share": one.high,
         "drift_share": one.drift,
+        "run_noise_share": one.noise,
         "outcome": one.outcome.value,
     }
 

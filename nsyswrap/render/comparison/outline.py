@@ -14,15 +14,13 @@ MOVED = "moved"
 NOTABLE_SHARE = 0.005
 IDLE = "idle_ns"
 
+_HELD = "The intervals of both measures are made to hold together in 95 of 100 comparisons"
 _OF_STEPS = (
-    "The intervals of both measures are made to hold together in 95 of 100 comparisons. They are about these two runs: "
-    "another run of the same program may differ by more. Several runs of each side, --base-run and --new-run, tell."
+    _HELD + ", with what two runs of one program differ by where nothing changed: here up to {noise}; the less of the "
+    "time kernels run, the more it is. Several runs of each side, --base-run and --new-run, show how these differ."
 )
-ONE_RUN_EACH = "one run each: another may differ by more; add --base-run and --new-run"
-_OF_RUNS = (
-    "The intervals of both measures are made to hold together in 95 of 100 comparisons, from how the runs of a side "
-    "differ. What moved is told of the run in the middle of each side."
-)
+_ONE_RUN_EACH = "one run each: with nothing changed two differ by up to {noise}; add --base-run and --new-run"
+_OF_RUNS = _HELD + ", from how the runs of a side differ. What moved is told of the run in the middle of each side."
 PARTS = "Parts of the ledger with idle time by cause; together they are the change of the time per step."
 
 
@@ -144,7 +142,16 @@ def _renamed(change: Change, name: str) -> Change:
 
 def intervals_of(comparison: Comparison) -> str:
     """Return what the intervals are about."""
-    return _OF_RUNS if comparison.of_runs else _OF_STEPS
+    return _OF_RUNS if comparison.of_runs else _OF_STEPS.format(noise=_noise(comparison))
+
+
+def one_run_each(comparison: Comparison) -> str:
+    """Return what one run of each side cannot show, in a line; empty where there are several."""
+    return "" if comparison.of_runs else _ONE_RUN_EACH.format(noise=_noise(comparison))
+
+
+def _noise(comparison: Comparison) -> str:
+    return units.share(max((one.noise for one in comparison.estimates), default=0.0))
 
 
 def steps_of(side: Side) -> str:

@@ -86,8 +86,8 @@ def _step_time(comparison: Comparison) -> Iterator[RenderableType]:
         times = (units.duration(one.base_ns), units.duration(one.new_ns), units.change(one.change))
         table.add_row(one.label, *times, outline.interval_of(one), one.outcome.value)
     yield _indented(table)
-    if not comparison.of_runs:
-        yield _indented(Text(outline.ONE_RUN_EACH, style=_MUTED))
+    if note := outline.one_run_each(comparison):
+        yield _indented(Text(note, style=_MUTED))
 
 
 def _changes(shown: outline.Table) -> Iterator[RenderableType]:
