@@ -117,6 +117,12 @@ MEMORY = _spec(
     },
     {"pool": 0},
 )
+# CUDA events: which call recorded one behind what was in a stream by then, and which call waited for one.
+EVENT_RECORDS = _spec(
+    "event_records",
+    {"process": "int64", "correlation_id": "int64", "device_id": "int32", "stream": "int32", "event_id": "int64"},
+)
+EVENT_WAITS = _spec("event_waits", {"process": "int64", "correlation_id": "int64", "event_id": "int64"})
 COUNTERS = _spec("counters", {"start": "int64", "device_id": "int32", "counter": "int32", "value": "int64"})
 SAMPLES = _spec("samples", {"start": "int64", "thread": "int64", "stack": "int32"})
 THREADS = _spec("threads", {"thread": "int64", "name": "category"}, {"name": ""})
@@ -135,6 +141,8 @@ SPECS: tuple[TableSpec, ...] = (
     RANGES,
     SCHEDULING,
     MEMORY,
+    EVENT_RECORDS,
+    EVENT_WAITS,
     COUNTERS,
     SAMPLES,
     THREADS,

@@ -66,8 +66,9 @@ def full(build: Build, release: int = 2025) -> ExportBuilder:
     builder.thread_name(MAIN, "annabella-main").thread_name(global_id(1, 1), "somebody-elses-daemon")
     builder.row("PROCESSES", globalPid=global_id(1), pid=1, name="somebody-elses-daemon")
     builder.row("ProcessStreams", globalPid=1, filenameId=builder.string("/x/out"), contentId=builder.string("printed"))
-    builder.row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", start=1, end=2, syncType=1, globalPid=1)
-    builder.row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", eventId=7).memory(1, 512, name=SECRET)
+    event = {"globalPid": 1, "correlation": 1, "eventId": 7}
+    builder.row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", start=1, end=2, syncType=1, **event)
+    builder.row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", device=0, stream=7, **event).memory(1, 512, name=SECRET)
     return builder
 
 

@@ -9,7 +9,16 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.idle_lines import spelled
-from nsyswrap.analyses.replay_changes import NO_GAIN, OF_CAUSE, Gains, gains, idle_host, reads, worker_starts
+from nsyswrap.analyses.replay_changes import (
+    NO_GAIN,
+    OF_CAUSE,
+    Gains,
+    allocation,
+    gains,
+    idle_host,
+    reads,
+    worker_starts,
+)
 from nsyswrap.intervals import Window, merge
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import Frame, array
@@ -200,7 +209,7 @@ def _gains(study: Study, idle: pd.DataFrame, device: int, cause: str, window: Wi
     if cause == BETWEEN:
         return Gains(0, int((mine["end_ns"] - mine["start_ns"]).sum()), ())
     spans = merge(array(mine, "start_ns"), array(mine, "end_ns"))
-    of_root = {IN_STEP: reads, WORKER_START: lambda *_: worker_starts(spans)}
+    of_root = {CHURN: allocation, IN_STEP: reads, WORKER_START: lambda *_: worker_starts(spans)}
     return gains(study, window, of_root.get(cause, lambda *_: idle_host(spans)))
 
 

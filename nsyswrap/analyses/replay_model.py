@@ -13,6 +13,7 @@ import numpy as np
 from nsyswrap import tables
 from nsyswrap.analyses import replay_host as host
 from nsyswrap.analyses.operations import Operations, launch_rows
+from nsyswrap.analyses.replay_events import find_recorded
 from nsyswrap.analyses.replay_host import HostNodes, HostSources, find_host
 from nsyswrap.analyses.replay_operations import NONE, Queued, Starts, find_starts, queue_operations
 from nsyswrap.analyses.replay_schedule import EMPTY, FREE, Replay, Schedule
@@ -43,7 +44,9 @@ def find_replay(study: "Study", window: Window) -> Replay:
     sources = HostSources(study.trace, operations, study.phases, study.states(window), stretch)
     nodes = find_host(sources, inside)
     queued = queue_operations(study.trace, operations, nodes, inside, backlog)
-    schedule = schedule_of(nodes, queued, find_starts(queued), find_holds(study.trace, nodes, queued), stretch)
+    recorded = find_recorded(study.trace, operations, nodes, queued)
+    holds = find_holds(study.trace, nodes, queued, recorded)
+    schedule = schedule_of(nodes, queued, find_starts(queued), holds, stretch)
     begun = max(stretch.start_ns, int(operations.end[backlog].max(initial=stretch.start_ns)))
     ended = max(int(nodes.moment[-1]), int(operations.end[inside].max()))
     return Replay(

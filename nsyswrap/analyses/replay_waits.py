@@ -16,6 +16,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.analyses import replay_host as host
 from nsyswrap.analyses.call_kinds import base_name
+from nsyswrap.analyses.replay_events import Recorded
 from nsyswrap.analyses.replay_host import CLOCK_NS, FREEING, HostNodes
 from nsyswrap.analyses.replay_operations import NONE, Queued, medians
 from nsyswrap.intervals import Indices, Times
@@ -45,8 +46,15 @@ class Holds:
     busy_until: Times
 
 
-def find_holds(trace: Trace, nodes: HostNodes, queued: Queued) -> Holds:
-    """Return what each moment of the host waits for."""
+def find_holds(trace: Trace, nodes: HostNodes, queued: Queued, recorded: Recorded) -> Holds:
+    """Return what each moment of the host waits for.
+
+    Args:
+        trace: The tables of one export.
+        nodes: Moments of the host.
+        queued: Operations of the stretch.
+        recorded: What waits for events are known to wait for; of others it is guessed.
+    """
     calls = trace[tables.CALLS]
     codes, ids = pd.factorize(np.where(nodes.call >= 0, array(calls, "name_id")[nodes.call], -1))
     names = [base_name(trace.text(int(each))) for each in ids]
@@ -55,6 +63,7 @@ def find_holds(trace: Trace, nodes: HostNodes, queued: Queued) -> Holds:
         return np.array([name in wanted for name in names], bool)[codes]
 
     by, others = _awaited(nodes, queued, of(DEVICE_WIDE), of(OF_EVENTS))
+    by[recorded.node] = recorded.operation
     launches = nodes.kind == host.LAUNCH
     room = _room(nodes, queued)
     by = np.where(launches, room, by)

@@ -90,7 +90,7 @@ def _frame(
         columns["name"] = _category([texts.get(int(i), "") for i in columns.pop("name_id")])
     elif spec is tables.DIAGNOSTICS:
         columns["text"] = _category(columns["text"])
-    elif spec.name in OPERATIONS or spec is tables.MEMORY:
+    elif spec.name in OPERATIONS or spec in (tables.MEMORY, tables.EVENT_RECORDS):
         _use_physical_devices(columns, devices)
     return pd.DataFrame({name: columns[name] for name in spec.columns}, copy=False)
 

@@ -117,6 +117,22 @@ SOURCES: tuple[Source, ...] = (
         {"pool": "localMemoryPoolAddress"},
     ),
     Source(
+        tables.EVENT_RECORDS,
+        "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+        {
+            "process": "globalPid",
+            "correlation_id": "correlationId",
+            "device_id": "deviceId",
+            "stream": "streamId",
+            "event_id": "eventId",
+        },
+    ),
+    Source(
+        tables.EVENT_WAITS,
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+        {"process": "globalPid", "correlation_id": "correlationId", "event_id": "eventId"},
+    ),
+    Source(
         tables.COUNTERS,
         "GPU_METRICS",
         {"start": "timestamp", "type_id": "typeId", "metric_id": "metricId", "value": "value"},
