@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from analysis_fixtures import window
-from export_builder import MAIN, PROCESS, ExportBuilder
+from export_builder import MAIN, PROCESS, ExportBuilder, thread
 
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.replay_events import Recorded, find_recorded
@@ -68,6 +68,12 @@ def test_an_event_of_an_empty_stream_waits_for_nothing(trace_of: TraceOf) -> Non
     assert found(trace_of(two_kernels().recorded(5, 5).waited(5, 240, 243))).operation.tolist() == [NONE]
     assert found(trace_of(two_kernels().recorded(5, 30, stream=8).waited(5, 240, 243))).operation.tolist() == [NONE]
     assert found(trace_of(two_kernels().recorded(5, 30, device=1).waited(5, 240, 243))).operation.tolist() == [NONE]
+
+
+def test_a_wait_is_not_for_what_ended_after_it(trace_of: TraceOf) -> None:
+    """The kernel launched before the record runs for 30 us more: another thread recorded, and was sooner."""
+    program = Program().kernel(20, 30_120, launched=(10, 90), stream=7)
+    assert not len(found(trace_of(program.recorded(5, 30, thread=thread(4712)).waited(5, 240, 243))).node)
 
 
 def test_of_what_was_not_recorded_nothing_is_known(trace_of: TraceOf) -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.analyses import replay_host as host
 from nsyswrap.analyses.operations import Operations, launch_calls
-from nsyswrap.analyses.replay_host import HostNodes
+from nsyswrap.analyses.replay_host import CLOCK_NS, HostNodes
 from nsyswrap.analyses.replay_operations import NONE, Queued, streams_of
 from nsyswrap.intervals import Indices
 from nsyswrap.tables import Trace, array
@@ -49,8 +49,10 @@ def find_recorded(trace: Trace, operations: Operations, nodes: HostNodes, queued
     recorded = recorded.dropna().astype(np.int64).sort_values("record", kind="stable")
     by = ["process", "device_id", "stream"]
     found = pd.merge_asof(recorded, _launched(trace, operations, queued), left_on="record", right_on="launched", by=by)
-    operation = found["operation"].fillna(NONE).to_numpy().astype(np.intp)
-    return Recorded(array(found, "node").astype(np.intp), operation)
+    node, operation = (array(found.fillna(NONE).astype(np.int64), name) for name in ("node", "operation"))
+    # Threads that launch and record at one time may do so in another order than their calls began.
+    possible = (operation == NONE) | (queued.end[operation] <= nodes.moment[node] + CLOCK_NS)
+    return Recorded(node[possible], operation[possible])
 
 
 def _waits(trace: Trace, nodes: HostNodes) -> pd.DataFrame:
