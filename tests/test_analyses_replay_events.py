@@ -13,7 +13,7 @@ from nsyswrap.analyses.replay_host import HostSources, find_host
 from nsyswrap.analyses.replay_operations import NONE, queue_operations
 from nsyswrap.analyses.replay_schedule import Change
 from nsyswrap.intervals import Spans
-from nsyswrap.tables import Trace
+from nsyswrap.tables import CALLS, Trace, array
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RECORDS, WAITS = "CUPTI_ACTIVITY_KIND_CUDA_EVENT", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
@@ -50,7 +50,8 @@ def found(trace: Trace) -> Recorded:
     rows = np.flatnonzero(study.operations.call >= 0)
     nodes = find_host(HostSources(trace, study.operations, study.phases, study.states(whole), whole), rows)
     queued = queue_operations(trace, study.operations, nodes, rows, rows[:0])
-    return find_recorded(trace, study.operations, nodes, queued)
+    launched = array(trace[CALLS], "start")[study.operations.call]
+    return find_recorded(trace, study.operations, nodes, queued, launched)
 
 
 def test_a_wait_is_for_what_was_launched_before_the_record(trace_of: TraceOf) -> None:

@@ -147,6 +147,13 @@ def test_costs_are_shares_where_there_are_no_steps() -> None:
     assert outline.cost_of(comparison.left[0], comparison) == "25.0 % -> 25.0 % of the window"
 
 
+def test_without_step_times_nothing_is_said_of_intervals() -> None:
+    comparison = pairs.compared(BASE, pairs.report([]))
+    assert not comparison.estimates
+    assert outline.intervals_of(comparison) == outline.one_run_each(comparison) == ""
+    assert "interval" not in render("markdown", comparison)
+
+
 def test_a_finding_is_of_a_gpu_or_of_the_whole_capture() -> None:
     base = pairs.with_findings(BASE, ("a/x", Severity.NOTE, 1))
     pair = pairs.compared(base, base).left[0]

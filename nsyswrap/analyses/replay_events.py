@@ -17,7 +17,7 @@ from nsyswrap.analyses import replay_host as host
 from nsyswrap.analyses.operations import Operations, launch_calls
 from nsyswrap.analyses.replay_host import CLOCK_NS, HostNodes
 from nsyswrap.analyses.replay_operations import NONE, Queued, streams_of
-from nsyswrap.intervals import Indices
+from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array
 
 
@@ -33,7 +33,7 @@ class Recorded(NamedTuple):
     operation: Indices
 
 
-def find_recorded(trace: Trace, operations: Operations, nodes: HostNodes, queued: Queued) -> Recorded:
+def find_recorded(trace: Trace, operations: Operations, nodes: HostNodes, queued: Queued, launched: Times) -> Recorded:
     """Return what the waits for events wait for, as far as the export tells.
 
     Args:
@@ -41,6 +41,7 @@ def find_recorded(trace: Trace, operations: Operations, nodes: HostNodes, queued
         operations: All that ran on the GPUs.
         nodes: Moments of the host.
         queued: Operations of the stretch.
+        launched: When each of all operations was launched, in ns since capture start.
     """
     if not len(trace[tables.EVENT_RECORDS]) or not len(trace[tables.EVENT_WAITS]):
         return Recorded(np.empty(0, np.intp), np.empty(0, np.intp))
@@ -48,7 +49,8 @@ def find_recorded(trace: Trace, operations: Operations, nodes: HostNodes, queued
     recorded = pd.merge_asof(_waits(trace, nodes), _records(trace), on="start", by=["process", "event_id"])
     recorded = recorded.dropna().astype(np.int64).sort_values("record", kind="stable")
     by = ["process", "device_id", "stream"]
-    found = pd.merge_asof(recorded, _launched(trace, operations, queued), left_on="record", right_on="launched", by=by)
+    ran = _ran(trace, operations, queued, launched)
+    found = pd.merge_asof(recorded, ran, left_on="record", right_on="launched", by=by)
     node, operation = (array(found.fillna(NONE).astype(np.int64), name) for name in ("node", "operation"))
     # Threads that launch and record at one time may do so in another order than their calls began.
     possible = (operation == NONE) | (queued.end[operation] <= nodes.moment[node] + CLOCK_NS)
@@ -76,14 +78,12 @@ def _records(trace: Trace) -> pd.DataFrame:
     return known.sort_values("start", kind="stable", ignore_index=True)
 
 
-def _launched(trace: Trace, operations: Operations, queued: Queued) -> pd.DataFrame:
-    """Return the operations of the stretch by when they were launched; where no call is known, when they began."""
+def _ran(trace: Trace, operations: Operations, queued: Queued, launched: Times) -> pd.DataFrame:
+    """Return the operations of the stretch by when they were launched."""
     rows = queued.row
-    call = operations.call[rows]
-    launched = np.where(call >= 0, array(trace[tables.CALLS], "start")[call], queued.start)
     columns = {
         "operation": np.arange(len(rows)),
-        "launched": launched,
+        "launched": launched[rows],
         "process": queued.process,
         "device_id": operations.device_id[rows],
         "stream": streams_of(trace, operations, rows),

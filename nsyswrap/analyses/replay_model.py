@@ -44,7 +44,7 @@ def find_replay(study: "Study", window: Window) -> Replay:
     sources = HostSources(study.trace, operations, study.phases, study.states(window), stretch)
     nodes = find_host(sources, inside)
     queued = queue_operations(study.trace, operations, nodes, inside, backlog)
-    recorded = find_recorded(study.trace, operations, nodes, queued)
+    recorded = find_recorded(study.trace, operations, nodes, queued, launched)
     holds = find_holds(study.trace, nodes, queued, recorded)
     schedule = schedule_of(nodes, queued, find_starts(queued), holds, stretch)
     begun = max(stretch.start_ns, int(operations.end[backlog].max(initial=stretch.start_ns)))

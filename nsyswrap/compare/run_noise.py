@@ -15,7 +15,7 @@ from nsyswrap.compare.step_times import StepTimes
 # group of one program on one machine, and what there is of degrees of freedom; docs/compare.md has the runs.
 HOST_SPREAD = 0.12
 FREEDOM = 24
-# The same of time in which kernels run, from 16 programs that the GPU paces, each run on two days.
+# The same of time in which kernels run, from 16 programs that the GPU paces, each run twice with hours between.
 GPU_SPREAD = 0.005
 
 

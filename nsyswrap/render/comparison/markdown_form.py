@@ -106,4 +106,4 @@ def _sides(comparison: Comparison) -> str:
         f"{word}: {outline.gpus_of(side)}, {outline.steps_of(side)}"
         for word, side in zip(("Base", "New"), sides, strict=True)
     )
-    return f"{'. '.join(told)}. {outline.intervals_of(comparison)}"
+    return f"{'. '.join(told)}. {outline.intervals_of(comparison)}".rstrip()

@@ -141,17 +141,19 @@ def _renamed(change: Change, name: str) -> Change:
 
 
 def intervals_of(comparison: Comparison) -> str:
-    """Return what the intervals are about."""
+    """Return what the intervals are about; nothing where there are none."""
+    if not comparison.estimates:
+        return ""
     return _OF_RUNS if comparison.of_runs else _OF_STEPS.format(noise=_noise(comparison))
 
 
 def one_run_each(comparison: Comparison) -> str:
     """Return what one run of each side cannot show, in a line; empty where there are several."""
-    return "" if comparison.of_runs else _ONE_RUN_EACH.format(noise=_noise(comparison))
+    return "" if comparison.of_runs or not comparison.estimates else _ONE_RUN_EACH.format(noise=_noise(comparison))
 
 
 def _noise(comparison: Comparison) -> str:
-    return units.share(max((one.noise for one in comparison.estimates), default=0.0))
+    return units.share(max(one.noise for one in comparison.estimates))
 
 
 def steps_of(side: Side) -> str:
