@@ -16,8 +16,8 @@ CAPTURES = ROOT / "tests" / "captures" / "faults"
 PROGRAMS = ROOT / "workloads" / "faults"
 NAMES = sorted(path.name.removesuffix("-mended.sqlite.xz") for path in CAPTURES.glob("*-mended.sqlite.xz"))
 MOST_BYTES = 200 * 1024
-# What the few steps of a cut capture raise besides, with the fault and without: 5.0 % of these are host code.
-RAISED = {"many_ranges": (("idle/host",), ())}
+# Of captures cut to fewer steps than these the promise is not held against the gain: one step more or less decides.
+ENOUGH_STEPS = 5
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +62,22 @@ def test_the_planted_fault_is_the_first_finding(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_else_is_raised_with_the_fault_or_without(name: str) -> None:
     found = verdict(name)
-    assert (found.others, found.mended) == RAISED.get(name, ((), ()))  # type: ignore[attr-defined]
+    assert (found.others, found.mended) == ((), ())  # type: ignore[attr-defined]
 
 
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("name", NAMES)
 def test_mending_it_gains(name: str) -> None:
-    """The steps are shorter without the fault, and no promise is more than the steps themselves."""
+    """The steps are shorter without the fault, and by what was promised, within 25 %."""
     found = verdict(name)
     assert found.measured_ns > 0  # type: ignore[attr-defined]
     assert 0 <= found.low_ns <= found.high_ns <= found.faulty_ns  # type: ignore[attr-defined]
+    assert found.is_near or found.steps < ENOUGH_STEPS  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("table")
+def test_few_captures_are_cut_too_short_for_that() -> None:
+    assert {name for name in NAMES if verdict(name).steps < ENOUGH_STEPS} == {  # type: ignore[attr-defined]
+        "many_ranges",
+        "optimizer_kernels",
+    }

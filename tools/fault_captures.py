@@ -32,8 +32,10 @@ FAMILIES = {
     "NVTX": ("NVTX_EVENTS",),
     "OS runtime libraries": ("OSRT_API",),
 }
-# Rows of these are not read, or say what others say too.
-UNREAD = ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_CUDA_EVENT", "CUDA_GRAPH_NODE_EVENTS")
+# Which operation a wait for an event is for; nsys does not count them.
+EVENTS = ("CUPTI_ACTIVITY_KIND_CUDA_EVENT", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION")
+# Rows of these say what others say too.
+UNREAD = ("CUDA_GRAPH_NODE_EVENTS",)
 TIMED = (*FAMILIES["CUDA"], "OSRT_API", "PROFILER_OVERHEAD", "NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
 _COUNTED = re.compile(r"(Number of (CUDA|NVTX|OS runtime libraries) events collected:\s*)[\d,]+")
 
@@ -105,10 +107,10 @@ def cut(export: Path, steps: Sequence[tuple[int, int]], kept: int) -> None:
 
 
 def _drop_unlaunched(database: sqlite3.Connection, present: set[str]) -> None:
-    """Drop operations whose launch lies before the first step: without it they would look like a loss."""
+    """Drop operations and events whose call lies before the first step: without it they would look like a loss."""
     if "CUPTI_ACTIVITY_KIND_RUNTIME" not in present:
         return
-    for table in present & set(FAMILIES["CUDA"]) - {"CUPTI_ACTIVITY_KIND_RUNTIME"}:
+    for table in present & {*FAMILIES["CUDA"], *EVENTS} - {"CUPTI_ACTIVITY_KIND_RUNTIME"}:
         database.execute(
             f'DELETE FROM "{table}" WHERE (globalPid >> {PROCESS_BITS}, correlationId) NOT IN '  # noqa: S608 - listed
             f"(SELECT globalTid >> {PROCESS_BITS}, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME)"

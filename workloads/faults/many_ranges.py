@@ -10,8 +10,8 @@ from faults import training
 
 EXPECTS = {"": ("capture/overhead",), "--mended": ()}
 
-WIDTH, ROWS = 4096, 2048
-PIECES, STEPS = 5000, 10
+WIDTH, ROWS = 4096, 3072
+PIECES, STEPS = 7000, 10
 
 
 def look(values: list[float], *, named: bool) -> float:

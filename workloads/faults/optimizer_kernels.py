@@ -9,7 +9,7 @@ from faults import training
 
 EXPECTS = {"": ("optimizer/many_kernels",), "--mended": ()}
 
-LAYERS, WIDTH, ROWS, STEPS = 16, 1024, 8192, 20
+LAYERS, WIDTH, ROWS, STEPS = 24, 1024, 16384, 20
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TOKENS, FEATURES = 128, 64
 BATCH = 32
 # Each octave is a Fourier transform there and back: some 0.1 ms of a CPU.
-OCTAVES = 8
+OCTAVES = 4
 
 
 class Waves:

@@ -11,7 +11,7 @@ from faults import training
 
 EXPECTS = {"": ("synchronization/in_step",), "--mended": ()}
 
-LAYERS, WIDTH, ROWS = 24, 2048, 3072
+LAYERS, WIDTH, ROWS = 24, 2048, 8192
 
 
 def main(arguments: list[str] | None = None) -> None:
