@@ -6,10 +6,9 @@ import json
 import re
 import subprocess
 import sys
-import threading
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -129,7 +128,7 @@ def test_a_cut_report_keeps_what_the_pages_read(tools: Tools, sample: dict[str, 
     assert len(json.dumps(cut)) < len(json.dumps(sample)) / 8
     assert cut["findings"] == sample["findings"]
     assert cut["sections"]["idle"]["tables"]["causes"] == sample["sections"]["idle"]["tables"]["causes"]
-    assert cut["sections"]["steps"] == sample["sections"]["steps"]
+    assert cut["sections"]["phases"] == sample["sections"]["phases"]
     assert {key: each["facts"] for key, each in cut["sections"].items()} == {
         key: each["facts"] for key, each in sample["sections"].items()
     }
@@ -143,7 +142,7 @@ def test_what_is_expected_must_be_on_top(tools: Tools, sample: dict[str, Any]) -
     assert tools.results.broken(result, {"--workers 7": ("idle/lock",)}) == ""
     assert "not on top" in tools.results.broken(result, {"": ("idle/host",)})
     assert "no idle/lock" in tools.results.broken(result, {"": ("idle/input_wait", "idle/lock")})
-    assert "not on top" in tools.results.broken(result, {"--steps 60": ("idle/lock",)})
+    assert "not on top" in tools.results.broken(result, {"--epochs 1": ("idle/lock",)})
 
 
 def test_the_page_says_what_a_report_says(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
@@ -196,7 +195,7 @@ def test_a_card_shows_verdict_ledger_and_links(tools: Tools, sample: dict[str, A
     assert ".nsys-rep" not in text
     assert "<dt>tensor</dt><dd>5.4 %</dd>" in text
     assert "<dt>step</dt><dd>5.7 ms</dd>" in text
-    assert "<span>mnist.py</span> <span>--steps</span> <span>60</span>" in text
+    assert "<span>mnist.py</span> <span>--epochs</span> <span>1</span>" in text
     assert "Captured on: NVIDIA H200, driver" in text
     assert "http" not in text
     assert "No results yet" in tools.cards.page([], tmp_path)
@@ -204,16 +203,17 @@ def test_a_card_shows_verdict_ledger_and_links(tools: Tools, sample: dict[str, A
 
 def chosen(tmp_path: Path, seconds: float) -> Namespace:
     """What `gallery.main` hands on."""
-    return Namespace(gallery=tmp_path / "gallery", data=tmp_path, option=[], at_once=1, end=time.monotonic() + seconds)
+    return Namespace(gallery=tmp_path / "gallery", data=tmp_path, option=[], end=time.monotonic() + seconds)
 
 
 def test_a_profile_that_fails_is_named_and_leaves_nothing(
     tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tools.gallery, "NSYSWRAP", [sys.executable, "-c", "import sys; sys.exit('it broke')"])
-    said = tools.gallery.record(tools.cases.named("decoding"), threading.Lock(), chosen(tmp_path, 100))
-    assert said.startswith("decoding: exit code 1")
-    assert "it broke" in said
+    said = tools.gallery.record_all([tools.cases.named("decoding")], chosen(tmp_path, 100))
+    assert len(said) == 1
+    assert said[0].startswith("decoding: exit code 1")
+    assert "it broke" in said[0]
     assert not (tmp_path / "gallery").exists()
 
 
@@ -268,27 +268,30 @@ def test_a_capture_is_kept_only_where_no_environment_tells_more(
     assert (folder / "capture.nsys-rep").read_bytes() == packed(b"HOME=/srv")
 
 
-def test_one_case_is_done_before_the_next_begins(tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a report would be written beside a program, on its cores."""
+def test_no_report_is_written_before_all_programs_have_run(
+    tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be written beside a program, on its cores."""
     told: list[str] = []
 
-    def record(case: Namespace, *_: object) -> str:
-        told.append(f"+{case.name}")
-        time.sleep(0.01)
-        told.append(f"-{case.name}")
-        return ""
+    def said(what: str) -> Callable[..., str]:
+        def work(case: Namespace, *_: object) -> str:
+            told.append(f"{what} {case.name}")
+            return "it broke" if case.name == "bert-amp" else ""
 
-    monkeypatch.setattr(tools.gallery, "record", record)
+        return work
+
+    monkeypatch.setattr(tools.gallery, "profile", said("profile"))
+    monkeypatch.setattr(tools.gallery, "keep", said("keep"))
     monkeypatch.setattr(tools.gallery, "draw", lambda *_: None)
-    cases = [tools.cases.named(name) for name in ("decoding", "decoding-graphs")]
-    assert tools.gallery.options().parse_args([]).at_once == 1
-    assert tools.gallery.record_all(cases, chosen(tmp_path, 100)) == []
-    assert told == ["+decoding", "-decoding", "+decoding-graphs", "-decoding-graphs"]
+    cases = [tools.cases.named(name) for name in ("bert-amp", "decoding", "decoding-graphs")]
+    assert tools.gallery.record_all(cases, chosen(tmp_path, 100)) == ["bert-amp: it broke"]
+    assert told[:3] == ["profile bert-amp", "profile decoding", "profile decoding-graphs"]
+    assert sorted(told[3:]) == ["keep decoding", "keep decoding-graphs"]
 
 
 def test_no_profile_starts_when_time_is_up(tools: Tools, tmp_path: Path) -> None:
-    said = tools.gallery.record(tools.cases.named("decoding"), threading.Lock(), chosen(tmp_path, 1))
-    assert said == "decoding: no time left"
+    assert tools.gallery.record_all([tools.cases.named("decoding")], chosen(tmp_path, 1)) == ["decoding: no time left"]
 
 
 def test_without_a_gpu_nothing_is_profiled(tmp_path: Path) -> None:

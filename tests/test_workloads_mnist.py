@@ -56,7 +56,7 @@ def events(mnist: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def losses(output: str) -> list[str]:
     """Loss and accuracy of each epoch, as printed."""
-    return re.findall(r"loss (.*?), data", output)
+    return re.findall(r"loss (.*?%), ", output)
 
 
 def trained(mnist: ModuleType, capsys: pytest.CaptureFixture[str], data: Path, *arguments: str) -> str:
@@ -99,6 +99,7 @@ def test_the_data_range_holds_the_wait_for_the_batch_alone(
     assert events == ["start", *(each.replace("%d", "4") for each in one), *(each.replace("%d", "5") for each in two)]
     assert epoch.loss == 1.5
     assert len(epoch.waits_ns) == 2
+    assert epoch.took_ns >= sum(epoch.waits_ns)
 
 
 @pytest.mark.parametrize("precision", [[], ["--amp"]], ids=["float32", "amp"])

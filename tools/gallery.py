@@ -2,9 +2,9 @@
 """Profile the cases of the literature on a GPU, and keep their results in reports/gallery: `make gallery`.
 
 Each case gets a folder with `report.json`, cut to what is read, and `run.json`; some get `report.html` and
-`capture.nsys-rep` too. A case that fails or takes too long is named and left out. Only one program runs at a time, and
-nothing beside it unless --at-once says so. With --again only docs/results.md and reports/index.html are written, from
-the results that are there: that needs no GPU.
+`capture.nsys-rep` too. A case that fails or takes too long is named and left out. Programs run one after another with
+nothing beside them, and reports are written when the last has run. With --again only docs/results.md and
+reports/index.html are written, from the results that are there: that needs no GPU.
 """
 
 import argparse
@@ -14,8 +14,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -40,11 +40,11 @@ from gallery_results import (
 from judge_faults import gpu_count
 
 NO_GPU = "gallery: this needs an NVIDIA GPU; `--again` writes the pages from the results in reports/gallery"
-# The line with which `nsyswrap profile` says that the program has ended.
-ENDED = "nsys writes its report"
 LONGEST_S = 60
 # No new profile starts with less time left than this.
 SHORTEST_S = 15
+# Reports written at once.
+KEEPERS = 4
 CAPTURE = "capture.nsys-rep"
 CPU_STEPS = "5"
 DATA = {"mnist": "mnist", "image_models": "pictures", "cifar_files": "pictures", "bert_qa": "tokens"}
@@ -73,31 +73,23 @@ def draw(case: Case, data: Path) -> None:
             subprocess.run(command, check=False, capture_output=True, timeout=LONGEST_S)  # noqa: S603 - a workload
 
 
-def profile(case: Case, folder: Path, turn: threading.Lock, chosen: argparse.Namespace) -> str:
-    """Profile a case when it is its turn; return what went wrong."""
+def profile(case: Case, folder: Path, chosen: argparse.Namespace) -> str:
+    """Profile a case; return what went wrong."""
+    began = time.monotonic()
+    if chosen.end - began < SHORTEST_S:
+        return "no time left"
     words = [*NSYSWRAP, "profile", "-o", str(folder), "--timeout", str(LONGEST_S), *chosen.option, "--"]
-    with turn:
-        began = time.monotonic()
-        if chosen.end - began < SHORTEST_S:
-            return "no time left"
-        command = [*words, *program(case, chosen.data)]
-        with (folder.parent / SAID).open("w") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True)  # noqa: S603 - nsyswrap
-        said = []
-        # What hangs is ended, and its pipe with it.
-        late = threading.Timer(2 * LONGEST_S, process.kill)
-        late.start()
-        for line in process.stderr or ():
-            said.append(line)
-            if ENDED in line:
-                break
-        print(f"{case.name}: {time.monotonic() - began:.1f} s", flush=True)
-    said += list(process.stderr or ())
-    code = process.wait()
-    late.cancel()
-    if process.stderr:
-        process.stderr.close()
-    return "" if code == 0 else f"exit code {code}\n{''.join(said[-12:])}"
+    with (folder.parent / SAID).open("w") as output:
+        done = subprocess.run(  # noqa: S603 - nsyswrap itself
+            [*words, *program(case, chosen.data)],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=2 * LONGEST_S,
+        )
+    print(f"{case.name}: {time.monotonic() - began:.1f} s", flush=True)
+    return "" if done.returncode == 0 else f"exit code {done.returncode}\n{done.stderr[-2000:]}"
 
 
 def keep(case: Case, made: Path, chosen: argparse.Namespace) -> str:
@@ -139,16 +131,12 @@ def keep_capture(made: Path, folder: Path, seen: list[str]) -> str:
     return ""
 
 
-def record(case: Case, turn: threading.Lock, chosen: argparse.Namespace) -> str:
-    """Profile one case and keep its results; return what went wrong."""
-    with tempfile.TemporaryDirectory() as temporary:
-        made = Path(temporary) / "result"
-        try:
-            wrong = profile(case, made, turn, chosen)
-            if not wrong:
-                wrong = keep(case, made, chosen)
-        except (subprocess.SubprocessError, OSError, ValueError) as error:
-            wrong = f"{error}\n{getattr(error, 'stderr', b'') or ''!r}"[-2000:]
+def attempt(case: Case, work: Callable[..., str], *given: object) -> str:
+    """Return what went wrong with a case, after its name; nothing where all went well."""
+    try:
+        wrong = work(case, *given)
+    except (subprocess.SubprocessError, OSError, ValueError) as error:
+        wrong = f"{error}\n{getattr(error, 'stderr', b'') or ''!r}"[-2000:]
     return f"{case.name}: {wrong}" if wrong else ""
 
 
@@ -166,13 +154,24 @@ def time_on_cpu(case: Case, chosen: argparse.Namespace) -> str:
 
 
 def record_all(cases: list[Case], chosen: argparse.Namespace) -> list[str]:
-    """Profile all cases; return what went wrong."""
-    turn = threading.Lock()
+    """Profile all cases one after another, then keep their results; return what went wrong.
+
+    What else runs on the machine holds the host and the loader up. So the reports wait until all programs have run.
+    """
     with ThreadPoolExecutor(len(DRAWING)) as pool:
         list(pool.map(lambda case: draw(case, chosen.data), [case for case in cases if case.name in DRAWING]))
-    with ThreadPoolExecutor(chosen.at_once) as pool:
-        running = [pool.submit(record, case, turn, chosen) for case in cases]
-        wrong = [each.result() for each in running]
+    wrong: list[str] = []
+    profiled: dict[Case, Path] = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        for case in cases:
+            folder = Path(temporary) / case.name
+            folder.mkdir()
+            wrong.append(attempt(case, profile, folder / "result", chosen))
+            if not wrong[-1]:
+                profiled[case] = folder / "result"
+        with ThreadPoolExecutor(KEEPERS) as pool:
+            running = [pool.submit(attempt, case, keep, made, chosen) for case, made in profiled.items()]
+            wrong += [each.result() for each in running]
     wrong += [time_on_cpu(case, chosen) for case in cases if case.name.startswith("convolution-cudnn")]
     return [each for each in wrong if each]
 
@@ -185,14 +184,6 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--gallery", type=Path, default=GALLERY, metavar="DIR", help="where results go")
     parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help="where drawn data lie")
     parser.add_argument("--seconds", type=float, default=3600, metavar="S", help="start no profile later")
-    parser.add_argument(
-        "--at-once",
-        type=int,
-        default=1,
-        metavar="N",
-        help="cases in hand (1); with more, reports are written while the next program runs: sooner done, but programs "
-        "that the CPU holds up take longer",
-    )
     parser.add_argument("--no-pages", action="store_true", help="write neither docs/results.md nor reports/index.html")
     parser.add_argument("--option", action="append", default=[], metavar="OPTION", help="pass to nsyswrap profile")
     return parser

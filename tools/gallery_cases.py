@@ -59,8 +59,8 @@ _RESNET = f"{_BYTES} --packed --model resnet50 --channels-last"
 
 # In order of weight: where time is short, the last are left out.
 CASES = (
-    Case("mnist-1-worker", "mnist", "--steps 60", keeps_page=True, keeps_capture=True),
-    Case("mnist-8-workers", "mnist", "--steps 60 --workers 8"),
+    Case("mnist-1-worker", "mnist", "--epochs 1", keeps_page=True, keeps_capture=True),
+    Case("mnist-8-workers", "mnist", "--epochs 1 --workers 8"),
     *_IMAGES,
     _files("1-worker", "", kept=True),
     _files("3-workers", _THREE),
@@ -87,6 +87,8 @@ CASES = (
     Case("convolution-own-100", "convolution", "--batch-size 100"),
     Case("convolution-cudnn-100", "convolution", "--engine cudnn --batch-size 100"),
     Case("inference-fp16-compile", "inference", "--half --engine compile"),
+    Case("inference-fp32-graphs", "inference", "--engine graphs"),
+    Case("inference-fp32-compile", "inference", "--engine compile"),
     Case("inference-tensorrt", "inference", "--half --engine tensorrt"),
     Case("pipeline-dali", "image_pipeline", "--engine dali"),
 )

@@ -1,14 +1,16 @@
 # ruff: noqa: INP001 - a part of tools/gallery.py, not a package
 """The page docs/results.md: what the literature says and what the committed reports say, side by side."""
 
+import textwrap
 from collections.abc import Sequence
 
 from gallery_cases import CLAIMS, Claim, named
+from gallery_figures import AllFigures, kernel_ns, milliseconds, percent, phase_ns, three
 from gallery_remarks import REMARKS, RUNS
 from gallery_results import GALLERY, Result
 
 TOP = 10
-HUNDRED = 100
+WIDTH = 120
 HEAD = """# Results
 
 What others have published about these cases, and what nsyswrap says of the same cases here. Each case is a program of
@@ -63,22 +65,29 @@ def _part(claim: Claim, by_name: dict[str, Result]) -> str:
     missing = [name for name in claim.cases if name not in by_name]
     if missing:
         lines += [f"Not captured: {', '.join(f'`{name}`' for name in missing)}.", ""]
-    lines += [f"{REMARKS[claim.title]}\n"] if claim.title in REMARKS else []
+    lines += _remark(claim, by_name)
     commands = [f"    python workloads/{case.program}.py {case.options}".rstrip() for case in map(named, claim.cases)]
     return "\n".join([*lines, "Commands:", "", *commands, ""])
 
 
+def _remark(claim: Claim, by_name: dict[str, Result]) -> list[str]:
+    """Return what is added by hand, with figures of the reports; nothing where one of these is not there."""
+    try:
+        text = REMARKS[claim.title].format_map(AllFigures(by_name))
+    except KeyError:
+        return []
+    return [*textwrap.wrap(text, WIDTH), ""]
+
+
 def cells(result: Result) -> tuple[str, ...]:
     """Return the cells of a case: name, step, data and kernels in ms, shares, limit and first finding."""
-    data = next((row for row in result.rows("phases", "phases") if row["phase"] == "data"), None)
-    kernel_ns = result.ledger.get("compute_ns")
     return (
         _name(result),
-        _ms(result.fact("breakdown", "mean_step_ns")),
-        _ms(data["host_ns"] / max(data["count"], 1)) if data else "-",
-        _ms(None if kernel_ns is None else kernel_ns / result.steps),
-        _percent(result.fact("breakdown", "gpu_utilization_share")),
-        _percent(result.fact("occupancy", "achieved_estimate_share")),
+        milliseconds(result.fact("breakdown", "mean_step_ns")),
+        milliseconds(phase_ns(result, "data")),
+        milliseconds(kernel_ns(result)),
+        percent(result.fact("breakdown", "gpu_utilization_share")),
+        percent(result.fact("occupancy", "achieved_estimate_share")),
         tensor_share(result),
         result.limit,
         f"`{result.rules[0]}`" if result.rules else "none",
@@ -87,7 +96,7 @@ def cells(result: Result) -> tuple[str, ...]:
 
 def tensor_share(result: Result) -> str:
     """Return the share of kernel time in tensor core kernels, with its bounds where they differ."""
-    low, high = (_percent(result.fact("tensor_cores", name)) for name in ("share_low", "share_high"))
+    low, high = (percent(result.fact("tensor_cores", name)) for name in ("share_low", "share_high"))
     return low if low == high else f"{low} to {high}"
 
 
@@ -102,7 +111,7 @@ def _breakdown(there: Sequence[Result]) -> list[str]:
     means = [{row["role"]: row["share"] for row in each.rows("breakdown", "mean")} for each in there]
     roles = list(dict.fromkeys(role for each in means for role in each))
     rows = [
-        _line((each.case.name, *(_percent(mean.get(role)) for role in roles)))
+        _line((each.case.name, *(percent(mean.get(role)) for role in roles)))
         for each, mean in zip(there, means, strict=True)
     ]
     return [_line(("case", *roles)), "|---|" + "---:|" * len(roles), *rows, ""]
@@ -114,7 +123,8 @@ def _activities(result: Result) -> list[str]:
     top = sorted(kernels + copies, key=lambda each: -each[2])[:TOP]
     head = _line(("time, ms", "calls", "mean, us", "name"))
     rows = [
-        _line((_ms(total), str(count), _three(total / count / 1e3), f"`{_short(name)}`")) for name, count, total in top
+        _line((milliseconds(total), str(count), three(total / count / 1e3), f"`{_short(name)}`"))
+        for name, count, total in top
     ]
     said = f"GPU activities of `{result.case.name}`, in {result.steps} steps:"
     return [said, "", head, "|---:|---:|---:|---|", *rows, ""]
@@ -126,7 +136,7 @@ def _optimizers(there: Sequence[Result]) -> list[str]:
     for each in there:
         found = next((row for row in each.rows("phases", "phases") if row["phase"] == "optimizer"), None)
         if found:
-            times = (_ms(found[name] / each.steps) for name in ("host_ns", "gpu_ns", "idle_ns"))
+            times = (milliseconds(found[name] / each.steps) for name in ("host_ns", "gpu_ns", "idle_ns"))
             rows.append(_line((each.case.name, *times, f"{found['kernel_count'] / each.steps:.0f}")))
     head = _line(("case", "host, ms", "its work on the GPU, ms", "GPU idle, ms", "kernels"))
     return ["The optimizer in a mean step:", "", head, "|---|---:|---:|---:|---:|", *rows, ""]
@@ -139,18 +149,3 @@ def _short(name: str) -> str:
 
 def _line(parts: Sequence[str]) -> str:
     return f"| {' | '.join(parts)} |"
-
-
-def _ms(value_ns: float | None) -> str:
-    if value_ns is None:
-        return "-"
-    return _three(value_ns / 1e6)
-
-
-def _three(value: float) -> str:
-    """Return a number with three digits, and with all that stand before the point."""
-    return f"{value:.0f}" if value >= HUNDRED else f"{value:.3g}"
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}".replace("%", " %")

@@ -26,9 +26,12 @@ SHARED = frozenset({
 })  # fmt: skip
 # Rows of a table that stay; they are the largest, for tables are in that order.
 ROWS = 20
-WHOLE = {("steps", "steps"), ("idle", "causes"), ("phases", "phases"), ("breakdown", "mean")}
-# Times of operations in order of their start, of which twenty say nothing.
-DROPPED = {("idle", "gaps"), ("breakdown", "steps"), ("ranges", "kernels"), ("ranges", "projection")}
+WHOLE = {("idle", "causes"), ("phases", "phases"), ("breakdown", "mean")}
+# Times of steps and operations in order of their start, of which twenty say nothing.
+DROPPED = {
+    *(("steps", "steps"), ("idle", "gaps"), ("breakdown", "steps")),
+    *(("ranges", "kernels"), ("ranges", "projection")),
+}
 
 
 def cut(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,10 +139,10 @@ def expects(program: str, folder: Path = WORKLOADS) -> dict[str, tuple[str, ...]
 def broken(result: Result, told: Mapping[str, tuple[str, ...]]) -> str:
     """Return what a report lacks of what its program expects; nothing where all is there.
 
-    What stands in EXPECTS for some options holds for every case that has these options, and steps or a batch size.
+    What stands in EXPECTS for some options holds for every case with these options, and steps, epochs or a batch size.
     """
     words = result.case.options.split()
-    neutral = {"--steps", "--batch-size"}
+    neutral = {"--steps", "--epochs", "--batch-size"}
     plain = [each for at, each in enumerate(words) if not ({words[at - 1]} if at else set()) & neutral]
     chosen = " ".join(each for each in plain if each not in neutral)
     wanted = told.get(result.case.options, told.get(chosen, ()))

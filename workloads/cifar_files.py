@@ -27,7 +27,7 @@ from torch.utils.data import Dataset
 EXPECTS = {
     "": ("idle/input_wait",),
     "--workers 3": ("idle/input_wait",),
-    "--workers 3 --normalize gpu": ("tensor_cores/not_used",),
+    "--workers 3 --normalize gpu": ("idle/input_wait", "tensor_cores/not_used"),
     "--workers 3 --normalize gpu --packed": ("tensor_cores/not_used",),
     "--workers 3 --normalize gpu --packed --model resnet50 --channels-last": ("tensor_cores/not_used",),
     "--workers 3 --normalize gpu --packed --model resnet50 --channels-last --amp": ("launches/launch_bound",),

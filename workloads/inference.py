@@ -1,6 +1,6 @@
 """ResNet50 names images: in float32 and float16, kernel by kernel, compiled, as one CUDA graph, or by TensorRT.
 
-python workloads/inference.py                            float32, eager
+python workloads/inference.py                            float32, eager; other engines likewise
 python workloads/inference.py --half                     float16, channels last
 python workloads/inference.py --half --engine graphs     all kernels of a batch in one launch
 python workloads/inference.py --half --engine compile    through torch.compile
@@ -20,6 +20,8 @@ from torch import Tensor, nn
 
 EXPECTS = {
     "": ("tensor_cores/not_used",),
+    "--engine graphs": ("tensor_cores/not_used",),
+    "--engine compile": ("tensor_cores/not_used",),
     "--half": ("launches/launch_bound",),
     "--half --engine graphs": ("gpu/between_operations", "copies/exposed"),
     "--half --engine compile": ("launches/launch_bound",),

@@ -156,9 +156,10 @@ class Training(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """What an epoch showed: the mean loss over its steps, and how long each step waited for its data."""
+    """What an epoch showed: the mean loss over its steps, how long it took, how long each step waited for its data."""
 
     loss: float
+    took_ns: int
     waits_ns: list[int]
 
 
@@ -169,6 +170,7 @@ def train(training: Training, loader: DataLoader[list[Tensor]], first: int, coun
     """
     losses: list[Tensor] = []
     waits_ns: list[int] = []
+    began_ns = time.perf_counter_ns()
     batches: Iterator[list[Tensor]] = iter(loader)
     training.model.train()
     for number in range(first, first + count):
@@ -179,7 +181,8 @@ def train(training: Training, loader: DataLoader[list[Tensor]], first: int, coun
             waits_ns.append(time.perf_counter_ns() - started_ns)
             losses.append(step(training, images, labels))
     # The only wait for the GPU: reading the loss in each step would add one to each.
-    return Epoch(torch.stack(losses).mean().item(), waits_ns)
+    loss = torch.stack(losses).mean().item()
+    return Epoch(loss, time.perf_counter_ns() - began_ns, waits_ns)
 
 
 def step(training: Training, images: Tensor, labels: Tensor) -> Tensor:
@@ -247,7 +250,7 @@ def loader_for(samples: DistortedDigits, chosen: argparse.Namespace, device: tor
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and print loss, accuracy and the wait for data after each epoch."""
+    """Train, and print loss, accuracy, time and the wait for data after each epoch."""
     chosen = options().parse_args(arguments)
     common.plant(chosen.seed)
     device = common.device_named(chosen.device)
@@ -268,7 +271,8 @@ def main(arguments: list[str] | None = None) -> None:
         epoch = train(training, loader, first, min(len(loader), steps - first))
         share = accuracy(training, data.test_images, data.test_labels, samples.distort)
         wait_ms = common.settled_median(epoch.waits_ns) / 1e6
-        print(f"epoch {number}: loss {epoch.loss:.4f}, accuracy {share:.2%}, data {wait_ms:.3f} ms a batch (median)")
+        took = f"{epoch.took_ns / 1e9:.2f} s, data {wait_ms:.3f} ms a batch (median)"
+        print(f"epoch {number}: loss {epoch.loss:.4f}, accuracy {share:.2%}, {took}")
 
 
 if __name__ == "__main__":
