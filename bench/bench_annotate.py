@@ -8,9 +8,10 @@ So both meet the same machine, and the same objects: torch is marked once, as in
 is given, between two steps, a class that still has torch's own calls. (To mark torch and to put it back is no way to
 compare: Python forgets each time what it had learned of torch's classes.)
 
-The model has 66 modules, and its step is as long as --step-ms says. Time is that of the clock on a GPU, and that of the
-training thread on a CPU, which other programs disturb less. Printed are the median step, and the mean difference within
-a pair with its 95 % confidence interval; of the pairs, the tenth at either end is left out.
+The model has 66 modules, or fewer where the host cannot launch as many within --step-ms, and its step is that long.
+Time is that of the clock on a GPU, and that of the training thread on a CPU, which other programs disturb less. Printed
+are the median step, and the mean difference within a pair with its 95 % confidence interval; of the pairs, the tenth at
+either end is left out.
 """
 
 import argparse
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 STEPS = 20
 BATCHES = 64
 BLOCKS = 16
-WIDEST = 4096
+NARROWEST, WIDEST = 32, 4096
 BOUND = 0.02
 
 # The C library gives memory back to the system and asks for it again at its own times, which disturbs steps by more
@@ -80,23 +81,26 @@ class Training:
         self.kinds = Kinds()
         for kind in (nn.Sequential, nn.Linear, nn.LayerNorm, nn.GELU):
             self.kinds.add(kind, "__call__")
-        width = 32
-        self.build(width)
-        while width < WIDEST and self.median_ms() < step_ms:
+        width, self.blocks = NARROWEST, BLOCKS
+        while (took_ms := self.built_ms(width)) > step_ms and self.blocks > 1:
+            self.blocks -= 1
+        while took_ms < step_ms and width < WIDEST:
             width = int(width * 1.1)
-            self.build(width)
+            took_ms = self.built_ms(width)
         self.kinds.add(torch.optim.SGD, "step", "zero_grad")
         self.kinds.add(type(self.iterator), "__next__")
         self.own = torch.Tensor.to, torch.autograd.backward
 
-    def build(self, width: int) -> None:
-        """Make the network anew."""
-        blocks = (nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width), nn.GELU()) for _ in range(BLOCKS))
+    def built_ms(self, width: int) -> float:
+        """Make the network anew; return its median step, after warming up."""
+        blocks = (nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width), nn.GELU()) for _ in range(self.blocks))
         self.model = nn.Sequential(*blocks, nn.Linear(width, 10)).to(self.device)
         samples = BATCHES * self.batch
         data = TensorDataset(torch.randn(samples, width), torch.randint(0, 10, (samples,)))
         self.loader: DataLoader[tuple[Tensor, ...]] = DataLoader(data, batch_size=self.batch)
         self.begin()
+        found = [self.step_ms() for _ in range(2 * STEPS)]
+        return statistics.median(found[STEPS:])
 
     def begin(self) -> None:
         """Make the optimizer, whose class is marked when one is made, and begin an epoch."""
@@ -136,11 +140,6 @@ class Training:
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         return (self.clock() - began) * 1e3
-
-    def median_ms(self) -> float:
-        """Return the median step of a new network, after warming up."""
-        found = [self.step_ms() for _ in range(2 * STEPS)]
-        return statistics.median(found[STEPS:])
 
 
 def inside(options: argparse.Namespace) -> None:
