@@ -111,6 +111,10 @@ class Fact:
     unit: Unit
 
 
+# Begins the evidence that names the line of Python that ran most of the time.
+MOST_SAMPLES = "most samples: "
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One piece of advice with what it rests on.
@@ -143,6 +147,11 @@ class Finding:
     def order(self) -> tuple[int, int, str, int]:
         """Return the sort key: gravest first, then dearest."""
         return (self.severity.rank, -self.cost_ns, self.rule, -1 if self.device_id is None else self.device_id)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return the evidence that names lines of Python; none where no stacks were sampled."""
+        return tuple(each for each in self.evidence if each.startswith(MOST_SAMPLES))
 
 
 @dataclass(frozen=True, slots=True)

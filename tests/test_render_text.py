@@ -69,6 +69,15 @@ def test_a_finding_says_cost_gain_and_advice() -> None:
     assert LINES[at + 2].strip().startswith("-> Give the DataLoader more workers")
 
 
+def test_a_finding_names_the_line_of_python_that_was_sampled_most() -> None:
+    report = hand_made.full_report()
+    sampled = replace(report.findings[0], evidence=("3 gaps", "most samples: train.py:42 in loss, 3 of 4"))
+    lines = text_report.render(replace(report, findings=(sampled,))).splitlines()
+    at = next(number for number, line in enumerate(lines) if "costs 601 ms" in line)
+    assert lines[at + 1] == "  most samples: train.py:42 in loss, 3 of 4"
+    assert "3 gaps" not in lines
+
+
 def test_gains_are_said_not_to_add_up_once() -> None:
     assert FULL.count("do not add up") == 1
 

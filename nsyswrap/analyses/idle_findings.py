@@ -20,7 +20,7 @@ from nsyswrap.analyses.replay_changes import (
     worker_starts,
 )
 from nsyswrap.intervals import Window, merge
-from nsyswrap.model import Finding, Severity
+from nsyswrap.model import MOST_SAMPLES, Finding, Severity
 from nsyswrap.tables import Frame, array
 
 # A cause is worth a sentence from 2 % of the window on, a warning from 5 %, a problem from 20 %.
@@ -189,8 +189,8 @@ def findings(study: Study, idle: IdleTables, window: Window) -> tuple[Finding, .
                     advice=advice.advice,
                     evidence=(
                         *_per_step(study, cost, window),
-                        *_by_phase(mine),
                         *most_sampled(_of(idle.lines, device, cause)),
+                        *_by_phase(mine),
                         *_longest(_of(idle.gaps, device, cause)),
                         *gained.said,
                     ),
@@ -243,7 +243,7 @@ def most_sampled(lines: pd.DataFrame) -> tuple[str, ...]:
     by_line = lines.groupby(["file", "line", "function"], as_index=False)["sample_count"].sum()
     most = by_line.iloc[int(by_line["sample_count"].argmax())]
     where = spelled(Frame(str(most["function"]), str(most["file"]), int(most["line"])))
-    return (f"most samples: {where}, {most['sample_count']} of {by_line['sample_count'].sum()}",)
+    return (f"{MOST_SAMPLES}{where}, {most['sample_count']} of {by_line['sample_count'].sum()}",)
 
 
 def _longest(gaps: pd.DataFrame) -> tuple[str, ...]:

@@ -144,6 +144,7 @@ def _finding(number: int, group: tuple[Finding, ...]) -> RenderableType:
     costs = [(outline.cost_and_gain(one), outline.place(one)) for one in group]
     lines = [Text(visible(cost)) for cost, _ in costs[:1] if cost]
     lines += [Text(f"{place} {visible(cost)}") for cost, place in costs[1:]]
+    lines += [Text(visible(each)) for each in first.lines]
     clause, more, _ = visible(first.advice).partition(";")
     advice = [Text(f"-> {clause}{more and ELISION}")] if clause else []
     return Group(head.append(f"  {where}{visible(first.headline)}"), *(_indented(one) for one in [*lines, *advice]))
