@@ -31,8 +31,9 @@ loader processes crop images of 32 by 32 pixels about as fast as the host launch
 LeNet wait for depends on the machine: on this one for launches, in the earlier session mostly for the loader. Either
 way precision does not decide how long their steps are. VGG's kernels run {vgg16-fp32 / vgg16-amp:kernels} times as
 fast, and so does its step ({vgg16-fp32 / vgg16-amp:step} times). ResNet50's kernels run
-{resnet50-fp32 / resnet50-amp:kernels} times as fast, but its step takes {resnet50-amp:step} after {resnet50-fp32:step}:
-in mixed precision it is bound by launches, and by this host. On the earlier one it took 26 ms after 40.4 ms. AlexNet
+{resnet50-fp32 / resnet50-amp:kernels} times as fast, but its step takes {resnet50-amp:step}, in float32
+{resnet50-fp32:step}: in mixed precision it is bound by launches, and by this host. On the earlier one it took 26 ms and
+40.4 ms. AlexNet
 waits for the loader, with images of 224 by 224; VGG does not. The source has no AlexNet figure to hold against
 that.""",
     "MNIST and the number of loader processes": """\
@@ -45,8 +46,8 @@ Steps and kernel times fall as in the source. The GPU is busier than there ({cif
 Three loader processes bring batches three at a time, so that the mean wait says more than the median that the program
 prints. On the faster host of the earlier session they nearly kept up with files once normalization had moved: a step
 took 7.7 ms, and packing gained little. For ResNet50 mixed precision cuts kernel time
-{cifar-resnet50-fp32 / cifar-resnet50-amp:kernels} times, but the step takes {cifar-resnet50-amp:step} after
-{cifar-resnet50-fp32:step}; it is then bound by launches, as on the earlier host (24.5 ms after 32.4 ms).""",
+{cifar-resnet50-fp32 / cifar-resnet50-amp:kernels} times, but the step takes {cifar-resnet50-amp:step}, in float32
+{cifar-resnet50-fp32:step}; it is then bound by launches, as on the earlier host (24.5 and 32.4 ms).""",
     "AlexNet and the batch size": """\
 From a batch of 16 on the wait for the loader is on top of the report; at 8, loader processes keep up and the GPU is
 idle for host code and locks.""",
