@@ -100,10 +100,11 @@ SLOW = """
 import time, torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
+torch.set_num_threads(1)  # threads that wait for a core would make steps slow that have no loader
 class Samples(Dataset):
     def __len__(self): return 160
     def __getitem__(self, index):
-        time.sleep(0.005)
+        time.sleep(0.01)
         return torch.ones(4), index % 2
 model = nn.Linear(4, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
