@@ -17,7 +17,7 @@ from nsyswrap.tables import Trace, array
 
 NO_PHASE = -1
 NONE = "none"
-BATCH, DATA = "batch", "data"
+BATCH, DATA, COPY = "batch", "data", "copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ USUAL = {
     DATA: rf"(?:get|fetch|load(?:ing)?|next|read(?:ing)?|wait(?:ing)? for) {_BATCH_WORDS}|(?:data|inputs?)"
     r"(?: ?load(?:ing|er)?| fetch(?:ing)?| wait(?:ing)?| time| pipeline| next)?|load(?:ing|er)?|fetch(?:ing)?|next"
     r"|enumerate dataloader.*",
-    "copy": rf"cop(?:y|ies)(?:{_DEVICE})?|(?:move|send|transfer|put){_DEVICE}|(?:batch|data|inputs?)?{_DEVICE}"
+    COPY: rf"cop(?:y|ies)(?:{_DEVICE})?|(?:move|send|transfer|put){_DEVICE}|(?:batch|data|inputs?)?{_DEVICE}"
     r"|to (?:the )?(?:device|gpu|cuda)|(?:data )?transfers?|host to device|h ?2 ?d|h ?to ?d|h d|memcpy",
     "forward": r"(?:model )?(?:forward|fwd|f ?prop)(?: (?:pass|prop(?:agation)?))?(?: (?:(?:and|plus) )?loss)?"
     r"|(?:compute )?loss|inference",
@@ -85,9 +85,9 @@ class Phases:
         """Return the code of a phase; -1 if no range has it."""
         return self.names.index(name) if name in self.names else NO_PHASE
 
-    def has_any(self, process: int) -> bool:
-        """Return whether the process has phases at all."""
-        return process in self.main_thread
+    def marks(self, process: int, phase: str) -> bool:
+        """Return whether the process has ranges of a phase."""
+        return bool(((self.ranges["process"] == process) & (self.ranges["phase"] == self.code(phase))).any())
 
     def own(self, thread: int) -> Timeline:
         """Return the innermost phase open on the thread itself."""

@@ -219,7 +219,7 @@ def _devices(study: Study, span: Window) -> pd.DataFrame:
     Source: "GPU Utilization" of torch_tb_profiler; copies and fills do not count.
     """
     rows = []
-    for device in study.operations.devices:
+    for device in study.operations.used_in(span):
         compute, communication, *_ = study.operations.exclusive(device, span)
         kernel = total(compute) + total(communication)
         share = kernel / span.length_ns

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from nsyswrap import tables
 from nsyswrap.analyses import call_kinds
-from nsyswrap.analyses.annotations import DATA, NO_PHASE
+from nsyswrap.analyses.annotations import BATCH, COPY, DATA, NO_PHASE
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.device_gaps import DeviceGaps, find_gaps
 from nsyswrap.analyses.idle_sums import IdleSums, sum_idle
@@ -198,7 +198,7 @@ class _Explainer:
         cause: npt.NDArray[np.int8] = _STATE_CAUSE[kind]
         waiting, running = _WAITING[kind], kind == call_kinds.RUNNING
         process = thread & ~tables.THREAD_MASK
-        if self.study.phases.has_any(process):
+        if self.study.phases.marks(process, DATA):
             in_data = phase == self.study.phases.code(DATA)
             # Without traced system calls a wait cannot be told from work.
             traced = tables.OS_CALLS.name not in self.study.trace.absent
@@ -206,8 +206,10 @@ class _Explainer:
             cause = np.where(in_data & running, working, cause)
             return np.where(in_data & waiting, np.int8(CODE["input_wait"]), cause)
         if has_loader(self.study, process):
+            # What is marked as another part of the step is no wait for a batch.
+            outside = np.isin(phase, [NO_PHASE, *map(self.study.phases.code, (BATCH, COPY))])
             before_batch = _ends_with_batch(self.study, self.found)[gap]
-            return np.where(before_batch & waiting, np.int8(CODE["input_wait"]), cause)
+            return np.where(before_batch & outside & waiting, np.int8(CODE["input_wait"]), cause)
         return cause
 
     def _launch_names(self, gap: Indices) -> npt.NDArray[np.int32]:

@@ -11,7 +11,7 @@ from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
 from nsyswrap.analyses.operations import COMMUNICATION, COMPUTE, COPY
 from nsyswrap.analyses.replay_changes import WhatIf, beside_kernels, blocking_copies, gains
-from nsyswrap.intervals import Spans, Window, clip, merge, subtract, total, union
+from nsyswrap.intervals import NOTHING, Indices, Spans, Window, clip, merge, subtract, total, union
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import array
 
@@ -46,11 +46,7 @@ def _pageable(
         cost        |-----|
     """
     mine = copies[_uploads(copies)]
-    calls = study.trace[tables.CALLS]
-    # One call may be several copies, so calls are taken once.
-    call = np.unique(array(mine, "call"))
-    held = merge(array(calls, "start")[call], array(calls, "end")[call])
-    held = clip(held, window.start_ns, window.end_ns)
+    call, held = _held(study, mine, window)
     cost = total(subtract(held, union(exclusive[COMPUTE], exclusive[COMMUNICATION])))
     return _finding(
         rule="copies/pageable",
@@ -64,6 +60,30 @@ def _pageable(
         device=device,
         window=window,
     )
+
+
+def _held(study: Study, uploads: pd.DataFrame, window: Window) -> tuple[Indices, Spans]:
+    """Return the calls of some copies, and when one of them holds the host."""
+    calls = study.trace[tables.CALLS]
+    # One call may be several copies, so calls are taken once.
+    call = np.unique(array(uploads, "call"))
+    held = merge(array(calls, "start")[call], array(calls, "end")[call])
+    return call, clip(held, window.start_ns, window.end_ns)
+
+
+def staging(study: Study, copies: pd.DataFrame, device: int, window: Window) -> Spans:
+    """Return when pageable memory is staged for a device and the host is held; nothing where no finding says so.
+
+    Args:
+        study: The trace and its operations.
+        copies: The copies of the window, as ``copies.find_copies`` returns them.
+        device: The GPU that they go to.
+        window: Stretch they are about.
+    """
+    _, held = _held(study, copies[_uploads(copies) & (copies["device_id"] == device)], window)
+    compute, communication, *_ = study.operations.exclusive(device, window)
+    cost = total(subtract(held, union(compute, communication)))
+    return held if cost >= NOTE_SHARE * window.length_ns else NOTHING
 
 
 def _uploads(copies: pd.DataFrame) -> "pd.Series[bool]":

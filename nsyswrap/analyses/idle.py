@@ -43,7 +43,7 @@ def run(study: Study, window: Window) -> Section:
     """Return the gaps of each device and what they cost by cause and phase."""
     states = study.states(window)
     causes, found_gaps, roots = [], [], []
-    for device in study.operations.devices:
+    for device in study.operations.used_in(window):
         explained = explain_roots(study, states, device, window)
         causes.append(_by_cause(study, explained.pieces, device))
         found_gaps.append(_gaps_table(study, states, explained.pieces, device))

@@ -58,7 +58,7 @@ def run(study: Study, window: Window) -> Section:
 
 def _findings(study: Study, launched: launch_bound.Launched, window: Window) -> tuple[Finding, ...]:
     """Return what the launches cost: those of the optimizer, and all others."""
-    devices = study.operations.devices
+    devices = study.operations.used_in(window)
     between = {each: claimed(study, each, window, LAUNCH_BOUND) for each in devices}
     of_optimizer = {each: claimed(study, each, window, OPTIMIZER) for each in devices}
     optimizer = (optimizer_kernels.finding(study, each, window, idle) for each, idle in of_optimizer.items())

@@ -45,7 +45,8 @@ def run(study: Study, window: Window) -> Section:
     """Return the ledger of each device, and how busy it was over time."""
     operations = study.operations
     rows, over_time = [], []
-    for device in operations.devices:
+    used = operations.used_in(window)
+    for device in used:
         rows.append({"device_id": device, "window_ns": window.length_ns, **ledger_rows(operations, device, window)})
         over_time.append(_over_time(operations, device, window))
     devices = pd.DataFrame(rows)
@@ -62,6 +63,11 @@ def run(study: Study, window: Window) -> Section:
         ),
         tables={"devices": devices, "over_time": pd.concat(over_time, ignore_index=True)},
         findings=findings(study, window),
+        notes=tuple(
+            f"GPU {device} ran operations only outside: left out."
+            for device in operations.devices
+            if device not in used
+        ),
     )
 
 

@@ -55,6 +55,19 @@ class Operations:
         """Return the ids of the devices that ran something, ascending."""
         return [int(device) for device in tables.distinct(self.device_id)]
 
+    def used_in(self, window: Window) -> list[int]:
+        """Return the devices that are in use in a window: it lies between their first operation and their last.
+
+        One that ran something only before it, to try it out, does not starve in it. All, where none is in use.
+        """
+        busy = {device: self.busy(device) for device in self.devices}
+        used = [
+            device
+            for device, spans in busy.items()
+            if spans.start[0] < window.end_ns and spans.end[-1] > window.start_ns
+        ]
+        return used or self.devices
+
     def on(self, device_id: int) -> Indices:
         """Return the rows of one device."""
         return self._device(device_id)[0]

@@ -25,7 +25,7 @@ def run(study: Study, window: Window) -> Section:
     touching = (operations.start < window.end_ns) & (operations.end > window.start_ns)
     free = [
         (_users(study, device), gaps(operations.busy(device), window.start_ns, window.end_ns))
-        for device in operations.devices
+        for device in operations.used_in(window)
     ]
     rows = []
     for code in range(NO_PHASE, len(phases.names)):

@@ -24,7 +24,8 @@ def run(study: Study, window: Window) -> Section:
     if not len(samples):
         return Section("python_lines", TITLE, window, notes=(HOW,))
     states = study.states(window)
-    found = [idle_lines(study, explain(study, states, device, window), device) for device in study.operations.devices]
+    devices = study.operations.used_in(window)
+    found = [idle_lines(study, explain(study, states, device, window), device) for device in devices]
     lines = pd.concat(found, ignore_index=True)
     start = array(samples, "start")
     taken = int(((start >= window.start_ns) & (start < window.end_ns)).sum())

@@ -25,14 +25,15 @@ from nsyswrap.analyses import call_kinds, launch_bound, loader_starts, optimizer
 from nsyswrap.analyses.annotations import of_library
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.causes import CAUSES, CODE, Pieces, explain
-from nsyswrap.analyses.idle_findings import most_sampled
+from nsyswrap.analyses.copies import find_copies
+from nsyswrap.analyses.copies_findings import staging
+from nsyswrap.analyses.idle_findings import NOTE_SHARE, most_sampled
 from nsyswrap.analyses.idle_lines import idle_lines
 from nsyswrap.analyses.idle_sums import IdleSums, sum_idle
-from nsyswrap.analyses.operations import SOURCES
+from nsyswrap.analyses.outlier_steps import cost_of, longest_in, unexplained
 from nsyswrap.analyses.thread_states import NAMES as STATE_NAMES
 from nsyswrap.analyses.thread_states import ThreadStates
-from nsyswrap.analyses.uneven_steps import is_outlier
-from nsyswrap.intervals import Indices, Spans, Times, Window, containing, merge
+from nsyswrap.intervals import Indices, Spans, Times, Window, containing
 from nsyswrap.tables import array
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ NAMES = (*CAUSES, *ROOTS)
 OF_CALLS = {
     MODULES: ("module_load",),
     CHURN: ("allocation",),
-    PAGEABLE: ("blocking_copy",),
+    PAGEABLE: ("blocking_copy", "launch"),
     IN_STEP: ("synchronization", "blocking_copy"),
 }
 
@@ -301,18 +302,9 @@ class _Roots:
         return free & found[self._gap] & self._is(*INPUT, "host", "unknown", "lock", "descheduled")
 
     def _pageable(self, _free: Mask) -> Mask:
-        """A copy of pageable memory to the GPU holds the host."""
-        return self._is("blocking_copy") & (containing(self._uploads, self.pieces.start) >= 0)
-
-    @cached_property
-    def _uploads(self) -> Spans:
-        """Return when a call that copies from the host was open."""
-        operations, copies = self.study.operations, self.study.trace[tables.COPIES]
-        wanted = [kind for kind, name in self.study.trace.copy_kinds.items() if name == "Host-to-Device"]
-        rows = np.flatnonzero((operations.table == SOURCES.index(tables.COPIES)) & (operations.call >= 0))
-        rows = rows[np.isin(array(copies, "copy_kind")[operations.row[rows]], wanted)]
-        calls, call = self.study.trace[tables.CALLS], operations.call[rows]
-        return merge(array(calls, "start")[call], array(calls, "end")[call])
+        """A copy of pageable memory to the GPU holds the host, from its call on."""
+        held = staging(self.study, find_copies(self.study, self.window), self.device_id, self.window)
+        return self._is("blocking_copy", "launch") & (containing(held, self.pieces.start) >= 0)
 
     def _in_step(self, free: Mask) -> Mask:
         """The host waited until the GPU had nothing left: then the GPU waits until the host has launched again.
@@ -374,15 +366,21 @@ class _Roots:
         found: Mask = short[self._gap] & self._is("host", "launch", "queued")
         return found
 
-    def _uneven(self, _free: Mask) -> Mask:
-        """Host code of the few steps that take longer than the others."""
-        found = np.zeros(len(self._length), bool)
+    def _uneven(self, free: Mask) -> Mask:
+        """Host code of the few steps that take longer than the others, as much as they take more."""
+        found = np.zeros(len(free), bool)
+        generic, blind = free & self._is(*GENERIC), self._is("blind")
         for process, steps in self.study.steps.steady_inside(self.window).groupby("process"):
-            start, end = array(steps, "start"), array(steps, "end")
-            long = is_outlier(end - start)
-            mine = tables.process_of(self.pieces.thread) == int(str(process))
-            found |= mine & (containing(Spans(start[long], end[long]), self.pieces.start) >= 0)
-        return found & self._is(*GENERIC)
+            spans = Spans(array(steps, "start"), array(steps, "end"))
+            length = spans.end - spans.start
+            step = containing(spans, self.pieces.start)
+            told = (step >= 0) & ~generic & ~blind
+            left = unexplained(length, np.bincount(step[told], self._length[told], len(length)).astype(np.int64))
+            if cost_of(length, left) < NOTE_SHARE * self.window.length_ns:
+                continue
+            mine = np.flatnonzero(generic & (tables.process_of(self.pieces.thread) == int(str(process))))
+            found[mine] |= longest_in(spans, left, self.pieces.start[mine], self._length[mine])
+        return found
 
     def _between(self, _free: Mask) -> Mask:
         """The GPU goes from one operation to the next, launched long before."""

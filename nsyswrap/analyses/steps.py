@@ -48,7 +48,7 @@ def _findings(study: Study, outliers: pd.DataFrame, window: Window) -> tuple[Fin
     """Return what the outliers cost beside what other findings count."""
     explained = np.zeros(len(study.steps.frame), np.int64)
     if len(outliers):
-        for device in study.operations.devices:
+        for device in study.operations.used_in(window):
             explained = np.maximum(explained, specific(claims(study, device, window)))
     return findings(study, outliers, window, explained)
 
@@ -75,7 +75,7 @@ def _table(study: Study) -> pd.DataFrame:
         return pd.DataFrame(base)
     whole = Window(int(start.min()), int(max(end.max(), start.min() + 1)), "all steps", "steps")
     parts = []
-    for device in study.operations.devices:
+    for device in study.operations.used_in(whole):
         rows = ledger_of_spans(study.operations.exclusive(device, whole), start, end)
         parts.append(pd.DataFrame({**base, "device_id": device, **{row: rows[row] for row in ROWS}}))
     return pd.concat(parts, ignore_index=True)

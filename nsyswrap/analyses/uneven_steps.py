@@ -12,14 +12,11 @@ from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.causes import CAUSES, idle_sums
 from nsyswrap.analyses.idle_findings import ADVICE, NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
 from nsyswrap.analyses.ledger import ROWS, ledger_of_spans
+from nsyswrap.analyses.outlier_steps import cost_of, is_outlier, unexplained
 from nsyswrap.intervals import Spans, Times, Window, covered
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import array
 
-# Beyond the outer quartile by one and a half times the distance of the quartiles. Source: J. Tukey, Exploratory Data
-# Analysis, 1977. Ours: at least a tenth more than the median, since steps of a steady run differ by less than that.
-FENCE = 1.5
-LEAST = 0.10
 WORST = 3
 
 COLUMNS = (
@@ -39,15 +36,6 @@ PART_ADVICE = {
     "fill_exposed_ns": "Keep buffers between steps instead of clearing new ones.",
 }
 HOST_ADVICE = "Look at what the host does in them: logging, checkpoints, garbage collection, a new epoch's loaders."
-
-
-def is_outlier(length: Times) -> npt.NDArray[np.bool_]:
-    """Return which steps of one process are outliers: longer than the others by Tukey's fence and by a tenth."""
-    if not len(length):
-        return np.zeros(0, bool)
-    low, median, high = np.percentile(length, [25, 50, 75])
-    found: npt.NDArray[np.bool_] = length > max(high + FENCE * (high - low), (1 + LEAST) * median)
-    return found
 
 
 def find_outliers(study: Study, window: Window) -> pd.DataFrame:
@@ -143,12 +131,11 @@ def findings(
         explained: Idle time of each of the study's steps that another finding counts, in ns: what of it an outlier has
             more than the median step is not counted again.
     """
-    outliers = _without(study, outliers, window, explained)
-    net = _net_excess(study, window)
+    outliers, costs = _without(study, outliers, window, explained)
     found = []
     steady = study.steps.steady_inside(window).groupby("process").size()
     for process, mine in outliers.groupby("process"):
-        cost = min(int(mine["excess_ns"].sum()), net[int(str(process))])
+        cost = costs[int(str(process))]
         share = cost / window.length_ns
         if share < NOTE_SHARE:
             continue
@@ -172,27 +159,19 @@ def findings(
     return tuple(sorted(found, key=lambda finding: finding.order))
 
 
-def _net_excess(study: Study, window: Window) -> dict[int, int]:
-    """Return what the steady steps of each process take more than the median step, short ones made up against it.
-
-    A host that waits a step later than usual makes one step long and the next one short, and loses nothing.
-    """
-    found = {}
+def _without(
+    study: Study, outliers: pd.DataFrame, window: Window, explained: Times
+) -> tuple[pd.DataFrame, dict[int, int]]:
+    """Return the outliers with what nothing else explains of their excess, where something is left; and their cost."""
+    left = np.zeros(len(outliers), np.int64)
+    costs = {}
     for process, steps in study.steps.steady_inside(window).groupby("process"):
-        length = array(steps, "end") - array(steps, "start")
-        found[int(str(process))] = max(round(float((length - np.median(length)).sum())), 0)
-    return found
-
-
-def _without(study: Study, outliers: pd.DataFrame, window: Window, explained: npt.NDArray[np.int64]) -> pd.DataFrame:
-    """Return the outliers with what nothing else explains of their excess, where something is left."""
-    left = outliers["excess_ns"].to_numpy(np.int64, copy=True)
-    for process, steps in study.steps.steady_inside(window).groupby("process"):
-        grown = explained[steps.index] - np.median(explained[steps.index])
-        by_start = dict(zip(steps["start"], np.maximum(grown, 0), strict=True))
-        for row in np.flatnonzero(outliers["process"] == process):
-            left[row] -= round(by_start[outliers["start_ns"].iloc[row]])
-    return outliers.assign(excess_ns=left)[left > 0]
+        start, length = array(steps, "start"), array(steps, "end") - array(steps, "start")
+        of_steps = unexplained(length, explained[steps.index])
+        costs[int(str(process))] = cost_of(length, of_steps)
+        mine = np.flatnonzero(outliers["process"] == process)
+        left[mine] = pd.Series(of_steps, index=start)[outliers["start_ns"].iloc[mine]]
+    return outliers.assign(excess_ns=left)[left > 0], costs
 
 
 def _advice(outliers: pd.DataFrame) -> str:
