@@ -119,3 +119,22 @@ def test_time_over_the_window_adds_up_to_the_ledger(trace_of: TraceOf) -> None:
             - (ledger_rows(study.operations, 0, window(start, end))["idle_ns"])
         )
         assert table["busy_share"].between(0, 1).all()
+
+
+def test_a_gpu_that_ran_something_only_before_the_window_does_not_starve_in_it(trace_of: TraceOf) -> None:
+    """It is left out and named; one that goes on later is in use all the time between.
+
+    ::
+
+        GPU 0       ####....####
+        GPU 1  #
+        GPU 2  #                  #
+    """
+    builder = ExportBuilder().kernel(20, 60, launched=(20, 21)).kernel(80, 100, launched=(80, 81))
+    for device, start in ((1, 0), (2, 0), (2, 200)):
+        builder.kernel(start + 5, start + 10, launched=(start, start + 1), device=device)
+    section = ledger.run(Study(trace_of(builder)), window(20, 100))
+    assert section.tables["devices"]["device_id"].tolist() == [0, 2]
+    assert section.notes == ("GPU 1 ran operations only outside: left out.",)
+    before = ledger.run(Study(trace_of(ExportBuilder().kernel(20, 60, launched=(20, 21)))), window(0, 10))
+    assert before.tables["devices"]["idle_ns"].tolist() == [10]

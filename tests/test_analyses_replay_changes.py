@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from analysis_fixtures import window
-from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder, thread
+from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, MAIN, PAGEABLE, ExportBuilder, thread
 
 from nsyswrap.analyses import replay_changes
 from nsyswrap.analyses.base import Study
@@ -91,7 +91,7 @@ def test_loading_and_launching_are_shortened_by_themselves(trace_of: TraceOf) ->
     """Of each turn 4 µs are the launch, 36 µs the data phase and 60 µs host code."""
     trace = trace_of(turns(lambda builder, at: builder.range("data", at + 4 * US, at + 40 * US)))
     host = Spans(np.arange(5) * 100 * US + 40 * US, np.arange(5) * 100 * US + 100 * US)
-    assert gained(trace, lambda *_: replay_changes.idle_host(host)) == (150, 300)
+    assert gained(trace, lambda *_: replay_changes.idle_host({MAIN: host})) == (150, 300)
     assert gained(trace, replay_changes.OF_CAUSE["input_work"]) == (90, 180)
     assert gained(trace, replay_changes.OF_CAUSE["launch"]) == (12, 24)
 

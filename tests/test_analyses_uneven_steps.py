@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from nsyswrap.analyses import idle, steps
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.causes import CAUSES, idle_sums
-from nsyswrap.analyses.uneven_steps import find_outliers, is_outlier
+from nsyswrap.analyses.outlier_steps import is_outlier
+from nsyswrap.analyses.uneven_steps import find_outliers
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window

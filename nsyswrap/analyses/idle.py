@@ -51,10 +51,13 @@ def run(study: Study, window: Window) -> Section:
         roots.append(
             IdleTables(
                 by_cause=_by_cause(study, rooted, device),
-                gaps=found_gaps[-1].assign(cause=_category(explained.finding, NAMES)),
+                gaps=found_gaps[-1].assign(
+                    cause=_category(explained.finding, NAMES), process=tables.process_of(explained.pieces.thread)
+                ),
                 lines=study.root_lines[device, window],
             )
         )
+    everywhere = roots[0].gaps if len(roots) == 1 else pd.concat([device.gaps for device in roots], ignore_index=True)
     by_cause, gaps = pd.concat(causes, ignore_index=True), pd.concat(found_gaps, ignore_index=True)
     idle = int(by_cause["idle_ns"].sum())
     unknown = int(by_cause.loc[by_cause["cause"].isin(["unknown", "blind"]), "idle_ns"].sum())
@@ -69,7 +72,7 @@ def run(study: Study, window: Window) -> Section:
         tables={"causes": by_cause, "gaps": gaps},
         findings=tuple(
             sorted(
-                (each for device in roots for each in findings(study, device, window)),
+                (each for device in roots for each in findings(study, device, everywhere, window)),
                 key=lambda finding: finding.order,
             )
         ),

@@ -19,7 +19,7 @@ from nsyswrap.analyses.replay_changes import (
     reads,
     worker_starts,
 )
-from nsyswrap.intervals import Window, merge
+from nsyswrap.intervals import Spans, Window, merge
 from nsyswrap.model import MOST_SAMPLES, Finding, Severity
 from nsyswrap.tables import Frame, array
 
@@ -152,19 +152,20 @@ ROOT_ADVICE = {
 
 
 class IdleTables(NamedTuple):
-    """Idle time of devices by root or cause: with phase, as gaps, and the lines of Python that were sampled in it."""
+    """Idle time of devices by root or cause: with phase, as gaps (and whose), and the lines of Python sampled in it."""
 
     by_cause: pd.DataFrame
     gaps: pd.DataFrame
     lines: pd.DataFrame
 
 
-def findings(study: Study, idle: IdleTables, window: Window) -> tuple[Finding, ...]:
+def findings(study: Study, idle: IdleTables, everywhere: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
     """Return one finding for each device and cause that costs at least 2 % of the window.
 
     Args:
         study: The trace and its steps.
         idle: Its idle time.
+        everywhere: That of all devices, as gaps: ranks run the same program, and a change is made in all of them.
         window: Stretch it is about.
     """
     found = []
@@ -177,7 +178,8 @@ def findings(study: Study, idle: IdleTables, window: Window) -> tuple[Finding, .
             cost = int(mine["idle_ns"].sum())
             if cost < NOTE_SHARE * window.length_ns:
                 continue
-            gained = _gains(study, idle.gaps, int(device), cause, window) if advice.can_gain else NO_GAIN
+            gaps = _of(idle.gaps, device, cause)
+            gained = _gains(study, gaps, everywhere, cause, window) if advice.can_gain else NO_GAIN
             found.append(
                 Finding(
                     rule=rule,
@@ -191,7 +193,7 @@ def findings(study: Study, idle: IdleTables, window: Window) -> tuple[Finding, .
                         *_per_step(study, cost, window),
                         *most_sampled(_of(idle.lines, device, cause)),
                         *_by_phase(mine),
-                        *_longest(_of(idle.gaps, device, cause)),
+                        *_longest(gaps),
                         *gained.said,
                     ),
                     device_id=int(device),
@@ -201,16 +203,24 @@ def findings(study: Study, idle: IdleTables, window: Window) -> tuple[Finding, .
     return tuple(sorted(found, key=lambda finding: finding.order))
 
 
-def _gains(study: Study, idle: pd.DataFrame, device: int, cause: str, window: Window) -> Gains:
-    """Return what mending a cause or a root gains."""
+def _gains(study: Study, mine: pd.DataFrame, everywhere: pd.DataFrame, cause: str, window: Window) -> Gains:
+    """Return what mending a cause or a root gains, of which some gaps are one device's."""
     if cause in OF_CAUSE:
         return gains(study, window, OF_CAUSE[cause])
-    mine = _of(idle, device, cause)
     if cause == BETWEEN:
         return Gains(0, int((mine["end_ns"] - mine["start_ns"]).sum()), ())
-    spans = merge(array(mine, "start_ns"), array(mine, "end_ns"))
-    of_root = {CHURN: allocation, IN_STEP: reads, WORKER_START: lambda *_: worker_starts(spans)}
-    return gains(study, window, of_root.get(cause, lambda *_: idle_host(spans)))
+    saved = _host_spans(study, everywhere[everywhere["cause"] == cause], window)
+    of_root = {CHURN: allocation, IN_STEP: reads, WORKER_START: lambda *_: worker_starts(saved)}
+    return gains(study, window, of_root.get(cause, lambda *_: idle_host(saved)))
+
+
+def _host_spans(study: Study, idle: pd.DataFrame, window: Window) -> dict[int, Spans]:
+    """Return when each feeding thread would save time: in the idle time that its own process explains."""
+    found = {}
+    for thread in study.replay(window).threads:
+        own = idle[idle["process"] == thread & ~tables.THREAD_MASK]
+        found[thread] = merge(array(own, "start_ns"), array(own, "end_ns"))
+    return found
 
 
 def _of(table: pd.DataFrame, device: int, cause: str) -> pd.DataFrame:

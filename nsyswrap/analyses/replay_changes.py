@@ -149,8 +149,12 @@ def reads(study: Study, window: Window) -> WhatIf:
     )
 
 
-def worker_starts(spans: Spans) -> WhatIf:
-    """Return what keeping loader processes changes: neither their start nor the wait for their first batch."""
+def worker_starts(spans: Mapping[int, Spans]) -> WhatIf:
+    """Return what keeping loader processes changes: neither their start nor the wait for their first batch.
+
+    Args:
+        spans: When they are started, by feeding thread.
+    """
     return WhatIf(
         Change(host=spans, host_factor=HALF, loader_factor=HALF),
         Change(host=spans, loader_factor=0),
@@ -158,8 +162,12 @@ def worker_starts(spans: Spans) -> WhatIf:
     )
 
 
-def idle_host(spans: Spans) -> WhatIf:
-    """Return what a host changes that saves the time in which the GPU was idle for one reason."""
+def idle_host(spans: Mapping[int, Spans]) -> WhatIf:
+    """Return what a host changes that saves the time in which the GPU was idle for one reason.
+
+    Args:
+        spans: That time, by feeding thread.
+    """
     return _saved(spans, "half of the host's time in this is saved, or all of it")
 
 
