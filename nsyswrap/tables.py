@@ -100,6 +100,7 @@ RANGES = _spec(
         "kind": "int32",
         "text": "category",
         "domain": "category",
+        "open": "bool",  # never closed; its end is then that of the capture
     },
     {"end_thread": 0, "text": "", "domain": ""},
 )

@@ -16,6 +16,7 @@ from nsyswrap.capture.locate import Nsys, importer_of, nsys_at
 from nsyswrap.capture.nsys import export_report, profile
 from nsyswrap.capture.progress import Phase
 from nsyswrap.capture.self_test import holds_range
+from nsyswrap.db.load import load_export
 from nsyswrap.errors import CaptureError, ExportError
 
 __all__ = ["driven", "marker"]
@@ -96,6 +97,17 @@ def test_a_program_that_dies_of_a_signal_leaves_a_capture(
     program = f"sleep 0.5; kill -{int(number)} $$"
     result = profile(options(tmp_path / "result", "sh", "-c", program, traces=("nvtx",)), nsys)
     assert (result.exit_code, result.export.exists()) == (code, True)
+
+
+def test_a_step_in_which_recording_ends_is_marked_as_open(nsys: Nsys, tmp_path: Path) -> None:
+    """Nsys 2023.4.4 ends it with the session, which is no end of its own."""
+    program = (
+        "import nvtx, time\nwith nvtx.annotate('step 0'): time.sleep(0.1)\nwith nvtx.annotate('step 1'): time.sleep(4)"
+    )
+    result = profile(options(tmp_path / "result", *python(program), traces=("nvtx",), duration_s=2.0), nsys)
+    ranges = load_export(result.export).frames["ranges"]
+    assert ranges["text"].astype(str).to_list() == ["step 0", "step 1"]
+    assert ranges["open"].to_list() == [False, True]
 
 
 @pytest.mark.usefixtures("nsys")

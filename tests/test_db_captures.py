@@ -115,6 +115,7 @@ def test_the_oldest_nsys_knows_ranges_domains_and_threads(real_trace: RealTrace)
     assert set(ranges.loc[ranges["text"] == "load", "domain"]) == {"loader"}
     (opened,) = ranges.loc[ranges["text"] == "never closed", "end"]
     assert opened == trace.session.duration_ns
+    assert ranges.loc[ranges["open"], "text"].to_list() == ["never closed"]
     (handed,) = ranges.index[ranges["text"] == "closed elsewhere"]
     assert ranges.loc[handed, "end_thread"] not in (0, ranges.loc[handed, "thread"])
     assert {"kernels", "calls", "diagnostics"} <= trace.absent

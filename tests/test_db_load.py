@@ -181,8 +181,15 @@ def test_string_0_is_not_the_text_of_ranges_without_one(build: Build, trace_of: 
 def test_a_range_that_was_never_closed_lasts_to_the_end(build: Build, trace_of: TraceOf) -> None:
     """To the last event, or to the end of the session where that is later."""
     builder = build().range("open", 10, None).kernel(100, 200)
-    assert rows(trace_of(builder), "ranges", "start", "end") == [(10, 200)]
-    assert rows(trace_of(builder.session(duration=500)), "ranges", "start", "end") == [(10, 500)]
+    assert rows(trace_of(builder), "ranges", "start", "end", "open") == [(10, 200, True)]
+    assert rows(trace_of(builder.session(duration=500)), "ranges", "start", "end", "open") == [(10, 500, True)]
+
+
+def test_a_range_that_ends_with_the_session_was_never_closed(build: Build, trace_of: TraceOf) -> None:
+    """Nsys 2022 and 2023.4 end it themselves; without a session nothing ends with it."""
+    builder = build().range("closed", 0, 400).range("open", 10, 500)
+    assert rows(trace_of(builder), "ranges", "open") == [(False,), (False,)]
+    assert rows(trace_of(builder.session(duration=500)), "ranges", "open") == [(False,), (True,)]
 
 
 def test_a_range_may_be_closed_by_another_thread(build: Build, trace_of: TraceOf) -> None:

@@ -23,7 +23,7 @@ def run(study: Study, window: Window) -> Section:
     Outliers are those of the window, each with what in it grew most. Warm-up steps are listed too, marked, in full
     length: they explain what the window leaves out.
     """
-    frame = study.steps.frame
+    frame = study.steps.counted
     start, end = array(frame, "start"), array(frame, "end")
     length = end - start
     warm_up = array(frame, "warm_up")
@@ -62,9 +62,9 @@ def _spread(length: Times) -> float | None:
 
 
 def _notes(study: Study) -> tuple[str, ...]:
-    if not len(study.steps.frame):
+    if not len(study.steps.frame) and not study.steps.notes:
         return (NO_STEPS,)
-    return ()
+    return study.steps.notes
 
 
 def _table(study: Study) -> pd.DataFrame:

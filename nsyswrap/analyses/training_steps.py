@@ -1,6 +1,7 @@
 """The steps of the training loop: found from ranges whose text ends in a number, with warm-up told apart."""
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.analyses.injected import without_doubtful_steps
+from nsyswrap.analyses.operations import SOURCES, launch_calls
 from nsyswrap.errors import UsageError
 from nsyswrap.intervals import Window
 from nsyswrap.tables import Trace, array
@@ -28,17 +30,31 @@ class Steps:
 
     Attributes:
         frame: One row a step: process, thread (int64 ids), name, start, end (ns), warm_up (bool).
+        processes: Those whose steps are counted, of several that take theirs one after another; None for all.
+        notes: Which ranges that look like steps are not counted, and why.
     """
 
     frame: pd.DataFrame
+    processes: frozenset[int] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counted(self) -> pd.DataFrame:
+        """Return the rows of the processes whose steps are counted."""
+        return self.frame if self.processes is None else self.frame[self.frame["process"].isin(self.processes)]
+
+    @property
+    def steady(self) -> pd.DataFrame:
+        """Return those of the counted steps that are no warm-up."""
+        return self.counted[~self.counted["warm_up"]]
 
     def steady_window(self) -> Window | None:
         """Return the stretch in which every process is past its warm-up; None without steps.
 
         It lasts from the start of the first steady step to the end of the last, whatever lies between steps
-        included. Where processes never overlap, it spans them all.
+        included.
         """
-        steady = self.frame[~self.frame["warm_up"]]
+        steady = self.steady
         if not len(steady):
             return None
         bounds = steady.groupby("process").agg(start=("start", "min"), end=("end", "max"))
@@ -57,12 +73,12 @@ class Steps:
     @property
     def steady_count(self) -> int:
         """Return the steady steps of one process, since ranks take the same steps side by side."""
-        steady = self.frame[~self.frame["warm_up"]]
+        steady = self.steady
         return len(steady) // max(steady["process"].nunique(), 1)
 
     def _label(self, steady: pd.DataFrame) -> str:
         first, last = steady.iloc[0], steady.iloc[-1]
-        skipped = int(self.frame["warm_up"].sum())
+        skipped = int(self.counted["warm_up"].sum())
         processes = steady["process"].nunique()
         count = self.steady_count
         name = f"{first['name']} to {last['name']}" if count > 1 else str(first["name"])
@@ -70,8 +86,8 @@ class Steps:
         return f"{_counted(count, 'steady step')} ({name}{aside})"
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def _counted(count: int, what: str, several: str = "") -> str:
+    return f"{count} {what if count == 1 else several or f'{what}s'}"
 
 
 def find_steps(trace: Trace, pattern: str = "") -> Steps:
@@ -85,24 +101,92 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
     Raises:
         UsageError: The pattern is no regular expression.
     """
+    found = _named_as_steps(trace, step_matcher(pattern))
+    used = _gpu_time(trace) if len(tables.distinct(array(found, "process"))) > 1 else {}
+    frame, notes = _of_working_processes(found, used)
+    launching = _launching_threads(trace) if frame["thread"].nunique() > frame["process"].nunique() else set()
+    if len(frame):
+        frame = pd.concat([_one_family(group, launching) for _, group in frame.groupby("process")])
+    frame, left_open = frame[~frame["open"]], frame[frame["open"]]
+    frame = frame.drop(columns="open").sort_values(["process", "start"], kind="stable", ignore_index=True)
+    flags = [warm_up(array(group, "end") - array(group, "start")) for _, group in frame.groupby("process")]
+    frame["warm_up"] = np.concatenate(flags) if flags else np.empty(0, bool)
+    processes, said = _at_one_time(frame, used)
+    return Steps(frame, processes, (*_never_ended(left_open), *notes, *said))
+
+
+def _named_as_steps(trace: Trace, matcher: re.Pattern[str]) -> pd.DataFrame:
+    """Return the ranges whose text names a step: process, thread, name, start, end (ns) and whether it never ended."""
     ranges = trace[tables.RANGES]
-    matcher = step_matcher(pattern)
     wanted = np.array([matcher.search(str(text)) is not None for text in ranges["text"].cat.categories], bool)
     found = ranges[without_doubtful_steps(ranges, text_flags(ranges, wanted))]
-    frame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "process": tables.process_of(array(found, "thread")),
             "thread": array(found, "thread"),
             "name": found["text"].astype(str).to_numpy(),
             "start": array(found, "start"),
             "end": array(found, "end"),
+            "open": array(found, "open"),
         }
     )
-    frame = pd.concat([_one_family(group) for _, group in frame.groupby("process")]) if len(frame) else frame
-    frame = frame.sort_values(["process", "start"], kind="stable", ignore_index=True)
-    flags = [warm_up(array(group, "end") - array(group, "start")) for _, group in frame.groupby("process")]
-    frame["warm_up"] = np.concatenate(flags) if flags else np.empty(0, bool)
-    return Steps(frame)
+
+
+def _gpu_time(trace: Trace) -> dict[int, int]:
+    """Return how long the operations of each process that has any ran, in ns, those side by side each in full."""
+    found: dict[int, int] = {}
+    for spec in SOURCES:
+        codes, processes = pd.factorize(array(trace[spec], "process"))
+        time = np.bincount(codes, array(trace[spec], "end") - array(trace[spec], "start"), minlength=len(processes))
+        for process, each in zip(processes.tolist(), time.tolist(), strict=True):
+            found[process] = found.get(process, 0) + round(each)
+    return found
+
+
+def _launching_threads(trace: Trace) -> set[int]:
+    """Return the threads that launched a kernel or a graph; copies alone may be those of a loader that runs ahead."""
+    found: set[int] = set()
+    for spec in (tables.KERNELS, tables.GRAPHS):
+        call = launch_calls(trace, array(trace[spec], "process"), array(trace[spec], "correlation_id"))
+        found.update(tables.distinct(array(trace[tables.CALLS], "thread")[call[call >= 0]]).tolist())
+    return found
+
+
+def _of_working_processes(steps: pd.DataFrame, used: Mapping[int, int]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Leave out the steps of processes that launched nothing where another one with steps did, and say so."""
+    working = steps["process"].isin(used.keys())
+    if not working.any() or working.all():
+        return steps, ()
+    idle = _counted(steps["process"][~working].nunique(), "process", "processes")
+    return steps[working], (f"Left out: the steps of {idle} that launched nothing on a GPU.",)
+
+
+def _never_ended(steps: pd.DataFrame) -> tuple[str, ...]:
+    if not len(steps):
+        return ()
+    names = steps.sort_values("start")["name"].unique()
+    which = f"{len(steps)} steps ({names[0]} to {names[-1]})" if len(names) > 1 else names[0]
+    return (f"Left out: {which}, still open when the capture or the program stopped.",)
+
+
+def _at_one_time(frame: pd.DataFrame, used: Mapping[int, int]) -> tuple[frozenset[int] | None, tuple[str, ...]]:
+    """Return the processes to count, of those that take their steps one after another, and a sentence on the others.
+
+    Ranks train side by side, and all count. Of programs that run one behind another, as in a sweep, the one that used
+    the GPU longest counts: neither the time between them nor what tells them apart is a property of a step.
+    """
+    bounds = frame.groupby("process").agg(start=("start", "min"), end=("end", "max")).sort_values("start")
+    group = (bounds["start"] >= bounds["end"].cummax().shift(fill_value=bounds["end"].max())).cumsum()
+    together = [frozenset(int(process) for process in mine.index) for _, mine in bounds.groupby(group)]
+    if len(together) == 1 or not len(frame):
+        return None, ()
+    worked = bounds.index.isin(used.keys()).any()
+    time = used if worked else (frame["end"] - frame["start"]).groupby(frame["process"]).sum()
+    chosen = max(together, key=lambda processes: sum(time[each] for each in processes))
+    which = ", ".join(str(tables.pid(each)) for each in sorted(chosen))
+    why = "used the GPU longest" if worked else "took most time in them"
+    said = f"Processes took steps one after another: counted are those of {which}, which {why}."
+    return chosen, (f"{said} For the others, choose their time with --window.",)
 
 
 def text_flags(ranges: pd.DataFrame, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -127,11 +211,16 @@ def step_matcher(pattern: str) -> re.Pattern[str]:
         ) from error
 
 
-def _one_family(steps: pd.DataFrame) -> pd.DataFrame:
-    """Keep one thread and one spelling: where "step 3" holds "batch 12", the ranges that cover most time win."""
+def _one_family(steps: pd.DataFrame, launching: Collection[int]) -> pd.DataFrame:
+    """Keep one thread and one spelling: where "step 3" holds "batch 12", the ranges that cover most time win.
+
+    Threads that launch kernels come before those that launch none: a loader's thread numbers its batches, too. Ranges
+    that never ended have no length to count.
+    """
     family = steps["name"].map(lambda name: _NUMBER.sub("#", name))
-    time = (steps["end"] - steps["start"]).groupby([steps["thread"], family]).sum()
-    thread, name = max(time.index, key=lambda key: (int(time[key]), str(key[1])))
+    length = (steps["end"] - steps["start"]).where(~steps["open"], 0)
+    time = length.groupby([steps["thread"], family]).sum()
+    thread, name = max(time.index, key=lambda key: (key[0] in launching, int(time[key]), str(key[1])))
     kept: pd.DataFrame = steps[(steps["thread"] == thread) & (family == name)]
     return kept
 

@@ -53,7 +53,8 @@ def load_export(path: Path) -> Trace:
         devices, domains = _devices(export), _domains(export, texts)
         latest = max(session.duration_ns if session.duration_ns < FARTHEST else 0, _latest(arrays))
         if tables.RANGES.name in arrays:
-            ranges = arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains, latest)
+            ranges = arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains)
+            _close(ranges, latest, session.duration_ns)
             dropped[tables.RANGES.name] = _keep_possible(ranges, is_operation=False)
         samples, stacks, unread = read_samples(export, lambda ids: _lookup(export, ids))
         arrays[tables.SAMPLES.name], dropped[tables.SAMPLES.name] = samples, unread
@@ -202,9 +203,16 @@ def _domain_rows(export: Export) -> list[tuple[Any, ...]]:
     return export.rows(queries.domains())
 
 
-def _ranges(columns: Arrays, texts: Mapping[int, str], domains: Mapping[tuple[int, int], str], latest: int) -> Arrays:
-    """Give ranges their text and domain; one that was never closed lasts to the capture's end, as nsys has it."""
-    columns["end"] = np.where(columns["end"] == UNKNOWN, np.int64(latest), columns["end"])
+def _close(ranges: Arrays, latest: int, duration: int) -> None:
+    """Let ranges that were never closed last to the capture's end, as nsys has it, and mark them."""
+    unknown = ranges["end"] == UNKNOWN
+    # nsys 2022 and 2023.4 end them themselves, with the session.
+    ranges["open"] = unknown | ((ranges["end"] == duration) & (duration > 0))
+    ranges["end"] = np.where(unknown, np.int64(latest), ranges["end"])
+
+
+def _ranges(columns: Arrays, texts: Mapping[int, str], domains: Mapping[tuple[int, int], str]) -> Arrays:
+    """Give ranges their text and domain."""
     codes, ids = pd.factorize(columns.pop("text_id"))
     # Registered strings win: nsys fills the plain text only where there is none.
     registered = np.array([texts.get(int(i)) for i in ids], dtype=object)[codes]
