@@ -60,11 +60,10 @@ class Operations:
 
         One that ran something only before it, to try it out, does not starve in it. All, where none is in use.
         """
-        busy = {device: self.busy(device) for device in self.devices}
         used = [
             device
-            for device, spans in busy.items()
-            if spans.start[0] < window.end_ns and spans.end[-1] > window.start_ns
+            for device in self.devices
+            if self.start[(rows := self.on(device))[0]] < window.end_ns and self.end[rows].max() > window.start_ns
         ]
         return used or self.devices
 
