@@ -169,7 +169,7 @@ class Trace:
         gpus: GPUs in the export, by device id.
         frames: One frame for each of ``SPECS``, sorted by start; empty where the export has none.
         strings: Text of each string id that the tables use.
-        copy_kinds: Label of each copy kind, from the export's own table: {1: "Host-to-Device"}.
+        copy_kinds: Label of each copy kind, from the export's own table, else nsys's own: {1: "Host-to-Device"}.
         memory_kinds: Label of each memory kind: {0: "Pageable", 1: "Pinned"}.
         absent: Names of tables that the export does not have.
         event_counts: Rows in the export by family ("CUDA", "NVTX"), for checking against nsys's own counts.

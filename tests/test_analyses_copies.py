@@ -12,13 +12,17 @@ from export_builder import (
     DEVICE_TO_DEVICE,
     DEVICE_TO_HOST,
     HOST_TO_DEVICE,
+    MAIN,
     PAGEABLE,
+    PEER_TO_PEER,
     PINNED,
     ExportBuilder,
 )
 
 from nsyswrap.analyses import copies, ledger
 from nsyswrap.analyses.base import Study
+from nsyswrap.analyses.call_kinds import BLOCKING_COPY
+from nsyswrap.analyses.thread_states import NAMES
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window
 from nsyswrap.tables import Trace
@@ -105,14 +109,33 @@ def test_copies_side_by_side_count_once_in_the_facts(trace_of: TraceOf) -> None:
         ("cudaMemcpy_v3020", PINNED, DEVICE, 1),
         ("cuMemcpyHtoD_v2", PINNED, DEVICE, 1),
         ("cudaMemcpy_v3020", DEVICE, DEVICE, 0),
+        ("cudaMemcpy_ptds_v7000", PINNED, DEVICE, 1),
         ("cudaGraphLaunch_v10000", PAGEABLE, DEVICE, 0),
     ],
 )
 def test_which_calls_hold_the_host(trace_of: TraceOf, call: str, source: int, target: int, blocking: int) -> None:
     """Those without Async but for copies inside a device, and those of pageable memory; never a graph's."""
     built = ExportBuilder().copy(50, 90, launched=(10, 20), call=call, srcKind=source, dstKind=target)
-    found = section(trace_of(built))
+    trace = trace_of(built)
+    found = section(trace)
     assert (rows(found, "blocking_count"), value(found, "blocking_count")) == ([(blocking,)], blocking)
+    states = Study(trace).states(window(0, 1000)).of(MAIN)
+    assert (states.code // NAMES == BLOCKING_COPY).tolist() == [True] * blocking, "idle time is explained alike"
+
+
+@pytest.mark.parametrize("kind", [DEVICE_TO_DEVICE, PEER_TO_PEER])
+def test_copies_between_devices_hold_nobody_even_where_kinds_of_memory_are_not_told(
+    trace_of: TraceOf, kind: int
+) -> None:
+    built = ExportBuilder().copy(50, 90, kind, launched=(10, 20), call="cudaMemcpy", srcKind=None, dstKind=None)
+    assert value(section(trace_of(built)), "blocking_count") == 0
+
+
+def test_a_call_of_two_copies_holds_the_host_where_one_of_them_does(trace_of: TraceOf) -> None:
+    built = ExportBuilder().copy(50, 90, launched=(10, 20), call="cudaMemcpy", correlation=9)
+    trace = trace_of(built.copy(90, 95, DEVICE_TO_DEVICE, correlation=9))
+    states = Study(trace).states(window(0, 1000)).of(MAIN)
+    assert (states.code // NAMES).tolist() == [BLOCKING_COPY]
 
 
 def test_a_copy_of_an_unknown_call_is_not_called_blocking(trace_of: TraceOf) -> None:
@@ -188,6 +211,28 @@ def test_exposed_copies_are_as_grave_as_their_share(trace_of: TraceOf, length: i
     found = finding(section(trace_of(built)), "copies/exposed")
     assert (found.severity if found else None) == severity
     assert found is None or (found.cost_ns, found.gain_low_ns) == (length, round(length / 2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "advised"),
+    [
+        (HOST_TO_DEVICE, "Copy the next batch"),
+        (DEVICE_TO_HOST, "to the host less often"),
+        (DEVICE_TO_DEVICE, "inside the GPU"),
+        (PEER_TO_PEER, "from GPU to GPU"),
+        (77, "Copy the next batch"),
+    ],
+)
+def test_the_advice_on_exposed_copies_is_that_of_the_dearest_direction(
+    trace_of: TraceOf, kind: int, advised: str
+) -> None:
+    """A copy of 400 ns beside one of 100 ns in another direction."""
+    other = DEVICE_TO_HOST if kind == HOST_TO_DEVICE else HOST_TO_DEVICE
+    found = section(trace_of(ExportBuilder().copy(0, 400, kind).copy(500, 600, other)))
+    exposed = finding(found, "copies/exposed")
+    assert exposed is not None
+    assert exposed.cost_ns == 500
+    assert advised in exposed.advice
 
 
 def test_hidden_copies_are_no_finding(trace_of: TraceOf) -> None:

@@ -9,6 +9,7 @@ from export_builder import ExportBuilder
 
 from nsyswrap.analyses import graphs
 from nsyswrap.analyses.base import Study
+from nsyswrap.analyses.call_kinds import base_name
 from nsyswrap.analyses.operations import launch_rows
 from nsyswrap.model import Section, Severity
 from nsyswrap.report import build_report, choose_window
@@ -125,6 +126,32 @@ def test_without_graphs_the_section_says_so(trace_of: TraceOf) -> None:
     assert value(section, "graph_launches") == 0
     assert section.notes == (graphs.NO_GRAPH,)
     assert section.tables == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["cudaGraphLaunch_v10000", "cudaGraphLaunch_ptsz_v10000", "cuGraphLaunch", "cuGraphLaunch_ptsz"]
+)
+def test_a_launch_is_told_with_a_default_stream_of_each_thread(trace_of: TraceOf, name: str) -> None:
+    """What a hidden graph ran is not taken for idle time either."""
+    built = ExportBuilder().kernel(0, 10, launched=(0, 5)).call(name, 20, 40).call("cudaDeviceSynchronize", 50, 900)
+    trace = trace_of(built.kernel(950, 960, launched=(920, 930)))
+    assert len(launch_rows(trace)) == 1
+    assert "idle/blind" in {finding.rule for finding in build_report(trace, "all").findings}
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("cudaMalloc_v3020", "cudaMalloc"),
+        ("cudaMemcpyAsync_ptsz_v7000", "cudaMemcpyAsync"),
+        ("cuMemcpyHtoD_v2_ptds", "cuMemcpyHtoD"),
+        ("cuGraphLaunch_ptsz", "cuGraphLaunch"),
+        ("cuMemAlloc_v2", "cuMemAlloc"),
+        ("cuInit", "cuInit"),
+    ],
+)
+def test_a_call_s_name_is_told_without_version_and_default_stream(name: str, base: str) -> None:
+    assert base_name(name) == base
 
 
 def test_other_calls_on_graphs_are_no_launches(trace_of: TraceOf) -> None:

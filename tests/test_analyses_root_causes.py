@@ -6,9 +6,9 @@ Times are in microseconds: ``US``. Steps last 1 ms, and twelve of them are two o
 from collections.abc import Callable
 
 import pytest
-from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, thread
+from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, thread
 
-from nsyswrap.analyses import idle, launches, ledger, root_causes, tensor_cores
+from nsyswrap.analyses import idle, launches, ledger, root_causes
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.root_causes import NAMES, ROOTS, claims
 from nsyswrap.model import Finding
@@ -224,6 +224,40 @@ def test_few_kernels_or_those_of_another_phase_are_not_the_optimizers(
     assert "optimizer/many_kernels" not in found(trace_of(one_by_one(kernels, phase)))
 
 
+@pytest.mark.parametrize("window", ["0.004:0.006", "0.0045:0.0065", "all"])
+def test_the_optimizers_kernels_are_counted_in_whole_steps_of_the_window(trace_of: TraceOf, window: str) -> None:
+    """Two steps of 120; one step and two halves; and with the warm-up, which is not counted either."""
+    rules = {each.rule: each for each in build_report(trace_of(one_by_one(120)), window).findings}
+    assert rules["optimizer/many_kernels"].evidence[0] == "120 kernels a step in phase optimizer"
+
+
+def test_without_a_whole_step_in_the_window_the_optimizers_kernels_are_not_counted(trace_of: TraceOf) -> None:
+    report = build_report(trace_of(one_by_one(120)), "0.0061:0.0069")
+    assert "optimizer/many_kernels" not in {each.rule for each in report.findings}
+
+
+def test_steps_of_another_rank_stand_in_for_a_process_without(trace_of: TraceOf) -> None:
+    """Only the first rank marks its steps; the other one's optimizer is seen all the same."""
+    made, rank = one_by_one(40), thread(5000, 5000)
+    made.gpu(1)
+    for number in range(STEPS):
+        at = number * STEP + 600 * US
+        made.range("optimizer", at, at + 360 * US, thread=rank)
+        for begun in range(at, at + 360 * US, 3 * US):
+            launched, ran = (begun, begun + US), (begun + 2 * US, begun + 3 * US)
+            made.kernel(*ran, "adam", launched=launched, device=1, process=global_id(5000), thread=rank)
+    finding = found(trace_of(made))["optimizer/many_kernels"]
+    assert (finding.device_id, finding.evidence[0]) == (1, "120 kernels a step in phase optimizer")
+
+
+def test_the_optimizers_gain_needs_a_replay(trace_of: TraceOf) -> None:
+    """An operation without a launch, and the replay cannot say how the run came about."""
+    made = one_by_one(120).kernel(5 * STEP + 990 * US, 5 * STEP + 991 * US, "adam")
+    finding = found(trace_of(made))["optimizer/many_kernels"]
+    assert (finding.gain_low_ns, finding.gain_high_ns) == (None, None)
+    assert finding.evidence[-1].startswith("no gain is given")
+
+
 def test_from_one_operation_to_the_next_the_gpu_takes_its_time(trace_of: TraceOf) -> None:
     """Launched in one go, 2 us apart: never more than a note."""
     made = ExportBuilder().gpu().os_call("mmap", 0, 1)
@@ -244,6 +278,7 @@ def test_communication_that_nothing_hides(trace_of: TraceOf) -> None:
     for number in range(STEPS):
         at = number * STEP
         made.kernel(at + 400 * US, at + 700 * US, "ncclDevKernel_AllReduce", stream=8, launched=(at, at + US))
+        made.range("backward", at + US, at + 5 * US)
     study = Study(trace_of(made))
     (finding,) = ledger.run(study, choose_window(study)).findings
     assert (finding.rule, finding.cost_ns, finding.severity) == ("communication/exposed", 10 * 100 * US, "warning")
@@ -251,18 +286,62 @@ def test_communication_that_nothing_hides(trace_of: TraceOf) -> None:
     assert "DistributedDataParallel" in finding.advice
 
 
-def test_kernels_that_only_turn_tensors(trace_of: TraceOf) -> None:
-    made = loop(busy=600)
-    name = "void cudnn::engines_precompiled::nchwToNhwcKernel<__half, __half, float, false, true, 0>(int)"
+@pytest.mark.parametrize(
+    ("ranges", "advised"),
+    [
+        ((), "DistributedDataParallel"),
+        (("forward",), "no backward pass"),
+        (("forward", "optimizer"), "DistributedDataParallel"),
+        (("forward", "backward"), "DistributedDataParallel"),
+    ],
+)
+def test_communication_of_a_program_that_trains_nothing_has_no_backward_pass_to_hide_in(
+    trace_of: TraceOf, ranges: tuple[str, ...], advised: str
+) -> None:
+    """That is said only where the phases are known; and then no gain is promised."""
+    made = ExportBuilder().gpu()
     for number in range(STEPS):
         at = number * STEP
-        made.kernel(at + 600 * US, at + 700 * US, name, launched=(at + 6 * US, at + 7 * US), gridX=9000, blockX=256)
-    study = Study(trace_of(made))
-    finding = {each.rule: each for each in tensor_cores.run(study, choose_window(study)).findings}[
-        "tensor_cores/layout"
-    ]
+        made.range(f"batch {number}", at, at + STEP)
+        for name in ranges:
+            made.range(name, at, at + 5 * US)
+        made.kernel(at + 10 * US, at + 600 * US, "k", launched=(at, at + US), gridX=9000, blockX=256)
+        made.kernel(at + 600 * US, at + 700 * US, "ncclDevKernel_AllReduce", launched=(at + 2 * US, at + 3 * US))
+    finding = found(trace_of(made))["communication/exposed"]
+    assert advised in finding.advice
+    assert (finding.gain_high_ns is None) == (advised == "no backward pass")
+
+
+TURN = "void cudnn::engines_precompiled::nchwToNhwcKernel<__half, __half, float, false, true, 0>(int)"
+CAT = "void at::native::(anonymous namespace)::CatArrayBatchedCopy_contig<float, unsigned int, 2, 128, 1>(float *)"
+TRANSPOSE = "void deep_gemm::transpose_fp32<512, 64>(const float *, float *)"
+CONVOLUTION = "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckcrs_nhwc_tilesize128x128x32_stage4_warpsize2x2x1_g1"
+PRODUCT = "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNT"
+
+
+def turning(moving: str, computing: str) -> ExportBuilder:
+    """A step of two kernels: 590 us of a product or a convolution, and 100 us of one that moves values."""
+    made = ExportBuilder().gpu()
+    for number in range(STEPS):
+        at = number * STEP
+        made.range(f"batch {number}", at, at + STEP)
+        made.kernel(at + 10 * US, at + 600 * US, computing, launched=(at, at + 5 * US), gridX=9000, blockX=256)
+        made.kernel(at + 600 * US, at + 700 * US, moving, launched=(at + 6 * US, at + 7 * US), gridX=9000, blockX=256)
+    return made
+
+
+def test_kernels_that_only_turn_tensors(trace_of: TraceOf) -> None:
+    finding = found(trace_of(turning(TURN, CONVOLUTION)))["tensor_cores/layout"]
     assert (finding.cost_ns, finding.severity) == (10 * 100 * US, "warning")
     assert "channels_last" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("moving", "computing"), [(CAT, PRODUCT), (CAT, CONVOLUTION), (TURN, PRODUCT), (TRANSPOSE, CONVOLUTION)]
+)
+def test_kernels_that_no_layout_of_images_would_spare(trace_of: TraceOf, moving: str, computing: str) -> None:
+    """torch.cat and transposes for products move values too; and without a convolution there are no images."""
+    assert "tensor_cores/layout" not in found(trace_of(turning(moving, computing)))
 
 
 def test_roots_do_not_change_the_causes(trace_of: TraceOf) -> None:

@@ -124,7 +124,7 @@ def test_host_code_of_a_long_step_is_its_own(trace_of: TraceOf) -> None:
     chosen = choose_window(study)
     (found,) = steps.run(study, chosen).findings
     assert (found.rule, found.cost_ns, found.severity) == ("steps/uneven", 300_000, "problem")
-    assert "CUDA graphs" in found.advice
+    assert "what the host does in them" in found.advice, "a larger batch mends no stall of one step"
     assert idle.run(study, chosen).findings == ()
 
 

@@ -31,11 +31,13 @@ _WAIT = re.compile(
 )
 
 _LOADED = re.compile(r"dlopen|dlclose|dlmopen")
-_VERSION = re.compile(r"_v\d+$")
+# What stands behind a call's name: its version, and ptds or ptsz where streams are one for each thread; the runtime and
+# the driver write the two in different order. Source: cuda_runtime_api.h and cuda.h.
+_VERSION = re.compile(r"(?:_pt[ds][sz])?(?:_v\d+)?(?:_pt[ds][sz])?$")
 
 
 def base_name(name: str) -> str:
-    """Return a call's name without the version that CUPTI appends: cudaMalloc for cudaMalloc_v3020."""
+    """Return a call's name without its version and its default stream: cudaMemcpy for cudaMemcpy_ptds_v7000."""
     return _VERSION.sub("", name)
 
 

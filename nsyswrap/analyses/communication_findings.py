@@ -7,20 +7,33 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.analyses.base import Study
+from nsyswrap.analyses.hidden_collectives import PHASE as BACKWARD
 from nsyswrap.analyses.hidden_collectives import beside_backward
 from nsyswrap.analyses.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
 from nsyswrap.analyses.operations import COMMUNICATION
-from nsyswrap.analyses.replay_changes import gains
+from nsyswrap.analyses.optimizer_kernels import PHASE as OPTIMIZER
+from nsyswrap.analyses.replay_changes import Gains, gains
 from nsyswrap.intervals import Spans, Window, covered, total
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import array
 
 DEAREST = 3
+FORWARD, TRAINING = "forward", {BACKWARD, OPTIMIZER}
+ADVICE = (
+    "Let communication run beside the backward pass: DistributedDataParallel instead of all_reduce after it, smaller "
+    "buckets (bucket_cap_mb), and gradients in bfloat16 (bf16_compress_hook)."
+)
+FORWARD_ADVICE = (
+    "There is no backward pass to hide it behind. Communicate less: split the model over fewer GPUs and the batches "
+    "over the rest, and send bfloat16. Or take two halves of a batch in turn: one computes while the other is sent."
+)
+NOT_ESTIMATED = Gains(None, None, ("no gain is given: the forward pass needs what it sends at once",))
 
 
 def findings(study: Study, window: Window) -> tuple[Finding, ...]:
     """Return a finding for each device that does nothing but communicate for 2 % of the window or more."""
     found = []
+    forward = _is_forward_only(study)
     for device in study.operations.devices:
         exposed = study.operations.exclusive(device, window)[COMMUNICATION]
         cost = total(exposed)
@@ -28,7 +41,7 @@ def findings(study: Study, window: Window) -> tuple[Finding, ...]:
         if share < NOTE_SHARE:
             continue
         grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
-        gained = gains(study, window, partial(beside_backward, device=device))
+        gained = NOT_ESTIMATED if forward else gains(study, window, partial(beside_backward, device=device))
         found.append(
             Finding(
                 rule="communication/exposed",
@@ -37,14 +50,19 @@ def findings(study: Study, window: Window) -> tuple[Finding, ...]:
                 cost_ns=cost,
                 gain_low_ns=gained.low_ns,
                 gain_high_ns=gained.high_ns,
-                advice="Let communication run beside the backward pass: DistributedDataParallel instead of all_reduce "
-                "after it, smaller buckets (bucket_cap_mb), and gradients in bfloat16 (bf16_compress_hook).",
+                advice=FORWARD_ADVICE if forward else ADVICE,
                 evidence=(*_dearest(study, exposed, device, window), *gained.said),
                 device_id=device,
                 window=window,
             )
         )
     return tuple(found)
+
+
+def _is_forward_only(study: Study) -> bool:
+    """Return whether the phases of the program are known, and it trains nothing."""
+    seen = {study.phases.name(code) for code in np.unique(study.phases.ranges["phase"]).tolist()}
+    return FORWARD in seen and not seen & TRAINING
 
 
 def _dearest(study: Study, exposed: Spans, device: int, window: Window) -> tuple[str, ...]:

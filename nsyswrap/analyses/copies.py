@@ -8,15 +8,14 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.analyses.base import Analysis, Study
-from nsyswrap.analyses.call_kinds import BLOCKING_COPY, base_name, call_kind, is_copy
 from nsyswrap.analyses.copies_findings import findings
+from nsyswrap.analyses.copy_calls import holds_host, is_pageable
 from nsyswrap.analyses.operations import COPY
 from nsyswrap.analyses.statistics import summarize
 from nsyswrap.intervals import Indices, Times, Window, clip, covered, merge, total
 from nsyswrap.model import Fact, Section
 from nsyswrap.tables import TableSpec, array
 
-PAGEABLE, DEVICE = "Pageable", "Device"
 KEYS = ["kind", "source_memory", "target_memory"]
 
 
@@ -52,18 +51,14 @@ def find_copies(study: Study, window: Window) -> pd.DataFrame:
     Returns:
         device_id, bytes, start and end (ns, not clipped), duration and exposed (ns, clipped to the window), call (row
         in ``trace[CALLS]``, -1 if unknown), kind, source_memory and target_memory (texts), pageable and blocking.
-        A copy is blocking where its call holds the host: a call without Async, or pageable memory at an end.
-
-    Source of blocking: "API synchronization behavior" in the CUDA Runtime API reference.
+        A copy is blocking where its call holds the host, see ``copy_calls``.
     """
     frame, trace = _moved(study, tables.COPIES, window), study.trace
+    row, call = frame.pop("row").to_numpy(np.intp), array(frame, "call")
+    frame["pageable"], frame["blocking"] = is_pageable(trace, row), holds_host(trace, row, call)
     labels = (trace.copy_kinds, trace.memory_kinds, trace.memory_kinds)
     for key, column, names in zip(KEYS, ("copy_kind", "source_kind", "target_kind"), labels, strict=True):
         frame[key] = _labels(names, frame.pop(column).to_numpy())
-    frame["pageable"] = (frame["source_memory"] == PAGEABLE) | (frame["target_memory"] == PAGEABLE)
-    copying, held = _calls(study, array(frame, "call"))
-    inside = (frame["source_memory"] == DEVICE) & (frame["target_memory"] == DEVICE)
-    frame["blocking"] = copying & (frame["pageable"] | (held & ~inside))
     return frame
 
 
@@ -89,6 +84,7 @@ def _moved(study: Study, spec: TableSpec, window: Window) -> pd.DataFrame:
             "duration": np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns),
             "exposed": _exposed(study, rows, window),
             "call": operations.call[rows],
+            "row": operations.row[rows],
             **{name: array(frame, name)[operations.row[rows]] for name in about},
         }
     )
@@ -103,17 +99,6 @@ def _exposed(study: Study, rows: Indices, window: Window) -> Times:
         spans = operations.exclusive(int(device), window)[int(operations.kind[rows[0]])]
         found[mine] = covered(spans, operations.start[rows[mine]], operations.end[rows[mine]])
     return found
-
-
-def _calls(study: Study, call: Indices) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return which calls copy, and which of these hold the host by their name; a launch of a graph does neither."""
-    known = call >= 0
-    copying, held = np.zeros(len(call), bool), np.zeros(len(call), bool)
-    codes, ids = pd.factorize(array(study.trace[tables.CALLS], "name_id")[call[known]])
-    names = [base_name(study.trace.text(int(each))) for each in ids]
-    copying[known] = np.array([is_copy(name) for name in names], bool)[codes]
-    held[known] = np.array([call_kind(name) == BLOCKING_COPY for name in names], bool)[codes]
-    return copying, held
 
 
 def _labels(labels: Mapping[int, str], kinds: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:

@@ -16,6 +16,16 @@ from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import array
 
 UPLOAD = "Host-to-Device"
+ADVICE = {
+    UPLOAD: "Copy the next batch while this one trains: pinned memory, non_blocking=True and a stream of its own. "
+    "Send less: integers or float16 that the GPU converts; keep on the GPU what is used again.",
+    "Device-to-Host": "Copy to the host less often (.item(), .cpu(), print(loss), checkpoints), and what has to be "
+    "there into a pinned tensor with non_blocking=True, on a stream of its own.",
+    "Device-to-Device": "Copy less inside the GPU: take views in place of .clone(), and write results where they are "
+    "wanted (out=, or slices of a tensor made once) in place of copying them there.",
+    "Peer-to-Peer": "Send less from GPU to GPU: keep each tensor where it is used (DistributedDataParallel, with a "
+    "process for each GPU, in place of DataParallel), and send the rest on a stream of its own while kernels run.",
+}
 
 
 def findings(study: Study, copies: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
@@ -93,21 +103,27 @@ def _uploads(copies: pd.DataFrame) -> "pd.Series[bool]":
 
 def _exposed(study: Study, copies: pd.DataFrame, exclusive: list[Spans], device: int, window: Window) -> Finding | None:
     """Return advice on copies that no kernel hides."""
-    staged = copies[_uploads(copies)]
-    hidden = total(exclusive[COPY]) - int(staged["exposed"].sum())
-    cost = max(hidden, 0)
+    staged = _uploads(copies)
+    mine = copies[(copies["exposed"] > 0) & ~staged]
+    cost = max(total(exclusive[COPY]) - int(copies["exposed"][staged].sum()), 0)
     return _finding(
         rule="copies/exposed",
         headline="The GPU copies and computes nothing for {share} of the time.",
-        advice="Copy the next batch while this one trains: pinned memory, non_blocking=True and a stream of its own. "
-        "Send less: integers or float16 that the GPU converts; keep on the GPU what is used again.",
+        advice=_advice(mine),
         cost=cost,
         study=study,
         what=partial(beside_kernels, device=device, kind=COPY, named="copies"),
-        evidence=_by_kind(copies[(copies["exposed"] > 0) & ~_uploads(copies)]),
+        evidence=_by_kind(mine),
         device=device,
         window=window,
     )
+
+
+def _advice(copies: pd.DataFrame) -> str:
+    """Return the change to make against the direction of copies that is exposed longest."""
+    exposed = copies.groupby("kind")["exposed"].sum()
+    dearest = max(exposed.index, key=lambda kind: (int(exposed[kind]), kind), default=UPLOAD)
+    return ADVICE.get(str(dearest), ADVICE[UPLOAD])
 
 
 def _finding(  # noqa: PLR0913 - the parts of a finding that differ

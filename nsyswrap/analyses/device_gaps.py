@@ -16,7 +16,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.analyses import call_kinds
 from nsyswrap.analyses.base import Study
-from nsyswrap.analyses.operations import Operations
+from nsyswrap.analyses.operations import GRAPH_LAUNCHES, Operations
 from nsyswrap.analyses.thread_states import ThreadStates
 from nsyswrap.intervals import Indices, Spans, Times, Window, covered, gaps
 from nsyswrap.tables import array
@@ -126,7 +126,7 @@ def _opaque_launches(study: Study) -> dict[int, Times]:
     """Return, by process, when CUDA graphs were launched of which no operation is in the capture, ascending."""
     calls = study.trace[tables.CALLS]
     codes, ids = pd.factorize(array(calls, "name_id"))
-    launches = [call_kinds.base_name(study.trace.text(int(i))) in {"cudaGraphLaunch", "cuGraphLaunch"} for i in ids]
+    launches = [call_kinds.base_name(study.trace.text(int(i))) in GRAPH_LAUNCHES for i in ids]
     if not any(launches):
         return {}
     is_launch = np.array(launches)[codes]

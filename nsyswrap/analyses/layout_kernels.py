@@ -11,13 +11,16 @@ from nsyswrap.analyses.why_not_tensor import Launches
 from nsyswrap.intervals import Indices, Window
 from nsyswrap.model import Finding, Severity
 
-# The name that the rules of kernel names give to kernels that move values and compute nothing, around a convolution.
-LAYOUT = "layout"
+# The rule and the library of the kernels that cuDNN puts around a convolution. Other kernels that move values, such as
+# those of torch.cat, and transposes for other products, go on with any layout of images.
+RULE, LIBRARY = "layout", "cudnn"
+# What a convolution and the kernels around it are called.
+CONVOLUTION = "conv"
 DEAREST = 3
 
 
 def findings(study: Study, launches: Launches, rows: Indices, window: Window) -> tuple[Finding, ...]:
-    """Return one finding where kernels that turn layouts take 2 % of the window or more.
+    """Return one finding where kernels that turn layouts for convolutions take 2 % of the window or more.
 
     Args:
         study: The trace and its operations.
@@ -25,7 +28,9 @@ def findings(study: Study, launches: Launches, rows: Indices, window: Window) ->
         rows: The same as rows of the study's operations.
         window: Stretch they are about.
     """
-    turns = np.array([each.op == LAYOUT for each in launches.found], bool)
+    if not any(each.op.startswith(CONVOLUTION) for each in launches.found):
+        return ()
+    turns = np.array([each.rule == RULE and each.library == LIBRARY for each in launches.found], bool)
     mine = np.flatnonzero(turns[launches.code]) if len(launches.code) else np.empty(0, np.intp)
     cost = int(launches.duration[mine].sum())
     share = cost / window.length_ns

@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass
 
-from nsyswrap import units
+import numpy as np
+
+from nsyswrap import tables, units
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
 from nsyswrap.analyses.operations import COMPUTE
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.analyses.replay_changes import CANNOT, Gains
+from nsyswrap.intervals import Indices, Times, Window, containing, merge
 from nsyswrap.model import Finding, Severity
+from nsyswrap.tables import array
 
 PHASE = "optimizer"
 # A fused optimizer takes some kernels for all parameters together and one with foreach some dozens; one that takes the
@@ -38,34 +42,46 @@ class Pass:
     kernel_ns: int
     short_ns: int
 
+    @property
+    def is_many(self) -> bool:
+        """Return whether it launches very many kernels in each step, most of them short."""
+        return self.per_step >= MANY and self.short_share > 1 / 2
+
 
 def find_pass(study: Study, device_id: int, window: Window) -> Pass | None:
-    """Return the optimizer's kernels on one device; None where no step, phase or kernel of it is known."""
-    steps = study.steps.steady_count
-    code = study.phases.code(PHASE)
-    if not steps or code < 0:
+    """Return the optimizer's kernels on one device; None without such a kernel or a whole step in the window."""
+    operations, code = study.operations, study.phases.code(PHASE)
+    if code < 0:
         return None
-    rows = _kernels(study, device_id, window, code)
-    if not len(rows):
-        return None
-    length: Times = study.operations.end[rows] - study.operations.start[rows]
-    short = length < SHORT_NS
-    return Pass(len(rows) / steps, float(short.mean()), int(length.sum()), int(length[short].sum()))
-
-
-def _kernels(study: Study, device_id: int, window: Window, code: int) -> Indices:
-    operations = study.operations
     rows = operations.on(device_id)
-    inside = (operations.start[rows] >= window.start_ns) & (operations.end[rows] <= window.end_ns)
-    rows = rows[inside & (operations.kind[rows] == COMPUTE)]
-    found: Indices = rows[study.phase_of_operations[rows] == code]
-    return found
+    rows = rows[study.phase_of_operations[rows] == code]
+    rows = rows[operations.kind[rows] == COMPUTE]
+    per_step = _per_step(study, rows, window)
+    rows = rows[(operations.start[rows] >= window.start_ns) & (operations.end[rows] <= window.end_ns)]
+    if per_step is None or not len(rows):
+        return None
+    length: Times = operations.end[rows] - operations.start[rows]
+    short = length < SHORT_NS
+    return Pass(per_step, float(short.mean()), int(length.sum()), int(length[short].sum()))
+
+
+def _per_step(study: Study, rows: Indices, window: Window) -> float | None:
+    """Return how many of some operations are launched in a steady step of the window; None where it holds no step."""
+    steps = study.steps.steady_inside(window)
+    own = np.isin(array(steps, "process"), tables.distinct(study.operations.process[rows]))
+    # Ranks take the same steps side by side, so another's stand in where a process marks none.
+    steps = steps[own] if own.any() else steps
+    if not len(steps):
+        return None
+    launched = array(study.trace[tables.CALLS], "start")[study.operations.call[rows]]
+    inside = containing(merge(array(steps, "start"), array(steps, "end")), launched) >= 0
+    return int(inside.sum()) * steps["process"].nunique() / len(steps)
 
 
 def is_many(study: Study, device_id: int, window: Window) -> bool:
     """Return whether the optimizer launches very many kernels in each step, most of them short."""
     found = find_pass(study, device_id, window)
-    return found is not None and found.per_step >= MANY and found.short_share > 1 / 2
+    return found is not None and found.is_many
 
 
 def finding(study: Study, device_id: int, window: Window, idle_ns: int) -> Finding | None:
@@ -78,29 +94,39 @@ def finding(study: Study, device_id: int, window: Window, idle_ns: int) -> Findi
         idle_ns: What the GPU idles for the optimizer's launches.
     """
     found = find_pass(study, device_id, window)
-    if found is None or not is_many(study, device_id, window):
+    if found is None or not found.is_many:
         return None
     cost = idle_ns + found.short_ns
     share = cost / window.length_ns
     if share < NOTE_SHARE:
         return None
     grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
+    gained = _gains(study, found, idle_ns, window)
     return Finding(
         rule="optimizer/many_kernels",
         severity=grave if share >= WARNING_SHARE else Severity.NOTE,
         headline="The optimizer's many short kernels, and the waits between them, "
         f"take {units.share(share)} of the time.",
         cost_ns=cost,
-        gain_low_ns=idle_ns,
-        gain_high_ns=cost + round(FEWER_PASSES * (found.kernel_ns - found.short_ns)),
+        gain_low_ns=gained.low_ns,
+        gain_high_ns=gained.high_ns,
         advice="Update all parameters together: fused=True, or foreach=True where an optimizer has no fused form, "
         "as in torch.optim.AdamW(parameters, fused=True).",
         evidence=(
             f"{units.count(round(found.per_step))} kernels a step in phase {PHASE}",
             f"{units.share(found.short_share)} of them shorter than {units.duration(SHORT_NS)}",
             f"{units.duration(found.short_ns)} in the short ones, {units.duration(idle_ns)} idle between them",
-            "gain: the idle time; at most also the short kernels, and of the long ones what one pass over memory saves",
+            *gained.said,
         ),
         device_id=device_id,
         window=window,
     )
+
+
+def _gains(study: Study, found: Pass, idle_ns: int, window: Window) -> Gains:
+    """Return what one pass over all parameters gains; nothing where the replay does not know how the run came about."""
+    if not study.replay(window).predicts:
+        return Gains(None, None, (CANNOT,))
+    longest = idle_ns + found.short_ns + round(FEWER_PASSES * (found.kernel_ns - found.short_ns))
+    said = "gain: the idle time; at most also the short kernels, and of the long ones what one pass over memory saves"
+    return Gains(idle_ns, longest, (said,))

@@ -12,6 +12,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.analyses import call_kinds
+from nsyswrap.analyses.copy_calls import holds_host
 from nsyswrap.analyses.operations import Operations
 from nsyswrap.intervals import (
     NOTHING,
@@ -147,35 +148,23 @@ class ThreadStates:
     @cached_property
     def _telling(self) -> Mapping[TableSpec, tuple[Indices, Times, npt.NDArray[np.int8]]]:
         """Return, for each table of calls, the rows inside the window that explain idle time: row, thread, kind."""
-        blocking = self._blocking_calls()
+        holding, free = self._copying_calls()
         found = {}
         for spec, kind_of in KIND_OF.items():
             kinds = by_name(self.trace, spec, kind_of, np.int8)
             if spec == tables.CALLS:
-                kinds[blocking] = call_kinds.BLOCKING_COPY
+                kinds[free[kinds[free] == call_kinds.BLOCKING_COPY]] = NOTHING_TOLD
+                kinds[holding] = call_kinds.BLOCKING_COPY
             rows = np.flatnonzero((kinds >= 0) & self._touching(spec))
             found[spec] = rows, self._column(spec, "thread")[rows], kinds[rows]
         return found
 
-    def _blocking_calls(self) -> Indices:
-        """Return the calls that copy from or to pageable memory: these block, whatever their name says.
-
-        Source: CUDA's page on API synchronization behaviour; pageable copies are staged before the call returns.
-        """
-        copies = self.trace[tables.COPIES]
-        pageable = [kind for kind, label in self.trace.memory_kinds.items() if label == "Pageable"]
+    def _copying_calls(self) -> tuple[Indices, Indices]:
+        """Return the calls of copies that hold the host, and those of copies that do not, whatever their names say."""
         rows = self.operations.from_table(tables.COPIES)
-        origin = self.operations.row[rows]
-        staged = np.isin(array(copies, "source_kind")[origin], pageable) | np.isin(
-            array(copies, "target_kind")[origin], pageable
-        )
-        call = self.operations.call[rows][staged]
-        call = call[call >= 0]
-        # A copy inside a CUDA graph belongs to the graph's launch, which does not wait for it.
-        names = self._column(tables.CALLS, "name_id")[call]
-        copying = [i for i in pd.unique(names) if call_kinds.is_copy(self.trace.text(int(i)))]
-        found: Indices = call[np.isin(names, copying)]
-        return found
+        call = self.operations.call[rows]
+        holding = holds_host(self.trace, self.operations.row[rows], call)
+        return call[holding], call[~holding & (call >= 0)]
 
 
 def _kind_of(kind: Callable[[str], int | None]) -> Callable[[str], int]:

@@ -36,6 +36,8 @@ PART_ADVICE = {
     "fill_exposed_ns": "Keep buffers between steps instead of clearing new ones.",
 }
 HOST_ADVICE = "Look at what the host does in them: logging, checkpoints, garbage collection, a new epoch's loaders."
+# Causes whose own advice is for all steps alike, such as launching less: what stalls some of them is found otherwise.
+HOST_CAUSES = frozenset({"host", "launch", "lock", "unknown"})
 
 
 def find_outliers(study: Study, window: Window) -> pd.DataFrame:
@@ -178,7 +180,7 @@ def _advice(outliers: pd.DataFrame) -> str:
     """Return the change to make against what made most of the excess."""
     excess = outliers.groupby(["part", "cause"])["excess_ns"].sum()
     part, cause = max(excess.index, key=lambda key: (int(excess[key]), key))
-    if cause in ADVICE:
+    if cause in ADVICE and cause not in HOST_CAUSES:
         return ADVICE[cause].advice
     return PART_ADVICE.get(part, HOST_ADVICE)
 

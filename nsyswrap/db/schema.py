@@ -149,6 +149,33 @@ SOURCES: tuple[Source, ...] = (
 STRINGS = "StringIds"
 COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
 MEMORY_KINDS = "ENUM_CUDA_MEM_KIND"
+# What these two say where an export lacks them. Source: both tables as nsys 2022.4, 2023.4 and 2025.3 write them.
+COPY_LABELS: Mapping[int, str] = {
+    0: "Unknown",
+    1: "Host-to-Device",
+    2: "Device-to-Host",
+    3: "Host-to-Array",
+    4: "Array-to-Host",
+    5: "Array-to-Array",
+    6: "Array-to-Device",
+    7: "Device-to-Array",
+    8: "Device-to-Device",
+    9: "Host-to-Host",
+    10: "Peer-to-Peer",
+    11: "Unified Host-to-Device",
+    12: "Unified Device-to-Host",
+    13: "Unified Device-to-Device",
+}
+MEMORY_LABELS: Mapping[int, str] = {
+    0: "Pageable",
+    1: "Pinned",
+    2: "Device",
+    3: "Array",
+    4: "Managed",
+    5: "Device Static",
+    6: "Managed Static",
+    7: "Unknown",
+}
 GPUS = "TARGET_INFO_GPU"
 CUDA_DEVICES = "TARGET_INFO_CUDA_DEVICE"
 COUNTER_NAMES = "TARGET_INFO_GPU_METRICS"
