@@ -176,6 +176,8 @@ class Trace:
         dropped: Rows left out because they cannot be true (no start, an end before the start), by table.
         counter_names: Name of each counter code, as nsys has it without the unit; values are per cent.
         stacks: Stack of each stack code of the samples, innermost frame first; never empty.
+        gpu_numbers: GPUs that the export names for each (process number, CUDA ordinal), ascending: more than one where
+            it contradicts itself. None where it does not tell.
     """
 
     capture: Capture
@@ -190,6 +192,7 @@ class Trace:
     dropped: Mapping[str, int] = field(default_factory=dict)
     counter_names: tuple[str, ...] = ()
     stacks: tuple[tuple[Frame, ...], ...] = ()
+    gpu_numbers: Mapping[tuple[int, int], tuple[int, ...]] | None = None
 
     def __getitem__(self, spec: TableSpec) -> pd.DataFrame:
         """Return the table of that contract."""

@@ -95,6 +95,9 @@ ENUMS: dict[str, dict[int, tuple[str, str]]] = {
         2: ("CUDA_MEMCPY_KIND_DTOH", "Device-to-Host"),
         8: ("CUDA_MEMCPY_KIND_DTOD", "Device-to-Device"),
         10: ("CUDA_MEMCPY_KIND_PTOP", "Peer-to-Peer"),
+        11: ("CUDA_MEMCPY_KIND_UVM_HTOD", "Unified Host-to-Device"),
+        12: ("CUDA_MEMCPY_KIND_UVM_DTOH", "Unified Device-to-Host"),
+        13: ("CUDA_MEMCPY_KIND_UVM_DTOD", "Unified Device-to-Device"),
     },
     "ENUM_CUDA_MEM_KIND": {
         0: ("CUDA_MEMOPR_MEMORY_KIND_PAGEABLE", "Pageable"),

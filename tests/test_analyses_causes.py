@@ -317,6 +317,30 @@ def test_a_gap_that_ends_with_an_operation_nobody_launched_is_blind(trace_of: Tr
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "blind", "forward")]
 
 
+def test_a_gap_that_ends_with_a_migration_is_that_of_what_follows(trace_of: TraceOf) -> None:
+    """Unified memory moves without a call (M): until then the host ran code, and from there on the GPU is busy.
+
+    ::
+
+        GPU   ####............MMMMEEEE
+        main                      r
+    """
+    builder = ExportBuilder().range("forward", 0, 120).kernel(0, 20, launched=(0, 1)).copy(80, 100, 12, stream=None)
+    trace = trace_of(builder.kernel(100, 120, launched=(98, 99)))
+    assert explained(trace, 0, 120) == [Piece(20, 80, "host", "forward")]
+
+
+def test_after_a_last_migration_the_thread_that_launched_before_it_is_asked(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).copy(20, 30, 12, stream=None)
+    assert explained(trace_of(builder), 0, 100) == [Piece(30, 100, "host", "forward")]
+
+
+def test_a_gpu_with_migrations_alone_is_blind(trace_of: TraceOf) -> None:
+    """Nothing was launched on it, so nobody can be asked."""
+    builder = ExportBuilder().range("forward", 0, 100).copy(20, 30, 11, stream=None)
+    assert [piece.cause for piece in explained(trace_of(builder), 0, 100)] == ["blind", "blind"]
+
+
 def test_without_host_calls_every_gap_is_blind(trace_of: TraceOf) -> None:
     """The export has no table of CUDA calls at all: the first, the middle and the last gap."""
     builder = ExportBuilder().range("forward", 0, 100).kernel(10, 20).kernel(80, 90)

@@ -204,6 +204,25 @@ def test_each_gpu_has_its_own_finding(trace_of: TraceOf) -> None:
     assert [each.device_id for each in section(trace_of(built)).findings] == [0]
 
 
+@pytest.mark.parametrize("device", [0, 1])
+def test_ranks_side_by_side_have_the_pace_of_each(device: int, trace_of: TraceOf) -> None:
+    """Two processes launch every 100 ns, 30 ns apart, on one GPU or on one each: 100, not 30 and 70."""
+    built = paced(10, every=100, call=20, length=10)
+    for start in range(30, 1000, 100):
+        built.kernel(start + 20, start + 30, launched=(start, start + 20), device=device, process=global_id(5000))
+    found = section(trace_of(built))
+    assert found.tables["phases"]["median_launch_interval_ns"].tolist() == [100]
+    assert {fact.label: fact.value for fact in found.facts}["median_launch_interval_ns"] == 100
+
+
+def test_gpus_of_one_process_have_paces_of_their_own(trace_of: TraceOf) -> None:
+    """A thread for each of two GPUs, as DataParallel has."""
+    built = paced(10, every=100, call=20, length=10)
+    for start in range(30, 1000, 100):
+        built.kernel(start + 20, start + 30, launched=(start, start + 20), device=1)
+    assert section(trace_of(built)).tables["phases"]["median_launch_interval_ns"].tolist() == [100]
+
+
 def test_a_window_without_launches_has_no_phases(trace_of: TraceOf) -> None:
     study = Study(trace_of(paced(2, every=100, call=20, length=10)))
     found = launches.run(study, window(5000, 6000))

@@ -64,6 +64,46 @@ def test_what_was_there_before_the_capture_is_seen_when_it_goes(trace_of: TraceO
     assert (row["start_bytes"], row["peak_bytes"], row["end_bytes"]) == (600, 700, 0)
 
 
+def test_what_a_process_holds_goes_with_it(trace_of: TraceOf) -> None:
+    """Two runs in one capture, one after the other, never free: 512 are held at most, and 300 at the end."""
+    builder = ExportBuilder().memory(10, 512).kernel(20, 30, launched=(15, 16))
+    builder.memory(40, 300, process=OTHER).kernel(60, 90, launched=(50, 51), process=OTHER)
+    row = device(trace_of(builder))
+    assert (row["peak_bytes"], row["capture_peak_bytes"], row["end_bytes"]) == (512, 512, 300)
+    assert (row["allocation_count"], row["release_count"], row["released_bytes"]) == (2, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "alive",
+    [
+        lambda builder: builder.kernel(70, 80, launched=(15, 16)),
+        lambda builder: builder.call("cudaDeviceSynchronize", 20, 80),
+        lambda builder: builder.os_call("poll", 20, 80),
+        lambda builder: builder.range("forward", 75, 80),
+        lambda builder: builder.scheduled(80, running=False),
+    ],
+)
+def test_a_process_lives_until_its_last_event(
+    alive: Callable[[ExportBuilder], ExportBuilder], trace_of: TraceOf
+) -> None:
+    """It held 512 when the other process took 300; both lived until 75 at least."""
+    builder = alive(ExportBuilder().memory(10, 512)).memory(40, 300, process=OTHER)
+    row = device(trace_of(builder.os_call("poll", 0, 95, thread=OTHER | 77)))
+    assert (row["peak_bytes"], row["end_bytes"]) == (812, 300)
+
+
+def test_a_range_that_was_never_closed_does_not_keep_a_process_alive(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().range("forward", 5, None).memory(10, 512).memory(40, 300, process=OTHER)
+    assert device(trace_of(builder.os_call("poll", 0, 95, thread=OTHER | 77)))["peak_bytes"] == 512
+
+
+def test_what_was_there_before_the_capture_goes_with_its_process_too(trace_of: TraceOf) -> None:
+    """The first gives back 200 of what it had before, the second takes 300 when the first is gone."""
+    builder = ExportBuilder().memory(5, 500).memory(10, 700, release=True).memory(40, 300, process=OTHER)
+    row = device(trace_of(builder))
+    assert (row["start_bytes"], row["peak_bytes"], row["end_bytes"]) == (200, 700, 300)
+
+
 def test_the_peak_is_a_share_of_the_gpus_memory(trace_of: TraceOf) -> None:
     assert device(trace_of(ExportBuilder().gpu(totalMemory=1000).memory(10, 250)))["peak_share"] == 0.25
 
@@ -145,6 +185,15 @@ def test_releases_are_churn_too(trace_of: TraceOf) -> None:
     (finding,) = churn(trace_of(builder))
     assert finding.evidence[:2] == ("0 allocations, 0 B in all", "18 releases, 1.12 KiB in all")
     assert finding.severity is Severity.NOTE
+
+
+def test_churn_on_a_gpu_that_runs_nothing_costs_nothing(trace_of: TraceOf) -> None:
+    """The program allocates on a second GPU and never computes there."""
+    builder = training()
+    for step in range(2, 20):
+        builder.memory(step * 10 + 1, 64, device=1)
+    (finding,) = churn(trace_of(builder))
+    assert (finding.device_id, finding.cost_ns) == (1, 0)
 
 
 @pytest.mark.parametrize(

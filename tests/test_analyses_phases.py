@@ -155,6 +155,13 @@ def test_idle_time_of_another_process_s_gpu_is_not_ours(trace_of: TraceOf) -> No
     assert (found["data"][3], found["forward"][3]) == (0, 80)
 
 
+def test_host_time_is_summed_over_processes(trace_of: TraceOf) -> None:
+    """Two ranks are in forward for 60 ns each, 20 of these at once."""
+    builder = ExportBuilder().range("forward", 0, 60).kernel(0, 20, launched=(0, 1))
+    builder.range("forward", 40, 100, thread=PEER_MAIN).kernel(50, 60, launched=(45, 46), process=PEER, device=1)
+    assert rows_of(study_of(trace_of(builder)))["forward"][:2] == (2, 120)
+
+
 def facts_of(study: Study) -> dict[str, object]:
     """Return the facts of the section."""
     return {fact.label: fact.value for fact in phases.run(study, window(0, 100)).facts}

@@ -247,6 +247,21 @@ def test_what_cannot_be_replayed_says_why(
     assert Study(trace).replay(window(0, 9_100)).gain(Change()) is None
 
 
+def test_migrations_of_unified_memory_are_no_obstacle(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
+    """Nobody launched them: the host's work is worth as much as without them."""
+    builder = launches(build(), 10, 20, 5)
+    for number in range(3):
+        builder.copy(number * 20 + 17, number * 20 + 19, 11, stream=None)
+    found = replay_of(trace_of(builder), 195)
+    assert (found.obstacle, found.replayed_ns, found.measured_ns) == ("", 195, 195)
+    assert found.gain(Change(host=spans((5, 15)))) == 10
+
+
+def test_a_window_of_migrations_alone_cannot_be_replayed(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
+    found = replay_of(trace_of(launches(build(), 5, 20, 5).copy(8_100, 8_200, 13, stream=None)), 9_000, 8_000)
+    assert found.obstacle == "no operation was launched in it"
+
+
 def test_a_window_without_operations_cannot_be_replayed(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
     found = replay_of(trace_of(launches(build(), 5, 20, 5)), 9_000, 8_000)
     assert found.obstacle == "no operation was launched in it"

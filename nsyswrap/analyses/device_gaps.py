@@ -34,7 +34,8 @@ class DeviceGaps:
 
     Attributes:
         spans: The gaps.
-        ender: The operation E that ends each; -1 for the last gap, where nothing follows.
+        ender: The operation E that ends each, or the first asked for after it where a migration of unified memory
+            does; -1 for the last gap, where nothing follows.
         call: Row in ``trace[CALLS]`` of r; -1 where it is unknown.
         launcher: Global id of T; of the last gap the thread that launched last; where no thread is known, the id of
             the process, whose thread number is 0.
@@ -70,8 +71,8 @@ def find_gaps(study: Study, states: ThreadStates, device_id: int, window: Window
         window: Stretch of time.
     """
     operations, calls = study.operations, study.trace[tables.CALLS]
-    mine = operations.on(device_id)
     spans = gaps(operations.busy(device_id), window.start_ns, window.end_ns)
+    mine = _asked_for(operations, operations.on(device_id))
     ender = _enders(operations, mine, spans)
     call = np.where(ender >= 0, operations.call[ender], -1)
     known = call >= 0
@@ -87,6 +88,15 @@ def find_gaps(study: Study, states: ThreadStates, device_id: int, window: Window
     blind_from = np.where(by_call >= 0, blind_from, spans.start)
     asked = _asked(study, states, launcher, Spans(spans.start, np.clip(call_start, spans.start, spans.end)))
     return DeviceGaps(spans, ender, call, launcher, asked, call_start, call_end, blind_from)
+
+
+def _asked_for(operations: Operations, mine: Indices) -> Indices:
+    """Return the operations that the host asked for, which idle time waits for; all where it asked for none.
+
+    A migration of unified memory begins where a page is touched: idle time before it is that of what follows it.
+    """
+    found = mine[~operations.migration[mine]]
+    return found if len(found) else mine
 
 
 def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:

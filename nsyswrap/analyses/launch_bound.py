@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from nsyswrap import tables, units
 from nsyswrap.analyses.annotations import NO_PHASE
 from nsyswrap.analyses.base import Study
 from nsyswrap.analyses.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
+from nsyswrap.analyses.operations import Operations
 from nsyswrap.analyses.replay_changes import gains, one_launch
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.model import Finding, Severity
@@ -57,6 +58,7 @@ class Launched:
     began: Times
     just_in_time: npt.NDArray[np.bool_]
     late: npt.NDArray[np.bool_]
+    since: Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ class Pace:
         count: Operations.
         just_in_time_share: Share of them launched on an idle device.
         late_share: Share of them that their launch came too late for.
-        median_launch_interval_ns: From the launch before to theirs; None without one.
+        median_launch_interval_ns: From the launch before, of the same process on the same device, to theirs; None
+            without one.
         median_operation_ns: Their length.
     """
 
@@ -100,7 +103,22 @@ def find_launched(study: Study, window: Window) -> Launched:
     began = array(study.trace[tables.CALLS], "start")[operations.call[rows]]
     reach, start = _reach_before(study, rows), operations.start[rows]
     on_idle = began >= reach
-    return Launched(rows, began, on_idle, on_idle | ((start > reach) & (start - began <= LATENCY_NS)))
+    late = on_idle | ((start > reach) & (start - began <= LATENCY_NS))
+    return Launched(rows, began, on_idle, late, _since(operations, rows, began))
+
+
+def _since(operations: Operations, rows: Indices, began: Times) -> Times:
+    """Return how long before each launch the one before began, of the same process and device; -1 where none did."""
+    found = np.full(len(rows), -1, np.int64)
+    device, process = operations.device_id[rows], operations.process[rows]
+    for each in tables.distinct(device):
+        of_device = np.flatnonzero(device == each)
+        for owner in tables.distinct(process[of_device]):
+            mine = of_device[process[of_device] == owner]
+            mine = mine[np.argsort(began[mine], kind="stable")]
+            interval = np.diff(began[mine])
+            found[mine[1:]] = np.where(interval > 0, interval, -1)
+    return found
 
 
 def _reach_before(study: Study, rows: Indices) -> Times:
@@ -136,7 +154,7 @@ def _on(study: Study, launched: Launched, device_id: int) -> Launched:
 
 
 def _pace_of(study: Study, launched: Launched) -> Pace:
-    return _pace(study, launched, np.arange(len(launched.row)), _intervals(launched.began))
+    return _pace(study, launched, np.arange(len(launched.row)))
 
 
 def findings(study: Study, launched: Launched, window: Window, claimed: Mapping[int, int]) -> tuple[Finding, ...]:
@@ -190,31 +208,20 @@ def _words(pace: Pace) -> str:
 
 
 def _only(launched: Launched, chosen: Indices) -> Launched:
-    return Launched(launched.row[chosen], launched.began[chosen], launched.just_in_time[chosen], launched.late[chosen])
-
-
-def _intervals(began: Times) -> Times:
-    """Return for each launch how long before it the one before began; -1 for the first and for those of one call."""
-    order = np.argsort(began, kind="stable")
-    found = np.full(len(began), -1, np.int64)
-    found[order[1:]] = np.diff(began[order])
-    # One call may launch many operations, as that of a CUDA graph does: the first of them has the interval.
-    found[found == 0] = -1
-    return found
+    return Launched(*(getattr(launched, field.name)[chosen] for field in fields(launched)))
 
 
 def _paces(study: Study, launched: Launched) -> dict[str, Pace]:
     """Return the pace of each phase, in the order of phases, those without one last."""
     phase = study.phase_of_operations[launched.row]
-    intervals = _intervals(launched.began)
     codes = [*range(len(study.phases.names)), NO_PHASE]
     chosen = {study.phases.name(code): np.flatnonzero(phase == code) for code in codes}
-    return {name: _pace(study, launched, mine, intervals) for name, mine in chosen.items() if len(mine)}
+    return {name: _pace(study, launched, mine) for name, mine in chosen.items() if len(mine)}
 
 
-def _pace(study: Study, launched: Launched, chosen: Indices, intervals: Times) -> Pace:
+def _pace(study: Study, launched: Launched, chosen: Indices) -> Pace:
     rows = launched.row[chosen]
-    known = intervals[chosen]
+    known = launched.since[chosen]
     known = known[known >= 0]
     return Pace(
         count=len(rows),

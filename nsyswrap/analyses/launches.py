@@ -24,7 +24,7 @@ def run(study: Study, window: Window) -> Section:
     start is launch latency; of any other, the time from the call's return to the operation's start is queue time.
     ``just_in_time_share`` is the share of operations whose call began on an idle device: near 1 the host barely
     keeps up, near 0 it runs ahead. One call may launch many operations, as that of a CUDA graph does; the launch
-    interval is from call to call.
+    interval is from call to call of one process on one device.
     """
     operations, trace = study.operations, study.trace
     launched = find_launched(study, window)
@@ -49,7 +49,7 @@ def run(study: Study, window: Window) -> Section:
             Fact("just_in_time_share", float(idle.mean()) if len(rows) else None, "share"),
             Fact("median_launch_latency_ns", _median(latency[idle]), "ns"),
             Fact("median_operation_ns", _median(operations.end[rows] - start), "ns"),
-            Fact("median_launch_interval_ns", _median(_intervals(calls, call)), "ns"),
+            Fact("median_launch_interval_ns", _median(launched.since[launched.since >= 0]), "ns"),
         ),
         tables={"summary": pd.concat(parts, ignore_index=True), "phases": by_phase(study, launched)},
         findings=_findings(study, launched, window),
@@ -67,13 +67,6 @@ def _findings(study: Study, launched: launch_bound.Launched, window: Window) -> 
         replace(each, evidence=(*each.evidence, *sampled_lines(study, int(each.device_id or 0), window, each.rule)))
         for each in found
     )
-
-
-def _intervals(calls: pd.DataFrame, call: Indices) -> Times:
-    """Return the time from each launch call's start to the next one's; a call that launched several counts once."""
-    launched = np.zeros(len(calls), bool)
-    launched[call] = True
-    return np.diff(array(calls, "start")[launched])
 
 
 def _median(values: Times) -> float | None:

@@ -1,6 +1,6 @@
 """Memory on the GPUs: the most that was held, and steps that allocate when they should not any more."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,13 @@ NOTES = (
 RELEASE = 1
 ON_DEVICE = frozenset({"Device", "Array", "Managed", "Device Static", "Managed Static"})
 STATIC = frozenset({"Device Static", "Managed Static"})
+
+# What shows that a process is alive.
+ALIVE = (
+    *(tables.KERNELS, tables.COPIES, tables.FILLS, tables.GRAPHS, tables.MEMORY),
+    *(tables.CALLS, tables.OS_CALLS, tables.RANGES, tables.SCHEDULING),
+)
+FIRST = np.iinfo(np.int64).min
 
 # A caching allocator that has warmed up asks for nothing; more than one step in ten is no accident. Source: ours.
 CHURN_SHARE = 0.10
@@ -79,8 +86,9 @@ def run(study: Study, window: Window) -> Section:
     if not len(study.trace[tables.MEMORY]):
         return Section("memory", TITLE, window, notes=(HOW,))
     memory = {gpu.device_id: gpu.memory_bytes for gpu in study.trace.gpus}
+    ends = _ends(study, np.unique(allocations.process))
     found = [
-        _device(allocations, device, memory.get(device, 0), window)
+        _device(allocations, device, memory.get(device, 0), ends, window)
         for device in np.unique(allocations.device_id).tolist()
     ]
     columns = ["device_id", "peak_bytes", "peak_share", "capture_peak_bytes", "start_bytes", "end_bytes"]
@@ -95,16 +103,50 @@ def run(study: Study, window: Window) -> Section:
     return Section("memory", TITLE, window, facts, {"devices": devices}, findings, NOTES)
 
 
-def _device(allocations: Allocations, device: int, memory_bytes: int, window: Window) -> dict[str, float]:
+def _ends(study: Study, processes: Times) -> dict[int, int]:
+    """Return when processes had their last event; not of one that had the last of all, which may well live on."""
+    ends, latest = dict.fromkeys(processes.tolist(), FIRST), FIRST
+    for spec in ALIVE:
+        frame = study.trace[spec]
+        # A range that was never closed seems to last to the end of the capture.
+        when = array(frame, "end" if "end" in frame and spec is not tables.RANGES else "start")
+        process = array(frame, "process") if "process" in frame else tables.process_of(array(frame, "thread"))
+        latest = max(latest, int(when.max(initial=FIRST)))
+        for each, end in ends.items():
+            ends[each] = max(end, int(np.max(when, where=process == each, initial=FIRST)))
+    return {each: end for each, end in ends.items() if end < latest}
+
+
+def _held(allocations: Allocations, mine: Indices, ends: Mapping[int, int]) -> tuple[Times, Times]:
+    """Return what some allocations and releases held together: when it changed, ascending, and from then on.
+
+    The first value is from before the first change. What a process gave back without having been seen to take it was
+    there before; what it still holds at its end the driver takes back.
+    """
+    start, change, before = [allocations.start[mine]], [allocations.change[mine]], 0
+    for process in np.unique(allocations.process[mine]).tolist():
+        held = np.cumsum(allocations.change[mine[allocations.process[mine] == process]])
+        there = max(0, -int(held.min()))
+        before += there
+        if process in ends:
+            start.append(np.array([ends[process]]))
+            change.append(np.array([-(there + int(held[-1]))]))
+    when = np.concatenate(start)
+    order = np.argsort(when, kind="stable")
+    return when[order], before + np.append(0, np.cumsum(np.concatenate(change)[order]))
+
+
+def _device(
+    allocations: Allocations, device: int, memory_bytes: int, ends: Mapping[int, int], window: Window
+) -> dict[str, float]:
     """Return what one GPU held: at most, when the window began, when it ended."""
-    mine = allocations.device_id == device
-    start, change = allocations.start[mine], allocations.change[mine]
-    held = np.concatenate([[np.int64(0)], np.cumsum(change)])
-    # What was given back without having been seen to be taken was there before.
-    held -= held.min()
-    first, last = np.searchsorted(start, [window.start_ns, window.end_ns], side="left").tolist()
-    inside = change[first:last][~allocations.variable[mine][first:last]]
+    mine = np.flatnonzero(allocations.device_id == device)
+    when, held = _held(allocations, mine, ends)
+    first, last = np.searchsorted(when, [window.start_ns, window.end_ns], side="left").tolist()
     peak = int(held[first : last + 1].max())
+    start = allocations.start[mine]
+    rows = mine[(start >= window.start_ns) & (start < window.end_ns)]
+    inside = allocations.change[rows[~allocations.variable[rows]]]
     return {
         "device_id": device,
         "peak_bytes": peak,
@@ -150,7 +192,8 @@ def _finding(
     touched, steps, device = counts
     change = allocations.change[rows]
     taken, given = change[change > 0], change[change < 0]
-    cost = claimed(study, device, window, CHURN)
+    # A GPU that runs nothing waits for nothing.
+    cost = claimed(study, device, window, CHURN) if device in study.operations.devices else 0
     held = _cost(study, allocations.process[rows], window)
     gained = gains(study, window, allocation)
     worst = rows[int(np.argmax(np.abs(change)))]

@@ -20,6 +20,8 @@ KINDS = ("compute", "communication", "copy", "fill")
 
 # Source: definitions of nsys recipes compared; the name is right where matching NCCL's ranges is not.
 COLLECTIVE = "nccl"
+# Source: ENUM_CUDA_MEMCPY_OPER of nsys's exports, 2022 to 2025: "Unified Host-to-Device" and so on.
+UNIFIED = "Unified "
 GRAPH_LAUNCHES = frozenset({"cudaGraphLaunch", "cuGraphLaunch"})
 
 
@@ -36,6 +38,7 @@ class Operations:
         table: Index into ``SOURCES`` of the table it is from, int8.
         row: Its row in that table.
         process: Global id of its process.
+        migration: Whether it is a copy of unified memory that a page fault began: no host call asked for it.
     """
 
     start: Times
@@ -46,6 +49,7 @@ class Operations:
     table: npt.NDArray[np.int8]
     row: Indices
     process: Times
+    migration: npt.NDArray[np.bool_]
 
     _exclusive: dict[int, list[Spans]] = field(default_factory=dict)
     _of_device: dict[int, tuple[Indices, Spans]] = field(default_factory=dict)
@@ -105,6 +109,11 @@ class Operations:
             taken = union(taken, spans)
         return found
 
+    @property
+    def orphaned(self) -> npt.NDArray[np.bool_]:
+        """Return whether each operation's host call is missing: it had one, and the capture does not hold it."""
+        return (self.call < 0) & ~self.migration
+
     def from_table(self, spec: TableSpec) -> Indices:
         """Return the operations that come from one table."""
         return np.flatnonzero(self.table == SOURCES.index(spec))
@@ -118,22 +127,24 @@ def find_operations(trace: Trace) -> Operations:
     sources = [spec for spec in SOURCES if len(trace[spec])]
     order = _order(trace, sources)
 
-    def ordered(columns: Iterable[npt.NDArray[Any]], dtype: type[np.integer[Any]]) -> npt.NDArray[Any]:
+    def ordered(columns: Iterable[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
         return np.concatenate([np.empty(0, dtype), *columns])[order].astype(dtype, copy=False)
 
     def column(name: str, dtype: type[np.integer[Any]] = np.int64) -> npt.NDArray[Any]:
         return ordered((array(trace[spec], name) for spec in sources), dtype)
 
     process = column("process")
+    call = launch_calls(trace, process, column("correlation_id"))
     return Operations(
         start=column("start"),
         end=column("end"),
         device_id=column("device_id", np.int32),
         kind=ordered((_kinds(trace, spec, trace[spec]) for spec in sources), np.int8),
-        call=launch_calls(trace, process, column("correlation_id")),
+        call=call,
         table=ordered((np.full(len(trace[spec]), SOURCES.index(spec), np.int8) for spec in sources), np.int8),
         row=ordered((np.arange(len(trace[spec])) for spec in sources), np.intp),
         process=process,
+        migration=ordered((_unified(trace, spec) for spec in sources), np.bool_) & (call < 0),
     )
 
 
@@ -163,6 +174,15 @@ def _kinds(trace: Trace, spec: TableSpec, frame: pd.DataFrame) -> npt.NDArray[np
     codes, names = pd.factorize(frame["name_id"])
     collective = [COMMUNICATION if COLLECTIVE in trace.text(int(name)).lower() else COMPUTE for name in names]
     return np.array(collective, np.int8)[codes]
+
+
+def _unified(trace: Trace, spec: TableSpec) -> npt.NDArray[np.bool_]:
+    """Return which rows of a table are copies of unified memory."""
+    kinds = [key for key, label in trace.copy_kinds.items() if label.startswith(UNIFIED)]
+    frame = trace[spec]
+    if spec is not tables.COPIES:
+        return np.zeros(len(frame), bool)
+    return np.isin(array(frame, "copy_kind"), kinds)
 
 
 def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices:

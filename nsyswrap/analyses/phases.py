@@ -18,7 +18,7 @@ from nsyswrap.tables import array
 def run(study: Study, window: Window) -> Section:
     """Return for each phase: ranges, host time, GPU time launched in it, and idle GPU time while it was open.
 
-    Host time is that of the thread's innermost ranges: what a nested phase takes is not counted twice.
+    Host time is that of the innermost ranges of main threads, summed over processes: no nested phase counts twice.
     """
     operations, phases = study.operations, study.phases
     of_operation = study.phase_of_operations
@@ -35,7 +35,7 @@ def run(study: Study, window: Window) -> Section:
             for device in operations.devices
             for m in [mine & (operations.device_id == device)]
         ]
-        host = _host_spans(study, code, window, study.phases.main_thread)
+        host = sum(total(_host_spans(study, code, window, [each])) for each in study.phases.main_thread)
         count = _count(study, code, window)
         kernels = mine & (operations.table == 0)
         if not (count or mine.any()):
@@ -44,7 +44,7 @@ def run(study: Study, window: Window) -> Section:
             {
                 "phase": phases.name(code),
                 "count": count,
-                "host_ns": total(host),
+                "host_ns": host,
                 "gpu_ns": sum(map(total, busy)),
                 "idle_ns": _idle_inside(study, code, window, free),
                 "kernel_count": int(kernels.sum()),

@@ -37,8 +37,10 @@ def find_replay(study: "Study", window: Window) -> Replay:
     launched = _launch_times(study.trace, operations)
     chosen = choose_stretch(launched, study.steps, window)
     stretch = chosen.window
-    inside = np.flatnonzero((launched >= stretch.start_ns) & (launched < stretch.end_ns))
-    backlog = np.flatnonzero((launched < stretch.start_ns) & (operations.end > stretch.start_ns))
+    # Nobody launches a migration: what it delays, a kernel or the host, is as long as measured.
+    asked = ~operations.migration
+    inside = np.flatnonzero((launched >= stretch.start_ns) & (launched < stretch.end_ns) & asked)
+    backlog = np.flatnonzero((launched < stretch.start_ns) & (operations.end > stretch.start_ns) & asked)
     if obstacle := _obstacle(study, inside, stretch):
         return Replay(EMPTY, stretch, chosen.steps, 0, stretch.length_ns, chosen.scale, obstacle=obstacle)
     sources = HostSources(study.trace, operations, study.phases, study.states(window), stretch)
@@ -73,7 +75,7 @@ def _obstacle(study: "Study", inside: Indices, stretch: Window) -> str:
     trace, operations = study.trace, study.operations
     if not len(inside):
         return NO_OPERATIONS
-    if unknown := int((operations.call[inside] < 0).sum()):
+    if unknown := int(operations.orphaned[inside].sum()):
         return UNKNOWN_LAUNCHES.format(count=unknown)
     if study.silences:
         return SILENT

@@ -2,13 +2,18 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from nsyswrap import tables
-from nsyswrap.analyses.operations import Operations
+from nsyswrap.analyses.event_counts import all_arrived
+from nsyswrap.analyses.operations import SOURCES, Operations
 from nsyswrap.tables import Trace, array
 
-# A main thread that launched before and then makes no call for this share of the GPU's active time, while other
-# threads go on launching, has been lost; an autograd thread that outlives it by a step has not.
+# A main thread that launched kernels before and then makes no call for this share of the GPU's active time, while
+# other threads go on launching, has been lost; an autograd thread that outlives it by a step has not.
 SILENT_SHARE = 0.10
+# A main thread that only allocates, and copies a model to the GPU, may leave all else to a thread of its own.
+COMPUTES = (SOURCES.index(tables.KERNELS), SOURCES.index(tables.GRAPHS))
 
 
 class Silence(NamedTuple):
@@ -26,20 +31,24 @@ class Silence(NamedTuple):
 
 
 def silent_threads(trace: Trace, operations: Operations) -> list[Silence]:
-    """Return the main threads whose calls stop while other threads of their process go on launching."""
+    """Return the main threads that launched kernels and whose calls stop while others of their process go on launching.
+
+    Where nsys tells how many events it collected and the export holds as many, no call was lost.
+    """
     calls = trace[tables.CALLS]
     known = operations.call >= 0
-    if not known.any():
+    if not known.any() or all_arrived(trace, "CUDA"):
         return []
-    launches = array(calls, "start")[operations.call[known]]
-    thread, owner = array(calls, "thread"), operations.process[known]
+    call, owner = operations.call[known], operations.process[known]
+    thread, launches = array(calls, "thread"), array(calls, "start")[call]
+    computing = tables.distinct(thread[call[np.isin(operations.table[known], COMPUTES)]])
     found = []
     for process in tables.distinct(owner).tolist():
         main = process | tables.pid(process)
+        if main not in computing:
+            continue
         of_main = array(calls, "end")[thread == main]
         mine = launches[owner == process]
-        if not len(of_main):
-            continue
         first, last, silent = int(mine.min()), int(mine.max()), int(mine.max()) - int(of_main.max())
         if silent > SILENT_SHARE * max(last - first, 1):
             found.append(Silence(main, int(of_main.max()), last))

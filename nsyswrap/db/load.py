@@ -31,6 +31,7 @@ MOST_BYTES = np.int64(1 << 48)
 # Largest first, so that the readers end together.
 BY_SIZE = ("GPU_METRICS", "OSRT_API", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL")
 OPERATIONS = ("kernels", "copies", "fills", "graphs")
+Devices = Mapping[tuple[int, int], tuple[int, ...]]
 
 
 def load_export(path: Path) -> Trace:
@@ -63,7 +64,7 @@ def load_export(path: Path) -> Trace:
             capture=Capture(neutral(path.name), path.stat().st_size),
             session=session,
             gpus=read_gpus(export),
-            frames={spec.name: _frame(spec, arrays.pop(spec.name, None), texts, devices) for spec in SPECS},
+            frames={spec.name: _frame(spec, arrays.pop(spec.name, None), texts, devices or {}) for spec in SPECS},
             strings=strings,
             copy_kinds=_labels(export, schema.COPY_KINDS) or schema.COPY_LABELS,
             memory_kinds=_labels(export, schema.MEMORY_KINDS) or schema.MEMORY_LABELS,
@@ -72,6 +73,7 @@ def load_export(path: Path) -> Trace:
             dropped={name: rows for name, rows in dropped.items() if rows},
             counter_names=counter_names,
             stacks=stacks,
+            gpu_numbers=devices,
         )
 
 
@@ -81,9 +83,7 @@ def _absent(export: Export, samples: Arrays) -> frozenset[str]:
     return frozenset(missing | (set() if len(samples["start"]) else {tables.SAMPLES.name}))
 
 
-def _frame(
-    spec: TableSpec, columns: Arrays | None, texts: Mapping[int, str], devices: Mapping[tuple[int, int], int]
-) -> pd.DataFrame:
+def _frame(spec: TableSpec, columns: Arrays | None, texts: Mapping[int, str], devices: Devices) -> pd.DataFrame:
     """Return a table of the trace from the columns that were read; without rows where the export has none."""
     if columns is None:
         return spec.empty()
@@ -228,22 +228,25 @@ def _category(values: Array | list[str]) -> Any:  # noqa: ANN401 - pandas has no
     return pd.Categorical(values)
 
 
-def _devices(export: Export) -> dict[tuple[int, int], int]:
-    """Return the physical GPU of each (process number, CUDA ordinal); CUDA_VISIBLE_DEVICES renumbers them."""
+def _devices(export: Export) -> Devices | None:
+    """Return the physical GPUs of each (process number, CUDA ordinal); CUDA_VISIBLE_DEVICES renumbers them.
+
+    There are several where processes of two containers have one number.
+    """
     if not export.has(schema.CUDA_DEVICES, "gpuId", "cudaId", "pid"):
-        return {}
+        return None
     names = ("pid", "cudaId", "gpuId")
-    found: dict[tuple[int, int], int] = {}
+    found: dict[tuple[int, int], tuple[int, ...]] = {}
     for row in export.rows(queries.columns_of(schema.CUDA_DEVICES, names)):
         if None not in row:
             pid, ordinal, gpu = (export.whole(v, schema.CUDA_DEVICES, n) for v, n in zip(row, names, strict=True))
-            found[pid, ordinal] = gpu
+            found[pid, ordinal] = tuple(sorted({gpu, *found.get((pid, ordinal), ())}))
     return found
 
 
-def _use_physical_devices(columns: Arrays, devices: Mapping[tuple[int, int], int]) -> None:
+def _use_physical_devices(columns: Arrays, devices: Devices) -> None:
     ordinals = columns["device_id"].copy()
-    for (number, ordinal), gpu in devices.items():
+    for (number, ordinal), (*_, gpu) in devices.items():
         if ordinal != gpu:
             mine = (columns["process"] >> tables.THREAD_BITS) & tables.THREAD_MASK == number
             columns["device_id"][mine & (ordinals == ordinal)] = gpu
