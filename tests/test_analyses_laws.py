@@ -117,7 +117,7 @@ def test_each_idle_nanosecond_has_the_cause_and_phase_that_the_table_of_causes_g
     trace = trace_of(sketch)
     gaps = idle.run(Study(trace), window(START, END)).tables["gaps"]
     counter = Counter(trace, START, END)
-    for device in Study(trace).operations.devices:
+    for device in Study(trace).operations.used_in(window(START, END)):
         mine = gaps[gaps["device_id"] == device]
         rows = zip(mine["start_ns"], mine["end_ns"], mine["cause"], mine["phase"], strict=True)
         found = [(when, cause, phase) for start, end, cause, phase in rows for when in range(start, end)]

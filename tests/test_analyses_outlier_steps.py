@@ -18,7 +18,7 @@ US = 1000
 STEP = 1000 * US
 
 
-def times(*values: int) -> np.ndarray:  # type: ignore[type-arg]
+def times(*values: int) -> np.ndarray:
     """Return ns."""
     return np.array(values, np.int64)
 

@@ -179,23 +179,20 @@ def findings(study: Study, idle: IdleTables, everywhere: pd.DataFrame, window: W
             if cost < NOTE_SHARE * window.length_ns:
                 continue
             gaps = _of(idle.gaps, device, cause)
-            gained = _gains(study, gaps, everywhere, cause, window) if advice.can_gain else NO_GAIN
+            gained, share = NO_GAIN, cost / window.length_ns
+            if advice.can_gain:
+                gained = _gains(study, gaps, everywhere, cause, window)
+            lines = (*_per_step(study, cost, window), *most_sampled(_of(idle.lines, device, cause)))
             found.append(
                 Finding(
                     rule=rule,
-                    severity=_severity(advice, cost / window.length_ns),
-                    headline=advice.headline.format(share=units.share(cost / window.length_ns)),
+                    severity=_severity(advice, share),
+                    headline=advice.headline.format(share=units.share(share)),
                     cost_ns=cost,
                     gain_low_ns=gained.low_ns,
                     gain_high_ns=gained.high_ns,
                     advice=advice.advice,
-                    evidence=(
-                        *_per_step(study, cost, window),
-                        *most_sampled(_of(idle.lines, device, cause)),
-                        *_by_phase(mine),
-                        *_longest(gaps),
-                        *gained.said,
-                    ),
+                    evidence=(*lines, *_by_phase(mine), *_longest(gaps), *gained.said),
                     device_id=int(device),
                     window=window,
                 )
