@@ -232,10 +232,7 @@ def test_without_phases_a_wait_before_a_copy_to_the_device_is_input_wait(name: s
 
 
 @pytest.mark.parametrize(("phase", "cause"), [("batch 1", "input_wait"), ("copy", "input_wait"), ("forward", "lock")])
-def test_without_a_data_phase_a_wait_before_a_copy_is_input_wait_outside_of_other_work(
-    phase: str, cause: str, trace_of: TraceOf
-) -> None:
-    """Who marks steps alone still waits for the loader, and in forward for something else."""
+def test_who_marks_steps_alone_still_waits_for_input(phase: str, cause: str, trace_of: TraceOf) -> None:
     builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).copy(80, 100, launched=(80, 82)).range(phase, 0, 100)
     builder.os_call("sem_clockwait", 15, 80).thread_name(LOADER["pt_data_pin"], "pt_data_pin")
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, cause, phase.split(maxsplit=1)[0])]

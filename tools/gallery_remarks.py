@@ -13,6 +13,10 @@ ran, on the same cores. 24 cases were profiled in both sessions. Their kernels t
 tensor share differed by less than 0.3 points; but a step took from 0.65 to 1.96 times as long, as far as the host or
 the loader decided it.
 
+The reports are those of these sessions. Of `bert-amp`, `bert-amp-fused`, `cifar-packed` and `cifar-normalized-on-gpu`
+they hold a note `tensor_cores/layout` for kernels that concatenate, or belong to complex products; the rule now counts
+only what a convolution has turned.
+
 What was not run:
 
 - TensorRT (`inference-tensorrt`) and DALI (`pipeline-dali`): they were not installed where the cases were profiled.

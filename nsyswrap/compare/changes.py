@@ -17,7 +17,7 @@ from nsyswrap.model import Fact, Report, Section, Unit
 
 CONFIDENCE = 0.95
 OF_GPUS = {"step": "a step, mean over GPUs", "window": "share of the window, mean over GPUs"}
-OF_HOST = {"step": "a step, all threads together", "window": "share of the window, all threads together"}
+OF_HOST = {"step": "a step, processes added up", "window": "share of the window, processes added up"}
 
 Row = dict[Any, Any]
 

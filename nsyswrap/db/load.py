@@ -48,8 +48,7 @@ def load_export(path: Path) -> Trace:
     """
     with opened(path) as export:
         arrays, counts, dropped = _all_arrays(export)
-        texts = _texts(export, arrays)
-        strings = _strings(export, arrays)
+        texts, strings = _texts(export, arrays), _strings(export, arrays)
         session = read_session(export)
         devices, domains = _devices(export), _domains(export, texts)
         latest = max(session.duration_ns if session.duration_ns < FARTHEST else 0, _latest(arrays))
