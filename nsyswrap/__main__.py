@@ -1,10 +1,26 @@
 """``python -m nsyswrap`` and the console script."""
 
+import os
+import sys
+
 from nsyswrap.cli import cli
+
+
+def open_standard_streams() -> None:
+    """Give a process that was started with a closed stdin, stdout or stderr an empty one, also for what it starts."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, descriptor)
+            if null != descriptor:
+                os.close(null)
+            os.set_inheritable(descriptor, True)  # noqa: FBT003 - the system's signature
+            setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", encoding="utf-8"))
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    open_standard_streams()
     cli(prog_name="nsyswrap")
 
 

@@ -114,6 +114,8 @@ def test_arguments_to_nsys_come_last_and_before_the_program() -> None:
         ({"sample": "process-tree"}, ["--sample=process-tree"]),
         ({"context_switches": "system-wide"}, ["--cpuctxsw=system-wide"]),
         ({"delay_s": 2.5}, ["--delay=2.5"]),
+        ({"delay_s": 1e9}, ["--delay=1000000000"]),
+        ({"delay_s": 0.00001}, ["--delay=0.00001"]),
         ({"capture_range": "cudaProfilerApi"}, ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]),
         (
             {"capture_range": "epoch 3@train"},
@@ -186,6 +188,8 @@ def test_the_same_option_works_where_it_is_known() -> None:
         ({"delay_s": -1.0}, "delay is -1.0, below 0"),
         ({"duration_s": -0.5}, "duration is -0.5, below 0"),
         ({"timeout_s": -3.0}, "timeout is -3.0, below 0"),
+        ({"timeout_s": float("nan")}, "timeout is nan, not a finite number"),
+        ({"delay_s": float("inf")}, "delay is inf, not a finite number"),
         ({"python_sampling_hz": -1}, "python sampling is -1, below 0"),
     ],
 )

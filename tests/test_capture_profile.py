@@ -208,10 +208,11 @@ def test_a_capture_range_that_never_began_is_named(
         profile(options(tmp_path / "result", "true", capture_range="epoch 3@train"), fake_nsys)
 
 
-def test_a_command_that_does_not_exist_is_127(fake_nsys: Nsys, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["no-such-command", "x" * 300, f"./{'x' * 300}"])
+def test_a_command_that_does_not_exist_is_127(fake_nsys: Nsys, tmp_path: Path, name: str) -> None:
     """It is found out before anything runs or is made."""
-    with pytest.raises(CommandNotFoundError, match="no-such-command: there is no such command") as caught:
-        profile(options(tmp_path / "result", "no-such-command"), fake_nsys)
+    with pytest.raises(CommandNotFoundError, match=f"{name}: there is no such command") as caught:
+        profile(options(tmp_path / "result", name), fake_nsys)
     assert caught.value.exit_code == 127
     assert not (tmp_path / "result").exists()
 
@@ -225,6 +226,8 @@ def test_a_command_that_may_not_be_executed_is_126(fake_nsys: Nsys, tmp_path: Pa
         profile(options(tmp_path / "result", name, cwd=tmp_path), fake_nsys)
     assert caught.value.exit_code == 126
     assert ("python ./train.py" in caught.value.hint) == (name == "./train.py")
+    assert ("is a folder" in caught.value.message) == (name == "./data")
+    assert "chmod" not in caught.value.hint
 
 
 def test_no_command_at_all_is_a_usage_error(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def without_library(real: Nsys, folder: Path, library: str) -> Nsys:
 def test_a_range_of_the_program_arrives_in_the_export(nsys: Nsys, tmp_path: Path) -> None:
     """With the program's own exit code, and no trace left out."""
     result = profile(options(tmp_path / "result", *RANGE), nsys)
-    assert (result.exit_code, result.notes) == (4, ())
+    assert (result.exit_code, result.notes) == (4, ("The program ended with exit code 4",))
     assert holds_range(result.export, "one range")
     assert not holds_range(result.export, "one ran")
 

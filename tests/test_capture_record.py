@@ -195,3 +195,12 @@ def test_other_programs_are_not_asked() -> None:
     """Starting them would have effects."""
     assert program_versions(("torchrun", "x.py")) == {}
     assert program_versions(("/usr/bin/env", "python")) == {}
+
+
+@pytest.mark.parametrize("word", ["x" * 400, "a/" * 3000, "locked/inner"])
+def test_a_word_that_cannot_be_looked_at_is_no_file(tmp_path: Path, word: str) -> None:
+    """The system refuses names that are too long, and what lies in a folder that is locked."""
+    (tmp_path / "locked").mkdir(mode=0)
+    wanted = options(tmp_path / "r", "true", word, cwd=tmp_path)
+    record = run_record(result_of(wanted), wanted, "1", {})
+    assert (record["command"], record["git"]) == (["true", word], None)

@@ -170,3 +170,43 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     with pytest.raises(CaptureError, match=r"cannot be made: (Not a directory|File exists)"):
         fill(tmp_path / "file" / "r", "capture.sqlite")
+
+
+def test_runs_at_once_take_the_next_free_folder(tmp_path: Path) -> None:
+    """Each has its own, also where one of them ended before the other began."""
+    fill(tmp_path / "r", "capture.sqlite")
+    start, held = threading.Barrier(4), threading.Barrier(4)
+
+    def run() -> None:
+        start.wait(10)
+        with result_folder(tmp_path / "r", force=False, next_free=True) as private:
+            (private / "capture.sqlite").write_text(private.parent.name)
+            held.wait(10)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert names(tmp_path) == {"r", "r-2", "r-3", "r-4", "r-5"}
+    for name in ("r-2", "r-3", "r-4", "r-5"):
+        assert (tmp_path / name / "capture.sqlite").read_text() == name
+
+
+def test_force_removes_what_killed_runs_left(tmp_path: Path) -> None:
+    """Their private folders, under both names; nothing else goes."""
+    for name in (".run", ".run-abc", ".runner", "mine"):
+        (tmp_path / "r" / name).mkdir(parents=True)
+        (tmp_path / "r" / name / "capture.nsys-rep").write_text("old")
+    fill(tmp_path / "r", "capture.sqlite", force=True)
+    assert names(tmp_path / "r") == {"capture.sqlite", ".runner", "mine"}
+
+
+def test_force_leaves_the_private_folder_of_a_run_that_goes_on(tmp_path: Path) -> None:
+    """It is locked, or still empty because it was made just now."""
+    (tmp_path / "r" / ".run-new").mkdir(parents=True)
+    with result_folder(tmp_path / "r", force=True) as private:
+        (private / "capture.sqlite").write_text("first")
+        fill(tmp_path / "r", "capture.sqlite", force=True)
+        assert names(tmp_path / "r") == {"capture.sqlite", private.name, ".run-new"}
+    assert (tmp_path / "r" / "capture.sqlite").read_text() == "first"

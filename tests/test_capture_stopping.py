@@ -82,7 +82,7 @@ def test_a_recording_of_limited_length_is_stopped_once(driven: Driven, log: Path
     run = driven("sh", "-c", "sleep 1; exit 4", duration_s=0.2, delay_s=0.1)
     assert run.finish() == 4
     assert len(log.read_text().splitlines()) == 1
-    assert run.answer["notes"] == []
+    assert run.answer["notes"] == ["The program ended with exit code 4"]
 
 
 @pytest.mark.usefixtures("fake_nsys")

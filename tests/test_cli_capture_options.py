@@ -8,7 +8,14 @@ import click
 import pytest
 
 from nsyswrap.capture.options import DEFAULT_TRACES, CaptureOptions
-from nsyswrap.cli.capture_options import active_python, capture_options, default_folder, options_of, program
+from nsyswrap.cli.capture_options import (
+    ProfileCommand,
+    active_python,
+    capture_options,
+    default_folder,
+    options_of,
+    program,
+)
 from nsyswrap.errors import UsageError
 
 
@@ -70,7 +77,16 @@ def test_a_variable_without_name_or_value_is_an_error_of_the_user(text: str) -> 
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--delay", "-1"], ["--duration", "-0.1"], ["--timeout", "0"], ["--cwd", "/no/such"]]
+    "arguments",
+    [
+        ["--delay", "-1"],
+        ["--delay", "nan"],
+        ["--duration", "-0.1"],
+        ["--duration", "inf"],
+        ["--timeout", "0"],
+        ["--timeout", "nan"],
+        ["--cwd", "/no/such"],
+    ],
 )
 def test_a_value_that_cannot_be_is_refused(arguments: list[str]) -> None:
     with pytest.raises(click.BadParameter):
@@ -107,13 +123,49 @@ def test_a_virtual_environment_comes_before_conda_s(tmp_path: Path) -> None:
     assert active_python(both) == str(tmp_path / "venv" / "bin" / "python")
 
 
-def test_the_folder_is_named_after_the_script_and_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two runs in one second get two folders."""
-    monkeypatch.chdir(tmp_path)
+def test_the_folder_is_named_after_the_script_and_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it is there already is asked when it is made."""
     monkeypatch.setattr("time.strftime", lambda _: "20260102-030405")
-    first = default_folder("workloads/mnist.py")
-    assert first == Path("reports/mnist-20260102-030405")
-    first.mkdir(parents=True)
-    assert default_folder("workloads/mnist.py") == Path("reports/mnist-20260102-030405-2")
-    Path("reports/mnist-20260102-030405-2").mkdir()
-    assert default_folder("mnist.py") == Path("reports/mnist-20260102-030405-3")
+    assert default_folder("workloads/mnist.py") == Path("reports/mnist-20260102-030405")
+
+
+COUNTERS: dict[str, tuple[list[str], str, tuple[str, ...]]] = {
+    "before the script": (["--gpu-metrics", "train.py", "0"], "all", ("train.py", "0")),
+    "before an option": (["--gpu-metrics", "-f", "train.py"], "all", ("train.py",)),
+    "before dashes": (["--gpu-metrics", "--", "prog"], "all", ("prog",)),
+    "one": (["--gpu-metrics", "0", "train.py"], "0", ("train.py",)),
+    "some": (["--gpu-metrics", "0,12", "train.py"], "0,12", ("train.py",)),
+    "all": (["--gpu-metrics", "all", "train.py"], "all", ("train.py",)),
+    "none": (["--gpu-metrics", "none", "train.py"], "none", ("train.py",)),
+    "nothing else": (["--gpu-metrics"], "all", ()),
+    "with a sign": (["--gpu-metrics=0", "train.py"], "0", ("train.py",)),
+    "anything with a sign": (["--gpu-metrics=help", "train.py"], "help", ("train.py",)),
+    "the script's own": (["-f", "train.py", "--gpu-metrics", "x"], "", ("train.py", "--gpu-metrics", "x")),
+    "the command's own": (["--", "prog", "--gpu-metrics", "x"], "", ("prog", "--gpu-metrics", "x")),
+}
+
+
+@pytest.mark.parametrize("name", COUNTERS)
+def test_the_counters_take_a_list_of_gpus_and_not_the_script(name: str) -> None:
+    """With a sign any text is the option's."""
+    arguments, expected, rest = COUNTERS[name]
+    found: list[tuple[object, object]] = []
+
+    @click.command(cls=ProfileCommand, context_settings={"allow_interspersed_args": False})
+    @capture_options
+    @click.argument("command", nargs=-1, type=click.UNPROCESSED)
+    def profile(command: tuple[str, ...], **values: object) -> None:
+        found.append((values["gpu_metrics"], command))
+
+    profile.main(arguments, standalone_mode=False)
+    assert found == [(expected, rest)]
+
+
+def test_a_folder_that_nobody_named_may_be_the_next_free_one() -> None:
+    """One that was named may not."""
+    values = {"output": None, **dict.fromkeys(("traces", "sample_cpu", "python_sampling", "python"))}
+    others = ("delay", "duration", "capture_range", "cuda_graph", "gpu_metrics", "cuda_memory", "annotate", "cwd")
+    values |= dict.fromkeys((*others, "nsys_args", "timeout", "hide_env", "force"))
+    options = options_of(("train.py",), {**values, "environment": ()}, output_to_stderr=False)
+    assert (options.next_free, options.folder.parent) == (True, Path("reports"))
+    assert not given().next_free

@@ -39,6 +39,11 @@ def no_report(ended: Ended, options: CaptureOptions, nsys: Nsys, unfinished: Pat
             f"nothing was recorded: the program ended with code {ended.code}, and {options.capture_range} never began",
             hint="Check that the program reaches the range, and write its text as TEXT@DOMAIN where it has a domain",
         )
+    if ended.wall_ns < options.delay_s * 1e9:
+        return CaptureError(
+            f"nothing was recorded: the program ended before recording began (--delay {options.delay_s:g})",
+            hint="Choose a shorter --delay",
+        )
     return CaptureError(
         f"nsys wrote no report; the program ended with code {ended.code}{quoted(ended.said)}",
         hint="Run 'nsyswrap doctor'",

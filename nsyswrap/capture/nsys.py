@@ -5,6 +5,7 @@ Success is a report that exists and an export that exists: nsys exits with 0 whe
 
 import os
 import shutil
+import signal
 import sqlite3
 import tempfile
 from collections.abc import Iterator
@@ -28,11 +29,16 @@ from nsyswrap.capture.options import (
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import Phase, Progress, Rising, silent
 from nsyswrap.capture.result_folder import EXPORT_NAME, REPORT_NAME, UNFINISHED_NAME, result_folder
+from nsyswrap.capture.stopping import CaptureInterruptedError
 from nsyswrap.capture.workplace import Workplace, files_below
 from nsyswrap.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
 
 _EXPORT_TIMEOUT_S = 24 * 3600.0
 _SQLITE_HEADER = b"SQLite format 3\0"
+
+# As a shell gives them. Those that a real-time signal would have are more often a program's own.
+_LAST_PLAIN_SIGNAL = 31
+_SIGNAL_BY_CODE = {128 + number: number.name for number in signal.Signals if number <= _LAST_PLAIN_SIGNAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +84,41 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
         CommandNotExecutableError: It may not be executed.
         UsageError: The folder is there already, or nsys lacks a flag that was asked for.
         CaptureError: nsys recorded nothing, or its report cannot be exported.
+        CaptureInterruptedError: Ctrl-C came twice, or while the report was exported.
     """
     program = resolved_command(options)
     capabilities = capabilities_of(nsys)
-    with _private_folder() as temporary, result_folder(options.folder, force=options.force) as run_folder:
+    reserved = result_folder(options.folder, force=options.force, next_free=options.next_free)
+    with _private_folder() as temporary, reserved as run_folder:
+        folder = run_folder.parent
         call, notes = _prepared(options, nsys, capabilities, program, (temporary, run_folder))
         ended = run_in_foreground(call, progress)
         annotated = _injection(options, temporary).notes() if options.annotate else ()
         _keep_report(ended, options, nsys, (temporary, run_folder))
-        try:
-            export_report(nsys, run_folder / REPORT_NAME, run_folder / EXPORT_NAME, progress)
-        except ExportError as error:
-            raise CaptureError(error.message, hint=error.hint) from error
+        _export(nsys, run_folder, progress)
     return CaptureResult(
-        folder=options.folder,
-        report=options.folder / REPORT_NAME,
-        export=options.folder / EXPORT_NAME,
+        folder=folder,
+        report=folder / REPORT_NAME,
+        export=folder / EXPORT_NAME,
         exit_code=ended.code,
         wall_ns=ended.wall_ns,
         command=options.command,
         nsys=nsys,
         notes=(*notes, *annotated, *_notes(ended, options)),
     )
+
+
+def _export(nsys: Nsys, run_folder: Path, progress: Progress) -> None:
+    """Export the report of a run; where that fails, the report is kept."""
+    try:
+        export_report(nsys, run_folder / REPORT_NAME, run_folder / EXPORT_NAME, progress)
+    except ExportError as error:
+        raise CaptureError(error.message, hint=error.hint) from error
+    except KeyboardInterrupt as error:
+        kept = run_folder.parent / REPORT_NAME
+        raise CaptureInterruptedError(
+            "stopped before the capture was exported", hint=f"It is kept: 'nsyswrap report {kept}' goes on from there"
+        ) from error
 
 
 def export_report(nsys: Nsys, report: Path, target: Path, progress: Progress = silent) -> None:
@@ -157,11 +176,14 @@ def resolved_command(options: CaptureOptions) -> tuple[str, ...]:
     name, *arguments = options.command
     cwd = options.cwd or Path.cwd()
     path = str(cwd / name) if os.sep in name else shutil.which(name, path=_search_path(options))
-    if path is None or not Path(path).exists():
+    # Path.exists() raises for names that are too long.
+    if path is None or not os.path.exists(path):  # noqa: PTH110
         raise CommandNotFoundError(
             f"{name}: there is no such command", hint="Check its spelling, or give its whole path"
         )
-    if Path(path).is_dir() or not os.access(path, os.X_OK):
+    if Path(path).is_dir():
+        raise CommandNotExecutableError(f"{name} is a folder", hint="Name a script, or a command after '--'")
+    if not os.access(path, os.X_OK):
         hint = f"Run it as: python {name}" if name.endswith(".py") else f"Make it executable: chmod +x {name}"
         raise CommandNotExecutableError(f"{name} may not be executed", hint=hint)
     return (os.path.abspath(path), *arguments)  # noqa: PTH100 - resolve() would follow a virtual environment's link
@@ -227,18 +249,33 @@ def _keep_report(ended: Ended, options: CaptureOptions, nsys: Nsys, folders: tup
     written = (*files_below(run_folder), *files_below(temporary))
     unfinished = [path for path in written if path.suffix == ".qdstrm"]
     if unfinished:
-        shutil.move(unfinished[0], run_folder / UNFINISHED_NAME)
-        (run_folder / UNFINISHED_NAME).chmod(0o600)
-    raise no_report(ended, options, nsys, options.folder / UNFINISHED_NAME if unfinished else None)
+        _rescue(unfinished[0], run_folder / UNFINISHED_NAME)
+    raise no_report(ended, options, nsys, run_folder.parent / UNFINISHED_NAME if unfinished else None)
+
+
+def _rescue(unfinished: Path, target: Path) -> None:
+    """Move what was recorded to the result; it may come from another disk, and half of it is of no use."""
+    try:
+        shutil.move(unfinished, target)
+        target.chmod(0o600)
+    except OSError as error:
+        target.unlink(missing_ok=True)
+        raise CaptureError(
+            f"nsys could not write its report, and what it recorded cannot be kept: {error.strerror}",
+            hint="Free space, name a folder on another disk with -o and TMPDIR, or record less (--duration)",
+        ) from error
 
 
 def _notes(ended: Ended, options: CaptureOptions) -> tuple[str, ...]:
-    """Say what ended the program, where it did not end by itself."""
+    """Say what ended the program, where it did not end well by itself."""
     if ended.timed_out:
         return (f"The program was ended after {options.timeout_s:g} s (--timeout)",)
     if ended.stopped_by is not None:
         return (f"The program was stopped by {ended.stopped_by.name}; the capture holds what was recorded until then",)
-    return ()
+    if ended.code in _SIGNAL_BY_CODE:
+        name = _SIGNAL_BY_CODE[ended.code]
+        return (f"The program was killed by {name}; the capture holds what was recorded until then",)
+    return (f"The program ended with exit code {ended.code}",) if ended.code else ()
 
 
 def _search_path(options: CaptureOptions) -> str | None:
@@ -251,7 +288,8 @@ def _private_folder(parent: Path | None = None) -> Iterator[Path]:
     place = str(parent) if parent is not None else tempfile.gettempdir()
     if parent is None and "%" in place:
         place = "/tmp"  # noqa: S108 - the folder below it is made exclusively and for its owner alone
-    folder = Path(tempfile.mkdtemp(prefix=".nsyswrap-" if parent else "nsyswrap-", dir=place))
+    # Absolute: nsys would take a name that begins with dashes for an option.
+    folder = Path(tempfile.mkdtemp(prefix=".nsyswrap-" if parent else "nsyswrap-", dir=place)).absolute()
     try:
         yield folder
     finally:

@@ -1,6 +1,7 @@
 """What to record, and the nsys command lines it stands for: pure functions of options and of what this nsys can do."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ class CaptureOptions:
     Args:
         command: The program and its arguments.
         folder: The folder to make for the results.
+        next_free: Where the folder is taken, make the first of folder-2, folder-3, ... that is not.
         traces: Which interfaces to record; one that this nsys does not know is left out with a note.
         sample: Whose instruction pointers to sample: ``none``, ``process-tree`` or ``system-wide``.
         context_switches: Whose scheduling to record, with the same values.
@@ -47,6 +49,7 @@ class CaptureOptions:
 
     command: tuple[str, ...]
     folder: Path
+    next_free: bool = False
     traces: tuple[str, ...] = DEFAULT_TRACES
     sample: str = "none"
     context_switches: str = "none"
@@ -180,8 +183,9 @@ def _check(options: CaptureOptions) -> None:
             raise UsageError(f"{name}: there is no {value!r}", hint=f"Choose one of {', '.join(allowed)}")
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
-        if field.name.endswith(("_s", "_hz")) and value is not None and value < 0:
-            raise UsageError(f"{field.name.rpartition('_')[0].replace('_', ' ')} is {value}, below 0")
+        if field.name.endswith(("_s", "_hz")) and value is not None and not 0 <= value < math.inf:
+            wrong = "below 0" if value < 0 else "not a finite number"
+            raise UsageError(f"{field.name.rpartition('_')[0].replace('_', ' ')} is {value}, {wrong}")
 
 
 def _known_traces(
@@ -202,7 +206,8 @@ def _optional_flags(options: CaptureOptions, capabilities: Capabilities) -> list
     if "cuda" in options.traces:
         flags.append(("--cuda-graph-trace", options.cuda_graph))
     if options.delay_s:
-        flags.append(("--delay", f"{options.delay_s:g}"))
+        # nsys reads no exponent.
+        flags.append(("--delay", f"{options.delay_s:.6f}".rstrip("0").rstrip(".")))
     if options.capture_range:
         flags += _range_flags(options.capture_range)
     if options.gpu_metrics:

@@ -155,6 +155,6 @@ def _source_folder(command: tuple[str, ...], cwd: Path) -> Path:
     """Return the folder of the first argument that is a file, the script as a rule; else the working folder."""
     for word in command[1:]:
         path = cwd / word
-        if path.is_file():
+        if os.path.isfile(path):  # noqa: PTH113 - is_file() raises where it may not look, or the word is too long
             return path.parent
     return cwd

@@ -1,6 +1,9 @@
 """The folder of one result: made once, filled in one step, never written over by accident."""
 
 import contextlib
+import fcntl
+import itertools
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -18,7 +21,7 @@ _RESULT_NAMES = (REPORT_NAME, EXPORT_NAME, UNFINISHED_NAME, "run.json", "report.
 
 
 @contextmanager
-def result_folder(folder: Path, *, force: bool) -> Iterator[Path]:
+def result_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iterator[Path]:
     """Reserve a folder for a result and hand out a private one inside it to write to.
 
     At the end, well or not, what was written moves from the private folder to its place. Where nothing was written and
@@ -27,23 +30,38 @@ def result_folder(folder: Path, *, force: bool) -> Iterator[Path]:
     Args:
         folder: Where the result goes. Its parents are made; a new folder is for its owner alone.
         force: Take a folder that is there already, and replace the result in it.
+        next_free: Where the folder is taken, make the first of folder-2, folder-3, ... that is not.
 
     Yields:
-        A folder that no other run uses.
+        A folder that no other run uses; it lies in the folder of the result.
 
     Raises:
         UsageError: The folder is there already and holds something, and ``force`` is not given.
         CaptureError: It cannot be made.
     """
-    private, made = _reserve(folder, force=force)
+    private, made = _reserve_next_free(folder) if next_free else _reserve(folder, force=force)
+    folder = private.parent
     try:
-        yield private
+        with _locked(private):
+            try:
+                yield private
+            finally:
+                _publish(private, folder)
     finally:
-        _publish(private, folder)
         shutil.rmtree(private, ignore_errors=True)
         if made:
             with contextlib.suppress(OSError):
                 folder.rmdir()
+
+
+def _reserve_next_free(folder: Path) -> tuple[Path, bool]:
+    """Reserve the folder, or the next of that name that no other run has."""
+    numbers, candidate = itertools.count(2), folder
+    while True:
+        try:
+            return _reserve(candidate, force=False)
+        except UsageError:
+            candidate = folder.with_name(f"{folder.name}-{next(numbers)}")
 
 
 def _reserve(folder: Path, *, force: bool) -> tuple[Path, bool]:
@@ -91,3 +109,29 @@ def _publish(private: Path, folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
     for name in written:
         (private / name).rename(folder / name)
+    _remove_leftovers(folder)
+
+
+@contextmanager
+def _locked(private: Path) -> Iterator[bool]:
+    """Lock a private folder, and tell whether that was possible; the system unlocks it when its run is over."""
+    descriptor = os.open(private, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        locked = True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            locked = False
+        yield locked
+    finally:
+        os.close(descriptor)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the private folders of runs that were killed. An empty one stays: its run may be about to lock it."""
+    for private in (folder / ".run", *folder.glob(".run-*")):
+        with contextlib.suppress(OSError):
+            if any(private.iterdir()):
+                with _locked(private) as over:
+                    if over:
+                        shutil.rmtree(private, ignore_errors=True)

@@ -1,6 +1,9 @@
 """The options of `nsyswrap profile` that say what to record, and what they stand for."""
 
+import itertools
+import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +24,36 @@ _SAMPLE_HZ = 1000
 # What nsys's --pytorch takes for a range around each operator.
 _OPERATORS = "autograd-nvtx"
 
+_GPU_METRICS = "--gpu-metrics"
+_IDS = re.compile(r"all|none|cuda-visible|\d+(,\d+)*")
+
+
+class Seconds(click.FloatRange):
+    """A length of time; neither NaN nor infinity, which a range alone lets through."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
+        """Return the number, or fail as click does."""
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return seconds
+
+
+class ProfileCommand(click.Command):
+    """A command whose ``--gpu-metrics`` takes the next word only where that is a list of GPUs: it may be the script."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Write out what the option stands for; the words from the script on are left as they are."""
+        written = [
+            f"{word}=all" if word == _GPU_METRICS and not _IDS.fullmatch(after) else word
+            for word, after in itertools.pairwise([*args, ""])
+        ]
+        given, _, _ = self.make_parser(ctx).parse_args(list(written))
+        script = given.get("command")
+        own = len(args) - (len(script) if isinstance(script, tuple) else 0)
+        return super().parse_args(ctx, [*written[:own], *args[own:]])
+
+
 _OPTIONS = (
     click.option(
         "-o",
@@ -36,13 +69,9 @@ _OPTIONS = (
         metavar="LIST",
         help="What nsys records; what this nsys does not know is left out.  [default: cuda,nvtx,cudnn,cublas,osrt]",
     ),
-    click.option(
-        "--delay", type=click.FloatRange(min=0), default=0.0, metavar="S", help="Start recording after S seconds."
-    ),
-    click.option("--duration", type=click.FloatRange(min=0), default=0.0, metavar="S", help="Record for S seconds."),
-    click.option(
-        "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End the program after S seconds."
-    ),
+    click.option("--delay", type=Seconds(min=0), default=0.0, metavar="S", help="Start recording after S seconds."),
+    click.option("--duration", type=Seconds(min=0), default=0.0, metavar="S", help="Record for S seconds."),
+    click.option("--timeout", type=Seconds(min=0, min_open=True), metavar="S", help="End the program after S seconds."),
     click.option(
         "--capture-range",
         default="",
@@ -57,7 +86,7 @@ _OPTIONS = (
         help="Record the kernels inside CUDA graphs, or each graph as one operation (cheaper).",
     ),
     click.option(
-        "--gpu-metrics", is_flag=False, flag_value="all", default="", metavar="[IDS]", help="Sample GPU counters."
+        _GPU_METRICS, is_flag=False, flag_value="all", default="", metavar="[IDS]", help="Sample GPU counters."
     ),
     click.option("--python-sampling", is_flag=True, help=f"Sample Python stacks, {_SAMPLE_HZ} times a second."),
     click.option(
@@ -108,6 +137,7 @@ def options_of(
     return CaptureOptions(
         command=program(command, given["python"]),
         folder=given["output"] or default_folder(command[0]),
+        next_free=given["output"] is None,
         traces=tuple(filter(None, traces.split(","))) if traces is not None else DEFAULT_TRACES,
         sample=sampled,
         context_switches=sampled,
@@ -150,13 +180,8 @@ def active_python(environ: Mapping[str, str]) -> str:
 
 
 def default_folder(script: str) -> Path:
-    """Return a folder under reports/ named after the script and the time, that is not there yet."""
-    base = Path("reports") / f"{Path(script).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder, count = base, 1
-    while folder.exists():
-        count += 1
-        folder = base.with_name(f"{base.name}-{count}")
-    return folder
+    """Return a folder under reports/ named after the script and the time."""
+    return Path("reports") / f"{Path(script).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def _variable(text: str) -> tuple[str, str]:

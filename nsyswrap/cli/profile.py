@@ -1,9 +1,11 @@
 """`nsyswrap profile`: run a program under nsys and report where the GPU's time went."""
 
+import dataclasses
 import functools
 import json
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,21 +13,21 @@ import click
 
 from nsyswrap import __version__
 from nsyswrap.cli.again import with_second_run
-from nsyswrap.cli.capture_options import capture_options, options_of
+from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
 from nsyswrap.cli.progress import shown
 from nsyswrap.cli.reading import check_request, reading_options, report_of
 from nsyswrap.cli.terminal import rendered
 from nsyswrap.errors import CaptureError, NsyswrapError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from nsyswrap.capture.nsys import CaptureResult
     from nsyswrap.capture.options import CaptureOptions
     from nsyswrap.model import Report
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(cls=ProfileCommand, context_settings={"allow_interspersed_args": False})
 @capture_options
 @reading_options
 @click.option(
@@ -76,10 +78,12 @@ def profile(  # noqa: PLR0913 - one argument an option
         return report_of(export, window, step_range, phases, kernel_rules, with_timeline=True, quiet=quiet)
 
     result = record(options)
-    write_json(result.folder / "run.json", run_record(result, options, __version__))
-    report = analysed(result.export, read)
-    report = with_second_run(report, options, counterfactual, record, read, code=result.exit_code)
-    write_report(report, result.folder)
+    options = dataclasses.replace(options, folder=result.folder, next_free=False)
+    with kept_when_interrupted(result.export):
+        write_json(result.folder / "run.json", run_record(result, options, __version__))
+        report = with_notes(analysed(result.export, read), result.notes)
+        report = with_second_run(report, options, counterfactual, record, read, code=result.exit_code)
+        write_report(report, result.folder)
     say(report, result.folder, result.notes, form=form, quiet=quiet)
     sys.exit(result.exit_code)
 
@@ -95,6 +99,29 @@ def captured(options: "CaptureOptions", *, quiet: bool) -> "CaptureResult":
 
     with shown(quiet=quiet) as progress:
         return record(options, find_nsys(), progress)
+
+
+@contextmanager
+def kept_when_interrupted(export: Path) -> "Iterator[None]":
+    """Say on Ctrl-C that the capture is kept, and how to go on.
+
+    Raises:
+        CaptureInterruptedError: Ctrl-C came.
+    """
+    from nsyswrap.capture.stopping import CaptureInterruptedError  # noqa: PLC0415 - loaded when something is captured
+
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise CaptureInterruptedError(
+            "stopped before the report was made",
+            hint=f"The capture is kept: 'nsyswrap report {export}' makes the report",
+        ) from error
+
+
+def with_notes(report: "Report", notes: tuple[str, ...]) -> "Report":
+    """Add to a report what is to be known of its run."""
+    return dataclasses.replace(report, notes=(*report.notes, *(f"{note.removesuffix('.')}." for note in notes)))
 
 
 def analysed(export: Path, read: "Callable[[Path], Report]") -> "Report":
@@ -126,7 +153,7 @@ def say(report: "Report", folder: Path, notes: tuple[str, ...], *, form: str, qu
         click.echo(rendered("json", report, to_terminal=False))
     elif not quiet:
         click.echo(rendered("text", report, to_terminal=True, stream=sys.stderr), err=True)
-    for note in notes:
+    for note in notes if form == "json" or quiet else ():  # the summary has them
         click.echo(f"note: {note}", err=True)
     secrets = report.session.secrets
     if secrets:

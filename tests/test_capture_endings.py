@@ -1,0 +1,152 @@
+"""How a capture says that the program, the disk or the user ended it; with a fake nsys."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import hand_made
+import pytest
+from capture_fixtures import fake_nsys, options
+from click.testing import CliRunner, Result
+
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.nsys import profile
+from nsyswrap.capture.process import Output, output_of
+from nsyswrap.capture.progress import Phase
+from nsyswrap.capture.stopping import CaptureInterruptedError
+from nsyswrap.cli import cli
+from nsyswrap.cli.profile import say, with_notes
+from nsyswrap.errors import CaptureError
+from nsyswrap.model import Report
+
+__all__ = ["fake_nsys"]
+
+ENDINGS = {
+    "exit 0": (),
+    "exit 7": ("The program ended with exit code 7",),
+    "exit 255": ("The program ended with exit code 255",),
+    "kill -9 $$": ("The program was killed by SIGKILL; the capture holds what was recorded until then",),
+    "kill -SEGV $$": ("The program was killed by SIGSEGV; the capture holds what was recorded until then",),
+}
+
+
+@pytest.mark.parametrize("script", ENDINGS)
+def test_a_program_that_did_not_end_well_has_one_note(fake_nsys: Nsys, tmp_path: Path, script: str) -> None:
+    """One that ended well has none."""
+    assert profile(options(tmp_path / "result", "sh", "-c", script), fake_nsys).notes == ENDINGS[script]
+
+
+def test_a_program_that_ended_before_the_delay_is_no_failure_of_nsys(
+    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it ran longer than that, it is."""
+    monkeypatch.setenv("FAKE_NSYS_FAILURE", "no-report")
+    with pytest.raises(CaptureError, match=r"ended before recording began \(--delay 10\)") as caught:
+        profile(options(tmp_path / "result", "true", delay_s=10.0), fake_nsys)
+    assert caught.value.hint == "Choose a shorter --delay"
+    with pytest.raises(CaptureError, match="nsys wrote no report"):
+        profile(options(tmp_path / "result", "sleep", "0.5", delay_s=0.1), fake_nsys)
+
+
+def test_a_disk_that_fills_while_the_recording_moves_is_an_error_of_ours(
+    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a recording does not stay."""
+
+    def fills(_source: Path, target: Path) -> None:
+        target.write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setenv("FAKE_NSYS_FAILURE", "no-importer")
+    monkeypatch.setattr("shutil.move", fills)
+    with pytest.raises(CaptureError, match="cannot be kept: No space left on device") as caught:
+        profile(options(tmp_path / "result", "true"), fake_nsys)
+    assert (caught.value.exit_code, "Free space" in caught.value.hint) == (125, True)
+    assert not (tmp_path / "result").exists()
+
+
+def test_ctrl_c_while_the_capture_is_exported_keeps_the_report(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """The hint says how to go on."""
+
+    def interrupt(phase: Phase, _share: float | None) -> None:
+        if phase is Phase.EXPORTING:
+            raise KeyboardInterrupt
+
+    with pytest.raises(CaptureInterruptedError) as caught:
+        profile(options(tmp_path / "result", "true"), fake_nsys, interrupt)
+    assert [path.name for path in (tmp_path / "result").iterdir()] == ["capture.nsys-rep"]
+    assert f"nsyswrap report {tmp_path / 'result' / 'capture.nsys-rep'}" in caught.value.hint
+
+
+def test_a_folder_whose_name_begins_with_dashes_is_no_option_of_nsys(
+    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report that is exported is named by its whole path."""
+    monkeypatch.chdir(tmp_path)
+    seen: list[tuple[str, ...]] = []
+
+    def noted(argv: tuple[str, ...], **rest: Any) -> Output:  # noqa: ANN401 - whatever it takes
+        seen.append(argv)
+        return output_of(argv, **rest)
+
+    monkeypatch.setattr("nsyswrap.capture.nsys.output_of", noted)
+    profile(options(Path("--"), "true"), fake_nsys)
+    assert Path(seen[-1][-1]).is_absolute()
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
+    """Run the command line, with a Ctrl-C while the report is made."""
+
+    def interrupt(*_: object) -> Report:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nsyswrap.cli.profile.analysed", interrupt)
+    before = os.umask(0o022)
+    try:
+        return CliRunner().invoke(cli, ["profile", "--quiet", *arguments])
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.usefixtures("fake_nsys")
+def test_ctrl_c_while_the_report_is_made_keeps_the_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 130, as at every other moment."""
+    result = interrupted(monkeypatch, "-o", str(tmp_path / "out"), "--", "true")
+    assert result.exit_code == 130
+    assert "nsyswrap: stopped before the report was made\n" in result.output
+    assert f"nsyswrap report {tmp_path / 'out' / 'capture.sqlite'}" in result.output
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "capture.nsys-rep",
+        "capture.sqlite",
+        "run.json",
+    ]
+
+
+@pytest.mark.parametrize(("form", "quiet"), [("text", False), ("text", True), ("json", False)])
+def test_a_note_on_the_run_is_in_the_report_and_once_on_stderr(
+    capsys: pytest.CaptureFixture[str], form: str, *, quiet: bool
+) -> None:
+    """The summary shows it where there is one."""
+    note = "The program ended with exit code 7"
+    report = with_notes(hand_made.full_report(), (note,))
+    assert report.notes == (*hand_made.full_report().notes, f"{note}.")
+    say(report, Path("out"), (note,), form=form, quiet=quiet)
+    shown = capsys.readouterr()
+    assert (shown.err.count(note), shown.out.count(note)) == (1, form == "json")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.usefixtures("fake_nsys")
+def test_closed_streams_are_taken_for_empty_ones(tmp_path: Path, closed: str) -> None:
+    """The program's output goes nowhere, and it is recorded all the same; 5 is its own exit code."""
+    program = "import sys; print(1, flush=True); print(2, file=sys.stderr, flush=True); sys.exit(5)"
+    line = f'exec "$0" -m nsyswrap profile --quiet --format json -o "$1" -- "$0" -c "$2" {closed}'
+    words = ["/bin/sh", "-c", line, sys.executable, str(tmp_path / "out"), program]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "Bad file descriptor" not in done.stderr
+    # The fake export cannot be analysed; the run is described, and that is all that is asked here.
+    assert json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))["exit_code"] == 5
