@@ -64,7 +64,7 @@ class Operations:
         used = [
             device
             for device, spans in busy.items()
-            if spans.start[0] < window.end_ns and spans.end[-1] > window.start_ns
+            if len(spans.start) and spans.start[0] < window.end_ns and spans.end[-1] > window.start_ns
         ]
         return used or self.devices
 
