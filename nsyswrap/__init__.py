@@ -17,7 +17,7 @@ def open(  # noqa: A001 - users write nsyswrap.open
     window: str = "",
     step_range: str = "",
     phases: Mapping[str, str] | None = None,
-    kernel_rules: Iterable[str | PathLike[str]] = (),
+    kernel_rules: str | PathLike[str] | Iterable[str | PathLike[str]] = (),
 ) -> "OpenedCapture":
     """Read a capture and return it as an object: its report, and its events as data frames.
 
@@ -26,7 +26,7 @@ def open(  # noqa: A001 - users write nsyswrap.open
         window: "steps", "all" or "START:END" in seconds; empty for steps where there are any.
         step_range: Regular expression of the ranges that are steps; empty for the usual spellings.
         phases: Regular expression of the ranges that are a phase, by its name.
-        kernel_rules: Files of rules over kernel names, as ``verify-tensor-cores`` writes them.
+        kernel_rules: A file, or several, of rules over kernel names, as ``verify-tensor-cores`` writes them.
 
     Raises:
         ExportError: It cannot be exported or read.
@@ -36,4 +36,5 @@ def open(  # noqa: A001 - users write nsyswrap.open
 
     from nsyswrap.opened import open_capture  # noqa: PLC0415
 
-    return open_capture(Path(path), window, step_range, phases, tuple(map(Path, kernel_rules)))
+    files = [kernel_rules] if isinstance(kernel_rules, (str, PathLike)) else kernel_rules
+    return open_capture(Path(path), window, step_range, phases, tuple(map(Path, files)))

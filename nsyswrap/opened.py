@@ -147,6 +147,13 @@ def open_capture(
         ExportError: It cannot be exported or read.
         UsageError: The window, a pattern or a file of rules cannot be read.
     """
+    if not isinstance(window, str):
+        raise UsageError(f"window {window!r} is no text", hint='such as "steps", "all" or "12.5:14"')
+    for name, pattern in (phases or {}).items():
+        if not (name and pattern):
+            raise UsageError(
+                f"phase {name!r}: {pattern!r} is no name and pattern", hint="such as {'data': '^prefetch'}"
+            )
     try:
         rules = tuple(PhaseRule(name, re.compile(pattern)) for name, pattern in (phases or {}).items())
     except re.error as error:

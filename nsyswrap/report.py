@@ -1,10 +1,10 @@
 """One report of one trace: choose the window, run the analyses, order the findings, say the verdict."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from nsyswrap import units
+from nsyswrap import tables, units
 from nsyswrap.analyses.base import Analysis, Settings, Study
 from nsyswrap.analyses.register import ANALYSES
 from nsyswrap.analyses.timeline import timeline
@@ -87,7 +87,7 @@ def report_of_study(study: Study, window: str = "", *, with_timeline: bool = Fal
         verdict=verdict(sections, chosen),
         sections=tuple(sections),
         findings=tuple(findings),
-        notes=notes,
+        notes=(*_unmet(study, window, chosen), *notes),
         timeline=drawn,
     )
 
@@ -111,11 +111,12 @@ def choose_window(study: Study, wanted: str = "") -> Window:
         CannotTellError: There are no steps, or nothing was recorded.
     """
     if wanted not in {"", STEPS, ALL}:
-        return _between(wanted)
+        return _recorded(study.trace, _between(wanted))
     steady = study.steps.steady_window()
     if wanted == STEPS and steady is None:
+        pattern = study.settings.step_pattern
         raise CannotTellError(
-            "the capture has no steps",
+            f"no range matches --step-range {pattern}" if pattern else "the capture has no steps",
             hint='put an NVTX range such as "batch 17" around each step, name yours with --step-range, '
             "or use --window all",
         )
@@ -127,12 +128,54 @@ def choose_window(study: Study, wanted: str = "") -> Window:
         return Window(start, max(end, start + 1), "all GPU operations, warm-up included", "operations")
     if study.trace.session.duration_ns > 0:
         return Window(0, study.trace.session.duration_ns, "the whole capture", "session")
-    events = [f for f in study.trace.frames.values() if "end" in f and len(f)]
+    return Window(*_extent(study.trace), "the whole capture", "session")
+
+
+def _extent(trace: Trace) -> tuple[int, int]:
+    """Return the start of the first event of a trace and the end of the last, ns.
+
+    Raises:
+        CannotTellError: It has none.
+    """
+    events = [frame for frame in trace.frames.values() if "end" in frame and len(frame)]
     if not events:
         raise CannotTellError("the capture holds no events at all", hint="run nsyswrap doctor")
     first = min(int(frame["start"].min()) for frame in events)
     last = max(int(frame["end"].max()) for frame in events)
-    return Window(first, max(last, first + 1), "the whole capture", "session")
+    return first, max(last, first + 1)
+
+
+def _recorded(trace: Trace, asked: Window) -> Window:
+    """Return the part of a window given by hand that lies between the first event and the last.
+
+    Raises:
+        UsageError: There is none.
+        CannotTellError: There are no events.
+    """
+    first, last = _extent(trace)
+    start, end = max(asked.start_ns, first), min(asked.end_ns, last)
+    if end <= start:
+        held = f"the capture's events lie from {_bounds(first, last)}"
+        raise UsageError(f"--window {asked.label}: nothing was recorded there, {held}", hint=BETWEEN_HINT)
+    if (start, end) == (asked.start_ns, asked.end_ns):
+        return asked
+    return Window(start, end, _bounds(start, end), asked.source)
+
+
+def _bounds(start_ns: int, end_ns: int) -> str:
+    return f"{start_ns / 1e9:.9g} s to {end_ns / 1e9:.9g} s"
+
+
+def _unmet(study: Study, wanted: str, window: Window) -> Iterator[str]:
+    """Yield what of the user's request could not be met as it stands."""
+    if window.source == "user" and (asked := _between(wanted)).label != window.label:
+        yield f"--window {asked.label} reaches beyond what was recorded: the numbers are about {window.label}."
+    settings, texts = study.settings, study.trace[tables.RANGES]["text"].cat.remove_unused_categories().cat.categories
+    if settings.step_pattern and not len(study.steps.frame):
+        yield f"--step-range {settings.step_pattern}: no range matches, so there are no steps."
+    for rule in settings.phase_rules:
+        if not any(rule.pattern.search(str(text)) for text in texts):
+            yield f"--phase {rule.phase}={rule.pattern.pattern}: no range matches."
 
 
 def _between(text: str) -> Window:

@@ -122,6 +122,19 @@ def test_where_every_launching_thread_waits_the_cause_is_unknown(trace_of: Trace
     assert evidence(trace, 0, 100)[0] == "thread 4711 waits in pthread_cond_wait for another thread"
 
 
+def test_where_system_calls_were_traced_it_is_not_advised_to_trace_them(trace_of: TraceOf) -> None:
+    """Of idle time that nothing explains."""
+    traced = gap().os_call("pthread_cond_wait", 20, 80)
+    bare = gap("data")
+    advice = [
+        finding.advice
+        for builder in (traced, bare)
+        for finding in idle_section(trace_of(builder), 0, 100).findings
+        if finding.rule == "idle/unknown"
+    ]
+    assert ["osrt" in text for text in advice] == [False, True]
+
+
 def test_a_thread_that_never_launched_is_not_asked(trace_of: TraceOf) -> None:
     """A watchdog polls events all the time; it feeds no GPU, however busy it is."""
     builder = autograd_waits(lambda b: b.os_call("pthread_cond_wait", 10, 95))

@@ -238,3 +238,23 @@ def test_without_steps_the_section_says_what_to_do(trace_of: TraceOf) -> None:
     section = steps.run(Study(trace_of(ExportBuilder().range("forward", 0, 10))), Window(0, 10, "all", "operations"))
     assert "--step-range" in section.notes[0]
     assert not len(section.tables["steps"])
+
+
+def test_a_window_given_by_hand_is_about_the_steps_whole_inside_it(trace_of: TraceOf) -> None:
+    """Steps of 100, but for the last two of 300: their median is not that of all."""
+    builder = loop(8).range("batch 8", 1000, 1300).range("batch 9", 1310, 1610).kernel(1010, 1020)
+    study = Study(trace_of(builder), Settings())
+    late = steps.run(study, Window(990, 1610, "late", "user"))
+    whole = steps.run(study, Window(990, 1610, "late", "operations"))
+    facts = [[section.fact(label) for label in ("steady_steps", "median_ns")] for section in (late, whole)]
+    assert [[fact.value for fact in row if fact is not None] for row in facts] == [[2, 300.0], [8, 100.0]]
+    assert late.notes == ()
+
+
+def test_a_window_given_by_hand_may_hold_no_whole_step(trace_of: TraceOf) -> None:
+    """Then there is no median, and that is said."""
+    section = steps.run(Study(trace_of(loop(8).kernel(310, 320)), Settings()), Window(340, 420, "part", "user"))
+    median = section.fact("median_ns")
+    assert median is not None
+    assert median.value is None
+    assert section.notes == (steps.NO_WHOLE_STEP,)

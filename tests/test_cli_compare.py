@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nsyswrap.cli import cli
-from nsyswrap.cli.compare import ACCEPTABLE
-from nsyswrap.cli.comparing import form_of, names_of
+from nsyswrap.cli.compare import ACCEPTABLE, FORMS
+from nsyswrap.cli.comparing import names_of
+from nsyswrap.cli.writing import form_of
 from nsyswrap.compare import ACCEPTABLE as HURDLES
 from nsyswrap.compare import MARGIN
 from nsyswrap.model import Report
@@ -187,9 +188,9 @@ def test_the_name_of_the_file_says_the_form(name: str, start: str, slow: Path, f
 
 
 def test_the_form_that_is_asked_for_wins() -> None:
-    assert form_of("json", Path("x.html")) == "json"
-    assert form_of(None, Path("X.HTML")) == "html"
-    assert form_of(None, None) == "text"
+    assert form_of("json", Path("x.html"), FORMS) == "json"
+    assert form_of(None, Path("X.HTML"), FORMS) == "html"
+    assert form_of(None, None, FORMS) == "text"
 
 
 def test_a_file_that_is_there_stays_as_it_is(slow: Path, fast: Path, tmp_path: Path) -> None:

@@ -42,6 +42,17 @@ def test_each_check_is_a_line_and_each_remedy_a_line_below() -> None:
     ]
 
 
+def test_on_a_terminal_long_lines_are_broken_and_words_are_whole() -> None:
+    """The second line of a check begins where its details do, so that columns stay columns."""
+    path = "/a/path/that/is/much/longer/than/the/terminal/is/wide/and/cannot/be/broken"
+    checks = (Check("disk", Status.OK, "free space " * 8), Check("nsys", Status.FAILED, "none", f"Run {path}"))
+    shown = text_of(checks, 60).splitlines()
+    assert all(len(line) <= 60 for line in shown if path not in line)
+    assert shown[1].startswith(" " * 27 + "free")
+    assert sum(path in line for line in shown) == 1
+    assert " ".join(" ".join(shown).split()) == " ".join(text_of(checks).split())
+
+
 def test_json_holds_all_of_each_check() -> None:
     """Under a name with a version."""
     answer = json.loads(json_of(CHECKS))

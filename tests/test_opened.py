@@ -100,15 +100,25 @@ def test_rules_over_kernel_names_are_read(tmp_path: Path) -> None:
     rules.write_text('{"schema": "nsyswrap.kernel_rules/1", "rules": [{"kernel": "mine", "verdict": "tensor"}]}')
     verdicts = [
         nsyswrap.open(path, kernel_rules=files).sections["tensor_cores"].tables["kernels"]["verdict"].tolist()
-        for files in ([], [rules], [str(rules)])
+        for files in ([], [rules], [str(rules)], rules, str(rules))
     ]
-    assert verdicts == [["unknown"], ["tensor"], ["tensor"]]
+    assert verdicts == [["unknown"], *[["tensor"]] * 4]
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"window": "later"}, {"step_range": "("}, {"phases": {"data": "("}}, {"kernel_rules": ["/no/such/file"]}],
-    ids=lambda one: next(iter(one)),
+    [
+        {"window": "later"},
+        {"window": 5},
+        {"window": None},
+        {"phases": {"data": ""}},
+        {"phases": {"": "x"}},
+        {"kernel_rules": "nope.json"},
+        {"step_range": "("},
+        {"phases": {"data": "("}},
+        {"kernel_rules": ["/no/such/file"]},
+    ],
+    ids=str,
 )
 def test_what_cannot_be_read_is_told_at_once(options: dict[str, object], tmp_path: Path) -> None:
     """Before the capture is looked for."""

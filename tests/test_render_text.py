@@ -132,6 +132,29 @@ def test_sections_the_screen_has_no_room_for_are_announced() -> None:
     assert LINES[-1] == "The page and JSON hold 5 more sections: kernels, copies, calls and the rest."
 
 
+def test_one_section_is_not_called_sections() -> None:
+    report = hand_made.full_report()
+    kept = tuple(one for one in report.sections if one.key == "kernels")
+    last = text_report.render(replace(report, sections=kept)).splitlines()[-1]
+    assert last == "The page and JSON hold 1 more section: kernels, copies, calls and the rest."
+
+
+def test_a_share_that_was_not_measured_is_of_nothing() -> None:
+    """A window may hold no kernel."""
+    report = hand_made.full_report()
+    [section] = [one for one in report.sections if one.key == "tensor_cores"]
+    facts = tuple(replace(fact, value=None) if fact.label.startswith("share") else fact for fact in section.facts)
+    shown = text_report.render(replace(report, sections=(replace(section, facts=facts),)))
+    assert "TENSOR CORES  not measured in " in shown
+
+
+def test_without_a_step_in_the_window_the_line_says_why() -> None:
+    report = hand_made.full_report()
+    [section] = [one for one in report.sections if one.key == "steps"]
+    none = replace(section, facts=(Fact("median_ns", None, "ns"),), notes=("No whole steady step lies inside.",))
+    assert "STEPS  No whole steady step lies inside." in text_report.render(replace(report, sections=(none,)))
+
+
 def test_steps_may_be_all_there_is() -> None:
     report = hand_made.full_report()
     shown = text_report.render(replace(report, sections=tuple(one for one in report.sections if one.key == "steps")))

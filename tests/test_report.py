@@ -1,10 +1,13 @@
 """The report of a trace: its window, what it holds and leaves out, the order of findings, the verdict."""
 
+import re
 from collections.abc import Callable
 
 import pytest
 from export_builder import ExportBuilder, thread
 
+from nsyswrap.analyses.annotations import PhaseRule
+from nsyswrap.analyses.base import Settings
 from nsyswrap.analyses.register import ANALYSES
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
@@ -58,18 +61,62 @@ def test_without_steps_the_window_is_all_operations(trace_of: TraceOf) -> None:
 BETWEEN = {
     "0:1": (0, S),
     "1.5:2.25": (1_500_000_000, 2_250_000_000),
-    "-1:0.5": (-S, S // 2),
-    "-3:-2": (-3 * S, -2 * S),
     " 1:2 ": (S, 2 * S),
     "4.138590623:4.138590624": (4138590623, 4138590624),
-    "100:200": (100 * S, 200 * S),
 }
 
 
 @pytest.mark.parametrize("wanted", BETWEEN)
 def test_a_window_between_two_times_is_that(wanted: str, trace_of: TraceOf) -> None:
-    """In seconds since the start of the capture, to the nanosecond, wherever the events are."""
+    """In seconds since the start of the capture, to the nanosecond."""
     assert window_of(trace_of(training()), wanted) == (*BETWEEN[wanted], "user")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "start", "end", "label"),
+    [("-1:0.5", 0, S // 2, "0 s to 0.5 s"), ("5.5:40", 5 * S + S // 2, 6 * S, "5.5 s to 6 s")],
+)
+def test_a_window_that_reaches_beyond_what_was_recorded_is_cut_and_that_is_said(
+    wanted: str, start: int, end: int, label: str, trace_of: TraceOf
+) -> None:
+    """The session lasts longer than its events; nothing is known of that time."""
+    report = build_report(trace_of(training()), wanted)
+    assert report.window == Window(start, end, label, "user")
+    assert report.notes[0].startswith("--window ")
+    assert label in report.notes[0]
+    assert report.notes[0].count("beyond what was recorded") == 1
+
+
+def test_a_window_inside_what_was_recorded_is_not_remarked_on(trace_of: TraceOf) -> None:
+    assert not any("--window" in note for note in build_report(trace_of(training()), "1:2").notes)
+
+
+@pytest.mark.parametrize("wanted", ["1000:2000", "-3:-2", "6:7"])
+def test_a_window_where_nothing_was_recorded_is_an_error_of_the_user(wanted: str, trace_of: TraceOf) -> None:
+    """Else the GPU would be called idle for all of it."""
+    with pytest.raises(UsageError, match="events lie from 0 s to 6 s"):
+        build_report(trace_of(training()), wanted)
+
+
+def test_patterns_that_match_nothing_are_noted(trace_of: TraceOf) -> None:
+    """Those that match are not; and the advice is not to do what was just done."""
+    rules = (PhaseRule("foo", re.compile("nosuch")), PhaseRule("mine", re.compile("^data")))
+    report = build_report(trace_of(training()), settings=Settings("nosuch", rules))
+    assert report.notes[:2] == (
+        "--step-range nosuch: no range matches, so there are no steps.",
+        "--phase foo=nosuch: no range matches.",
+    )
+    assert not any("mine" in note for note in report.notes)
+    steps = report.section("steps")
+    assert steps is not None
+    assert steps.notes == ("No range matches --step-range nosuch.",)
+    with pytest.raises(CannotTellError, match="no range matches --step-range nosuch"):
+        build_report(trace_of(training()), STEPS, Settings("nosuch"))
+
+
+def test_patterns_that_match_are_not_remarked_on(trace_of: TraceOf) -> None:
+    settings = Settings("^batch", (PhaseRule("mine", re.compile("^data")),))
+    assert not any("matches" in note for note in build_report(trace_of(training()), settings=settings).notes)
 
 
 @pytest.mark.parametrize(
@@ -305,8 +352,9 @@ def test_a_report_of_the_same_trace_is_the_same(trace_of: TraceOf) -> None:
 
 
 def test_a_window_far_from_all_events_is_idle(trace_of: TraceOf) -> None:
-    """The thread that launched last is asked, and did nothing else."""
-    report = build_report(trace_of(training()), "100:200")
+    """The thread that launched last is asked, and did nothing else until the last operation."""
+    late = training().kernel(300 * S, 301 * S, launched=(300 * S - 10, 300 * S - 5))
+    report = build_report(trace_of(late), "100:200")
     section = report.section("idle")
     assert section
     assert section.tables["causes"]["idle_ns"].sum() == 100 * S

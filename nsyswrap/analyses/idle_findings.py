@@ -1,6 +1,6 @@
 """Advice on idle time: for each cause what it means and the change to make."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -114,6 +114,10 @@ ADVICE = {
 }
 
 
+# What to say where OS calls were traced already.
+STILL_UNKNOWN = replace(
+    ADVICE["unknown"], advice="Capture again with --sample-cpu, and with NVTX ranges around the phases."
+)
 CHURN, WORKER_START = "memory/churn", "data/worker_start"
 IN_STEP, BETWEEN = "synchronization/in_step", "gpu/between_operations"
 ROOT_ADVICE = {
@@ -168,9 +172,7 @@ def findings(study: Study, idle: IdleTables, everywhere: pd.DataFrame, window: W
         everywhere: That of all devices, as gaps: ranks run the same program, and a change is made in all of them.
         window: Stretch it is about.
     """
-    found = []
-    told = {key: each for key, each in ROOT_ADVICE.items() if key != CHURN or not len(study.trace[tables.MEMORY])}
-    told = {**{f"idle/{cause}": each for cause, each in ADVICE.items()}, **told}
+    found, told = [], _told(study)
     for device in idle.by_cause["device_id"].unique():
         for rule, advice in told.items():
             cause = rule.removeprefix("idle/")
@@ -198,6 +200,13 @@ def findings(study: Study, idle: IdleTables, everywhere: pd.DataFrame, window: W
                 )
             )
     return tuple(sorted(found, key=lambda finding: finding.order))
+
+
+def _told(study: Study) -> dict[str, Advice]:
+    """Return what may be said of a trace, by rule."""
+    roots = {key: each for key, each in ROOT_ADVICE.items() if key != CHURN or not len(study.trace[tables.MEMORY])}
+    told = {**{f"idle/{cause}": each for cause, each in ADVICE.items()}, **roots}
+    return {**told, "idle/unknown": STILL_UNKNOWN} if len(study.trace[tables.OS_CALLS]) else told
 
 
 def _gains(study: Study, mine: pd.DataFrame, everywhere: pd.DataFrame, cause: str, window: Window) -> Gains:

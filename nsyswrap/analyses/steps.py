@@ -15,6 +15,7 @@ from nsyswrap.tables import array
 NO_STEPS = (
     'No range names a step: put an NVTX range such as "batch 17" around each step, or name yours with --step-range.'
 )
+NO_WHOLE_STEP = "No whole steady step lies inside the window, so there is no median step."
 
 
 def run(study: Study, window: Window) -> Section:
@@ -27,7 +28,7 @@ def run(study: Study, window: Window) -> Section:
     start, end = array(frame, "start"), array(frame, "end")
     length = end - start
     warm_up = array(frame, "warm_up")
-    steady = length[~warm_up]
+    steady = _steady(study, window)
     outliers = find_outliers(study, window)
     facts = [
         Fact("steady_steps", len(steady), "count"),
@@ -41,7 +42,16 @@ def run(study: Study, window: Window) -> Section:
         Fact("warm_up_ns", int(length[warm_up].sum()), "ns"),
     ]
     shown = {"steps": _table(study), "outliers": outliers.drop(columns="process")}
-    return Section("steps", "Steps", window, tuple(facts), shown, _findings(study, outliers, window), _notes(study))
+    return Section(
+        "steps", "Steps", window, tuple(facts), shown, _findings(study, outliers, window), _notes(study, window)
+    )
+
+
+def _steady(study: Study, window: Window) -> Times:
+    """Return the length of each steady step, ns: of those inside a window given by hand, else of all."""
+    steady = study.steps.steady_inside(window) if window.source == "user" else study.steps.steady
+    length: Times = array(steady, "end") - array(steady, "start")
+    return length
 
 
 def _findings(study: Study, outliers: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
@@ -61,10 +71,11 @@ def _spread(length: Times) -> float | None:
     return float((high - low) / median)
 
 
-def _notes(study: Study) -> tuple[str, ...]:
-    if not len(study.steps.frame) and not study.steps.notes:
-        return (NO_STEPS,)
-    return study.steps.notes
+def _notes(study: Study, window: Window) -> tuple[str, ...]:
+    if not len(study.steps.frame):
+        pattern = study.settings.step_pattern
+        return study.steps.notes or ((f"No range matches --step-range {pattern}.",) if pattern else (NO_STEPS,))
+    return (*study.steps.notes, *(() if len(_steady(study, window)) else (NO_WHOLE_STEP,)))
 
 
 def _table(study: Study) -> pd.DataFrame:

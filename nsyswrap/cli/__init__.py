@@ -2,12 +2,14 @@
 
 import importlib
 from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from nsyswrap import __version__
 from nsyswrap.cli.terminal import printable
-from nsyswrap.errors import CaptureError, NsyswrapError
+from nsyswrap.errors import CaptureError, NsyswrapError, UsageError
 
 # Command to its one line of help; its code is `nsyswrap.cli.<command>`, with `_` for `-`. Loading it takes time.
 COMMANDS: Mapping[str, str] = {
@@ -58,11 +60,28 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except NsyswrapError as error:
-            # Both quote what others chose: names of files, arguments, what nsys said.
-            click.echo(f"nsyswrap: {printable(error.message)}", err=True)
-            if error.hint:
-                click.echo(f"hint: {printable(error.hint)}", err=True)
-            ctx.exit(exit_code(error, ctx.invoked_subcommand))
+            _tell(ctx, error)
+        except FileNotFoundError:
+            if _is_somewhere():
+                raise
+            _tell(ctx, UsageError("the working folder has been removed", hint="change to one that is there"))
+
+
+def _tell(ctx: click.Context, error: NsyswrapError) -> NoReturn:
+    """Print an error and end; message and hint quote what others chose: names of files, arguments, what nsys said."""
+    click.echo(f"nsyswrap: {printable(error.message)}", err=True)
+    if error.hint:
+        click.echo(f"hint: {printable(error.hint)}", err=True)
+    ctx.exit(exit_code(error, ctx.invoked_subcommand))
+
+
+def _is_somewhere() -> bool:
+    """Return whether the working folder is there."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

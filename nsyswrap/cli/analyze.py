@@ -9,9 +9,11 @@ from nsyswrap.cli.reading import (
     check_request,
     reading_options,
     report_of,
-    write_result,
 )
 from nsyswrap.cli.terminal import SUMMARY, check_view, rendered
+from nsyswrap.cli.writing import check_not_read, form_of, write_result
+
+FORMS = ("text", "json", "csv", "markdown")
 
 
 @click.command()
@@ -20,10 +22,8 @@ from nsyswrap.cli.terminal import SUMMARY, check_view, rendered
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "csv", "markdown"]),
-    default="text",
-    show_default=True,
-    help="Form of the result.",
+    type=click.Choice(FORMS),
+    help="Form of the result; by default what the name of the -o file says, or text.",
 )
 @click.option(
     "--view",
@@ -42,7 +42,7 @@ def analyze(  # noqa: PLR0913 - one argument an option
     step_range: str,
     phases: tuple[str, ...],
     kernel_rules: tuple[Path, ...],
-    form: str,
+    form: str | None,
     view: str,
     output: Path | None,
     force: bool,
@@ -55,7 +55,9 @@ def analyze(  # noqa: PLR0913 - one argument an option
       nsyswrap analyze capture.sqlite --view nvprof --window all
       nsyswrap analyze capture.sqlite --step-range '^it' --phase data='^prefetch'
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    form = form_of(form, output, FORMS) if view == SUMMARY else form or "text"
     check_view(view, form)
     check_request(window, step_range, phases, kernel_rules)
+    check_not_read(output, capture, *kernel_rules)
     report = report_of(capture, window, step_range, phases, kernel_rules)
     write_result(rendered(form, report, to_terminal=output is None, view=view), output, force=force)

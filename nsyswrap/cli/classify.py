@@ -15,6 +15,7 @@ from nsyswrap.analyses import kernel_names
 from nsyswrap.analyses.kernel_names import Classification
 from nsyswrap.cli.reading import kernel_rules_option, rules_of
 from nsyswrap.cli.terminal import printable
+from nsyswrap.cli.writing import print_result
 
 COLUMNS = tuple(field.name for field in dataclasses.fields(Classification))
 # A longer name pushes the rest of its own line to the right, not that of every line.
@@ -71,7 +72,8 @@ def classify(
     given = [readable(name) for name in names] or list(lines(standard_input()))
     learned = rules_of(kernel_rules)
     found = [kernel_names.classify(name, capability, learned) for name in given]
-    click.echo(FORMS[form](found), nl=False)
+    if text := FORMS[form](found):
+        print_result(text)
 
 
 def readable(argument: str) -> str:

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.comparing import Reading, check_gate, comparison_of, form_of, settings_of
-from nsyswrap.cli.reading import check_request, reading_options, write_result
+from nsyswrap.cli.comparing import Reading, check_gate, check_most, comparison_of, settings_of
+from nsyswrap.cli.reading import check_request, reading_options
 from nsyswrap.cli.terminal import rendered_comparison
+from nsyswrap.cli.writing import check_not_read, form_of, write_result
 
+FORMS = ("text", "json", "html", "markdown")
 ACCEPTABLE = ("incomplete", "gpu", "traces", "window")
 
 
@@ -49,7 +51,7 @@ ACCEPTABLE = ("incomplete", "gpu", "traces", "window")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "html", "markdown"]),
+    type=click.Choice(FORMS),
     help="Form of the result; by default what the name of the -o file says, or text.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
@@ -85,8 +87,10 @@ def compare(  # noqa: PLR0913 - one argument an option
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     reading = Reading(window, step_range, phases, kernel_rules)
     check_request(*reading)
+    check_most(most_slower)
+    check_not_read(output, base, new, *more_base, *more_new, *kernel_rules)
     settings = settings_of(margin, accept)
     found = comparison_of((base, *more_base), (new, *more_new), reading, settings)
-    text = rendered_comparison(form_of(form, output), found, to_terminal=output is None)
+    text = rendered_comparison(form_of(form, output, FORMS), found, to_terminal=output is None)
     write_result(text, output, force=force)
     check_gate(found, most_slower)

@@ -1,5 +1,6 @@
 """The way from what `compare` is given, a capture or a report.json, to a report and a name for it."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 REPORT_SUFFIX = ".json"
 REPORT_NAME = "report.json"
-FORMS = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".markdown": "markdown"}
 
 
 class GateError(NsyswrapError):
@@ -103,9 +103,16 @@ def settings_of(margin: float, accept: tuple[str, ...]) -> "Settings":
     return Settings(margin / 100, frozenset(map(Hurdle, accept)))
 
 
-def form_of(form: str | None, output: Path | None) -> str:
-    """Return the form of the result: as asked, or as the file's name says, or text."""
-    return form or (FORMS.get(output.suffix.lower(), "text") if output is not None else "text")
+def check_most(most_percent: float | None) -> None:
+    """Check what is let through, before anything is read.
+
+    Raises:
+        UsageError: It is no number, so nothing could be more than it.
+    """
+    if most_percent is not None and not math.isfinite(most_percent):
+        raise UsageError(
+            f"--fail-on-regression {most_percent:g} lets everything through", hint="give a number: 5 for 5 %"
+        )
 
 
 def check_gate(comparison: "Comparison", most_percent: float | None) -> None:

@@ -3,12 +3,18 @@
 import dataclasses
 import json
 import sys
+import textwrap
 from collections.abc import Iterable
 
 import click
 
 from nsyswrap.capture.doctor import examine
 from nsyswrap.capture.self_test import Check, Status
+from nsyswrap.cli.terminal import columns
+from nsyswrap.cli.writing import print_result
+
+# Where the details of a check begin.
+INDENT = 27
 
 
 @click.command()
@@ -25,17 +31,29 @@ def doctor(form: str) -> None:
       nsyswrap doctor --format json
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     checks = tuple(examine())
-    click.echo({"text": text_of, "json": json_of}[form](checks))
+    print_result(json_of(checks) if form == "json" else text_of(checks, columns()))
     sys.exit(int(has_failed(checks)))
 
 
-def text_of(checks: Iterable[Check]) -> str:
-    """Return one line a check, each remedy on a line below its check."""
+def text_of(checks: Iterable[Check], width: int | None = None) -> str:
+    """Return one line a check, each remedy on a line below its check.
+
+    Args:
+        checks: What was found.
+        width: Columns no line exceeds, where a line without blanks can be broken; None for any.
+    """
     lines = []
     for check in checks:
-        lines.append(f"{check.status:<8} {check.name:<17} {check.detail}")
-        lines += [f"{'':<26} remedy: {check.remedy}"] if check.remedy else []
+        lines += _broken(f"{check.status:<8} {check.name:<17} {check.detail}", INDENT, width)
+        lines += _broken(f"{'':<{INDENT}}remedy: {check.remedy}", INDENT + 2, width) if check.remedy else []
     return "\n".join(lines)
+
+
+def _broken(line: str, indent: int, width: int | None) -> list[str]:
+    """Return a line as several where it is too long; words stay whole, so that a command can be copied."""
+    if width is None or len(line) <= width:
+        return [line]
+    return textwrap.wrap(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
 def json_of(checks: Iterable[Check]) -> str:

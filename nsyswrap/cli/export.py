@@ -1,6 +1,6 @@
 """`nsyswrap export`: what a capture holds, for other programs: Perfetto, Parquet, CSV."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +9,7 @@ import click
 
 from nsyswrap.cli.reading import capture_argument, check_request, reading_options, study_of
 from nsyswrap.cli.terminal import printable
+from nsyswrap.cli.writing import check_not_read, whole, whole_folder, write_text
 from nsyswrap.errors import ExportError, UsageError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def export(  # noqa: PLR0913 - one argument an option
     if form == CSV and within_window:
         raise UsageError("--within-window is about events", hint="the tables of the report are of the window already")
     check_request(window, step_range, phases, kernel_rules)
+    check_not_read(output, capture, *kernel_rules)
     _check_target(output, is_folder=form != PERFETTO, force=force)
     from nsyswrap.report import report_of_study  # noqa: PLC0415 - heavy; loaded when a capture is read
 
@@ -95,7 +97,7 @@ def _check_target(output: Path, *, is_folder: bool, force: bool) -> None:
 def _write_perfetto(report: "Report", frames: Mapping[str, "pd.DataFrame"], output: Path) -> None:
     from nsyswrap.render import perfetto_trace  # noqa: PLC0415 - loaded for its form alone
 
-    with _told(output), output.open("w", encoding="utf-8") as file:
+    with _told(output), whole(output) as place, place.open("w", encoding="utf-8") as file:
         file.writelines(perfetto_trace.pieces(report, frames))
 
 
@@ -104,21 +106,19 @@ def _write_parquet(report: "Report", frames: Mapping[str, "pd.DataFrame"], outpu
 
     from nsyswrap.render.parquet_tables import arrow_tables  # noqa: PLC0415
 
-    with _told(output):
-        output.mkdir(parents=True, exist_ok=True)
+    with _told(output), whole_folder(output) as place:
         for key, table in arrow_tables(report, frames).items():
-            parquet.write_table(table, output / f"{key}.parquet", compression="zstd")
+            parquet.write_table(table, place / f"{key}.parquet", compression="zstd")
 
 
 def _write_csv(report: "Report", output: Path) -> None:
-    from nsyswrap.render import csv_report  # noqa: PLC0415 - loaded for its form alone
+    from nsyswrap.analyses.register import ANALYSES  # noqa: PLC0415 - loaded for its form alone
+    from nsyswrap.render import csv_report  # noqa: PLC0415
 
-    tables: Iterable[tuple[str, str]] = csv_report.tables(report).items()
-    with _told(output):
-        output.mkdir(parents=True, exist_ok=True)
-        for key, text in tables:
-            with (output / f"{key}.csv").open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-                file.write(text)
+    names = ["report.findings.csv", *(f"{each.key}.*.csv" for each in ANALYSES)]
+    with _told(output), whole_folder(output, names) as place:
+        for key, text in csv_report.tables(report).items():
+            write_text(text, place / f"{key}.csv")
 
 
 @contextmanager

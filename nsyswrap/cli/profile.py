@@ -17,6 +17,7 @@ from nsyswrap.cli.capture_options import ProfileCommand, capture_options, option
 from nsyswrap.cli.progress import shown
 from nsyswrap.cli.reading import check_request, reading_options, report_of
 from nsyswrap.cli.terminal import rendered
+from nsyswrap.cli.writing import write_text
 from nsyswrap.errors import CaptureError, NsyswrapError
 
 if TYPE_CHECKING:
@@ -179,6 +180,6 @@ def write_private(path: Path, text: str) -> None:
         CaptureError: It cannot be written.
     """
     try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        write_text(text, path)
     except OSError as error:
         raise CaptureError(f"cannot write {path}: {error.strerror}", hint="check the disk and the folder") from error

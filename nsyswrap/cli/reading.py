@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from nsyswrap.cli.terminal import printable
 from nsyswrap.errors import CaptureError, ExportError, UsageError
 from nsyswrap.privacy import neutral
 
@@ -194,23 +193,3 @@ def export_of(capture: Path) -> Iterator[Path]:
         except CaptureError as error:
             raise ExportError(error.message, hint=error.hint) from error
         yield target
-
-
-def write_result(text: str, output: Path | None, *, force: bool) -> None:
-    """Write a result to a file, or to stdout.
-
-    Raises:
-        UsageError: The file is there already and ``force`` is not given.
-        ExportError: It cannot be written.
-    """
-    if output is None:
-        click.echo(text, nl=not text.endswith("\n"))
-        return
-    try:
-        with output.open("w" if force else "x", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise UsageError(f"{output} is there already", hint="give another file, or --force to replace it") from error
-    except OSError as error:
-        raise ExportError(f"cannot write {output}: {error.strerror}", hint="give another file with -o") from error
-    click.echo(f"wrote {printable(str(output))}", err=True)

@@ -6,6 +6,7 @@ import click
 
 from nsyswrap.cli.reading import capture_argument, export_of
 from nsyswrap.cli.terminal import printable
+from nsyswrap.cli.writing import check_not_read
 
 
 @click.command()
@@ -27,6 +28,7 @@ def redact(*, capture: Path, output: Path, force: bool) -> None:
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     from nsyswrap.db import redact as redaction  # noqa: PLC0415 - heavy; loaded when an export is read
 
+    check_not_read(output, capture)
     with export_of(capture) as export:
         done = redaction.redact(export, output, force=force)
     click.echo(f"wrote {printable(str(output))}: {sum(done.kept.values()):,} rows of {len(done.kept)} tables", err=True)

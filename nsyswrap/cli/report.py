@@ -9,9 +9,9 @@ from nsyswrap.cli.reading import (
     check_request,
     reading_options,
     report_of,
-    write_result,
 )
 from nsyswrap.cli.terminal import rendered
+from nsyswrap.cli.writing import check_not_read, write_result
 
 
 @click.command()
@@ -43,5 +43,6 @@ def report(  # noqa: PLR0913 - one argument an option
       nsyswrap report capture.sqlite --window all -o whole.html
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     check_request(window, step_range, phases, kernel_rules)
+    check_not_read(output, capture, *kernel_rules)
     found = report_of(capture, window, step_range, phases, kernel_rules, with_timeline=True)
     write_result(rendered("html", found, to_terminal=False), output, force=force)

@@ -11,7 +11,8 @@ import click
 
 from nsyswrap.cli.capture_options import program
 from nsyswrap.cli.progress import shown
-from nsyswrap.cli.reading import export_of, rules_of, write_result
+from nsyswrap.cli.reading import export_of, rules_of
+from nsyswrap.cli.writing import write_result
 from nsyswrap.errors import CannotTellError, CaptureError, UsageError
 
 if TYPE_CHECKING:

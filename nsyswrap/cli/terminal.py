@@ -54,7 +54,7 @@ def rendered(
         return render(form, report)
     from nsyswrap.render import text_report, views  # noqa: PLC0415 - loads rich
 
-    is_terminal = to_terminal and (stream or sys.stdout).isatty()
+    is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
     if view != SUMMARY:
         return views.VIEWS[view](report, width=shutil.get_terminal_size().columns if is_terminal else None)
     return text_report.render(report, width=_width(is_terminal), colour=_has_colour(is_terminal))
@@ -75,8 +75,18 @@ def rendered_comparison(form: str, comparison: "Comparison", *, to_terminal: boo
         return render(form, comparison)
     from nsyswrap.render.comparison import text_form  # noqa: PLC0415 - loads rich
 
-    is_terminal = to_terminal and (stream or sys.stdout).isatty()
+    is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
     return text_form.render(comparison, width=_width(is_terminal), colour=_has_colour(is_terminal))
+
+
+def columns() -> int | None:
+    """Return how wide the terminal is that stdout is; None where it is none."""
+    return shutil.get_terminal_size().columns if _is_terminal(sys.stdout) else None
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Return whether a stream is a terminal; one that was closed before the program began is None."""
+    return stream is not None and stream.isatty()
 
 
 def _width(is_terminal: bool) -> int:  # noqa: FBT001 - the one thing it depends on

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.reading import kernel_rules_option, write_result
+from nsyswrap.cli.reading import kernel_rules_option
 from nsyswrap.cli.tensor_check import Request, check_targets, exit_code, learned_text, measured, save
+from nsyswrap.cli.writing import check_not_read, write_result
 
 LAUNCHES = 200
 
@@ -82,6 +83,8 @@ def verify_tensor_cores(  # noqa: PLR0913 - one argument an option
     from nsyswrap.render.agreement_view import FORMS  # noqa: PLC0415 - loads pandas
 
     check_targets([output, save_rules, save_counters], force=force)
+    for file in (output, save_rules, save_counters):
+        check_not_read(file, capture, *([] if file is save_rules else kernel_rules))
     found = measured(Request(command, capture, launches, timeout, kernel_rules, python))
     write_result(FORMS[form](found), output, force=force)
     save(save_counters, found.counters, force=force)

@@ -239,7 +239,8 @@ def _tensor_cores(report: Report) -> tuple[KeyNumber, ...]:
     low, high, counter = (section.fact(label) for label in ("share_low", "share_high", "counter_share"))
     if low is None or high is None:
         return ()
-    note = f"of kernel time in {short(section.window)}"
+    measured = _number(low) is not None
+    note = f"of kernel time in {short(section.window)}" if measured else f"in {short(section.window)}"
     if counter is not None and not units.is_missing(counter.value):
         least = section.fact("counter_share_low") or counter
         note += f"; by counter {units.share_band(_number(least), _number(counter))}"

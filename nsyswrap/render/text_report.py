@@ -159,7 +159,8 @@ def _key_numbers(report: Report) -> Iterator[RenderableType]:
     if tensor is not None:
         yield _labelled("TENSOR CORES", f"{tensor.value} {tensor.note}")
     if steps is not None:
-        yield _labelled("STEPS", _facts(steps))
+        untold = outline.median_step(report) is None and steps.notes
+        yield _labelled("STEPS", " ".join(steps.notes) if untold else _facts(steps))
 
 
 def _phases(report: Report) -> Iterator[RenderableType]:
@@ -201,7 +202,8 @@ def _elsewhere(report: Report) -> Iterator[RenderableType]:
     told = sum(section.key in _TOLD_ELSEWHERE for section in report.sections)
     if told:
         yield Text("")
-        yield _line(f"The page and JSON hold {told} more sections: kernels, copies, calls and the rest.", _MUTED)
+        more = "1 more section" if told == 1 else f"{told} more sections"
+        yield _line(f"The page and JSON hold {more}: kernels, copies, calls and the rest.", _MUTED)
 
 
 def _generic(section: Section, name: str, most: int) -> Iterator[RenderableType]:
