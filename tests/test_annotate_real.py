@@ -66,7 +66,8 @@ def test_losses_and_exit_codes_stay_and_phases_arrive(
     plain = subprocess.run(command, capture_output=True, text=True, check=False)
     capfd.readouterr()
     marked = run(nsys, tmp_path / "result", command)
-    assert marked.notes[-1].startswith("Phases were marked in ")
+    assert [note.startswith("Phases were marked in ") for note in marked.notes] == [True, False]
+    assert marked.notes[1] == f"The program ended with exit code {marked.code}"
     assert capfd.readouterr().out == plain.stdout
     assert "losses" in plain.stdout
     assert marked.code == plain.returncode == 5
@@ -141,7 +142,8 @@ def test_a_program_that_fails_is_not_compared(nsys: Nsys, tmp_path: Path) -> Non
 def test_a_program_without_torch_runs_and_is_told_of(nsys: Nsys, tmp_path: Path) -> None:
     marked = run(nsys, tmp_path / "result", python("import sys; sys.exit(len(sys.argv))"))
     assert marked.code == 1
-    assert marked.notes[-1].startswith("No phases were marked: no process of the program imported torch")
+    assert marked.notes[0].startswith("No phases were marked: no process of the program imported torch")
+    assert marked.notes[1:] == ("The program ended with exit code 1",)
 
 
 def test_a_hidden_environment_is_marked_too(nsys: Nsys, tmp_path: Path) -> None:
