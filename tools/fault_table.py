@@ -45,7 +45,7 @@ and 17 predictions within 25 %; but three reports raised something besides (`idl
 `synchronization` gained 77.2 ms where 46.4 had been promised: its host code took different times in the two forms. What
 was raised was there, but it was not planted. So these five programs now give the GPU more work a launch, or the loader
 less work a sample. Their rows above are of this form, profiled in the same hour on another machine; the other 13 rows
-are of that session.
+are of the first machine.
 
 Before, the former programs had given 18 of 18 in each column on a fast host; on a slow one, where 15 of them were
 profiled, two reports raised something besides and four mended programs were bound by the host.

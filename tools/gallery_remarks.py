@@ -5,15 +5,15 @@ Figures stand as `{case:measure}` or `{case / case:measure}`: gallery_figures.py
 """
 
 RUNS = """\
-26 cases were profiled in one session on one machine, one program after another with nothing beside it. The other 15 are
-of an earlier session on another machine of the same kind, whose host was faster: `inference-fp32`, `inference-fp16`,
+26 cases were profiled in one go on one machine, one program after another with nothing beside it. The other 15 are of
+an earlier run on another machine of the same kind, whose host was faster: `inference-fp32`, `inference-fp16`,
 `inference-fp16-graphs`, `inference-fp16-compile`, `bert-amp-single`, `bert-amp-fused`, `alexnet-8`, `alexnet-16`,
 `alexnet-32` and the six of `convolution`. There nsyswrap wrote the reports of finished cases while the next program
-ran, on the same cores. 24 cases were profiled in both sessions. Their kernels took the same time within 1.9 %, and the
+ran, on the same cores. 24 cases were profiled both times. Their kernels took the same time within 1.9 %, and the
 tensor share differed by less than 0.3 points; but a step took from 0.65 to 1.96 times as long, as far as the host or
 the loader decided it.
 
-The reports are those of these sessions. Of `bert-amp`, `bert-amp-fused`, `cifar-packed` and `cifar-normalized-on-gpu`
+The reports are those of these runs. Of `bert-amp`, `bert-amp-fused`, `cifar-packed` and `cifar-normalized-on-gpu`
 they hold a note `tensor_cores/layout` for kernels that concatenate, or belong to complex products; the rule now counts
 only what a convolution has turned.
 
@@ -32,7 +32,7 @@ mixed precision, in cuDNN convolutions whose names say so (`sm80_xmma_wgrad_..._
 kernel time grows with mixed precision, from {lenet-fp32:kernels} to {lenet-amp:kernels} a step, and for MLP it hardly
 falls, from {mlp-fp32:kernels} to {mlp-amp:kernels}. In the source the small networks are bound by the loader. Here two
 loader processes crop images of 32 by 32 pixels about as fast as the host launches a step, and which of the two MLP and
-LeNet wait for depends on the machine: on this one for launches, in the earlier session mostly for the loader. Either
+LeNet wait for depends on the machine: on this one for launches, in the earlier run mostly for the loader. Either
 way precision does not decide how long their steps are. VGG's kernels run {vgg16-fp32 / vgg16-amp:kernels} times as
 fast, and so does its step ({vgg16-fp32 / vgg16-amp:step} times). ResNet50's kernels run
 {resnet50-fp32 / resnet50-amp:kernels} times as fast, but its step takes {resnet50-amp:step}, in float32
@@ -48,7 +48,7 @@ nsys, from {mnist-1-worker:epoch} to {mnist-8-workers:epoch}.""",
 Steps and kernel times fall as in the source. The GPU is busier than there ({cifar-1-worker:busy} to
 {cifar-packed:busy}): this network keeps it busy for {cifar-1-worker:kernels} of each step, which had 512 images.
 Three loader processes bring batches three at a time, so that the mean wait says more than the median that the program
-prints. On the faster host of the earlier session they nearly kept up with files once normalization had moved: a step
+prints. On the faster host of the earlier run they nearly kept up with files once normalization had moved: a step
 took 7.7 ms, and packing gained little. For ResNet50 mixed precision cuts kernel time
 {cifar-resnet50-fp32 / cifar-resnet50-amp:kernels} times, but the step takes {cifar-resnet50-amp:step}, in float32
 {cifar-resnet50-fp32:step}; it is then bound by launches, as on the earlier host (24.5 and 32.4 ms).""",
@@ -84,7 +84,7 @@ launch that fast. DALI was not installed.""",
     "Decoding token by token": """\
 As the source says. The host launches every {decoding:launch_interval} what the GPU does in {decoding:operation}
 (medians), and a token takes {decoding:step}, of which kernels run for {decoding:kernels}. On the faster host of the
-earlier session it took 5.49 ms, with the same time in kernels. As a CUDA graph, which needs the host once a token, they
+earlier run it took 5.49 ms, with the same time in kernels. As a CUDA graph, which needs the host once a token, they
 give one in {decoding-graphs:step}, and the GPU is busy for {decoding-graphs:busy}; what is left is that the
 host reads each token before it asks for the next.""",
     "Convolution of 28 x 28 images": """\
