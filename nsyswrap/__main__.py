@@ -7,7 +7,10 @@ from nsyswrap.cli import cli
 
 
 def open_standard_streams() -> None:
-    """Give a process that was started with a closed stdin, stdout or stderr an empty one, also for what it starts."""
+    """Give a process that was started with a closed stdin, stdout or stderr an empty one, also for what it starts.
+
+    ``sys.stdout`` stays closed: a command whose result has nowhere to go says so.
+    """
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)
@@ -15,7 +18,8 @@ def open_standard_streams() -> None:
             if null != descriptor:
                 os.close(null)
             os.set_inheritable(descriptor, True)  # noqa: FBT003 - the system's signature
-            setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", encoding="utf-8"))
+            if name != "stdout":
+                setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", encoding="utf-8"))
 
 
 def main() -> None:
