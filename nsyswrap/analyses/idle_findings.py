@@ -215,7 +215,8 @@ def _gains(study: Study, mine: pd.DataFrame, everywhere: pd.DataFrame, cause: st
         return gains(study, window, OF_CAUSE[cause])
     if cause == BETWEEN:
         return Gains(0, int((mine["end_ns"] - mine["start_ns"]).sum()), ())
-    saved = _host_spans(study, everywhere[everywhere["cause"] == cause], window)
+    own = everywhere["cause"] == cause
+    saved = _host_spans(study, everywhere.loc[own, ["start_ns", "end_ns", "process"]], window)
     of_root = {CHURN: allocation, IN_STEP: reads, WORKER_START: lambda *_: worker_starts(saved)}
     return gains(study, window, of_root.get(cause, lambda *_: idle_host(saved)))
 

@@ -65,11 +65,15 @@ class Operations:
         One that ran something only before it, to try it out, does not starve in it. All, where none is in use.
         """
         used = [
-            device
-            for device in self.devices
-            if self.start[(rows := self.on(device))[0]] < window.end_ns and self.end[rows].max() > window.start_ns
+            device for device, (first, last) in self._in_use.items() if first < window.end_ns and last > window.start_ns
         ]
         return used or self.devices
+
+    @cached_property
+    def _in_use(self) -> dict[int, tuple[int, int]]:
+        """Return when the first operation of each device starts and its last ends."""
+        rows = {device: self.on(device) for device in self.devices}
+        return {device: (int(self.start[mine[0]]), int(self.end[mine].max())) for device, mine in rows.items()}
 
     def on(self, device_id: int) -> Indices:
         """Return the rows of one device."""

@@ -30,7 +30,7 @@ from nsyswrap.analyses.copies_findings import staging
 from nsyswrap.analyses.idle_findings import NOTE_SHARE, most_sampled
 from nsyswrap.analyses.idle_lines import idle_lines
 from nsyswrap.analyses.idle_sums import IdleSums, sum_idle
-from nsyswrap.analyses.outlier_steps import cost_of, longest_in, unexplained
+from nsyswrap.analyses.outlier_steps import cost_of, is_outlier, longest_in, unexplained
 from nsyswrap.analyses.thread_states import NAMES as STATE_NAMES
 from nsyswrap.analyses.thread_states import ThreadStates
 from nsyswrap.intervals import Indices, Spans, Times, Window, containing
@@ -373,6 +373,8 @@ class _Roots:
         for process, steps in self.study.steps.steady_inside(self.window).groupby("process"):
             spans = Spans(array(steps, "start"), array(steps, "end"))
             length = spans.end - spans.start
+            if not is_outlier(length).any():
+                continue
             step = containing(spans, self.pieces.start)
             told = (step >= 0) & ~generic & ~blind
             left = unexplained(length, np.bincount(step[told], self._length[told], len(length)).astype(np.int64))
