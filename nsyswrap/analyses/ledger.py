@@ -73,7 +73,8 @@ def run(study: Study, window: Window) -> Section:
 
 def _over_time(operations: Operations, device: int, window: Window) -> pd.DataFrame:
     """Return the busy share of equal stretches of the window."""
-    edges = np.unique(np.linspace(window.start_ns, window.end_ns, STRETCHES + 1).round().astype(np.int64))
+    # Rounded from the window's start on, so that a window later by some ns has the same stretches.
+    edges = window.start_ns + np.unique(np.linspace(0, window.length_ns, STRETCHES + 1).round().astype(np.int64))
     start, end = edges[:-1], edges[1:]
     busy = covered(union(*operations.exclusive(device, window)), start, end)
     share = busy / (end - start)
