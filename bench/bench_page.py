@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 from playwright.sync_api import Page, sync_playwright
 
-from nsyswrap.analyses.base import Settings, Study
-from nsyswrap.analyses.timeline import timeline
 from nsyswrap.db.load import load_export
+from nsyswrap.loop.context import Settings, Study
 from nsyswrap.render import render
 from nsyswrap.report import build_report
+from nsyswrap.timeline.build import timeline
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "reports" / "samples" / "mnist-1-worker" / "capture.sqlite.xz"

@@ -5,7 +5,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nsyswrap.opened import OpenedCapture
+    from nsyswrap.api import OpenedCapture
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "open"]
@@ -34,7 +34,7 @@ def open(  # noqa: A001 - users write nsyswrap.open
     """
     from pathlib import Path  # noqa: PLC0415 - an import of the package is to stay light
 
-    from nsyswrap.opened import open_capture  # noqa: PLC0415
+    from nsyswrap.api import open_capture  # noqa: PLC0415
 
     files = [kernel_rules] if isinstance(kernel_rules, (str, PathLike)) else kernel_rules
     return open_capture(Path(path), window, step_range, phases, tuple(map(Path, files)))

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from nsyswrap import tables, units
-from nsyswrap.analyses.base import Analysis, Settings, Study
-from nsyswrap.analyses.register import ANALYSES
-from nsyswrap.analyses.timeline import timeline
-from nsyswrap.analyses.training_steps import step_matcher
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
+from nsyswrap.loop.context import Analysis, Settings, Study
+from nsyswrap.loop.step_detection import step_matcher
 from nsyswrap.model import Report, Section
+from nsyswrap.sections.register import ANALYSES
 from nsyswrap.tables import Trace
+from nsyswrap.timeline.build import timeline
 
 ANALYSTS = 2
 STEPS, ALL = "steps", "all"

@@ -6,7 +6,7 @@ newer versions of nsys promise no order. Times are int64 ns since capture start.
 process, so that ids of two machines differ.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -264,3 +264,12 @@ def pid_column(global_ids: Ids) -> Ids:
 def tid_column(global_ids: Ids) -> Ids:
     """Return the thread number of each global thread id."""
     return global_ids & np.int64(THREAD_MASK)
+
+
+BLOCK = 1 << 17
+
+
+def blocks(length: int) -> Iterator[slice]:
+    """Yield slices that cover ``length`` rows, in order."""
+    for first in range(0, length, BLOCK):
+        yield slice(first, min(first + BLOCK, length))

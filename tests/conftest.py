@@ -4,7 +4,6 @@ import importlib
 import lzma
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from export_builder import ExportBuilder
 from hypothesis import settings
+from real_captures import CAPTURES, Planted
 
 from nsyswrap.capture.locate import Nsys, find_nsys
 from nsyswrap.capture.nsys import export_report
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 # How long an example takes says nothing about what it shows: on a busy machine any takes long.
 settings.register_profile("nsyswrap", deadline=None)
 settings.load_profile("nsyswrap")
-
-CAPTURES = Path(__file__).parent / "captures"
-CAPTURE_NAMES = tuple(sorted(path.name.removesuffix(".sqlite.xz") for path in CAPTURES.glob("*.sqlite.xz")))
 
 
 @pytest.fixture
@@ -88,25 +85,6 @@ def nsys() -> Nsys:
         return find_nsys()
     except NsysNotFoundError as error:
         pytest.skip(error.message)
-
-
-@dataclass(frozen=True, slots=True)
-class Planted:
-    """A real export, made where there was a secret to tell.
-
-    Attributes:
-        export: The file.
-        variable: Name of the environment variable that held the secret.
-        secret: Its value.
-        folder: Home and working folder of the program.
-        printed: What the program wrote to its output.
-    """
-
-    export: Path
-    variable: str
-    secret: str
-    folder: Path
-    printed: str
 
 
 PROGRAM = """

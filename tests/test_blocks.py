@@ -5,12 +5,11 @@ from itertools import chain
 
 import pytest
 
-import nsyswrap.blocks
-from nsyswrap.analyses import range_projection
-from nsyswrap.blocks import BLOCK, blocks
+import nsyswrap.tables
+from nsyswrap.loop import range_projection
 from nsyswrap.render import render
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.tables import BLOCK, Trace, blocks
 
 
 @pytest.mark.parametrize("length", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
@@ -26,6 +25,6 @@ def test_the_size_of_a_block_changes_no_number(
 ) -> None:
     """All that is worked through in blocks: operations and launches, causes, summaries and projections."""
     whole = render("json", build_report(real_trace(name)))
-    monkeypatch.setattr(nsyswrap.blocks, "BLOCK", 7)
+    monkeypatch.setattr(nsyswrap.tables, "BLOCK", 7)
     monkeypatch.setattr(range_projection, "BLOCK", 7)
     assert render("json", build_report(real_trace(name))) == whole

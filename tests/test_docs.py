@@ -10,7 +10,7 @@ from types import ModuleType
 import click
 import pytest
 
-from nsyswrap.analyses.register import ANALYSES
+from nsyswrap.sections.register import ANALYSES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "reports").glob("*.md")])

@@ -125,7 +125,7 @@ def test_a_module_in_no_layer_is_seen() -> None:
     [
         ("nsyswrap.report", "import click"),
         ("nsyswrap.report", "from sqlalchemy.sql import select"),
-        ("nsyswrap.analyses.ledger", "import adbc_driver_sqlite.dbapi"),
+        ("nsyswrap.sections.ledger", "import adbc_driver_sqlite.dbapi"),
         ("nsyswrap.cli.profile", "import subprocess"),
         ("nsyswrap.capture.nsys", "import torch"),
         ("nsyswrap.renderer", "import jinja2"),

@@ -6,14 +6,14 @@ from collections.abc import Callable
 import pytest
 from export_builder import ExportBuilder, thread
 
-from nsyswrap.analyses.annotations import PhaseRule
-from nsyswrap.analyses.base import Settings
-from nsyswrap.analyses.register import ANALYSES
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
+from nsyswrap.loop.context import Settings
+from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.model import Report, Severity
 from nsyswrap.render import RENDERERS, render
 from nsyswrap.report import ALL, STEPS, build_report
+from nsyswrap.sections.register import ANALYSES
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.cli.comparing import Reading, names_of, report_at
+from nsyswrap.cli.compare_inputs import Reading, names_of, report_at
 from nsyswrap.compare import MARGIN, Outcome, compare_reports
 from nsyswrap.compare.estimates import estimate_changes, judge
 from nsyswrap.compare.obstacles import FEWEST_STEPS

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsyswrap.capture.libraries import missing_libraries
-from nsyswrap.capture.locate import Nsys, find_nsys, importer_of
+from nsyswrap.capture.locate import Nsys, find_nsys, importer_of, missing_libraries
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.self_test import Check, Status, nvtx_version, self_test
 from nsyswrap.errors import NsysNotFoundError

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from nsyswrap.capture.foreground import Ended
-from nsyswrap.capture.libraries import missing_libraries
-from nsyswrap.capture.locate import Nsys, importer_of
+from nsyswrap.capture.locate import Nsys, importer_of, missing_libraries
 from nsyswrap.capture.options import CaptureOptions
-from nsyswrap.capture.workplace import quoted
+from nsyswrap.capture.run_dir import quoted
 from nsyswrap.errors import CaptureError, ExportError
 
 

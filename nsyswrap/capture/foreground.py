@@ -9,7 +9,7 @@
 Three things were seen of nsys 2023.4.4 and decide the design.
 
 *   It gives the program pipes in place of the terminal, and prints its own progress among the program's output.
-    :mod:`nsyswrap.capture.workplace` gives the terminal back.
+    :mod:`nsyswrap.capture.run_dir` gives the terminal back.
 *   On SIGINT nsys passes it on, writes its report at once and exits with 0, while the program still cleans up or goes
     on for good. So nsys and all below it run in a session without a terminal: Ctrl-C reaches only us. We have nsys stop
     recording first (:mod:`nsyswrap.capture.stopping`) and then send the signal to the program's process group, as a
@@ -40,8 +40,8 @@ from nsyswrap.capture.process_tree import (
     wait_for,
 )
 from nsyswrap.capture.progress import Phase, Progress, Rising
+from nsyswrap.capture.run_dir import Workplace, quoted
 from nsyswrap.capture.stopping import Stopper, abandoned_by, signals_kept
-from nsyswrap.capture.workplace import Workplace, quoted
 from nsyswrap.errors import CaptureError
 
 _POLL_S = 0.05

@@ -24,9 +24,10 @@ from nsyswrap.capture.distribution import (
     mirror_of,
     this_distribution,
 )
+from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_whole, nsys_at
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.unpack import build_tree
-from nsyswrap.errors import NsyswrapError
+from nsyswrap.errors import NsysNotFoundError, NsyswrapError
 
 NSYS_PACKAGES = ("nsight-systems", "nsight-systems-target")
 
@@ -218,3 +219,37 @@ def _check_free(root: Path) -> None:
             f"{root} has {free_bytes / 1e9:.1f} GB free, and nsys needs {NEEDED_BYTES / 1e9:.1f} GB",
             hint="Free some space, or set XDG_DATA_HOME to a folder on another disk",
         )
+
+
+def provide_nsys(tell: Callable[[str], None], *, force: bool = False) -> Nsys:
+    """Find nsys, or fetch it where there is none or where its importer lacks libraries.
+
+    Args:
+        tell: Called with each line that the user should see.
+        force: Fetch it in any case.
+
+    Returns:
+        The nsys that was found, or the one that was fetched.
+
+    Raises:
+        NsyswrapError: ``NSYSWRAP_NSYS`` is wrong, or nsys cannot be fetched.
+    """
+    if not force:
+        try:
+            nsys = find_nsys()
+        except NsysNotFoundError as error:
+            if os.environ.get(VARIABLE):
+                raise NsyswrapError(error.message, hint=error.hint) from error
+        else:
+            tell(f"nsys {nsys.version_text} is here already: {nsys.path} ({nsys.source})")
+            if is_whole(nsys) or os.environ.get(VARIABLE):
+                return nsys
+            tell("It could not write a report, as its importer lacks libraries; another is fetched")
+    return _fetched(install(installed_folder(), tell))
+
+
+def _fetched(path: Path) -> Nsys:
+    nsys = nsys_at(path, "nsyswrap setup")
+    if nsys is None:
+        raise NsyswrapError(f"{path} was fetched and does not answer", hint="Run 'nsyswrap setup --force'")
+    return nsys

@@ -29,8 +29,8 @@ from nsyswrap.capture.options import (
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import Phase, Progress, Rising, silent
 from nsyswrap.capture.result_folder import EXPORT_NAME, REPORT_NAME, UNFINISHED_NAME, result_folder
+from nsyswrap.capture.run_dir import Workplace, files_below
 from nsyswrap.capture.stopping import CaptureInterruptedError
-from nsyswrap.capture.workplace import Workplace, files_below
 from nsyswrap.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
 
 _EXPORT_TIMEOUT_S = 24 * 3600.0

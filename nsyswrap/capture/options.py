@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nsyswrap.capture.capabilities import Capabilities
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.workplace import Workplace
+from nsyswrap.capture.run_dir import Workplace
 from nsyswrap.errors import UsageError
 
 DEFAULT_TRACES = ("cuda", "nvtx", "cudnn", "cublas", "osrt")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from threading import current_thread, main_thread
 from types import FrameType
 
-from nsyswrap.capture.workplace import Workplace
+from nsyswrap.capture.run_dir import Workplace
 from nsyswrap.errors import CaptureError
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

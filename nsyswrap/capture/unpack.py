@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nsyswrap.capture.distribution import GET_NSYS_FROM_NVIDIA
-from nsyswrap.capture.libraries import missing_libraries
+from nsyswrap.capture.locate import missing_libraries
 from nsyswrap.capture.process import output_of
 from nsyswrap.errors import NsyswrapError
 

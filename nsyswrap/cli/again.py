@@ -44,7 +44,7 @@ def with_second_run(  # noqa: PLR0913 - a first run, a second one, and whether t
     """
     if wanted is None:
         return report
-    from nsyswrap.counterfactual import failed, without_loader  # noqa: PLC0415 - heavy; loaded when it is asked for
+    from nsyswrap.compare.loader_counterfactual import failed, without_loader  # noqa: PLC0415 - heavy; loaded when it is asked for
 
     if code:
         return _with(report, failed(report, f"the program ended with exit code {code}"))

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.analyses import kernel_names
-from nsyswrap.analyses.kernel_names import Classification
-from nsyswrap.cli.reading import kernel_rules_option, rules_of
+from nsyswrap.cli.capture_inputs import kernel_rules_option, rules_of
 from nsyswrap.cli.terminal import printable
 from nsyswrap.cli.writing import print_result
+from nsyswrap.hardware.kernel_names.classify import Classification
+from nsyswrap.hardware.kernel_names.classify import classify as classify_name
 
 COLUMNS = tuple(field.name for field in dataclasses.fields(Classification))
 # A longer name pushes the rest of its own line to the right, not that of every line.
@@ -71,7 +71,7 @@ def classify(
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     given = [readable(name) for name in names] or list(lines(standard_input()))
     learned = rules_of(kernel_rules)
-    found = [kernel_names.classify(name, capability, learned) for name in given]
+    found = [classify_name(name, capability, learned) for name in given]
     if text := FORMS[form](found):
         print_result(text)
 

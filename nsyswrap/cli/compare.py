@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.comparing import Reading, check_gate, check_most, comparison_of, settings_of
-from nsyswrap.cli.reading import check_request, reading_options
+from nsyswrap.cli.capture_inputs import check_request, reading_options
+from nsyswrap.cli.compare_inputs import Reading, check_gate, check_most, comparison_of, settings_of
 from nsyswrap.cli.terminal import rendered_comparison
 from nsyswrap.cli.writing import check_not_read, form_of, write_result
 

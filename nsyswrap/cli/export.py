@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.reading import capture_argument, check_request, reading_options, study_of
+from nsyswrap.cli.capture_inputs import capture_argument, check_request, reading_options, study_of
 from nsyswrap.cli.terminal import printable
 from nsyswrap.cli.writing import check_not_read, whole, whole_folder, write_text
 from nsyswrap.errors import ExportError, UsageError
@@ -67,7 +67,7 @@ def export(  # noqa: PLR0913 - one argument an option
     if form == CSV:
         _write_csv(report, output)
     else:
-        from nsyswrap.analyses.event_frames import event_frames, touching  # noqa: PLC0415
+        from nsyswrap.timeline.event_frames import event_frames, touching  # noqa: PLC0415
 
         idle = report.section("idle")
         frames = event_frames(study, idle.tables["gaps"] if idle else None)
@@ -112,8 +112,8 @@ def _write_parquet(report: "Report", frames: Mapping[str, "pd.DataFrame"], outpu
 
 
 def _write_csv(report: "Report", output: Path) -> None:
-    from nsyswrap.analyses.register import ANALYSES  # noqa: PLC0415 - loaded for its form alone
     from nsyswrap.render import csv_report  # noqa: PLC0415
+    from nsyswrap.sections.register import ANALYSES  # noqa: PLC0415 - loaded for its form alone
 
     names = ["report.findings.csv", *(f"{each.key}.*.csv" for each in ANALYSES)]
     with _told(output), whole_folder(output, names) as place:

@@ -13,9 +13,9 @@ import click
 
 from nsyswrap import __version__
 from nsyswrap.cli.again import with_second_run
+from nsyswrap.cli.capture_inputs import check_request, reading_options, report_of
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
 from nsyswrap.cli.progress import shown
-from nsyswrap.cli.reading import check_request, reading_options, report_of
 from nsyswrap.cli.terminal import rendered
 from nsyswrap.cli.writing import write_text
 from nsyswrap.errors import CaptureError, NsyswrapError

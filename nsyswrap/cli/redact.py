@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.reading import capture_argument, export_of
+from nsyswrap.cli.capture_inputs import capture_argument, export_of
 from nsyswrap.cli.terminal import printable
 from nsyswrap.cli.writing import check_not_read
 

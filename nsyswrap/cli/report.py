@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.reading import (
+from nsyswrap.cli.capture_inputs import (
     capture_argument,
     check_request,
     reading_options,

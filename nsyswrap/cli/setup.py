@@ -2,7 +2,7 @@
 
 import click
 
-from nsyswrap.capture.provide import provide_nsys
+from nsyswrap.capture.install import provide_nsys
 from nsyswrap.capture.self_test import Check, Status, self_test
 from nsyswrap.errors import NsyswrapError
 

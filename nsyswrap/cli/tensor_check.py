@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.cli.capture_inputs import export_of, rules_of
 from nsyswrap.cli.capture_options import program
 from nsyswrap.cli.progress import shown
-from nsyswrap.cli.reading import export_of, rules_of
 from nsyswrap.cli.writing import write_result
 from nsyswrap.errors import CannotTellError, CaptureError, UsageError
 
 if TYPE_CHECKING:
-    from nsyswrap.analyses.base import Study
-    from nsyswrap.analyses.learned_rules import NameRule
-    from nsyswrap.analyses.name_agreement import Agreement, Choice
-    from nsyswrap.analyses.tensor_proof import Launch
     from nsyswrap.capture.kernel_counters import CounterRequest
     from nsyswrap.capture.ncu import Ncu
+    from nsyswrap.hardware.kernel_names.user_rules import NameRule
     from nsyswrap.intervals import Window
+    from nsyswrap.loop.context import Study
     from nsyswrap.render.agreement_view import Measured
+    from nsyswrap.sections.name_agreement import Agreement, Choice
+    from nsyswrap.sections.tensor_proof import Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ def measured(request: Request) -> "Measured":
         CaptureError: There is no ncu or no nsys, one of them failed, or there is no such program.
         CannotTellError: The program ran no kernel on a GPU.
     """
-    from nsyswrap.analyses.name_agreement import choose, compare, kernel_launches  # noqa: PLC0415 - heavy
     from nsyswrap.capture.ncu import find_ncu  # noqa: PLC0415
     from nsyswrap.render.agreement_view import Measured  # noqa: PLC0415
+    from nsyswrap.sections.name_agreement import choose, compare, kernel_launches  # noqa: PLC0415 - heavy
 
     learned = rules_of(request.kernel_rules)
     words, ncu = program(request.command, request.python), find_ncu()
@@ -89,8 +89,8 @@ def check_targets(files: Sequence[Path | None], *, force: bool) -> None:
 
 def learned_text(found: "Measured") -> str:
     """Return what was learnt as a file for ``--kernel-rules``."""
-    from nsyswrap.analyses.learned_rules import rules_text  # noqa: PLC0415 - heavy
-    from nsyswrap.analyses.name_agreement import rules_from  # noqa: PLC0415
+    from nsyswrap.hardware.kernel_names.user_rules import rules_text  # noqa: PLC0415 - heavy
+    from nsyswrap.sections.name_agreement import rules_from  # noqa: PLC0415
 
     return rules_text(rules_from(found.agreement, f"Nsight Compute {found.ncu_version} on {found.gpu}"))
 
@@ -146,9 +146,9 @@ def _study_of(export: Path, learned: "tuple[NameRule, ...]") -> "tuple[Study, Wi
     Raises:
         CannotTellError: There are none.
     """
-    from nsyswrap.analyses.base import Settings, Study  # noqa: PLC0415 - heavy
     from nsyswrap.cli.heap import share_one_heap  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
+    from nsyswrap.loop.context import Settings, Study  # noqa: PLC0415 - heavy
     from nsyswrap.report import ALL, choose_window  # noqa: PLC0415
 
     share_one_heap()
@@ -165,11 +165,11 @@ def _measured_launches(
 
     The program may launch them in another order than in the capture, and an ncu may number launches otherwise.
     """
-    from nsyswrap.analyses.name_agreement import missed  # noqa: PLC0415 - heavy
-    from nsyswrap.analyses.tensor_proof import launches_in  # noqa: PLC0415
     from nsyswrap.capture.kernel_counters import CounterRequest, NoLaunchError  # noqa: PLC0415 - loaded when measured
     from nsyswrap.capture.nsys import resolved_command  # noqa: PLC0415
     from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415
+    from nsyswrap.sections.name_agreement import missed  # noqa: PLC0415 - heavy
+    from nsyswrap.sections.tensor_proof import launches_in  # noqa: PLC0415
 
     if not choice.functions:
         raise CannotTellError("the program ran no kernel but collectives", hint="Name a program that computes")

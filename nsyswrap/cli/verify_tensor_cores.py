@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.reading import kernel_rules_option
+from nsyswrap.cli.capture_inputs import kernel_rules_option
 from nsyswrap.cli.tensor_check import Request, check_targets, exit_code, learned_text, measured, save
 from nsyswrap.cli.writing import check_not_read, write_result
 

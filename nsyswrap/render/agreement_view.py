@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from nsyswrap import units
-from nsyswrap.analyses.name_agreement import Agreement, Checked, Outcome
-from nsyswrap.analyses.tensor_proof import Proof
-from nsyswrap.render.visible import visible
+from nsyswrap.render.escape import visible
+from nsyswrap.sections.name_agreement import Agreement, Checked, Outcome
+from nsyswrap.sections.tensor_proof import Proof
 
 SCHEMA = "nsyswrap.tensor_agreement/1"
 SHOWN = 20

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from nsyswrap import units
 from nsyswrap.model import Fact, Report, Section
-from nsyswrap.render import outline
-from nsyswrap.render.visible import elide, visible
+from nsyswrap.render import summary_model
+from nsyswrap.render.escape import elide, visible
 
 LABELS = {
     "kernel": "Kernel",
@@ -48,7 +48,7 @@ def render(report: Report, *, width: int | None = None) -> str:
 def _summary(report: Report, section: Section) -> Iterator[str]:
     """Yield GPU utilization, of each GPU, and the estimates where the report has them."""
     yield from ("", "GPU summary (steps from first to last)")
-    for row in outline.rows(section, "devices"):
+    for row in summary_model.rows(section, "devices"):
         yield _labelled(f"GPU Utilization, GPU {row['device_id']}", units.share(row["gpu_utilization_share"]))
     occupancy = report.section("occupancy")
     for label, words in ESTIMATES.items():
@@ -59,8 +59,8 @@ def _summary(report: Report, section: Section) -> Iterator[str]:
 
 def _mean(section: Section) -> Iterator[str]:
     """Yield the mean step of each process: time, share and a bar for each role, and their sum."""
-    rows = outline.rows(section, "mean")
-    counts = [row["process_id"] for row in outline.rows(section, "steps")]
+    rows = summary_model.rows(section, "mean")
+    counts = [row["process_id"] for row in summary_model.rows(section, "steps")]
     for process in dict.fromkeys(row["process_id"] for row in rows):
         mine = [row for row in rows if row["process_id"] == process]
         count = counts.count(process)
@@ -77,7 +77,7 @@ def _mean(section: Section) -> Iterator[str]:
 
 def _steps(section: Section) -> Iterator[str]:
     """Yield a line a step, in ms."""
-    rows = outline.rows(section, "steps")
+    rows = summary_model.rows(section, "steps")
     heads = ["step time", *LABELS.values()]
     widths = [max(len(head) + 2, _NUMBER) for head in heads]
     yield from ("", "Steps, ms")

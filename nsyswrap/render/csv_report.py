@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.model import Report, Section
-from nsyswrap.render.visible import visible
+from nsyswrap.render.escape import visible
 
 _FORMULA_STARTS = ("=", "+", "-", "@")
 

@@ -15,7 +15,6 @@ from markupsafe import Markup
 from nsyswrap import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import (
-    outline,
     page_counters,
     page_findings,
     page_parts,
@@ -23,12 +22,13 @@ from nsyswrap.render import (
     page_provenance,
     page_steps,
     page_tensor,
+    summary_model,
     timeline_view,
     vocabulary,
 )
 from nsyswrap.render.content_policy import policy
+from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_parts import SectionView
-from nsyswrap.render.visible import elide, visible
 
 STYLES = ("page.css", "tables.css")
 SCRIPTS = ("page.js", "tables.js")
@@ -82,7 +82,7 @@ def _static(name: str) -> str:
 
 
 def _context(report: Report) -> dict[str, Any]:
-    ledgers = outline.ledgers(report)
+    ledgers = summary_model.ledgers(report)
     ledger = report.section("ledger")
     window = ledger.window if ledger is not None else report.window
     everything = list(_groups(report))
@@ -96,9 +96,9 @@ def _context(report: Report) -> dict[str, Any]:
         "gpus": page_provenance.gpus(report),
         "report": report,
         "window": page_provenance.window(report),
-        "ledger_window": visible(outline.short(window)),
+        "ledger_window": visible(summary_model.short(window)),
         "devices": page_parts.devices(report, ledgers),
-        "numbers": outline.key_numbers(report),
+        "numbers": summary_model.key_numbers(report),
         "findings": page_findings.findings(report),
         "gaps": gaps,
         "timeline": timeline,

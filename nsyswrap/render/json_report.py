@@ -15,9 +15,9 @@ from nsyswrap import units
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Gpu, Report, Section, Session
 from nsyswrap.render import gaps
-from nsyswrap.render.outline import records
+from nsyswrap.render.escape import escape_in_json
 from nsyswrap.render.rows import weight_column
-from nsyswrap.render.visible import escape_in_json
+from nsyswrap.render.summary_model import records
 
 SCHEMA = "nsyswrap.report/1"
 MOST_ROWS = 20_000

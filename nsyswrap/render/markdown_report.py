@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section
-from nsyswrap.render import outline, rows, vocabulary
-from nsyswrap.render.visible import elide, shorten
+from nsyswrap.render import rows, summary_model, vocabulary
+from nsyswrap.render.escape import elide, shorten
 
 MOST_BYTES = 8_000
 _MOST_FINDINGS = 6
@@ -84,7 +84,7 @@ def _gpus(report: Report) -> str:
 
 
 def _ledger(report: Report) -> Iterator[str]:
-    found = outline.ledgers(report)
+    found = summary_model.ledgers(report)
     section = report.section("ledger")
     if not found or section is None:
         return
@@ -93,14 +93,14 @@ def _ledger(report: Report) -> Iterator[str]:
         (str(one.device_id), units.duration(one.window_ns), *(units.share(amount.share) for amount in one.parts))
         for one in found
     ]
-    lead = f"Shares of {escape(outline.short(section.window))}; each row adds up to its window."
+    lead = f"Shares of {escape(summary_model.short(section.window))}; each row adds up to its window."
     yield f"{lead}\n\n{pipe_table(heads, body, 0)}"
 
 
 def _key_numbers(report: Report) -> Iterator[str]:
     lines = [
         f"- {one.label}: **{one.value}** {escape(one.note)}"
-        for one in outline.key_numbers(report)
+        for one in summary_model.key_numbers(report)
         if not one.label.startswith("GPU")
     ]
     if lines:
@@ -108,7 +108,7 @@ def _key_numbers(report: Report) -> Iterator[str]:
 
 
 def _findings(report: Report) -> Iterator[str]:
-    groups = outline.finding_groups(report)
+    groups = summary_model.finding_groups(report)
     if not groups:
         yield "No rule found anything to advise."
         return
@@ -121,11 +121,11 @@ def _findings(report: Report) -> Iterator[str]:
 
 def _finding(number: int, group: tuple[Finding, ...]) -> str:
     first = group[0]
-    where = "" if first.device_id is None else f"{outline.place(first)}: "
+    where = "" if first.device_id is None else f"{summary_model.place(first)}: "
     lines = [f"{number}. **{first.severity.value}** {where}{escape(first.headline)}  "]
     for at, one in enumerate(group):
-        cost = outline.cost_and_gain(one)
-        lines.extend([f"   {outline.place(one) + ' ' if at else ''}{escape(cost)}  "] if cost else [])
+        cost = summary_model.cost_and_gain(one)
+        lines.extend([f"   {summary_model.place(one) + ' ' if at else ''}{escape(cost)}  "] if cost else [])
     lines.append(f"   {escape(first.advice)}")
     evidence = [line for one in group for line in one.evidence][:_MOST_EVIDENCE]
     if evidence:
@@ -136,7 +136,7 @@ def _finding(number: int, group: tuple[Finding, ...]) -> str:
 
 def _causes(report: Report) -> Iterator[str]:
     section = report.section("idle")
-    found = outline.causes(report, {one.device_id: one.window_ns for one in outline.ledgers(report)})
+    found = summary_model.causes(report, {one.device_id: one.window_ns for one in summary_model.ledgers(report)})
     if not found or section is None:
         return
     body = [
@@ -149,7 +149,7 @@ def _causes(report: Report) -> Iterator[str]:
         part = units.share_of(sum(one.ns for one in found[:_MOST_ROWS]), sum(one.ns for one in found))
         cut = f"{_MOST_ROWS} of {units.count(len(found))} rows, {part} of the time"
     table = pipe_table(("cause", "phase", "GPU", "idle", "share", "gaps"), body, 2)
-    yield details(f"Why it was idle, share of {outline.short(section.window)}", table, cut)
+    yield details(f"Why it was idle, share of {summary_model.short(section.window)}", table, cut)
 
 
 def _folded(section: Section, table: str) -> str:
@@ -159,7 +159,7 @@ def _folded(section: Section, table: str) -> str:
     order = sorted(columns, key=lambda column: column.kind != "text")
     cells = [[name(cell) if column.kind == "text" else escape(cell) for cell in column.cells] for column in order]
     body = pipe_table([escape(column.label) for column in order], list(zip(*cells, strict=True)), texts)
-    return details(f"{section.title}, {outline.short(section.window)}", body, shown.cut)
+    return details(f"{section.title}, {summary_model.short(section.window)}", body, shown.cut)
 
 
 def details(summary: str, body: str, cut: str) -> str:

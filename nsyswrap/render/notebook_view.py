@@ -4,8 +4,8 @@ from html import escape
 
 from nsyswrap import units
 from nsyswrap.model import Report
-from nsyswrap.render import charts, outline
-from nsyswrap.render.visible import visible
+from nsyswrap.render import charts, summary_model
+from nsyswrap.render.escape import visible
 
 MOST_FINDINGS = 10
 _HEIGHT = 18
@@ -17,14 +17,14 @@ def render(report: Report) -> str:
         "<div>",
         f"<p><b>{_text(report.verdict)}</b></p>",
         f"<p>{_text(report.capture.name)}, window: {_text(report.window.label)}</p>",
-        *(_ledger(each) for each in outline.ledgers(report)),
+        *(_ledger(each) for each in summary_model.ledgers(report)),
         _findings(report),
         "</div>",
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _ledger(ledger: outline.DeviceLedger) -> str:
+def _ledger(ledger: summary_model.DeviceLedger) -> str:
     """Return where the time of one GPU went: a bar, and the same in words."""
     name = _text(f"GPU {ledger.device_id} {ledger.name}".strip())
     segments = charts.bar([amount.ns for amount in ledger.parts])
@@ -44,7 +44,7 @@ def _ledger(ledger: outline.DeviceLedger) -> str:
     return f"<p>{name}: {units.duration(ledger.window_ns)}</p>\n{svg}\n<p>{legend}</p>"
 
 
-def _amount(amount: outline.Amount) -> str:
+def _amount(amount: summary_model.Amount) -> str:
     return f"{amount.part.label} {units.share(amount.share)} ({units.duration(amount.ns)})"
 
 
@@ -53,7 +53,7 @@ def _findings(report: Report) -> str:
         return "<p>No findings.</p>"
     rows = "".join(
         f"<tr><td>{each.severity.value}</td><td>{_text(each.headline)}</td><td>{_text(each.advice)}</td>"
-        f"<td>{_text(outline.cost_and_gain(each))}</td></tr>"
+        f"<td>{_text(summary_model.cost_and_gain(each))}</td></tr>"
         for each in report.findings[:MOST_FINDINGS]
     )
     more = len(report.findings) - MOST_FINDINGS

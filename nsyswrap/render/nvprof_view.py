@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from nsyswrap import units
 from nsyswrap.model import Report
-from nsyswrap.render import outline
-from nsyswrap.render.visible import ELISION, visible
+from nsyswrap.render import summary_model
+from nsyswrap.render.escape import ELISION, visible
 
 # Those who read this table look for the few names that make up most of the time.
 MOST_SHARE = 0.90
@@ -49,14 +49,14 @@ def render(report: Report, *, width: int | None = None) -> str:
 
 def gpu_activities(report: Report) -> tuple[Row, ...]:
     """Return kernels by demangled name, copies by direction and fills, dearest first."""
-    kernels = [_row(row, str(row["name"])) for row in outline.rows(report.section("kernels"), "summary")]
-    moved = (_row(row, activity(str(row["kind"]))) for row in outline.rows(report.section("copies"), "summary"))
+    kernels = [_row(row, str(row["name"])) for row in summary_model.rows(report.section("kernels"), "summary")]
+    moved = (_row(row, activity(str(row["kind"]))) for row in summary_model.rows(report.section("copies"), "summary"))
     return _dearest([*kernels, *_merged(moved)])
 
 
 def api_calls(report: Report) -> tuple[Row, ...]:
     """Return CUDA calls by name, runtime and driver, all threads, dearest first."""
-    return _dearest(_row(row, str(row["name"])) for row in outline.rows(report.section("host_calls"), "summary"))
+    return _dearest(_row(row, str(row["name"])) for row in summary_model.rows(report.section("host_calls"), "summary"))
 
 
 def activity(kind: str) -> str:
@@ -79,7 +79,7 @@ def leading(rows: tuple[Row, ...]) -> int:
     return 0
 
 
-def _row(row: outline.Row, name: str) -> Row:
+def _row(row: summary_model.Row, name: str) -> Row:
     return Row(name, *(int(row[column]) for column in ("count", "total_ns", "min_ns", "max_ns")))
 
 
@@ -125,7 +125,7 @@ def _most(kind: str, rows: tuple[Row, ...]) -> str:
 
 def _graphs(report: Report) -> Iterator[str]:
     """Yield what the first table leaves out: nvprof saw the kernels inside a graph, this capture does not."""
-    for row in outline.rows(report.section("graphs"), "launches"):
+    for row in summary_model.rows(report.section("graphs"), "launches"):
         if row["shown"] == "whole":
             graphs, time = units.count(row["operation_count"]), units.duration(row["gpu_ns"])
             yield f"Note: {graphs} CUDA graphs, {time} on the GPU, were traced as a whole and are not in these tables."

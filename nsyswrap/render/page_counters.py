@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from nsyswrap import units
 from nsyswrap.model import Report
-from nsyswrap.render import charts, outline
-from nsyswrap.render.visible import visible
+from nsyswrap.render import charts, summary_model
+from nsyswrap.render.escape import visible
 from nsyswrap.render.vocabulary import column_label
 
 _SUFFIX = "_share"
@@ -38,13 +38,15 @@ def counters(report: Report) -> tuple[CountersView, ...]:
     if section is None or "over_time" not in section.tables:
         return ()
     table = section.tables["over_time"]
-    means = {(_plain(row["name"]), row["device_id"]): row["mean_share"] for row in outline.rows(section, "window")}
+    means = {
+        (_plain(row["name"]), row["device_id"]): row["mean_share"] for row in summary_model.rows(section, "window")
+    }
     found = []
     for device in sorted(set(table["device_id"].tolist())):
         mine = table[table["device_id"] == device].sort_values("start_ns")
         starts, ends = mine["start_ns"].tolist(), mine["end_ns"].tolist()
         names = [str(name) for name in mine.columns if str(name).endswith(_SUFFIX)]
-        values = {name: outline.plain(mine[name]) for name in names}
+        values = {name: summary_model.plain(mine[name]) for name in names}
         views = tuple(
             _counter(name, starts, ends, shares, means.get((_plain(name.removesuffix(_SUFFIX)), device)))
             for name, shares in values.items()

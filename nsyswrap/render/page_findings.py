@@ -8,9 +8,9 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.model import Finding, Report
-from nsyswrap.render import outline
+from nsyswrap.render import summary_model
+from nsyswrap.render.escape import shorten, visible
 from nsyswrap.render.page_tables import Span
-from nsyswrap.render.visible import shorten, visible
 
 _ANCHOR_WIDTH = 60
 _LINE_WIDTH = 200
@@ -61,7 +61,7 @@ class FindingView(NamedTuple):
 
 def findings(report: Report) -> tuple[FindingView, ...]:
     """Return the findings in the order of the report."""
-    groups = outline.finding_groups(report)
+    groups = summary_model.finding_groups(report)
     anchors = _anchors([group[0].rule for group in groups])
     return tuple(_finding(report, group, anchor) for group, anchor in zip(groups, anchors, strict=True))
 
@@ -89,12 +89,12 @@ def _finding(report: Report, group: tuple[Finding, ...], name: str) -> FindingVi
         severity=first.severity.value,
         rule=visible(first.rule),
         headline=visible(first.headline),
-        where=outline.place(first),
+        where=summary_model.place(first),
         cost=units.duration(first.cost_ns) if first.cost_ns > 0 else "",
-        cost_share=visible(outline.finding_share(first)),
+        cost_share=visible(summary_model.finding_share(first)),
         bar=f"{100 * share:.2f}" if 0 < share <= 1 else "",
         gain=units.gain(first.gain_low_ns, first.gain_high_ns) if first.cost_ns > 0 or first.gain_high_ns else "",
-        also=tuple((outline.place(one), visible(outline.cost_and_gain(one))) for one in group[1:]),
+        also=tuple((summary_model.place(one), visible(summary_model.cost_and_gain(one))) for one in group[1:]),
         advice=visible(first.advice),
         evidence=tuple(line for one in group for line in _lines(report, one, alone=len(group) == 1)),
         section=_section(report, first.rule),
@@ -104,7 +104,7 @@ def _finding(report: Report, group: tuple[Finding, ...], name: str) -> FindingVi
 def _lines(report: Report, finding: Finding, *, alone: bool) -> Iterator[Line]:
     spans = _spans(report, finding)
     for line in finding.evidence:
-        shown = line if alone else f"{outline.place(finding)}: {line}"
+        shown = line if alone else f"{summary_model.place(finding)}: {line}"
         span = next((one for point, one in spans.items() if f" at {point}:" in line), None)
         brief = shorten(shown, _LINE_WIDTH)
         whole = visible(shown)

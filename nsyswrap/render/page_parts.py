@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from nsyswrap import units
 from nsyswrap.model import Report, Section
-from nsyswrap.render import charts, outline, vocabulary
+from nsyswrap.render import charts, summary_model, vocabulary
+from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.gaps import Gap
 from nsyswrap.render.page_tables import Span, TableView, table_view
 from nsyswrap.render.page_tensor import PARTS
-from nsyswrap.render.visible import elide, visible
 
 _PHASE_WIDTH = 40
 _MOST_CAUSES = 6
@@ -109,7 +109,7 @@ class SectionView(NamedTuple):
     measured: bool
 
 
-def devices(report: Report, ledgers: Sequence[outline.DeviceLedger]) -> tuple[Device, ...]:
+def devices(report: Report, ledgers: Sequence[summary_model.DeviceLedger]) -> tuple[Device, ...]:
     """Return the bars of each GPU."""
     return tuple(
         Device(
@@ -127,7 +127,7 @@ def devices(report: Report, ledgers: Sequence[outline.DeviceLedger]) -> tuple[De
 
 def worst_gaps(report: Report, most: int) -> GapsView:
     """Return the longest gaps."""
-    found, count, total_ns = outline.worst_gaps(report, most)
+    found, count, total_ns = summary_model.worst_gaps(report, most)
     shown_ns = sum(gap.length_ns for gap in found)
     cut = ""
     if count > len(found):
@@ -166,7 +166,7 @@ def section(section: Section) -> SectionView:
     return SectionView(
         key=visible(section.key),
         title=visible(section.title),
-        window=visible(outline.short(section.window)),
+        window=visible(summary_model.short(section.window)),
         facts=facts(section),
         tables=tuple(table_view(table, _caption(section, name), name, section.key) for name, table in tables),
         notes=() if section.key in ("ledger", "idle") else tuple(visible(note) for note in section.notes),
@@ -187,7 +187,7 @@ def facts(section: Section | None) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _ledger_bar(ledger: outline.DeviceLedger) -> tuple[LegendRow, ...]:
+def _ledger_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
     segments = charts.bar([amount.ns for amount in ledger.parts])
     return tuple(
         LegendRow(
@@ -204,7 +204,7 @@ def _ledger_bar(ledger: outline.DeviceLedger) -> tuple[LegendRow, ...]:
     )
 
 
-def _cause_bar(ledger: outline.DeviceLedger) -> tuple[LegendRow, ...]:
+def _cause_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
     """Return the causes, the smallest ones taken together so that each keeps a shade of its own."""
     kept = [(one.cause, vocabulary.CAUSES.get(one.cause, ""), one.ns, one.share) for one in ledger.causes]
     if len(kept) > _MOST_CAUSES:
@@ -221,7 +221,7 @@ def _cause_bar(ledger: outline.DeviceLedger) -> tuple[LegendRow, ...]:
     )  # fmt: skip
 
 
-def _zoom(ledger: outline.DeviceLedger) -> str:
+def _zoom(ledger: summary_model.DeviceLedger) -> str:
     idle = charts.bar([amount.ns for amount in ledger.parts])[-1]
     left, right = float(idle.x) * 10, (float(idle.x) + float(idle.width)) * 10
     return f"{left:.2f},0 {right:.2f},0 1000,24 0,24"
@@ -233,7 +233,7 @@ def _area(report: Report, device_id: int) -> str:
         return ""
     table = section.tables["over_time"]
     mine = table[table["device_id"] == device_id].sort_values("start_ns")
-    return charts.busy_area(mine["start_ns"].tolist(), mine["end_ns"].tolist(), outline.plain(mine["busy_share"]))
+    return charts.busy_area(mine["start_ns"].tolist(), mine["end_ns"].tolist(), summary_model.plain(mine["busy_share"]))
 
 
 def _by_phase(report: Report, device_id: int) -> TableView:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from nsyswrap import __version__, units
 from nsyswrap.model import Gpu, Report
 from nsyswrap.render import vocabulary
-from nsyswrap.render.visible import visible
+from nsyswrap.render.escape import visible
 
 
 class Row(NamedTuple):

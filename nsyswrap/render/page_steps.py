@@ -6,9 +6,9 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.model import Report, Section
-from nsyswrap.render import charts, outline, vocabulary
+from nsyswrap.render import charts, summary_model, vocabulary
+from nsyswrap.render.escape import elide
 from nsyswrap.render.page_tables import Span, TableView, table_view
-from nsyswrap.render.visible import elide
 
 _NAME_WIDTH = 40
 _CHART_HEIGHT = 160
@@ -55,7 +55,7 @@ def steps(report: Report) -> StepsView | None:
     chart = charts.step_chart(drawn, _CHART_HEIGHT)
     steady = table[~table["warm_up"].astype(bool)].drop(columns="warm_up")
     slowest = steady.sort_values("length_ns", ascending=False, kind="stable").head(_SLOWEST)
-    median = outline.median_step(report)
+    median = summary_model.median_step(report)
     shown = table_view(slowest, "Slowest steps", "slowest", "steps")
     return StepsView(
         chart=chart,

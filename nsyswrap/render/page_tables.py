@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from nsyswrap.render import rows, vocabulary
-from nsyswrap.render.visible import shorten, visible
+from nsyswrap.render.escape import shorten, visible
 
 MOST_ROWS = 100
 # Names of kernels, again under each range, would be the largest part of a page.

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from nsyswrap import units
 from nsyswrap.model import Report
-from nsyswrap.render import charts, outline
-from nsyswrap.render.visible import elide
+from nsyswrap.render import charts, summary_model
+from nsyswrap.render.escape import elide
 
 _MOST_ROWS = 100
 _NAME_WIDTH = 40
@@ -80,7 +80,7 @@ Parts = list[tuple[TensorPart, int]]
 
 def _by_phase(report: Report) -> Iterable[tuple[str, Parts]]:
     """Yield each phase; what its table does not tell apart is off tensor cores."""
-    for row in outline.rows(report.section("tensor_cores"), "phases"):
+    for row in summary_model.rows(report.section("tensor_cores"), "phases"):
         tensor, unknown = int(row["tensor_ns"] or 0), int(row["unknown_ns"] or 0)
         rest = int(row["kernel_ns"] or 0) - tensor - unknown
         yield str(row["phase"]), [(PARTS[0], tensor), (PARTS[1], unknown), (_REST, rest)]
@@ -89,7 +89,7 @@ def _by_phase(report: Report) -> Iterable[tuple[str, Parts]]:
 def _by_family(report: Report) -> Iterable[tuple[str, Parts]]:
     """Yield each kind of operation that the names of kernels tell."""
     found: dict[str, dict[str, int]] = {}
-    for row in outline.rows(report.section("tensor_cores"), "kernels"):
+    for row in summary_model.rows(report.section("tensor_cores"), "kernels"):
         family = found.setdefault(str(row["op"] or "") or "not told by the name", {})
         family[row["verdict"]] = family.get(row["verdict"], 0) + int(row["total_ns"])
     for name, times in found.items():

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pandas as pd
 import pyarrow as pa
 
-from nsyswrap.analyses.event_frames import COLUMNS
 from nsyswrap.model import Report
+from nsyswrap.timeline.event_frames import COLUMNS
 
 
 def arrow_tables(report: Report, frames: Mapping[str, pd.DataFrame]) -> dict[str, pa.Table]:

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.analyses.annotations import NONE
 from nsyswrap.intervals import Indices, Times
+from nsyswrap.loop.phase_detection import NONE
 from nsyswrap.model import Report
-from nsyswrap.render.visible import visible
+from nsyswrap.render.escape import visible
 from nsyswrap.tables import array
 
 ROWS_AT_ONCE = 1 << 16

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from nsyswrap import units
-from nsyswrap.render.outline import plain
-from nsyswrap.render.visible import visible
+from nsyswrap.render.escape import visible
+from nsyswrap.render.summary_model import plain
 from nsyswrap.render.vocabulary import WEIGHTS, column_label
 
 _STATISTICS = ("mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns")

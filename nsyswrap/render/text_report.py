@@ -11,8 +11,8 @@ from rich.text import Text
 
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section, Severity
-from nsyswrap.render import outline, rows, vocabulary
-from nsyswrap.render.visible import ELISION, elide, shorten, visible
+from nsyswrap.render import rows, summary_model, vocabulary
+from nsyswrap.render.escape import ELISION, elide, shorten, visible
 
 _EXPOSED = "exposed "
 _HEADING = "bold"
@@ -94,10 +94,10 @@ def _header(report: Report) -> Iterator[Text]:
 
 
 def _ledger(report: Report) -> Iterator[RenderableType]:
-    found, section = outline.ledgers(report), report.section("ledger")
+    found, section = summary_model.ledgers(report), report.section("ledger")
     if not found or section is None:
         return
-    note = f"share of {outline.short(section.window)}; * not hidden by kernels"
+    note = f"share of {summary_model.short(section.window)}; * not hidden by kernels"
     yield _title("Where the GPU's time went", note)
     labels = [amount.part.label for amount in found[0].parts]
     # "exposed" three times would fill the line; the note says it once.
@@ -110,13 +110,13 @@ def _ledger(report: Report) -> Iterator[RenderableType]:
 
 
 def _causes(report: Report) -> Iterator[RenderableType]:
-    found = outline.causes(report, {one.device_id: one.window_ns for one in outline.ledgers(report)})
+    found = summary_model.causes(report, {one.device_id: one.window_ns for one in summary_model.ledgers(report)})
     section = report.section("idle")
     if not found or section is None:
         return
     rest = found[_MOST_CAUSES:]
     more = f"; {len(rest)} more take {units.duration(sum(one.ns for one in rest))}" if rest else ""
-    yield _title("Why it was idle", f"share of {outline.short(section.window)}{more}")
+    yield _title("Why it was idle", f"share of {summary_model.short(section.window)}{more}")
     table = _table(("cause", "phase", "GPU", "idle", "share", "gaps"), left=2)
     for one in found[:_MOST_CAUSES]:
         cells = (visible(one.cause), elide(one.phase, _NAME_WIDTH), str(one.device_id), units.duration(one.ns))
@@ -125,7 +125,7 @@ def _causes(report: Report) -> Iterator[RenderableType]:
 
 
 def _findings(report: Report) -> Iterator[RenderableType]:
-    groups = outline.finding_groups(report)
+    groups = summary_model.finding_groups(report)
     if not groups:
         yield _title("Findings", "none")
         return
@@ -139,9 +139,9 @@ def _findings(report: Report) -> Iterator[RenderableType]:
 def _finding(number: int, group: tuple[Finding, ...]) -> RenderableType:
     """Return a finding; the same matter on further GPUs is one line each, advice ends at its first semicolon."""
     first = group[0]
-    where = "" if first.device_id is None else f"{outline.place(first)}: "
+    where = "" if first.device_id is None else f"{summary_model.place(first)}: "
     head = Text(f"{number} ").append(first.severity.value.upper(), style=_STYLES[first.severity])
-    costs = [(outline.cost_and_gain(one), outline.place(one)) for one in group]
+    costs = [(summary_model.cost_and_gain(one), summary_model.place(one)) for one in group]
     lines = [Text(visible(cost)) for cost, _ in costs[:1] if cost]
     lines += [Text(f"{place} {visible(cost)}") for cost, place in costs[1:]]
     lines += [Text(visible(each)) for each in first.lines]
@@ -151,7 +151,7 @@ def _finding(number: int, group: tuple[Finding, ...]) -> RenderableType:
 
 
 def _key_numbers(report: Report) -> Iterator[RenderableType]:
-    tensor = next((one for one in outline.key_numbers(report) if one.label == "tensor-core share"), None)
+    tensor = next((one for one in summary_model.key_numbers(report) if one.label == "tensor-core share"), None)
     steps = report.section("steps")
     if tensor is None and steps is None:
         return
@@ -159,7 +159,7 @@ def _key_numbers(report: Report) -> Iterator[RenderableType]:
     if tensor is not None:
         yield _labelled("TENSOR CORES", f"{tensor.value} {tensor.note}")
     if steps is not None:
-        untold = outline.median_step(report) is None and steps.notes
+        untold = summary_model.median_step(report) is None and steps.notes
         yield _labelled("STEPS", " ".join(steps.notes) if untold else _facts(steps))
 
 
@@ -167,12 +167,12 @@ def _phases(report: Report) -> Iterator[RenderableType]:
     section = report.section("phases")
     if section is None or "phases" not in section.tables:
         return
-    yield _title("Phases", outline.short(section.window))
+    yield _title("Phases", summary_model.short(section.window))
     yield from _generic(section, "phases", _MOST_PHASES)
 
 
 def _gaps(report: Report) -> Iterator[RenderableType]:
-    found, count, _ = outline.worst_gaps(report, _MOST_GAPS)
+    found, count, _ = summary_model.worst_gaps(report, _MOST_GAPS)
     if not found:
         return
     yield _title("Longest gaps", f"{len(found)} of {units.count(count)}")
@@ -191,7 +191,7 @@ def _unknown(report: Report) -> Iterator[RenderableType]:
     for section in report.sections:
         if section.key in (*_SHOWN, *_TOLD_ELSEWHERE):
             continue
-        yield _title(section.title, outline.short(section.window))
+        yield _title(section.title, summary_model.short(section.window))
         if section.facts:
             yield _line("  " + _facts(section))
         for name in section.tables:

@@ -9,8 +9,8 @@ import numpy as np
 from nsyswrap import units
 from nsyswrap.model import Numbers, Report, TimelineData, TimelineRow
 from nsyswrap.render import charts, vocabulary
+from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.timeline_codec import LARGEST, Packer
-from nsyswrap.render.visible import elide, visible
 
 SCRIPTS = (
     "timeline_data.js",

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nsyswrap.analyses.occupancy_formula import LIMITS, WARP_THREADS, Limits, Shapes, occupancy
+from nsyswrap.hardware.occupancy_calculator import LIMITS, WARP_THREADS, Limits, Shapes, occupancy
 
 Numbers = Mapping[str, float]
 

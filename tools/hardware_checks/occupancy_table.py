@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nsyswrap.analyses.name_agreement import function_of
-from nsyswrap.analyses.occupancy_formula import LIMITS, Limits, Shapes, block_limits, occupancy
-from nsyswrap.analyses.tensor_proof import Launch, launches_in
+from nsyswrap.hardware.occupancy_calculator import LIMITS, Limits, Shapes, block_limits, occupancy
+from nsyswrap.sections.name_agreement import function_of
+from nsyswrap.sections.tensor_proof import Launch, launches_in
 
 # Limits in the order of nsyswrap's formula.
 THEIRS = (

@@ -72,7 +72,7 @@ def _install(torch: Any, calls: "Sink | None", environ: Mapping[str, str]) -> No
 
     batches = int(environ.get(REPLAY_VARIABLE, "0"))
     if batches:
-        from .replay import replay  # noqa: PLC0415 - only where it is asked for
+        from .batch_cache import replay  # noqa: PLC0415 - only where it is asked for
 
         replay(torch, batches)
     if calls is None:

@@ -14,9 +14,9 @@ import jinja2
 from nsyswrap import units
 from nsyswrap.compare import ChangeTable, Comparison, FindingPair, Side
 from nsyswrap.render import vocabulary
-from nsyswrap.render.comparison import drawings, outline
+from nsyswrap.render.comparison import drawings, summary_model
 from nsyswrap.render.content_policy import policy
-from nsyswrap.render.visible import elide, shorten, visible
+from nsyswrap.render.escape import elide, shorten, visible
 
 _NAME_WIDTH = 60
 _TITLE_WIDTH = 80
@@ -113,7 +113,7 @@ def _style() -> str:
 
 
 def _context(comparison: Comparison) -> dict[str, Any]:
-    scale = outline.scale_of(comparison)
+    scale = summary_model.scale_of(comparison)
     return {
         "style": _style(),
         "policy": policy((_style(),), ()),
@@ -127,25 +127,26 @@ def _context(comparison: Comparison) -> dict[str, Any]:
         "obstacles": [(one.blocks, visible(one.words), visible(one.hint)) for one in comparison.obstacles],
         "margin": units.share(comparison.settings.margin),
         "estimates": _estimates(comparison),
-        "intervals": outline.intervals_of(comparison),
+        "intervals": summary_model.intervals_of(comparison),
         "curves": drawings.curves(comparison.base.steps.length, comparison.new.steps.length),
         "ledger": drawings.ledger(comparison.table("ledger")),
         "ledger_table": _table(comparison.table("ledger"), scale),
-        "tensor": visible(outline.tensor_words(comparison)),
-        "moved": _table(outline.moved(comparison), scale),
+        "tensor": visible(summary_model.tensor_words(comparison)),
+        "moved": _table(summary_model.moved(comparison), scale),
         "tables": [view for key in _OPEN if (view := _table(comparison.table(key), scale)) is not None],
         "folded": [view for key in _FOLDED if (view := _table(comparison.table(key), scale)) is not None],
         "findings": [
-            (word, [_finding(pair, comparison) for pair in pairs]) for word, pairs in outline.findings_of(comparison)
+            (word, [_finding(pair, comparison) for pair in pairs])
+            for word, pairs in summary_model.findings_of(comparison)
         ],
         "facts": list(_facts(comparison)),
         "provenance": list(_provenance(comparison)),
-        "words": outline,
+        "words": summary_model,
     }
 
 
 def _side(side: Side) -> tuple[str, str]:
-    return visible(side.name), visible(f"{outline.gpus_of(side)}, {outline.steps_of(side)}")
+    return visible(side.name), visible(f"{summary_model.gpus_of(side)}, {summary_model.steps_of(side)}")
 
 
 def _estimates(comparison: Comparison) -> tuple[EstimateView, ...]:
@@ -156,8 +157,8 @@ def _estimates(comparison: Comparison) -> tuple[EstimateView, ...]:
             base=units.duration(one.base_ns),
             new=units.duration(one.new_ns),
             change=units.change(one.change),
-            times=outline.times_of(one),
-            interval=outline.interval_of(one),
+            times=summary_model.times_of(one),
+            interval=summary_model.interval_of(one),
             drift=units.share(one.drift),
             says=one.outcome.value,
             picture=picture,
@@ -170,7 +171,7 @@ def _table(table: ChangeTable | None, scale: float) -> TableView | None:
     """Return a table of changes as it is printed; None where nothing moved."""
     if table is None:
         return None
-    shown = outline.lines_of(table, _MOST_ROWS)
+    shown = summary_model.lines_of(table, _MOST_ROWS)
     if not shown.lines:
         return None
     deltas = [change.delta for change in shown.changes]
@@ -199,9 +200,9 @@ def _finding(pair: FindingPair, comparison: Comparison) -> FindingView:
     return FindingView(
         severity=finding.severity.value if finding is not None else "",
         rule=visible(pair.rule),
-        place=outline.place_of(pair),
-        headline=visible(outline.headline_of(pair)),
-        cost=outline.cost_of(pair, comparison),
+        place=summary_model.place_of(pair),
+        headline=visible(summary_model.headline_of(pair)),
+        cost=summary_model.cost_of(pair, comparison),
         advice=visible(pair.new.advice) if pair.new is not None else "",
     )
 
@@ -220,7 +221,7 @@ def _provenance(comparison: Comparison) -> Iterator[ProvenanceRow]:
         "capture": [f"{report.capture.name}, {units.size(report.capture.bytes)}" for report in sides],
         "started": [report.session.started_utc for report in sides],
         "window": [f"{report.window.label}, {units.duration(report.window.length_ns)}" for report in sides],
-        "GPU": [outline.gpus_of(side) for side in (comparison.base, comparison.new)],
+        "GPU": [summary_model.gpus_of(side) for side in (comparison.base, comparison.new)],
         "nsys": [report.session.nsys_version for report in sides],
         "export schema": [report.session.schema_version for report in sides],
         "driver": [report.session.driver_version for report in sides],

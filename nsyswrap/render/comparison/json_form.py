@@ -1,7 +1,7 @@
 """The comparison as JSON: everything, unrounded, for other programs; one row of a table is one line."""
 
 from nsyswrap.compare import Change, ChangeTable, Comparison, Estimate, FindingPair, Side
-from nsyswrap.render.comparison import outline
+from nsyswrap.render.comparison import summary_model
 from nsyswrap.render.json_report import Tree, laid_out
 
 SCHEMA = "nsyswrap.comparison/1"
@@ -101,5 +101,5 @@ def _pair(pair: FindingPair) -> Tree:
         "new_severity": None if pair.new is None else pair.new.severity.value,
         "base_cost": pair.base_cost,
         "new_cost": pair.new_cost,
-        "headline": outline.headline_of(pair),
+        "headline": summary_model.headline_of(pair),
     }

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from nsyswrap import units
 from nsyswrap.compare import ChangeTable, Comparison, Outcome
-from nsyswrap.render.comparison import outline
+from nsyswrap.render.comparison import summary_model
 from nsyswrap.render.markdown_report import details, escape, fitted, name, pipe_table
 
 _MOST_ROWS = 8
@@ -36,11 +36,14 @@ def _parts(comparison: Comparison) -> Iterator[str]:
     ledger = comparison.table("ledger")
     if ledger is not None:
         yield f"**{ledger.title}**, {ledger.of}\n\n{_changes(ledger, 0.0, named=False)[0]}"
-    if tensor := outline.tensor_words(comparison):
+    if tensor := summary_model.tensor_words(comparison):
         yield f"**Tensor cores**: {escape(tensor)}."
     yield from _findings(comparison)
-    for folded in (outline.moved(comparison), *(comparison.table(key) for key in _FOLDED)):
-        if folded is not None and (shown := _changes(folded, outline.least_of(comparison, folded), named=True))[0]:
+    for folded in (summary_model.moved(comparison), *(comparison.table(key) for key in _FOLDED)):
+        if (
+            folded is not None
+            and (shown := _changes(folded, summary_model.least_of(comparison, folded), named=True))[0]
+        ):
             yield details(f"{folded.title}, {folded.of}", *shown)
     yield f"{escape(_sides(comparison))}"
 
@@ -48,7 +51,7 @@ def _parts(comparison: Comparison) -> Iterator[str]:
 def _step_time(comparison: Comparison) -> str:
     body = [
         (one.label, units.duration(one.base_ns), units.duration(one.new_ns), units.change(one.change),
-         outline.interval_of(one), _SIGNS[one.outcome])
+         summary_model.interval_of(one), _SIGNS[one.outcome])
         for one in comparison.estimates
     ]  # fmt: skip
     return pipe_table(
@@ -69,7 +72,7 @@ def _changes(changes: ChangeTable, least: float, *, named: bool) -> tuple[str, s
         least: The smallest difference that is shown.
         named: Whether the program chose the names.
     """
-    shown = outline.lines_of(changes, _MOST_ROWS, least)
+    shown = summary_model.lines_of(changes, _MOST_ROWS, least)
     if not shown.lines:
         return "", ""
     counted = any(line.counts for line in shown.lines)
@@ -89,11 +92,11 @@ def _changes(changes: ChangeTable, least: float, *, named: bool) -> tuple[str, s
 
 def _findings(comparison: Comparison) -> Iterator[str]:
     lines = []
-    for word, pairs in outline.findings_of(comparison):
+    for word, pairs in summary_model.findings_of(comparison):
         for pair in pairs[:_MOST_FINDINGS]:
-            cost = outline.cost_of(pair, comparison)
+            cost = summary_model.cost_of(pair, comparison)
             told = f" ({cost})" if cost else ""
-            lines.append(f"- **{word}** {name(pair.rule)} {escape(outline.headline_of(pair) + told)}")
+            lines.append(f"- **{word}** {name(pair.rule)} {escape(summary_model.headline_of(pair) + told)}")
         if len(pairs) > _MOST_FINDINGS:
             lines.append(f"- {len(pairs) - _MOST_FINDINGS} more {word}")
     if lines:
@@ -103,7 +106,7 @@ def _findings(comparison: Comparison) -> Iterator[str]:
 def _sides(comparison: Comparison) -> str:
     sides = (comparison.base, comparison.new)
     told = (
-        f"{word}: {outline.gpus_of(side)}, {outline.steps_of(side)}"
+        f"{word}: {summary_model.gpus_of(side)}, {summary_model.steps_of(side)}"
         for word, side in zip(("Base", "New"), sides, strict=True)
     )
-    return f"{'. '.join(told)}. {outline.intervals_of(comparison)}".rstrip()
+    return f"{'. '.join(told)}. {summary_model.intervals_of(comparison)}".rstrip()

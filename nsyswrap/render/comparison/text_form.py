@@ -9,9 +9,9 @@ from rich.text import Text
 
 from nsyswrap import units
 from nsyswrap.compare import Comparison, FindingPair, Outcome
-from nsyswrap.render.comparison import outline
+from nsyswrap.render.comparison import summary_model
+from nsyswrap.render.escape import elide, shorten, visible
 from nsyswrap.render.text_report import printed
-from nsyswrap.render.visible import elide, shorten, visible
 
 _HEADING, _MUTED = "bold", "dim"
 _STYLES = {Outcome.FASTER: "bold green", Outcome.SLOWER: "bold red", Outcome.CANNOT_TELL: "bold yellow"}
@@ -40,19 +40,20 @@ def _blocks(comparison: Comparison) -> Iterator[RenderableType]:
     yield from _step_time(comparison)
     ledger = comparison.table("ledger")
     if ledger is not None:
-        yield from _changes(outline.lines_of(ledger, _MOST_ROWS))
-    if tensor := outline.tensor_words(comparison):
+        yield from _changes(summary_model.lines_of(ledger, _MOST_ROWS))
+    if tensor := summary_model.tensor_words(comparison):
         yield _title("Tensor cores", "").append(f"  {tensor}", style="not bold")
     quiet = []
-    for table in (outline.moved(comparison), *(comparison.table(key) for key in _TABLES)):
+    for table in (summary_model.moved(comparison), *(comparison.table(key) for key in _TABLES)):
         if table is None:
             continue
-        shown = outline.lines_of(table, _MOST_ROWS, outline.least_of(comparison, table))
+        shown = summary_model.lines_of(table, _MOST_ROWS, summary_model.least_of(comparison, table))
         quiet += [] if shown.lines else [table.title]
         yield from _changes(shown)
     if quiet:
         yield Text(
-            f"\nMoved by less than {units.share(outline.NOTABLE_SHARE)} of a step: {', '.join(quiet)}.", style=_MUTED
+            f"\nMoved by less than {units.share(summary_model.NOTABLE_SHARE)} of a step: {', '.join(quiet)}.",
+            style=_MUTED,
         )
     yield from _findings(comparison)
 
@@ -62,7 +63,9 @@ def _header(comparison: Comparison) -> Iterator[Text]:
     base, new = (elide(side.name, _NAME_WIDTH * 2) for side in (comparison.base, comparison.new))
     yield line.append(f"{base} -> {new}", style=_HEADING)
     for label, side in (("base", comparison.base), ("new ", comparison.new)):
-        yield Text(f"{label}  {visible(outline.gpus_of(side))}; {visible(outline.steps_of(side))}", style=_MUTED)
+        yield Text(
+            f"{label}  {visible(summary_model.gpus_of(side))}; {visible(summary_model.steps_of(side))}", style=_MUTED
+        )
 
 
 def _obstacles(comparison: Comparison) -> Iterator[RenderableType]:
@@ -84,13 +87,13 @@ def _step_time(comparison: Comparison) -> Iterator[RenderableType]:
     table = _table(("", "base", "new", "change", "95 % interval", "says"), left=1)
     for one in comparison.estimates:
         times = (units.duration(one.base_ns), units.duration(one.new_ns), units.change(one.change))
-        table.add_row(one.label, *times, outline.interval_of(one), one.outcome.value)
+        table.add_row(one.label, *times, summary_model.interval_of(one), one.outcome.value)
     yield _indented(table)
-    if note := outline.one_run_each(comparison):
+    if note := summary_model.one_run_each(comparison):
         yield _indented(Text(note, style=_MUTED))
 
 
-def _changes(shown: outline.Table) -> Iterator[RenderableType]:
+def _changes(shown: summary_model.Table) -> Iterator[RenderableType]:
     if not shown.lines:
         return
     yield _title(shown.title, shown.of + (f"; {shown.cut}" if shown.cut else ""))
@@ -105,7 +108,7 @@ def _changes(shown: outline.Table) -> Iterator[RenderableType]:
 
 
 def _findings(comparison: Comparison) -> Iterator[RenderableType]:
-    groups = outline.findings_of(comparison)
+    groups = summary_model.findings_of(comparison)
     yield _title("Findings", ", ".join(f"{len(pairs)} {word}" for word, pairs in groups))
     for word, pairs in groups:
         for pair in pairs[:_MOST_FINDINGS]:
@@ -113,8 +116,8 @@ def _findings(comparison: Comparison) -> Iterator[RenderableType]:
 
 
 def _finding(word: str, pair: FindingPair, comparison: Comparison) -> Text:
-    cost = outline.cost_of(pair, comparison)
-    words = f"{word:<6}  {visible(pair.rule)}, {outline.place_of(pair)}" + (f": {cost}" if cost else "")
+    cost = summary_model.cost_of(pair, comparison)
+    words = f"{word:<6}  {visible(pair.rule)}, {summary_model.place_of(pair)}" + (f": {cost}" if cost else "")
     return Text(words)
 
 

@@ -1,0 +1,314 @@
+"""Why the GPU was idle: each idle nanosecond gets the first cause that holds, from the thread that fed the GPU.
+
+A gap ends with an operation E, launched by the call r of thread T::
+
+    GPU    ####|..................gap..................|EEEE
+    T            host work     |---- r ----|
+               |  segment A    | launch    | queued    |
+
+Segment A is cut where what T does changes; every piece has one cause and one phase. Source: the table of causes
+in docs/analyses/idle.md.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap import tables
+from nsyswrap.attribution.gaps import DeviceGaps, find_gaps
+from nsyswrap.attribution.idle_sums import IdleSums, sum_idle
+from nsyswrap.events import api_calls
+from nsyswrap.events.operations import SOURCES
+from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates
+from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Times, Window, fill, overlay, within
+from nsyswrap.loop.context import Study
+from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
+from nsyswrap.tables import array, blocks
+
+CAUSES = (
+    "blind",
+    "queued",
+    "launch",
+    "profiler",
+    "module_load",
+    "allocation",
+    "blocking_copy",
+    "synchronization",
+    "input_wait",
+    "input_work",
+    "peer_wait",
+    "lock",
+    "descheduled",
+    "host",
+    "unknown",
+)
+CODE = {cause: code for code, cause in enumerate(CAUSES)}
+
+_BY_STATE = {
+    api_calls.PROFILER: "profiler",
+    api_calls.MODULE_LOAD: "module_load",
+    api_calls.ALLOCATION: "allocation",
+    api_calls.BLOCKING_COPY: "blocking_copy",
+    api_calls.SYNCHRONIZATION: "synchronization",
+    api_calls.LOCK_WAIT: "lock",
+    api_calls.OTHER_WAIT: "host",
+    api_calls.PEER_THREAD_WAIT: "unknown",
+    api_calls.OFF_CPU: "descheduled",
+    api_calls.RUNNING: "host",
+}
+_STATE_CAUSE = np.array([CODE[_BY_STATE[kind]] for kind in range(len(_BY_STATE))], np.int8)
+_WAITING = np.isin(np.arange(len(_BY_STATE)), (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT))
+
+EMPTY = Timeline(NOTHING, np.empty(0, np.int32))
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Idle time of one device cut where cause or phase changes; arrays of equal length, sorted by time.
+
+    Attributes:
+        start: ns since capture start.
+        end: ns since capture start.
+        gap: Index of the gap each piece is part of.
+        cause: Index into ``CAUSES``, int8.
+        phase: Phase code, int32; -1 for none.
+        thread: Global id of the thread that was looked at; its process and thread 0 where none is known.
+        name: Index into ``ThreadStates.names`` of the call that explains it; NO_NAME for none.
+    """
+
+    start: Times
+    end: Times
+    gap: Indices
+    cause: npt.NDArray[np.int8]
+    phase: npt.NDArray[np.int32]
+    thread: Times
+    name: npt.NDArray[np.int32]
+
+
+NO_PIECES = Pieces(*NOTHING, np.empty(0, np.intp), np.empty(0, np.int8), EMPTY.code, np.empty(0, np.int64), EMPTY.code)
+
+
+def explain(study: Study, states: ThreadStates, device_id: int, window: Window) -> Pieces:
+    """Return the idle time of one device inside a window, each piece with its cause.
+
+    Args:
+        study: The trace and what is known of its operations and phases.
+        states: What its threads do inside the window.
+        device_id: The GPU.
+        window: Stretch of time.
+
+    Returns:
+        Pieces whose lengths add up to the device's idle time exactly.
+    """
+    with study.explaining:
+        found = find_gaps(study, states, device_id, window)
+        # Few gaps at a time: the pieces between are many, and none outlives its gap.
+        pieces = _behind_one_another(
+            _joined(_ordered(_Explainer(study, states, found.of(block), block.start).pieces()))
+            for block in blocks(len(found.ender))
+        )
+        spans = Spans(pieces.start, pieces.end)
+        study.idle_sums[device_id, window] = sum_idle(spans, pieces.cause, len(CAUSES), study.steps)
+    return pieces
+
+
+def idle_sums(study: Study, device_id: int, window: Window) -> IdleSums:
+    """Return the idle time of one device by cause, of a window and of each step; explained once."""
+    with study.explaining:
+        if (device_id, window) not in study.idle_sums:
+            explain(study, study.states(window), device_id, window)
+        return study.idle_sums[device_id, window]
+
+
+@dataclass(frozen=True)
+class _Explainer:
+    """Explains some gaps of one device, thread by thread; the first of them is number ``number`` of all."""
+
+    study: Study
+    states: ThreadStates
+    found: DeviceGaps
+    number: int
+
+    def pieces(self) -> list[Pieces]:
+        """Return the pieces of all gaps, in no order: cut into A, launch, queued and blind, and each explained."""
+        spans, seen = self.found.spans, self.found.blind_from
+        begun = np.clip(self.found.call_start, spans.start, seen)
+        returned = np.clip(self.found.call_end, begun, seen)
+        before = [
+            piece
+            for thread, gap in _by_thread(self.found.asked)
+            for piece in self._before_launch(thread, gap, Spans(spans.start[gap], begun[gap]))
+        ]
+        after = [
+            self._fixed(cause, thread, gap, Spans(start[gap], end[gap]))
+            for thread, gap in _by_thread(self.found.launcher)
+            for cause, start, end in (
+                ("launch", begun, returned),
+                ("queued", returned, seen),
+                ("blind", seen, spans.end),
+            )
+        ]
+        return before + after
+
+    def _fixed(self, cause: str, thread: int, gap: Indices, spans: Spans) -> Pieces:
+        """Return segments that have one cause whatever the thread does; they still have a phase."""
+        gap, spans = _real(gap, spans)
+        part, phase, start, end = _cut(spans, self.study.phases.shown(thread), NO_PHASE)
+        gap = gap[part]
+        names = self._launch_names(gap) if cause != "blind" else np.full(len(gap), NO_NAME, np.int32)
+        return self._pieces(Spans(start, end), gap, np.full(len(gap), CODE[cause]), phase, thread, names)
+
+    def _before_launch(self, thread: int, gap: Indices, spans: Spans) -> list[Pieces]:
+        """Explain the time before the launch call by what the thread did then."""
+        gap, spans = _real(gap, spans)
+        if not len(gap):
+            return []
+        part, code, start, end = self._states(thread, spans)
+        awaited = self.study.phases.main_thread.get(thread & ~tables.THREAD_MASK, thread)
+        handed = (code // NAMES == api_calls.PEER_THREAD_WAIT) & (awaited != thread)
+        waits = Spans(start[handed], end[handed])
+        # Where T waits for another thread, that is the main one: what it does then is the cause.
+        then, its_code, its_start, its_end = self._states(awaited, waits)
+        return [
+            self._by_state(thread, gap[part[~handed]], Spans(start[~handed], end[~handed]), code[~handed]),
+            self._by_state(awaited, gap[part[handed][then]], Spans(its_start, its_end), its_code),
+        ]
+
+    def _states(self, thread: int, spans: Spans) -> tuple[Indices, npt.NDArray[np.int32], Times, Times]:
+        """Cut spans where what the thread does changes: index of the span, state code, start, end."""
+        return _cut(spans, self.states.of(thread), api_calls.RUNNING * NAMES + NO_NAME)
+
+    def _by_state(self, thread: int, gap: Indices, spans: Spans, code: npt.NDArray[np.int32]) -> Pieces:
+        """Return pieces whose cause follows from what the thread does and the phase it is in."""
+        part, phase, start, end = _cut(spans, self.study.phases.shown(thread), NO_PHASE)
+        code, gap = code[part], gap[part]
+        cause = self._cause(thread, gap, code // NAMES, phase)
+        return self._pieces(Spans(start, end), gap, cause, phase, thread, code % NAMES)
+
+    def _cause(
+        self, thread: int, gap: Indices, kind: npt.NDArray[np.int32], phase: npt.NDArray[np.int32]
+    ) -> npt.NDArray[np.int8]:
+        """Return the cause of each piece from what the thread does; in the data phase, or before a batch, from that."""
+        cause: npt.NDArray[np.int8] = _STATE_CAUSE[kind]
+        waiting, running = _WAITING[kind], kind == api_calls.RUNNING
+        process = thread & ~tables.THREAD_MASK
+        if self.study.phases.marks(process, DATA):
+            in_data = phase == self.study.phases.code(DATA)
+            # Without traced system calls a wait cannot be told from work.
+            traced = tables.OS_CALLS.name not in self.study.trace.absent
+            working = np.int8(CODE["input_work" if traced else "unknown"])
+            cause = np.where(in_data & running, working, cause)
+            return np.where(in_data & waiting, np.int8(CODE["input_wait"]), cause)
+        if has_loader(self.study, process):
+            # What is marked as another part of the step is no wait for a batch.
+            outside = np.isin(phase, [NO_PHASE, *map(self.study.phases.code, (BATCH, COPY))])
+            before_batch = _ends_with_batch(self.study, self.found)[gap]
+            return np.where(before_batch & outside & waiting, np.int8(CODE["input_wait"]), cause)
+        return cause
+
+    def _launch_names(self, gap: Indices) -> npt.NDArray[np.int32]:
+        call = self.found.call[gap]
+        names = np.full(len(call), NO_NAME, np.int32)
+        known = call >= 0
+        names[known] = self.states.names_of(tables.CALLS, call[known])
+        return names
+
+    def _pieces(  # noqa: PLR0913, PLR0917 - one argument a field
+        self,
+        spans: Spans,
+        gap: Indices,
+        cause: npt.NDArray[np.integer[Any]],
+        phase: npt.NDArray[np.int32],
+        thread: int,
+        name: npt.NDArray[np.int32],
+    ) -> Pieces:
+        threads = np.full(len(gap), thread, np.int64)
+        return Pieces(spans.start, spans.end, gap + self.number, cause.astype(np.int8), phase, threads, name)
+
+
+def _by_thread(threads: Times) -> Iterator[tuple[int, Indices]]:
+    """Yield each thread with the gaps that are its own."""
+    for thread in tables.distinct(threads):
+        yield int(thread), np.flatnonzero(threads == thread)
+
+
+def _real(gap: Indices, spans: Spans) -> tuple[Indices, Spans]:
+    """Drop empty segments."""
+    real = spans.end > spans.start
+    return gap[real], Spans(spans.start[real], spans.end[real])
+
+
+def _ordered(parts: Iterable[Pieces]) -> Pieces:
+    """Put pieces in order of time."""
+    whole = _behind_one_another(parts)
+    order = np.argsort(whole.start, kind="stable")
+    return Pieces(*(getattr(whole, each.name)[order] for each in fields(Pieces)))
+
+
+def _behind_one_another(parts: Iterable[Pieces]) -> Pieces:
+    """Return the pieces of all parts."""
+    every = [NO_PIECES, *parts]
+    return Pieces(*(np.concatenate([getattr(part, each.name) for part in every]) for each in fields(Pieces)))
+
+
+def has_loader(study: Study, process: int) -> bool:
+    """Return whether the process has threads that pin or fetch batches, or child processes that load them."""
+    threads = study.trace[tables.THREADS]
+    mine = tables.process_of(array(threads, "thread")) == process
+    names = set(threads["name"][mine].astype(str))
+    every = set(threads["name"].astype(str))
+    return bool(names & {"pt_data_pin", "pt_data_prefetch"} or "pt_data_worker" in every)
+
+
+def _ends_with_batch(study: Study, found: DeviceGaps) -> npt.NDArray[np.bool_]:
+    """Return which gaps end with a copy from the host to a device."""
+    operations, copies = study.operations, study.trace[tables.COPIES]
+    wanted = [kind for kind, label in study.trace.copy_kinds.items() if label == "Host-to-Device"]
+    result = np.zeros(len(found.ender), bool)
+    rows = np.flatnonzero(found.ender >= 0)
+    is_copy = operations.table[found.ender[rows]] == SOURCES.index(tables.COPIES)
+    rows = rows[is_copy]
+    result[rows] = np.isin(array(copies, "copy_kind")[operations.row[found.ender[rows]]], wanted)
+    return result
+
+
+def _cut(spans: Spans, labels: Timeline, otherwise: int) -> tuple[Indices, npt.NDArray[np.int32], Times, Times]:
+    """Cut spans where their label changes: index of the span, label, start, end; ``otherwise`` where there is none."""
+    if not len(spans.start):
+        return np.empty(0, np.intp), np.empty(0, np.int32), spans.start, spans.end
+    low, high = int(spans.start[0]), int(spans.end[-1])
+    rest = Timeline(Spans(np.array([low]), np.array([high])), np.array([otherwise], np.int32))
+    whole = fill(within(labels, low, high), rest)
+    part, other, start, end = overlay(spans, whole.spans)
+    return part, whole.code[other], start, end
+
+
+def _joined(pieces: Pieces) -> Pieces:
+    """Join neighbours of one gap with the same cause and phase; the longest one's evidence stands for them."""
+    if not len(pieces.start):
+        return pieces
+    same = (
+        (pieces.gap[1:] == pieces.gap[:-1])
+        & (pieces.cause[1:] == pieces.cause[:-1])
+        & (pieces.phase[1:] == pieces.phase[:-1])
+        & (pieces.thread[1:] == pieces.thread[:-1])
+    )
+    first = np.flatnonzero(np.concatenate([[True], ~same]))
+    last = np.append(first[1:] - 1, len(pieces.start) - 1)
+    length = pieces.end - pieces.start
+    group = np.repeat(np.arange(len(first)), last - first + 1)
+    is_longest = np.flatnonzero(length == np.maximum.reduceat(length, first)[group])
+    its_group = group[is_longest]
+    longest = is_longest[np.append(True, its_group[1:] != its_group[:-1])]
+    return Pieces(
+        pieces.start[first],
+        pieces.end[last],
+        pieces.gap[first],
+        pieces.cause[first],
+        pieces.phase[first],
+        pieces.thread[first],
+        pieces.name[longest],
+    )

@@ -1,0 +1,187 @@
+"""The gaps of one device: what ended each, who launched that, and whom to ask what the host did meanwhile.
+
+::
+
+    GPU    ####|..................gap..................|EEEE
+    T            host work     |---- r ----|
+
+E is the operation that ends the gap, r the call that launched it, T the thread that made the call.
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events import api_calls
+from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
+from nsyswrap.events.thread_states import ThreadStates
+from nsyswrap.intervals import Indices, Spans, Times, Window, covered, gaps
+from nsyswrap.loop.context import Study
+from nsyswrap.tables import array
+
+# T is taken to feed the GPU unless it only waited: more than this share of the time before r. Source: definitions of
+# the root-cause rule, section "three segments".
+ONLY_WAITED = 0.5
+EARLIEST = np.iinfo(np.int64).min
+LATEST = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class DeviceGaps:
+    """The gaps of one device inside a window, in order of time: arrays of equal length.
+
+    Attributes:
+        spans: The gaps.
+        ender: The operation E that ends each, or the first asked for after it where a migration of unified memory
+            does; -1 for the last gap, where nothing follows.
+        call: Row in ``trace[CALLS]`` of r; -1 where it is unknown.
+        launcher: Global id of T; of the last gap the thread that launched last; where no thread is known, the id of
+            the process, whose thread number is 0.
+        asked: The thread to ask what the host did before r: T, or a busier one where T only waited.
+        call_start: When r began, in ns; the gap's end where r is unknown.
+        call_end: When r returned.
+        blind_from: From when on the capture cannot show what ran; the gap's end where it can.
+    """
+
+    spans: Spans
+    ender: Indices
+    call: Indices
+    launcher: Times
+    asked: Times
+    call_start: Times
+    call_end: Times
+    blind_from: Times
+
+    def of(self, chosen: slice) -> "DeviceGaps":
+        """Return some gaps."""
+        start, end = (side[chosen] for side in self.spans)
+        rest = (getattr(self, each.name)[chosen] for each in fields(self)[1:])
+        return DeviceGaps(Spans(start, end), *rest)
+
+
+def find_gaps(study: Study, states: ThreadStates, device_id: int, window: Window) -> DeviceGaps:
+    """Return the gaps of one device inside a window.
+
+    Args:
+        study: The trace and what is known of its operations and phases.
+        states: What its threads do inside the window.
+        device_id: The GPU; it ran at least one operation.
+        window: Stretch of time.
+    """
+    operations, calls = study.operations, study.trace[tables.CALLS]
+    spans = gaps(operations.busy(device_id), window.start_ns, window.end_ns)
+    mine = _asked_for(operations, operations.on(device_id))
+    ender = _enders(operations, mine, spans)
+    call = np.where(ender >= 0, operations.call[ender], -1)
+    known = call >= 0
+    call_start, call_end = spans.end.copy(), spans.end.copy()
+    call_start[known] = array(calls, "start")[call[known]]
+    call_end[known] = array(calls, "end")[call[known]]
+    # Nothing follows the last gap: whoever launched last is asked what it did instead.
+    source = np.where(ender >= 0, ender, mine[-1])
+    by_call = operations.call[source]
+    launcher = operations.process[source]
+    launcher[by_call >= 0] = array(calls, "thread")[by_call[by_call >= 0]]
+    blind_from = _blind_from(study, mine, spans, operations.process[source])
+    blind_from = np.where(by_call >= 0, blind_from, spans.start)
+    asked = _asked(study, states, launcher, Spans(spans.start, np.clip(call_start, spans.start, spans.end)))
+    return DeviceGaps(spans, ender, call, launcher, asked, call_start, call_end, blind_from)
+
+
+def _asked_for(operations: Operations, mine: Indices) -> Indices:
+    """Return the operations that the host asked for, which idle time waits for; all where it asked for none.
+
+    A migration of unified memory begins where a page is touched: idle time before it is that of what follows it.
+    """
+    found = mine[~operations.migration[mine]]
+    return found if len(found) else mine
+
+
+def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:
+    """Return the first operation that takes time at or after the end of each gap; -1 where there is none."""
+    real = mine[operations.end[mine] > operations.start[mine]]
+    if not len(real):
+        return np.full(len(spans.end), -1, np.intp)
+    at = np.searchsorted(operations.start[real], spans.end, side="left")
+    found: Indices = np.where(at < len(real), real[np.minimum(at, len(real) - 1)], -1)
+    return found
+
+
+def _blind_from(study: Study, mine: Indices, spans: Spans, process: Times) -> Times:
+    """Return from when on each gap may hold work of its process that the capture does not show.
+
+    That is a graph traced neither way. It may have been launched while the operation before the gap was still running,
+    but not before that operation was launched itself: it would have run first.
+    """
+    blind = spans.end.copy()
+    opaque = _opaque_launches(study)
+    if not opaque:
+        return blind
+    operations = study.operations
+    before = np.searchsorted(operations.start[mine], spans.start, side="left") - 1
+    call = np.where(before >= 0, operations.call[mine[np.maximum(before, 0)]], -1)
+    since = np.where(before >= 0, spans.start, EARLIEST)
+    since[call >= 0] = array(study.trace[tables.CALLS], "start")[call[call >= 0]]
+    for each, launches in opaque.items():
+        of_process = process == each
+        first = np.searchsorted(launches, since[of_process], side="right")
+        launched = np.append(launches, LATEST)[first]
+        blind[of_process] = np.clip(launched, spans.start[of_process], spans.end[of_process])
+    return blind
+
+
+def _opaque_launches(study: Study) -> dict[int, Times]:
+    """Return, by process, when CUDA graphs were launched of which no operation is in the capture, ascending."""
+    calls = study.trace[tables.CALLS]
+    codes, ids = pd.factorize(array(calls, "name_id"))
+    launches = [api_calls.base_name(study.trace.text(int(i))) in GRAPH_LAUNCHES for i in ids]
+    if not any(launches):
+        return {}
+    is_launch = np.array(launches)[codes]
+    shown = study.operations.call
+    is_launch[shown[shown >= 0]] = False
+    start = array(calls, "start")[is_launch]
+    process = tables.process_of(array(calls, "thread")[is_launch])
+    return {int(each): start[process == each] for each in tables.distinct(process)}
+
+
+def _asked(study: Study, states: ThreadStates, launcher: Times, before: Spans) -> Times:
+    """Return the thread to ask: typically the main thread, where autograd's only waited for it.
+
+    Args:
+        study: The trace and its operations and phases.
+        states: What the threads do.
+        launcher: Thread that launched what ends each gap.
+        before: The part of each gap before the launch call; may be empty.
+    """
+    asked = launcher.copy()
+    length = before.end - before.start
+    launchers = _launching_threads(study)
+    for each in tables.distinct(launcher):
+        mine = np.flatnonzero((launcher == each) & (length > 0))
+        wait = covered(states.waits(int(each)), before.start[mine], before.end[mine])
+        idle = mine[wait > ONLY_WAITED * length[mine]]
+        least = ONLY_WAITED * length[idle]
+        process = int(each) & ~tables.THREAD_MASK
+        main = study.phases.main_thread.get(process)
+        # The main thread is asked first: of equally busy threads the first one asked is taken.
+        others = sorted((t for t in launchers.get(process, []) if t != each), key=lambda t: (t != main, t))
+        for other in others:
+            born, died = states.alive(other)
+            waited = covered(states.waits(other), before.start[idle], before.end[idle])
+            better = (waited < least) & (born <= before.start[idle]) & (died >= before.end[idle])
+            asked[idle[better]] = other
+            least = np.where(better, waited, least)
+    return asked
+
+
+def _launching_threads(study: Study) -> dict[int, list[int]]:
+    """Return the threads of each process that launched an operation; pollers and watchdogs never do."""
+    call = study.operations.call
+    threads = pd.unique(array(study.trace[tables.CALLS], "thread")[call[call >= 0]])
+    found: dict[int, list[int]] = {}
+    for thread in threads:
+        found.setdefault(int(thread) & ~tables.THREAD_MASK, []).append(int(thread))
+    return found

@@ -1,0 +1,126 @@
+"""What a host call, an operating system call or a profiler's overhead means for an idle GPU, told from its name."""
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.intervals import Indices
+from nsyswrap.tables import Trace, array
+
+# What a thread does, the first that holds: the order of causes in docs/analyses/idle.md.
+PROFILER, MODULE_LOAD, ALLOCATION, BLOCKING_COPY, SYNCHRONIZATION, LOCK_WAIT, OTHER_WAIT, PEER_THREAD_WAIT, OFF_CPU = (
+    range(9)
+)
+RUNNING = 9
+
+_MODULE_LOAD = re.compile(
+    r"cu(?:da)?(?:Library|Module)(?:Load|Unload|Get|Enumerate)|cuLink|cuKernelGetFunction|cuKernelSetAttribute"
+    r"|cuFuncLoad|cudaGetFuncBySymbol|cuInit\b|cuDevicePrimaryCtxRetain|cuCtxCreate|cudaSetDevice\b|nvrtc|nvJitLink"
+    r"|cuda(?:Stream|Event|Graph|MemPool)Create|cu(?:Stream|Event|Graph|MemPool)Create|cudaGraphInstantiate"
+    r"|cuGraphInstantiate|cuGetProcAddress|cudaGetDriverEntryPoint",
+)
+_ALLOCATION = re.compile(
+    r"cuda(?:Malloc|Free|HostAlloc|HostRegister|HostUnregister|MemPoolTrim)"
+    r"|cuMem(?:Alloc|Free|HostAlloc|HostRegister|HostUnregister|Create|Release|Map|Unmap|SetAccess"
+    r"|AddressReserve|AddressFree|PoolTrim)"
+)
+_COPY = re.compile(r"cu(?:da)?Memcpy")
+_ASYNC = re.compile(r"Async|Batch")
+_SYNCHRONIZATION = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx|Context|Thread)Synchronize")
+
+_LOCK = re.compile(r"pthread_(?:mutex|rwlock|spin)_\w*lock|pthread_cond_(?:timed|clock)wait|sem_\w*wait|futex|flock")
+_PEER_THREAD = re.compile(r"pthread_cond_wait|pthread_(?:timed)?join|pthread_barrier_wait")
+_WAIT = re.compile(
+    r"p?poll|p?select|epoll_p?wait|(?:p?read|readv|fread|fgets|getc|getline)(?:64)?|recv\w*|accept4?|wait(?:pid|id|3|4)?"
+    r"|(?:clock_)?nanosleep|u?sleep|sig(?:timed)?wait\w*|mq_\w*receive|msgrcv|io_getevents|f(?:data)?sync|connect"
+)
+
+_LOADED = re.compile(r"dlopen|dlclose|dlmopen")
+# What stands behind a call's name: its version, and ptds or ptsz where streams are one for each thread; the runtime and
+# the driver write the two in different order. Source: cuda_runtime_api.h and cuda.h.
+_VERSION = re.compile(r"(?:_pt[ds][sz])?(?:_v\d+)?(?:_pt[ds][sz])?$")
+
+
+def base_name(name: str) -> str:
+    """Return a call's name without its version and its default stream: cudaMemcpy for cudaMemcpy_ptds_v7000."""
+    return _VERSION.sub("", name)
+
+
+def call_kind(name: str) -> int | None:
+    """Return what an open CUDA call means, or None for one that says nothing of its own."""
+    if _SYNCHRONIZATION.match(name):
+        return SYNCHRONIZATION
+    if _ALLOCATION.match(name):
+        return ALLOCATION
+    if _COPY.match(name) and not _ASYNC.search(name):
+        return BLOCKING_COPY
+    return MODULE_LOAD if _MODULE_LOAD.match(name) else None
+
+
+def is_copy(name: str) -> bool:
+    """Return whether the call copies memory, blocking or not."""
+    return _COPY.match(name) is not None
+
+
+def os_call_kind(name: str) -> int | None:
+    """Return what kind of wait an operating system call is, or None for one that works instead of waiting."""
+    if _LOCK.fullmatch(name):
+        return LOCK_WAIT
+    if _PEER_THREAD.fullmatch(name):
+        return PEER_THREAD_WAIT
+    return OTHER_WAIT if _WAIT.fullmatch(name) else None
+
+
+def overhead_kind(name: str) -> int:
+    """Return what a row of profiler overhead is: nsys files the loading of libraries there, since it hooks it."""
+    return MODULE_LOAD if _LOADED.match(name) else PROFILER
+
+
+PAGEABLE, DEVICE = "Pageable", "Device"
+# Directions without the host. Source: the labels of copy kinds in an export.
+INSIDE = ("Device-to-Device", "Peer-to-Peer")
+
+Mask = npt.NDArray[np.bool_]
+
+
+def is_pageable(trace: Trace, rows: Indices) -> Mask:
+    """Return which rows of ``trace[COPIES]`` copy from or to pageable memory."""
+    return np.logical_or(*_ends(trace, rows, PAGEABLE))
+
+
+def holds_host(trace: Trace, rows: Indices, call: Indices) -> Mask:
+    """Return which copies hold the host until they are done.
+
+    Args:
+        trace: The tables of one export.
+        rows: Rows of ``trace[COPIES]``.
+        call: The row in ``trace[CALLS]`` of the call of each; -1 where it is unknown: of these none holds the host. A
+            copy inside a CUDA graph belongs to the graph's launch, which does not wait for it.
+    """
+    copying, held = _calls(trace, call)
+    kinds = [kind for kind, label in trace.copy_kinds.items() if label in INSIDE]
+    inside = np.isin(array(trace[tables.COPIES], "copy_kind")[rows], kinds)
+    inside |= np.logical_and(*_ends(trace, rows, DEVICE))
+    found: Mask = copying & (is_pageable(trace, rows) | (held & ~inside))
+    return found
+
+
+def _ends(trace: Trace, rows: Indices, label: str) -> tuple[Mask, Mask]:
+    """Return which copies are from memory of a kind, and which are to it."""
+    wanted = [kind for kind, each in trace.memory_kinds.items() if each == label]
+    copies = trace[tables.COPIES]
+    return np.isin(array(copies, "source_kind")[rows], wanted), np.isin(array(copies, "target_kind")[rows], wanted)
+
+
+def _calls(trace: Trace, call: Indices) -> tuple[Mask, Mask]:
+    """Return which calls copy, and which of these hold the host by their name; a launch of a graph does neither."""
+    known = call >= 0
+    copying, held = np.zeros(len(call), bool), np.zeros(len(call), bool)
+    codes, ids = pd.factorize(array(trace[tables.CALLS], "name_id")[call[known]])
+    names = [base_name(trace.text(int(each))) for each in ids]
+    copying[known] = np.array([is_copy(name) for name in names], bool)[codes]
+    held[known] = np.array([call_kind(name) == BLOCKING_COPY for name in names], bool)[codes]
+    return copying, held

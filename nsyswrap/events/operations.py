@@ -1,0 +1,238 @@
+"""All that ran on the GPUs as one set of operations, each joined to the host call that launched it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.api_calls import base_name
+from nsyswrap.intervals import Indices, Spans, Times, Window, clip, merge, subtract, union
+from nsyswrap.tables import TableSpec, Trace, array, blocks
+
+COMPUTE, COMMUNICATION, COPY, FILL = range(4)
+KINDS = ("compute", "communication", "copy", "fill")
+
+# Source: definitions of nsys recipes compared; the name is right where matching NCCL's ranges is not.
+COLLECTIVE = "nccl"
+# Source: ENUM_CUDA_MEMCPY_OPER of nsys's exports, 2022 to 2025: "Unified Host-to-Device" and so on.
+UNIFIED = "Unified "
+GRAPH_LAUNCHES = frozenset({"cudaGraphLaunch", "cuGraphLaunch"})
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Operations of all devices, sorted by start, those that start together by end; arrays of equal length.
+
+    Attributes:
+        start: ns since capture start.
+        end: ns since capture start.
+        device_id: GPU it ran on, int32.
+        kind: COMPUTE, COMMUNICATION, COPY or FILL, int8.
+        call: Row in ``trace[CALLS]`` of the call that launched it, or -1.
+        table: Index into ``SOURCES`` of the table it is from, int8.
+        row: Its row in that table.
+        process: Global id of its process.
+        migration: Whether it is a copy of unified memory that a page fault began: no host call asked for it.
+    """
+
+    start: Times
+    end: Times
+    device_id: npt.NDArray[np.int32]
+    kind: npt.NDArray[np.int8]
+    call: Indices
+    table: npt.NDArray[np.int8]
+    row: Indices
+    process: Times
+    migration: npt.NDArray[np.bool_]
+
+    _exclusive: dict[int, list[Spans]] = field(default_factory=dict)
+    _of_device: dict[int, tuple[Indices, Spans]] = field(default_factory=dict)
+
+    @cached_property
+    def devices(self) -> list[int]:
+        """Return the ids of the devices that ran something, ascending."""
+        return [int(device) for device in tables.distinct(self.device_id)]
+
+    def used_in(self, window: Window) -> list[int]:
+        """Return the devices that are in use in a window: it lies between their first operation and their last.
+
+        One that ran something only before it, to try it out, does not starve in it. All, where none is in use.
+        """
+        used = [
+            device for device, (first, last) in self._in_use.items() if first < window.end_ns and last > window.start_ns
+        ]
+        return used or self.devices
+
+    @cached_property
+    def _in_use(self) -> dict[int, tuple[int, int]]:
+        """Return when the first operation of each device starts and its last ends."""
+        rows = {device: self.on(device) for device in self.devices}
+        return {device: (int(self.start[mine[0]]), int(self.end[mine].max())) for device, mine in rows.items()}
+
+    def on(self, device_id: int) -> Indices:
+        """Return the rows of one device."""
+        return self._device(device_id)[0]
+
+    def busy(self, device_id: int) -> Spans:
+        """Return when the device ran anything."""
+        return self._device(device_id)[1]
+
+    def _device(self, device_id: int) -> tuple[Indices, Spans]:
+        if device_id not in self._of_device:
+            rows = np.flatnonzero(self.device_id == device_id)
+            self._of_device[device_id] = rows, merge(self.start[rows], self.end[rows])
+        return self._of_device[device_id]
+
+    def exclusive(self, device_id: int, window: Window) -> list[Spans]:
+        """Return the spans of the window that belong to each kind.
+
+        Where operations overlap, a nanosecond belongs to the first of compute, communication, copy, fill.
+
+        Returns:
+            One set of spans for each of ``KINDS``; together disjoint.
+        """
+        if device_id not in self._exclusive:
+            # Of all time, whatever the window: several analyses ask, for windows of their own.
+            self._exclusive[device_id] = self._without_overlap(device_id)
+        return [clip(spans, window.start_ns, window.end_ns) for spans in self._exclusive[device_id]]
+
+    def _without_overlap(self, device_id: int) -> list[Spans]:
+        mine = self.on(device_id)
+        kinds = self.kind[mine]
+        taken, found = merge([], []), []
+        for kind in range(len(KINDS)):
+            of_kind = mine[kinds == kind]
+            spans = merge(self.start[of_kind], self.end[of_kind])
+            found.append(subtract(spans, taken))
+            taken = union(taken, spans)
+        return found
+
+    @property
+    def orphaned(self) -> npt.NDArray[np.bool_]:
+        """Return whether each operation's host call is missing: it had one, and the capture does not hold it."""
+        return (self.call < 0) & ~self.migration
+
+    def from_table(self, spec: TableSpec) -> Indices:
+        """Return the operations that come from one table."""
+        return np.flatnonzero(self.table == SOURCES.index(spec))
+
+
+SOURCES = (tables.KERNELS, tables.COPIES, tables.FILLS, tables.GRAPHS)
+
+
+def find_operations(trace: Trace) -> Operations:
+    """Return all operations of a trace, joined to their launches on process and correlation id."""
+    sources = [spec for spec in SOURCES if len(trace[spec])]
+    order = _order(trace, sources)
+
+    def ordered(columns: Iterable[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
+        return np.concatenate([np.empty(0, dtype), *columns])[order].astype(dtype, copy=False)
+
+    def column(name: str, dtype: type[np.integer[Any]] = np.int64) -> npt.NDArray[Any]:
+        return ordered((array(trace[spec], name) for spec in sources), dtype)
+
+    process = column("process")
+    call = launch_calls(trace, process, column("correlation_id"))
+    return Operations(
+        start=column("start"),
+        end=column("end"),
+        device_id=column("device_id", np.int32),
+        kind=ordered((_kinds(trace, spec, trace[spec]) for spec in sources), np.int8),
+        call=call,
+        table=ordered((np.full(len(trace[spec]), SOURCES.index(spec), np.int8) for spec in sources), np.int8),
+        row=ordered((np.arange(len(trace[spec])) for spec in sources), np.intp),
+        process=process,
+        migration=ordered((_unified(trace, spec) for spec in sources), np.bool_) & (call < 0),
+    )
+
+
+def _order(trace: Trace, sources: Sequence[TableSpec]) -> Indices:
+    """Return the order of starts; of equal ones by what they are, since an export promises no order of rows."""
+    start = np.concatenate([np.empty(0, np.int64), *(array(trace[spec], "start") for spec in sources)])
+    order = np.argsort(start, kind="stable")
+    start = start[order]
+    same = start[1:] == start[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    if len(tied):
+        rows = order[tied]
+        table = np.repeat(np.arange(len(sources)), [len(trace[spec]) for spec in sources])[rows]
+        names = ("correlation_id", "process", "device_id", "end")
+        *keys, end = (np.concatenate([array(trace[spec], name) for spec in sources])[rows] for name in names)
+        order[tied] = rows[np.lexsort([*keys, table, end, start[tied]])]
+    return order
+
+
+def _kinds(trace: Trace, spec: TableSpec, frame: pd.DataFrame) -> npt.NDArray[np.int8]:
+    if spec is tables.COPIES:
+        return np.full(len(frame), COPY, np.int8)
+    if spec is tables.FILLS:
+        return np.full(len(frame), FILL, np.int8)
+    if spec is tables.GRAPHS:
+        return np.full(len(frame), COMPUTE, np.int8)
+    codes, names = pd.factorize(frame["name_id"])
+    collective = [COMMUNICATION if COLLECTIVE in trace.text(int(name)).lower() else COMPUTE for name in names]
+    return np.array(collective, np.int8)[codes]
+
+
+def _unified(trace: Trace, spec: TableSpec) -> npt.NDArray[np.bool_]:
+    """Return which rows of a table are copies of unified memory."""
+    kinds = [key for key, label in trace.copy_kinds.items() if label.startswith(UNIFIED)]
+    frame = trace[spec]
+    if spec is not tables.COPIES:
+        return np.zeros(len(frame), bool)
+    return np.isin(array(frame, "copy_kind"), kinds)
+
+
+def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices:
+    """Return the row in ``trace[CALLS]`` of the call with the same process and correlation id, or -1.
+
+    Correlation ids are unique within a process only. Of several calls with one id the last to start is taken.
+    """
+    calls = trace[tables.CALLS]
+    thread, ids = array(calls, "thread"), array(calls, "correlation_id")
+    processes = pd.unique(process)
+    if len(processes) == 1 and len(ids) and ids.min() > 0:
+        alone = all((tables.process_of(thread[block]) == processes[0]).all() for block in blocks(len(ids)))
+        if alone:
+            return _lookup(ids, np.arange(len(ids)), correlation_id)
+    owner = tables.process_of(thread)
+    found = np.full(len(process), -1, np.intp)
+    for each in processes:
+        wanted = np.flatnonzero(process == each)
+        rows = np.flatnonzero((owner == each) & (ids > 0))
+        if len(rows):
+            found[wanted] = _lookup(ids[rows], rows, correlation_id[wanted])
+    return found
+
+
+def _lookup(ids: Times, rows: Indices, wanted: Times) -> Indices:
+    """Return the row of each wanted id, or -1: by a direct table where ids are dense, else by bisection."""
+    low, high = int(ids.min()), int(ids.max())
+    result = np.full(len(wanted), -1, np.intp)
+    if high - low < 2 * len(ids) + 1024:
+        table = np.full(high - low + 1, -1, np.int32)
+        for block in blocks(len(ids)):
+            table[ids[block] - low] = rows[block]
+        for block in blocks(len(wanted)):
+            some = wanted[block]
+            inside = (some >= low) & (some <= high)
+            result[block][inside] = table[some[inside] - low]
+        return result
+    inside = (wanted >= low) & (wanted <= high)
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    at = np.searchsorted(ordered, wanted, side="right") - 1
+    hit = inside & (ordered[np.maximum(at, 0)] == wanted)
+    result[hit] = rows[order][at[hit]]
+    return result
+
+
+def launch_rows(trace: Trace) -> Indices:
+    """Return the rows of ``trace[CALLS]`` that launch a CUDA graph."""
+    ids = [key for key, text in trace.strings.items() if base_name(text) in GRAPH_LAUNCHES]
+    return np.flatnonzero(np.isin(array(trace[tables.CALLS], "name_id"), ids)) if ids else np.empty(0, np.intp)

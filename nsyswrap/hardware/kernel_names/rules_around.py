@@ -1,0 +1,269 @@
+"""Rules for work around matrix kernels: its names hold the words of matrix work, so these rules come first."""
+
+import re
+
+from nsyswrap.hardware.kernel_names.rule import HEAD, Rule, Verdict
+
+PROFILES = "public profiles on GitHub"
+H200 = "capture of PyTorch 2.11 on an H200"
+MEASURED = "capture of PyTorch 2.11 on an H200; Nsight Compute there: tensor pipe under 3 %"
+
+COLLECTIVES: tuple[Rule, ...] = (
+    Rule(
+        key="nccl",
+        pattern=re.compile(r"^nccl"),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="nccl",
+        op="comm",
+        examples=(
+            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
+        ),
+        source=PROFILES,
+    ),
+    Rule(
+        key="collective",
+        pattern=re.compile(
+            r"^(?![^<(]{0,400}?[Gg]emm)[^<(]{0,400}?(?:all_?reduce|AllReduce|all_?gather|AllGather|reduce_?scatter"
+            r"|ReduceScatter|all_?to_?all|SendRecv|cross_device_reduce|multimem|userbuffers|nvshmem|deep_ep::"
+            r"|symm_mem|mscclpp)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@collective",
+        op="comm",
+        examples=(
+            "void deep_ep::intranode::dispatch<(int)2, (int)768, (int)8192>(int4 *, float *, float *, i",
+            (
+                "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(vllm::RankData*, vllm::RankSignals, "
+                "vllm::Signal*)"
+            ),
+        ),
+        source=PROFILES,
+    ),
+)
+
+SUMS: tuple[Rule, ...] = (
+    Rule(
+        key="splitk_reduce",
+        pattern=re.compile(
+            r"(?i)splitk_?reduce|execute_split_k_kernel|reducesplitk|cublassplitkparams|reduce_wgrad"
+            r"|_nhwc_reduce|epilogue::(?:impl::)?globalKernel|mul_mat_q_stream_k_fixup"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@xmma_or_blas",
+        op="splitk_reduce",
+        examples=(
+            (
+                "sm90_xmma_wgrad_indexed_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize64x64x64_"
+                "warpgroupsize1x1x1_g1_execute_split_k_kernel__5x_cudnn"
+            ),
+            "void cublasLt::splitKreduce_kernel<(int)32, (int)16, int, __half, __half, __half, __half, (bool)0>",
+            "void cublasLt::epilogue::impl::globalKernel<8, 32, float, float, float, true, true, 1>(int, int, long)",
+            "void cudnn::cnn::reduce_wgrad_nchw_helper<float, __half>(void*, void const*, float, int, int)",
+        ),
+        source=MEASURED,
+    ),
+    Rule(
+        key="cublas_dot",
+        pattern=re.compile(
+            r"^(?:dot|reduce_1Block|asum|nrm2|iamax|iamin)_?\w{0,20}kernel\w{0,20}<.{0,400}?cublas|^(?:dot"
+            r"|reduce_1Block)_kernel$"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="cublas",
+        op="reduction",
+        examples=(
+            (
+                "void dot_kernel<float, 128, 0, cublasDotParams<cublasGemvTensor<__half const>, "
+                "cublasGemvTensorStridedBatched<float> > >(cublasDotParams<cublasGemvTensor<__half const>, "
+                "cublasGemvTensorStridedBatched<float> >)"
+            ),
+        ),
+        source=MEASURED,
+    ),
+    Rule(
+        key="cublas_vector",
+        pattern=re.compile(
+            r"^(?:scal|axpy|copy|swap|rot|geam)\w{0,20}kernel\w{0,20}<.{0,400}?cublas|^(?:scal|axpy)_kernel(?:_val)?$"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="cublas",
+        op="elementwise",
+        examples=(
+            (
+                "void scal_kernel<float, float, (int)1, (bool)1, (int)6, (int)5, (int)5, (int)3>"
+                "(cublasTransposeParams<T2>, const T1 *, T1 *, const T2 *)"
+            ),
+            "void copy_kernel<float>(cublasCopyParams<float>)",
+        ),
+        source=MEASURED,
+    ),
+)
+
+LAYOUT: tuple[Rule, ...] = (
+    Rule(
+        key="layout",
+        pattern=re.compile(
+            HEAD
+            + r"(?:[nN]ch[wW]To|[nN]hwcTo|[Ff]oldedNhwc|nhwcSliceC|nhwcAddPadding|nchwAddPadding|tensorTransformGeneric"
+            r"|genericTranspose_kernel|region_transform|transpose_readWrite|deep_gemm::transpose|_Bint4_layout"
+            r"|genericReformat|copyPackedKernel|copyVectorizedKernel|permutationKernel|packR2C)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@layout_vendor",
+        op="layout",
+        examples=(
+            (
+                "void cudnn::engines_precompiled::nchwToNhwcKernel<__half, __half, float, false, true, "
+                "(cudnnKernelDataType_t)0>(cudnn::engines_precompiled::nchw2nhwc_params_t<float>, "
+                "__half const*, __half*)"
+            ),
+            "void nhwcAddPaddingKernel<__half, __half, float, true, (cudnnKernelDataType_t)0>(int, int, int, int)",
+            (
+                "void tensorTransformGeneric<__half, __half, float, true, true, false, (cudnnKernelDataType_t)0>"
+                "(cudnnTensorTransformStruct, tensorTransformParams, int, unsigned long, __half const*, __half*, float)"
+            ),
+            "void deep_gemm::transpose_fp32<512, 64>(const float *, float *)",
+        ),
+        source=MEASURED,
+    ),
+    Rule(
+        key="conv_aux",
+        pattern=re.compile(
+            HEAD
+            + r"(?:[oO]ffsetsKernel|init_device_workspace_kernel|kern_precompute_indices|scalePackedTensor|scaleTensor"
+            r"|convertTensor_kernel|im2col|col2im|vol2col|vol2im|flip_filter|fft2d_[rc]2[rc]_|fft1d_[rc]2[rc]_"
+            r"|[wW]inograd(?:Forward|Wgrad|Dgrad)?(?:Data|Filter|Output|Delta)|generateWinogradTiles"
+            r"|RedzoneAllocator|redzone_checker)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@conv_aux_vendor",
+        op="conv_aux",
+        examples=(
+            "cask_cudnn_infer::computeBOffsetsKernel(cask_cudnn_infer::ComputeBOffsetsParams)",
+            (
+                "void cudnn::winograd_nonfused::winogradWgradData4x4<float, float>"
+                "(cudnn::winograd_nonfused::WinogradDataParams<float, float>)"
+            ),
+            "void fft2d_c2r_64x64<float, false>(float*, float2*, int, int, int, int, int, int, int, int, int)",
+            "void at::native::im2col_kernel<c10::Half>(long, const T1 *, long, long, long, long, long, long, long)",
+        ),
+        source=MEASURED,
+    ),
+    Rule(
+        key="gemm_aux",
+        pattern=re.compile(
+            HEAD + r"(?:prepare_grouped_gemm_data|compute_gemm_pointers|get_\w{0,20}gemm_starts|gemm_arguments"
+            r"|moe_align_block_size|compute_problem_sizes|compute_expert_offsets|offsetPointerArray)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="",
+        op="gemm_aux",
+        examples=(
+            (
+                "void at::cuda::detail::prepare_grouped_gemm_data<cutlass::bfloat16_t, cutlass::bfloat16_t, "
+                "cutlass::bfloat16_t, float, cute::tuple<int, int, int> >(cutlass::bfloat16_t*, cutlass::bfloat16_t*)"
+            ),
+            "moe_align_block_size_kernel",
+        ),
+        source=MEASURED,
+    ),
+)
+
+ATTENTION_AUX: tuple[Rule, ...] = (
+    Rule(
+        key="kv_cache",
+        pattern=re.compile(HEAD + r"(?:reshape_and_cache|concat_and_cache|AppendPagedKVCache|copy_blocks_kernel)"),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@kv_cache",
+        op="attention_aux",
+        examples=(
+            "reshape_and_cache_kernel_flash",
+            "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, unsigned char, (vllm::Fp8KVCacheDataType)1>",
+        ),
+        source=PROFILES,
+    ),
+    Rule(
+        key="flash_aux",
+        pattern=re.compile(
+            r"FlashAttn(?:Fwd|Bwd)(?:Combine|Preprocess|Postprocess)|flash_fwd_\w{0,20}combine"
+            r"|flash_bwd_(?:dot_do_o|convert|clear)|compute_dot_do_o|convert_dq_to|lean_reduction_kernel"
+            r"|prepare_varlen_num_blocks|get_mla_metadata|flash_attn_(?:stream_k_fixup|combine_results"
+            r"|mask_to_KV_max)|fmha_\w{0,20}(?:reduce|combine)|[mM]erge_?(?:[aA]ttn_?)?[sS]tates"
+            r"|paged_attention_v2_reduce|_preprocess_do_o_dot|_attn_bwd_preprocess|unpack_cudnn|fill_philox"
+            r"|transform_bias_rescale_qkv"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@flash",
+        op="attention_aux",
+        examples=(
+            (
+                "void pytorch_flash::flash_bwd_dot_do_o_kernel<true, Flash_bwd_kernel_traits<64, 128, 128, 8, 4, 4, 4, "
+                "false, false, cutlass::half_t, Flash_kernel_traits<64, 128, 128, 8, cutlass::half_t> > >"
+            ),
+            (
+                "void pytorch_flash::flash_fwd_splitkv_combine_kernel<Flash_fwd_kernel_traits<64, 64, 256, 4, "
+                "false, false, "
+                "cutlass::half_t, Flash_kernel_traits<64, 64, 256, 4, cutlass::half_t> >, 8, 1, true>"
+            ),
+            "cudnn::fusion::compute_dot_do_o_specialized<true, 128>",
+            "FlashAttnFwdCombine",
+            "void flash_attn_stream_k_fixup<(int)256, (int)4, (int)2>(float *, const float2 *, int, int, int)",
+        ),
+        source=MEASURED,
+    ),
+    Rule(
+        key="rope",
+        pattern=re.compile(HEAD + r"(?:[Rr]otary|_?[mx]?rope(?![a-z])|[Rr]oPE|RopeKernel)"),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@kv_cache",
+        op="attention_aux",
+        examples=(
+            "void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*, c10::BFloat16*, c10::BFloat16*)",
+            "void rope_neox<(bool)1, (bool)0, float>(const T3 *, T3 *, int, int, int, int, int, const int *)",
+            (
+                "void (anonymous namespace)::fused_rope_kernel<false, 128l, true, __nv_bfloat16, long, 16u>"
+                "((anonymous namespace)::FusedRopeParams)"
+            ),
+        ),
+        source=PROFILES,
+    ),
+)
+
+QUANTISATION: tuple[Rule, ...] = (
+    Rule(
+        key="quant",
+        pattern=re.compile(
+            r"^(?!nvjpeg|[^<(]{0,400}?(?:[gG]emm(?!_?quant)|gemv|GEMM|[mM]at_?[mM]ul|mul_mat|attn|attention"
+            r"|Attention|_mm_kernel))[^<(]{0,400}?(?:[qQ]uantiz|[qQ]uantise|_quant_|[qQ]uant(?:Int8|FP8|Fp8)"
+            r"|_quant\b|Quant\w{0,20}Kernel|marlin_repack|cast_transpose|FP8rowwise|FP8_q|convert_unary"
+            r"|cvt_fp16_to_fp4|kTransformRowToFormat|get\w?ColRowStats|kdequant|VectorQuant|awq_\w{0,20}repack"
+            r"|_dequant|dequant_|fake_quant)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@quant_vendor",
+        op="quant",
+        examples=(
+            "void dequantize_block_iq4_nl<__half>(const void *, T1 *)",
+            "void marlin::gptq_marlin_repack_kernel<(int)256, (int)4, (bool)0, (bool)0>(const unsigned int *)",
+            "void vllm::scaled_fp8_quant_kernel<c10::BFloat16>(c10::Float8_e4m3fn*, c10::BFloat16 const*)",
+            "void kQuantizeBlockwise<__half, 64, 2, 0, 2>(float*, __half*, float*, unsigned char*, float*, int, int)",
+            "void QuantInt8Kernel<128u, 32u, 1u, false, false, __nv_bfloat16>",
+        ),
+        source=PROFILES,
+    ),
+)
+
+AROUND: tuple[Rule, ...] = (*COLLECTIVES, *SUMS, *LAYOUT, *ATTENTION_AUX, *QUANTISATION)

@@ -1,0 +1,222 @@
+"""Rules for attention and for matrix products on quantised weights."""
+
+import re
+
+from nsyswrap.hardware.kernel_names.rule import HEAD, Rule, Verdict
+
+PROFILES = "public profiles on GitHub"
+TENSOR_PIPE = "Nsight Compute on an H200: tensor pipe busy"
+
+ATTENTION: tuple[Rule, ...] = (
+    Rule(
+        key="cudnn_sdpa",
+        pattern=re.compile(r"cudnn_generated_\w{0,60}?sdpa"),
+        verdict=Verdict.TENSOR,
+        precision="@attention",
+        library="cudnn",
+        op="attention",
+        examples=(
+            "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26_64x64x128_1x4x1_cga1x1x1_kernel0_0",
+            "cudnn_generated_fort_native_sdpa_sm80_flash_fprop_wmma_f16_knob_35_16x128x64_1x4x1_cga1x1x1_kernel0_0",
+        ),
+        source=TENSOR_PIPE,
+    ),
+    Rule(
+        key="memory_efficient_tensor",
+        pattern=re.compile(
+            r"fmha_cutlass[FB]_(?:b?f16_\w{0,60}?sm(?:7\d|8\d|9\d|1\d\d)|f32_\w{0,60}?sm(?:8\d|9\d|1\d\d))"
+            r"|Attention(?:Backward)?Kernel<(?:(?:cutlass::)?arch::Sm[789]\d, )?cutlass::(?:half_t"
+            r"|bfloat16_t)(?!, (?:cutlass::)?arch::Sm[56])|AttentionKernel<float, (?:cutlass::)?arch::Sm[89]"
+            r"|AttentionBackwardKernel<(?:cutlass::)?arch::Sm[89]\d, float"
+        ),
+        verdict=Verdict.TENSOR,
+        precision="@attention",
+        library="pytorch_memeff",
+        op="attention",
+        examples=(
+            (
+                "fmha_cutlassF_f16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<cutlass::half_t, "
+                "cutlass::arch::Sm80, true, 64, 64, 64, true, true>::Params)"
+            ),
+            (
+                "fmha_cutlassB_f32_aligned_128x64_k65536_dropout_sm80(PyTorchMemEffAttention::AttentionBackwardKernel<"
+                "cutlass::arch::Sm80, float, true, true, false, 128, 64, 65536, false>::Params)"
+            ),
+        ),
+        source=TENSOR_PIPE + " (f32 from sm80 on is three TF32 products)",
+    ),
+    Rule(
+        key="memory_efficient_simt",
+        pattern=re.compile(r"fmha_cutlass[FB]_(?:b?f16|f32)_|Attention(?:Backward)?Kernel<(?:float|cutlass::|arch::)"),
+        verdict=Verdict.SIMT_ELIGIBLE,
+        precision="@attention_simt",
+        library="pytorch_memeff",
+        op="attention",
+        examples=("fmha_cutlassF_f32_aligned_64x64_rf_sm75", "fmha_cutlassF_f32_notaligned_64x64_rf_sm50"),
+        source="PyTorch aten/src/ATen/native/transformers/cuda/mem_eff_attention/gemm_kernel_utils.h",
+    ),
+    Rule(
+        key="llama_attention_simt",
+        pattern=re.compile(r"flash_attn_(?:vec|tile)_?"),
+        verdict=Verdict.SIMT_ELIGIBLE,
+        precision="@attention_simt",
+        library="llama.cpp",
+        op="attention",
+        examples=("void flash_attn_vec_ext_f16<128, 1, (ggml_type)1, (ggml_type)1, false>(char const*, char const*)",),
+        source="ggml-org/llama.cpp ggml/src/ggml-cuda/fattn-vec.cuh",
+    ),
+    Rule(
+        key="flash",
+        pattern=re.compile(
+            r"flash_(?:fwd|bwd)_|FlashAttn(?:Fwd|Bwd)Sm\d|FlashAttention(?:Forward|Backward)Sm\d"
+            r"|CollectiveMainloop(?:Fwd|Bwd)|(?:Batch|Single)PrefillWith|BatchMLAPagedAttention|flash_?mla"
+            r"|flash_attn_(?:ext_f16|mma_ext)|FMHA_kernel_traits|fmha_(?:fprop|dgrad|fwd|bwd)_\w{0,80}?kernel"
+            r"|qk_int(?:4|8)?_sv_"
+        ),
+        verdict=Verdict.TENSOR,
+        precision="@attention_types",
+        library="@flash",
+        op="attention",
+        examples=(
+            (
+                "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<256, 64, 64, 4, false, false, "
+                "cutlass::half_t, "
+                "Flash_kernel_traits<256, 64, 64, 4, cutlass::half_t> >, true, true, false, false, false, "
+                "true, false, false>"
+            ),
+            (
+                "void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<128, "
+                "64, 128, 8, 2, 4, "
+                "2, false, false, cutlass::bfloat16_t, Flash_kernel_traits<128, 64, 128, 8, cutlass::bfloat16_t> > >"
+            ),
+            (
+                "void flashinfer::BatchPrefillWithRaggedKVCacheKernel<flashinfer::KernelTraits<("
+                "flashinfer::MaskMode)1, 128u, 2u, "
+                "4u, 4u, 4u, 4u, 1u, (flashinfer::PosEncodingMode)0, __nv_bfloat16, __nv_bfloat16, "
+                "__nv_bfloat16, float>>"
+            ),
+            (
+                "void flash_attn_ext_f16<(int)256, (int)256, (int)4, (int)2, (int)2, (int)1, (bool)0, "
+                "(bool)0>(const char *)"
+            ),
+        ),
+        source=TENSOR_PIPE + "; FlashInfer and llama.cpp from " + PROFILES,
+    ),
+    Rule(
+        key="fmha_tensorrt",
+        pattern=re.compile(r"fmhaSm\d{2,3}|fmha_v2_|fmha_mhca_|fused_multihead_attention_\w{0,60}?sm(?:7|8|9|1\d)\d"),
+        verdict=Verdict.TENSOR,
+        precision="@attention",
+        library="tensorrt_llm",
+        op="attention",
+        examples=(
+            "fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext",
+            "fmha_v2_flash_attention_fp16_64_32_S_qkv_128_causal_sm86_kernel_nl",
+        ),
+        source=PROFILES,
+    ),
+    Rule(
+        key="decode_attention",
+        pattern=re.compile(
+            r"(?:Batch|Single)DecodeWith|paged_attention_v[12]_?kernel|masked_multihead_attention|^(?:void )?mmha::"
+        ),
+        verdict=Verdict.SIMT_ELIGIBLE,
+        precision="@attention_simt",
+        library="@decode",
+        op="attention",
+        examples=(
+            "void flashinfer::BatchDecodeWithPagedKVCacheKernel",
+            "void vllm::paged_attention_v2_kernel<unsigned short, unsigned short, 128, 16, 128>(float*, float*)",
+        ),
+        source="flashinfer-ai/flashinfer include/flashinfer/attention/decode.cuh; vllm-project/vllm csrc/attention",
+    ),
+)
+
+QUANTISED: tuple[Rule, ...] = (
+    Rule(
+        key="quantised_gemv",
+        pattern=re.compile(
+            HEAD + r"(?:mul_mat_vec|gemm_half_q_half|kgemm_4bit_inference_naive|router_gemm_kernel"
+            r"|dequantize_mul_mat_vec|VecQuant\dMat)"
+        ),
+        verdict=Verdict.SIMT_ELIGIBLE,
+        precision="@quantised",
+        library="@quantised_vendor",
+        op="@quantised_op",
+        examples=(
+            "void mul_mat_vec<__half, __half, (int)1, (int)256>(const T1 *, const float *, const int *, float *)",
+            "void mul_mat_vec_q<(ggml_type)12, (int)7, (bool)0>(const void *, const void *, const int *, float *)",
+            "vllm::gptq::gemm_half_q_half_gptq_4bit_kernel<true,1>",
+            "kgemm_4bit_inference_naive",
+        ),
+        source=PROFILES,
+    ),
+    Rule(
+        key="quantised_tensor",
+        pattern=re.compile(
+            HEAD
+            + r"(?:[mM]arlin(?!\w{0,20}::(?![mM]arlin))|gemm\w{0,3}_forward_4bit_cuda_m\d|deep_gemm::\w{0,40}?(?:gemm"
+            r"|mqa_logits)(?!\w{0,20}metadata)|fp8_gemm_kernel|tinygemm_m16n8k16|mul_mat_f(?![a-z_]))"
+        ),
+        verdict=Verdict.TENSOR,
+        precision="@quantised",
+        library="@quantised_vendor",
+        op="@quantised_op",
+        examples=(
+            (
+                "void marlin::Marlin<c10::BFloat16, 1125899906909960l, 256, 1, 8, 8, 4, 8, false>(int4 const*, "
+                "int4 const*)"
+            ),
+            "void deep_gemm::sm90_fp8_gemm_1d1d_impl<4096u, 2048u, 0u, 32u, 128u, 152u, 128u, 128u, 128u>",
+            "vllm::awq::gemm_forward_4bit_cuda_m16nXk32<128>",
+            (
+                "void at::native::tinygemm_m16n8k16_chunk_kernel<at::native::ALayout_"
+                "RM<(at::native::KReductionType)0>, "
+                "at::native::BLayout_TC_int4<8, 128>, at::native::ALayout_RM<(at::native::KReductionType)0>, "
+                "8, 8>(void const*)"
+            ),
+        ),
+        source=TENSOR_PIPE + " (tinygemm); " + PROFILES,
+    ),
+    Rule(
+        key="trtllm_gen",
+        pattern=re.compile(r"^(?:bmm|gemm)_[A-Z]\w{0,300}?_sm1\d\d[af]?$"),
+        verdict=Verdict.TENSOR,
+        precision="@trtllm_gen",
+        library="tensorrt_llm",
+        op="gemm",
+        examples=(
+            (
+                "bmm_Bfloat16_E2m1E2m1_Fp32_Ab16_Bb16tokFp32_t128x8x512_s5_et128x8_m128x8x64_c1x1x1_rM_TN_"
+                "transOut_schPd2x1x2x3_"
+                "biasFp32M_bN_rgTma_clmp_dynB_sm100f"
+            ),
+        ),
+        source=PROFILES,
+    ),
+    Rule(
+        key="llama_mmq",
+        pattern=re.compile(r"^mul_mat_q(?![a-z])"),
+        verdict=Verdict.UNKNOWN,
+        precision="",
+        library="llama.cpp",
+        op="gemm",
+        examples=("void mul_mat_q<(ggml_type)40, (int)24, (bool)0>(const char *, const int *, const int *, float *)",),
+        source=PROFILES + "; int8 products on tensor cores from compute capability 7.5 on, dp4a before",
+    ),
+    Rule(
+        key="instruction_word",
+        pattern=re.compile(
+            HEAD + r"(?:wgmma|tcgen05|utcmma|umma(?![a-z])|(?<![a-zA-Z])[hiqgw]mma(?![a-z])|m16n8k(?:8|16|32)|m16n16k16"
+            r"|mma_?sync|tensor_?core)"
+        ),
+        verdict=Verdict.TENSOR,
+        precision="@operands",
+        library="",
+        op="@matrix",
+        examples=("void hgemm_wmma_m16n16k16_naive_kernel<16, 16, 16>(__half*, __half*, __half*, int, int, int)",),
+        source="xlite-dev/LeetCUDA kernels/hgemm",
+    ),
+)
+
+MATRIX_PRODUCTS: tuple[Rule, ...] = (*ATTENTION, *QUANTISED)

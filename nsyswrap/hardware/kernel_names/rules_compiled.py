@@ -1,0 +1,195 @@
+"""Rules for kernels that compilers name: Inductor, Triton, XLA, TensorRT's Myelin."""
+
+import re
+
+from nsyswrap.hardware.kernel_names.rule import HEAD, Rule, Verdict
+
+PROFILES = "public profiles on GitHub"
+H200 = "captures of PyTorch 2.11 and JAX 0.11 on an H200"
+
+COMPILED: tuple[Rule, ...] = (
+    Rule(
+        key="inductor_pointwise",
+        pattern=re.compile(r"^triton_(?:poi|for|spl)_"),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="inductor",
+        op="elementwise",
+        examples=("triton_poi_fused_convolution_0", "triton_poi_fused_relu_1"),
+        source=H200,
+    ),
+    Rule(
+        key="inductor_reduction",
+        pattern=re.compile(r"^triton_(?:per|red)_"),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="inductor",
+        op="reduction",
+        examples=(
+            "triton_red_fused_native_dropout_sum_1",
+            "triton_per_fused__softmax_add_exp_gelu_native_layer_norm_prepare_softmax_online_sub_0",
+        ),
+        source=H200,
+    ),
+    Rule(
+        key="inductor_template",
+        pattern=re.compile(r"^triton_(?:tem_|mm|bmm|addmm|convolution|flex|unk_)"),
+        verdict=Verdict.UNKNOWN,
+        precision="",
+        library="inductor",
+        op="@triton",
+        examples=("triton_tem_fused_addmm_0", "triton_tem_fused_flex_attention_4", "triton_mm"),
+        source=H200 + "; the name tells neither type nor instruction",
+    ),
+    Rule(
+        key="xla_matrix",
+        pattern=re.compile(r"^(?:triton_|__triton_)?(?:nested_)?gemm_fusion|^triton_gemm|^cudnn_fusion|^fusion_dot"),
+        verdict=Verdict.UNKNOWN,
+        precision="",
+        library="xla",
+        op="gemm",
+        examples=("gemm_fusion_dot_5", "triton_gemm_dot_1"),
+        source=H200 + "; pytorch/xla pull request 6407",
+    ),
+    Rule(
+        key="xla_fusion",
+        pattern=re.compile(
+            r"^(?:wrapped_\w{1,60}|(?!\w{0,80}?(?:gemm|dot|conv(?!ert)|attention))(?:loop|input|concatenate"
+            r"|transpose|scatter|gather|reduce|dynamic|block|copy|broadcast|add|subtract|multiply|divide|negate"
+            r"|select|convert|slice|iota|compare|bitcast|pad|tanh|exponential|log|maximum|minimum|and|or|power|sqrt"
+            r"|rsqrt|clamp)(?:_\w{1,60})?_fusion(?:_\d+)*|fusion(?:_\d+)*|triton_softmax_\d+|sort_\d+_\d+)$"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="xla",
+        op="elementwise",
+        examples=("loop_multiply_fusion", "input_reduce_fusion_1", "wrapped_transpose", "fusion_7", "triton_softmax_2"),
+        source=H200,
+    ),
+    Rule(
+        key="xla_runtime",
+        pattern=re.compile(r"^stream_executor::"),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="xla",
+        op="other",
+        examples=("stream_executor::gpu::RepeatBufferKernelImpl(char*, long, long)",),
+        source=H200,
+    ),
+    Rule(
+        key="myelin_matrix",
+        pattern=re.compile(r"^_gemm_mha|^__myl_\w{0,200}?(?:Fc|Gemm|Conv(?!e)|Mha|Mat[mM]ul)"),
+        verdict=Verdict.UNKNOWN,
+        precision="",
+        library="tensorrt",
+        op="@myelin",
+        examples=("_gemm_mha_v2_0x769fb0c0640f6e6673daebed40d884a2", "__myl_FcCast_0x1d4e"),
+        source=PROFILES + "; the name tells neither type nor instruction",
+    ),
+    Rule(
+        key="myelin",
+        pattern=re.compile(
+            r"^__myl_|^generatedNativePointwise|^pointwiseV\d|^cu(?:Slice|Resize|Gather|Eltwise|Scale)Layer"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="tensorrt",
+        op="elementwise",
+        examples=(
+            "__myl_MulAddCastMeanSubMulMeanAddSqrtDivMulCastMulAdd",
+            "__myl_TranConcAddSlicReplSlicReshTranReshMoveConcCastMeanSubMulMean_0x4d2ae1947518f17642a7315ed364811e",
+            "generatedNativePointwise",
+        ),
+        source=PROFILES,
+    ),
+)
+
+TRITON: tuple[Rule, ...] = (
+    Rule(
+        key="triton_matrix",
+        pattern=re.compile(
+            r"^(?:_?fused_moe_kernel|_?invoke_fused_moe|_w\d+a\d+|\w{0,40}?block_scaled_mm"
+            r"|_?matmul_(?:persistent_)?kernel|_?bsr_|_?(?:attn_)?(?:fwd"
+            r"|bwd)(?:_inner)?(?:_d[kqv]{1,3})?(?:_kernel)?(?=$|_0d|_\d)|_attn_(?:fwd|bwd)\w{0,20}"
+            r"|\w{0,40}?unified_attention|_\w{0,40}?(?:decode|prefill)\w{0,40}?kernel|_?grouped_gqa"
+            r"|_fwd_grouped_kernel|_fwd_kernel_\w{1,40}|_?chunk_\w{0,60}?(?:kernel|fwd|bwd)|\w{0,20}?recompute_w_u"
+            r"|\w{0,40}?gated_delta_rule|_?kda_|_bmm_chunk|merge_16x16_to_\w{0,40}?inverse)"
+        ),
+        verdict=Verdict.UNKNOWN,
+        precision="",
+        library="triton",
+        op="@triton",
+        examples=(
+            "fused_moe_kernel",
+            "_varlen_prefill_kernel",
+            "_bsr_strided_addmm_kernel",
+            "_chunk_scan_fwd_kernel",
+            "_attn_fwd",
+            "matmul_kernel",
+        ),
+        source=H200 + "; " + PROFILES + "; the name tells neither type nor instruction",
+    ),
+)
+
+HINTS: tuple[Rule, ...] = (
+    Rule(
+        key="cutlass_other",
+        pattern=re.compile(r"^cutlass\w{0,30}::(?:Kernel2?|device_kernel)<"),
+        verdict=Verdict.UNKNOWN,
+        precision="",
+        library="@cutlass_vendor",
+        op="@matrix",
+        examples=("void cutlass::device_kernel<vllm::enable_sm90_or_later<cutlass::gemm::kernel::GemmUniversal<",),
+        source="vllm-project/vllm pull request 23280; names cut short before they tell the instruction",
+    ),
+    Rule(
+        key="mentions_attention",
+        pattern=re.compile(
+            HEAD + r"(?:[aA]ttention|[aA]ttn|ATTN|sdpa|SDPA|fmha|kernel_mha|(?<![a-z])m[hql]a(?![a-z])|MLA|MHA)"
+        ),
+        verdict=Verdict.UNKNOWN,
+        precision="",
+        library="",
+        op="attention",
+        examples=("sparse_attn_fwd_kernel", "attention_static_mixed_heads8_online"),
+        source=PROFILES,
+    ),
+    Rule(
+        key="mentions_convolution",
+        pattern=re.compile(HEAD + r"(?:[cC]onv(?!ert)|fprop|dgrad|wgrad)"),
+        verdict=Verdict.UNKNOWN,
+        precision="",
+        library="",
+        op="conv",
+        examples=("sm80_trt_conv_act_pool_v3_tile_rows_8_tile_cols_120_execute_kernel_trt",),
+        source=PROFILES,
+    ),
+    Rule(
+        key="mentions_product",
+        pattern=re.compile(
+            HEAD + r"(?:[gG]emm|GEMM|[mM]at(?:rix)?_?[mM]ul|mul_?mat|[bB]mm(?![a-z])|BMM|_mm(?![a-z])|(?<![a-z])mm_"
+            r"|[mM]oe(?![a-z])|MoE"
+            r"|_mlp(?![a-z])|einsum|contraction|(?<![a-z])ffn|xmma|(?<![a-z])linear(?:_fwd|_bwd|_kernel))"
+        ),
+        verdict=Verdict.UNKNOWN,
+        precision="",
+        library="",
+        op="gemm",
+        examples=(
+            "hc_prenorm_gemm_block_m_tilelang_kernel",
+            "sgemm_naive(float*, float*, float*, int, int, int)",
+            "void fp8_einsum_kernel<128>(float*)",
+        ),
+        source=PROFILES,
+    ),
+    Rule(
+        key="tensor_map",
+        pattern=re.compile(r"CUtensorMap"),
+        verdict=Verdict.UNKNOWN,
+        precision="",
+        library="",
+        op="",
+        examples=("void <unnamed>::vectorized_kernel<256, 64, 4>(CUtensorMap_st, CUtensorMap_st, float *)",),
+        source=PROFILES + "; kernels fed by the tensor memory accelerator are products more often than not",
+    ),
+)

@@ -1,0 +1,320 @@
+"""Rules for the kernels of frameworks and libraries that multiply no matrices."""
+
+import re
+
+from nsyswrap.hardware.kernel_names.rule import HEAD, NO_MATRIX, Rule, Verdict
+
+PROFILES = "public profiles on GitHub"
+H200 = "capture of PyTorch 2.11 on an H200"
+
+LIBRARIES: tuple[Rule, ...] = (
+    Rule(
+        key="cub",
+        pattern=re.compile(
+            r"^(?:at_cuda_detail::|\w{1,40}::)?(?:cub|thrust|cuda::std)::|^(?:cub|thrust)_"
+            r"|^Device(?:Radix|Scan|Reduce|Select|Segmented|Histogram|Merge|Unique|Compact|ThreeWay|RunLength)\w{0,60}"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="cub",
+        op="@work",
+        examples=(
+            (
+                "void at_cuda_detail::cub::detail::scan::DeviceScanInitKernel<at_cuda_"
+                "detail::cub::ScanTileState<long, (bool)1>>"
+                "(T1, int)"
+            ),
+            (
+                "void thrust::THRUST_300001_SM_750_800_860_900_1000_1200_NS::cuda_cub::core::detail::_kernel_"
+                "agent<thrust::A>"
+            ),
+        ),
+        source=H200,
+    ),
+    Rule(
+        key="cufft",
+        pattern=re.compile(
+            r"^(?:(?:DSE::)?(?:regular|vector|composite_2way|multi_bluestein|bluestein)_fft|generate_chirp_signal"
+            r"|[ds]p(?:Radix|Vector)|real_complex::|(?:pre|post)process_kernel<.{0,120}?loadstore_modifier"
+            r"|kernel_wrapper<.{0,200}?RealComplex)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="cufft",
+        op="fft",
+        examples=(
+            "void regular_fft<192u, EPT<12u, 16u>, 16u, 2u, (padding_t)6, (twiddle_t)0, (loadstore_modifier_t)2>",
+            "void postprocess_kernel<float, unsigned int, (loadstore_modifier_t)2>(real_complex_args_t<unsigned int>)",
+            (
+                "void kernel_wrapper<unsigned int, &(void packR2C_kernel_Odd_impl<unsigned int, float>("
+                "RealComplex_st<unsigned int>&, unsigned int))>(RealComplex_st<unsigned int>)"
+            ),
+        ),
+        source=H200,
+    ),
+    Rule(
+        key="cusparse",
+        pattern=re.compile(
+            r"^cusparse::(?!\S{0,80}?(?:spmma|blocked_?ell|bsrmm))|^convert_CooToCsr|^csr(?:mv|mm)|^sputnik::"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="cusparse",
+        op="sparse",
+        examples=(
+            (
+                "void cusparse::csrmm_alg2_kernel<false, false, false, long, long, long, long, float, float, "
+                "float, float>(long)"
+            ),
+        ),
+        source=H200,
+    ),
+    Rule(
+        key="cusolver_lu_fp64",
+        pattern=re.compile(r"^kernel<getrf_wo_pivot_params_<double\b"),
+        verdict=Verdict.TENSOR,
+        precision="fp64",
+        library="cusolver",
+        op="solver",
+        examples=(
+            (
+                "void kernel<getrf_wo_pivot_params_<double, (int)0, (int)256, (int)1, (int)64, (int)64, (int)68, "
+                "(int)16, (int)1, (int)1>>(int, int, void *, int, void *, int, int, int, int, int, int *)"
+            ),
+        ),
+        source="Nsight Compute 2025.3 on an H200: 696,320 matrix instructions in a launch, most DMMA.8x8x4",
+    ),
+    Rule(
+        key="cusolver",
+        pattern=re.compile(
+            r"^(?:cusolver|(?:batch_|kernel_)?(?:un)?(?:getr[fsi]|geqr|orgqr|ormqr|ormtr|orgtr|unmqr|sytr|hetr"
+            r"|steqr|syev|heev|gesv|gebal|gebrd|lar[ft]|lacpy|lascl|laset|laswp|lansy|laed|laqr|potr[fsi]|trtri"
+            r"|trsm|trsv|trmv|ger_)|unblocked_LDinv|LDinv_|(?:batched_)?svd_|xxtrf|ipiv_|colperm_kernel"
+            r"|adjust_pivot|create_pivot|trsm_left|batch_trsm|pegasus)|^\w{1,40}<.{0,60}?sytrd_params"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="cusolver",
+        op="solver",
+        examples=(
+            "void getrf_panel<float, float, 4, 4, 3, 3, 4, true>(int, float* const*, int, int*, int*, int)",
+            "void kernel_trsm_l_mul32<float, 8, false, false, false, true>(int, int, float const*, float const*, int)",
+            "void cusolverDnXfill_kernel<float, long, 256>(float*, long, float)",
+        ),
+        source=H200,
+    ),
+    Rule(
+        key="media",
+        pattern=re.compile(r"^(?:nvjpeg|dali|npp|nppi|nvtiff|nv12|vision::ops|torchaudio|kornia|cvcuda)(?:::|_)"),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@media",
+        op="@work",
+        examples=(
+            (
+                "void nvjpeg::DecodeSingleGPU::dcAcDecodeKernel<nvjpeg::DecodeSingleGPU::DcAcDecodeAdditionalArgs>("
+                "int, NppiSize)"
+            ),
+            (
+                "void vision::ops::(anonymous namespace)::nms_kernel_impl<float>(int, double, float const*, "
+                "unsigned long long*)"
+            ),
+        ),
+        source=H200 + "; " + PROFILES,
+    ),
+    Rule(
+        key="tensorrt_other",
+        pattern=re.compile(r"^(?:nvinfer1|cuEltwise|cuInt8|cuResize|cuSlice|cuGather|cuScale|cuPad)::" + NO_MATRIX),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="tensorrt",
+        op="@work",
+        examples=(
+            (
+                "void cuEltwise::eltwise<cuEltwise::SimpleAlgo<float, float>, "
+                "cuEltwise::Compute<(nvinfer1::ElementWiseOperation)0> >"
+            ),
+        ),
+        source=PROFILES,
+    ),
+    Rule(
+        key="cudnn_other",
+        pattern=re.compile(
+            r"^cudnn::(?:\w{1,30}::){0,2}(?:bn_|batchnorm|batch_norm|pooling_|softmax_|lrn_|ctc_|activation_"
+            r"|dropout_|spatial_|transformer_|op_tensor|reduce_tensor|crossmap|norm|rmsnorm|layernorm)|^(?:bn_(?:fw"
+            r"|bw|inf)_|batchnorm_(?:fw|bw)tr_|pooling_(?:fw|bw)_|op_generic_tensor_kernel|op_tensor"
+            r"|add_tensor_kernel|cudnn_generated_\w{0,60}?norm)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="cudnn",
+        op="@work",
+        examples=(
+            "void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>(cudnnTensorStruct, float const*)",
+            (
+                "void cudnn::ops::pooling_bw_kernel_max<__half, float, cudnn::maxpooling_func<float, "
+                "(cudnnNanPropagation_t)0>, false>(cudnnTensorStruct, __half const*)"
+            ),
+        ),
+        source=H200 + "; " + PROFILES,
+    ),
+)
+
+FRAMEWORKS: tuple[Rule, ...] = (
+    Rule(
+        key="aten",
+        pattern=re.compile(r"^(?:at|c10|torch|caffe2|at_cuda_detail|native)::" + NO_MATRIX),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="pytorch",
+        op="@work",
+        examples=(
+            (
+                "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, "
+                "std::array<char*, 1ul> >"
+            ),
+            (
+                "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
+                "namespace)::T<1> >"
+            ),
+            "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm1EEEEviT0_T1_",
+            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>> >",
+        ),
+        source=H200,
+    ),
+    Rule(
+        key="jiterator",
+        pattern=re.compile(r"^\w{1,40}_(?:vectorized\d+|unrolled_elementwise)_kernel$|^reduction_\w{1,40}_kernel$"),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="pytorch",
+        op="elementwise",
+        examples=("lgamma_kernel_vectorized4_kernel", "reduction_prod_kernel"),
+        source=H200,
+    ),
+    Rule(
+        key="torch_unqualified",
+        pattern=re.compile(
+            r"^(?:\w{1,60}::)?(?:elementwise_kernel_with_index|kernelPointwiseApply\d|kernelReduce\w{1,20}"
+            r"|kernelTransformReduce|kernelHistogram|indexSelect(?:Small|Large)Index|index_elementwise_kernel|cunn_"
+            r"|CatArrayBatchedCopy|multi_tensor_apply_kernel|fused_dropout_kernel|radixSortKVInPlace|bitonicSort"
+            r"|triu_tril|compute_cuda_kernel|softmax_warp_|MaxPool(?:For|Back)ward|vectorized_layer_norm"
+            r"|GammaBetaBackward|RowwiseMoments|gatherTopK|sampleMultinomial|renormRows|tensor_kernel_scan"
+            r"|embedding_backward|indexing_backward|THC\w{1,40}|RoIAlign|distribution_\w{1,60}|CUDAFunctor|(?:max"
+            r"|avg)_pool|upsample_|nearest_neighbor_|batch_norm_|split_embedding_|cuApplyLayerNorm"
+            r"|cuCompute(?:Part)?Grad\w{1,30}|scaled_\w{1,40}?softmax|randperm_handle|ComputeFusedParams"
+            r"|ComputeInternalGradients|ComputeBackwardFused|adaptive_?(?:average|max)|atomic_?adaptive|[cp]dist_"
+            r"|coalesceValues|compute(?:Block|Digit)|compute_grad_weight|compute_mode|compute_num_of_partial"
+            r"|convert_indices_from|cross_kernel|glu_backward|grid_sampler|indexFunc|krn_partial|lpnorm_|nms_kernel"
+            r"|renorm_|roi_align|roll_cuda|searchsorted|tril_indices|write_indices|_assert_async|_elemwise)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@torch_extension",
+        op="@work",
+        examples=(
+            (
+                "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true, false>(float*, "
+                "float const*)"
+            ),
+            "void (anonymous namespace)::elementwise_kernel_with_index<int, at::native::arange_cuda_out(c10::Scalar)>",
+            (
+                "void kernelPointwiseApply2<CopyOp<float, float>, float, float, unsigned int, int=-1, "
+                "int=1>(OffsetInfo<float>)"
+            ),
+            (
+                "void cuApplyLayerNorm<float, float, float>(float*, float*, float*, float const*, int, int, float, "
+                "float const*)"
+            ),
+        ),
+        source=H200 + "; NVIDIA/apex issue 666; " + PROFILES,
+    ),
+    Rule(
+        key="other_framework",
+        pattern=re.compile(
+            r"^(?:tensorflow|Eigen|mxnet|mshadow|paddle|phi|caffe|onnxruntime|cudf|raft|cuml|fbgemm_gpu|apex"
+            r"|oneflow|mindspore|detectron2|transformer_engine|deepspeed|faster_transformer|fastertransformer"
+            r"|sgl_kernel)::" + NO_MATRIX + r"|^[A-Z][A-Za-z0-9]{1,40}_GPU_DT_"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@framework",
+        op="@work",
+        examples=(
+            "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<Eigen::TensorAssignOp<int> >, int>",
+            "Mul_GPU_DT_FLOAT_DT_FLOAT_kernel",
+            (
+                "_ZN5mxnet2op8mxnet_op20mxnet_generic_kernelINS0_14MultiSGDKernelIN7mshadow4half6half_"
+                "tELb0ELb0EEEJNS0_19MultiSGD"
+            ),
+            "void transformer_engine::normalization::rmsnorm_fwd_general_kernel<transformer_engine::normalization::K>",
+        ),
+        source="apache/mxnet issue 17665; " + PROFILES,
+    ),
+    Rule(
+        key="serving",
+        pattern=re.compile(
+            r"^(?:vllm|flashinfer|tensorrt_llm|sglang|moe::dev|trtllm|lmdeploy"
+            r"|turbomind)::(?![^<(]{0,400}?(?:[gG]emm|GEMM|_mm(?![a-z])|[mM]at_?[mM]ul|[aA]ttention|[aA]ttn|cutlass"
+            r"|mha|mla|mqa|conv|ssm))"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@serving",
+        op="@work",
+        examples=(
+            "void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>(c10::BFloat16*, c10::BFloat16 const*, long, long, long)",
+            "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(__nv_bfloat16*, __nv_bfloat16*)",
+            "void moe::dev::finalize::finalizeKernelVecLoad<moe::dev::finalize::KernelParams<cutlass::bfloat16_t> >",
+        ),
+        source=PROFILES,
+    ),
+    Rule(
+        key="cupy",
+        pattern=re.compile(r"^cupy_" + NO_MATRIX),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="cupy",
+        op="@work",
+        examples=("cupy_add__float32_float32_float32",),
+        source="cupy/cupy: names are cupy_<operation>__<types>",
+    ),
+)
+
+# Heads that name an operation which is no product. Matrix words anywhere in the head win: they are left to the hints.
+WORDS: tuple[Rule, ...] = (
+    Rule(
+        key="named_operation",
+        pattern=re.compile(
+            r"^(?![^<(]{0,400}?(?i:gemm|gemv|mat_?mul|mul_?mat|_mm(?![a-z])|mm_|bmm|conv(?!ert)|attn|attention|mma"
+            r"|flash|mla|mha|mlp|moe|einsum|linear|ffn|xmma|prod(?:uct)|delta|chunk|fused_qkv))"
+            + HEAD[1:]
+            + r"(?:softmax|SoftMax|Softmax|[lL]ayer_?[nN]orm|[rR][mM][sS]_?[nN]orm|[bB]atch_?[nN]orm"
+            r"|[gG]roup_?[nN]orm|l2norm|_norm(?![a-z])|[pP]ool(?:ing|2d|3d)|[dD]ropout|cross_?entropy|CrossEntropy"
+            r"|_loss|Loss|[eE]mbedding|[eE]lement_?[wW]ise|pointwise|[aA]dam(?![a-z])|optimizer|Optimizer"
+            r"|multi_tensor|swiglu|SwiGLU|silu|SiLU|[gG]elu|(?<![a-z])[rR]elu|[sS]igmoid|act_and_mul|_topk|TopK"
+            r"|topk_|argmax|ArgMax|[sS]ort(?![a-z])|radix|cumsum|prefix_?sum|PrefixSum|histogram|hadamard|routing"
+            r"|permute|transpose|Transpose|memcpy|memset|(?<![a-z])copy(?![a-z])|(?<![a-z])fill(?![a-z])"
+            r"|(?<![a-z])cast(?![a-z])|(?<![a-z])(?:add|mul|sub|div|scale|exp|sqrt|axpy|saxpy|bcast"
+            r"|get_rows)(?![a-z])|VecAdd|vec(?:tor)?_?add|vectorAdd|(?<![a-z])(?:lamb|lion|sgd|adagrad|bias"
+            r"|residual|unary|binary|scatter|gather|clamp|where|pad|concat)(?![a-z])|_pool(?![a-z])"
+            r"|(?<![a-z])reduce(?![a-z])|[rR]eduction|selective_scan|random|Random|philox|curand|generate_seed"
+            r"|gen_sequenced)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@named",
+        op="@work",
+        examples=(
+            "_layer_norm_fwd_fused",
+            "void rms_norm_f32<(int)1024>(const float *, float *, int, long, long, long, float)",
+            "void k_bin_bcast<&op_mul, float, float, float>(const T2 *, const T3 *, T4 *, int, int, int, int)",
+            "add_kernel",
+            (
+                "void (anonymous namespace)::fast_hadamard_transform_kernel<(anonymous "
+                "namespace)::FastHadamardKernelTraits<16> >"
+            ),
+        ),
+        source=H200 + "; " + PROFILES,
+    ),
+)

@@ -1,0 +1,195 @@
+"""Rules for the matrix kernels that NVIDIA writes by hand: those of cuBLAS, cuDNN and TensorRT."""
+
+import re
+
+from nsyswrap.hardware.kernel_names.rule import HEAD, Rule, Verdict
+
+PROFILES = "public profiles on GitHub"
+TENSOR_PIPE = "Nsight Compute on an H200: tensor pipe busy"
+NO_TENSOR_PIPE = "Nsight Compute on an H200: tensor pipe under 2 %"
+
+BLAS: tuple[Rule, ...] = (
+    Rule(
+        key="instruction_name",
+        pattern=re.compile(
+            r"(?<![A-Za-z0-9])[hsidczb](?:884|1688|8816|8832|16816|16832|16864|161616)(?:tf32|bf16|sp)?"
+            r"(?:gemm|cudnn|fprop|dgrad|wgrad|conv|g_)"
+        ),
+        verdict=Verdict.TENSOR,
+        precision="@instruction",
+        library="@blas_vendor",
+        op="@matrix",
+        examples=(
+            "volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc2nchw_tn_v1",
+            "volta_h884gemm_256x64_ldg8_tn",
+            "turing_h1688gemm_256x64_sliced1x2_ldg8_tn",
+            "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_nn",
+            "volta_int8_i8816cudnn_int8_256x64_ldg16_relu_singleBuffer_medium_nt_v1",
+        ),
+        source="pytorch/pytorch issue 54324; NVIDIA/TensorRT issue 1179; " + PROFILES,
+    ),
+    Rule(
+        key="blas_name",
+        pattern=re.compile(
+            r"^(?:trt_|cudnn_\w{0,12}?_|_5x_cudnn_)?(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell)_"
+            r"\w{0,60}?(?<![A-Za-z0-9])(?:gc?|[hsdczi])(?:gemm|cudnn)(?:Batched|Ex)?(?![A-Za-z])"
+        ),
+        verdict=Verdict.SIMT_ELIGIBLE,
+        precision="@blas",
+        library="@blas_vendor",
+        op="@matrix",
+        examples=(
+            "ampere_sgemm_32x32_sliced1x4_nn",
+            "volta_fp16_scudnn_fp16_128x64_relu_interior_nn_v1",
+            "ampere_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1",
+            "volta_cgemm_32x64_tn",
+            "ampere_dgemm_64x64_lower_nt",
+        ),
+        source="apache/mxnet issue 9774; NVIDIA/apex issue 666; " + PROFILES,
+    ),
+    Rule(
+        key="gemv",
+        pattern=re.compile(
+            r"^[^<(]{0,400}?(?:gemv|gevm|GemV|Gemv|ormtr_gerc)|^[^\n]{0,200}?cublasGemvParams|^(?:kernel"
+            r"|internal::kernel)<.{0,200}?cublasGemv"
+        ),
+        verdict=Verdict.SIMT_ELIGIBLE,
+        precision="@types",
+        library="@gemv_vendor",
+        op="gemv",
+        examples=(
+            (
+                "void gemv2T_kernel_val<int, int, double, double, double, double, 128, 16, 4, 4, false, false, "
+                "cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<double const> > >"
+            ),
+            (
+                "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, float, "
+                "float, false, true, "
+                "false, false, 9, false, cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<float const> > >"
+            ),
+        ),
+        source=NO_TENSOR_PIPE,
+    ),
+    Rule(
+        key="small_gemm",
+        pattern=re.compile(
+            r"^gemmSN_|^gemmk1_|^[sdcz]gemm_(?:largek|\d+x\d+|sm\d\d)|^magma_\w{0,20}[sdcz]gemm|^fermi\w{0,8}Cgemm"
+            r"|^gemm_kernel[12]x[12]|^(?:cublas_)?(?:syrk|syr2k|herk|symm|hemm|trmm|syherk)_?\w{0,20}kernel"
+        ),
+        verdict=Verdict.SIMT_ELIGIBLE,
+        precision="@blas",
+        library="@blas_vendor",
+        op="@matrix",
+        examples=(
+            "void gemmSN_TN_kernel<float, 128, 16, 2, 4, 8, 9, false, cublasGemvTensorStridedBatched<float const> >",
+            (
+                "void sgemm_largek_lds64<true, false, 5, 5, 4, 4, 4, 34>(float*, float const*, float const*, int, "
+                "int, int)"
+            ),
+            "void magma_sgemmEx_kernel<float, __nv_bfloat16, __nv_bfloat16, false, true, 6, 4, 6, 3, 4>(int, int, int)",
+            (
+                "void fermiCgemm_v3_kernel<bool=1, bool=0, bool=0, bool=0, int=5, int=5, int=3, int=8, int=8>(int, "
+                "int, int)"
+            ),
+        ),
+        source=NO_TENSOR_PIPE + "; NVIDIA/apex issue 666",
+    ),
+)
+
+CUDNN: tuple[Rule, ...] = (
+    Rule(
+        key="conv_depthwise",
+        pattern=re.compile(
+            HEAD
+            + r"(?:conv2d_grouped_direct|[dw]grad2d_grouped_direct|(?:conv|dgrad|wgrad)2d_c1_k1|[dw]grad2d_shmem_tiling"
+            r"|conv_depthwise|[dD]epthwise(?!_?_?sep)|causal_conv1d)"
+        ),
+        verdict=Verdict.SIMT_ELIGIBLE,
+        precision="@types",
+        library="@depthwise_vendor",
+        op="conv_depthwise",
+        examples=(
+            "conv2d_c1_k1_nhwc_specialized",
+            (
+                "void cudnn::cnn::dgrad2d_grouped_direct_kernel<float, int, float, float, false, true, 2, 3>"
+                "(cudnn::cnn::DgradGroupedDirectParams, float const*, float const*, float*, float, float)"
+            ),
+            (
+                "void at::native::(anonymous namespace)::conv_depthwise2d_forward_kernel_generic<float, int>"
+                "(at::GenericPackedTensorAccessor<float const, 4ul, at::DefaultPtrTraits, int>)"
+            ),
+            "_causal_conv1d_fwd_kernel",
+        ),
+        source=NO_TENSOR_PIPE + "; causal_conv1d from " + PROFILES,
+    ),
+    Rule(
+        key="conv_simt",
+        pattern=re.compile(
+            HEAD + r"(?:(?:im|ex)plicit_convolve_|precomputed_convolve|convolve_common_engine"
+            r"|[wd]grad_(?:alg\d_)?\w{0,20}?engine|convolveNd_|[wd]grad2d_alg|conv1D_NCHW|winograd3x3Kernel"
+            r"|pointwise_mult_and_sum_complex|dgrad_1x1_stride_2x2|first_layer_wgrad_kernel"
+            r"|direct_group(?:ed)?_conv)"
+        ),
+        verdict=Verdict.SIMT_ELIGIBLE,
+        precision="@types",
+        library="cudnn",
+        op="conv",
+        examples=(
+            "void implicit_convolve_sgemm<__half, __half, 1024, 5, 5, 3, 3, 3, 1, false, false, true>(int, int, int)",
+            "void cudnn::cnn::wgrad_alg0_engine<float, 128, 5, 5, 3, 3, 3, false, 512>(int, int, int, float const*)",
+            (
+                "void convolve_common_engine_float_NHWC<__half, __half, 128, 5, 5, 3, 3, 3, true, false, false, "
+                "false, false>"
+            ),
+            "void cudnn::detail::dgrad2d_alg1_1<float, 0, 6, 7, 5, 4, 5, false, true>(int, int, int, float const*)",
+        ),
+        source=NO_TENSOR_PIPE,
+    ),
+    Rule(
+        key="rnn_pointwise",
+        pattern=re.compile(
+            HEAD + r"(?:elemWiseRNN|(?:LSTM|GRU|RNN|GENERIC)_elementWise|RNN_bidirectional_accum|persistRNN_init"
+            r"|(?:lstm|gru|rnn)_cell_(?:for|back)ward)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@rnn_vendor",
+        op="rnn",
+        examples=(
+            "void elemWiseRNNcell<__half, __half, float, (cudnnRNNMode_t)2, (cudnnRNNBiasMode_t)2>(int, int, int)",
+            "void LSTM_elementWise_bp1<float, float, float>(int, int, float*, float*, float*, float*, float*, float*)",
+        ),
+        source=NO_TENSOR_PIPE,
+    ),
+    Rule(
+        key="rnn_tensor",
+        pattern=re.compile(r"^(?:RNN_\w{0,60}?HMMA|(?:volta|turing|ampere|ada|hopper|blackwell)_(?:lstm|gru|rnn)_)"),
+        verdict=Verdict.TENSOR,
+        precision="@rnn",
+        library="cudnn",
+        op="rnn",
+        examples=(
+            "void RNN_blockPersist_bp_RNN_HMMA<__half, __half, float, 256>(block_bp_args_rnn<__half, __half>)",
+            "void ampere_lstm_tile16<64, 2>(params_t)",
+        ),
+        source=TENSOR_PIPE,
+    ),
+    Rule(
+        key="rnn_simt",
+        pattern=re.compile(r"^(?:RNN_(?:block|dyn)?[Pp]ersist|persist(?:ent)?_?RNN|LSTM_persist|PersistentRNN)"),
+        verdict=Verdict.SIMT_ELIGIBLE,
+        precision="@rnn",
+        library="cudnn",
+        op="rnn",
+        examples=(
+            (
+                "void RNN_blockPersist_fp_RNN<float, float, float, 256>(cudnnRNNMode_t, float const*, float*, "
+                "float const*)"
+            ),
+            "void RNN_blockPersist_bp_RNN_FMA<float, float, float, 256>(block_bp_args_rnn<float, float>)",
+        ),
+        source=NO_TENSOR_PIPE,
+    ),
+)
+
+VENDOR: tuple[Rule, ...] = (*BLAS, *CUDNN)

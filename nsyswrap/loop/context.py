@@ -1,0 +1,139 @@
+"""What every analysis is given and gives back: a study of one trace, and sections about one window of it."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import RLock
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap.attribution.idle_sums import IdleSums
+from nsyswrap.events.gpu_counters import Reading, find_readings
+from nsyswrap.events.lost_events import Silence, silent_threads
+from nsyswrap.events.operations import Operations, find_operations
+from nsyswrap.events.python_stacks import SourceLines, find_lines
+from nsyswrap.events.thread_states import ThreadStates
+from nsyswrap.hardware.kernel_names.user_rules import NameRule
+from nsyswrap.intervals import Window
+from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
+from nsyswrap.loop.step_detection import Steps, find_steps
+from nsyswrap.model import Section
+from nsyswrap.tables import TableSpec, Trace
+from nsyswrap.what_if.dependency_graph import Replay
+from nsyswrap.what_if.simulate import find_replay
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user may say about how a trace is read.
+
+    Attributes:
+        step_pattern: Regular expression of the ranges that are steps; empty for the usual spellings.
+        phase_rules: Rules that come before the usual spellings of the phases.
+        kernel_rules: Rules over kernel names that come before our own.
+    """
+
+    step_pattern: str = ""
+    phase_rules: tuple[PhaseRule, ...] = ()
+    kernel_rules: tuple[NameRule, ...] = ()
+
+
+@dataclass(frozen=True)
+class Study:
+    """A trace with what several analyses need of it, worked out once.
+
+    Attributes:
+        trace: The tables of one export.
+        settings: What the user said about steps and phases.
+        explaining: Held while idle time is explained, so that who needs its sums waits instead of doing it again.
+        idle_sums: Idle time by cause of each device and window that was explained.
+        claims: The same by the finding that each piece of idle time belongs to.
+        root_lines: The lines of Python sampled in it, by the same findings.
+    """
+
+    trace: Trace
+    settings: Settings = field(default_factory=Settings)
+    explaining: AbstractContextManager[object] = field(default_factory=RLock)
+    idle_sums: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
+    claims: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
+    root_lines: dict[tuple[int, Window], pd.DataFrame] = field(default_factory=dict)
+    _asking: AbstractContextManager[object] = field(default_factory=RLock)
+    _states: dict[Window, ThreadStates] = field(default_factory=dict)
+    _replays: dict[Window, Replay] = field(default_factory=dict)
+
+    def states(self, window: Window) -> ThreadStates:
+        """Return what the threads do inside a window; that of the last window asked for is kept."""
+        with self._asking:
+            if window not in self._states:
+                self._states.clear()
+                self._states[window] = ThreadStates(self.trace, self.operations, window)
+            return self._states[window]
+
+    def replay(self, window: Window) -> Replay:
+        """Return the replay of a window, which says what a change would gain; made once."""
+        with self.explaining:
+            if window not in self._replays:
+                self._replays[window] = find_replay(self, window)
+            return self._replays[window]
+
+    @cached_property
+    def operations(self) -> Operations:
+        """Return all that ran on the GPUs, joined to the calls that launched it."""
+        return find_operations(self.trace)
+
+    @cached_property
+    def silences(self) -> list[Silence]:
+        """Return the main threads whose calls were lost."""
+        return silent_threads(self.trace, self.operations)
+
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        """Return the samples of each GPU counter; nothing where none were taken."""
+        return find_readings(self.trace)
+
+    @cached_property
+    def lines(self) -> SourceLines:
+        """Return the lines of Python that the sampled stacks stand for."""
+        return find_lines(self.trace)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Return the steps of the training loop."""
+        return find_steps(self.trace, self.settings.step_pattern)
+
+    @cached_property
+    def phases(self) -> Phases:
+        """Return the phase open on each thread at each time."""
+        return find_phases(self.trace, self.steps, self.settings.phase_rules)
+
+    @cached_property
+    def phase_of_operations(self) -> npt.NDArray[np.int32]:
+        """Return the code of the phase in which each operation was launched; -1 for none or an unknown launch."""
+        return self.phases.of_operations(self.trace, self.operations)
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """One question and how it is answered.
+
+    Attributes:
+        key: Name of its section.
+        title: Heading of its section.
+        needs: Tables that must have rows; without them the analysis is skipped and the report says so.
+        run: The answer for one window; pure.
+        of_operations: Whether it is about what ran on the GPU, of whatever kind; left out where nothing did.
+        of_calls: Whether it looks at host calls alone; it can run while operations are still being joined.
+        of_gains: Whether it promises gains, which the replay tells, which asks for what idle time was explained by; it
+            is begun when all others are, so that it need not wait.
+    """
+
+    key: str
+    title: str
+    needs: tuple[TableSpec, ...]
+    run: Callable[[Study, Window], Section]
+    of_operations: bool = False
+    of_calls: bool = False
+    of_gains: bool = False

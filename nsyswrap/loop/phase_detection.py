@@ -1,0 +1,190 @@
+"""What the NVTX ranges say of the program: the phase that is open on a thread at a time."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.operations import Operations
+from nsyswrap.intervals import Timeline, Times, fill, innermost, label_at
+from nsyswrap.loop.injected_ranges import injected_steps, repeated
+from nsyswrap.loop.step_detection import Steps
+from nsyswrap.tables import Trace, array
+
+NO_PHASE = -1
+NONE = "none"
+BATCH, DATA, COPY = "batch", "data", "copy"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRule:
+    """Which ranges are a phase.
+
+    Attributes:
+        phase: Name of the phase.
+        pattern: Regular expression searched in the text of a range as it is written.
+    """
+
+    phase: str
+    pattern: re.Pattern[str]
+
+
+# Matched against the whole text, in lower case, with runs of punctuation and digits as one blank.
+_BATCH_WORDS = r"(?:(?:the |next |train(?:ing)? )?(?:data|inputs?|batch))"
+_DEVICE = r"(?: (?:data |batch |inputs? )?to (?:the )?(?:device|gpu|cuda))"
+USUAL = {
+    DATA: rf"(?:get|fetch|load(?:ing)?|next|read(?:ing)?|wait(?:ing)? for) {_BATCH_WORDS}|(?:data|inputs?)"
+    r"(?: ?load(?:ing|er)?| fetch(?:ing)?| wait(?:ing)?| time| pipeline| next)?|load(?:ing|er)?|fetch(?:ing)?|next"
+    r"|enumerate dataloader.*",
+    COPY: rf"cop(?:y|ies)(?:{_DEVICE})?|(?:move|send|transfer|put){_DEVICE}|(?:batch|data|inputs?)?{_DEVICE}"
+    r"|to (?:the )?(?:device|gpu|cuda)|(?:data )?transfers?|host to device|h ?2 ?d|h ?to ?d|h d|memcpy",
+    "forward": r"(?:model )?(?:forward|fwd|f ?prop)(?: (?:pass|prop(?:agation)?))?(?: (?:(?:and|plus) )?loss)?"
+    r"|(?:compute )?loss|inference",
+    "backward": r"(?:loss )?(?:backwards?|bwd|b ?prop|back ?prop(?:agation)?)(?: pass)?",
+    "optimizer": r"(?:run )?(?:optimi[sz]er|optim|opt)(?: (?:step|update|zero ?grad))*"
+    r"|(?:(?:weights?|param(?:eter)?s?) )?update|update (?:weights?|param(?:eter)?s?)|zero ?grad|step optimi[sz]er",
+    BATCH: r"(?:train(?:ing)? )?(?:batch|step|iter(?:ation)?)",
+}
+_USUAL = {phase: re.compile(pattern) for phase, pattern in USUAL.items()}
+_NOISE = re.compile(r"[\W_\d]+")
+
+# Domains of libraries: their ranges are details of a call, never a phase of the program.
+LIBRARY_DOMAINS = re.compile(
+    r"^(?:NCCL|cuBLAS\w*|cuDNN\w*|cuSOLVER|cuSPARSE|cuFFT|CCCL|Thrust|CUB|TensorRT|cuBLASLt|DALI\w*|libcudf|nvshmem|UCX"
+    r"|GIL Trace|Python Periodic Sampling|Python Backtrace.*)$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The phases of all threads.
+
+    Attributes:
+        names: Name of each phase code.
+        ranges: Rows of ``trace[RANGES]`` that are a phase, with columns start, end, thread, process, phase (code) and
+            below (bool: it shows only where no other phase is open); the index is the row there.
+        main_thread: The thread of each process whose phases stand in where another thread has none.
+    """
+
+    names: tuple[str, ...]
+    ranges: pd.DataFrame
+    main_thread: Mapping[int, int]
+    _own: dict[int, Timeline] = field(default_factory=dict)
+    _shown: dict[int, Timeline] = field(default_factory=dict)
+
+    def name(self, code: int) -> str:
+        """Return the name of a phase code; "none" for no phase."""
+        return NONE if code == NO_PHASE else self.names[code]
+
+    def code(self, name: str) -> int:
+        """Return the code of a phase; -1 if no range has it."""
+        return self.names.index(name) if name in self.names else NO_PHASE
+
+    def marks(self, process: int, phase: str) -> bool:
+        """Return whether the process has ranges of a phase."""
+        return bool(((self.ranges["process"] == process) & (self.ranges["phase"] == self.code(phase))).any())
+
+    def own(self, thread: int) -> Timeline:
+        """Return the innermost phase open on the thread itself."""
+        if thread not in self._own:
+            mine = self.ranges[self.ranges["thread"] == thread]
+            below = mine["below"].to_numpy(bool)
+            self._own[thread] = _innermost(mine[~below])
+            if below.any():
+                self._own[thread] = fill(self._own[thread], _innermost(mine[below]))
+        return self._own[thread]
+
+    def shown(self, thread: int) -> Timeline:
+        """Return the innermost phase open on the thread, or on the main thread where it has none."""
+        if thread not in self._shown:
+            main = self.main_thread.get(int(tables.process_of(np.array([thread]))[0]))
+            own = self.own(thread)
+            self._shown[thread] = own if main is None or main == thread else fill(own, self.own(main))
+        return self._shown[thread]
+
+    def at(self, thread: Times, when: Times) -> npt.NDArray[np.int32]:
+        """Return the phase code shown on each thread at each time; -1 for none."""
+        found = np.full(len(thread), NO_PHASE, np.int32)
+        codes, threads = pd.factorize(thread)
+        for index, each in enumerate(threads):
+            mine = codes == index
+            found[mine] = label_at(self.shown(int(each)), when[mine], NO_PHASE)
+        return found
+
+    def of_operations(self, trace: Trace, operations: Operations) -> npt.NDArray[np.int32]:
+        """Return the phase in which each operation was launched; -1 for none or an unknown launch."""
+        calls = trace[tables.CALLS]
+        found = np.full(len(operations.call), NO_PHASE, np.int32)
+        known = operations.call >= 0
+        rows = operations.call[known]
+        found[known] = self.at(array(calls, "thread")[rows], array(calls, "start")[rows])
+        return found
+
+
+def find_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = ()) -> Phases:
+    """Return the phases of a trace.
+
+    Args:
+        trace: The tables of one export.
+        steps: Steps of the training loop; their ranges are the phase "batch".
+        rules: Rules that come before the usual spellings.
+    """
+    ranges = trace[tables.RANGES]
+    names = tuple(dict.fromkeys([*USUAL, *(rule.phase for rule in rules)]))
+    by_text = np.array([_phase(str(text), names, rules) for text in ranges["text"].cat.categories], np.int32)
+    step_names = set(steps.frame["name"])
+    is_step = np.array([str(text) in step_names for text in ranges["text"].cat.categories], bool)
+    by_text = np.where(is_step & (by_text == NO_PHASE), np.int32(names.index(BATCH)), by_text)
+    phase = by_text[ranges["text"].cat.codes.to_numpy()] if len(by_text) else np.empty(0, np.int32)
+    phase = np.where(of_library(ranges), np.int32(NO_PHASE), phase)
+    # Steps that were marked for the program begin where an optimizer is done, inside phases that it marks itself.
+    below = injected_steps(ranges)
+    if below.any():
+        phase = np.where(below & ~np.isin(array(ranges, "start"), steps.frame["start"]), np.int32(NO_PHASE), phase)
+    phase = np.where(repeated(ranges, phase), np.int32(NO_PHASE), phase)
+    rows = np.flatnonzero(phase != NO_PHASE)
+    found = pd.DataFrame({name: array(ranges, name)[rows] for name in ("start", "end", "thread")}, index=rows)
+    found["process"] = tables.process_of(array(found, "thread"))
+    found["phase"] = phase[rows]
+    found["below"] = below[rows]
+    return Phases(names, found, _main_threads(found))
+
+
+def of_library(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return for each range whether a library marked it: a detail of a call, not a part of the program."""
+    library = np.array([LIBRARY_DOMAINS.match(str(each)) is not None for each in ranges["domain"].cat.categories], bool)
+    return library[ranges["domain"].cat.codes.to_numpy()] if len(library) else np.empty(0, bool)
+
+
+def _innermost(ranges: pd.DataFrame) -> Timeline:
+    return innermost(ranges["start"], ranges["end"], ranges["phase"])
+
+
+def _phase(text: str, names: tuple[str, ...], rules: tuple[PhaseRule, ...]) -> int:
+    for rule in rules:
+        if rule.pattern.search(text):
+            return names.index(rule.phase)
+    plain = _NOISE.sub(" ", text.lower()).strip()
+    for phase, pattern in _USUAL.items():
+        if pattern.fullmatch(plain) or pattern.fullmatch(text.lower()):
+            return names.index(phase)
+    return NO_PHASE
+
+
+def _main_threads(ranges: pd.DataFrame) -> dict[int, int]:
+    """Return the thread that stands in for others: the process's first if it has phases, else the one with most."""
+    found: dict[int, int] = {}
+    process, thread = array(ranges, "process"), array(ranges, "thread")
+    length = array(ranges, "end") - array(ranges, "start")
+    for each in np.unique(process):
+        mine = process == each
+        codes, threads = pd.factorize(thread[mine])
+        first = int(each) | tables.pid(int(each))
+        most = int(threads[np.argmax(np.bincount(codes, weights=length[mine]))])
+        found[int(each)] = first if first in threads else most
+    return found

@@ -1,0 +1,243 @@
+"""The steps of the training loop: found from ranges whose text ends in a number, with warm-up told apart."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.errors import UsageError
+from nsyswrap.events.operations import SOURCES, launch_calls
+from nsyswrap.intervals import Window
+from nsyswrap.loop.injected_ranges import without_doubtful_steps
+from nsyswrap.tables import Trace, array
+
+STEP_TEXT = re.compile(r"(?:batch|step|iteration|iter)[\s_#:=\-\[(]*\d+[\])]?$", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+")
+
+# The first two steps always allocate, tune and compile; later ones count as warm-up while they take this many
+# times the median of the steps after them. At most half of all steps are warm-up.
+WARM_UP_STEPS = 2
+WARM_UP_FACTOR = 2.0
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of all processes, by process and start.
+
+    Attributes:
+        frame: One row a step: process, thread (int64 ids), name, start, end (ns), warm_up (bool).
+        processes: Those whose steps are counted, of several that take theirs one after another; None for all.
+        notes: Which ranges that look like steps are not counted, and why.
+    """
+
+    frame: pd.DataFrame
+    processes: frozenset[int] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counted(self) -> pd.DataFrame:
+        """Return the rows of the processes whose steps are counted."""
+        return self.frame if self.processes is None else self.frame[self.frame["process"].isin(self.processes)]
+
+    @property
+    def steady(self) -> pd.DataFrame:
+        """Return those of the counted steps that are no warm-up."""
+        return self.counted[~self.counted["warm_up"]]
+
+    def steady_window(self) -> Window | None:
+        """Return the stretch in which every process is past its warm-up; None without steps.
+
+        It lasts from the start of the first steady step to the end of the last, whatever lies between steps
+        included.
+        """
+        steady = self.steady
+        if not len(steady):
+            return None
+        bounds = steady.groupby("process").agg(start=("start", "min"), end=("end", "max"))
+        start, end = int(bounds["start"].max()), int(bounds["end"].min())
+        if end <= start:
+            start, end = int(bounds["start"].min()), int(bounds["end"].max())
+        if end <= start:
+            return None
+        return Window(start, end, self._label(steady), "steps")
+
+    def steady_inside(self, window: Window) -> pd.DataFrame:
+        """Return the steps that lie inside the window and are no warm-up."""
+        inside = (self.frame["start"] >= window.start_ns) & (self.frame["end"] <= window.end_ns)
+        return self.frame[inside & ~self.frame["warm_up"]]
+
+    @property
+    def steady_count(self) -> int:
+        """Return the steady steps of one process, since ranks take the same steps side by side."""
+        steady = self.steady
+        return len(steady) // max(steady["process"].nunique(), 1)
+
+    def _label(self, steady: pd.DataFrame) -> str:
+        first, last = steady.iloc[0], steady.iloc[-1]
+        skipped = int(self.counted["warm_up"].sum())
+        processes = steady["process"].nunique()
+        count = self.steady_count
+        name = f"{first['name']} to {last['name']}" if count > 1 else str(first["name"])
+        aside = f", {_counted(skipped // processes, 'warm-up step')} left out" if skipped else ""
+        return f"{_counted(count, 'steady step')} ({name}{aside})"
+
+
+def _counted(count: int, what: str, several: str = "") -> str:
+    return f"{count} {what if count == 1 else several or f'{what}s'}"
+
+
+def find_steps(trace: Trace, pattern: str = "") -> Steps:
+    """Return the steps of a trace.
+
+    Args:
+        trace: The tables of one export.
+        pattern: Regular expression searched in the text of ranges; empty for "batch", "step" or "iteration"
+            followed by a number at the end.
+
+    Raises:
+        UsageError: The pattern is no regular expression.
+    """
+    found = _named_as_steps(trace, step_matcher(pattern))
+    used = _gpu_time(trace) if len(tables.distinct(array(found, "process"))) > 1 else {}
+    frame, notes = _of_working_processes(found, used)
+    launching = _launching_threads(trace) if frame["thread"].nunique() > frame["process"].nunique() else set()
+    if len(frame):
+        frame = pd.concat([_one_family(group, launching) for _, group in frame.groupby("process")])
+    frame, left_open = frame[~frame["open"]], frame[frame["open"]]
+    frame = frame.drop(columns="open").sort_values(["process", "start"], kind="stable", ignore_index=True)
+    flags = [warm_up(array(group, "end") - array(group, "start")) for _, group in frame.groupby("process")]
+    frame["warm_up"] = np.concatenate(flags) if flags else np.empty(0, bool)
+    processes, said = _at_one_time(frame, used)
+    return Steps(frame, processes, (*_never_ended(left_open), *notes, *said))
+
+
+def _named_as_steps(trace: Trace, matcher: re.Pattern[str]) -> pd.DataFrame:
+    """Return the ranges whose text names a step: process, thread, name, start, end (ns) and whether it never ended."""
+    ranges = trace[tables.RANGES]
+    wanted = np.array([matcher.search(str(text)) is not None for text in ranges["text"].cat.categories], bool)
+    found = ranges[without_doubtful_steps(ranges, text_flags(ranges, wanted))]
+    return pd.DataFrame(
+        {
+            "process": tables.process_of(array(found, "thread")),
+            "thread": array(found, "thread"),
+            "name": found["text"].astype(str).to_numpy(),
+            "start": array(found, "start"),
+            "end": array(found, "end"),
+            "open": array(found, "open"),
+        }
+    )
+
+
+def _gpu_time(trace: Trace) -> dict[int, int]:
+    """Return how long the operations of each process that has any ran, in ns, those side by side each in full."""
+    found: dict[int, int] = {}
+    for spec in SOURCES:
+        codes, processes = pd.factorize(array(trace[spec], "process"))
+        time = np.bincount(codes, array(trace[spec], "end") - array(trace[spec], "start"), minlength=len(processes))
+        for process, each in zip(processes.tolist(), time.tolist(), strict=True):
+            found[process] = found.get(process, 0) + round(each)
+    return found
+
+
+def _launching_threads(trace: Trace) -> set[int]:
+    """Return the threads that launched a kernel or a graph; copies alone may be those of a loader that runs ahead."""
+    found: set[int] = set()
+    for spec in (tables.KERNELS, tables.GRAPHS):
+        call = launch_calls(trace, array(trace[spec], "process"), array(trace[spec], "correlation_id"))
+        found.update(tables.distinct(array(trace[tables.CALLS], "thread")[call[call >= 0]]).tolist())
+    return found
+
+
+def _of_working_processes(steps: pd.DataFrame, used: Mapping[int, int]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Leave out the steps of processes that launched nothing where another one with steps did, and say so."""
+    working = steps["process"].isin(used.keys())
+    if not working.any() or working.all():
+        return steps, ()
+    idle = _counted(steps["process"][~working].nunique(), "process", "processes")
+    return steps[working], (f"Left out: the steps of {idle} that launched nothing on a GPU.",)
+
+
+def _never_ended(steps: pd.DataFrame) -> tuple[str, ...]:
+    if not len(steps):
+        return ()
+    names = steps.sort_values("start")["name"].unique()
+    which = f"{len(steps)} steps ({names[0]} to {names[-1]})" if len(names) > 1 else names[0]
+    return (f"Left out: {which}, still open when the capture or the program stopped.",)
+
+
+def _at_one_time(frame: pd.DataFrame, used: Mapping[int, int]) -> tuple[frozenset[int] | None, tuple[str, ...]]:
+    """Return the processes to count, of those that take their steps one after another, and a sentence on the others.
+
+    Ranks train side by side, and all count. Of programs that run one behind another, as in a sweep, the one that used
+    the GPU longest counts: neither the time between them nor what tells them apart is a property of a step.
+    """
+    bounds = frame.groupby("process").agg(start=("start", "min"), end=("end", "max")).sort_values("start")
+    group = (bounds["start"] >= bounds["end"].cummax().shift(fill_value=bounds["end"].max())).cumsum()
+    together = [frozenset(int(process) for process in mine.index) for _, mine in bounds.groupby(group)]
+    if len(together) == 1 or not len(frame):
+        return None, ()
+    worked = bounds.index.isin(used.keys()).any()
+    time = used if worked else (frame["end"] - frame["start"]).groupby(frame["process"]).sum()
+    chosen = max(together, key=lambda processes: sum(time[each] for each in processes))
+    which = ", ".join(str(tables.pid(each)) for each in sorted(chosen))
+    why = "used the GPU longest" if worked else "took most time in them"
+    said = f"Processes took steps one after another: counted are those of {which}, which {why}."
+    return chosen, (f"{said} For the others, choose their time with --window.",)
+
+
+def text_flags(ranges: pd.DataFrame, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return for each range whether its text, one of the column's categories, is wanted."""
+    codes = ranges["text"].cat.codes.to_numpy()
+    return wanted[codes] if len(wanted) else np.zeros(len(codes), bool)
+
+
+def step_matcher(pattern: str) -> re.Pattern[str]:
+    """Return what tells a step from its text: the user's pattern, or the usual spellings where it is empty.
+
+    Raises:
+        UsageError: The pattern is no regular expression.
+    """
+    if not pattern:
+        return STEP_TEXT
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise UsageError(
+            f"--step-range {pattern!r} is no regular expression: {error}", hint="write it as --step-range '^iteration'"
+        ) from error
+
+
+def _one_family(steps: pd.DataFrame, launching: Collection[int]) -> pd.DataFrame:
+    """Keep one thread and one spelling: where "step 3" holds "batch 12", the ranges that cover most time win.
+
+    Threads that launch kernels come before those that launch none: a loader's thread numbers its batches, too. Ranges
+    that never ended have no length to count.
+    """
+    family = steps["name"].map(lambda name: _NUMBER.sub("#", name))
+    length = (steps["end"] - steps["start"]).where(~steps["open"], 0)
+    time = length.groupby([steps["thread"], family]).sum()
+    thread, name = max(time.index, key=lambda key: (key[0] in launching, int(time[key]), str(key[1])))
+    kept: pd.DataFrame = steps[(steps["thread"] == thread) & (family == name)]
+    return kept
+
+
+def warm_up(duration: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Return which steps of one process are warm-up.
+
+    Args:
+        duration: Length of each step in ns, in order, shape (n,).
+
+    Returns:
+        True for the first two steps, and for those after them as long as they take more than twice the median of
+        all later steps; never for more than half of the steps.
+    """
+    count = len(duration)
+    most = count // 2
+    leading = min(WARM_UP_STEPS, most)
+    while leading < most and duration[leading] > WARM_UP_FACTOR * np.median(duration[leading + 1 :]):
+        leading += 1
+    return np.arange(count) < leading

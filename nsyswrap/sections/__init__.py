@@ -1,0 +1,1 @@
+"""The sections of the report, one file a section, with its findings and advice."""

@@ -1,0 +1,157 @@
+"""CUDA graphs: how often they were launched, what ran inside them, and what the capture hides of it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables, units
+from nsyswrap.events.duration_stats import by_name
+from nsyswrap.events.operations import launch_rows
+from nsyswrap.intervals import Indices, Times, Window, clip, merge, total
+from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.sections.summaries import clipped
+from nsyswrap.tables import array
+
+# How much of a launch the capture shows: each operation, one row for the graph, or nothing.
+NODES, WHOLE, HIDDEN = "nodes", "whole", "hidden"
+SHOWN = (NODES, WHOLE, HIDDEN)
+
+NO_GRAPH = "No CUDA graph was launched in the window."
+REMEDY = "Capture again with --cuda-graph-trace=node; it costs more, so compare times with a capture without it."
+
+
+@dataclass(frozen=True)
+class _InGraphs:
+    """What is known of graphs in a window.
+
+    Attributes:
+        launches: Rows in ``trace[CALLS]`` of calls that launch a graph and touch the window.
+        operations: Operations that ran inside a graph, or stand for one, and touch the window.
+        whole: For each of these, whether it is a graph traced as a whole.
+    """
+
+    launches: Indices
+    operations: Indices
+    whole: npt.NDArray[np.bool_]
+
+
+def run(study: Study, window: Window) -> Section:
+    """Return launches of CUDA graphs by how much of them is shown, and the kernels inside."""
+    found = _find(study, window)
+    if not (len(found.launches) or len(found.operations)):
+        return Section("graphs", "CUDA graphs", window, (Fact("graph_launches", 0, "count"),), {}, (), (NO_GRAPH,))
+    launches = _launches(study, found, window)
+    kernels = _kernels(study, found, window)
+    inside = int(kernels["total_ns"].sum()) + _length(study, found.operations[found.whole], window)
+    everything = _length(study, _of_tables(study, (tables.KERNELS, tables.GRAPHS)), window)
+    return Section(
+        key="graphs",
+        title="CUDA graphs",
+        window=window,
+        facts=(
+            Fact("graph_launches", len(found.launches), "count"),
+            Fact("kernels_in_graphs", int(kernels["count"].sum()), "count"),
+            Fact("kernel_time_in_graphs_share", inside / everything if everything else None, "share"),
+            Fact("shown_by", " and ".join(launches["shown"]), "text"),
+        ),
+        tables={"launches": launches, "kernels": kernels},
+        findings=_findings(launches, window),
+    )
+
+
+def _find(study: Study, window: Window) -> _InGraphs:
+    """Return launches and operations of graphs: told by node, or, for copies and fills, by the call that launched."""
+    operations, calls = study.operations, study.trace[tables.CALLS]
+    launches = launch_rows(study.trace)
+    inside = np.isin(operations.call, launches) if len(launches) else np.zeros(len(operations.call), bool)
+    of_kernels = operations.from_table(tables.KERNELS)
+    nodes = array(study.trace[tables.KERNELS], "graph_node_id")
+    if nodes.any():
+        inside[of_kernels] |= nodes[operations.row[of_kernels]] != 0
+    inside[operations.from_table(tables.GRAPHS)] = True
+    inside &= (operations.start < window.end_ns) & (operations.end > window.start_ns)
+    rows = np.flatnonzero(inside)
+    start, end = array(calls, "start")[launches], array(calls, "end")[launches]
+    touching = launches[(start < window.end_ns) & (end > window.start_ns)]
+    whole = np.isin(rows, operations.from_table(tables.GRAPHS))
+    return _InGraphs(touching, rows, whole)
+
+
+def _launches(study: Study, found: _InGraphs, window: Window) -> pd.DataFrame:
+    """Return a row for each way in which launches are shown: calls, their time on the host, and GPU time.
+
+    ``gpu_ns`` is the time in which anything inside these graphs runs, or the graphs themselves, summed over GPUs.
+    """
+    operations = study.operations
+    host, duration = clipped(study.trace[tables.CALLS].iloc[found.launches], window)
+    call = found.launches[host]
+    as_whole = np.isin(call, operations.call[operations.from_table(tables.GRAPHS)])
+    in_nodes = np.isin(call, operations.call) & ~as_whole
+    rows = []
+    for shown, launched, ran in (
+        (NODES, in_nodes, ~found.whole),
+        (WHOLE, as_whole, found.whole),
+        (HIDDEN, ~(in_nodes | as_whole), np.zeros(len(found.whole), bool)),
+    ):
+        mine = found.operations[ran]
+        if not (launched.any() or len(mine)):
+            continue
+        row = {"shown": shown, "count": int(launched.sum()), "host_ns": int(duration[launched].sum())}
+        rows.append(row | {"operation_count": len(mine), "gpu_ns": _busy(study, mine, window)})
+    return pd.DataFrame(rows)
+
+
+def _busy(study: Study, rows: Indices, window: Window) -> int:
+    """Return how long any of these operations runs inside the window, summed over GPUs."""
+    operations, busy = study.operations, 0
+    for device in operations.devices:
+        mine = rows[operations.device_id[rows] == device]
+        busy += total(clip(merge(operations.start[mine], operations.end[mine]), window.start_ns, window.end_ns))
+    return busy
+
+
+def _kernels(study: Study, found: _InGraphs, window: Window) -> pd.DataFrame:
+    """Return the kernels inside graphs by name, with the statistics of all kernels."""
+    operations, trace = study.operations, study.trace
+    rows = found.operations[operations.table[found.operations] == 0]
+    codes, ids = pd.factorize(array(trace[tables.KERNELS], "name_id")[operations.row[rows]])
+    return by_name([trace.text(int(each)) for each in ids], codes, _durations(study, rows, window))
+
+
+def _of_tables(study: Study, specs: tuple[tables.TableSpec, ...]) -> Indices:
+    return np.concatenate([study.operations.from_table(spec) for spec in specs])
+
+
+def _durations(study: Study, rows: Indices, window: Window) -> Times:
+    start, end = study.operations.start[rows], study.operations.end[rows]
+    inside: Times = np.maximum(np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns), 0)
+    return inside
+
+
+def _length(study: Study, rows: Indices, window: Window) -> int:
+    return int(_durations(study, rows, window).sum())
+
+
+def _findings(launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
+    """Return what the capture does not show of its graphs; it costs nothing but knowledge."""
+    by_shown = {row["shown"]: row for row in launches.to_dict("records")}
+    found = []
+    if whole := by_shown.get(WHOLE):
+        headline = "{} CUDA graphs were traced as a whole: the kernels inside them are not in this report."
+        evidence = f"{units.duration(whole['gpu_ns'])} of GPU time inside them"
+        found.append(_finding(WHOLE, Severity.NOTE, headline.format(whole["operation_count"]), evidence, window))
+    if hidden := by_shown.get(HIDDEN):
+        headline = "{} launches of CUDA graphs left no trace on the GPU: what they ran reads as idle time."
+        evidence = f"{units.duration(hidden['host_ns'])} in the calls that launched them"
+        found.append(_finding(HIDDEN, Severity.WARNING, headline.format(hidden["count"]), evidence, window))
+    return tuple(found)
+
+
+def _finding(shown: str, severity: Severity, headline: str, evidence: str, window: Window) -> Finding:
+    return Finding(f"graphs/{shown}", severity, headline, 0, 0, 0, REMEDY, (evidence,), None, window)
+
+
+ANALYSIS = Analysis("graphs", "CUDA graphs", (tables.CALLS,), run)

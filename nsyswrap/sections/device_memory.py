@@ -1,0 +1,232 @@
+"""Memory on the GPUs: the most that was held, and steps that allocate when they should not any more."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables, units
+from nsyswrap.attribution.root_causes import CHURN, claimed
+from nsyswrap.events import api_calls
+from nsyswrap.intervals import Indices, Spans, Times, Window, clip, containing, merge, total
+from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.tables import array
+from nsyswrap.what_if.changes import allocation, gains
+
+TITLE = "GPU memory"
+HOW = "Allocations were not recorded: capture again with --cuda-memory."
+ADVICE = (
+    "Keep shapes stable (pad, bucket, drop_last=True) so that the caching allocator can reuse its blocks, keep "
+    "torch.cuda.empty_cache() out of the step, and try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True."
+)
+NOTES = (
+    "What the driver's context and code take, and what was allocated before the capture, is not in these numbers.",
+    "Variables of modules count as held, but not as allocations.",
+)
+
+# Source: ENUM_CUDA_DEV_MEM_EVENT_OPER of nsys's exports, 2023.4 and 2025.3.
+RELEASE = 1
+ON_DEVICE = frozenset({"Device", "Array", "Managed", "Device Static", "Managed Static"})
+STATIC = frozenset({"Device Static", "Managed Static"})
+
+# What shows that a process is alive.
+ALIVE = (
+    *(tables.KERNELS, tables.COPIES, tables.FILLS, tables.GRAPHS, tables.MEMORY),
+    *(tables.CALLS, tables.OS_CALLS, tables.RANGES, tables.SCHEDULING),
+)
+FIRST = np.iinfo(np.int64).min
+
+# A caching allocator that has warmed up asks for nothing; more than one step in ten is no accident. Source: ours.
+CHURN_SHARE = 0.10
+WARNING_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Allocations:
+    """What was allocated and released on the devices, in order of time: arrays of equal length.
+
+    Attributes:
+        start: When, in ns.
+        process: Global id of the process.
+        device_id: GPU.
+        change: Bytes taken, or, negative, given back.
+        variable: Whether it is a variable of a module, which comes with the module's code.
+        pooled: Whether it came from a memory pool, which costs next to nothing.
+    """
+
+    start: Times
+    process: Times
+    device_id: "np.ndarray[tuple[int], np.dtype[np.int32]]"
+    change: Times
+    variable: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+    pooled: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+
+
+def find_allocations(study: Study) -> Allocations:
+    """Return what was allocated and released on the devices; memory of the host is not among it."""
+    frame, labels = study.trace[tables.MEMORY], study.trace.memory_kinds
+    kind = array(frame, "memory_kind")
+    rows = np.flatnonzero(np.isin(kind, [key for key, label in labels.items() if label in ON_DEVICE]))
+    size = array(frame, "bytes")[rows]
+    return Allocations(
+        start=array(frame, "start")[rows],
+        process=array(frame, "process")[rows],
+        device_id=array(frame, "device_id")[rows],
+        change=np.where(array(frame, "operation")[rows] == RELEASE, -size, size),
+        variable=np.isin(kind[rows], [key for key, label in labels.items() if label in STATIC]),
+        pooled=array(frame, "pool")[rows] != 0,
+    )
+
+
+def run(study: Study, window: Window) -> Section:
+    """Return the memory held on each GPU in the window, and a finding where steady steps allocate."""
+    allocations = find_allocations(study)
+    if not len(study.trace[tables.MEMORY]):
+        return Section("memory", TITLE, window, notes=(HOW,))
+    memory = {gpu.device_id: gpu.memory_bytes for gpu in study.trace.gpus}
+    ends = _ends(study, np.unique(allocations.process))
+    found = [
+        _device(allocations, device, memory.get(device, 0), ends, window)
+        for device in np.unique(allocations.device_id).tolist()
+    ]
+    columns = ["device_id", "peak_bytes", "peak_share", "capture_peak_bytes", "start_bytes", "end_bytes"]
+    columns += ["allocation_count", "allocated_bytes", "release_count", "released_bytes"]
+    devices = pd.DataFrame(found, columns=columns)
+    facts = (
+        Fact("peak_bytes", int(devices["peak_bytes"].max()) if len(devices) else 0, "bytes"),
+        Fact("allocations", int(devices["allocation_count"].sum()), "count"),
+        Fact("releases", int(devices["release_count"].sum()), "count"),
+    )
+    findings = tuple(_churn(study, allocations, window))
+    return Section("memory", TITLE, window, facts, {"devices": devices}, findings, NOTES)
+
+
+def _ends(study: Study, processes: Times) -> dict[int, int]:
+    """Return when processes had their last event; not of one that had the last of all, which may well live on."""
+    ends, latest = dict.fromkeys(processes.tolist(), FIRST), FIRST
+    for spec in ALIVE:
+        frame = study.trace[spec]
+        # A range that was never closed seems to last to the end of the capture.
+        when = array(frame, "end" if "end" in frame and spec is not tables.RANGES else "start")
+        process = array(frame, "process") if "process" in frame else tables.process_of(array(frame, "thread"))
+        latest = max(latest, int(when.max(initial=FIRST)))
+        for each, end in ends.items():
+            ends[each] = max(end, int(np.max(when, where=process == each, initial=FIRST)))
+    return {each: end for each, end in ends.items() if end < latest}
+
+
+def _held(allocations: Allocations, mine: Indices, ends: Mapping[int, int]) -> tuple[Times, Times]:
+    """Return what some allocations and releases held together: when it changed, ascending, and from then on.
+
+    The first value is from before the first change. What a process gave back without having been seen to take it was
+    there before; what it still holds at its end the driver takes back.
+    """
+    start, change, before = [allocations.start[mine]], [allocations.change[mine]], 0
+    for process in np.unique(allocations.process[mine]).tolist():
+        held = np.cumsum(allocations.change[mine[allocations.process[mine] == process]])
+        there = max(0, -int(held.min()))
+        before += there
+        if process in ends:
+            start.append(np.array([ends[process]]))
+            change.append(np.array([-(there + int(held[-1]))]))
+    when = np.concatenate(start)
+    order = np.argsort(when, kind="stable")
+    return when[order], before + np.append(0, np.cumsum(np.concatenate(change)[order]))
+
+
+def _device(
+    allocations: Allocations, device: int, memory_bytes: int, ends: Mapping[int, int], window: Window
+) -> dict[str, float]:
+    """Return what one GPU held: at most, when the window began, when it ended."""
+    mine = np.flatnonzero(allocations.device_id == device)
+    when, held = _held(allocations, mine, ends)
+    first, last = np.searchsorted(when, [window.start_ns, window.end_ns], side="left").tolist()
+    peak = int(held[first : last + 1].max())
+    start = allocations.start[mine]
+    rows = mine[(start >= window.start_ns) & (start < window.end_ns)]
+    inside = allocations.change[rows[~allocations.variable[rows]]]
+    return {
+        "device_id": device,
+        "peak_bytes": peak,
+        "peak_share": peak / memory_bytes if memory_bytes else float("nan"),
+        "capture_peak_bytes": int(held.max()),
+        "start_bytes": int(held[first]),
+        "end_bytes": int(held[last]),
+        "allocation_count": int((inside > 0).sum()),
+        "allocated_bytes": int(inside[inside > 0].sum()),
+        "release_count": int((inside < 0).sum()),
+        "released_bytes": -int(inside[inside < 0].sum()),
+    }
+
+
+def _churn(study: Study, allocations: Allocations, window: Window) -> Iterator[Finding]:
+    """Yield a finding for each GPU on which more than a few of the steady steps allocate or release."""
+    for device in np.unique(allocations.device_id).tolist():
+        rows = np.flatnonzero((allocations.device_id == device) & ~allocations.variable & ~allocations.pooled)
+        step, count = _steps_of(study, allocations, rows, window)
+        touched = len(np.unique(step[step >= 0]))
+        if touched and touched > CHURN_SHARE * count:
+            yield _finding(study, allocations, rows[step >= 0], (touched, count, device), window)
+
+
+def _steps_of(study: Study, allocations: Allocations, rows: Indices, window: Window) -> tuple[Indices, int]:
+    """Return the steady step of its own process that each row lies in, or -1, and how many there are to lie in."""
+    frame = study.steps.frame
+    start, end, process = (array(frame, name) for name in ("start", "end", "process"))
+    steady = ~array(frame, "warm_up") & (start < window.end_ns) & (end > window.start_ns)
+    found, count = np.full(len(rows), -1, np.intp), 0
+    for each in np.unique(allocations.process[rows]):
+        steps = np.flatnonzero(steady & (process == each))
+        mine = allocations.process[rows] == each
+        inside = containing(Spans(start[steps], end[steps]), allocations.start[rows][mine])
+        found[mine] = np.where(inside >= 0, inside + count, -1)
+        count += len(steps)
+    return found, count
+
+
+def _finding(
+    study: Study, allocations: Allocations, rows: Indices, counts: tuple[int, int, int], window: Window
+) -> Finding:
+    touched, steps, device = counts
+    change = allocations.change[rows]
+    taken, given = change[change > 0], change[change < 0]
+    # A GPU that runs nothing waits for nothing.
+    cost = claimed(study, device, window, CHURN) if device in study.operations.devices else 0
+    held = _cost(study, allocations.process[rows], window)
+    gained = gains(study, window, allocation)
+    worst = rows[int(np.argmax(np.abs(change)))]
+    largest = abs(int(allocations.change[worst]))
+    return Finding(
+        rule="memory/churn",
+        severity=Severity.WARNING if cost >= WARNING_SHARE * window.length_ns else Severity.NOTE,
+        headline=f"{touched} of {steps} steady steps allocate or release GPU memory, which a warmed-up step does not.",
+        cost_ns=cost,
+        gain_low_ns=gained.low_ns,
+        gain_high_ns=gained.high_ns,
+        advice=ADVICE,
+        evidence=(
+            f"{len(taken)} allocations, {units.size(int(taken.sum()))} in all",
+            f"{len(given)} releases, {units.size(-int(given.sum()))} in all",
+            f"the largest: {units.size(largest)} at {units.point(allocations.start[worst])}",
+            f"{units.duration(held)} of the host's time in calls that allocate or release",
+            *gained.said,
+        ),
+        device_id=device,
+        window=window,
+    )
+
+
+def _cost(study: Study, processes: Times, window: Window) -> int:
+    """Return how long any thread of these processes was in a call that allocates or releases, in ns."""
+    calls = study.trace[tables.CALLS]
+    codes, ids = pd.factorize(array(calls, "name_id"))
+    kinds = [api_calls.call_kind(api_calls.base_name(study.trace.text(int(i)))) for i in ids]
+    allocates = np.array([kind == api_calls.ALLOCATION for kind in kinds], bool)
+    mine = allocates[codes] & np.isin(tables.process_of(array(calls, "thread")), processes)
+    spans = merge(array(calls, "start")[mine], array(calls, "end")[mine])
+    return total(clip(spans, window.start_ns, window.end_ns))
+
+
+ANALYSIS = Analysis("memory", TITLE, (tables.KERNELS,), run, of_gains=True)

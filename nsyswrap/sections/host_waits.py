@@ -1,0 +1,103 @@
+"""Where the threads that feed the GPU sleep: their waits in the operating system, by call and phase."""
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.thread_states import NAMES, ThreadStates
+from nsyswrap.intervals import Spans, Timeline, Window, clip, fill, overlay, total
+from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.phase_detection import NO_PHASE
+from nsyswrap.model import Fact, Section
+from nsyswrap.tables import array
+
+WHO = ("process_id", "thread_id", "thread")
+SPLIT_COLUMNS = (*WHO, "launch_count", "wait_ns", "cuda_call_ns", "rest_ns", "unseen_ns")
+WAIT_COLUMNS = (*WHO, "call", "phase", "total_ns", "count", "share")
+
+
+def run(study: Study, window: Window) -> Section:
+    """Return for each thread that launches work how its time splits, and where it waits.
+
+    ``wait_ns`` is time in waiting calls of the operating system outside any CUDA call, ``cuda_call_ns`` time in CUDA
+    calls, ``unseen_ns`` time before the thread's first event in the capture or after its last, ``rest_ns`` all other
+    time: work, most of it. The four add up to the window.
+    """
+    states = study.states(window)
+    names = dict(zip(array(study.trace[tables.THREADS], "thread"), study.trace[tables.THREADS]["name"], strict=True))
+    threads, waits = [], []
+    for thread, count in _launching(study, window).items():
+        who = {
+            "process_id": tables.pid(thread),
+            "thread_id": tables.tid(thread),
+            "thread": str(names.get(thread, "")),
+        }
+        waiting = total(clip(states.waits(thread), window.start_ns, window.end_ns))
+        in_calls = states.call_time(thread)
+        born, died = states.alive(thread)
+        unseen = window.length_ns - max(min(died, window.end_ns) - max(born, window.start_ns), 0)
+        rest = window.length_ns - waiting - in_calls - unseen
+        split = {"wait_ns": waiting, "cuda_call_ns": in_calls, "rest_ns": rest, "unseen_ns": unseen}
+        threads.append({**who, "launch_count": count, **split})
+        waits += [{**who, **row} for row in _waits(study, states, thread, window)]
+    table = pd.DataFrame(waits, columns=list(WAIT_COLUMNS))
+    order = ["total_ns", "process_id", "thread_id", "call", "phase"]
+    table = table.sort_values(order, ascending=[False, True, True, True, True], ignore_index=True)
+    by_thread = pd.DataFrame(threads, columns=list(SPLIT_COLUMNS)).sort_values(
+        ["process_id", "thread_id"], ignore_index=True
+    )
+    return Section(
+        key="host_waits",
+        title="Where the launching threads wait",
+        window=window,
+        facts=(
+            Fact("launching_threads", len(by_thread), "count"),
+            Fact("wait_ns", int(by_thread["wait_ns"].sum()), "ns"),
+        ),
+        tables={"threads": by_thread, "waits": table},
+    )
+
+
+def _launching(study: Study, window: Window) -> dict[int, int]:
+    """Return the threads whose calls in the window launched something, with the number of operations they launched.
+
+    Where nobody launched in the window, they are those that launched at any time.
+    """
+    calls, call = study.trace[tables.CALLS], study.operations.call
+    known = call[call >= 0]
+    start, end = array(calls, "start")[known], array(calls, "end")[known]
+    inside = known[(start < window.end_ns) & (end > window.start_ns)]
+    found, count = np.unique(array(calls, "thread")[inside], return_counts=True)
+    if not len(found):
+        found = np.unique(array(calls, "thread")[known])
+        count = np.zeros(len(found), np.int64)
+    return dict(zip(found.tolist(), count.tolist(), strict=True))
+
+
+def _waits(study: Study, states: ThreadStates, thread: int, window: Window) -> list[dict[str, object]]:
+    """Return the waits of a thread by call and phase; one that is cut by a change of phase counts in both."""
+    doing = states.of(thread)
+    # What waits are is decided in one place: they are cut out of what the thread does, and keep the name of the call.
+    waiting = clip(states.waits(thread), window.start_ns, window.end_ns)
+    _, state, start, end = overlay(waiting, doing.spans)
+    nothing = Timeline(Spans(np.array([window.start_ns]), np.array([window.end_ns])), np.array([NO_PHASE], np.int32))
+    phases = fill(study.phases.shown(thread), nothing)
+    piece, phase, low, high = overlay(Spans(start, end), phases.spans)
+    name, code = doing.code[state][piece] % NAMES, phases.code[phase]
+    pieces = pd.DataFrame({"name": name, "phase": code, "state": state[piece], "ns": high - low})
+    found = pieces.groupby(["name", "phase"], sort=True).agg(total_ns=("ns", "sum"), count=("state", "nunique"))
+    return [
+        {
+            "call": states.names[int(which)],
+            "phase": study.phases.name(int(of_phase)),
+            "total_ns": int(time),
+            "count": int(count),
+            "share": int(time) / window.length_ns,
+        }
+        for (which, of_phase), time, count in zip(found.index, found["total_ns"], found["count"], strict=True)
+    ]
+
+
+ANALYSIS = Analysis(
+    "host_waits", "Where the launching threads wait", (tables.CALLS, tables.KERNELS, tables.OS_CALLS), run
+)

@@ -1,0 +1,84 @@
+"""Where the time of each GPU went: a ledger whose rows add up to the window, to the nanosecond."""
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap.events.operations import Operations
+from nsyswrap.intervals import Spans, Times, Window, covered, total, union
+from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.model import Fact, Section
+from nsyswrap.sections.communication import findings
+
+ROWS = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "fill_exposed_ns", "idle_ns")
+
+# As many stretches as nsys's own report of utilization over time.
+STRETCHES = 30
+
+
+def ledger_rows(operations: Operations, device_id: int, window: Window) -> dict[str, int]:
+    """Return the ledger of one device: ns of each of ``ROWS``, which add up to the window's length.
+
+    Where operations overlap, a nanosecond belongs to the first of compute, communication, copy, fill; what nothing
+    covers is idle.
+    """
+    kinds = [total(spans) for spans in operations.exclusive(device_id, window)]
+    return dict(zip(ROWS, [*kinds, window.length_ns - sum(kinds)], strict=True))
+
+
+def ledger_of_spans(exclusive: list[Spans], start: Times, end: Times) -> dict[str, Times]:
+    """Return the ledger of many stretches at once.
+
+    Args:
+        exclusive: ``Operations.exclusive`` of one device and a window that holds the stretches.
+        start: Starts in ns, shape (n,).
+        end: Ends in ns, shape (n,).
+
+    Returns:
+        Each of ``ROWS`` as an array of n ns; together they are the length of each stretch.
+    """
+    kinds = [covered(spans, start, end) for spans in exclusive]
+    idle = end - start - sum(kinds, np.zeros(len(start), np.int64))
+    return dict(zip(ROWS, [*kinds, idle], strict=True))
+
+
+def run(study: Study, window: Window) -> Section:
+    """Return the ledger of each device, and how busy it was over time."""
+    operations = study.operations
+    rows, over_time = [], []
+    used = operations.used_in(window)
+    for device in used:
+        rows.append({"device_id": device, "window_ns": window.length_ns, **ledger_rows(operations, device, window)})
+        over_time.append(_over_time(operations, device, window))
+    devices = pd.DataFrame(rows)
+    idle = int(devices["idle_ns"].sum())
+    whole = int(devices["window_ns"].sum())
+    return Section(
+        key="ledger",
+        title="Where the GPU's time went",
+        window=window,
+        facts=(
+            Fact("window_ns", window.length_ns, "ns"),
+            Fact("busy_share", (whole - idle) / whole, "share"),
+            Fact("idle_share", idle / whole, "share"),
+        ),
+        tables={"devices": devices, "over_time": pd.concat(over_time, ignore_index=True)},
+        findings=findings(study, window),
+        notes=tuple(
+            f"GPU {device} ran operations only outside: left out."
+            for device in operations.devices
+            if device not in used
+        ),
+    )
+
+
+def _over_time(operations: Operations, device: int, window: Window) -> pd.DataFrame:
+    """Return the busy share of equal stretches of the window."""
+    # Rounded from the window's start on, so that a window later by some ns has the same stretches.
+    edges = window.start_ns + np.unique(np.linspace(0, window.length_ns, STRETCHES + 1).round().astype(np.int64))
+    start, end = edges[:-1], edges[1:]
+    busy = covered(union(*operations.exclusive(device, window)), start, end)
+    share = busy / (end - start)
+    return pd.DataFrame({"device_id": device, "start_ns": start, "end_ns": end, "busy_ns": busy, "busy_share": share})
+
+
+ANALYSIS = Analysis("ledger", "Where the GPU's time went", (), run, of_operations=True, of_gains=True)

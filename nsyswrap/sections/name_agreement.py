@@ -1,0 +1,275 @@
+"""Kernel names against hardware: which kernels to measure, whether the names told the truth, and what was learnt."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pandas as pd
+
+from nsyswrap.hardware.kernel_names.classify import Classification, Verdict, classify, subject
+from nsyswrap.hardware.kernel_names.user_rules import NameRule
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import Study
+from nsyswrap.sections.occupancy_launches import find_launches, kernels_by_device
+from nsyswrap.sections.tensor_proof import Launch, Proof, worst
+
+# Kernels whose name does say are measured from this share of kernel time on.
+LEAST_SHARE = 0.0001
+# A kernel named wrongly counts from this share of kernel time on.
+WRONG_SHARE = 0.001
+# What was chosen and not measured is asked for again from this share of kernel time on.
+MISSED_SHARE = 0.01
+# What a kernel whose name speaks of matrix work computes; without it, no use of tensor cores is no missed chance.
+MATRIX_OPS = frozenset({"gemm", "conv", "attention", "rnn", "gemv", "conv_depthwise"})
+# ncu makes names short: it leaves out namespaces, and of <unnamed>:: the first sign.
+_NAMESPACES = re.compile(r"(?:<?unnamed>|[A-Za-z_]\w{0,200})::")
+_CASTS = re.compile(r"\([A-Za-z_][\w: ]{0,80}\)(?=-?\d)")
+_NO_MEANING = re.compile(r"\bvoid |\s")
+
+
+class Outcome(StrEnum):
+    """What the measurement says of a name."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    SETTLED = "settled"
+    """The name did not say; the hardware does."""
+    OPEN = "open"
+    """It was measured, and the counters do not tell."""
+    UNMEASURED = "unmeasured"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which kernels to measure.
+
+    Attributes:
+        functions: Qualified names of the functions, dearest first; each stands for all its template instances.
+        launches: How many launches that will be: one for each instance.
+        time_share: Their share of kernel time.
+    """
+
+    functions: tuple[str, ...]
+    launches: int
+    time_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One kernel, by name and by hardware.
+
+    Attributes:
+        named: What its name says.
+        total_ns: Its time in the capture.
+        share: The same as a share of all kernel time.
+        proof: What was measured; None where nothing was.
+        outcome: How the two compare.
+        precisions: Types of the operands by instruction, most executed first; empty where not told.
+        launches: How many launches were measured.
+        pipe_active: Largest share of cycles in which the tensor pipe was active; None where not counted.
+        reason: Why, with numbers.
+    """
+
+    named: Classification
+    total_ns: int
+    share: float
+    proof: Proof | None
+    outcome: Outcome
+    precisions: tuple[str, ...]
+    launches: int
+    pipe_active: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """All kernels of a capture, by name and by hardware, dearest first.
+
+    Attributes:
+        kernels: One a name.
+        kernel_ns: Time of all of them.
+    """
+
+    kernels: tuple[Checked, ...]
+    kernel_ns: int
+
+    def time_ns(self, *outcomes: Outcome) -> int:
+        """Return the time of the kernels with one of these outcomes."""
+        return sum(each.total_ns for each in self.kernels if each.outcome in outcomes)
+
+    def share(self, *outcomes: Outcome) -> float:
+        """Return the share of kernel time of the kernels with one of these outcomes; 0 without any kernel."""
+        return self.time_ns(*outcomes) / self.kernel_ns if self.kernel_ns else 0.0
+
+    @property
+    def measured_share(self) -> float:
+        """Return the share of kernel time for which hardware tells."""
+        return self.share(Outcome.AGREES, Outcome.DIFFERS, Outcome.SETTLED)
+
+    @property
+    def tensor_share(self) -> tuple[float, float]:
+        """Return the least and the greatest share of kernel time in kernels that use tensor cores, as measured."""
+        used = sum(each.total_ns for each in self.kernels if each.proof is Proof.USED)
+        unknown = sum(each.total_ns for each in self.kernels if each.proof in {None, Proof.OPEN})
+        whole = self.kernel_ns or 1
+        return used / whole, (used + unknown) / whole
+
+    @property
+    def named_share(self) -> tuple[float, float]:
+        """Return the same by name."""
+        tensor = sum(each.total_ns for each in self.kernels if each.named.verdict is Verdict.TENSOR)
+        unknown = sum(each.total_ns for each in self.kernels if each.named.verdict is Verdict.UNKNOWN)
+        whole = self.kernel_ns or 1
+        return tensor / whole, (tensor + unknown) / whole
+
+    @property
+    def wrong(self) -> tuple[Checked, ...]:
+        """Return the kernels named wrongly that take more than ``WRONG_SHARE`` of kernel time."""
+        return tuple(each for each in self.kernels if each.outcome is Outcome.DIFFERS and each.share > WRONG_SHARE)
+
+
+def kernel_launches(study: Study, window: Window) -> pd.DataFrame:
+    """Return the compute kernels of a window: a row a device, name and launch configuration, with its time."""
+    return find_launches(study, kernels_by_device(study, window), window)
+
+
+def function_of(name: str) -> str:
+    """Return the function's qualified name, without template arguments and parameters."""
+    return subject(name).partition("<")[0].partition("(")[0].strip()
+
+
+def spelling(name: str) -> str:
+    """Return a name as two tools can agree on it: without namespaces, casts, spaces and return types.
+
+    Of 184 kernels of sixteen programs on an H200, no two had one spelling, and each that ncu named was found.
+    """
+    text = subject(name)
+    while (shorter := _NAMESPACES.sub("", text)) != text:
+        text = shorter
+    return _NO_MEANING.sub("", _CASTS.sub("", text))
+
+
+def choose(launches: pd.DataFrame, budget: int) -> Choice:
+    """Choose what to measure: what no name explains first, then by time, until the launches are spent.
+
+    Args:
+        launches: ``kernel_launches``.
+        budget: How many launches may be measured.
+    """
+    if not len(launches):
+        return Choice((), 0, 0.0)
+    rows = launches.assign(function=launches["name"].map(function_of))
+    rows["unknown_ns"] = rows["total_ns"].where(rows["verdict"] == Verdict.UNKNOWN, 0)
+    found = rows.groupby("function", as_index=False).agg(
+        unknown_ns=("unknown_ns", "sum"), total_ns=("total_ns", "sum"), cost=("name", "nunique")
+    )
+    whole = int(found["total_ns"].sum()) or 1
+    found = found.sort_values(["unknown_ns", "total_ns", "function"], ascending=[False, False, True])
+    chosen: list[str] = []
+    spent = time_ns = 0
+    for function, unknown_ns, total_ns, cost in found.itertuples(index=False):
+        fits = spent + int(cost) <= budget or not chosen
+        if function and fits and (unknown_ns > 0 or total_ns >= LEAST_SHARE * whole):
+            chosen.append(str(function))
+            spent += int(cost)
+            time_ns += int(total_ns)
+    return Choice(tuple(chosen), spent, time_ns / whole)
+
+
+def compare(
+    launches: pd.DataFrame,
+    measured: Sequence[Launch],
+    capability: tuple[int, int] | None,
+    learned: Sequence[NameRule] = (),
+) -> Agreement:
+    """Return each kernel of a capture with what its name says and what was measured of it.
+
+    Args:
+        launches: ``kernel_launches`` of the capture.
+        measured: What ncu counted.
+        capability: Compute capability of the GPU; None where not known.
+        learned: Rules from files, which stand before our own.
+    """
+    by_spelling: dict[str, list[Launch]] = {}
+    for launch in measured:
+        by_spelling.setdefault(spelling(launch.name), []).append(launch)
+    totals = launches.groupby("name")["total_ns"].sum() if len(launches) else pd.Series(dtype="int64")
+    whole = int(totals.sum())
+    kernels = [
+        _checked(classify(str(name), capability, learned), int(total), whole, by_spelling.get(spelling(str(name)), []))
+        for name, total in totals.items()
+    ]
+    kernels.sort(key=lambda each: (-each.total_ns, each.named.name))
+    return Agreement(tuple(kernels), whole)
+
+
+def missed(agreement: Agreement, choice: Choice) -> tuple[str, ...]:
+    """Return the functions that were chosen and of which an instance was not measured, dearest first.
+
+    Empty where all of those instances take no more than ``MISSED_SHARE`` of kernel time.
+    """
+    chosen = set(choice.functions)
+    left = [each for each in agreement.kernels if each.proof is None and function_of(each.named.name) in chosen]
+    if sum(each.share for each in left) <= MISSED_SHARE:
+        return ()
+    return tuple(dict.fromkeys(function_of(each.named.name) for each in left))
+
+
+def rules_from(agreement: Agreement, source: str) -> tuple[NameRule, ...]:
+    """Return what was learnt: a rule for each kernel whose name did not say, or said it wrongly.
+
+    Args:
+        agreement: Names against hardware.
+        source: What measured it, such as ``Nsight Compute 2025.3.1 on NVIDIA H100``.
+    """
+    return tuple(
+        NameRule(
+            kernel=each.named.name,
+            is_prefix=False,
+            verdict=_learned_verdict(each),
+            precision=each.precisions[0] if each.precisions else "",
+            library=each.named.library,
+            op=each.named.op,
+            source=f"{source}: {each.reason}",
+        )
+        for each in agreement.kernels
+        if each.outcome in {Outcome.SETTLED, Outcome.DIFFERS}
+    )
+
+
+def _learned_verdict(checked: Checked) -> Verdict:
+    """Return the verdict that hardware gives; without tensor cores, matrix work stays eligible for them."""
+    if checked.proof is Proof.USED:
+        return Verdict.TENSOR
+    named = checked.named
+    is_matrix = named.verdict is Verdict.TENSOR or named.op in MATRIX_OPS
+    return Verdict.SIMT_ELIGIBLE if is_matrix else Verdict.NOT_ELIGIBLE
+
+
+def _checked(named: Classification, total_ns: int, whole: int, measured: Sequence[Launch]) -> Checked:
+    proof = worst(measured) if measured else None
+    telling = next((each for each in measured if each.proof is proof), None)
+    types: Mapping[str, None] = dict.fromkeys(each for launch in measured for each in launch.precisions)
+    active = [each.pipe_active for each in measured if each.pipe_active is not None]
+    return Checked(
+        named=named,
+        total_ns=total_ns,
+        share=total_ns / whole if whole else 0.0,
+        proof=proof,
+        outcome=_outcome(named.verdict, proof),
+        precisions=tuple(types),
+        launches=len(measured),
+        pipe_active=max(active) if active else None,
+        reason=telling.reason if telling is not None else "not measured",
+    )
+
+
+def _outcome(verdict: Verdict, proof: Proof | None) -> Outcome:
+    if proof is None:
+        return Outcome.UNMEASURED
+    if proof is Proof.OPEN:
+        return Outcome.OPEN
+    if verdict is Verdict.UNKNOWN:
+        return Outcome.SETTLED
+    return Outcome.AGREES if (verdict is Verdict.TENSOR) == (proof is Proof.USED) else Outcome.DIFFERS

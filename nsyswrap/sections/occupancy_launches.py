@@ -1,0 +1,117 @@
+"""Kernels grouped by how they were launched: one row a name and launch configuration on one GPU."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.hardware.kernel_names.classify import classify
+from nsyswrap.hardware.occupancy_calculator import WARP_THREADS, Shapes, limiters, limits_of, occupancy
+from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.loop.context import Study
+from nsyswrap.model import Gpu
+from nsyswrap.sections.tensor_cores import kernels_in
+from nsyswrap.tables import array
+
+UNTOLD = ""
+_INT32 = np.int64(1 << 32)
+
+
+def kernels_by_device(study: Study, window: Window) -> dict[int, Indices]:
+    """Return the operations of a window that are compute kernels, by device."""
+    device_id, rows = study.operations.device_id, kernels_in(study, window)
+    of_row = device_id[rows]
+    found = {device: rows[of_row == device] for device in study.operations.devices}
+    return {device: mine for device, mine in found.items() if len(mine)}
+
+
+def find_launches(study: Study, kernels: Mapping[int, Indices], window: Window) -> pd.DataFrame:
+    """Return the compute kernels of a window by device, name and launch configuration.
+
+    Args:
+        study: The trace and its operations.
+        kernels: What ``kernels_by_device`` found.
+        window: Stretch of time.
+
+    Returns:
+        device_id, name, verdict, count, total_ns (clipped to the window); blocks of the grid; theoretical_occupancy,
+        achieved_estimate, sm_efficiency_estimate and waves as ratios, NaN where the export does not tell; limiter.
+    """
+    gpus = {gpu.device_id: gpu for gpu in study.trace.gpus}
+    found = [_of_device(study, rows, gpus.get(device, Gpu(device, "")), window) for device, rows in kernels.items()]
+    nothing = np.empty(0, np.intp)
+    return pd.concat(found, ignore_index=True) if found else _of_device(study, nothing, Gpu(0, ""), window)
+
+
+def _of_device(study: Study, rows: Indices, gpu: Gpu, window: Window) -> pd.DataFrame:
+    operations, frame = study.operations, study.trace[tables.KERNELS]
+    kernel = operations.row[rows]
+    codes, first = groups(
+        [
+            array(frame, "name_id")[kernel],
+            array(frame, "grid_blocks")[kernel],
+            _pair(frame, "block_threads", "registers", kernel),
+            _pair(frame, "shared_bytes", "shared_executed_bytes", kernel),
+        ]
+    )
+    duration = np.minimum(operations.end[rows], window.end_ns) - np.maximum(operations.start[rows], window.start_ns)
+    total = np.zeros(len(first), np.int64)
+    np.add.at(total, codes, duration)
+    shown, learned = kernel[first], study.settings.kernel_rules
+    names = [study.trace.text(int(each)) for each in array(frame, "name_id")[shown]]
+    launches = pd.DataFrame(
+        {
+            "device_id": gpu.device_id,
+            "name": names,
+            "verdict": [str(classify(name, gpu.compute_capability, learned).verdict) for name in names],
+            "count": np.bincount(codes, minlength=len(first)),
+            "total_ns": total,
+            "blocks": array(frame, "grid_blocks")[shown],
+        }
+    )
+    return launches.assign(**estimates(frame, shown, gpu))
+
+
+def _pair(frame: pd.DataFrame, high: str, low: str, rows: Indices) -> Times:
+    """Return two columns of 32 bits as one number that tells each pair from any other."""
+    both: Times = array(frame, high)[rows].astype(np.int64) * _INT32 + array(frame, low)[rows]
+    return both
+
+
+def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Indices, Indices]:
+    """Return the group of each row, rows being alike where all columns are, and the first row of each group."""
+    codes, _ = pd.factorize(columns[0])
+    for column in columns[1:]:
+        other, distinct = pd.factorize(column)
+        codes, _ = pd.factorize(codes * np.int64(len(distinct)) + other)
+    first = np.empty(int(codes.max(initial=-1)) + 1, np.intp)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return codes, first
+
+
+def estimates(frame: pd.DataFrame, rows: Indices, gpu: Gpu) -> dict[str, Any]:
+    """Return what can be told of each launch from its configuration alone."""
+    grid = array(frame, "grid_blocks")[rows]
+    names = ("block_threads", "registers", "shared_bytes", "shared_executed_bytes")
+    shapes = Shapes(*(array(frame, name)[rows].astype(np.int64) for name in names))
+    nothing = np.full(len(rows), np.nan)
+    multiprocessors = gpu.sm_count if gpu.sm_count > 0 else np.nan
+    per_sm = np.where(grid > 0, grid / multiprocessors, np.nan)
+    limits = limits_of(gpu)
+    if limits is None:
+        estimates = dict.fromkeys(("theoretical_occupancy", "achieved_estimate", "waves"), nothing)
+        return {**estimates, "sm_efficiency_estimate": np.minimum(per_sm, 1), "limiter": UNTOLD}
+    blocks, share = occupancy(limits, shapes)
+    # What ran did fit: a shape that does not is one the export does not tell.
+    known = (shapes.threads > 0) & (shapes.registers > 0) & (blocks > 0)
+    resident = np.where(known, blocks, np.nan)
+    return {
+        "theoretical_occupancy": np.where(known, share, np.nan),
+        "achieved_estimate": np.minimum(resident, per_sm) * shapes.threads / (limits.warps * WARP_THREADS),
+        "sm_efficiency_estimate": np.minimum(per_sm, 1),
+        "waves": per_sm / resident,
+        "limiter": np.where(known, np.array(limiters(limits, shapes), dtype=object), UNTOLD),
+    }

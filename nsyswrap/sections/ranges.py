@@ -1,0 +1,119 @@
+"""NVTX ranges: their time on the host, what they launched on the GPU, and which kernels."""
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.duration_stats import by_name, summarize
+from nsyswrap.intervals import Indices, Times, Window, covered, merge
+from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.phase_detection import of_library
+from nsyswrap.loop.range_nesting import enclosing
+from nsyswrap.loop.range_projection import Pairs, projection
+from nsyswrap.model import Section
+from nsyswrap.sections.summaries import clipped
+from nsyswrap.tables import array
+
+
+def run(study: Study, window: Window) -> Section:
+    """Return ranges by name: host time, projection on the GPU, and kernels.
+
+    A range's projection is what calls inside it, on its own thread, put on the GPU: ``envelope_ns`` from the first
+    operation's start to the last one's end, ``busy_ns`` the union of its operations. ``kernels`` counts a kernel in
+    every range around its launch. Both follow nsys's own reports; ranges are taken whole where they touch the window.
+    The columns ``..._any_thread`` also count what other threads of the process launched meanwhile.
+    """
+    ranges = study.trace[tables.RANGES]
+    rows, duration = clipped(ranges, window)
+    names = _names(ranges)
+    codes, unique = pd.factorize(names[rows])
+    own = _own_pairs(study, window)
+    return Section(
+        key="ranges",
+        title="NVTX ranges",
+        window=window,
+        tables={
+            "summary": by_name([str(name) for name in unique], codes, duration),
+            "projection": projection(study, names, own, _handed_pairs(study, window)),
+            "kernels": _kernels(study, names, own),
+        },
+    )
+
+
+def _names(ranges: pd.DataFrame) -> pd.Index:
+    """Return the name of each range: "domain:text", or the text alone in the default domain."""
+    codes = ranges["text"].cat.codes.to_numpy().astype(np.int64)
+    domains = ranges["domain"].cat.codes.to_numpy().astype(np.int64)
+    pairs, unique = pd.factorize(domains * (1 << 32) + codes)
+    text, domain = ranges["text"].cat.categories, ranges["domain"].cat.categories
+    labels = []
+    for pair in unique:
+        of_domain = str(domain[int(pair) >> 32])
+        labels.append(f"{of_domain}:{text[int(pair) & 0xFFFFFFFF]}" if of_domain else str(text[int(pair) & 0xFFFFFFFF]))
+    return pd.Index(np.array(labels, dtype=object)[pairs] if len(pairs) else [], dtype=object)
+
+
+def _own_pairs(study: Study, window: Window) -> Pairs:
+    """Return each operation with each range around its launch on the launching thread."""
+    launched = np.flatnonzero(study.operations.call >= 0)
+    thread = array(study.trace[tables.CALLS], "thread")[study.operations.call[launched]]
+    return _pairs(study, launched, thread, window)
+
+
+def _handed_pairs(study: Study, window: Window) -> Pairs:
+    """Return operations that another thread launched for the main one, with the main thread's ranges around the launch.
+
+    Such a thread, typically autograd's, has no range of the program open when it launches. Source: definitions of
+    projections, "what any thread launches".
+    """
+    operations, trace = study.operations, study.trace
+    launched = np.flatnonzero(operations.call >= 0)
+    call = operations.call[launched]
+    calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
+    thread, start = array(calls, "thread")[call], array(calls, "start")[call]
+    program = np.flatnonzero(~of_library(ranges))
+    range_thread = array(ranges, "thread")[program]
+    main = np.zeros(len(launched), np.int64)
+    for each in pd.unique(thread):
+        process = int(each) & ~tables.THREAD_MASK
+        target = study.phases.main_thread.get(process, process | tables.pid(process))
+        rows = program[range_thread == each]
+        own = merge(array(ranges, "start")[rows], array(ranges, "end")[rows])
+        mine = np.flatnonzero(thread == each) if target != each else np.empty(0, np.intp)
+        main[mine[covered(own, start[mine], start[mine] + 1) == 0]] = target
+    handed = np.flatnonzero(main)
+    found = _pairs(study, launched[handed], main[handed], window)
+    kept = ~of_library(ranges)[found.range]
+    return Pairs(found.operation[kept], found.range[kept])
+
+
+def _pairs(study: Study, launched: Indices, thread: Times, window: Window) -> Pairs:
+    """Return each of some operations with each range, touching the window, around its launch on a thread."""
+    trace = study.trace
+    calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
+    call = study.operations.call[launched]
+    found_operations, found_ranges = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
+    for which, rows in enclosing(trace, thread, array(calls, "start")[call], array(calls, "end")[call]):
+        touching = (array(ranges, "start")[rows] < window.end_ns) & (array(ranges, "end")[rows] > window.start_ns)
+        found_operations.append(launched[which[touching]])
+        found_ranges.append(rows[touching])
+    return Pairs(np.concatenate(found_operations), np.concatenate(found_ranges))
+
+
+def _kernels(study: Study, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
+    """Return kernels by enclosing range and kernel name; statistics as everywhere."""
+    operations, trace = study.operations, study.trace
+    is_kernel = operations.table[pairs.operation] == 0
+    which, rows = pairs.operation[is_kernel], pairs.range[is_kernel]
+    ids = array(trace[tables.KERNELS], "name_id")[operations.row[which]]
+    range_codes, range_names = pd.factorize(names)
+    kernel_codes, kernel_ids = pd.factorize(ids)
+    width = max(len(kernel_ids), 1)
+    codes, unique = pd.factorize(range_codes[rows] * np.int64(width) + kernel_codes)
+    found = summarize(codes, operations.end[which] - operations.start[which], len(unique))
+    found.insert(0, "range", range_names.take(unique // width).astype(str))
+    found.insert(1, "name", [trace.text(int(kernel_ids[each])) for each in unique % width])
+    return found.sort_values(["total_ns", "range", "name"], ascending=[False, True, True], ignore_index=True)
+
+
+ANALYSIS = Analysis("ranges", "NVTX ranges", (tables.RANGES,), run)

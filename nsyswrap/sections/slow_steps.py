@@ -1,0 +1,208 @@
+"""Steps that take longer than the others, and what in them grew most against the median step."""
+
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables, units
+from nsyswrap.attribution.causes import CAUSES, idle_sums
+from nsyswrap.attribution.step_outliers import cost_of, is_outlier, unexplained
+from nsyswrap.intervals import Spans, Times, Window, covered
+from nsyswrap.loop.context import Study
+from nsyswrap.model import Finding, Severity
+from nsyswrap.sections.idle_findings import ADVICE, NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
+from nsyswrap.sections.ledger import ROWS, ledger_of_spans
+from nsyswrap.tables import array
+
+WORST = 3
+
+COLUMNS = (
+    *("process", "name", "start_ns", "end_ns", "length_ns", "excess_ns", "device_id"),
+    *("part", "part_grown_ns", "cause", "cause_grown_ns", "phase", "phase_grown_ns"),
+)
+_TEXTS = frozenset({"name", "part", "cause", "phase"})
+NO_DEVICE = -1
+
+Key = TypeVar("Key", bound=Hashable)
+
+PART_ADVICE = {
+    "compute_ns": "More was computed in them: put inputs of similar size in one batch, and keep evaluation out of the "
+    "training step.",
+    "communication_exposed_ns": "Look for the rank that came late: communication lasts until it takes part.",
+    "copy_exposed_ns": "Copy from the GPU less often (logging, checkpoints), from pinned memory and without blocking.",
+    "fill_exposed_ns": "Keep buffers between steps instead of clearing new ones.",
+}
+HOST_ADVICE = "Look at what the host does in them: logging, checkpoints, garbage collection, a new epoch's loaders."
+# Causes whose own advice is for all steps alike, such as launching less: what stalls some of them is found otherwise.
+HOST_CAUSES = frozenset({"host", "launch", "lock", "unknown"})
+
+
+def find_outliers(study: Study, window: Window) -> pd.DataFrame:
+    """Return the outliers among the steady steps of a window, in order of process and start.
+
+    Returns:
+        process, name, start_ns, end_ns, length_ns, excess_ns over the median of its process; device_id and the part of
+        its ledger that grew most against its median, the cause of idle time and the phase of the host that did, each
+        with by how much. Nothing grew where the text is empty.
+    """
+    found = []
+    for process, steps in study.steps.steady_inside(window).groupby("process"):
+        length = array(steps, "end") - array(steps, "start")
+        outliers = np.flatnonzero(is_outlier(length))
+        if not len(outliers):
+            continue
+        times = _times(study, int(str(process)), steps, window)
+        excess = length - np.median(length)
+        for at in outliers:
+            start, end = int(array(steps, "start")[at]), int(array(steps, "end")[at])
+            row = (process, steps["name"].iloc[at], start, end, end - start, round(float(excess[at])))
+            found.append((*row, *_reason(times, int(at))))
+    frame = pd.DataFrame(found, columns=list(COLUMNS))
+    return frame.astype({name: "object" if name in _TEXTS else "int64" for name in COLUMNS})
+
+
+class _Times(NamedTuple):
+    """Where the time of each steady step of one process went, in ns: arrays of one value a step.
+
+    Attributes:
+        parts: By device and row of the ledger.
+        causes: Idle time by device and cause.
+        phases: Time of the host by phase.
+    """
+
+    parts: Mapping[tuple[int, str], Times]
+    causes: Mapping[tuple[int, str], Times]
+    phases: Mapping[str, Times]
+
+
+def _times(study: Study, process: int, steps: pd.DataFrame, window: Window) -> _Times:
+    operations, start, end = study.operations, array(steps, "start"), array(steps, "end")
+    parts, causes = {}, {}
+    for device in operations.devices:
+        mine = operations.on(device)
+        if not (operations.process[mine] == process).any():
+            continue
+        ledger = ledger_of_spans(operations.exclusive(device, window), start, end)
+        parts.update({(device, row): ledger[row] for row in ROWS})
+        of_steps = idle_sums(study, device, window).of_steps[:, steps.index]
+        causes.update({(device, cause): of_steps[code] for code, cause in enumerate(CAUSES)})
+    return _Times(parts, causes, _phase_times(study, process, start, end))
+
+
+def _reason(times: _Times, at: int) -> tuple[int, str, int, str, int, str, int]:
+    """Return what grew most in one step against the median: device, part, cause and phase, each with by how much."""
+    (device, part), part_grown = _most_grown(times.parts, at, (NO_DEVICE, ""))
+    causes = {cause: each for (of, cause), each in times.causes.items() if of == device and part == "idle_ns"}
+    return device, part, part_grown, *_most_grown(causes, at, ""), *_most_grown(times.phases, at, "")
+
+
+def _most_grown(values: Mapping[Key, Times], at: int, nothing: Key) -> tuple[Key, int]:
+    """Return which of several times of each step grew most in one step against its median, and by how much."""
+    grown = {key: round(float(each[at] - np.median(each))) for key, each in values.items()}
+    if not grown:
+        return nothing, 0
+    key = max(grown, key=lambda each: grown[each])
+    return (key, grown[key]) if grown[key] > 0 else (nothing, 0)
+
+
+def _phase_times(study: Study, process: int, start: Times, end: Times) -> dict[str, Times]:
+    """Return how long each phase was the innermost on the main thread of a process, in each step."""
+    main = study.phases.main_thread.get(process)
+    if main is None:
+        return {}
+    shown = study.phases.own(main)
+    found = {}
+    for code in np.unique(shown.code).tolist():
+        spans = Spans(shown.spans.start[shown.code == code], shown.spans.end[shown.code == code])
+        found[study.phases.name(code)] = covered(spans, start, end)
+    return found
+
+
+def findings(
+    study: Study, outliers: pd.DataFrame, window: Window, explained: npt.NDArray[np.int64]
+) -> tuple[Finding, ...]:
+    """Return one finding for each process whose outliers take 2 % of the window more than their median step.
+
+    Args:
+        study: The trace and its steps.
+        outliers: What ``find_outliers`` returns.
+        window: Stretch they are about.
+        explained: Idle time of each of the study's steps that another finding counts, in ns: what of it an outlier has
+            more than the median step is not counted again.
+    """
+    outliers, costs = _without(study, outliers, window, explained)
+    found = []
+    steady = study.steps.steady_inside(window).groupby("process").size()
+    for process, mine in outliers.groupby("process"):
+        cost = costs[int(str(process))]
+        share = cost / window.length_ns
+        if share < NOTE_SHARE:
+            continue
+        grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
+        devices = set(mine["device_id"]) - {NO_DEVICE}
+        found.append(
+            Finding(
+                rule="steps/uneven",
+                severity=grave if share >= WARNING_SHARE else Severity.NOTE,
+                headline=f"{len(mine)} of {steady[process]} steady steps are outliers: what they take more than the "
+                f"median step is {units.share(share)} of the time.",
+                cost_ns=cost,
+                gain_low_ns=0,
+                gain_high_ns=cost,
+                advice=_advice(mine),
+                evidence=(f"process {tables.pid(int(str(process)))}", *_worst(mine)),
+                device_id=int(devices.pop()) if len(devices) == 1 else None,
+                window=window,
+            )
+        )
+    return tuple(sorted(found, key=lambda finding: finding.order))
+
+
+def _without(
+    study: Study, outliers: pd.DataFrame, window: Window, explained: Times
+) -> tuple[pd.DataFrame, dict[int, int]]:
+    """Return the outliers with what nothing else explains of their excess, where something is left; and their cost."""
+    left = np.zeros(len(outliers), np.int64)
+    costs = {}
+    for process, steps in study.steps.steady_inside(window).groupby("process"):
+        start, length = array(steps, "start"), array(steps, "end") - array(steps, "start")
+        of_steps = unexplained(length, explained[steps.index])
+        costs[int(str(process))] = cost_of(length, of_steps)
+        mine = np.flatnonzero(outliers["process"] == process)
+        left[mine] = pd.Series(of_steps, index=start)[outliers["start_ns"].iloc[mine]]
+    return outliers.assign(excess_ns=left)[left > 0], costs
+
+
+def _advice(outliers: pd.DataFrame) -> str:
+    """Return the change to make against what made most of the excess."""
+    excess = outliers.groupby(["part", "cause"])["excess_ns"].sum()
+    part, cause = max(excess.index, key=lambda key: (int(excess[key]), key))
+    if cause in ADVICE and cause not in HOST_CAUSES:
+        return ADVICE[cause].advice
+    return PART_ADVICE.get(part, HOST_ADVICE)
+
+
+def _worst(outliers: pd.DataFrame) -> tuple[str, ...]:
+    worst = outliers.sort_values(["excess_ns", "start_ns"], ascending=[False, True]).head(WORST)
+    return tuple(map(_words, worst.to_dict("records")))
+
+
+def _words(step: Mapping[Hashable, Any]) -> str:
+    """Return a line on one outlier."""
+    part = str(step["part"]).removesuffix("_ns").replace("_", " ")
+    grown = [
+        f"{kind}{name} by {units.duration(int(step[column]))}"
+        for kind, name, column in (
+            ("", part, "part_grown_ns"),
+            ("cause ", step["cause"], "cause_grown_ns"),
+            ("phase ", step["phase"], "phase_grown_ns"),
+        )
+        if name
+    ]
+    return (
+        f"{step['name']}: {units.duration(int(step['length_ns']))}, {units.duration(int(step['excess_ns']))} more than "
+        f"the median; grew: {', '.join(grown) or 'nothing that the capture shows'}"
+    )

@@ -1,0 +1,240 @@
+"""The step-time breakdown of PyTorch's TensorBoard profiler, with a sum that is always the length of the step.
+
+Each nanosecond of a step belongs to the first role that holds, for the process that takes the step::
+
+    kernel    ....####......####......     priority
+    runtime   .##..##..##............      |
+    cpu       ....#########...####...      v
+    step      .RRKKKKCRRCC..KKKKCC...      . is other
+
+Source: ``overall_parser.py`` of torch_tb_profiler, priority and roles; its flaw, that a role which covers all steps
+makes the next ones count in full, is not copied.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, FILL
+from nsyswrap.intervals import (
+    Spans,
+    Timeline,
+    Times,
+    Window,
+    containing,
+    covered,
+    fill,
+    gaps,
+    merge,
+    overlay,
+    subtract,
+    timeline,
+    total,
+    union,
+)
+from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.phase_detection import BATCH, DATA, LIBRARY_DOMAINS
+from nsyswrap.model import Fact, Section
+from nsyswrap.tables import array
+
+ROLES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
+"""The roles, by priority; what none of the others covers is ``other``."""
+
+_ON_DEVICE = (COMPUTE, COPY, FILL, COMMUNICATION)
+WHOLE_WINDOW = "whole window"
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The stretches of one process that are broken down: its steps inside the window; arrays of equal length.
+
+    Attributes:
+        process: Global id of the process.
+        name: Name of each.
+        start: ns since capture start, ascending.
+        end: ns since capture start.
+    """
+
+    process: int
+    name: npt.NDArray[np.object_]
+    start: Times
+    end: Times
+
+
+def run(study: Study, window: Window) -> Section:
+    """Return what each step was spent on, the mean step of each process, and how busy kernels kept each GPU."""
+    slots = find_slots(study, window)
+    per_step = [_broken_down(study, each) for each in slots]
+    steps = pd.concat(per_step, ignore_index=True)
+    low, high = min(int(each.start[0]) for each in slots), max(int(each.end.max()) for each in slots)
+    span = replace(window, start_ns=low, end_ns=high)
+    devices = _devices(study, span)
+    spent = int(devices["kernel_ns"].sum())
+    return Section(
+        key="breakdown",
+        title="Step-time breakdown",
+        window=window,
+        facts=(
+            Fact("steps", len(steps), "count"),
+            Fact("mean_step_ns", float(steps["step_ns"].mean()), "ns"),
+            Fact("gpu_utilization_share", spent / (span.length_ns * len(devices)), "share"),
+        ),
+        tables={"mean": _mean(per_step), "devices": devices, "steps": steps},
+        notes=_notes(study, slots),
+    )
+
+
+def find_slots(study: Study, window: Window) -> list[Slots]:
+    """Return the steps that lie whole inside the window, by process; without any, the window for each process.
+
+    Processes that launched nothing are left out: a step of theirs has no GPU time to break down.
+    """
+    launching = [int(process) for process in sorted(pd.unique(study.operations.process))]
+    frame = study.steps.frame
+    inside = frame[(frame["start"] >= window.start_ns) & (frame["end"] <= window.end_ns)]
+    found = []
+    for process, mine in inside.groupby("process"):
+        real = mine[mine["end"] > mine["start"]]
+        if int(str(process)) in launching and len(real):
+            name = real["name"].to_numpy(dtype=object)
+            found.append(Slots(int(str(process)), name, array(real, "start"), array(real, "end")))
+    start, end = np.array([window.start_ns]), np.array([window.end_ns])
+    return found or [Slots(process, np.array([WHOLE_WINDOW], object), start, end) for process in launching]
+
+
+def _device_spans(study: Study, slots: Slots) -> list[Spans]:
+    """Return when the process ran kernels, copies, fills and collectives: each without what those before it took."""
+    operations = study.operations
+    rows = _between(operations.start, operations.end, slots)
+    mine = operations.process[rows] == slots.process
+    start, end, kind = operations.start[rows], operations.end[rows], operations.kind[rows]
+    found: list[Spans] = []
+    for each in _ON_DEVICE:
+        chosen = mine & (kind == each)
+        spans = merge(start[chosen], end[chosen])
+        for taken in found:
+            spans = subtract(spans, taken)
+        found.append(spans)
+    return found
+
+
+def _call_spans(study: Study, slots: Slots) -> Spans:
+    """Return when a CUDA call of the process is open, on any thread."""
+    calls = study.trace[tables.CALLS]
+    start, end = array(calls, "start"), array(calls, "end")
+    rows = _between(start, end, slots)
+    mine = tables.process_of(array(calls, "thread")[rows]) == slots.process
+    return merge(start[rows], end[rows]) if mine.all() else merge(start[rows][mine], end[rows][mine])
+
+
+def _between(start: Times, end: Times, slots: Slots) -> slice:
+    """Return the rows, sorted by start, among which are all that touch the slots; most of the others are cut off."""
+    reach = np.maximum.accumulate(end)
+    first = int(np.searchsorted(reach, int(slots.start[0]), side="right"))
+    return slice(first, int(np.searchsorted(start, int(slots.end.max()))))
+
+
+def _data(study: Study, process: int) -> Spans:
+    """Return when the process's main thread is in the data phase, whatever is open inside it."""
+    ranges, phases = study.phases.ranges, study.phases
+    mine = ranges[(ranges["thread"] == phases.main_thread.get(process, -1)) & (ranges["phase"] == phases.code(DATA))]
+    return merge(mine["start"], mine["end"])
+
+
+def _program(study: Study, slots: Slots) -> Spans:
+    """Return when a range of the program, of any thread, is open inside a slot; ranges of libraries are not its own.
+
+    A range that is a step, holds one, or is the batch of one frames work and is none.
+    """
+    ranges = study.trace[tables.RANGES]
+    if not len(ranges):
+        return merge([], [])
+    foreign = np.array([bool(LIBRARY_DOMAINS.match(str(name))) for name in ranges["domain"].cat.categories])
+    mine = ~foreign[ranges["domain"].cat.codes.to_numpy()]
+    mine &= tables.process_of(array(ranges, "thread")) == slots.process
+    of_phases = study.phases.ranges
+    mine[of_phases.index[of_phases["phase"] == study.phases.code(BATCH)]] = False
+    start, end = array(ranges, "start")[mine], array(ranges, "end")[mine]
+    spans = Spans(slots.start, slots.end)
+    within = containing(spans, start)
+    inside = (within >= 0) & (end <= slots.end[np.maximum(within, 0)])
+    return merge(start[inside], end[inside])
+
+
+def _broken_down(study: Study, slots: Slots) -> pd.DataFrame:
+    """Return one row a slot: its length, and the time of each role, which add up to it."""
+    on_device = _device_spans(study, slots)
+    columns: dict[str, object] = {
+        "process_id": tables.pid(slots.process),
+        "name": slots.name,
+        "start_ns": slots.start,
+        "end_ns": slots.end,
+        "step_ns": slots.end - slots.start,
+    }
+    for role, spans in zip(ROLES, on_device, strict=False):
+        columns[f"{role}_ns"] = covered(spans, slots.start, slots.end)
+    free = gaps(union(*on_device), int(slots.start[0]), int(slots.end.max()))
+    return pd.DataFrame(columns | _on_host(study, slots, free))
+
+
+def _on_host(study: Study, slots: Slots, free: Spans) -> dict[str, Times]:
+    """Return what the host did in each slot while the device was free: calls, else data, else the program, else other.
+
+    ::
+
+        free       |------|   |-----------|     cut where the label changes; of each piece,
+        label    data ddddddd program ppppppp   what calls cover is runtime, the rest is the label's
+    """
+    host = timeline([(0, _data(study, slots.process)), (1, _program(study, slots))])
+    low, high = int(slots.start[0]), int(slots.end.max())
+    whole = fill(host, Timeline(Spans(np.array([low]), np.array([high])), np.array([2], np.int32)))
+    slot, label, start, end = overlay(Spans(slots.start, slots.end), whole.spans)
+    cell, _, low_ends, high_ends = overlay(Spans(start, end), free)
+    called = covered(_call_spans(study, slots), low_ends, high_ends)
+    group = (slot * 3 + whole.code[label])[cell]
+    count = len(slots.start)
+    rest = np.bincount(group, high_ends - low_ends - called, minlength=3 * count).astype(np.int64).reshape(count, 3)
+    runtime = np.bincount(slot[cell], called, minlength=count).astype(np.int64)
+    return {"runtime_ns": runtime, "dataloader_ns": rest[:, 0], "cpu_exec_ns": rest[:, 1], "other_ns": rest[:, 2]}
+
+
+def _mean(per_step: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Return the mean time of each role a step, for each process; the means add up to the mean step."""
+    parts = []
+    for steps in per_step:
+        mean = [float(steps[f"{role}_ns"].mean()) for role in ROLES]
+        step = float(steps["step_ns"].mean())
+        rows = {"process_id": steps["process_id"].iloc[0], "role": ROLES, "mean_ns": mean}
+        parts.append(pd.DataFrame(rows).assign(share=[each / step for each in mean]))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _devices(study: Study, span: Window) -> pd.DataFrame:
+    """Return how long kernels, of computation or communication, ran on each GPU between first and last slot.
+
+    Source: "GPU Utilization" of torch_tb_profiler; copies and fills do not count.
+    """
+    rows = []
+    for device in study.operations.used_in(span):
+        compute, communication, *_ = study.operations.exclusive(device, span)
+        kernel = total(compute) + total(communication)
+        share = kernel / span.length_ns
+        row = {"device_id": device, "window_ns": span.length_ns, "kernel_ns": kernel, "gpu_utilization_share": share}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _notes(study: Study, slots: list[Slots]) -> tuple[str, ...]:
+    notes = []
+    if slots[0].name[0] == WHOLE_WINDOW:
+        notes.append("No step lies whole inside the window, so the window is broken down as one step.")
+    if len(study.trace[tables.GRAPHS]):
+        notes.append("CUDA graphs were traced as a whole: all their time counts as kernels.")
+    return tuple(notes)
+
+
+ANALYSIS = Analysis("breakdown", "Step-time breakdown", (tables.KERNELS,), run)

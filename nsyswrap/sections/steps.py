@@ -1,0 +1,95 @@
+"""The steps of the training loop: how long each took, and where the GPU's time went in it."""
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.attribution.root_causes import claims, specific
+from nsyswrap.intervals import Times, Window
+from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.sections.ledger import ROWS, ledger_of_spans
+from nsyswrap.sections.slow_steps import find_outliers, findings
+from nsyswrap.tables import array
+
+NO_STEPS = (
+    'No range names a step: put an NVTX range such as "batch 17" around each step, or name yours with --step-range.'
+)
+NO_WHOLE_STEP = "No whole steady step lies inside the window, so there is no median step."
+
+
+def run(study: Study, window: Window) -> Section:
+    """Return every step with its ledger on each device, the median of the steady ones, and the outliers.
+
+    Outliers are those of the window, each with what in it grew most. Warm-up steps are listed too, marked, in full
+    length: they explain what the window leaves out.
+    """
+    frame = study.steps.counted
+    start, end = array(frame, "start"), array(frame, "end")
+    length = end - start
+    warm_up = array(frame, "warm_up")
+    steady = _steady(study, window)
+    outliers = find_outliers(study, window)
+    facts = [
+        Fact("steady_steps", len(steady), "count"),
+        Fact("median_ns", float(np.median(steady)) if len(steady) else None, "ns"),
+        Fact("p05_ns", float(np.percentile(steady, 5)) if len(steady) else None, "ns"),
+        Fact("p95_ns", float(np.percentile(steady, 95)) if len(steady) else None, "ns"),
+        Fact("spread_share", _spread(steady), "share"),
+        Fact("outlier_count", len(outliers), "count"),
+        Fact("outlier_excess_ns", int(outliers["excess_ns"].sum()), "ns"),
+        Fact("warm_up_steps", int(warm_up.sum()), "count"),
+        Fact("warm_up_ns", int(length[warm_up].sum()), "ns"),
+    ]
+    shown = {"steps": _table(study), "outliers": outliers.drop(columns="process")}
+    return Section(
+        "steps", "Steps", window, tuple(facts), shown, _findings(study, outliers, window), _notes(study, window)
+    )
+
+
+def _steady(study: Study, window: Window) -> Times:
+    """Return the length of each steady step, ns: of those inside a window given by hand, else of all."""
+    steady = study.steps.steady_inside(window) if window.source == "user" else study.steps.steady
+    length: Times = array(steady, "end") - array(steady, "start")
+    return length
+
+
+def _findings(study: Study, outliers: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
+    """Return what the outliers cost beside what other findings count."""
+    explained = np.zeros(len(study.steps.frame), np.int64)
+    if len(outliers):
+        for device in study.operations.used_in(window):
+            explained = np.maximum(explained, specific(claims(study, device, window)))
+    return findings(study, outliers, window, explained)
+
+
+def _spread(length: Times) -> float | None:
+    """Return the distance of the 5th and 95th percentile in medians: 0 for steps that are all alike."""
+    if not len(length) or not np.median(length):
+        return None
+    low, median, high = np.percentile(length, [5, 50, 95])
+    return float((high - low) / median)
+
+
+def _notes(study: Study, window: Window) -> tuple[str, ...]:
+    if not len(study.steps.frame):
+        pattern = study.settings.step_pattern
+        return study.steps.notes or ((f"No range matches --step-range {pattern}.",) if pattern else (NO_STEPS,))
+    return (*study.steps.notes, *(() if len(_steady(study, window)) else (NO_WHOLE_STEP,)))
+
+
+def _table(study: Study) -> pd.DataFrame:
+    frame = study.steps.frame
+    start, end = array(frame, "start"), array(frame, "end")
+    base = {"name": frame["name"], "start_ns": start, "end_ns": end, "warm_up": frame["warm_up"]}
+    if not len(frame) or not study.operations.devices:
+        return pd.DataFrame(base)
+    whole = Window(int(start.min()), int(max(end.max(), start.min() + 1)), "all steps", "steps")
+    parts = []
+    for device in study.operations.used_in(whole):
+        rows = ledger_of_spans(study.operations.exclusive(device, whole), start, end)
+        parts.append(pd.DataFrame({**base, "device_id": device, **{row: rows[row] for row in ROWS}}))
+    return pd.concat(parts, ignore_index=True)
+
+
+ANALYSIS = Analysis("steps", "Steps", (tables.RANGES,), run, of_gains=True)

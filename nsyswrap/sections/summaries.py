@@ -1,0 +1,72 @@
+"""Summaries by name of what ran and what was called: kernels, CUDA calls, operating system calls."""
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.api_calls import base_name
+from nsyswrap.events.duration_stats import by_name
+from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.model import Section
+from nsyswrap.tables import TableSpec, array, blocks
+
+
+def clipped(frame: pd.DataFrame, window: Window) -> tuple[Indices | slice, Times]:
+    """Return which rows touch the window and their durations inside it, in ns."""
+    start, end = array(frame, "start"), array(frame, "end")
+    inside = (start < window.end_ns) & (end > window.start_ns)
+    rows: Indices | slice = slice(None)
+    if not inside.all():
+        rows = np.flatnonzero(inside)
+        start, end = start[rows], end[rows]
+    duration: Times = np.minimum(end, window.end_ns)
+    for block in blocks(len(duration)):
+        duration[block] -= np.maximum(start[block], window.start_ns)
+    return rows, duration
+
+
+def _of_threads(thread: Times) -> npt.NDArray[np.bool_]:
+    """Return whether each event is of a thread; the tracer's own marks, where it started and ended, are of none."""
+    found = np.empty(len(thread), bool)
+    for block in blocks(len(thread)):
+        np.not_equal(thread[block] & tables.THREAD_MASK, 0, out=found[block])
+    return found
+
+
+def _summary(study: Study, spec: TableSpec, window: Window, *, keep_version: bool) -> pd.DataFrame:
+    frame = study.trace[spec]
+    rows, duration = clipped(frame, window)
+    index: dict[str, int] = {}
+
+    def code(text: str) -> int:
+        return index.setdefault(text if keep_version else base_name(text), len(index))
+
+    codes = tables.by_name(study.trace, spec, code, np.int32)[rows]
+    if spec is tables.OS_CALLS and not (real := _of_threads(array(frame, "thread")[rows])).all():
+        codes, duration = codes[real], duration[real]
+    return by_name(tuple(index), codes, duration)
+
+
+def kernels(study: Study, window: Window) -> Section:
+    """Return kernels by demangled name; time of kernels that overlap is added up, so a total is no wall time."""
+    table = _summary(study, tables.KERNELS, window, keep_version=True)
+    return Section("kernels", "Kernels", window, (), {"summary": table})
+
+
+def host_calls(study: Study, window: Window) -> Section:
+    """Return CUDA API calls by name, all threads; driver calls inside runtime calls count in both."""
+    table = _summary(study, tables.CALLS, window, keep_version=False)
+    return Section("host_calls", "CUDA API calls", window, (), {"summary": table})
+
+
+def os_calls(study: Study, window: Window) -> Section:
+    """Return operating system calls by name, all threads, so that sleeping ones add up."""
+    table = _summary(study, tables.OS_CALLS, window, keep_version=True)
+    return Section("os_calls", "Operating system calls", window, (), {"summary": table})
+
+
+KERNELS = Analysis("kernels", "Kernels", (tables.KERNELS,), kernels)
+HOST_CALLS = Analysis("host_calls", "CUDA API calls", (tables.CALLS,), host_calls, of_calls=True)
+OS_CALLS = Analysis("os_calls", "Operating system calls", (tables.OS_CALLS,), os_calls, of_calls=True)

@@ -1,0 +1,91 @@
+"""The timeline: what each GPU, stream, phase, step, thread and counter did, as rows over one grid of bins."""
+
+from itertools import islice
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap.intervals import Spans, Times, Window, gaps, times
+from nsyswrap.loop.context import Study
+from nsyswrap.model import LongGap, TimelineData
+from nsyswrap.tables import array
+from nsyswrap.timeline.bins import Grid, bins_of, cut
+from nsyswrap.timeline.gpu_rows import counter_rows, gpu_row, stream_rows
+from nsyswrap.timeline.host_rows import host_rows, phase_rows, step_rows
+from nsyswrap.timeline.operation_names import operation_names
+
+LISTED_GAPS = 50
+# A page reads numbers as floats of 64 bits, which hold whole ones up to 53: 104 days in ns.
+FARTHEST = 1 << 53
+# Of these, time around is shown item by item whatever the size of the capture.
+SHOWN_GAPS = 20
+
+
+def timeline(study: Study, window: Window, idle: pd.DataFrame) -> TimelineData | None:
+    """Return what the timeline of a report shows; None where no GPU did anything, or it would span months.
+
+    Args:
+        study: The trace and what is known of it.
+        window: Stretch the report is about.
+        idle: The table ``gaps`` of the section on idle time: what each idle ns of the window is put down to.
+    """
+    operations = study.operations
+    if not operations.devices or _reach(_whole(study, window)) > FARTHEST:
+        return None
+    idle = idle.astype(dict.fromkeys(("cause", "phase", "evidence"), "category"))
+    longest = longest_gaps(study, window)
+    grid = _grid(study, window, longest)
+    names = operation_names(study)
+    evidence = tuple(str(text) for text in idle["evidence"].cat.categories)
+    threads = host_rows(study, grid, window)
+    rows = [*step_rows(study, grid), *phase_rows(study, grid)]
+    for device in operations.devices:
+        rows.append(gpu_row(study, grid, window, idle, device))
+        rows.extend(stream_rows(study, grid, names, threads.threads, device))
+        rows.extend(counter_rows(study, grid, device))
+    return TimelineData(
+        window=window,
+        edges=grid.edges,
+        rows=(*rows, *threads.rows),
+        gaps=longest,
+        phases=study.phases.names,
+        texts={**threads.texts, "evidence": evidence, "call": tuple(names.calls)},
+        kernels=names.names,
+        left_out=threads.left_out,
+    )
+
+
+def longest_gaps(study: Study, window: Window) -> tuple[LongGap, ...]:
+    """Return the longest gaps of all GPUs, longest first; of equal ones the earlier GPU and start."""
+    found = []
+    for device in study.operations.devices:
+        spans = gaps(study.operations.busy(device), window.start_ns, window.end_ns)
+        order = np.argsort(spans.start - spans.end, kind="stable")[:LISTED_GAPS]
+        found += [LongGap(device, int(spans.start[at]), int(spans.end[at])) for at in order]
+    found.sort(key=lambda gap: (gap.start_ns - gap.end_ns, gap.device_id, gap.start_ns))
+    return tuple(found[:LISTED_GAPS])
+
+
+def _whole(study: Study, window: Window) -> Window:
+    """Return the stretch that is shown: all operations and steps, and the window."""
+    steps, operations = study.steps.frame, study.operations
+    starts = [window.start_ns, int(operations.start.min()), *array(steps, "start").tolist()]
+    ends = [window.end_ns, int(operations.end.max()), *array(steps, "end").tolist()]
+    if min(starts) == window.start_ns and max(ends) == window.end_ns:
+        return window
+    return Window(min(starts), max(ends), "all that is shown", "session")
+
+
+def _reach(whole: Window) -> int:
+    """Return the farthest time from the start of the capture, either way."""
+    return max(abs(whole.start_ns), abs(whole.end_ns))
+
+
+def _grid(study: Study, window: Window, longest: tuple[LongGap, ...]) -> Grid:
+    frame = study.steps.frame
+    steps: list[Times] = [array(frame, "start"), array(frame, "end")]
+    shown = list(islice(longest, SHOWN_GAPS))
+    around = [Spans(times([gap.start_ns]), times([gap.end_ns])) for gap in shown]
+    bounds = times([window.start_ns, window.end_ns, *(at for gap in longest for at in gap[1:])])
+    bins = bins_of(len(study.operations.devices))
+    return cut((_whole(study, window), window), bins, study.operations.start, [bounds, *steps], around)

@@ -1,0 +1,222 @@
+"""Rows of the timeline about GPUs: what each nanosecond went to, the operations of each stream, the counters."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.attribution.causes import CAUSES
+from nsyswrap.events.operations import KINDS, SOURCES
+from nsyswrap.intervals import Indices, Spans, Timeline, Times, Window, gaps, intersect, merge, timeline
+from nsyswrap.loop.context import Study
+from nsyswrap.loop.phase_detection import NO_PHASE
+from nsyswrap.model import Numbers, TimelineItems, TimelineRow
+from nsyswrap.tables import array
+from nsyswrap.timeline.bins import Grid
+from nsyswrap.timeline.operation_names import STREAM_CLASSES, OperationNames
+
+# Of all GPUs together; so many items of each kind are a page of a few megabytes at most.
+MOST_PIECES = 100_000
+MOST_OPERATIONS = 100_000
+MOST_STREAMS = 6
+# A stream with less than this share of the busiest one's time has no row of its own.
+SMALL_STREAM = 0.01
+
+OUTSIDE = "outside"
+GPU_CLASSES = (*KINDS, *CAUSES, OUTSIDE)
+HUNDREDTHS = 100
+NOT_SAMPLED = -1
+_STREAM_BITS = 33
+
+
+def gpu_row(study: Study, grid: Grid, window: Window, idle: pd.DataFrame, device_id: int) -> TimelineRow:
+    """Return what each ns of a GPU went to: the kinds of the ledger while busy, causes while idle.
+
+    Args:
+        study: The trace and what is known of it.
+        grid: Bins of the timeline.
+        window: Stretch inside which idle time has causes.
+        idle: The table ``gaps`` of the section on idle time.
+        device_id: The GPU.
+    """
+    parts = _busy_parts(study, grid, device_id)
+    parts += [_idle_part(study, idle, device_id), _outside_part(study, grid, window, device_id)]
+    order = np.argsort(np.concatenate([part["start"] for part in parts]), kind="stable")
+    whole = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+    start, end, code = whole.pop("start"), whole.pop("end"), whole.pop("code")
+    exact, chosen = grid.choose(start, end, MOST_PIECES // len(study.operations.devices))
+    details = {name: values[chosen] for name, values in whole.items()}
+    labels = Timeline(Spans(start, end), code.astype(np.int32))
+    return TimelineRow(
+        *("gpu", f"GPU {device_id}", device_id, 0, 0, GPU_CLASSES),
+        sums=grid.sums(labels, len(GPU_CLASSES)),
+        exact=exact,
+        items=TimelineItems(start[chosen], end[chosen], code[chosen], details),
+    )
+
+
+def _busy_parts(study: Study, grid: Grid, device_id: int) -> list[dict[str, Numbers]]:
+    layers = study.operations.exclusive(device_id, _extent(grid))
+    return [_part(spans, np.full(len(spans.start), kind)) for kind, spans in enumerate(layers)]
+
+
+def _idle_part(study: Study, idle: pd.DataFrame, device_id: int) -> dict[str, Numbers]:
+    """Return the idle time of the window: cause, phase and evidence of each piece, the last two from 1 on."""
+    mine = idle[idle["device_id"] == device_id]
+    spans = Spans(array(mine, "start_ns"), array(mine, "end_ns"))
+    cause = _recoded(mine["cause"], {name: len(KINDS) + at for at, name in enumerate(CAUSES)})
+    phase = _recoded(mine["phase"], {name: at + 1 for at, name in enumerate(study.phases.names)})
+    return _part(spans, cause, phase, mine["evidence"].cat.codes.to_numpy().astype(np.int32) + 1)
+
+
+def _outside_part(study: Study, grid: Grid, window: Window, device_id: int) -> dict[str, Numbers]:
+    """Return the idle time before and after the window, which nothing explains."""
+    whole = _extent(grid)
+    free = gaps(study.operations.busy(device_id), whole.start_ns, whole.end_ns)
+    beyond = gaps(merge([window.start_ns], [window.end_ns]), whole.start_ns, whole.end_ns)
+    spans = intersect(free, beyond)
+    return _part(spans, np.full(len(spans.start), GPU_CLASSES.index(OUTSIDE)))
+
+
+def _part(
+    spans: Spans, code: Numbers, phase: Numbers | None = None, evidence: Numbers | None = None
+) -> dict[str, Numbers]:
+    none = np.zeros(len(spans.start), np.int32)
+    return {
+        "start": spans.start,
+        "end": spans.end,
+        "code": code,
+        "phase": none if phase is None else phase,
+        "evidence": none if evidence is None else evidence,
+    }
+
+
+def _recoded(texts: "pd.Series[str]", meaning: Mapping[str, int]) -> Numbers:
+    """Return the number of each text; 0 for one without."""
+    column = texts.cat
+    numbers = np.array([meaning.get(str(text), 0) for text in column.categories], np.int32)
+    found: Numbers = numbers[column.codes.to_numpy()] if len(numbers) else np.zeros(len(texts), np.int32)
+    return found
+
+
+def _extent(grid: Grid) -> Window:
+    return Window(int(grid.edges[0]), int(grid.edges[-1]), "all that is shown", "session")
+
+
+class _Lane(NamedTuple):
+    """The operations that one row shows."""
+
+    label: str
+    process: int
+    rows: Indices
+
+
+def stream_rows(study: Study, grid: Grid, names: OperationNames, threads: Times, device_id: int) -> list[TimelineRow]:
+    """Return the operations of a GPU, a row for each of its busiest streams and one for all others.
+
+    Args:
+        study: The trace and what is known of it.
+        grid: Bins of the timeline.
+        names: Name and class of each operation.
+        threads: Global id of the threads that have a row.
+        device_id: The GPU.
+    """
+    lanes = _lanes(study, device_id)
+    most = MOST_OPERATIONS // max(len(study.operations.devices) * len(lanes), 1)
+    return [_stream_row(study, grid, names, threads, device_id, lane, most) for lane in lanes]
+
+
+def _lanes(study: Study, device_id: int) -> list[_Lane]:
+    operations = study.operations
+    mine = operations.on(device_id)
+    # Streams are numbered by each process for itself.
+    of_process, processes = pd.factorize(operations.process[mine])
+    codes, keys = pd.factorize(of_process.astype(np.int64) << _STREAM_BITS | _streams(study, mine) + 1)
+    busy = np.bincount(codes, weights=operations.end[mine] - operations.start[mine], minlength=len(keys))
+    ranked = np.argsort(-busy, kind="stable")
+    shown = max(int((busy[ranked[:MOST_STREAMS]] > SMALL_STREAM * busy.max()).sum()), 1)
+    shown += len(ranked) == shown + 1  # one stream that is left over stands for itself
+    lanes = []
+    for code in ranked[:shown].tolist():
+        process, number = divmod(int(keys[code]), 1 << _STREAM_BITS)
+        label = f"stream {number - 1}" if number else "operations"
+        pid = tables.pid(int(processes[process]))
+        lanes.append(_Lane(f"{label} of {pid}" if len(processes) > 1 else label, pid, mine[codes == code]))
+    others = ranked[shown:]
+    if len(others):
+        lanes.append(_Lane(f"{len(others)} other streams", 0, mine[np.isin(codes, others)]))
+    return lanes
+
+
+def _streams(study: Study, rows: Indices) -> Numbers:
+    """Return the number of the stream of each operation."""
+    operations = study.operations
+    found = np.empty(len(rows), np.int64)
+    for table, spec in enumerate(SOURCES):
+        mine = operations.table[rows] == table
+        found[mine] = array(study.trace[spec], "stream")[operations.row[rows[mine]]]
+    return found
+
+
+def _stream_row(  # noqa: PLR0913, PLR0917 - one argument a thing that a row is made of
+    study: Study, grid: Grid, names: OperationNames, threads: Times, device_id: int, lane: _Lane, most: int
+) -> TimelineRow:
+    operations, rows = study.operations, lane.rows
+    start, end, code = operations.start[rows], operations.end[rows], names.classes[rows]
+    exact, chosen = grid.choose(start, end, most)
+    items = TimelineItems(start[chosen], end[chosen], code[chosen], _details(study, names, threads, rows[chosen]))
+    sums = grid.sums(_flat(Spans(start, end), code), len(STREAM_CLASSES))
+    return TimelineRow("stream", lane.label, device_id, lane.process, 0, STREAM_CLASSES, sums, exact, items)
+
+
+def _flat(spans: Spans, code: Numbers) -> Timeline:
+    """Return the operations of a stream as labels; where a graph lets them overlap, the first class has the time."""
+    if np.all(spans.start[1:] >= spans.end[:-1]):
+        return Timeline(spans, code.astype(np.int32))
+    layers = [(each, merge(spans.start[code == each], spans.end[code == each])) for each in range(len(STREAM_CLASSES))]
+    return timeline(layers)
+
+
+def _details(study: Study, names: OperationNames, threads: Times, rows: Indices) -> dict[str, Numbers]:
+    """Return name, phase, launch and size of operations; codes count from 1, and 0 is unknown."""
+    operations, trace = study.operations, study.trace
+    call = operations.call[rows]
+    known = call >= 0
+    latency, duration, thread, name = (np.zeros(len(rows), np.int64) for _ in range(4))
+    calls = trace[tables.CALLS]
+    began = array(calls, "start")[call[known]]
+    latency[known] = operations.start[rows[known]] - began
+    duration[known] = array(calls, "end")[call[known]] - began
+    by_thread = array(calls, "thread")[call[known]]
+    order = np.argsort(threads)
+    at = np.searchsorted(threads[order], by_thread) if len(threads) else np.zeros(len(by_thread), np.int64)
+    hit = np.append(threads[order], -1)[at] == by_thread
+    thread[known] = np.where(hit, np.append(order, 0)[at] + 1, 0)
+    name[known] = names.call_codes(trace, call[known])
+    found: dict[str, Numbers] = {
+        "name": names.codes[rows],
+        "phase": study.phase_of_operations[rows] - NO_PHASE,
+        "latency": latency,
+        "call_ns": duration,
+        "call": name,
+        "thread": thread,
+    }
+    return found | {name: names.of_table(study, rows, name) for name in ("grid_blocks", "block_threads", "bytes")}
+
+
+def counter_rows(study: Study, grid: Grid, device_id: int) -> list[TimelineRow]:
+    """Return the counters of a GPU: the mean of each bin, in hundredths of a per cent."""
+    found = []
+    start, end = grid.edges[:-1], grid.edges[1:]
+    nothing = TimelineItems(start[:0], start[:0], start[:0])
+    for reading in study.readings:
+        if reading.device_id != device_id:
+            continue
+        sampled = reading.sampled(start, end)
+        mean = reading.integral(start, end) * HUNDREDTHS // np.maximum(sampled, 1)
+        values = np.where(sampled > 0, mean, NOT_SAMPLED)[None, :]
+        exact = np.zeros(grid.count, bool)
+        found.append(TimelineRow("counter", reading.name, device_id, 0, 0, ("mean",), values, exact, nothing))
+    return found

@@ -1,0 +1,164 @@
+"""Rows of the timeline about the host: steps, phases, what the launching threads do, and their lines of Python."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events import api_calls
+from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates
+from nsyswrap.intervals import Spans, Timeline, Times, Window, fill, innermost, times
+from nsyswrap.loop.context import Study
+from nsyswrap.model import Numbers, TimelineItems, TimelineRow
+from nsyswrap.sections.idle_lines import spelled
+from nsyswrap.tables import array
+from nsyswrap.timeline.bins import Grid
+
+MOST_CALLS = 80_000
+MOST_SAMPLES = 20_000
+MOST_STEPS = 5_000
+MOST_RANGES = 20_000
+MOST_THREADS = 4
+# A sample stands for the time until the next one, but not for more than so many typical distances.
+LASTS = 2
+
+# Names of the kinds in ``call_kinds``, by their number; RUNNING's place has the calls that explain no wait.
+THREAD_CLASSES = (
+    *("profiler", "module_load", "allocation", "blocking_copy", "synchronization"),
+    *("lock", "wait", "thread_wait", "descheduled", "launch"),
+)
+LAUNCH = api_calls.RUNNING
+
+
+def step_rows(study: Study, grid: Grid) -> list[TimelineRow]:
+    """Return the steps of each process; their names are the text ``step``."""
+    frame = study.steps.frame
+    found = []
+    processes = frame["process"].unique().tolist()
+    for process in processes[:MOST_THREADS]:
+        mine = np.flatnonzero(array(frame, "process") == process)
+        start, end = array(frame, "start")[mine], array(frame, "end")[mine]
+        code = array(frame, "warm_up")[mine].astype(np.int32)
+        exact, chosen = grid.choose(start, end, MOST_STEPS)
+        items = TimelineItems(start[chosen], end[chosen], code[chosen], {"step": mine[chosen]})
+        labels = innermost(start, end, code)
+        pid = tables.pid(process)
+        label = f"steps of {pid}" if len(processes) > 1 else "steps"
+        found.append(TimelineRow("steps", label, -1, pid, 0, ("steady", "warm_up"), grid.sums(labels, 2), exact, items))
+    return found
+
+
+def phase_rows(study: Study, grid: Grid) -> list[TimelineRow]:
+    """Return the phases of the main thread of each process."""
+    phases = study.phases
+    several = len(phases.main_thread) > 1
+    found = []
+    for process, thread in list(phases.main_thread.items())[:MOST_THREADS]:
+        labels = phases.own(thread)
+        inside = grid.inside(*labels.spans)
+        start, end, code = labels.spans.start[inside], labels.spans.end[inside], labels.code[inside]
+        exact, chosen = grid.choose(start, end, MOST_RANGES)
+        items = TimelineItems(start[chosen], end[chosen], code[chosen])
+        pid, tid = tables.pid(process), tables.tid(thread)
+        label = f"phases of {pid}" if several else "phases"
+        sums = grid.sums(labels, len(phases.names))
+        found.append(TimelineRow("phases", label, -1, pid, tid, phases.names, sums, exact, items))
+    return found
+
+
+class HostRows(NamedTuple):
+    """Rows of threads, the global ids of these threads, what the details mean, and what was left out."""
+
+    rows: tuple[TimelineRow, ...]
+    threads: Times
+    texts: dict[str, tuple[str, ...]]
+    left_out: tuple[str, ...]
+
+
+def host_rows(study: Study, grid: Grid, window: Window) -> HostRows:
+    """Return what the threads do that launch work, and their lines of Python where they were sampled.
+
+    Args:
+        study: The trace and what is known of it.
+        grid: Bins of the timeline.
+        window: Stretch the report is about; threads that launch most in it come first.
+    """
+    threads = _launching(study, window)
+    shown = threads[:MOST_THREADS]
+    start, end = int(grid.edges[0]), int(grid.edges[-1])
+    is_window = (start, end) == (window.start_ns, window.end_ns)
+    # What was worked out for the window serves again where no more is shown.
+    states = study.states(window if is_window else Window(start, end, "all that is shown", "session"))
+    rows: list[TimelineRow] = []
+    for thread in shown:
+        rows.append(_thread_row(study, states, grid, thread, MOST_CALLS // len(shown)))
+        rows.extend(_python_rows(study, grid, thread))
+    left = len(threads) - len(shown)
+    left_out = (f"{left} more threads that launch work are not shown.",) if left else ()
+    lines = tuple(spelled(frame) for frame in study.lines.own) if len(study.trace[tables.SAMPLES]) else ()
+    steps = tuple(study.steps.frame["name"].astype(str)[: MOST_STEPS * MOST_THREADS])
+    texts = {"host_call": states.names, "line": lines, "step": steps}
+    return HostRows(tuple(rows), times(shown), texts, left_out)
+
+
+def _launching(study: Study, window: Window) -> list[int]:
+    """Return the threads that launch operations and the main threads with phases, those that launch most first."""
+    operations = study.operations
+    known = operations.call >= 0
+    inside = (operations.start < window.end_ns) & (operations.end > window.start_ns)
+    thread = array(study.trace[tables.CALLS], "thread")[operations.call[known]]
+    codes, found = pd.factorize(thread)
+    # One launch more inside the window outweighs any number before and after it.
+    weight = np.bincount(codes, weights=inside[known] * len(codes) + 1, minlength=len(found))
+    count = dict(zip(found.tolist(), weight.tolist(), strict=True))
+    mine = {int(process) for process in pd.unique(study.operations.process)}
+    count |= {main: count.get(main, 0) for process, main in study.phases.main_thread.items() if process in mine}
+    return sorted(count, key=lambda thread: (-count[thread], thread))
+
+
+def _thread_row(study: Study, states: ThreadStates, grid: Grid, thread: int, most: int) -> TimelineRow:
+    """Return the open call of a thread: what explains a wait first, then any other CUDA call."""
+    labels = fill(states.of(thread), _other_calls(study, states, thread))
+    inside = grid.inside(*labels.spans)
+    start, end, code = labels.spans.start[inside], labels.spans.end[inside], labels.code[inside]
+    kind, name = code // NAMES, code % NAMES
+    exact, chosen = grid.choose(start, end, most)
+    details: dict[str, Numbers] = {"host_call": np.where(name == NO_NAME, 0, name + 1)[chosen]}
+    items = TimelineItems(start[chosen], end[chosen], kind[chosen], details)
+    sums = grid.sums(Timeline(Spans(start, end), kind), len(THREAD_CLASSES))
+    pid, tid = tables.pid(thread), tables.tid(thread)
+    return TimelineRow("thread", _label(study, thread), -1, pid, tid, THREAD_CLASSES, sums, exact, items)
+
+
+def _other_calls(study: Study, states: ThreadStates, thread: int) -> Timeline:
+    frame = study.trace[tables.CALLS]
+    rows = np.flatnonzero(array(frame, "thread") == thread)
+    code = states.names_of(tables.CALLS, rows) + np.int32(LAUNCH * NAMES)
+    return innermost(array(frame, "start")[rows], array(frame, "end")[rows], code)
+
+
+def _label(study: Study, thread: int) -> str:
+    frame = study.trace[tables.THREADS]
+    names = frame["name"][array(frame, "thread") == thread].astype(str).tolist()
+    name = next((name for name in names if name), "")
+    return f"thread {tables.tid(thread)} {name}".rstrip()
+
+
+def _python_rows(study: Study, grid: Grid, thread: int) -> list[TimelineRow]:
+    """Return the sampled lines of a thread; each stands until the next sample, if that is not late."""
+    frame = study.trace[tables.SAMPLES]
+    mine = np.flatnonzero(array(frame, "thread") == thread)
+    if not len(mine):
+        return []
+    start, stack = array(frame, "start")[mine], array(frame, "stack")[mine]
+    usual = int(np.median(np.diff(start))) if len(start) > 1 else 0
+    end = np.minimum(np.append(start[1:], start[-1] + usual), start + LASTS * usual)
+    inside = grid.inside(start, end)
+    start, end, stack = start[inside], end[inside], stack[inside]
+    code = np.zeros(len(start), np.int32)
+    exact, chosen = grid.choose(start, end, MOST_SAMPLES)
+    items = TimelineItems(start[chosen], end[chosen], code[chosen], {"line": stack[chosen] + 1})
+    sums = grid.sums(Timeline(Spans(start, end), code), 1)
+    pid, tid = tables.pid(thread), tables.tid(thread)
+    return [TimelineRow("python", f"Python of {tid}", -1, pid, tid, ("sampled",), sums, exact, items)]

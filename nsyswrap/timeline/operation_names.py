@@ -1,0 +1,114 @@
+"""What the operations of the timeline are called, how they were launched, and the class that gives them a colour."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.api_calls import base_name
+from nsyswrap.events.operations import COMMUNICATION, COPY, FILL, SOURCES
+from nsyswrap.hardware.kernel_names.classify import Verdict, classify
+from nsyswrap.intervals import Indices
+from nsyswrap.loop.context import Study
+from nsyswrap.model import KernelName, Numbers
+from nsyswrap.tables import TableSpec, Trace, array
+
+# What a kernel's colour says: its verdict; or else what it is.
+STREAM_CLASSES = (*(str(verdict) for verdict in Verdict), "communication", "copy", "fill")
+_BY_KIND = {kind: len(Verdict) + at for at, kind in enumerate((COMMUNICATION, COPY, FILL))}
+# A graph traced as a whole holds kernels that nobody can tell.
+GRAPH = KernelName("CUDA graph, traced as a whole", str(Verdict.UNKNOWN))
+
+
+@dataclass(frozen=True)
+class OperationNames:
+    """Names of all operations of a study.
+
+    Attributes:
+        names: The distinct ones.
+        codes: Index into ``names`` of each operation.
+        classes: Index into ``STREAM_CLASSES`` of each operation.
+        calls: The names of launch calls that were asked for so far, with their numbers from 1 on.
+    """
+
+    names: tuple[KernelName, ...]
+    codes: npt.NDArray[np.int32]
+    classes: npt.NDArray[np.int8]
+    calls: dict[str, int] = field(default_factory=dict)
+
+    def call_codes(self, trace: Trace, rows: Indices) -> Numbers:
+        """Return the number, from 1 on, of the name of each launch call."""
+        codes, ids = pd.factorize(array(trace[tables.CALLS], "name_id")[rows])
+        texts = (base_name(trace.text(int(each))) for each in ids)
+        numbers = np.array([self.calls.setdefault(text, len(self.calls) + 1) for text in texts], np.int32)
+        found: Numbers = numbers[codes] if len(codes) else np.zeros(0, np.int32)
+        return found
+
+    @staticmethod
+    def of_table(study: Study, rows: Indices, column: str) -> Numbers:
+        """Return a column of the tables that operations come from; 0 where a table does not have it."""
+        operations = study.operations
+        found = np.zeros(len(rows), np.int64)
+        for table, spec in enumerate(SOURCES):
+            if column in spec.columns:
+                mine = operations.table[rows] == table
+                found[mine] = array(study.trace[spec], column)[operations.row[rows[mine]]]
+        return found
+
+
+def operation_names(study: Study) -> OperationNames:
+    """Return what the operations of a study are called."""
+    operations = study.operations
+    names: list[KernelName] = []
+    codes = np.zeros(len(operations.start), np.int32)
+    for spec in SOURCES:
+        rows = operations.from_table(spec)
+        if len(rows):
+            own, found = _named(study, spec, rows)
+            codes[rows] = own + len(names)
+            names.extend(found)
+    verdicts = {str(verdict): at for at, verdict in enumerate(Verdict)}
+    of_name = np.array([verdicts.get(name.verdict, 0) for name in names], np.int8)
+    classes = of_name[codes]
+    for kind, number in _BY_KIND.items():
+        classes[operations.kind == kind] = number
+    return OperationNames(tuple(names), codes, classes)
+
+
+def _named(study: Study, spec: TableSpec, rows: Indices) -> tuple[npt.NDArray[Any], list[KernelName]]:
+    """Return the names of the operations of one table: a code for each, and what the codes mean."""
+    frame, origin = study.trace[spec], study.operations.row[rows]
+    if spec is tables.GRAPHS:
+        return np.zeros(len(rows), np.int64), [GRAPH]
+    if spec is tables.KERNELS:
+        key = array(frame, "name_id")[origin] * np.int64(1 << 16) + study.operations.device_id[rows]
+        codes, unique = pd.factorize(key)
+        return codes, list(_kernels(study, unique.tolist()))
+    kinds = ("copy_kind", "source_kind", "target_kind") if spec is tables.COPIES else ("memory_kind",)
+    columns = [array(frame, kind)[origin] for kind in kinds]
+    codes, found = pd.factorize(pd.MultiIndex.from_arrays(columns))
+    spelled = _copy if spec is tables.COPIES else _fill
+    return codes, [KernelName(spelled(study.trace, *(int(part) for part in key))) for key in found]
+
+
+def _kernels(study: Study, keys: list[int]) -> Iterator[KernelName]:
+    capability = {gpu.device_id: gpu.compute_capability for gpu in study.trace.gpus}
+    for key in keys:
+        name = study.trace.text(key >> 16)
+        said = classify(name, capability.get(key & 0xFFFF), study.settings.kernel_rules)
+        yield KernelName(name, str(said.verdict), said.precision, said.library)
+
+
+def _copy(trace: Trace, kind: int, source: int, target: int) -> str:
+    label = trace.copy_kinds.get(kind, f"kind {kind}")
+    ends = [trace.memory_kinds.get(each, "") for each in (source, target)]
+    return f"copy, {label}" + (f", {ends[0]} to {ends[1]}" if all(ends) else "")
+
+
+def _fill(trace: Trace, kind: int, *_: int) -> str:
+    label = trace.memory_kinds.get(kind, "")
+    return f"fill of {label} memory" if label else "fill"

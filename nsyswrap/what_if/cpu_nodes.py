@@ -1,0 +1,230 @@
+"""The host's part of a replay: what each feeding thread does from one call that matters to the next.
+
+::
+
+    main       |launch|  |launch|..................waits for autograd's thread..................|launch|
+    autograd                      ......|launch|   |launch|   |launch|
+                                  handed over                        handed back
+
+A thread follows itself, and the time between is its work. Where it only waited while another feeding thread worked, it
+follows that one.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events import api_calls
+from nsyswrap.events.operations import SOURCES, Operations
+from nsyswrap.events.thread_states import ThreadStates
+from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge, overlay
+from nsyswrap.loop.phase_detection import DATA, Phases
+from nsyswrap.tables import Trace, array
+
+LAUNCH, BLOCKING_LAUNCH, RETURN, WAIT, BATCH, END = range(6)
+
+# Of the time between two calls of a thread, more than this spent waiting hands it over. Source: the rule for idle time.
+ONLY_WAITED = 0.5
+# A wait in the data phase is one for the loader where it takes this share of the time between two batches: the rest is
+# what it takes to pick up a batch that was ready. Ours.
+BATCH_SHARE = 0.10
+# A wait for a batch is cut by wake-ups shorter than this. Ours.
+WAKE_UP_NS = 100_000
+# What a clock error may be: an operation that seems to end this much after the call that waited for it.
+CLOCK_NS = 2_000
+START = -1
+FREEING = frozenset({"cudaFree", "cuMemFree", "cudaFreeHost", "cuMemFreeHost"})
+
+
+@dataclass(frozen=True)
+class HostNodes:
+    """Moments of the host in order of time: arrays of equal length.
+
+    Attributes:
+        thread: Global id.
+        begun: When the call began, or the wait for a batch.
+        moment: In ns: the return of a call, or, of one that launches and then waits for that, its begin.
+        kind: LAUNCH, BLOCKING_LAUNCH (begins), RETURN (of such a call), WAIT, BATCH or END.
+        call: Row in ``trace[CALLS]``; -1 where there is no call.
+        after: Index of the node that it follows; ``START`` for the start of the stretch.
+    """
+
+    thread: Times
+    begun: Times
+    moment: Times
+    kind: npt.NDArray[np.int8]
+    call: Indices
+    after: Indices
+
+
+@dataclass(frozen=True)
+class HostSources:
+    """What host nodes are made from.
+
+    Attributes:
+        trace: The tables of one export.
+        operations: All that ran on the GPUs.
+        phases: The phases of all threads.
+        states: What the threads do inside the window.
+        stretch: The part that is replayed.
+    """
+
+    trace: Trace
+    operations: Operations
+    phases: Phases
+    states: ThreadStates
+    stretch: Window
+
+
+def find_host(sources: HostSources, launched: Indices) -> HostNodes:
+    """Return the moments of the feeding threads in a stretch.
+
+    Args:
+        sources: The trace and what is known of it.
+        launched: Rows of the operations that were launched in the stretch.
+    """
+    calls = sources.trace[tables.CALLS]
+    launching = np.unique(sources.operations.call[launched])
+    threads = tables.distinct(array(calls, "thread")[launching])
+    parts = [
+        *_launches(sources, launching, launched),
+        _waits(sources, launching, threads),
+        *_batches(sources, threads),
+        *_ends(sources, threads),
+    ]
+    whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
+    whole = whole.sort_values(["moment", "begun", "thread", "kind"], kind="stable", ignore_index=True)
+    thread, begun, moment = (array(whole, name) for name in ("thread", "begun", "moment"))
+    kind, call = array(whole, "kind").astype(np.int8), array(whole, "call").astype(np.intp)
+    return HostNodes(thread, begun, moment, kind, call, _followed(sources, thread, begun, moment))
+
+
+def _part(thread: Times | int, begun: Times, moment: Times, kind: int, call: Indices | int = -1) -> pd.DataFrame:
+    columns = {"thread": thread, "begun": begun, "moment": moment, "kind": kind, "call": call}
+    return pd.DataFrame(columns).astype("int64")
+
+
+def _launches(sources: HostSources, launching: Indices, launched: Indices) -> list[pd.DataFrame]:
+    """Return calls that launch; one that also waits for what it launched is two moments."""
+    calls = sources.trace[tables.CALLS]
+    waiting = np.isin(launching, _blocking(sources, launched))
+    plain, both = launching[~waiting], launching[waiting]
+    thread, start, end = (array(calls, name) for name in ("thread", "start", "end"))
+    return [
+        _part(thread[plain], start[plain], end[plain], LAUNCH, plain),
+        _part(thread[both], start[both], start[both], BLOCKING_LAUNCH, both),
+        _part(thread[both], start[both], end[both], RETURN, both),
+    ]
+
+
+def _blocking(sources: HostSources, launched: Indices) -> Indices:
+    """Return the calls that copied and did not return before the copy was done."""
+    operations, calls = sources.operations, sources.trace[tables.CALLS]
+    copies = launched[operations.table[launched] == SOURCES.index(tables.COPIES)]
+    call = operations.call[copies]
+    done = operations.end[copies] <= array(calls, "end")[call] + CLOCK_NS
+    found = np.unique(call[done])
+    names = array(calls, "name_id")[found]
+    copying = [i for i in pd.unique(names) if api_calls.is_copy(sources.trace.text(int(i)))]
+    # A call may be several copies, and returns when the last one is done.
+    late = np.unique(call[~done])
+    return found[np.isin(names, copying) & ~np.isin(found, late)]
+
+
+def _waits(sources: HostSources, launching: Indices, threads: Times) -> pd.DataFrame:
+    """Return calls of the feeding threads that wait for the GPU and launch nothing."""
+    calls, stretch = sources.trace[tables.CALLS], sources.stretch
+    start = array(calls, "start")
+    first, last = np.searchsorted(start, [stretch.start_ns, stretch.end_ns])
+    names, ids = pd.factorize(array(calls, "name_id")[first:last])
+    waiting = np.array([_waits_for_gpu(sources.trace.text(int(i))) for i in ids], bool)
+    rows = first + np.flatnonzero(waiting[names]) if len(names) else np.empty(0, np.intp)
+    thread = array(calls, "thread")[rows]
+    chosen = np.isin(thread, threads) & ~np.isin(rows, launching)
+    rows = rows[chosen]
+    return _part(thread[chosen], start[rows], array(calls, "end")[rows], WAIT, rows)
+
+
+def _waits_for_gpu(name: str) -> bool:
+    """Return whether a call waits for the GPU. Source: the CUDA Runtime API reference; cudaFree does, unsaid."""
+    base = api_calls.base_name(name)
+    return api_calls.call_kind(base) in {api_calls.SYNCHRONIZATION, api_calls.BLOCKING_COPY} or base in FREEING
+
+
+def _batches(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
+    """Return the waits of main threads for a batch of the loader, where they are long: there it sets the pace."""
+    found = []
+    for main in sources.phases.main_thread.values():
+        data = sources.phases.own(main)
+        mine = data.code == sources.phases.code(DATA)
+        spans = clip(
+            Spans(data.spans.start[mine], data.spans.end[mine]), sources.stretch.start_ns, sources.stretch.end_ns
+        )
+        if main not in threads or not len(spans.start):
+            continue
+        waits = sources.states.waits(main)
+        awake = merge(waits.start - WAKE_UP_NS, waits.end)
+        inside, _, start, end = overlay(spans, Spans(awake.start + WAKE_UP_NS, awake.end))
+        longest = _longest_of_each(inside, start, end)
+        long = (end - start)[longest] >= BATCH_SHARE * sources.stretch.length_ns / len(spans.start)
+        chosen = longest[long]
+        found.append(_part(np.full(len(chosen), main), start[chosen], end[chosen], BATCH))
+    return found
+
+
+def _longest_of_each(group: Indices, start: Times, end: Times) -> Indices:
+    """Return the row of the longest span of each group, the groups in order."""
+    order = np.lexsort((end - start, group))
+    last = np.append(group[order][1:] != group[order][:-1], True)[: len(order)]
+    rows: Indices = order[last]
+    return rows
+
+
+def _ends(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
+    """Return for each process the moment at which its last step ends, on its main thread or on one that launches.
+
+    A stretch that is not made of steps ends with what happens last in it.
+    """
+    if sources.stretch.source != "steps":
+        return []
+    end = np.array([sources.stretch.end_ns])
+    processes = tables.process_of(threads)
+    mains = sources.phases.main_thread
+    return [
+        _part(mains.get(int(each), int(threads[processes == each][0])), end, end, END)
+        for each in tables.distinct(processes)
+    ]
+
+
+def _followed(sources: HostSources, thread: Times, begun: Times, moment: Times) -> Indices:
+    """Return for each moment the one that it follows: on its own thread, or on the one that it waited for."""
+    found = np.full(len(thread), START, np.intp)
+    process = tables.process_of(thread)
+    for each in tables.distinct(thread):
+        mine = np.flatnonzero(thread == each)
+        found[mine[1:]] = mine[:-1]
+        others = np.flatnonzero((process == process[mine[0]]) & (thread != each))
+        if not len(others):
+            continue
+        since = np.append(sources.stretch.start_ns, moment[mine[:-1]])
+        latest = np.searchsorted(moment[others], begun[mine], side="right") - 1
+        peer = others[np.maximum(latest, 0)]
+        between = (latest >= 0) & (moment[peer] > since) & (peer < mine)
+        first = others[np.minimum(np.searchsorted(moment[others], since, side="right"), len(others) - 1)]
+        handed = between & _only_waited(sources, int(each), since, begun[mine], moment[peer] - moment[first])
+        # A thread that was not there when the stretch began was started by another one.
+        if between[0] and not handed[0]:
+            handed[0] = sources.states.alive(int(each))[0] > sources.stretch.start_ns
+        found[mine[handed]] = peer[handed]
+    return found
+
+
+def _only_waited(sources: HostSources, thread: int, since: Times, until: Times, others: Times) -> npt.NDArray[np.bool_]:
+    """Return in which stretches a thread only waited; where waits were not traced, other threads tell."""
+    traced = tables.OS_CALLS.name not in sources.trace.absent
+    waited = covered(sources.states.waits(thread), since, until) if traced else others
+    found: npt.NDArray[np.bool_] = waited > ONLY_WAITED * (until - since)
+    return found

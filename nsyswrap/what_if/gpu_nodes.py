@@ -1,0 +1,181 @@
+"""The GPU's part of a replay: in which order operations were launched, and what each waited for before it began.
+
+::
+
+    launch   |call|                          an operation begins when it was launched and its latency has passed,
+                   .latency.                 and the one before it in its stream has ended
+    stream   ####|gap|[######]
+
+Latencies and gaps are the medians of the stretch for each kind of launch. A call that was long may have launched before
+it returned: then its operation's own latency counts. What began later than that waited for another stream, if one
+ended just then; time that nothing accounts for is missing in the replay, and shows as its error.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.operations import SOURCES, Operations
+from nsyswrap.intervals import Indices, Times
+from nsyswrap.tables import Trace, array
+from nsyswrap.what_if.cpu_nodes import BLOCKING_LAUNCH, LAUNCH, HostNodes
+
+# Who begins this much later than its launch and its stream explain waited for another stream: more than the distance of
+# the quartiles of kernel launch latencies in the captures that the tests read, which is 1 to 7 us. Ours.
+LATE_NS = 10_000
+NONE = -1
+EARLY = np.int64(-(1 << 50))
+
+
+@dataclass(frozen=True)
+class Queued:
+    """The operations of a stretch in the order in which they were launched, those launched before it first.
+
+    Arrays of equal length.
+
+    Attributes:
+        row: Row in the study's operations.
+        start: ns since capture start.
+        end: ns since capture start.
+        launch: Index of the host node that launched it; ``NONE`` where that was before the stretch.
+        launched: When that was, in ns.
+        process: Global id of its process.
+        stream: Number of its stream; those of other devices and processes are others.
+        before: Index of the one before it in its stream; ``NONE`` for the first.
+        group: Number of its kind of launch: name of the call and table of the operation.
+        staged: Whether its launch waits for it: the driver may first have to stage what it moves.
+    """
+
+    row: Indices
+    start: Times
+    end: Times
+    launch: Indices
+    launched: Times
+    process: Times
+    stream: Indices
+    before: Indices
+    group: Indices
+    staged: npt.NDArray[np.bool_]
+
+    @property
+    def before_end(self) -> Times:
+        """Return when the one before in the stream ended; ``EARLY`` for the first."""
+        return np.where(self.before >= 0, self.end[self.before], EARLY)
+
+
+@dataclass(frozen=True)
+class Starts:
+    """What each operation of a stretch waits for before it begins: arrays of one value an operation.
+
+    Attributes:
+        latency: ns from its launch to its begin, where nothing else holds it.
+        gap: ns from the end of the one before in its stream to its begin, where only that holds it.
+        other: Index of an operation of another stream that it waits for; ``NONE`` for none.
+        other_gap: ns from the end of that one to its begin.
+    """
+
+    latency: Times
+    gap: Times
+    other: Indices
+    other_gap: Times
+
+
+def queue_operations(
+    trace: Trace, operations: Operations, nodes: HostNodes, launched: Indices, backlog: Indices
+) -> Queued:
+    """Return the operations of a stretch.
+
+    Args:
+        trace: The tables of one export.
+        operations: All that ran on the GPUs.
+        nodes: Moments of the host.
+        launched: Rows of the operations launched in the stretch.
+        backlog: Rows of those launched before it that end in it.
+    """
+    launching = np.flatnonzero((nodes.kind == LAUNCH) | (nodes.kind == BLOCKING_LAUNCH))
+    by_call = launching[np.argsort(nodes.call[launching])]
+    node = by_call[np.searchsorted(nodes.call[by_call], operations.call[launched])]
+    order = np.lexsort((operations.start[launched], node))
+    backlog = backlog[np.argsort(operations.start[backlog], kind="stable")]
+    row = np.concatenate([backlog, launched[order]])
+    launch = np.concatenate([np.full(len(backlog), NONE, np.intp), node[order]])
+    staged = (launch >= 0) & (nodes.kind[launch] == BLOCKING_LAUNCH)
+    process, stream = operations.process[row], streams_of(trace, operations, row)
+    streams = pd.factorize(pd.MultiIndex.from_arrays([process, operations.device_id[row], stream]))[0]
+    call_names = array(trace[tables.CALLS], "name_id")[operations.call[row]]
+    return Queued(
+        row=row,
+        start=operations.start[row],
+        end=operations.end[row],
+        launch=launch,
+        launched=np.where(launch >= 0, nodes.moment[launch], EARLY),
+        process=process,
+        stream=streams,
+        before=_before(streams),
+        group=pd.factorize(pd.MultiIndex.from_arrays([call_names, operations.table[row], staged]))[0],
+        staged=staged,
+    )
+
+
+def streams_of(trace: Trace, operations: Operations, rows: Indices) -> Times:
+    """Return the number of the stream of some operations; -1 where the export does not tell."""
+    found = np.full(len(rows), -1, np.int64)
+    for index, spec in enumerate(SOURCES):
+        mine = operations.table[rows] == index
+        if mine.any():
+            found[mine] = array(trace[spec], "stream")[operations.row[rows[mine]]]
+    return found
+
+
+def _before(stream: Indices) -> Indices:
+    """Return for each operation the one before it in its stream; ``NONE`` for the first."""
+    order = np.argsort(stream, kind="stable")
+    same = stream[order][1:] == stream[order][:-1]
+    found = np.full(len(stream), NONE, np.intp)
+    found[order[1:]] = np.where(same, order[:-1], NONE)
+    return found
+
+
+def find_starts(queued: Queued) -> Starts:
+    """Return what each operation waits for, with the typical latencies and gaps of its kind of launch."""
+    inside = queued.launch >= 0
+    since_launch = queued.start - queued.launched
+    since_before = queued.start - queued.before_end
+    just_in_time = inside & (queued.before_end <= queued.launched)
+    latency = np.minimum(medians(since_launch, queued.group, just_in_time), since_launch)
+    latency = np.where(just_in_time & queued.staged, since_launch, latency)
+    in_line = (queued.before >= 0) & (queued.launched + latency <= queued.before_end)
+    gap = medians(since_before, queued.group, in_line)
+    late = queued.start - np.maximum(queued.launched + latency, queued.before_end + gap)
+    other = _other_streams(queued, inside & (late > LATE_NS))
+    other_gap = np.where(other >= 0, queued.start - queued.end[other], 0)
+    return Starts(latency, gap, other, other_gap)
+
+
+def medians(values: Times, group: Indices, chosen: npt.NDArray[np.bool_]) -> Times:
+    """Return for each value the median of the chosen ones in its group; of all chosen where its group has none."""
+    found = pd.Series(values[chosen]).groupby(group[chosen]).median()
+    other = float(np.median(values[chosen])) if chosen.any() else 0.0
+    result: Times = found.reindex(group).fillna(other).to_numpy().astype(np.int64)
+    return result
+
+
+def _other_streams(queued: Queued, unexplained: npt.NDArray[np.bool_]) -> Indices:
+    """Return for each unexplained operation one of another stream that ended just before it began.
+
+    That one must have been launched before it, in the same process; of several the last to end is taken.
+    """
+    found = np.full(len(queued.row), NONE, np.intp)
+    by_end = np.argsort(queued.end, kind="stable")
+    ends = queued.end[by_end]
+    for each in np.flatnonzero(unexplained):
+        first, last = np.searchsorted(ends, [queued.start[each] - LATE_NS, queued.start[each] + 1])
+        near = by_end[first:last]
+        fits = (near < each) & (queued.stream[near] != queued.stream[each])
+        near = near[fits & (queued.process[near] == queued.process[each])]
+        if len(near):
+            found[each] = near[-1]
+    return found

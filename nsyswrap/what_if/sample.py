@@ -1,0 +1,83 @@
+"""Which part of a window is replayed: all of it, or as many steps near the median as can be replayed quickly."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.loop.step_detection import Steps
+from nsyswrap.tables import array
+
+# More operations are not replayed: 9,716 of them, with what launches them, took 4 ms of CPU time a run. Ours.
+MOST_OPERATIONS = 12_000
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of a window.
+
+    Attributes:
+        window: From when to when.
+        steps: Steps in it; 0 where it is not made of steps.
+        scale: How many times it fits into the window.
+    """
+
+    window: Window
+    steps: int
+    scale: float
+
+
+def choose_stretch(launched: Times, steps: Steps, window: Window) -> Stretch:
+    """Return the part of a window to replay.
+
+    Args:
+        launched: When each operation was launched, in ns; where no call is known, when it began.
+        steps: The steps of the training loop.
+        window: The whole.
+
+    Returns:
+        The whole window where it has no more than ``MOST_OPERATIONS``; else the run of whole steady steps that lasts
+        nearest to so many median steps; else a part from the middle of the window.
+    """
+    # Nearly in order already, which a stable sort makes use of.
+    inside = np.sort(launched[(launched >= window.start_ns) & (launched < window.end_ns)], kind="stable")
+    start, end = _steady(steps, window)
+    if len(inside) <= MOST_OPERATIONS:
+        return Stretch(window, len(start) if window.source == "steps" else 0, 1.0)
+    if len(start):
+        count = np.searchsorted(inside, np.append(start, end[-1]))
+        fitting = MOST_OPERATIONS // max(int(np.median(np.diff(count))), 1)
+        if fitting:
+            return _median_run(start, end, min(fitting, len(start)), window)
+    first = (len(inside) - MOST_OPERATIONS) // 2
+    begin, stop = int(inside[first]), int(inside[first + MOST_OPERATIONS - 1]) + 1
+    part = Window(begin, stop, f"{MOST_OPERATIONS} operations from the middle of {window.label}", window.source)
+    return Stretch(part, 0, window.length_ns / part.length_ns)
+
+
+def _steady(steps: Steps, window: Window) -> tuple[Times, Times]:
+    """Return start and end of the steady steps in a window, of the process that has most of them."""
+    frame = steps.frame
+    inside = (frame["start"] >= window.start_ns) & (frame["end"] <= window.end_ns) & ~frame["warm_up"]
+    mine = frame[inside]
+    if not len(mine):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    mine = mine[mine["process"] == mine["process"].mode()[0]]
+    return array(mine, "start"), array(mine, "end")
+
+
+def _median_run(start: Times, end: Times, count: int, window: Window) -> Stretch:
+    """Return the run of ``count`` steps, with what lies between them, that lasts nearest to the median of such runs."""
+    # A step lasts until the next one starts: what lies between two steps belongs to the window as well.
+    until = np.append(start[1:], end[-1])
+    first = np.arange(len(start) - count + 1)
+    length = until[first + count - 1] - start[first]
+    chosen = _nearest(length, float(np.median(length)))
+    begin, stop = int(start[chosen]), int(until[chosen + count - 1])
+    label = f"{count} of {len(start)} steps, from step {chosen + 1} of {window.label}"
+    return Stretch(Window(begin, stop, label, "steps"), count, len(start) / count)
+
+
+def _nearest(values: Times, wanted: float) -> int:
+    at: Indices = np.argmin(np.abs(values - wanted), keepdims=True)
+    return int(at[0])

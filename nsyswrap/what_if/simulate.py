@@ -1,0 +1,204 @@
+"""The model that is replayed: moments of the host and operations in their streams, as one schedule.
+
+Each operation stands behind the moment of the host that launched it, so that nothing waits for what comes later. What
+waits for more than a node can say has nodes before it that only wait.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap import tables
+from nsyswrap.events.operations import Operations, launch_rows
+from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.tables import Trace, array
+from nsyswrap.what_if import cpu_nodes as host
+from nsyswrap.what_if.cpu_nodes import HostNodes, HostSources, find_host
+from nsyswrap.what_if.dependency_graph import EMPTY, FREE, Replay, Schedule
+from nsyswrap.what_if.gpu_nodes import NONE, Queued, Starts, find_starts, queue_operations
+from nsyswrap.what_if.sample import choose_stretch
+from nsyswrap.what_if.sync_waits import Holds, find_holds, find_recorded
+
+if TYPE_CHECKING:
+    from nsyswrap.loop.context import Study
+
+NO_OPERATIONS = "no operation was launched in it"
+UNKNOWN_LAUNCHES = "the capture does not show who launched {count} of its operations"
+SILENT = "calls of its main thread were lost"
+HIDDEN_GRAPHS = "CUDA graphs were launched that left no trace on the GPU"
+
+
+def find_replay(study: "Study", window: Window) -> Replay:
+    """Return the replay of a window, or of as much of it as can be replayed quickly."""
+    operations = study.operations
+    launched = _launch_times(study.trace, operations)
+    chosen = choose_stretch(launched, study.steps, window)
+    stretch = chosen.window
+    # Nobody launches a migration: what it delays, a kernel or the host, is as long as measured.
+    asked = ~operations.migration
+    inside = np.flatnonzero((launched >= stretch.start_ns) & (launched < stretch.end_ns) & asked)
+    backlog = np.flatnonzero((launched < stretch.start_ns) & (operations.end > stretch.start_ns) & asked)
+    if obstacle := _obstacle(study, inside, stretch):
+        return Replay(EMPTY, stretch, chosen.steps, 0, stretch.length_ns, chosen.scale, obstacle=obstacle)
+    sources = HostSources(study.trace, operations, study.phases, study.states(window), stretch)
+    nodes = find_host(sources, inside)
+    queued = queue_operations(study.trace, operations, nodes, inside, backlog)
+    recorded = find_recorded(study.trace, operations, nodes, queued, launched)
+    holds = find_holds(study.trace, nodes, queued, recorded)
+    schedule = schedule_of(nodes, queued, find_starts(queued), holds, stretch)
+    begun = max(stretch.start_ns, int(operations.end[backlog].max(initial=stretch.start_ns)))
+    ended = max(int(nodes.moment[-1]), int(operations.end[inside].max()))
+    return Replay(
+        schedule=schedule,
+        stretch=stretch,
+        steps=chosen.steps,
+        begun_ns=begun - stretch.start_ns,
+        ended_ns=ended - stretch.start_ns,
+        scale=chosen.scale,
+        threads=tuple(tables.distinct(nodes.thread).tolist()),
+    )
+
+
+def _launch_times(trace: Trace, operations: Operations) -> Times:
+    """Return when each operation was launched; where no call is known, when it began."""
+    known = operations.call >= 0
+    found: Times = operations.start.copy()
+    found[known] = array(trace[tables.CALLS], "start")[operations.call[known]]
+    return found
+
+
+def _obstacle(study: "Study", inside: Indices, stretch: Window) -> str:
+    """Return why a stretch cannot be replayed; empty where it can."""
+    trace, operations = study.trace, study.operations
+    if not len(inside):
+        return NO_OPERATIONS
+    if unknown := int(operations.orphaned[inside].sum()):
+        return UNKNOWN_LAUNCHES.format(count=unknown)
+    if study.silences:
+        return SILENT
+    graphs = launch_rows(trace)
+    start = array(trace[tables.CALLS], "start")[graphs]
+    graphs = graphs[(start >= stretch.start_ns) & (start < stretch.end_ns)]
+    return "" if np.isin(graphs, operations.call[inside]).all() else HIDDEN_GRAPHS
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where nodes stand in the schedule: the start, what was launched before, then each moment with what it launched.
+
+    Attributes:
+        nodes: Moments of the host.
+        queued: Operations.
+        starts: What operations wait for.
+        holds: What moments of the host wait for.
+    """
+
+    nodes: HostNodes
+    queued: Queued
+    starts: Starts
+    holds: Holds
+
+    @cached_property
+    def joins(self) -> Indices:
+        """Return how many nodes of its own each moment of the host has before it."""
+        found = np.zeros(len(self.nodes.moment), np.intp)
+        for node, others in self.holds.others.items():
+            found[node] = len(others)
+        return found
+
+    @cached_property
+    def _sizes(self) -> Indices:
+        return 1 + (self.starts.other >= 0)
+
+    @cached_property
+    def _before(self) -> Indices:
+        """Return how many nodes of operations stand before each operation."""
+        return np.cumsum(self._sizes) - self._sizes
+
+    @cached_property
+    def host(self) -> Indices:
+        """Return the place of each moment of the host."""
+        upto = np.searchsorted(self.queued.launch, np.arange(len(self.nodes.moment)))
+        operations = np.append(self._before, self._sizes.sum())[upto]
+        return 1 + operations + np.cumsum(self.joins + 1) - 1
+
+    @cached_property
+    def operation(self) -> Indices:
+        """Return the place of each operation."""
+        moments = np.append(0, np.cumsum(self.joins + 1))[self.queued.launch + 1]
+        return moments + self._before + self._sizes
+
+    @property
+    def count(self) -> int:
+        """Return how many nodes there are."""
+        return 1 + int(self._sizes.sum()) + int((self.joins + 1).sum())
+
+
+def schedule_of(nodes: HostNodes, queued: Queued, starts: Starts, holds: Holds, stretch: Window) -> Schedule:
+    """Return moments of the host and operations as one schedule."""
+    places = _Places(nodes, queued, starts, holds)
+    names = ("after", "own", "held_by", "held", "thread", "work_start", "work_end", "operation", "length", "call")
+    table = {name: np.zeros(places.count, np.int64) for name in names}
+    table["held"][:] = FREE
+    table["operation"][:] = table["call"][:] = NONE
+    table["work_start"][:] = table["work_end"][:] = stretch.start_ns
+    _add_host(table, places, stretch)
+    _add_joins(table, places)
+    _add_operations(table, places, stretch)
+    is_batch, is_end = np.zeros((2, places.count), bool)
+    is_batch[places.host[nodes.kind == host.BATCH]] = True
+    is_end[places.host] = True
+    is_end[places.operation[queued.launch >= 0]] = True
+    return Schedule(**table, is_batch=is_batch, is_end=is_end)
+
+
+def _add_host(table: dict[str, Times], places: _Places, stretch: Window) -> None:
+    """Fill in the moments of the host."""
+    nodes, holds, at = places.nodes, places.holds, places.host
+    follows = nodes.after >= 0
+    since = np.where(follows, nodes.moment[nodes.after], stretch.start_ns)
+    table["after"][at] = np.where(follows, at[nodes.after], 0)
+    table["own"][at] = np.maximum(holds.busy_until - since, 0)
+    table["work_start"][at], table["work_end"][at] = since, np.maximum(holds.busy_until, since)
+    table["thread"][at] = nodes.thread
+    waits = holds.by >= 0
+    table["held_by"][at[waits]] = places.operation[holds.by[waits]]
+    table["held"][at[waits]] = holds.delay[waits]
+    calls = waits & ((nodes.kind == host.WAIT) | (nodes.kind == host.RETURN))
+    table["call"][at[calls]] = nodes.call[calls]
+    for thread in tables.distinct(nodes.thread[nodes.kind == host.BATCH]):
+        mine = np.flatnonzero((nodes.kind == host.BATCH) & (nodes.thread == thread))
+        table["held_by"][at[mine]] = np.append(0, at[mine[:-1]])
+        table["held"][at[mine]] = np.diff(nodes.moment[mine], prepend=stretch.start_ns)
+
+
+def _add_joins(table: dict[str, Times], places: _Places) -> None:
+    """Fill in the nodes that wait for one operation more, before a moment that waits for several."""
+    for node, others in places.holds.others.items():
+        place = places.host[node]
+        for number, other in enumerate(others):
+            join = place - len(others) + number
+            table["after"][join] = table["held_by"][place]
+            table["held_by"][join], table["held"][join] = places.operation[other], 0
+            table["held_by"][place] = join
+
+
+def _add_operations(table: dict[str, Times], places: _Places, stretch: Window) -> None:
+    """Fill in the operations; of those launched before the stretch only their end is known to matter."""
+    queued, starts, at = places.queued, places.starts, places.operation
+    length = queued.end - queued.start
+    inside = queued.launch >= 0
+    table["operation"][at[inside]], table["length"][at[inside]] = queued.row[inside], length[inside]
+    launch = np.where(inside, places.host[queued.launch], 0)
+    own = np.where(inside, starts.latency + length, queued.end - stretch.start_ns)
+    table["after"][at], table["own"][at] = launch, own
+    follows = inside & (queued.before >= 0)
+    table["held_by"][at[follows]] = at[queued.before[follows]]
+    table["held"][at[follows]] = (starts.gap + length)[follows]
+    waits = np.flatnonzero(starts.other >= 0)
+    ready = at[waits] - 1
+    table["after"][ready], table["own"][ready] = launch[waits], starts.latency[waits]
+    table["held_by"][ready], table["held"][ready] = at[starts.other[waits]], starts.other_gap[waits]
+    table["after"][at[waits]], table["own"][at[waits]] = ready, length[waits]

@@ -1,0 +1,224 @@
+"""What the host waits for in a replay: operations that must end before a call returns.
+
+::
+
+    wait          |.................|        a wait returns when what it waits for has ended
+    stream   [###########][########]
+    launch        |.......|                  a launch returns when its stream has room for it
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.api_calls import base_name
+from nsyswrap.events.operations import Operations, launch_calls
+from nsyswrap.intervals import Indices, Times
+from nsyswrap.tables import Trace, array
+from nsyswrap.what_if import cpu_nodes as host
+from nsyswrap.what_if.cpu_nodes import CLOCK_NS, FREEING, HostNodes
+from nsyswrap.what_if.gpu_nodes import NONE, Queued, medians, streams_of
+
+# A stream holds so many operations that have not ended; who launches another one waits. Source: observed with driver
+# 580: of 1327 long launch calls of one capture nearly all began behind just 1022 operations.
+QUEUE_LENGTH = 1022
+DEVICE_WIDE = frozenset({"cudaDeviceSynchronize", "cuCtxSynchronize", "cudaThreadSynchronize", *FREEING})
+OF_EVENTS = frozenset({"cudaEventSynchronize", "cuEventSynchronize"})
+
+
+class Recorded(NamedTuple):
+    """Waits for events of which the export tells where they were recorded; arrays of one value a wait.
+
+    Attributes:
+        node: The moment at which the host waited.
+        operation: Index of the last operation before the record, in the record's stream; ``NONE`` where there is none.
+    """
+
+    node: Indices
+    operation: Indices
+
+
+@dataclass(frozen=True)
+class Holds:
+    """What each moment of the host waits for: arrays of one value a node.
+
+    Attributes:
+        by: Operation that ends last of those it waits for; ``NONE`` for none.
+        others: Further operations that a node waits for, by node.
+        delay: ns from the end of that operation to this moment.
+        busy_until: Until when the thread works by itself, in ns since capture start.
+    """
+
+    by: Indices
+    others: dict[int, list[int]]
+    delay: Times
+    busy_until: Times
+
+
+def find_holds(trace: Trace, nodes: HostNodes, queued: Queued, recorded: Recorded) -> Holds:
+    """Return what each moment of the host waits for.
+
+    Args:
+        trace: The tables of one export.
+        nodes: Moments of the host.
+        queued: Operations of the stretch.
+        recorded: What waits for events are known to wait for; of others it is guessed.
+    """
+    calls = trace[tables.CALLS]
+    codes, ids = pd.factorize(np.where(nodes.call >= 0, array(calls, "name_id")[nodes.call], -1))
+    names = [base_name(trace.text(int(each))) for each in ids]
+
+    def of(wanted: frozenset[str]) -> npt.NDArray[np.bool_]:
+        return np.array([name in wanted for name in names], bool)[codes]
+
+    by, others = _awaited(nodes, queued, of(DEVICE_WIDE), of(OF_EVENTS))
+    by[recorded.node] = recorded.operation
+    launches = nodes.kind == host.LAUNCH
+    room = _room(nodes, queued)
+    by = np.where(launches, room, by)
+    ended = np.where(by >= 0, queued.end[by], nodes.begun)
+    held = (by >= 0) & (ended > nodes.begun)
+    # What holds a call counts by itself; what is left is its own work.
+    length = nodes.moment - nodes.begun
+    typical, launch = _unheld(nodes, codes, held)
+    works = np.isin(nodes.kind, (host.LAUNCH, host.WAIT, host.RETURN))
+    cost = np.where(works, np.where(held, np.minimum(length, typical), length), 0)
+    # A wait for nothing that took long is a riddle, and is not passed off as work; only a call that frees works long.
+    cost = np.where((nodes.kind == host.WAIT) & ~held & ~of(FREEING), np.minimum(cost, launch), cost)
+    delay = medians(nodes.moment - ended, codes, held & (length > typical))
+    return Holds(by, others, delay, nodes.begun + cost)
+
+
+def _unheld(nodes: HostNodes, codes: Indices, held: npt.NDArray[np.bool_]) -> tuple[Times, int]:
+    """Return for each call what one of its name takes that nothing holds, and what a launch takes.
+
+    Of a name of which every call is held, it is what a launch takes, too.
+    """
+    free = ~held & np.isin(nodes.kind, (host.LAUNCH, host.WAIT))
+    length = nodes.moment - nodes.begun
+    found = medians(length, codes, free)
+    any_launch = length[free & (nodes.kind == host.LAUNCH)]
+    typical = int(np.median(any_launch)) if len(any_launch) else 0
+    return np.where(np.isin(codes, codes[free]), found, typical), typical
+
+
+def _awaited(
+    nodes: HostNodes, queued: Queued, wide: npt.NDArray[np.bool_], of_event: npt.NDArray[np.bool_]
+) -> tuple[Indices, dict[int, list[int]]]:
+    """Return for each moment the operation that ends last of those it waits for, and the others."""
+    found = np.full(len(nodes.moment), NONE, np.intp)
+    returns = np.flatnonzero(nodes.kind == host.RETURN)
+    if len(returns):
+        launched_by = np.where(queued.launch >= 0, nodes.call[queued.launch], NONE)
+        order = np.argsort(launched_by, kind="stable")
+        last = np.searchsorted(launched_by[order], nodes.call[returns], side="right") - 1
+        found[returns] = order[last]
+    waits = np.flatnonzero(nodes.kind == host.WAIT)
+    if not len(waits) or not len(queued.row):
+        return found, {}
+    latest = np.stack(
+        [
+            _last_of_stream(nodes, queued, np.flatnonzero(queued.stream == each), waits, of_event[waits])
+            for each in range(int(queued.stream.max()) + 1)
+        ]
+    )
+    ended = np.where(latest >= 0, queued.end[latest], np.iinfo(np.int64).min)
+    found[waits] = latest[np.argmax(ended, axis=0), np.arange(len(waits))]
+    others = {
+        int(waits[at]): [int(each) for each in latest[:, at] if each not in {NONE, found[waits[at]]}]
+        for at in np.flatnonzero(wide[waits])
+    }
+    return found, others
+
+
+def _last_of_stream(
+    nodes: HostNodes, queued: Queued, mine: Indices, waits: Indices, of_event: npt.NDArray[np.bool_]
+) -> Indices:
+    """Return for each wait the operation of one stream that it may have waited for; ``NONE`` for none.
+
+    That is the last one launched before, if it had ended by then; a wait for an event may be for an earlier one.
+    """
+    until = nodes.moment[waits] + CLOCK_NS
+    last = np.searchsorted(queued.launch[mine], waits) - 1
+    ended = np.searchsorted(np.maximum.accumulate(queued.end[mine]), until, side="right") - 1
+    last = np.where(of_event, np.minimum(last, ended), last)
+    chosen = mine[np.maximum(last, 0)]
+    same = queued.process[chosen] == tables.process_of(nodes.thread[waits])
+    return np.where((last >= 0) & (queued.end[chosen] <= until) & same, chosen, NONE)
+
+
+def _room(nodes: HostNodes, queued: Queued) -> Indices:
+    """Return for each launch the operation that must end before its stream has room; ``NONE`` for none."""
+    found = np.full(len(nodes.moment), NONE, np.intp)
+    for each in range(int(queued.stream.max(initial=-1)) + 1):
+        mine = np.flatnonzero(queued.stream == each)
+        behind, ahead = mine[QUEUE_LENGTH:], mine[:-QUEUE_LENGTH]
+        fits = queued.launch[behind] >= 0
+        launch, holder = queued.launch[behind[fits]], ahead[fits]
+        # Of a call that launches many, the first counts; where it returned in spite of them, the limit is another.
+        first = np.append(True, launch[1:] != launch[:-1])[: len(launch)]
+        first &= queued.end[holder] <= nodes.moment[launch]
+        found[launch[first]] = holder[first]
+    return found
+
+
+def find_recorded(trace: Trace, operations: Operations, nodes: HostNodes, queued: Queued, launched: Times) -> Recorded:
+    """Return what the waits for events wait for, as far as the export tells.
+
+    Args:
+        trace: The tables of one export.
+        operations: All that ran on the GPUs.
+        nodes: Moments of the host.
+        queued: Operations of the stretch.
+        launched: When each of all operations was launched, in ns since capture start.
+    """
+    if not len(trace[tables.EVENT_RECORDS]) or not len(trace[tables.EVENT_WAITS]):
+        return Recorded(np.empty(0, np.intp), np.empty(0, np.intp))
+    # A wait is for the last record before it: an event may be recorded again and again.
+    recorded = pd.merge_asof(_waits(trace, nodes), _records(trace), on="start", by=["process", "event_id"])
+    recorded = recorded.dropna().astype(np.int64).sort_values("record", kind="stable")
+    by = ["process", "device_id", "stream"]
+    ran = _ran(trace, operations, queued, launched)
+    found = pd.merge_asof(recorded, ran, left_on="record", right_on="launched", by=by)
+    node, operation = (array(found.fillna(NONE).astype(np.int64), name) for name in ("node", "operation"))
+    # Threads that launch and record at one time may do so in another order than their calls began.
+    possible = (operation == NONE) | (queued.end[operation] <= nodes.moment[node] + CLOCK_NS)
+    return Recorded(node[possible], operation[possible])
+
+
+def _waits(trace: Trace, nodes: HostNodes) -> pd.DataFrame:
+    """Return the moments that wait for an event, by when they begin."""
+    frame = trace[tables.EVENT_WAITS]
+    process, event = array(frame, "process"), array(frame, "event_id")
+    call = launch_calls(trace, process, array(frame, "correlation_id"))
+    node = np.flatnonzero((nodes.kind == host.WAIT) & np.isin(nodes.call, call))
+    of_call = pd.DataFrame({"call": call, "process": process, "event_id": event}).drop_duplicates("call")
+    waits = pd.DataFrame({"node": node, "call": nodes.call[node], "start": nodes.begun[node]})
+    return waits.merge(of_call, on="call").sort_values("start", kind="stable", ignore_index=True)
+
+
+def _records(trace: Trace) -> pd.DataFrame:
+    """Return the records of events, by when their calls begin, which is ``start`` and ``record``."""
+    frame = trace[tables.EVENT_RECORDS]
+    call = launch_calls(trace, array(frame, "process"), array(frame, "correlation_id"))
+    known = frame[call >= 0]
+    start: npt.NDArray[np.int64] = array(trace[tables.CALLS], "start")[call[call >= 0]]
+    known = known.drop(columns="correlation_id").astype(np.int64).assign(start=start, record=start)
+    return known.sort_values("start", kind="stable", ignore_index=True)
+
+
+def _ran(trace: Trace, operations: Operations, queued: Queued, launched: Times) -> pd.DataFrame:
+    """Return the operations of the stretch by when they were launched."""
+    rows = queued.row
+    columns = {
+        "operation": np.arange(len(rows)),
+        "launched": launched[rows],
+        "process": queued.process,
+        "device_id": operations.device_id[rows],
+        "stream": streams_of(trace, operations, rows),
+    }
+    return pd.DataFrame(columns).astype(np.int64).sort_values("launched", kind="stable", ignore_index=True)

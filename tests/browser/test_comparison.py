@@ -1,0 +1,110 @@
+"""The page of a comparison in a real browser: silent, alone, inert, legible, and never wider than the screen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser_pages import NARROW, WIDTHS, contrast, needs_chromium
+from made_comparisons import ALL, full
+from playwright.sync_api import Browser, Page
+
+from nsyswrap.render.comparison import render
+
+pytestmark = needs_chromium
+every_page = pytest.mark.parametrize("name", ALL)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Four pages on the disk."""
+    folder = tmp_path_factory.mktemp("comparisons")
+    paths = {name: folder / f"{name}.html" for name in ALL}
+    for name, made in ALL.items():
+        paths[name].write_text(render("html", made()), encoding="utf-8")
+    return paths
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of a phone's width in a context of its own."""
+    context = browser.new_context(viewport={"width": NARROW, "height": 844})
+    yield context.new_page()
+    context.close()
+
+
+@every_page
+def test_the_page_asks_for_nothing_and_complains_of_nothing(page: Page, files: dict[str, Path], name: str) -> None:
+    """No request but itself, no message, no error, no violation of its own policy."""
+    asked: list[str] = []
+    said: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(files[name].as_uri(), wait_until="networkidle")
+    assert [url for url in asked if not url.startswith("data:")] == [files[name].as_uri()]
+    assert said == []
+
+
+def test_hostile_names_are_text(page: Page, files: dict[str, Path]) -> None:
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    page.goto(files["hostile"].as_uri(), wait_until="networkidle")
+    assert dialogs == []
+    assert page.locator("img, script").count() == 0
+    assert "<img src=x onerror=alert(1)></script>" in page.inner_text("h1")
+
+
+@every_page
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tables_scroll_and_the_page_does_not(browser: Browser, files: dict[str, Path], name: str, width: int) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 844})
+    opened = context.new_page()
+    opened.goto(files[name].as_uri())
+    opened.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_the_page(browser: Browser, files: dict[str, Path], scheme: str) -> None:
+    """Contrast of at least 4.5 in both schemes (WCAG 2.2, 1.4.3)."""
+    context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
+    opened = context.new_page()
+    opened.goto(files["full"].as_uri())
+    colour_of = "(one) => getComputedStyle(document.querySelector(one)).color"
+    places = ("body", ".outcome", ".sides dt", ".fine", ".change-tag", ".scale", ".curves figcaption")
+    ground = opened.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert min(contrast(opened.evaluate(colour_of, one), ground) for one in places) >= 4.5
+    context.close()
+
+
+def test_the_shorter_step_is_the_shorter_bar(page: Page, files: dict[str, Path]) -> None:
+    """In the proportion of the times per step."""
+    page.goto(files["full"].as_uri())
+    widths = page.evaluate(
+        "[...document.querySelectorAll('.pair svg')].map((one) => "
+        "[...one.querySelectorAll('rect')].reduce((sum, each) => sum + each.getBBox().width, 0))"
+    )
+    of_mean = full().estimates[1]
+    assert widths[1] / widths[0] == pytest.approx(of_mean.new_ns / of_mean.base_ns, abs=0.01)
+
+
+def test_the_interval_lies_left_of_no_change_where_new_is_faster(page: Page, files: dict[str, Path]) -> None:
+    page.goto(files["full"].as_uri())
+    ends, zero = page.evaluate(
+        "(() => { const reach = document.querySelector('.reach').getBBox(); "
+        "return [[reach.x, reach.x + reach.width], document.querySelector('.picture .zero').getBBox().x]; })()"
+    )
+    assert ends[0] < ends[1] < zero
+
+
+def test_the_page_prints(page: Page, files: dict[str, Path]) -> None:
+    page.goto(files["full"].as_uri())
+    assert page.pdf().startswith(b"%PDF")
+
+
+def test_a_narrow_page_still_says_what_it_is(page: Page, files: dict[str, Path]) -> None:
+    """The report's search takes that place there; a comparison has none."""
+    page.goto(next(iter(files.values())).as_uri())
+    assert page.locator("p.mark").is_visible()
+    assert page.inner_text("p.mark") == "nsyswrap compare"

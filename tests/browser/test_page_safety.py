@@ -1,0 +1,291 @@
+"""What a program calls itself cannot run, nor change the page; what is secret is not written; all can read it."""
+
+import json
+import lzma
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import hand_made
+import pandas as pd
+import pytest
+from browser_pages import NARROW, STRUCTURE, WIDE, needs_chromium, opened, until, write
+from export_builder import MAIN, ExportBuilder, thread
+from playwright.sync_api import Browser, Page
+from timeline_fixtures import timeline_report
+
+from nsyswrap.db.load import load_export
+from nsyswrap.model import Report, Section
+from nsyswrap.render import render
+from nsyswrap.render.escape import visible
+from nsyswrap.report import build_report
+
+pytestmark = needs_chromium
+
+FOLDER = Path(__file__).parents[1]
+SAMPLES = FOLDER.parent / "reports" / "samples"
+AXE = FOLDER / "vendor" / "axe.min.js"
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(2)>",
+    "</style></title></details></table><h1>x</h1>",
+    '" onmouseover=alert(3) x="',
+    "' autofocus onfocus=alert(4) '",
+    "{{ 7 * 7 }}{% raw %}",
+    "<!--",
+    "]]><![CDATA[",
+    "&lt;b&gt;&#60;b&#62;",
+    "abc\u202ecba\u2066x\u2069\u200b",
+    "\x00\x01\x07\x1b[31mred\r\n\x7f\x85",
+    "<svg/onload=alert(5)>",
+    "<a href=javascript:alert(6)>here</a>",
+)
+SECRET = "hunter2-0123456789abcdef"  # noqa: S105 - made up
+# What a server such as Jenkins sends with a page.
+STRICT = {"Content-Security-Policy": "sandbox; default-src 'none'", "Content-Type": "text/html; charset=utf-8"}
+
+
+def twin(report: Report, text: str) -> Report:
+    """Return the report with each text that a program can choose replaced by one of the same length."""
+
+    def changed(section: Section) -> Section:
+        tables = {
+            name: table.assign(**{c: text for c in table.columns if table[c].dtype.kind not in "iufb"})
+            for name, table in section.tables.items()
+        }
+        return replace(section, title=text, tables=tables, notes=(text,))
+
+    findings = tuple(
+        replace(one, headline=text, advice=text, evidence=(text,) * len(one.evidence)) for one in report.findings
+    )
+    return replace(
+        report,
+        capture=replace(report.capture, name=text),
+        session=replace(report.session, command=("python", text), traces=(text,), secrets=(text,)),
+        gpus=tuple(replace(gpu, name=text) for gpu in report.gpus),
+        window=replace(report.window, label=text),
+        verdict=text,
+        sections=tuple(changed(section) for section in report.sections),
+        findings=findings,
+        notes=(text,),
+    )
+
+
+def structure(browser: Browser, report: Report, folder: Path, name: str) -> list[str]:
+    """Return the elements of a page as a browser makes them, once it was unfolded, pointed at and typed to."""
+    with opened(browser, write(report, folder, name)) as page:
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        page.locator("a.term").first.hover()
+        page.mouse.move(0, 0)
+        page.keyboard.press("n")
+        until(page, "document.getElementById('tip').hidden")
+        found: list[str] = page.evaluate(STRUCTURE)
+    return found
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=[f"text {at}" for at in range(len(HOSTILE))])
+def test_a_hostile_text_leaves_the_page_as_a_harmless_one_does(browser: Browser, tmp_path: Path, text: str) -> None:
+    """Element for element, attribute for attribute, the page is that of its twin with an x for each letter."""
+    report = hand_made.full_report()
+    hostile = structure(browser, twin(report, text), tmp_path, "hostile")
+    benign = structure(browser, twin(report, "x" * len(visible(text))), tmp_path, "benign")
+    assert hostile == benign
+
+
+def test_a_text_is_read_as_what_it_is(browser: Browser, tmp_path: Path) -> None:
+    """Nothing hides: what turns the direction round, and what does not print, is shown by its number."""
+    with opened(browser, write(twin(hand_made.full_report(), HOSTILE[9] + HOSTILE[10]), tmp_path)) as page:
+        shown = page.inner_text(".verdict p")
+    assert "abc[U+202E]cba[U+2066]x[U+2069][U+200B]" in shown
+    assert "[U+0000][U+0001][U+0007][U+001B][31mred[U+000D][U+000A][U+007F][U+0085]" in shown
+
+
+def export(folder: Path, text: str) -> Path:
+    """Write an export in which all that a program names is called by a text, and a secret is in its environment."""
+    builder = ExportBuilder().gpu(name=text).session().command("python", text, f"--api-key={SECRET}", "--token", SECRET)
+    builder.environment({"API_TOKEN": SECRET, "PLAIN": text, "DATABASE_URL": f"postgres://u:{SECRET}@h/d"})
+    builder.thread_name(MAIN, text).thread_name(thread(9), text).diagnostic(text).system("Hostname", text)
+    for at in range(6):
+        start = at * 1_000_000
+        builder.range(f"batch {at}", start, start + 900_000).range(text, start + 10, start + 400_000)
+        builder.range(f"forward {text}", start + 400_000, start + 800_000)
+        builder.kernel(start + 500_000, start + 600_000, text, launched=(start + 450_000, start + 460_000))
+        builder.kernel(start + 610_000, start + 620_000, text + "<", launched=(start + 470_000, start + 480_000))
+        builder.os_call(text, start + 20, start + 300_000)
+        builder.copy(start + 700_000, start + 710_000, launched=(start + 690_000, start + 695_000))
+        builder.python_sample(start + 420_000, [(text, f"/home/anna/{text}.py", 7)])
+    builder.domain("Python Periodic Sampling", 1)
+    return builder.write(folder / "hostile.sqlite")
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=[f"text {at}" for at in range(len(HOSTILE))])
+def test_a_hostile_export_runs_nothing(browser: Browser, tmp_path: Path, text: str) -> None:
+    """From the export through analysis and rendering into the browser."""
+    report = build_report(load_export(export(tmp_path, text)))
+    with opened(browser, write(report, tmp_path)) as page:
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert page.locator("img, iframe, object, embed, h1:not(.intro h1), main script").count() == 0
+        assert (
+            page.locator("*").evaluate_all(
+                "(all) => all.flatMap((one) => one.getAttributeNames()).filter((name) => /^on|^style$/.test(name))"
+            )
+            == ["style"] * page.locator("#tip[style]").count()
+        )
+
+
+@pytest.mark.parametrize("form", ["html", "json", "csv", "markdown", "text"])
+def test_a_secret_in_the_environment_is_never_written(tmp_path: Path, form: str) -> None:
+    """Nor one that was an option of the command, nor the folder of whoever ran it."""
+    report = build_report(load_export(export(tmp_path, "harmless")))
+    assert "--token" in report.session.command
+    said = render(form, report)
+    assert SECRET not in said
+    assert "/home/anna" not in said
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Pages with a bit of everything, with two GPUs, and without any."""
+    folder = tmp_path_factory.mktemp("pages")
+    reports = {
+        "full": hand_made.full_report(),
+        "two": hand_made.two_gpu_report(),
+        "none": hand_made.no_gpu_report(),
+        "timeline": timeline_report(),
+    }
+    return {name: write(report, folder, name) for name, report in reports.items()}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize("name", ["full", "two", "none", "timeline"])
+def test_nothing_keeps_people_from_using_it(
+    browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
+) -> None:
+    """axe-core finds nothing serious, with all unfolded."""
+    with opened(browser, pages[name], width=width, color_scheme=scheme, bypass_csp=True) as page:
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        page.add_script_tag(path=AXE)
+        found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    grave = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+    assert [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in grave] == []
+    assert len(found["passes"]) > 15, "it did look"
+
+
+def test_the_help_is_usable_by_all(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["full"], bypass_csp=True) as page:
+        page.keyboard.press("?")
+        page.add_script_tag(path=AXE)
+        found = page.evaluate("axe.run('#help', { resultTypes: ['violations'] })")
+    assert found["violations"] == []
+
+
+@pytest.fixture
+def bare(browser: Browser) -> Iterator[Page]:
+    """A page from a server that forbids scripts and styles."""
+    context = browser.new_context(viewport={"width": WIDE, "height": 844})
+    page = context.new_page()
+    body = render("html", hand_made.full_report())
+    page.route("**/*", lambda route: route.fulfill(status=200, headers=STRICT, body=body))
+    page.goto("http://report.test/report.html")
+    yield page
+    context.close()
+
+
+def test_under_a_policy_that_forbids_scripts_and_styles_all_is_read(bare: Page) -> None:
+    """Verdict, ledger, findings and tables; what needs a script is not there."""
+    text = bare.inner_text("body")
+    for words in (
+        "Input-starved",
+        "38.6 %",
+        "The training loop waits for its loader",
+        "Give the DataLoader",
+        "Kernels",
+    ):
+        assert words in text
+    assert bare.evaluate("getComputedStyle(document.querySelector('.verdict p')).fontWeight") == "400", "no styles"
+    assert bare.locator("table[data-name=kernels-summary] tbody tr").count() == 64
+    assert bare.locator("table[data-name=kernels-summary] tbody tr").last.is_visible(), "no row is folded away"
+    assert not any(bare.locator(one).is_visible() for one in (".tools", "#help", "#tip"))
+
+
+def test_under_such_a_policy_the_ledger_keeps_its_colours_and_lengths(bare: Page) -> None:
+    script = """() => [...document.querySelectorAll(".ledger > rect")].map((one) =>
+      [getComputedStyle(one).fill, Math.round(one.getBoundingClientRect().width)])"""
+    parts = bare.evaluate(script)
+    whole = sum(width for _, width in parts)
+    assert parts[0][0] == "rgb(0, 84, 169)"
+    assert parts[-1][0].startswith("url(")
+    assert [round(100 * width / whole) for _, width in parts] == [53, 5, 3, 0, 39]
+
+
+def test_under_such_a_policy_evidence_still_opens(bare: Page) -> None:
+    evidence = bare.locator(".finding details").first
+    evidence.locator("summary").first.click()
+    assert evidence.locator("li").first.is_visible()
+
+
+@pytest.fixture(scope="module", params=["mnist-1-worker", "mnist-8-workers"])
+def sample(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The page of a real capture, and what report.json says of it."""
+    folder = tmp_path_factory.mktemp(request.param)
+    unpacked = folder / "capture.sqlite"
+    unpacked.write_bytes(lzma.decompress((SAMPLES / request.param / "capture.sqlite.xz").read_bytes()))
+    report = build_report(load_export(unpacked))
+    found: dict[str, Any] = json.loads(render("json", report))
+    return write(report, folder), found
+
+
+def test_a_real_report_says_what_its_json_says(browser: Browser, sample: tuple[Path, dict[str, Any]]) -> None:
+    """Verdict, findings in their order, the ledger, and the values of each row of each table it shows."""
+    path, said = sample
+    with opened(browser, path) as page:
+        assert page.locator(".finding code").all_inner_texts()[:1] == [said["findings"][0]["rule"]]
+        headlines = page.locator(".finding h3").all_inner_texts()
+        assert headlines == [one["headline"] for one in said["findings"]]
+        (ledger,) = said["sections"]["ledger"]["tables"]["devices"]
+        shares = page.locator(".device .legend b").all_inner_texts()
+        assert [round(100 * ledger[part] / ledger["window_ns"], 1) for part in list(ledger)[2:]] == [
+            pytest.approx(float(share.strip("<> %")), abs=0.1) for share in shares
+        ]
+        tables = page.evaluate(RAW)
+    checked = 0
+    for name, columns in tables.items():
+        section, _, table = name.partition("-")
+        rows = said["sections"].get(section, {}).get("tables", {}).get(table)
+        if rows is None:
+            continue
+        for column, values in columns.items():
+            expected = [row[column] for row in rows][: len(values)]
+            assert [None if value == "" else float(value) for value in values] == expected, (name, column)
+            checked += len(values)
+    assert checked > 1_000
+
+
+RAW = """() => Object.fromEntries([...document.querySelectorAll("table.data")].map((table) => {
+  const heads = [...table.tHead.rows[0].cells];
+  const column = (at) => [...table.tBodies[0].rows].map((row) => row.cells[at].dataset.v);
+  const all = heads.map((head, at) => [head.dataset.name, at]);
+  const numbers = all.filter(([, at]) => heads[at].classList.contains("n"));
+  return [table.dataset.name, Object.fromEntries(numbers.map(([name, at]) => [name, column(at)]))];
+}))"""
+
+
+def test_the_page_of_a_real_capture_is_small(sample: tuple[Path, dict[str, Any]]) -> None:
+    """Without the timeline at most half a megabyte."""
+    assert sample[0].stat().st_size <= 500_000
+
+
+def test_no_column_of_a_table_is_left_without_a_name(browser: Browser, sample: tuple[Path, dict[str, Any]]) -> None:
+    with opened(browser, sample[0]) as page:
+        named = page.locator("table.data th:not(.drawn)").evaluate_all("(all) => all.map((one) => one.dataset.name)")
+    assert all(named)
+    assert len(named) > 50
+
+
+def test_an_empty_table_of_texts_is_no_ground_to_stumble_over(browser: Browser, tmp_path: Path) -> None:
+    report = hand_made.report_with(hand_made.section_with("odd", t=pd.DataFrame({"name": ["a"]})))
+    with opened(browser, write(report, tmp_path)) as page:
+        page.locator("#search").fill("b")
+        assert page.locator(".none-left").is_visible()

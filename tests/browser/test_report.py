@@ -1,0 +1,106 @@
+"""The page in a real browser, opened from a file: silent, alone, inert, and never wider than the screen."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import hand_made
+import pytest
+from browser_pages import WIDTHS, contrast, needs_chromium, write
+from playwright.sync_api import Browser, Page
+
+from nsyswrap.model import Report
+
+pytestmark = needs_chromium
+
+
+def long_report() -> Report:
+    """Return the full report with evidence that nothing breaks, as the names of templates are."""
+    report = hand_made.full_report()
+    long = ("12 launches of void " + "x::" * 900, "k" * 900)
+    return replace(report, findings=tuple(replace(one, evidence=long) for one in report.findings))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Pages on the disk."""
+    folder = tmp_path_factory.mktemp("pages")
+    reports = {
+        "full": hand_made.full_report(),
+        "two": hand_made.two_gpu_report(),
+        "none": hand_made.no_gpu_report(),
+        "hostile": hand_made.hostile_report(),
+        "long": long_report(),
+    }
+    return {name: write(report, folder, name) for name, report in reports.items()}
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of a phone's width in a context of its own."""
+    context = browser.new_context(viewport={"width": WIDTHS[0], "height": 844})
+    yield context.new_page()
+    context.close()
+
+
+every_file = pytest.mark.parametrize("name", ["full", "two", "none", "hostile", "long"])
+
+
+@every_file
+def test_the_page_asks_for_nothing_but_itself(page: Page, files: dict[str, Path], name: str) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(files[name].as_uri(), wait_until="networkidle")
+    assert [url for url in asked if not url.startswith("data:")] == [files[name].as_uri()]
+
+
+@every_file
+def test_the_page_has_nothing_to_complain_of(page: Page, files: dict[str, Path], name: str) -> None:
+    """No error, no warning, no violation of its own policy."""
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(files[name].as_uri(), wait_until="networkidle")
+    assert said == []
+
+
+@every_file
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tables_scroll_and_the_page_does_not(browser: Browser, files: dict[str, Path], name: str, width: int) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 844})
+    opened = context.new_page()
+    opened.goto(files[name].as_uri())
+    opened.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()
+
+
+def test_the_bar_of_the_ledger_fills_its_width(page: Page, files: dict[str, Path]) -> None:
+    page.goto(files["full"].as_uri())
+    widths = page.evaluate("[...document.querySelectorAll('.ledger > rect')].map((one) => one.getBBox().width)")
+    whole = page.evaluate("document.querySelector('.ledger').getBoundingClientRect().width")
+    assert sum(widths) == pytest.approx(whole, abs=0.5)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_the_page(browser: Browser, files: dict[str, Path], scheme: str) -> None:
+    """Contrast of body text and of the quieter notes is at least 4.5 in both schemes (WCAG 2.2, 1.4.3)."""
+    context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
+    opened = context.new_page()
+    opened.goto(files["full"].as_uri())
+    colour_of = "(one) => getComputedStyle(document.querySelector(one)).color"
+    colours = [opened.evaluate(colour_of, one) for one in ("body", ".fine", ".window", ".advice", ".tag b", "summary")]
+    ground = opened.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert min(contrast(colour, ground) for colour in colours) >= 4.5
+    context.close()
+
+
+def test_evidence_opens_without_a_script(browser: Browser, files: dict[str, Path]) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(files["full"].as_uri())
+    evidence = page.locator(".finding details").first
+    assert not evidence.locator("li").first.is_visible()
+    evidence.locator("summary").click()
+    assert evidence.locator("li").first.is_visible()
+    context.close()

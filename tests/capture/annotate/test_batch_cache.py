@@ -1,0 +1,196 @@
+"""Loaders that give their first batches again: as many as before, new containers, and no work behind them."""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from nsyswrap.capture.annotate import batch_cache as replaying
+from nsyswrap.capture.annotate.batch_cache import replay
+
+
+class Pair(NamedTuple):
+    """A batch with names."""
+
+    first: object
+    second: object
+
+
+class Counted(Dataset[dict[str, torch.Tensor]]):  # type: ignore[misc]
+    """Numbers; it counts how many were loaded in this process."""
+
+    def __init__(self, length: int = 20) -> None:
+        """Take how many there are."""
+        self.length = length
+        self.loaded = 0
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return self.length
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        """Return one."""
+        self.loaded += 1
+        return {"x": torch.tensor(float(index))}
+
+
+@pytest.fixture(autouse=True)
+def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replay three batches in this process; the loader is put back after the test."""
+    base = torch.utils.data.dataloader._BaseDataLoaderIter  # noqa: SLF001 - what is replaced
+    monkeypatch.setattr(DataLoader, "__iter__", DataLoader.__iter__)
+    monkeypatch.setattr(base, "__next__", base.__next__)
+    replay(torch, 3)
+
+
+def values(batch: dict[str, torch.Tensor]) -> list[float]:
+    """The numbers in a batch."""
+    found: list[float] = batch["x"].tolist()
+    return found
+
+
+def test_the_first_batches_come_again_in_turn() -> None:
+    """Nothing more is loaded, in this epoch or the next."""
+    data = Counted()
+    loader = DataLoader(data, batch_size=2)
+    epochs = [[values(batch)[0] for batch in loader] for _ in range(2)]
+    assert epochs[0][:3] == [0.0, 2.0, 4.0]
+    assert set(epochs[0] + epochs[1]) == {0.0, 2.0, 4.0}
+    assert [len(epoch) for epoch in epochs] == [10, 10]
+    assert data.loaded == 6
+
+
+@pytest.mark.parametrize("options", [{}, {"persistent_workers": True}, {"prefetch_factor": 7}], ids=str)
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_an_epoch_has_as_many_batches_as_before(options: dict[str, Any], *, drop_last: bool) -> None:
+    """With loader processes that are ahead, too, epoch after epoch."""
+    loader = DataLoader(Counted(21), batch_size=2, num_workers=2, drop_last=drop_last, **options)
+    assert [sum(1 for _ in loader) for _ in range(3)] == [10 if drop_last else 11] * 3
+
+
+def test_an_epoch_that_is_left_early_does_not_matter_to_the_next() -> None:
+    loader = DataLoader(Counted(), batch_size=2)
+    for number, _ in enumerate(loader):
+        if number == 4:
+            break
+    assert len(list(loader)) == 10
+
+
+def test_a_loader_of_fewer_batches_replays_what_it_has() -> None:
+    """Two batches an epoch: the third is that of the second epoch."""
+    data = Counted(4)
+    loader = DataLoader(data, batch_size=2)
+    assert [len(list(loader)) for _ in range(4)] == [2] * 4
+    assert data.loaded == 6
+
+
+def test_the_sampler_is_asked_for_every_batch() -> None:
+    """Its random numbers are drawn as ever."""
+    drawn: list[int] = []
+
+    class Sampler(torch.utils.data.Sampler[int]):  # type: ignore[misc]
+        def __iter__(self) -> Iterator[int]:
+            for index in range(20):
+                drawn.append(index)
+                yield index
+
+    list(DataLoader(Counted(), batch_size=2, sampler=Sampler()))
+    assert drawn == list(range(20))
+
+
+def test_a_program_may_take_a_batch_apart() -> None:
+    """Containers are new each time; tensors are the same ones."""
+    loader = DataLoader(Counted(), batch_size=2)
+    tensors = {id(batch.pop("x")) for batch in loader}
+    assert len(tensors) == 3
+
+
+class Holder(Mapping[str, torch.Tensor]):
+    """A mapping of its own kind that can move, as tokenizers give."""
+
+    def __init__(self) -> None:
+        """Hold one tensor."""
+        self.values_by_name = {"x": torch.ones(1)}
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        """Return a tensor."""
+        return self.values_by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield names."""
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        """Return how many."""
+        return len(self.values_by_name)
+
+    def to(self, device: torch.device) -> "Holder":
+        """Move."""
+        moved = Holder()
+        moved.values_by_name = {name: tensor.to(device) for name, tensor in self.values_by_name.items()}
+        return moved
+
+
+def test_all_tensors_of_a_batch_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In lists, tuples, dicts and what can move itself; the rest stays as it is."""
+
+    class Cuda:
+        is_initialized = staticmethod(lambda: True)
+        current_device = staticmethod(lambda: 0)
+
+    class Torch:
+        cuda = Cuda
+
+        @staticmethod
+        def device(kind: str, number: int) -> torch.device:
+            assert (kind, number) == ("cuda", 0)
+            return torch.device("meta")
+
+    tensor = torch.ones(1)
+    batch = [tensor, (tensor, "text"), Pair(tensor, 3), {"a": {"b": tensor}}, Holder()]
+    first, pair, named, nested, holder = replaying._moved(batch, Torch)  # noqa: SLF001 - there is no GPU here
+    moved: list[Any] = [first, pair[0], named.first, nested["a"]["b"], holder["x"]]
+    assert {each.device.type for each in moved} == {"meta"}
+    assert (pair[1], named.second, type(named)) == ("text", 3, Pair)
+    monkeypatch.setattr(Cuda, "is_initialized", staticmethod(lambda: False))
+    assert replaying._moved(batch, Torch) is batch  # noqa: SLF001
+    assert replaying._copied(batch)[4] is not batch[4]  # noqa: SLF001
+
+
+class Stream(IterableDataset[int]):  # type: ignore[misc]
+    """Ten numbers."""
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield them."""
+        return iter(range(10))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_iterable_data_set_is_left_as_it_is(workers: int) -> None:
+    assert [int(each) for each in DataLoader(Stream(), batch_size=None, num_workers=workers)] == list(range(10))
+
+
+def test_loader_processes_end_with_the_epoch(tmp_path: Path) -> None:
+    """A program ends as it does without: no process is left that it would wait for."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch, multiprocessing\nfrom torch.utils.data import DataLoader\n"
+        "from nsyswrap.capture.annotate.batch_cache import replay\nreplay(torch, 1)\n"
+        "if __name__ == '__main__':\n"
+        "    print(len(list(DataLoader(range(50), batch_size=2, num_workers=2))))\n"
+        "    print(multiprocessing.active_children())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, program],
+        env={"PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout == "25\n[]\n"

@@ -1,0 +1,313 @@
+"""How a process begins to mark its phases: a profiler's interface, the import of torch, what stood there before."""
+
+import ctypes
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from nsyswrap.capture.annotate import nvtx_calls, process_start
+from nsyswrap.capture.annotate.import_hook import AfterImport, after_import
+from nsyswrap.capture.annotate.injection import Injection
+from nsyswrap.capture.annotate.nvtx_calls import NvtxCalls, Tables, connected
+
+LISTENER = """
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+typedef void (*Function)(void);
+typedef struct { size_t size; int (*table)(int, Function ***, unsigned int *); } Callbacks;
+typedef struct { uint16_t version, size; uint32_t category; int32_t color_type; uint32_t color; int32_t payload_type,
+                 reserved; uint64_t payload; int32_t message_type; const char *message; } Attributes;
+static FILE *out;
+static void *create(const char *name) { fprintf(out, "domain %s\\n", name); fflush(out); return out; }
+static int push(void *domain, const Attributes *a) {
+  fprintf(out, "push %s %08x %d %d %d\\n", a->message, a->color, a->version, a->size, domain == out);
+  fflush(out);
+  return 0;
+}
+static int pop(void *domain) { fprintf(out, "pop %d\\n", domain == out); fflush(out); return 0; }
+int InitializeInjectionNvtx2(const void *(*tables)(uint32_t)) {
+  const Callbacks *callbacks = tables(1);
+  Function **table;
+  unsigned int size;
+  if (getenv("LISTENER_REFUSES")) return 0;
+  if (tables(2) != NULL || tables(3) == NULL || callbacks->table(9, &table, &size)) return 0;
+  if (!callbacks->table(5, &table, &size) || size < 16) return 0;
+  out = fopen(getenv("LISTENER_LOG"), "a");
+  if (getenv("LISTENER_DEAF")) return 1;
+  *table[4] = (Function)push;
+  *table[5] = (Function)pop;
+  *table[12] = (Function)create;
+  return 1;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def listener(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A profiler's library that writes down what it is told, by the interface of NVTX's own headers."""
+    folder = tmp_path_factory.mktemp("listener")
+    source, library = folder / "listener.c", folder / "liblistener.so"
+    source.write_text(LISTENER)
+    built = subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], capture_output=True, check=False)
+    if built.returncode:
+        pytest.skip("there is no C compiler")
+    return library
+
+
+def run(program: str, environment: dict[str, str], *flags: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a Python of its own, with these variables and no others but PATH."""
+    return subprocess.run(
+        [sys.executable, *flags, "-c", program],
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_ranges_reach_a_profiler_with_name_colour_and_domain(
+    listener: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not ASCII is replaced; what opens a range is made once, and opens it as often as it is called."""
+    log = tmp_path / "log"
+    program = (
+        "import os\nfrom nsyswrap.capture.annotate.nvtx_calls import connected\n"
+        "calls = connected(os.environ)\n"
+        "data, described = calls.opener('data', 0x123456)\n"
+        "step, numbered = calls.opener('st\\u00e9p 1', 0x7f7f7f)\n"
+        "close, domain = calls.closer()\n"
+        "for _ in range(2):\n    data(*described); close(*domain)\n"
+        "step(*numbered); close(*domain)"
+    )
+    root = str(Path(__file__).parents[3])
+    variables = {"NVTX_INJECTION64_PATH": str(listener), "LISTENER_LOG": str(log), "PYTHONPATH": root}
+    done = run(program, {**variables, "NVTX_DISABLE": "1"})
+    assert (done.stderr, done.returncode) == ("", 0)
+    pushes = ["push data ff123456 3 48 1", "pop 1"] * 2 + ["push st?p 1 ff7f7f7f 3 48 1", "pop 1"]
+    assert log.read_text().splitlines() == ["domain nsyswrap", *pushes]
+    monkeypatch.setenv("LISTENER_LOG", str(log))
+    for variable in ("LISTENER_REFUSES", "LISTENER_DEAF"):
+        monkeypatch.setenv(variable, "1")
+        with pytest.raises(LookupError):
+            connected({nvtx_calls.VARIABLE: str(listener)})
+        monkeypatch.delenv(variable)
+
+
+@pytest.mark.parametrize(
+    ("before", "disabled", "calls"),
+    [
+        ("", "", "PackageCalls"),
+        ("", "1", "NvtxCalls"),
+        ("nvtx_calls.TRIED = {'0.2.13'}", "", "NvtxCalls"),
+        ("import sys; sys.modules['nvtx'] = None", "", "NvtxCalls"),
+    ],
+    ids=["there", "switched off", "of another version", "not to be imported"],
+)
+def test_compiled_calls_are_taken_where_they_are_known_to_arrive(
+    listener: Path, tmp_path: Path, before: str, disabled: str, calls: str
+) -> None:
+    """The profiler hears of as many ranges, whichever way; a package names them by a text of its own kind."""
+    log = tmp_path / "log"
+    program = (
+        "import os\nfrom nsyswrap.capture.annotate import nvtx_calls\n"
+        f"{before}\n"
+        "calls = nvtx_calls.connected(os.environ)\n"
+        "print(type(calls).__name__)\n"
+        "data, described = calls.opener('data', 0x123456)\n"
+        "close, domain = calls.closer()\n"
+        "for _ in range(3):\n    data(*described); close(*domain)"
+    )
+    variables = {"NVTX_INJECTION64_PATH": str(listener), "LISTENER_LOG": str(log), "NVTX_DISABLE": disabled}
+    done = run(program, {**variables, "PYTHONPATH": str(Path(__file__).parents[3])})
+    assert (done.stdout, done.stderr) == (f"{calls}\n", "")
+    heard = [line.split() for line in log.read_text().splitlines()]
+    assert [words[0] for words in heard if words[0] in {"push", "pop"}] == ["push", "pop"] * 3
+    assert ["domain", "nsyswrap"] in heard
+    assert {words[2] for words in heard if words[0] == "push"} == {"ff123456"}
+
+
+def test_where_nobody_listens_it_is_said() -> None:
+    """Without a profiler, with one whose library is gone, and with tables that stay empty."""
+    with pytest.raises(LookupError, match="NVTX_INJECTION64_PATH is not set"):
+        connected({})
+    with pytest.raises(OSError, match="gone"):
+        connected({nvtx_calls.VARIABLE: "/gone/lib.so"})
+    with pytest.raises(LookupError, match="no profiler listens"):
+        NvtxCalls(Tables())
+
+
+def test_attributes_are_laid_out_as_in_c() -> None:
+    """48 bytes, with the message last."""
+    attributes = nvtx_calls._Attributes  # noqa: SLF001 - its layout is its contract
+    assert (ctypes.sizeof(attributes), attributes.message.offset, attributes.color.offset) == (48, 40, 12)
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module that is not imported yet."""
+    (tmp_path / "late_module.py").write_text("VALUE = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "late_module", raising=False)
+    return "late_module"
+
+
+def test_a_module_is_seen_when_it_was_imported(module: str) -> None:
+    """Once, whole, and without a trace in the import system; whoever only asks whether it is there changes nothing."""
+    seen: list[int] = []
+    before = list(sys.meta_path)
+    after_import(module, lambda found: seen.append(found.VALUE))
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    assert spec.origin.endswith("late_module.py")
+    assert seen == []
+    found = importlib.import_module(module)
+    assert (seen, sys.meta_path) == ([1], before)
+    assert found.__spec__ is not None
+    assert "exec_module" not in vars(found.__spec__.loader)
+    after_import(module, lambda found: seen.append(found.VALUE + 1))
+    assert seen == [1, 2]
+
+
+def test_other_modules_and_those_that_are_nowhere_are_left_to_others() -> None:
+    finder = AfterImport("nowhere_at_all", print)
+    assert (finder.find_spec("json"), finder.find_spec("nowhere_at_all")) == (None, None)
+
+
+def test_a_loader_that_cannot_be_watched_loads_all_the_same() -> None:
+    """One without attributes of its own, and one without exec_module."""
+    watch = AfterImport("x", print)._watch  # noqa: SLF001 - odd loaders cannot be had otherwise
+
+    class Slotted:
+        __slots__ = ()
+
+        def exec_module(self, module: ModuleType) -> None:
+            """Do nothing."""
+
+    watch(Slotted())
+    watch(object())
+
+
+def test_a_program_s_own_sitecustomize_runs_in_its_place(tmp_path: Path) -> None:
+    """It is the module of that name, the path is the program's, and its errors are its own."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("import sys\nsys.own = __name__, __file__\n")
+    injection = Injection(tmp_path / "run")
+    injection.prepare()
+    environment = injection.environment({"PYTHONPATH": str(tmp_path / "own")})
+    show = "import sys, sitecustomize; print(sys.own, sitecustomize.__file__, sys.argv, 'startup' in ''.join(sys.path))"
+    done = run(show, environment)
+    own = str(tmp_path / "own" / "sitecustomize.py")
+    assert done.stdout == f"{('sitecustomize', own)} {own} ['-c'] False\n"
+    assert done.stderr == ""
+    (tmp_path / "own" / "sitecustomize.py").write_text("1 / 0\n")
+    assert "ZeroDivisionError" in run("pass", environment).stderr
+
+
+def test_without_a_sitecustomize_the_name_is_ours_and_children_inherit(tmp_path: Path) -> None:
+    injection = Injection(tmp_path / "run")
+    injection.prepare()
+    child = (
+        "import subprocess, sys; print(subprocess.check_output([sys.executable, '-c', 'import sys; print(sys.argv)']))"
+    )
+    done = run(child, injection.environment({}))
+    assert (done.stdout, done.stderr) == ("b\"['-c']\\n\"\n", "")
+
+
+def test_a_package_that_is_gone_is_said_and_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that outlives us."""
+    monkeypatch.setattr("nsyswrap.capture.annotate.injection.PACKAGE", tmp_path / "gone")
+    injection = Injection(tmp_path / "run")
+    injection.prepare()
+    done = run("print('ran')", injection.environment({}))
+    assert done.stdout == "ran\n"
+    assert done.stderr.startswith("nsyswrap: annotate: no phases are marked: ModuleNotFoundError")
+    assert done.stderr.count("\n") == 1
+
+
+FAKE_TORCH = """
+__version__ = "9.9"
+class {name}: pass
+"""
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> tuple[Injection, dict[str, str]]:
+    """An injection and the variables of a program whose torch is empty."""
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "torch.py").write_text(FAKE_TORCH.format(name="Empty"))
+    injection = Injection(tmp_path / "run")
+    injection.prepare()
+    return injection, injection.environment({"PYTHONPATH": str(tmp_path / "path")})
+
+
+def test_without_a_profiler_nothing_is_marked_and_the_reason_is_kept(
+    prepared: tuple[Injection, dict[str, str]],
+) -> None:
+    injection, environment = prepared
+    done = run("import torch; print(torch.__version__)", environment)
+    assert (done.stdout, done.stderr) == ("9.9\n", "")
+    (note,) = injection.notes()
+    assert note.startswith("No phases were marked in a process with PyTorch: no profiler listens")
+
+
+def test_a_torch_of_another_shape_is_told_of_and_works(
+    prepared: tuple[Injection, dict[str, str]], listener: Path, tmp_path: Path
+) -> None:
+    """One line on stderr, and the program runs."""
+    _, environment = prepared
+    heard = {"NVTX_INJECTION64_PATH": str(listener), "LISTENER_LOG": str(tmp_path / "log")}
+    done = run("import torch; print(torch.__version__)", {**environment, **heard})
+    assert done.stdout == "9.9\n"
+    assert done.stderr.startswith("nsyswrap: annotate: no phases are marked: AttributeError")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_python_that_ignores_its_environment_leaves_a_note(prepared: tuple[Injection, dict[str, str]]) -> None:
+    injection, environment = prepared
+    assert run("print(1)", environment, "-I").stdout == "1\n"
+    (note,) = injection.notes()
+    assert note.startswith("No phases were marked: no process of the program imported torch")
+
+
+def test_the_notes_count_processes_and_name_torch(tmp_path: Path) -> None:
+    injection = Injection(tmp_path / "run")
+    injection.prepare()
+    variable = {process_start.ANSWERS_VARIABLE: injection.environment({})[process_start.ANSWERS_VARIABLE]}
+    torch = ModuleType("torch")
+    torch.__version__ = "2.9"  # type: ignore[attr-defined]
+    process_start.answer(torch, variable)
+    assert injection.notes()[0].startswith("Phases were marked in 1 process by nsyswrap")
+    folder = Path(variable[process_start.ANSWERS_VARIABLE])
+    for pid in (1, 2):
+        (folder / f"{pid}.json").write_text(
+            json.dumps({"pid": pid, "torch": "2.8", "problem": "deaf" if pid == 2 else ""})
+        )
+    assert injection.notes() == (
+        "Phases were marked in 2 processes by nsyswrap, through the C interface of NVTX (torch 2.8, 2.9)",
+        "No phases were marked in a process with PyTorch: deaf",
+    )
+
+
+def test_an_answer_that_cannot_be_written_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And where nobody asked, nothing is written."""
+    torch = ModuleType("torch")
+    process_start.answer(torch, {process_start.ANSWERS_VARIABLE: str(tmp_path / "gone")})
+    assert "cannot write" in capsys.readouterr().err
+    process_start.answer(torch, {})
+    assert capsys.readouterr().err == ""
+
+
+def test_the_environment_keeps_the_program_s_path_and_asks_for_a_replay(tmp_path: Path) -> None:
+    path = Injection(tmp_path).environment({"PYTHONPATH": "/own:/more"})["PYTHONPATH"]
+    assert path == f"{tmp_path / 'startup'}{os.pathsep}/own:/more"
+    assert process_start.REPLAY_VARIABLE not in Injection(tmp_path).environment({})
+    assert Injection(tmp_path, 4).environment({})[process_start.REPLAY_VARIABLE] == "4"

@@ -1,0 +1,381 @@
+# ruff: noqa: ANN401 - torch's own signatures
+"""The calls of torch, with their phases marked in this process and put back after each test."""
+
+import copy
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from annotate_fixtures import Broken, Recorder
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+from nsyswrap.capture.annotate import torch_calls
+from nsyswrap.capture.annotate.compiler import compile_check, frame_skipper, own_code
+from nsyswrap.capture.annotate.marker import Marker
+from nsyswrap.capture.annotate.torch_calls import MARK, Patches, patch
+
+SAMPLES = TensorDataset(torch.arange(24.0).reshape(12, 2), torch.arange(12) % 2)
+
+
+@pytest.fixture
+def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
+    """Mark the phases of this process; the device "meta" stands for an accelerator."""
+    monkeypatch.setattr(torch_calls, "ACCELERATORS", ("cuda", "meta"))
+    recorder = Recorder()
+    patches = patch(torch, Marker(recorder))
+    yield recorder
+    patches.undo()
+
+
+def phases(recorder: Recorder) -> list[str]:
+    """The ranges without steps."""
+    return [line.strip() for line in recorder.lines if not line.strip().startswith(("step", "batch"))]
+
+
+def trained(steps: int = 3) -> list[float]:
+    """Train a small model; return its losses."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.2), nn.Linear(8, 2))
+    optimizer = torch.optim.Adam(model.parameters())
+    losses = []
+    for inputs, labels in DataLoader(SAMPLES, batch_size=12 // steps, shuffle=True):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(inputs), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_a_training_loop_is_marked_from_end_to_end(marked: Recorder) -> None:
+    """Making the loader's iterator is data, too; the last wait finds no batch."""
+    trained(2)
+    step = ["data", "optimizer", "forward", "backward", "optimizer"]
+    assert phases(marked) == ["data", *step, *step, "data"]
+    assert [line for line in marked.lines if line.startswith("step")] == ["step 0", "step 1", "step 2"]
+
+
+def test_losses_are_the_same_bit_for_bit() -> None:
+    """With marks, with a profiler that fails, and without."""
+    plain = trained()
+    for sink in (Recorder(), Broken()):
+        patches = patch(torch, Marker(sink))
+        assert trained() == plain
+        patches.undo()
+    assert trained() == plain
+
+
+def test_everything_is_put_back() -> None:
+    """Calls that were inherited are inherited again."""
+    before = {name: vars(kind).get(name) for kind, name in PATCHED}
+    patches = patch(torch, Marker(Recorder()))
+    trained()
+    assert getattr(torch.optim.Adam.step, MARK, False)
+    patches.undo()
+    assert {name: vars(kind).get(name) for kind, name in PATCHED} == before
+    assert not getattr(torch.optim.Adam.step, MARK, False)
+
+
+PATCHED: list[tuple[Any, str]] = [
+    (nn.Module, "__call__"),
+    (torch.Tensor, "to"),
+    (torch.Tensor, "cuda"),
+    (torch.autograd, "backward"),
+    (torch.optim.Optimizer, "zero_grad"),
+    (DataLoader, "__iter__"),
+]
+
+
+def test_of_modules_only_the_outermost_is_marked(marked: Recorder) -> None:
+    nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU(), nn.ReLU()))(torch.ones(1, 2))
+    assert phases(marked) == ["forward"]
+
+
+def test_an_inner_module_with_a_compiled_call_is_called_by_it(marked: Recorder) -> None:
+    """As torch's own call does, in whose place ours looks for it."""
+    inner = nn.Linear(2, 2)
+    inner._compiled_call_impl = lambda inputs: inputs + 1  # noqa: SLF001 - where Module.compile puts it
+    assert nn.Sequential(inner)(torch.ones(1, 2)).tolist() == inner(torch.ones(1, 2)).tolist() == [[2, 2]]
+    assert phases(marked) == ["forward", "forward"]
+
+
+def test_what_another_tool_has_put_in_place_of_the_call_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For inner modules, too."""
+    seen: list[type] = []
+    own = nn.Module.__call__
+
+    def told(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        seen.append(type(module))
+        return own(module, *args, **kwargs)
+
+    monkeypatch.setattr(nn.Module, "__call__", told)
+    recorder = Recorder()
+    patches = patch(torch, Marker(recorder))
+    nn.Sequential(nn.ReLU(), nn.GELU())(torch.ones(1))
+    patches.undo()
+    assert (seen, phases(recorder)) == ([nn.Sequential, nn.ReLU, nn.GELU], ["forward"])
+
+
+def test_an_exception_closes_its_range_and_is_the_program_s_own(marked: Recorder) -> None:
+    class Failing(nn.Module):  # type: ignore[misc]
+        def forward(self) -> None:
+            raise ValueError("the program's own")
+
+    with pytest.raises(ValueError, match="the program's own"):
+        Failing()()
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        torch.autograd.backward(torch.ones(1))
+    assert phases(marked) == ["forward", "backward"]
+    assert marked.depth == 1  # the step
+
+
+COPIES: dict[str, tuple[Callable[[torch.Tensor], object], bool]] = {
+    "name": (lambda x: x.to("meta"), True),
+    "device": (lambda x: x.to(torch.device("meta")), True),
+    "keyword": (lambda x: x.to(device="meta", dtype=torch.float64), True),
+    "other tensor": (lambda x: x.to(torch.empty(1, device="meta")), True),
+    "not blocking": (lambda x: x.to("meta", non_blocking=True), True),
+    "back": (lambda _: torch.empty(1, device="meta").to("meta"), False),
+    "type": (lambda x: x.to(torch.float64), False),
+    "cpu": (lambda x: x.to("cpu"), False),
+    "nothing": (lambda x: x.to(dtype=torch.float16), False),
+    "other on the cpu": (lambda x: x.to(torch.ones(1)), False),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_is_a_tensor_that_goes_from_the_host_to_an_accelerator(name: str, marked: Recorder) -> None:
+    call, is_copy = COPIES[name]
+    call(torch.ones(1))
+    assert phases(marked) == (["copy"] if is_copy else [])
+
+
+def test_a_number_names_an_accelerator(marked: Recorder) -> None:
+    """And `cuda()` names one, too; here there is none, so the call fails, and closes its range."""
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises((RuntimeError, AssertionError)):
+        torch.ones(1).to(0)
+    with pytest.raises((RuntimeError, AssertionError)):
+        torch.ones(1).cuda()
+    assert (phases(marked), marked.depth) == (["copy", "copy"], 0)
+
+
+def test_a_module_that_moves_is_no_copy_of_a_batch(marked: Recorder) -> None:
+    assert next(nn.Linear(2, 2).to("meta").parameters()).device.type == "meta"
+    assert phases(marked) == []
+
+
+def test_a_scaler_s_step_is_one_range_and_one_step(marked: Recorder) -> None:
+    """On the CPU it scales as on a GPU."""
+    scaler, weight = torch.amp.GradScaler("cpu"), nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for _ in range(2):
+        scaler.scale(weight.sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert phases(marked) == ["backward", "optimizer", "optimizer"] * 2
+    assert [line for line in marked.lines if line.startswith("step")] == ["step 0", "step 1"]
+
+
+class Own(torch.optim.Optimizer):  # type: ignore[misc]
+    """An optimizer that the program brings."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, {})
+
+    def step(self, closure: Any = None) -> Any:
+        """Do nothing, and give back what the closure does."""
+        return closure and closure()
+
+
+class Derived(Own):
+    """One that inherits its step."""
+
+
+@pytest.mark.parametrize("kind", [Own, Derived, torch.optim.LBFGS])
+def test_optimizers_of_any_class_are_marked_once(kind: Callable[[Any], Any], marked: Recorder) -> None:
+    """Closures run inside their step."""
+    weight = nn.Parameter(torch.ones(1))
+    optimizer = kind([weight])
+
+    def closure() -> torch.Tensor:
+        loss = weight.square().sum()
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure) is not None
+    assert phases(marked)[:2] == ["optimizer", "backward"]
+    assert phases(marked).count("optimizer") == 1
+
+
+def test_hooks_schedulers_copies_and_pickles_of_optimizers_work(marked: Recorder) -> None:
+    """What other tools do to an optimizer's step."""
+    weight, seen = nn.Parameter(torch.ones(1)), []
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    optimizer.register_step_post_hook(lambda *_: seen.append("hook"))
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    optimizer.step()
+    scheduler.step()
+    copy.deepcopy(torch.optim.SGD([weight], lr=0.1)).step()
+    pickle.loads(pickle.dumps(torch.optim.SGD([weight], lr=0.1))).step()  # noqa: S301 - made here
+    assert (seen, phases(marked)) == (["hook"], ["optimizer"] * 3)
+
+
+@pytest.mark.parametrize(
+    "call", ["Tensor.to", "Tensor.cuda", "nn.Module.__call__", "autograd.backward", "nn.Module.to"]
+)
+def test_a_call_can_be_pickled(call: str, marked: Recorder) -> None:
+    """Loader processes are given functions by their name."""
+    found: Any = torch
+    for name in call.split("."):
+        found = getattr(found, name)
+    assert pickle.loads(pickle.dumps(found)) is found  # noqa: S301 - made here
+    assert marked.lines == []
+
+
+def test_tracing_scripting_and_symbolic_tracing_work(marked: Recorder) -> None:
+    """The graphs are those of the module alone."""
+    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    inputs = torch.ones(1, 2)
+    expected = module(inputs)
+    graph = torch.fx.symbolic_trace(module)
+    assert torch.equal(graph(inputs), expected)
+    assert len(list(graph.graph.nodes)) == 4
+    assert phases(marked)
+
+
+def test_a_tensor_of_another_kind_sees_the_same_call(marked: Recorder) -> None:
+    """What a subclass is told of a call is the attribute of Tensor, as ever, and nothing besides."""
+    calls: list[Any] = []
+
+    class Logged(torch.Tensor):  # type: ignore[misc]
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            calls.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    torch.ones(1).as_subclass(Logged).to(torch.float64)
+    assert calls == [torch.Tensor.to]
+    assert phases(marked) == []
+
+
+class Endless(IterableDataset[int]):  # type: ignore[misc]
+    """Three numbers."""
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield them."""
+        return iter(range(3))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_batches_of_an_iterable_data_set_are_marked(workers: int, marked: Recorder) -> None:
+    batches = [int(batch) for batch in DataLoader(Endless(), batch_size=None, num_workers=workers)]
+    assert (batches, phases(marked)) == ([0, 1, 2], ["data"] * 5)
+
+
+def test_a_call_that_this_torch_does_not_have_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    """The others are marked all the same."""
+    patches = Patches(lambda _code: None)
+    patches.replace(nn.Module, "no_such_call", lambda call: call)
+    patches.undo()
+    assert "Module.no_such_call is not marked: AttributeError" in capsys.readouterr().err
+
+
+def test_the_compiler_is_told_to_pass_over_our_frames() -> None:
+    """By whichever name this torch has for it; where it has none, nothing happens."""
+    names = {code.co_name for code in own_code()}
+    assert {"begin_data", "_made_ready", "opener", "end", "_place"} <= names
+
+    class Frames:
+        skipped: list[Any] = []  # noqa: RUF012 - one test's
+
+        @classmethod
+        def skip_code(cls, code: Any) -> None:
+            cls.skipped.append(code)
+
+    class Old:
+        class _C:
+            class _dynamo:  # noqa: N801 - torch's own name
+                eval_frame = Frames
+
+        class compiler:  # noqa: N801 - torch's own name
+            is_compiling = staticmethod(lambda: False)
+
+    frame_skipper(Old)("code")  # type: ignore[arg-type]
+    assert Frames.skipped == ["code"]
+    assert compile_check(Old)() is False
+    Old._C._dynamo.eval_frame = None  # type: ignore[assignment]  # noqa: SLF001 - it stands for an older torch
+    frame_skipper(Old)("code")  # type: ignore[arg-type]
+    frame_skipper(torch)(test_the_compiler_is_told_to_pass_over_our_frames.__code__)
+
+
+COMPILED = """
+import sys, torch
+from torch import nn
+if sys.argv[1] == "marked":
+    from nsyswrap.capture.annotate.marker import Marker
+    from nsyswrap.capture.annotate.torch_calls import patch
+    from annotate_fixtures import Recorder
+    patch(torch, Marker(Recorder()))
+from torch._dynamo.utils import counters
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+    def forward(self, x):
+        return torch.relu(self.linear(x.to(torch.float32)))
+
+class Breaking(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Block(), Block()
+    def forward(self, x):
+        x = self.first(x)
+        print(end="")
+        return self.second(x)
+
+def told(name, value):
+    print(name, value, counters["stats"]["unique_graphs"], counters["stats"]["calls_captured"],
+          counters["frames"]["ok"], sum(counters["graph_break"].values()))
+    counters.clear()
+    torch._dynamo.reset()
+
+torch.manual_seed(0)
+x = torch.randn(2, 4)
+told("whole", torch.compile(nn.Sequential(Block(), Block()), fullgraph=True, backend="eager")(x).sum().item())
+value = x
+for block in [torch.compile(Block(), backend="eager") for _ in range(12)]:
+    value = block(value)
+told("many", value.sum().item())
+told("breaking", torch.compile(Breaking(), backend="eager")(x).sum().item())
+model = Block()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+step = torch.compile(optimizer.step, backend="eager")
+for _ in range(2):
+    model(x).sum().backward()
+    step()
+print("optimizer", model.linear.weight.sum().item())
+"""
+
+
+def test_compiled_modules_are_compiled_as_ever(tmp_path: Path) -> None:
+    """The same graphs, frames and breaks; what is compiled often shares no cache that it did not share before."""
+    program = tmp_path / "compiled.py"
+    program.write_text(COMPILED)
+    paths = f"{Path(__file__).parents[2]}:{Path(__file__).parents[3]}"
+    plain, marked = (
+        subprocess.run(
+            [sys.executable, program, how], capture_output=True, text=True, check=True, env={"PYTHONPATH": paths}
+        ).stdout
+        for how in ("plain", "marked")
+    )
+    assert marked == plain
+    assert plain.count("\n") == 4

@@ -1,0 +1,262 @@
+"""The program under nsys, in the user's terminal: its output, its signals, its end. With a fake nsys, to be quick."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from capture_fixtures import Run, driven, fake_nsys, living, marker, python, until
+
+from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.progress import Phase, silent
+from nsyswrap.capture.run_dir import Workplace, files_below, quoted
+from nsyswrap.errors import CaptureError
+
+__all__ = ["driven", "fake_nsys", "marker"]
+
+pytestmark = pytest.mark.usefixtures("fake_nsys")
+
+Driven = Callable[..., Run]
+
+# Says that it is ready and sleeps; on Ctrl-C it cleans up for a while and ends with a code of its own.
+SLEEPER = """
+import sys, time
+print("ready", flush=True)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(0.3)
+    print("cleaned up", flush=True)
+    sys.exit(9)
+"""
+
+# Ignores every polite signal, and has a child in its own session that does so too.
+DEAF = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", sys.argv[1]], start_new_session=True)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+# Leaves a process behind that has a session of its own, and ends.
+DAEMON_MAKER = """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", sys.argv[1]], start_new_session=True)
+"""
+
+
+def foreground(nsys: Nsys, folder: Path, *program: str, limits: Limits | None = None) -> ForegroundCall:
+    """A call of the fake nsys for a program, with its private folder."""
+    folder.mkdir(exist_ok=True)
+    work = Workplace(folder)
+    argv = (str(nsys.path), "profile", f"--output={folder / 'capture'}", *work.inner(program))
+    return ForegroundCall(argv=argv, workplace=work, env={"PATH": "/usr/bin:/bin"}, limits=limits or Limits())
+
+
+def test_the_exit_code_is_the_programs(driven: Driven) -> None:
+    """The code of the program comes through nsys and through us."""
+    assert driven(*python("raise SystemExit(3)")).finish() == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_a_program_killed_by_a_signal_gives_128_and_the_signal(driven: Driven, number: signal.Signals) -> None:
+    """As a shell reports it."""
+    assert driven(*python(f"import os; os.kill(os.getpid(), {int(number)})")).finish() == 128 + number
+
+
+def test_both_streams_of_the_program_pass_unchanged(driven: Driven) -> None:
+    """What the program prints arrives byte for byte, and nothing of nsys is among it."""
+    run = driven(*python(r"import sys; sys.stdout.write('out \x1b[31m%\r\n'); sys.stderr.write('err\n')"))
+    assert run.finish() == 0
+    assert run.output_path.read_bytes() in {b"out \x1b[31m%\r\nerr\n", b"err\nout \x1b[31m%\r\n"}
+
+
+def test_the_program_can_write_to_stderr_only(
+    fake_nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Where stdout is kept for results, the program's stdout goes to stderr."""
+    call = foreground(fake_nsys, tmp_path / "w", *python("print('from the program')"))
+    ended = run_in_foreground(
+        ForegroundCall(argv=call.argv, workplace=call.workplace, env=call.env, output_to_stderr=True), silent
+    )
+    out, err = capfd.readouterr()
+    assert (ended.code, out, err) == (0, "", "from the program\n")
+
+
+def test_what_nsys_prints_is_kept_apart(fake_nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The words of nsys itself are in the result, not on the terminal."""
+    ended = run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true"), silent)
+    assert "Generating" in ended.said
+    assert capfd.readouterr() == ("", "")
+
+
+def test_ctrl_c_goes_to_the_program_which_ends_in_its_own_way(driven: Driven) -> None:
+    """The program cleans up, its code is kept, the report is written and the note says what happened."""
+    run = driven(*python(SLEEPER))
+    run.wait_for_output("ready")
+    run.send(signal.SIGINT)
+    assert run.finish() == 9
+    assert "cleaned up" in run.output
+    assert run.answer["notes"] == ["The program was stopped by SIGINT; the capture holds what was recorded until then"]
+
+
+def test_a_program_that_dies_of_ctrl_c_gives_130(driven: Driven) -> None:
+    """The code that shells give for SIGINT."""
+    run = driven("sh", "-c", "echo ready; sleep 60")
+    run.wait_for_output("ready")
+    run.send(signal.SIGINT)
+    assert run.finish() == 130
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_terminating_signals_are_passed_on_too(driven: Driven, number: signal.Signals) -> None:
+    """A scheduler that ends the job, or a terminal that closes, leaves a capture."""
+    run = driven(*python(SLEEPER))
+    run.wait_for_output("ready")
+    run.send(number)
+    assert run.finish() == 128 + number
+    assert run.answer["exit_code"] == 128 + number
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_second_signal_ends_everything_at_once(
+    driven: Driven, marker: str, number: signal.Signals, code: int
+) -> None:
+    """The program, its child in another session and nsys are gone, and so is the folder that would hold nothing."""
+    run = driven(*python(DEAF, marker))
+    run.wait_for_output("ready")
+    processes = living(marker)
+    run.send(number)
+    time.sleep(0.3)  # the kernel makes one of two equal signals that are not taken yet
+    assert set(living(marker)) == set(processes)
+    run.send(number)
+    assert run.finish() == code
+    until(lambda: not [pid for pid in living(marker) if pid != run.process.pid], "all processes gone")
+    assert not (run.answer_path.parent / "result").exists()
+
+
+def test_a_second_signal_names_what_was_lost(driven: Driven, marker: str) -> None:
+    """The error says that there is no report, and how to keep one the next time."""
+    run = driven(*python(DEAF, marker))
+    run.wait_for_output("ready")
+    run.send(signal.SIGINT)
+    run.send(signal.SIGTERM)
+    run.send(signal.SIGINT)
+    run.finish()
+    assert run.answer["message"] == "stopped before nsys had written its report"
+    assert run.answer["hint"] == "Interrupt once to keep what was recorded"
+
+
+def test_a_time_out_ends_the_program_and_keeps_the_capture(driven: Driven) -> None:
+    """The program gets SIGTERM, so its code is 143, and the note names the option."""
+    run = driven(*python(SLEEPER), timeout_s=0.5)
+    assert run.finish() == 143
+    assert run.answer["notes"] == ["The program was ended after 0.5 s (--timeout)"]
+
+
+def test_a_program_that_ignores_the_time_out_is_killed(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
+    """After the grace period the program and its descendants are killed; nsys still writes its report."""
+    limits = Limits(timeout_s=0.4, grace_s=0.4)
+    call = foreground(fake_nsys, tmp_path / "w", *python(DEAF, marker), limits=limits)
+    ended = run_in_foreground(call, silent)
+    assert (ended.code, ended.timed_out) == (137, True)
+    assert living(marker) == []
+    assert (tmp_path / "w" / "capture.nsys-rep").exists()
+
+
+def test_a_program_that_ends_in_time_is_not_timed_out(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """A time-out is a limit, not an end."""
+    ended = run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true", limits=Limits(timeout_s=60)), silent)
+    assert (ended.code, ended.timed_out, ended.stopped_by) == (0, False, None)
+
+
+def test_a_daemon_of_the_program_is_left_alone(driven: Driven, marker: str) -> None:
+    """What a program leaves behind on purpose outlives a capture that ended well."""
+    run = driven(*python(DAEMON_MAKER, marker))
+    assert run.finish() == 0
+    assert len(living(marker)) == 1
+
+
+def test_nsys_that_ends_before_the_program_does_not_end_the_run(
+    tmp_path: Path,
+) -> None:
+    """Where recording ends first, the program's own end and code are waited for."""
+    early = ForegroundCall(
+        argv=("sh", "-c", '"$@" & sleep 0.3', "early", *Workplace(tmp_path).inner(["sh", "-c", "sleep 1; exit 5"])),
+        workplace=Workplace(tmp_path),
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    ended = run_in_foreground(early, silent)
+    assert (ended.code, ended.started) == (5, True)
+    assert ended.wall_ns > 800_000_000
+
+
+def test_the_phases_are_told_in_order(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """Running first, then writing, with nothing but those."""
+    seen: list[Phase] = []
+    run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true"), lambda phase, _share: seen.append(phase))
+    assert seen[0] is Phase.RUNNING
+    assert set(seen[1:]) == {Phase.WRITING}
+
+
+def test_nsys_that_never_starts_the_program_is_given_up(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
+    """After the limit for starting there is an error, and nsys is not left behind."""
+    call = foreground(fake_nsys, tmp_path / "w", "true", marker, limits=Limits(start_s=0.5))
+    call = ForegroundCall(
+        argv=call.argv,
+        workplace=call.workplace,
+        env={**call.env, "FAKE_NSYS_FAILURE": "hangs-at-start"},
+        limits=call.limits,
+    )
+    with pytest.raises(CaptureError, match=r"did not start the program within 0\.5 s"):
+        run_in_foreground(call, silent)
+    assert living(marker) == []
+
+
+def test_nsys_that_falls_silent_while_writing_is_given_up(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
+    """Without a sign of life there is an error, and nsys is not left behind."""
+    call = foreground(fake_nsys, tmp_path / "w", "true", marker, limits=Limits(silence_s=0.5))
+    call = ForegroundCall(
+        argv=call.argv,
+        workplace=call.workplace,
+        env={**call.env, "FAKE_NSYS_FAILURE": "hangs-writing"},
+        limits=call.limits,
+    )
+    with pytest.raises(CaptureError, match="wrote no more for") as caught:
+        run_in_foreground(call, silent)
+    assert "Generating" in caught.value.message
+    assert living(marker) == []
+
+
+def test_handlers_of_signals_are_as_before(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """Whoever called finds its own handlers again."""
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true"), silent)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+def test_arguments_reach_the_program_as_they_are(driven: Driven) -> None:
+    """Spaces, quotes, dollars, empty words and dashes pass two shells unharmed."""
+    words = ["a b", "", "'\"", "$HOME", "*", "--output=x", "-c", "%h", "\\", "ü"]
+    run = driven(sys.executable, "-c", "import sys; print(sys.argv[1:])", *words)
+    run.finish()
+    assert run.output.strip() == str(words)
+
+
+def test_only_the_last_words_of_nsys_are_quoted() -> None:
+    """Progress bars are left out, and empty lines."""
+    assert quoted("one\r[1/1] [==20% ] x\r\n\ntwo\nthree\nfour\n") == " (nsys: two / three / four)"
+    assert not quoted("\r[1/1] [=100%] x\n")
+
+
+def test_files_of_a_folder_that_vanishes_are_none(tmp_path: Path) -> None:
+    """While we look, nsys removes what it no longer needs."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").write_text("")
+    assert files_below(tmp_path / "a") == [tmp_path / "a" / "b" / "file"]
+    assert files_below(tmp_path / "gone") == []

@@ -1,0 +1,310 @@
+"""Fetching nsys: what is asked of apt, what the tree looks like, and what each failure says. With a fake apt."""
+
+import fcntl
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from capture_fixtures import executable
+
+from nsyswrap.capture.distribution import Distribution
+from nsyswrap.capture.install import install, sources_text
+from nsyswrap.errors import NsyswrapError
+
+FAKE = Path(__file__).parents[1] / "support" / "fake_apt.py"
+VERSION = "2023.4.4.54~12.4.1-2"
+
+# The layout of Debian's packages: two trees tied by links, and links to places outside.
+NSYS = "usr/lib/x86_64-linux-gnu/nsight-systems/target-linux-x64"
+HOST = "usr/lib/nsight-systems/host-linux-x64"
+
+
+def make_package(folder: Path, name: str, files: dict[str, str], links: dict[str, str] | None = None) -> None:
+    """Make a package of some scripts and links."""
+    tree = folder / f"tree-{name}"
+    for path, text in files.items():
+        executable(tree / path, text)
+    for path, target in (links or {}).items():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).symlink_to(target)
+    version = "0.10.6-0+deb12u2" if name.startswith("lib") else VERSION
+    with tarfile.open(folder / f"{name}_{version}_amd64.deb", "w") as archive:
+        archive.add(tree, arcname=".")
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fake distribution: its tools first on PATH, its packages in a folder."""
+    for name in ("apt-get", "dpkg", "dpkg-deb", "ldd"):
+        executable(tmp_path / "tools" / name, f"#!{sys.executable}\n{FAKE.read_text(encoding='utf-8')}")
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'tools'}:/usr/bin:/bin")
+    monkeypatch.setenv("FAKE_APT_PACKAGES", str(folder))
+    monkeypatch.setenv("FAKE_APT_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("FAKE_APT_TARGETS", "https://mirror.example/debian Debian bookworm")
+    monkeypatch.delenv("FAKE_APT_FAILURE", raising=False)
+    make_package(
+        folder,
+        "nsight-systems",
+        {
+            f"{HOST}/QdstrmImporter": "#!/bin/sh\n# needs: libssh.so libpfm.so.4\necho 2023.4.4\n",
+            f"{HOST}/python/lib/kernel_helper.py": "",
+            "usr/share/doc/nsight-systems/EULA.txt.gz": "the licence",
+            "usr/share/doc/nsight-systems/copyright": "NVIDIA",
+        },
+        {
+            f"{HOST}/libssh.so": "libssh.so.4",
+            f"{HOST}/libssh.so.4": "../../x86_64-linux-gnu/libssh.so.4",
+            "usr/lib/nsight-systems/target-linux-x64": "../x86_64-linux-gnu/nsight-systems/target-linux-x64",
+        },
+    )
+    make_package(
+        folder,
+        "nsight-systems-target",
+        {f"{NSYS}/nsys": "#!/bin/sh\necho 'version 2023.4.4.54'\n", f"{NSYS}/python/lib/nsysstats.py": ""},
+    )
+    for name, library in (("libssh-4", "libssh.so.4"), ("libpfm4", "libpfm.so.4")):
+        path = f"usr/lib/x86_64-linux-gnu/{library}"
+        make_package(folder, name, {f"{path}.9": "a library"}, {path: f"{library}.9"})
+    return folder
+
+
+@pytest.fixture
+def debian(tmp_path: Path) -> Distribution:
+    """Debian 12, with its keys in a folder of the test."""
+    (tmp_path / "keys.gpg").write_text("keys")
+    return Distribution("Debian", "bookworm", "main", "non-free", ("trixie", "bookworm"), (tmp_path / "keys.gpg",))
+
+
+def log(packages: Path) -> str:
+    """The calls of the tools so far."""
+    return (packages.parent / "log").read_text()
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Make the tools fail."""
+    monkeypatch.setenv("FAKE_APT_FAILURE", how)
+
+
+def fetched(tmp_path: Path, debian: Distribution) -> tuple[Path, list[str]]:
+    """Install, and return the program and what was told."""
+    told: list[str] = []
+    return install(tmp_path / "nsys", told.append, debian), told
+
+
+def test_nsys_stands_in_a_folder_of_its_version(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """Host and target part side by side, with the licence, and nothing else."""
+    path, _ = fetched(tmp_path, debian)
+    root = tmp_path / "nsys" / "2023.4.4.54"
+    assert path == root / "target-linux-x64" / "nsys"
+    assert {entry.name for entry in root.iterdir()} == {"host-linux-x64", "target-linux-x64", "licence"}
+    assert {entry.name for entry in (tmp_path / "nsys").iterdir()} == {"2023.4.4.54", ".lock"}
+    assert packages.is_dir()
+
+
+def test_the_importer_gets_the_libssh_of_the_distribution(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """The package's own link leads outside of it."""
+    path, _ = fetched(tmp_path, debian)
+    host = path.parent.parent / "host-linux-x64"
+    assert (host / "libssh.so").readlink() == Path("libssh.so.4")
+    assert (host / "libssh.so.4").read_text() == "a library"
+    assert not (host / "libssh.so.4").is_symlink()
+    assert "libssh-4" in log(packages)
+
+
+def test_other_missing_libraries_are_fetched_too(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """Only those that this machine lacks."""
+    path, _ = fetched(tmp_path, debian)
+    assert (path.parent.parent / "host-linux-x64" / "libpfm.so.4").exists()
+    assert "libkrb5-3" not in log(packages)
+
+
+def test_the_scripts_of_nsys_stats_are_where_it_looks(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """`nsys stats` imports nsysstats from the host folder; the package has it in the other."""
+    path, _ = fetched(tmp_path, debian)
+    assert (path.parent.parent / "host-linux-x64" / "python" / "lib" / "nsysstats.py").exists()
+    assert packages.is_dir()
+
+
+def test_the_licence_is_shown_before_anything_is_fetched(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """And its text is kept beside nsys."""
+    calls: list[bool] = []
+    install(tmp_path / "nsys", lambda _line: calls.append((packages.parent / "log").exists()), debian)
+    assert calls[0] is False
+    told: list[str] = []
+    install(tmp_path / "nsys", told.append, debian)
+    assert "NVIDIA's End User License Agreement" in told[0]
+    assert (tmp_path / "nsys" / "2023.4.4.54" / "licence" / "EULA.txt.gz").read_text() == "the licence"
+
+
+def test_apt_reads_and_writes_nothing_of_the_system(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """Sources, lists and cache are our own, and signatures are checked as always."""
+    fetched(tmp_path, debian)
+    for line in log(packages).splitlines():
+        if " update" in line or " download" in line:
+            assert "Dir::Etc::sourcelist=/dev/null" in line
+            assert f"Dir::State::lists={tmp_path / 'nsys' / '.fetch' / 'lists'}" in line
+            assert f"Dir::Cache={tmp_path / 'nsys' / '.fetch' / 'cache'}" in line
+            assert "unauthenticated" not in line.lower()
+            assert "insecure" not in line.lower()
+
+
+def test_the_sources_take_libraries_from_the_own_release_only(debian: Distribution) -> None:
+    """Those of a younger release may want a younger C library."""
+    text = sources_text(debian, "https://mirror.example/debian", Path("/keys.gpg"), "amd64")
+    stanzas = [dict(line.split(": ") for line in stanza.splitlines()) for stanza in text.strip().split("\n\n")]
+    assert [(stanza["Suites"], stanza["Components"]) for stanza in stanzas] == [
+        ("trixie", "non-free"),
+        ("bookworm", "non-free"),
+        ("bookworm", "main"),
+    ]
+    assert all(stanza["Signed-By"] == "/keys.gpg" for stanza in stanzas)
+    assert all("Trusted" not in stanza for stanza in stanzas)
+
+
+def test_the_mirrors_address_is_not_told(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """It may hold a password."""
+    _, told = fetched(tmp_path, debian)
+    assert not any("mirror.example" in line for line in told)
+    assert packages.is_dir()
+
+
+def test_a_second_fetch_replaces_the_first(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """Whole, and without leftovers."""
+    path, _ = fetched(tmp_path, debian)
+    (path.parent / "stray").write_text("old")
+    assert fetched(tmp_path, debian)[0] == path
+    assert not (path.parent / "stray").exists()
+    assert packages.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("how", "message", "hint"),
+    [
+        ("no-network", "apt could not fetch nsys (E: Failed to fetch", "it goes on where it stopped"),
+        ("unsigned", "signature cannot be verified, so nothing was installed", "keyring"),
+        ("disk-full", "the disk is full", "Free 1.2 GB"),
+        ("no-package", "does not package nsys here", "NVIDIA developer site"),
+        ("broken-package", "cannot be unpacked: dpkg-deb: error", "run 'nsyswrap setup' again"),
+    ],
+)
+def test_a_failure_says_what_and_what_to_do(  # noqa: PLR0913, PLR0917 - fixtures and one row of the table
+    packages: Path,
+    tmp_path: Path,
+    debian: Distribution,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+    message: str,
+    hint: str,
+) -> None:
+    """And leaves no half an nsys behind."""
+    failing(monkeypatch, how)
+    with pytest.raises(NsyswrapError) as caught:
+        fetched(tmp_path, debian)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+    assert [entry for entry in (tmp_path / "nsys").iterdir() if not entry.name.startswith((".lock", ".fetch"))] == []
+    assert packages.is_dir()
+
+
+def test_packages_that_were_fetched_are_kept_for_the_next_try(
+    packages: Path, tmp_path: Path, debian: Distribution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broken fetch of 190 MB goes on, it does not begin again."""
+    failing(monkeypatch, "broken-package")
+    with pytest.raises(NsyswrapError):
+        fetched(tmp_path, debian)
+    kept = tmp_path / "nsys" / ".fetch" / "packages"
+    assert {path.name.partition("_")[0] for path in kept.iterdir()} == {"nsight-systems", "nsight-systems-target"}
+    monkeypatch.delenv("FAKE_APT_FAILURE")
+    fetched(tmp_path, debian)
+    assert not kept.exists()
+    assert packages.is_dir()
+
+
+def test_a_failure_leaves_an_older_nsys_alone(
+    packages: Path, tmp_path: Path, debian: Distribution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What worked goes on working."""
+    path, _ = fetched(tmp_path, debian)
+    failing(monkeypatch, "broken-package")
+    with pytest.raises(NsyswrapError):
+        fetched(tmp_path, debian)
+    assert path.exists()
+    assert packages.is_dir()
+
+
+def test_a_library_that_no_known_package_holds_is_named(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """The user can install it and try again."""
+    make_package(packages / "new", "nsight-systems", {f"{HOST}/QdstrmImporter": "#!/bin/sh\n# needs: libodd.so.1\n"})
+    (packages / "new" / f"nsight-systems_{VERSION}_amd64.deb").replace(packages / f"nsight-systems_{VERSION}_amd64.deb")
+    with pytest.raises(NsyswrapError, match=r"QdstrmImporter of nsys needs libodd\.so\.1") as caught:
+        fetched(tmp_path, debian)
+    assert "libodd.so.1" in caught.value.hint
+
+
+@pytest.mark.parametrize("program", ["QdstrmImporter", "nsys"])
+def test_what_does_not_start_is_not_installed(
+    packages: Path, tmp_path: Path, debian: Distribution, program: str
+) -> None:
+    """It would take the place of an nsys that works."""
+    name, place = ("nsight-systems", HOST) if program == "QdstrmImporter" else ("nsight-systems-target", NSYS)
+    make_package(packages / "new", name, {f"{place}/{program}": "#!/bin/sh\necho 'bad ELF' >&2; exit 1\n"})
+    (packages / "new" / f"{name}_{VERSION}_amd64.deb").replace(packages / f"{name}_{VERSION}_amd64.deb")
+    with pytest.raises(NsyswrapError, match=f"the fetched {program} does not start: bad ELF"):
+        fetched(tmp_path, debian)
+
+
+def test_packages_without_nsys_are_an_error(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """The distribution may arrange them anew one day."""
+    make_package(packages / "new", "nsight-systems-target", {"usr/share/doc/x": ""})
+    (packages / "new" / f"nsight-systems-target_{VERSION}_amd64.deb").replace(
+        packages / f"nsight-systems-target_{VERSION}_amd64.deb"
+    )
+    with pytest.raises(NsyswrapError, match="hold no target part of nsys"):
+        fetched(tmp_path, debian)
+
+
+def test_only_one_setup_works_at_a_time(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """Two would write into one another's files."""
+    (tmp_path / "nsys").mkdir()
+    with (tmp_path / "nsys" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(NsyswrapError, match="another 'nsyswrap setup' is at work"):
+            fetched(tmp_path, debian)
+    assert fetched(tmp_path, debian)[0].exists()
+    assert packages.is_dir()
+
+
+def test_too_little_room_is_found_out_before_the_download(
+    packages: Path, tmp_path: Path, debian: Distribution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message says how much there is and how much is needed."""
+    monkeypatch.setattr("nsyswrap.capture.install.NEEDED_BYTES", 10**18)
+    with pytest.raises(NsyswrapError, match=r"GB free, and nsys needs 1000000000\.0 GB") as caught:
+        fetched(tmp_path, debian)
+    assert "XDG_DATA_HOME" in caught.value.hint
+    assert not (packages.parent / "log").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """A file stands where a folder should be."""
+    (tmp_path / "nsys").write_text("")
+    with pytest.raises(NsyswrapError, match="cannot be installed in"):
+        fetched(tmp_path, debian)
+    assert packages.is_dir()
+
+
+@pytest.mark.parametrize("tool", ["apt-get", "dpkg"])
+def test_a_machine_without_the_tools_is_told_where_else_to_go(
+    packages: Path, tmp_path: Path, debian: Distribution, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    """Both apt and dpkg are needed, and nothing else."""
+    (tmp_path / "tools" / tool).unlink()
+    monkeypatch.setenv("PATH", str(tmp_path / "tools"))
+    with pytest.raises(NsyswrapError, match=f"setup needs {tool}") as caught:
+        fetched(tmp_path, debian)
+    assert "NVIDIA developer site" in caught.value.hint
+    assert packages.is_dir()

@@ -1,0 +1,253 @@
+"""The command lines of nsys that options stand for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from capture_fixtures import options
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap.capture.capabilities import Capabilities
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.options import (
+    DEFAULT_TRACES,
+    Invocation,
+    export_invocation,
+    extra_environment,
+    profile_invocation,
+    stop_invocation,
+)
+from nsyswrap.capture.run_dir import Workplace
+from nsyswrap.errors import UsageError
+
+OLD = Nsys(Path("/opt/old/nsys"), (2023, 4, 4, 54), "test")
+NEW = Nsys(Path("/opt/new/nsys"), (2025, 3, 2, 0), "test")
+
+WORK = Workplace(Path("/private/nsyswrap-x"), "/own/tmp")
+
+_BOTH = {
+    "--capture-range",
+    "--capture-range-end",
+    "--cpuctxsw",
+    "--cuda-graph-trace",
+    "--cuda-memory-usage",
+    "--delay",
+    "--duration",
+    "--gpu-metrics-frequency",
+    "--kill",
+    "--nvtx-capture",
+    "--python-sampling",
+    "--python-sampling-frequency",
+    "--sample",
+    "--session-new",
+    "--trace",
+    "--wait",
+}
+OLD_CAN = Capabilities(
+    frozenset({"cuda", "nvtx", "cublas", "cudnn", "osrt"}),
+    frozenset({*_BOTH, "--gpu-metrics-device"}),
+    frozenset({"--lazy"}),
+)
+NEW_CAN = Capabilities(
+    frozenset({"cuda", "nvtx", "cublas", "osrt", "python-gil"}),
+    frozenset({*_BOTH, "--gpu-metrics-devices", "--pytorch"}),
+    frozenset({"--lazy", "--include-json", "--include-blobs"}),
+)
+
+
+def built(nsys: Nsys = OLD, can: Capabilities = OLD_CAN, **fields: Any) -> Invocation:  # noqa: ANN401 - any option
+    """The command line for some options, with a program of two words."""
+    chosen = options(Path("/result"), "unused", **fields)
+    return profile_invocation(chosen, nsys, can, WORK, ("prog", "--arg"))
+
+
+def test_the_default_command_line() -> None:
+    """What is recorded where nothing is asked for: traces, no sampling, kernels inside graphs."""
+    assert built().argv == (
+        "/opt/old/nsys",
+        "profile",
+        "--trace=cuda,nvtx,cudnn,cublas,osrt",
+        "--sample=none",
+        "--cpuctxsw=none",
+        "--cuda-graph-trace=node",
+        "--session-new=nsyswrap-x",
+        "--kill=none",
+        "--wait=primary",
+        "--output=/private/nsyswrap-x/out/capture",
+        *WORK.inner(("prog", "--arg")),
+    )
+
+
+def test_a_default_capture_has_no_notes() -> None:
+    """Where this nsys knows all that is asked for, there is nothing to say."""
+    assert built().notes == ()
+
+
+def test_a_trace_that_this_nsys_does_not_know_is_left_out_with_a_note() -> None:
+    """The rest is recorded all the same."""
+    call = built(nsys=NEW, can=NEW_CAN)
+    assert "--trace=cuda,nvtx,cublas,osrt" in call.argv
+    assert call.notes == ("nsys 2025.3.2.0 cannot trace cudnn, so it is not in the capture",)
+
+
+def test_traces_that_are_all_unknown_become_none() -> None:
+    """An empty list would be an error of nsys."""
+    assert "--trace=none" in built(traces=("mystery",)).argv
+
+
+def test_the_default_traces_are_those_the_analyses_read() -> None:
+    """CUDA, ranges, the two libraries and calls of the operating system."""
+    assert DEFAULT_TRACES == ("cuda", "nvtx", "cudnn", "cublas", "osrt")
+
+
+def test_arguments_to_nsys_come_last_and_before_the_program() -> None:
+    """Of two equal flags nsys takes the last, and all after the first plain word is the program's."""
+    argv = built(nsys_args=("--sample=process-tree", "--stats=true")).argv
+    inner = WORK.inner(("prog", "--arg"))
+    assert argv[-len(inner) - 2 :] == ("--sample=process-tree", "--stats=true", *inner)
+
+
+@pytest.mark.parametrize(
+    ("fields", "flags"),
+    [
+        ({"sample": "process-tree"}, ["--sample=process-tree"]),
+        ({"context_switches": "system-wide"}, ["--cpuctxsw=system-wide"]),
+        ({"delay_s": 2.5}, ["--delay=2.5"]),
+        ({"delay_s": 1e9}, ["--delay=1000000000"]),
+        ({"delay_s": 0.00001}, ["--delay=0.00001"]),
+        ({"capture_range": "cudaProfilerApi"}, ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]),
+        (
+            {"capture_range": "epoch 3@train"},
+            ["--capture-range=nvtx", "--nvtx-capture=epoch 3@train", "--capture-range-end=stop"],
+        ),
+        ({"cuda_graph": "graph"}, ["--cuda-graph-trace=graph"]),
+        ({"python_sampling_hz": 500}, ["--python-sampling=true", "--python-sampling-frequency=500"]),
+        ({"cuda_memory": True}, ["--cuda-memory-usage=true"]),
+        (
+            {"gpu_metrics": "0,1", "gpu_metrics_hz": 20000},
+            ["--gpu-metrics-device=0,1", "--gpu-metrics-frequency=20000"],
+        ),
+    ],
+)
+def test_each_option_has_its_flags(fields: dict[str, Any], flags: list[str]) -> None:
+    """Every flag stands on the command line, in the form flag=value."""
+    argv = built(**fields).argv
+    assert [flag for flag in flags if flag not in argv] == []
+
+
+def test_a_flag_has_the_name_that_this_version_gives_it() -> None:
+    """Newer versions take several GPUs, and renamed the flag."""
+    argv = built(nsys=NEW, can=NEW_CAN, gpu_metrics="all").argv
+    assert "--gpu-metrics-devices=all" in argv
+    assert not any(flag.startswith("--gpu-metrics-device=") for flag in argv)
+
+
+def test_a_capture_without_cuda_asks_for_no_graphs() -> None:
+    """The flag belongs to CUDA tracing."""
+    assert not any(flag.startswith("--cuda-graph-trace") for flag in built(traces=("nvtx",)).argv)
+
+
+def test_flags_that_are_only_good_to_have_are_left_out_where_they_are_not_known() -> None:
+    """Without a name a session cannot be stopped, and the program is ended at once."""
+    lacking = {"--wait", "--session-new", "--kill"}
+    can = Capabilities(OLD_CAN.traces, OLD_CAN.profile_flags - lacking, OLD_CAN.export_flags)
+    assert not any(flag.partition("=")[0] in lacking for flag in built(can=can).argv)
+
+
+def test_a_recording_is_stopped_by_the_name_of_its_session() -> None:
+    """Each run has its own."""
+    assert stop_invocation(OLD, WORK).argv == ("/opt/old/nsys", "stop", "--session=nsyswrap-x")
+
+
+def test_the_length_of_a_recording_is_not_left_to_nsys() -> None:
+    """With its own flag it exits first, with 0, and the program's code is lost."""
+    assert not any("duration" in flag for flag in built(duration_s=5.0).argv)
+
+
+def test_an_option_that_this_nsys_does_not_know_is_an_error() -> None:
+    """The message names flag, version and program; the hint says what to do."""
+    with pytest.raises(UsageError) as caught:
+        built(pytorch="autograd-nvtx")
+    assert caught.value.message == "nsys 2023.4.4.54 (/opt/old/nsys) has no --pytorch"
+    assert "newer nsys" in caught.value.hint
+    assert "NSYSWRAP_NSYS" in caught.value.hint
+
+
+def test_the_same_option_works_where_it_is_known() -> None:
+    """The value is passed on as it is."""
+    assert "--pytorch=autograd-nvtx" in built(nsys=NEW, can=NEW_CAN, pytorch="autograd-nvtx").argv
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"sample": "always"}, "sample: there is no 'always'"),
+        ({"context_switches": "yes"}, "context switches: there is no 'yes'"),
+        ({"cuda_graph": "kernel"}, "CUDA graph: there is no 'kernel'"),
+        ({"delay_s": -1.0}, "delay is -1.0, below 0"),
+        ({"duration_s": -0.5}, "duration is -0.5, below 0"),
+        ({"timeout_s": -3.0}, "timeout is -3.0, below 0"),
+        ({"timeout_s": float("nan")}, "timeout is nan, not a finite number"),
+        ({"delay_s": float("inf")}, "delay is inf, not a finite number"),
+        ({"python_sampling_hz": -1}, "python sampling is -1, below 0"),
+    ],
+)
+def test_a_wrong_value_is_an_error_before_anything_runs(fields: dict[str, Any], message: str) -> None:
+    """Some of these nsys would take, and record something else."""
+    with pytest.raises(UsageError) as caught:
+        built(**fields)
+    assert caught.value.message == message
+
+
+def test_an_export_is_to_sqlite_and_replaces_what_is_there() -> None:
+    """With the payloads of ranges, where Python samples keep their stacks."""
+    call = export_invocation(NEW, NEW_CAN, Path("/r/capture.nsys-rep"), Path("/r/capture.sqlite"))
+    assert call.argv == (
+        "/opt/new/nsys",
+        "export",
+        "--type=sqlite",
+        "--output=/r/capture.sqlite",
+        "--force-overwrite=true",
+        "--include-json=true",
+        "--include-blobs=true",
+        "--lazy=true",
+        "/r/capture.nsys-rep",
+    )
+
+
+def test_an_old_nsys_exports_without_payloads() -> None:
+    """It has no flag for them."""
+    argv = export_invocation(OLD, OLD_CAN, Path("/r/x.nsys-rep"), Path("/r/x.sqlite")).argv
+    assert [flag for flag in argv if "include" in flag] == []
+
+
+def test_a_range_that_starts_a_recording_may_have_any_text() -> None:
+    """Without this variable nsys heeds registered strings alone, and torch's ranges have none."""
+    assert extra_environment(options(Path("/r"), "x", capture_range="epoch")) == {
+        "NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"
+    }
+    assert extra_environment(options(Path("/r"), "x", capture_range="cudaProfilerApi")) == {}
+    assert extra_environment(options(Path("/r"), "x")) == {}
+
+
+def test_the_users_variables_have_the_last_word() -> None:
+    """Also over our own."""
+    wanted = options(
+        Path("/r"), "x", capture_range="e", environment=(("NSYS_NVTX_PROFILER_REGISTER_ONLY", "1"), ("A", "b"))
+    )
+    assert extra_environment(wanted) == {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "1", "A": "b"}
+
+
+@given(
+    program=st.lists(st.text(min_size=1), min_size=1, max_size=5),
+    traces=st.lists(st.sampled_from(["cuda", "nvtx", "osrt", "mystery"]), unique=True),
+    delay_s=st.floats(0, 1e6),
+)
+def test_the_program_is_always_last_and_whole(program: list[str], traces: list[str], delay_s: float) -> None:
+    """Whatever the options, the program's words end the command line as they are; every flag before has a value."""
+    wanted = options(Path("/r"), "unused", traces=tuple(traces), delay_s=delay_s)
+    argv = profile_invocation(wanted, OLD, OLD_CAN, WORK, program).argv
+    inner = WORK.inner(program)
+    assert (list(inner[-len(program) :]), argv[-len(inner) :]) == (program, inner)
+    assert all("=" in flag for flag in argv[2 : -len(inner)])

@@ -1,0 +1,290 @@
+"""`nsyswrap compare` as a user runs it: what it takes, what it writes, and its exit codes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import paired_reports as pairs
+import pytest
+from click.testing import CliRunner, Result
+
+from nsyswrap.cli import cli
+from nsyswrap.cli.compare import ACCEPTABLE, FORMS
+from nsyswrap.cli.compare_inputs import names_of
+from nsyswrap.cli.writing import form_of
+from nsyswrap.compare import ACCEPTABLE as HURDLES
+from nsyswrap.compare import MARGIN
+from nsyswrap.model import Report
+from nsyswrap.render import json_report
+
+SAMPLES = Path(__file__).parents[2] / "reports" / "samples"
+ONE, EIGHT = SAMPLES / "mnist-1-worker", SAMPLES / "mnist-8-workers"
+NAMES = ["a b.json", "a\nb.json", "ünïcödé.json", "quote'\".json", "<script>.json", "-o.json"]
+
+
+def run(*arguments: object) -> Result:
+    """Run compare in this process; an error that is not ours fails the test."""
+    result = CliRunner().invoke(cli, ["compare", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def stored(folder: Path, name: str, report: Report) -> Path:
+    """Write a report.json."""
+    path = folder / name
+    path.write_text(json_report.render(report), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """The report.json of steps of 4 ms."""
+    return stored(tmp_path, "slow.json", pairs.report(pairs.lengths(4.0)))
+
+
+@pytest.fixture
+def fast(tmp_path: Path) -> Path:
+    """The report.json of steps of 2 ms."""
+    whole = pairs.with_session(pairs.report(pairs.lengths(2.0, seed=2)), started_utc="later")
+    return stored(tmp_path, "fast.json", whole)
+
+
+@pytest.fixture
+def alike(tmp_path: Path) -> Path:
+    """The report.json of other steps of 4 ms."""
+    whole = pairs.with_session(pairs.report(pairs.lengths(4.0, seed=2)), started_utc="later")
+    return stored(tmp_path, "alike.json", whole)
+
+
+def in_json(*arguments: object) -> dict[str, Any]:
+    """Return what compare says as JSON."""
+    found: dict[str, Any] = json.loads(run(*arguments, "--format", "json").stdout)
+    return found
+
+
+def test_two_folders_of_profile_are_compared() -> None:
+    """The samples: exit code 0, the verdict on stdout, nothing on stderr."""
+    result = run(ONE, EIGHT)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("nsyswrap compare  mnist-1-worker -> mnist-8-workers\n")
+    assert "\nFaster: the median step takes 2.46 ms instead of 5.68 ms" in result.stdout
+
+
+def test_their_reports_say_the_same_as_the_folders() -> None:
+    for one, other in ((ONE, EIGHT / "report.json"), (ONE / "report.json", EIGHT)):
+        assert in_json(one, other)["verdict"] == in_json(ONE, EIGHT)["verdict"]
+
+
+def test_a_capture_and_its_report_are_the_same(captures: Callable[[str], Path], tmp_path: Path) -> None:
+    """What analyze writes is what compare reads from the export itself."""
+    export, report = captures("cnn_amp"), tmp_path / "report.json"
+    assert CliRunner().invoke(cli, ["analyze", str(export), "--format", "json", "-o", str(report)]).exit_code == 0
+    found = in_json(export, report)
+    assert found["outcome"] == "no difference"
+    assert [row["delta"] for row in found["tables"]["kernels"]["rows"]] == [0.0] * len(
+        found["tables"]["kernels"]["rows"]
+    )
+
+
+def test_steps_and_window_can_be_named_for_captures(captures: Callable[[str], Path]) -> None:
+    found = in_json(captures("cnn_amp"), captures("cnn_amp"), "--step-range", "^forward", "--window", "all")
+    assert found["base"]["window"]["source"] == "operations"
+    assert found["base"]["step_count"] > 50
+
+
+def test_a_report_has_its_window_already(slow: Path, fast: Path) -> None:
+    """Steps and phases, too."""
+    for option in (("--window", "all"), ("--step-range", "x"), ("--phase", "data=x")):
+        result = run(slow, fast, *option)
+        assert result.exit_code == 2
+        assert "slow.json holds the numbers of one window already" in result.stderr
+
+
+def test_a_window_of_a_folder_is_that_of_its_capture(tmp_path: Path, captures: Callable[[str], Path]) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "capture.sqlite").symlink_to(captures("cuda_graph_graph_trace"))
+    assert in_json(folder, folder, "--window", "all")["base"]["window"]["source"] == "operations"
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "percent", "code"),
+    [
+        ("slow", "fast", None, 0),
+        ("fast", "slow", None, 0),
+        ("slow", "fast", 0, 0),
+        ("fast", "slow", 3, 1),
+        ("fast", "slow", 500, 0),
+        ("slow", "alike", 0, 0),
+    ],
+)
+def test_a_gate_fails_where_new_is_shown_to_be_slower_by_more(
+    base: str, new: str, percent: float | None, code: int, request: pytest.FixtureRequest
+) -> None:
+    paths = [request.getfixturevalue(name) for name in (base, new)]
+    gate = [] if percent is None else ["--fail-on-regression", percent]
+    result = run(*paths, *gate)
+    assert result.exit_code == code
+    assert result.stdout.startswith("nsyswrap compare")
+    if code:
+        assert "nsyswrap: new is slower by 99.1 %, more than the 3 % of --fail-on-regression" in result.stderr
+
+
+@pytest.mark.parametrize("gate", [[], ["--fail-on-regression", "3"]])
+def test_what_cannot_be_told_exits_with_3(gate: list[str], slow: Path, tmp_path: Path) -> None:
+    """With a gate and without, and the result is written all the same."""
+    short = stored(tmp_path, "short.json", pairs.report(pairs.lengths(4.0, 5)))
+    result = run(slow, short, *gate)
+    assert result.exit_code == 3
+    assert "Cannot tell: short.json has too few steady steps, 5" in result.stdout
+    assert result.stderr == (
+        "nsyswrap: it cannot be told whether a step is faster or slower\nhint: profile more steps\n"
+    )
+
+
+def test_what_is_accepted_is_compared(slow: Path, tmp_path: Path) -> None:
+    report = pairs.with_session(pairs.report(pairs.lengths(2.0, seed=2)), traces=("Cuda",))
+    other = stored(tmp_path, "other.json", report)
+    assert run(slow, other).exit_code == 3
+    result = run(slow, other, "--accept", "traces")
+    assert result.exit_code == 0
+    assert "\nFaster" in result.stdout
+
+
+def test_the_margin_is_in_per_cent(slow: Path, fast: Path, tmp_path: Path) -> None:
+    """Steps that are 2.5 % shorter, and hardly scatter, are faster by a margin of 1 % and not by one of 3 %."""
+    steady = [
+        stored(tmp_path, f"{ms}.json", pairs.report(pairs.lengths(ms, spread=0.002), busy=True)) for ms in (4.0, 3.9)
+    ]
+    assert in_json(*steady)["outcome"] == "no difference"
+    assert in_json(*steady, "--margin", "1")["outcome"] == "faster"
+    assert in_json(slow, fast)["margin_share"] == MARGIN
+    for margin in ("-1", "100", "nan"):
+        result = run(slow, fast, "--margin", margin)
+        assert result.exit_code == 2
+        assert "says nothing" in result.stderr
+
+
+def test_everything_that_can_be_accepted_is_an_option() -> None:
+    assert set(ACCEPTABLE) == {one.value for one in HURDLES}
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("c.html", "<!DOCTYPE html>"),
+        ("c.json", "{"),
+        ("c.md", "### nsyswrap"),
+        ("c.txt", "nsyswrap"),
+        ("c", "nsyswrap"),
+    ],
+)
+def test_the_name_of_the_file_says_the_form(name: str, start: str, slow: Path, fast: Path, tmp_path: Path) -> None:
+    """And stdout stays empty."""
+    result = run(slow, fast, "-o", tmp_path / name)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert (tmp_path / name).read_text(encoding="utf-8").lstrip().startswith(start)
+
+
+def test_the_form_that_is_asked_for_wins() -> None:
+    assert form_of("json", Path("x.html"), FORMS) == "json"
+    assert form_of(None, Path("X.HTML"), FORMS) == "html"
+    assert form_of(None, None, FORMS) == "text"
+
+
+def test_a_file_that_is_there_stays_as_it_is(slow: Path, fast: Path, tmp_path: Path) -> None:
+    target = tmp_path / "there.md"
+    target.write_text("mine")
+    assert run(slow, fast, "-o", target).exit_code == 2
+    assert target.read_text() == "mine"
+    assert run(slow, fast, "-o", target, "--force").exit_code == 0
+    assert target.read_text() != "mine"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "cut short or no JSON"),
+        (b'{"schema": "nsyswrap.report/1", "cap', "cut short or no JSON"),
+        (b'{"schema": "other/1"}', "is no report of nsyswrap"),
+        (b'{"schema": "nsyswrap.report/9"}', "is a report of version '9'"),
+        (b"\xff\xfe", "is no text"),
+    ],
+)
+def test_what_is_no_report_is_an_error_of_two_lines(content: bytes, words: str, slow: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_bytes(content)
+    for arguments in ((path, slow), (slow, path)):
+        result = run(*arguments)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert words in result.stderr
+        assert result.stderr.splitlines()[-1].startswith("hint: ")
+
+
+def test_a_missing_file_is_an_error(slow: Path, tmp_path: Path) -> None:
+    for missing in (tmp_path / "no.json", tmp_path / "no.sqlite", tmp_path):
+        result = run(slow, missing)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("nsyswrap: ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("form", ["text", "json", "html", "markdown"])
+def test_a_report_may_have_any_name(form: str, name: str, slow: Path, fast: Path, tmp_path: Path) -> None:
+    path = fast.rename(tmp_path / name)
+    result = run("--format", form, "--", slow, path)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "<script>" not in result.stdout or form in ("json", "text")
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "names"),
+    [
+        ("/a/b/x.json", "/a/b/y.json", ("x.json", "y.json")),
+        ("/home/ann/one/report.json", "/home/ann/two/report.json", ("one/report.json", "two/report.json")),
+        ("/home/ann/one/r/report.json", "/home/ann/two/r/report.json", ("one/r/report.json", "two/r/report.json")),
+        ("/a/x.json", "/a/x.json", ("x.json (base)", "x.json (new)")),
+    ],
+)
+def test_names_are_as_long_as_tells_them_apart(base: str, new: str, names: tuple[str, str]) -> None:
+    """No folder above those that differ: a comparison may be shown to others."""
+    assert names_of(Path(base), Path(new)) == names
+
+
+def test_text_is_plain_where_it_is_no_terminal(slow: Path, fast: Path) -> None:
+    shown = run(slow, fast).stdout
+    assert "\x1b" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_the_help_says_how_it_is_used() -> None:
+    text = run("--help").stdout
+    for word in ("--fail-on-regression", "--accept", "--margin", "exit", "report.json"):
+        assert word in text
+
+
+def test_several_runs_of_a_side(tmp_path: Path) -> None:
+    """What is said is of how runs differ, in every form."""
+    old, new = (
+        [
+            stored(
+                tmp_path,
+                f"{name}{at}.json",
+                pairs.with_session(pairs.report(pairs.lengths(median + at / 10, seed=at)), started_utc=f"{name}{at}"),
+            )
+            for at in range(3)
+        ]
+        for name, median in (("old", 4.0), ("new", 2.0))
+    )
+    arguments = [old[0], new[0], "--base-run", old[1], "--base-run", old[2], "--new-run", new[1], "--new-run", new[2]]
+    found = in_json(*arguments)
+    assert found["outcome"] == "faster"
+    assert [found[side]["run_count"] for side in ("base", "new")] == [3, 3]
+    assert found["step_time"][0]["base_ns"] == pytest.approx(4.1e6, rel=0.02)
+    assert found["step_time"][0]["drift_share"] == 0
+    text = run(*arguments).output
+    assert "3 and 3 runs" in text
+    assert "3 runs, the one in the middle: " in " ".join(text.split())
+    for form in ("markdown", "html"):
+        assert "from how the runs of a side differ" in run(*arguments, "--format", form).output

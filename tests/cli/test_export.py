@@ -1,0 +1,230 @@
+"""`nsyswrap export`: whole, exact, and safe against names that others chose."""
+
+import io
+import json
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+from export_builder import ExportBuilder
+from hand_made import HOSTILE
+from pyarrow import parquet
+from real_captures import CAPTURE_NAMES
+
+from nsyswrap import tables
+from nsyswrap.cli import cli
+from nsyswrap.report import build_report
+from nsyswrap.tables import Trace
+from nsyswrap.timeline.event_frames import COLUMNS
+
+Event = dict[str, Any]
+SMALL = "cuda_graph_node_trace"
+
+
+def run(*arguments: object) -> Result:
+    """Run the command; an error that is not ours fails the test."""
+    result = CliRunner().invoke(cli, ["export", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def trace_json(capture: Path, target: Path, *options: str) -> dict[str, Any]:
+    """Write the trace of a capture and read it back, its times exact."""
+    result = run(capture, "--format", "perfetto", "-o", target, *options)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"wrote {target}\n")
+    found: dict[str, Any] = json.loads(target.read_text(), parse_float=Decimal)
+    return found
+
+
+def of_kind(events: list[Event], category: str) -> list[Event]:
+    """The spans of one category."""
+    return [each for each in events if each["ph"] == "X" and each["cat"] == category]
+
+
+def idle_of(events: list[Event]) -> Counter[str]:
+    """The idle ns of each cause."""
+    found: Counter[str] = Counter()
+    for each in of_kind(events, "gaps"):
+        found[each["name"]] += int(each["dur"] * 1000)
+    return found
+
+
+@pytest.mark.parametrize("name", CAPTURE_NAMES)
+def test_the_trace_of_a_real_capture_agrees_with_its_report(
+    name: str, captures: Callable[[str], Path], real_trace: Callable[[str], Trace], tmp_path: Path
+) -> None:
+    """As many kernels, copies and fills, and idle time that adds up to the ledger's, cause by cause."""
+    events = trace_json(captures(name), tmp_path / "trace.json")["traceEvents"]
+    trace = real_trace(name)
+    for spec in (tables.KERNELS, tables.COPIES, tables.FILLS, tables.GRAPHS, tables.CALLS, tables.RANGES):
+        assert len(of_kind(events, spec.name)) == len(trace[spec])
+    kernels = trace[tables.KERNELS]
+    assert sum(each["dur"] for each in of_kind(events, "kernels")) * 1000 == int(
+        (kernels["end"] - kernels["start"]).sum()
+    )
+    report = build_report(trace)
+    ledger, idle = report.section("ledger"), report.section("idle")
+    if ledger is None or idle is None:
+        assert idle_of(events) == {}
+        return
+    assert sum(idle_of(events).values()) == int(ledger.tables["devices"]["idle_ns"].sum())
+    by_cause = idle.tables["causes"].groupby("cause")["idle_ns"].sum()
+    assert idle_of(events) == {str(cause): int(ns) for cause, ns in by_cause.items() if ns}
+
+
+def misplaced(spans: list[Event]) -> int:
+    """How many spans of one track overlap another by a part only."""
+    found, open_ends = 0, list[Decimal]()
+    for each in sorted(spans, key=lambda one: (one["ts"], -one["dur"])):
+        while open_ends and open_ends[-1] <= each["ts"]:
+            open_ends.pop()
+        found += bool(open_ends) and each["ts"] + each["dur"] > open_ends[-1]
+        open_ends.append(each["ts"] + each["dur"])
+    return found
+
+
+@pytest.mark.parametrize("name", ["cnn_amp", SMALL, "alexnet_data_parallel_2gpu"])
+def test_the_trace_is_one_that_the_viewer_can_draw(name: str, captures: Callable[[str], Path], tmp_path: Path) -> None:
+    """Each track is named once, no span crosses another, and arrows lead from calls to operations in time."""
+    document = trace_json(captures(name), tmp_path / "trace.json")
+    events = document["traceEvents"]
+    named = Counter(each["tid"] for each in events if each["name"] == "thread_name")
+    assert set(named.values()) == {1}
+    tracks: dict[int, list[Event]] = {}
+    for each in events:
+        if each["ph"] == "X":
+            assert each["ts"] >= 0
+            assert each["dur"] >= 0
+            tracks.setdefault(each["tid"], []).append(each)
+    assert set(tracks) <= set(named)
+    assert {track: misplaced(spans) for track, spans in tracks.items() if misplaced(spans)} == {}
+    starts = {each["id"]: each for each in events if each["ph"] == "s"}
+    ends = {each["id"]: each for each in events if each["ph"] == "f"}
+    assert starts.keys() == ends.keys()
+    assert len(starts) >= len(of_kind(events, "kernels")) // 2
+    calls = {(each["tid"], each["ts"]) for each in of_kind(events, "calls")}
+    operations = {
+        (each["tid"], each["ts"]) for kind in ("kernels", "copies", "fills", "graphs") for each in of_kind(events, kind)
+    }
+    for number, start in starts.items():
+        assert (start["tid"], start["ts"]) in calls
+        assert (ends[number]["tid"], ends[number]["ts"]) in operations
+        assert start["ts"] <= ends[number]["ts"] + 1
+
+
+def made(tmp_path: Path) -> Path:
+    """An export with hostile names, a span before zero and ranges that cross one another."""
+    builder = ExportBuilder().gpu(name=HOSTILE).kernel(100, 200, HOSTILE, launched=(-50, 20))
+    builder.kernel(300, 1000, b"bytes \xff\xfe", launched=(250, 260)).kernel(1200, 1201, HOSTILE, stream=9)
+    builder.range(HOSTILE, 0, 500, kind=60).range("crosses", 400, 900, kind=60).range("step 1", 0, 1300)
+    return builder.os_call(HOSTILE, 30, 40).write(tmp_path / "made.sqlite")
+
+
+def test_hostile_names_are_text_and_times_are_whole_ns(tmp_path: Path) -> None:
+    """Nothing that turns writing round or ends a script stands in the file as it is; ns survive."""
+    target = tmp_path / "trace.json"
+    document = trace_json(made(tmp_path), target, "--window", "all")
+    raw = target.read_bytes()
+    assert raw.isascii()
+    events = document["traceEvents"]
+    assert document["otherData"]["zero_ns"] == -50
+    kernels = sorted(of_kind(events, "kernels"), key=lambda each: each["ts"])
+    assert [each["ts"] for each in kernels] == [Decimal("0.150"), Decimal("0.350"), Decimal("1.250")]
+    assert [each["dur"] for each in kernels] == [Decimal("0.100"), Decimal("0.700"), Decimal("0.001")]
+    assert "\u202e" not in kernels[0]["name"]
+    assert "[U+202E]" in kernels[0]["name"]
+    tracks = {each["tid"] for each in of_kind(events, "ranges")}
+    assert len(tracks) == 2
+    assert sum(idle_of(events).values()) == 300
+
+
+def test_events_outside_the_window_are_left_out_on_demand(tmp_path: Path) -> None:
+    """But the call before the window that launched what is inside: its arrow needs it."""
+    window = ("--window", "0.0000001:0.0000002")
+    events = trace_json(made(tmp_path), tmp_path / "trace.json", *window, "--within-window")["traceEvents"]
+    assert len(of_kind(events, "kernels")) == 1
+    assert len(of_kind(events, "calls")) == 1
+    assert [each["ph"] for each in events if each["ph"] in "sf"] == ["s", "f"]
+    assert of_kind(events, "os_calls") == []
+
+
+@pytest.mark.parametrize("name", [SMALL, "mnist_counters_python", "ranges_nsys2022"])
+def test_parquet_holds_every_event_and_says_what_its_columns_are(
+    name: str, captures: Callable[[str], Path], real_trace: Callable[[str], Trace], tmp_path: Path
+) -> None:
+    folder = tmp_path / "tables"
+    assert run(captures(name), "--format", "parquet", "-o", folder).exit_code == 0
+    assert {path.stem for path in folder.iterdir()} == set(COLUMNS)
+    trace = real_trace(name)
+    for key, columns in COLUMNS.items():
+        table = parquet.read_table(folder / f"{key}.parquet")
+        assert table.column_names == list(columns)
+        assert {field.metadata[b"description"].decode() for field in table.schema} == set(columns.values())
+        assert table.schema.metadata[b"capture"].decode() == f"{name}.sqlite"
+    kernels = pd.read_parquet(folder / "kernels.parquet")
+    assert len(kernels) == len(trace[tables.KERNELS])
+    # A file without rows has no dictionary to read.
+    assert kernels["name"].dtype == ("category" if len(kernels) else "object")
+    idle = build_report(trace).section("idle")
+    gaps = pd.read_parquet(folder / "gaps.parquet")
+    assert int((gaps["end_ns"] - gaps["start_ns"]).sum()) == (
+        int(idle.tables["causes"]["idle_ns"].sum()) if idle else 0
+    )
+
+
+def test_parquet_takes_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / "tables"
+    assert run(made(tmp_path), "--format", "parquet", "-o", folder).exit_code == 0
+    assert pd.read_parquet(folder / "kernels.parquet")["name"].iloc[0] == HOSTILE
+    assert list(pd.read_parquet(folder / "ranges.parquet")["text"]) == [HOSTILE, "step 1", "crosses"]
+
+
+def test_csv_is_every_table_of_the_report(captures: Callable[[str], Path], tmp_path: Path) -> None:
+    """A file a table, with the same sums."""
+    folder = tmp_path / "csv"
+    assert run(captures(SMALL), "--format", "csv", "-o", folder).exit_code == 0
+    report = json.loads(CliRunner().invoke(cli, ["analyze", str(captures(SMALL)), "--format", "json"]).stdout)
+    wanted = {f"{key}.{name}" for key, section in report["sections"].items() for name in section["tables"]}
+    assert wanted <= {path.name.removesuffix(".csv") for path in folder.iterdir()}
+    text = (folder / "ledger.devices.csv").read_bytes().decode()
+    devices = pd.read_csv(io.StringIO(text))
+    assert devices["idle_ns"].sum() == sum(row["idle_ns"] for row in report["sections"]["ledger"]["tables"]["devices"])
+
+
+def test_what_is_there_is_kept_but_with_force(tmp_path: Path) -> None:
+    """A file, a folder with something in it, or the other of the two."""
+    capture, folder, file = made(tmp_path), tmp_path / "folder", tmp_path / "file"
+    folder.mkdir()
+    (folder / "mine").write_text("mine")
+    file.write_text("mine")
+    for form, target, said in (
+        ("perfetto", file, "is there already"),
+        ("perfetto", folder, "is a folder"),
+        ("parquet", folder, "is there already"),
+        ("csv", file, "is a file"),
+    ):
+        result = run(capture, "--format", form, "-o", target)
+        assert result.exit_code == 2
+        assert said in result.stderr
+        assert "hint: " in result.stderr
+    assert file.read_text() == "mine"
+    assert run(capture, "--format", "perfetto", "-o", file, "--force").exit_code == 0
+    assert run(capture, "--format", "parquet", "-o", folder, "--force").exit_code == 0
+    assert (folder / "mine").read_text() == "mine"
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    result = run(made(tmp_path), "--format", "perfetto", "-o", tmp_path / "gone" / "trace.json")
+    assert result.exit_code == 1
+    assert "cannot write" in result.stderr
+
+
+def test_tables_of_a_window_need_no_second_window(tmp_path: Path) -> None:
+    result = run(made(tmp_path), "--format", "csv", "--within-window", "-o", tmp_path / "csv")
+    assert result.exit_code == 2
+    assert "--within-window" in result.stderr

@@ -1,0 +1,183 @@
+"""Real pairs of captures: what is known of them is said of them."""
+
+import lzma
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from nsyswrap.compare import Comparison, Hurdle, Outcome, Settings, compare_reports
+from nsyswrap.compare.step_times import step_times
+from nsyswrap.db.load import load_export
+from nsyswrap.model import Report
+from nsyswrap.report import build_report
+from nsyswrap.tables import Trace
+
+SAMPLES = Path(__file__).parents[2] / "reports" / "samples"
+FromTrace = Callable[[str], Trace]
+Compared = Callable[..., Comparison]
+
+
+@pytest.fixture(scope="module")
+def report_of(tmp_path_factory: pytest.TempPathFactory, real_trace: FromTrace) -> Callable[[str], Report]:
+    """Return what makes the report of a sample or of a committed capture, once."""
+    folder = tmp_path_factory.mktemp("samples")
+
+    @cache
+    def report(name: str) -> Report:
+        packed = SAMPLES / name / "capture.sqlite.xz"
+        if not packed.exists():
+            return build_report(real_trace(name))
+        export = folder / f"{name}.sqlite"
+        export.write_bytes(lzma.decompress(packed.read_bytes()))
+        return build_report(load_export(export))
+
+    return report
+
+
+@pytest.fixture(scope="module")
+def compared(report_of: Callable[[str], Report]) -> Compared:
+    """Return what compares two of them by name."""
+
+    def comparison(base: str, new: str, *accept: Hurdle) -> Comparison:
+        settings = Settings(accept=frozenset(accept))
+        return compare_reports([report_of(base)], [report_of(new)], (base, new), settings)
+
+    return comparison
+
+
+def amounts(comparison: Comparison, table: str, name: str) -> tuple[float | None, float | None]:
+    """Return base and new of one row."""
+    found = comparison.table(table)
+    assert found is not None
+    row = next(one for one in found.changes if one.name == name)
+    return row.base, row.new
+
+
+def test_eight_workers_are_faster_than_one(compared: Compared) -> None:
+    """The step falls from 5.68 to 2.46 ms, the data phase from 3.39 ms to 72 µs, and the loader is the reason."""
+    found = compared("mnist-1-worker", "mnist-8-workers")
+    assert found.outcome is Outcome.FASTER
+    of_median = found.estimates[0]
+    assert of_median.base_ns == pytest.approx(5.68e6, rel=0.002)
+    assert of_median.new_ns == pytest.approx(2.46e6, rel=0.002)
+    assert -0.71 < of_median.low < of_median.high < -0.37
+    assert of_median.noise == pytest.approx(0.436, abs=0.001)
+    assert "while the host is waiting for the data loader" in found.verdict
+    base, new = amounts(found, "phases", "data")
+    assert base == pytest.approx(3.387e6, rel=0.01)
+    assert new == pytest.approx(71.6e3, rel=0.01)
+    assert "idle/input_wait" in [pair.rule for pair in found.solved]
+    assert [one.hurdle for one in found.obstacles] == [Hurdle.COMMAND]
+
+
+def test_turned_round_they_are_slower(compared: Compared) -> None:
+    found = compared("mnist-8-workers", "mnist-1-worker")
+    assert found.outcome is Outcome.SLOWER
+    assert found.regression() == pytest.approx(1.30, abs=0.01)
+    assert "idle/input_wait" in [pair.rule for pair in found.arisen]
+
+
+def test_the_same_kernels_take_the_same_time_in_both(compared: Compared) -> None:
+    """More loader processes change nothing on the GPU: no kernel comes, none goes, compute stays within 1 %."""
+    found = compared("mnist-1-worker", "mnist-8-workers")
+    kernels = found.table("kernels")
+    assert kernels is not None
+    assert (kernels.came, kernels.went) == ((), ())
+    base, new = amounts(found, "ledger", "compute_ns")
+    assert new == pytest.approx(base, rel=0.01)
+
+
+def test_what_moved_adds_up_in_a_real_pair(compared: Compared) -> None:
+    """The ledger's differences are that of the time per step, to a nanosecond."""
+    found = compared("mnist-1-worker", "mnist-8-workers")
+    ledger, of_mean = found.table("ledger"), found.estimates[1]
+    assert ledger is not None
+    assert sum(one.delta for one in ledger.changes) == pytest.approx(of_mean.new_ns - of_mean.base_ns, abs=1)
+    causes = found.table("causes")
+    assert causes is not None
+    idle = next(one for one in ledger.changes if one.name == "idle_ns")
+    assert sum(one.delta for one in causes.changes) == pytest.approx(idle.delta, abs=1)
+
+
+def test_families_are_all_the_time_of_kernels(compared: Compared) -> None:
+    """By name and by family the same sum, on both sides."""
+    found = compared("mnist-1-worker", "mnist-8-workers")
+    kernels, families = found.table("kernels"), found.table("families")
+    assert kernels is not None
+    assert families is not None
+    for side in ("base", "new"):
+        by_name, by_family = (sum(getattr(one, side) or 0 for one in table.changes) for table in (kernels, families))
+        assert by_name == pytest.approx(by_family)
+
+
+@pytest.mark.parametrize("name", ["mnist-1-worker", "mnist-8-workers", "cnn_amp", "cnn_amp_autograd_ranges"])
+def test_a_capture_does_not_differ_from_itself(name: str, compared: Compared) -> None:
+    """Said, and noted that it is the same."""
+    found = compared(name, name)
+    assert found.outcome in (Outcome.NO_DIFFERENCE, Outcome.CANNOT_TELL)
+    assert all(estimate.change == 0 for estimate in found.estimates)
+    assert Hurdle.SAME in [one.hurdle for one in found.obstacles]
+    assert not found.solved
+    assert not found.arisen
+
+
+@pytest.mark.parametrize("name", ["mnist-1-worker", "mnist-8-workers", "cnn_amp"])
+def test_steady_steps_of_a_capture_against_themselves_are_no_difference(name: str, compared: Compared) -> None:
+    assert compared(name, name).outcome is Outcome.NO_DIFFERENCE
+
+
+def test_an_incomplete_capture_is_said_first(compared: Compared) -> None:
+    """An old nsys on a newer driver lost host calls and every range."""
+    found = compared("cnn_fp32_nsys2023", "cnn_amp")
+    assert found.outcome is Outcome.CANNOT_TELL
+    hurdles = [one.hurdle for one in found.obstacles if one.blocks]
+    assert hurdles == [Hurdle.STEPS, Hurdle.INCOMPLETE, Hurdle.WINDOW]
+    assert found.basis == "window"
+    assert any(one.hurdle is Hurdle.VERSIONS and "2023.4.4.54" in one.words for one in found.obstacles)
+
+
+def test_graphs_traced_in_two_ways_are_not_comparable(compared: Compared) -> None:
+    """The same program: tracing nodes takes longer. Nor does one run of each show it."""
+    found = compared("cuda_graph_node_trace", "cuda_graph_graph_trace")
+    assert found.outcome is Outcome.CANNOT_TELL
+    assert "CUDA graphs were traced as Node and as Graph" in found.verdict
+    accepted = compared("cuda_graph_node_trace", "cuda_graph_graph_trace", Hurdle.TRACES)
+    assert accepted.verdict.startswith("Cannot tell: two runs of such a loop may differ by as much")
+    assert accepted.estimates[0].change == pytest.approx(-0.209, abs=0.001)
+
+
+def test_other_traces_withhold_the_verdict(compared: Compared) -> None:
+    found = compared("cnn_amp", "cnn_amp_autograd_ranges")
+    assert found.outcome is Outcome.CANNOT_TELL
+    assert "only base traced CuBLAS, CuDNN, OSRuntime" in found.verdict
+
+
+def test_counters_and_samples_withhold_the_verdict(compared: Compared) -> None:
+    found = compared("mnist-8-workers", "mnist_counters_python")
+    assert found.outcome is Outcome.CANNOT_TELL
+    assert "GPU counters" in found.verdict
+
+
+def test_eight_steps_are_too_few(compared: Compared) -> None:
+    found = compared("bench_source", "bench_source")
+    assert found.outcome is Outcome.CANNOT_TELL
+    assert found.verdict == "Cannot tell: bench_source has too few steady steps, 8: it takes 10."
+
+
+def test_another_number_of_gpus_is_not_comparable(compared: Compared) -> None:
+    found = compared("alexnet_data_parallel_2gpu", "cnn_amp")
+    assert [one.hurdle for one in found.obstacles if one.blocks] == [Hurdle.GPU]
+    assert Hurdle.WORK in [one.hurdle for one in found.obstacles]
+
+
+def test_a_report_without_a_gpu_has_no_ledger_to_compare(compared: Compared) -> None:
+    found = compared("ranges_nsys2022", "ranges_nsys2022")
+    assert found.outcome is Outcome.CANNOT_TELL
+    assert found.table("ledger") is None
+
+
+def test_steps_of_two_gpus_are_counted_once(report_of: Callable[[str], Report]) -> None:
+    """32 rows of 16 steps on two GPUs, two of them warm-up."""
+    assert step_times(report_of("alexnet_data_parallel_2gpu")).count == 14

@@ -1,0 +1,178 @@
+"""What moved: amounts of a step on both sides that add up, and names that came and went."""
+
+from dataclasses import replace
+
+import paired_reports as pairs
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from paired_reports import COMPUTE_NS, MS
+
+from nsyswrap.compare import Change, ChangeTable, Comparison
+from nsyswrap.compare.changes import basis_of
+from nsyswrap.render.comparison import summary_model
+
+BASE = pairs.report(pairs.lengths(4.0))
+NEW = pairs.report(pairs.lengths(2.0, 40, seed=2))
+
+
+def rows(comparison: Comparison, key: str) -> dict[str, Change]:
+    """The rows of a table by name."""
+    table = comparison.table(key)
+    assert table is not None
+    return {change.name: change for change in table.changes}
+
+
+def test_amounts_are_of_one_step() -> None:
+    """60 steps on one side and 40 on the other do 1 ms of compute in each."""
+    compute = rows(pairs.compared(BASE, NEW), "ledger")["compute_ns"]
+    assert (compute.base, compute.new, compute.delta) == (COMPUTE_NS, COMPUTE_NS, 0)
+
+
+def test_amounts_of_gpus_are_the_mean_over_them() -> None:
+    """So two GPUs that do what one did have the same ledger."""
+    two = pairs.report(pairs.lengths(4.0), gpus=2)
+    for change in rows(pairs.compared(BASE, two), "ledger").values():
+        assert change.delta == pytest.approx(0)
+
+
+steps = st.lists(st.integers(2 * MS, 9 * MS), min_size=10, max_size=30)
+
+
+@settings(max_examples=20)
+@given(steps, steps, st.integers(0, MS))
+def test_what_moved_adds_up_to_the_change_of_the_time_per_step(base: list[int], new: list[int], between: int) -> None:
+    """The ledger's parts and the causes of idle time, whatever the steps are."""
+    comparison = pairs.compared(pairs.report(base), pairs.report(new, between=between))
+    of_mean = comparison.estimates[1]
+    whole = of_mean.new_ns - of_mean.base_ns
+    ledger = comparison.table("ledger")
+    assert ledger is not None
+    assert sum(change.delta for change in ledger.changes) == pytest.approx(whole, abs=1e-3)
+    parts = summary_model.moved(comparison)
+    assert sum(change.delta for change in (parts.changes if parts else ())) == pytest.approx(whole, abs=1e-3)
+
+
+def test_the_ledger_has_intervals_where_the_steps_tell() -> None:
+    """Of the difference, in ns; not where much of the time lies between steps."""
+    idle = rows(pairs.compared(BASE, NEW), "ledger")["idle_ns"]
+    assert idle.low is not None
+    assert idle.high is not None
+    assert idle.low < idle.delta < idle.high < 0
+    loose = pairs.report(pairs.lengths(4.0), between=MS)
+    assert rows(pairs.compared(BASE, loose), "ledger")["idle_ns"].low is None
+
+
+def test_causes_are_added_over_phases_and_gpus() -> None:
+    comparison = pairs.compared(BASE, pairs.report(pairs.lengths(4.0), gpus=2))
+    waits = rows(comparison, "causes")["input_wait"]
+    assert waits.delta == pytest.approx(0)
+    assert set(rows(comparison, "causes_in_phases")) == {"input_wait in data", "host in forward"}
+
+
+def test_kernels_come_and_go() -> None:
+    """A kernel of one side alone has no amount on the other, and counts with all it takes."""
+    base = pairs.with_section(BASE, "kernels", summary=pairs.kernels(gemm=60 * MS, old=6 * MS))
+    new = pairs.with_section(NEW, "kernels", summary=pairs.kernels(gemm=20 * MS, fresh=2 * MS))
+    table = pairs.compared(base, new).table("kernels")
+    assert table is not None
+    assert [one.name for one in table.came] == ["fresh"]
+    assert [one.name for one in table.went] == ["old"]
+    found = {one.name: one for one in table.changes}
+    assert (found["gemm"].base, found["gemm"].new) == (MS, MS / 2)
+    assert (found["old"].delta, found["fresh"].delta) == (-MS / 10, MS / 20)
+    assert (found["gemm"].base_count, found["gemm"].new_count) == (1.0, 1.5)
+
+
+def test_the_largest_difference_comes_first() -> None:
+    base = pairs.with_section(BASE, "kernels", summary=pairs.kernels(a=60, b=600, c=6_000))
+    new = pairs.with_section(BASE, "kernels", summary=pairs.kernels(a=6_060, b=660, c=6_000))
+    table = pairs.compared(base, new).table("kernels")
+    assert table is not None
+    assert [one.name for one in table.changes] == ["a", "b", "c"]
+
+
+def test_kernels_of_one_kind_are_a_family() -> None:
+    """What they do, whose they are, and in which precision; what is not known is left out."""
+    table = pd.DataFrame(
+        {
+            "name": ["x", "y", "z", "odd"],
+            "verdict": ["tensor", "tensor", "not_eligible", "unknown"],
+            "precision": ["fp16", "fp16", "", ""],
+            "library": ["cublas", "cublas", "pytorch", ""],
+            "op": ["gemm", "gemm", "softmax", ""],
+            "total_ns": [60, 120, 240, 6],
+            "count": [60, 60, 60, 6],
+        }
+    )
+    base = pairs.with_section(BASE, "tensor_cores", {"share_low": 0.4, "share_high": 0.5}, kernels=table)
+    families = rows(pairs.compared(base, base), "families")
+    assert {name: change.base for name, change in families.items()} == {
+        "gemm, cublas, fp16": 3, "softmax, pytorch": 4, "unknown": 0.1,
+    }  # fmt: skip
+
+
+def test_the_tensor_share_keeps_its_bounds() -> None:
+    """At least and at most, on both sides; what was not measured is no row."""
+    base = pairs.with_section(BASE, "tensor_cores", {"share_low": 0.4, "share_high": 0.5, "counter_share": None})
+    new = pairs.with_section(NEW, "tensor_cores", {"share_low": 0.6, "share_high": 0.6, "counter_share": None})
+    found = rows(pairs.compared(base, new), "tensor_cores")
+    assert set(found) == {"share_low", "share_high"}
+    assert found["share_low"].delta == pytest.approx(0.2)
+
+
+def test_without_steps_amounts_are_shares_of_the_window() -> None:
+    """They add up to the window on both sides."""
+    base, new = (replace(one, window=replace(one.window, source="operations")) for one in (BASE, NEW))
+    comparison = pairs.compared(base, new)
+    assert comparison.basis == "window"
+    table = comparison.table("ledger")
+    assert table is not None
+    assert table.unit == "share"
+    assert sum(one.base or 0 for one in table.changes) == pytest.approx(1)
+    assert sum(one.new or 0 for one in table.changes) == pytest.approx(1)
+    assert summary_model.moved(comparison) is None
+
+
+def test_the_footing_is_a_step_only_where_both_windows_are_steps() -> None:
+    other = replace(NEW, window=replace(NEW.window, source="user"))
+    assert basis_of(pairs.side(BASE), pairs.side(NEW)) == "step"
+    assert basis_of(pairs.side(BASE), pairs.side(other)) == "window"
+    assert basis_of(pairs.side(BASE), pairs.side(pairs.report([]))) == "window"
+
+
+def test_a_table_of_one_side_alone_is_compared_with_nothing() -> None:
+    new = pairs.with_section(NEW, "host_calls", summary=pairs.kernels(cudaMalloc=40 * MS))
+    found = rows(pairs.compared(BASE, new), "host_calls")["cudaMalloc"]
+    assert (found.base, found.new) == (None, MS)
+
+
+def test_a_table_that_neither_side_has_is_left_out() -> None:
+    keys = [table.key for table in pairs.compared(BASE, NEW).tables]
+    assert keys == ["ledger", "causes", "causes_in_phases"]
+
+
+def test_an_empty_table_of_a_stored_report_is_no_table() -> None:
+    """report.json keeps no columns of a table without rows."""
+    empty = pairs.with_section(BASE, "kernels", summary=pd.DataFrame())
+    assert pairs.compared(empty, empty).table("kernels") is None
+
+
+def test_facts_of_all_sections_stand_side_by_side() -> None:
+    """Those of one side alone, too."""
+    base = pairs.with_section(BASE, "occupancy", {"a_share": 0.5, "b_share": None})
+    new = pairs.with_section(NEW, "occupancy", {"a_share": 0.75, "c_share": 1.0})
+    found = [(one.section, one.label, one.base, one.new) for one in pairs.compared(base, new).facts]
+    assert found == [
+        ("occupancy", "a_share", 0.5, 0.75),
+        ("occupancy", "b_share", None, None),
+        ("occupancy", "c_share", None, 1.0),
+    ]
+
+
+def test_what_is_gone_counts_as_nothing() -> None:
+    assert Change("x", 3.0, None).delta == -3.0
+    assert Change("x", None, 3.0).delta == 3.0
+    table = ChangeTable("k", "K", "a step", "ns", (Change("x", 3.0, None), Change("y", None, 0.0)))
+    assert ([one.name for one in table.went], [one.name for one in table.came]) == (["x"], ["y"])

@@ -1,0 +1,230 @@
+"""What the loader costs, from two reports: the share, its interval, and whether the first capture said so."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hand_made import report_with
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap.capture.nsys import CaptureResult
+from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.cli.again import FOLDER, KEPT_BATCHES, with_second_run
+from nsyswrap.compare.loader_counterfactual import agreement, blamed_share, failed, mean_of, saving, without_loader
+from nsyswrap.errors import CaptureError
+from nsyswrap.intervals import Window
+from nsyswrap.model import Report, Section
+from nsyswrap.render import RENDERERS
+
+WINDOW = Window(0, 1_000_000, "the steady steps", "steps")
+
+
+def steps(lengths: Sequence[int], warm_up: int = 2, name: str = "step") -> Section:
+    """A section of steps of these lengths, one after the other."""
+    end = np.cumsum(np.array(lengths, np.int64))
+    frame = pd.DataFrame(
+        {"name": [f"{name} {n}" for n in range(len(lengths))], "start_ns": end - lengths, "end_ns": end}
+    )
+    frame["warm_up"] = np.arange(len(lengths)) < warm_up
+    return Section("steps", "Steps", WINDOW, tables={"steps": frame})
+
+
+def gpu(window: int, **idle: int) -> tuple[Section, Section]:
+    """A ledger and idle time by cause and phase, such as ``input_wait_data=3``."""
+    rows = [(*name.rsplit("_", 1), value) for name, value in idle.items()]
+    causes = pd.DataFrame(rows, columns=["cause", "phase", "idle_ns"])
+    busy = window - sum(idle.values())
+    devices = pd.DataFrame(
+        {
+            "device_id": [0],
+            "window_ns": [window],
+            "compute_ns": [busy],
+            "copy_exposed_ns": [0],
+            "idle_ns": [window - busy],
+        }
+    )
+    return (
+        Section("ledger", "Ledger", WINDOW, tables={"devices": devices}),
+        Section("idle", "Idle", WINDOW, tables={"causes": causes}),
+    )
+
+
+def phases(**host: int) -> Section:
+    """Host time by phase."""
+    frame = pd.DataFrame({"phase": list(host), "host_ns": list(host.values())})
+    return Section("phases", "Phases", WINDOW, tables={"phases": frame})
+
+
+def fact(section: Section, label: str) -> float:
+    """The value of a fact."""
+    found = section.fact(label)
+    assert found is not None
+    assert isinstance(found.value, int | float)
+    return float(found.value)
+
+
+BASE = report_with(steps([1000] * 40), *gpu(38_000, input_wait_data=15_000, host_forward=3_000))
+SAME = report_with(steps([1000] * 40), *gpu(38_000, host_forward=3_000))
+FASTER = report_with(steps([600] * 40), *gpu(22_800, host_forward=3_000))
+
+
+def test_the_share_is_what_the_mean_step_loses() -> None:
+    """Steps in which the batches were loaded are left out of both runs."""
+    section = without_loader(BASE, FASTER, 4)
+    assert fact(section, "loader_share") == pytest.approx(0.4)
+    assert fact(section, "steps_compared") == 40 - 2 - 4
+    assert section.notes == (
+        (
+            "The loader costs 40 % +- 1 of each step: 1.00 µs as it is, 600 ns with batches that are on the device "
+            "already (95 % confidence, 34 and 34 steps)."
+        ),
+        "The first capture blames the loader for 39.5 %: the two agree.",
+    )
+
+
+def test_idle_time_is_told_by_cause_for_both_runs() -> None:
+    """A step, largest change first; what goes with the loader is marked."""
+    table = without_loader(BASE, FASTER, 4).tables["causes"]
+    assert table["part"].tolist()[0] == "idle: input_wait in data"
+    row = table.iloc[0]
+    assert (row["base_ns"], row["without_loader_ns"], row["of_loader"]) == (395, 0, True)
+    assert set(table["part"]) == {"idle: input_wait in data", "idle: host in forward", "compute", "copy exposed"}
+
+
+def test_less_gain_than_blame_says_what_was_behind_the_wait() -> None:
+    slower = report_with(steps([900] * 40), *gpu(34_200, host_forward=14_400))
+    note = without_loader(BASE, slower, 4).notes[1]
+    assert "less was gained" in note
+    assert "idle: host in forward took 79 ns of a step and takes 379 ns" in note
+
+
+def test_more_gain_than_blame_says_what_the_loader_slowed_down() -> None:
+    base = report_with(steps([1000] * 40), *gpu(38_000, input_wait_data=3_800, host_forward=15_000))
+    note = without_loader(base, FASTER, 4).notes[1]
+    assert "more was gained" in note
+    assert "idle: host in forward" in note
+
+
+def test_a_loader_that_costs_nothing_costs_nothing() -> None:
+    """And agrees with a capture that blames it for nothing."""
+    base = report_with(steps([1000] * 40), *gpu(38_000, host_forward=3_000))
+    section = without_loader(base, SAME, 4)
+    assert fact(section, "loader_share") == 0
+    assert section.notes[1].endswith("the two agree.")
+
+
+def test_without_a_gpu_the_host_s_phases_stand_in() -> None:
+    base = report_with(steps([1000] * 40), phases(data=15_000, copy=0, forward=23_000))
+    section = without_loader(base, report_with(steps([600] * 40), phases(data=0, forward=22_800)), 4)
+    assert fact(section, "blamed_share") == pytest.approx(15 / 38)
+    assert section.tables["causes"]["part"][0] == "host in data"
+
+
+def test_without_gpu_and_phases_nothing_is_compared() -> None:
+    section = without_loader(report_with(steps([1000] * 40)), report_with(steps([600] * 40)), 4)
+    assert blamed_share(report_with(steps([1]))) is None
+    assert blamed_share(report_with(phases(data=0))) is None
+    assert "nothing to compare the gain with" in section.notes[1]
+    assert "do not show why" in agreement(0.5, 0.01, 0.1, section.tables["causes"])
+
+
+@pytest.mark.parametrize("count", [0, 3, 13])
+def test_too_few_steps_are_said(count: int) -> None:
+    """And a program without steps."""
+    section = without_loader(report_with(steps([10] * count)), report_with(steps([5] * count)), 4)
+    assert section.facts == ()
+    assert "fewer than 10" in section.notes[0]
+    assert "0 and 0 steady steps" in without_loader(report_with(), report_with(), 4).notes[0]
+
+
+def test_steps_of_other_names_are_compared_as_they_come() -> None:
+    """Where the second run counts otherwise."""
+    section = without_loader(report_with(steps([10] * 40)), report_with(steps([5] * 40, name="batch")), 4)
+    assert fact(section, "loader_share") == 0.5
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=10, max_size=300))
+def test_the_mean_is_that_of_all_steps_and_its_error_is_no_less_than_nothing(lengths: list[int]) -> None:
+    found = mean_of(np.array(lengths, np.int64))
+    assert found.value_ns == pytest.approx(np.mean(lengths))
+    assert found.error_ns >= 0
+    assert (found.count, found.blocks) == (len(lengths), min(20, len(lengths) // 2))
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+    """95 %, for steps that come in bursts of four."""
+    random = np.random.default_rng(0)
+    held = 0
+    for _ in range(400):
+        runs = [np.tile([1.0, 1.0, 1.0, 5.0], 50) * 1e6 + random.normal(0, 2e5, 200) for _ in range(2)]
+        share, margin = saving(mean_of(runs[0].astype(np.int64)), mean_of((runs[1] * 0.6).astype(np.int64)))
+        held += abs(share - 0.4) <= margin
+    assert 0.92 <= held / 400 <= 1.0
+
+
+def test_a_second_run_that_failed_is_said_in_the_report() -> None:
+    assert failed(BASE, "it ended").notes == ("The loader's cost cannot be told: it ended.",)
+
+
+@pytest.mark.parametrize("form", sorted(RENDERERS.keys() - {"markdown"}))
+def test_every_form_of_the_report_shows_the_section(form: str) -> None:
+    """But Markdown, which is a summary for a comment."""
+    assert "input_wait in data" in RENDERERS[form](report_with(without_loader(BASE, FASTER, 4)))
+
+
+def options(folder: Path) -> CaptureOptions:
+    """Options of a first run."""
+    return CaptureOptions(command=("true",), folder=folder, annotate=True)
+
+
+def result_of(code: int) -> Callable[[CaptureOptions], CaptureResult]:
+    """A capture that ends with a code."""
+
+    def run(wanted: CaptureOptions) -> CaptureResult:
+        assert (wanted.folder.name, wanted.replay_batches, wanted.output_to_stderr) == (FOLDER, KEPT_BATCHES, True)
+        return dataclasses.replace(EMPTY, exit_code=code, folder=wanted.folder)
+
+    return run
+
+
+EMPTY = CaptureResult(Path(), Path(), Path(), 0, 0, (), None, ())  # type: ignore[arg-type]
+
+
+def test_the_second_run_is_the_first_without_its_loaders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it shows stands in the report, and on stderr."""
+    report = with_second_run(BASE, options(tmp_path), "data", result_of(0), lambda _path: FASTER, code=0)
+    assert report.sections[-1].key == "counterfactual"
+    assert "nsyswrap: The loader costs 40 %" in capsys.readouterr().err
+
+
+def test_without_a_wish_there_is_no_second_run(tmp_path: Path) -> None:
+    def never(_options: CaptureOptions) -> CaptureResult:
+        raise AssertionError
+
+    assert with_second_run(BASE, options(tmp_path), None, never, lambda _path: FASTER, code=0) is BASE
+
+
+def test_a_program_that_failed_is_not_run_again(tmp_path: Path) -> None:
+    def never(_options: CaptureOptions) -> CaptureResult:
+        raise AssertionError
+
+    report = with_second_run(BASE, options(tmp_path), "data", never, lambda _path: FASTER, code=3)
+    assert report.sections[-1].notes == ("The loader's cost cannot be told: the program ended with exit code 3.",)
+
+
+def test_a_second_run_that_fails_leaves_the_first_as_it_is(tmp_path: Path) -> None:
+    """Whether the program fails or the capture."""
+
+    def unread(_path: Path) -> Report:
+        raise CaptureError("nothing was recorded")
+
+    for report, reason in (
+        (with_second_run(BASE, options(tmp_path), "data", result_of(3), unread, code=0), "ended with exit code 3"),
+        (with_second_run(BASE, options(tmp_path), "data", result_of(0), unread, code=0), "nothing was recorded"),
+    ):
+        assert reason in report.sections[-1].notes[0]
+        assert report.sections[:-1] == BASE.sections

@@ -1,0 +1,139 @@
+"""What an export says of itself, and what of that may be said on."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from export_builder import ExportBuilder
+from real_captures import Planted
+
+from nsyswrap.db.connection import Export, opened
+from nsyswrap.db.description import read_gpus, read_session, secret_names
+from nsyswrap.errors import ExportError
+
+Build = Callable[..., ExportBuilder]
+Opener = Callable[[ExportBuilder], Export]
+RELEASES = pytest.mark.parametrize("release", [2022, 2023, 2025])
+
+
+@pytest.fixture
+def open_export(tmp_path: Path) -> Iterator[Opener]:
+    """Return what writes a built export and opens it for one test."""
+    with ExitStack() as stack:
+        yield lambda builder: stack.enter_context(opened(builder.write(tmp_path / "built.sqlite")))
+
+
+@RELEASES
+def test_versions_are_read_from_every_release(build: Build, open_export: Opener, release: int) -> None:
+    session = read_session(open_export(build(release)))
+    assert session.nsys_version.startswith(f"{release}.")
+    assert session.schema_version.startswith("3.")
+
+
+def test_the_session_is_described(build: Build, open_export: Opener) -> None:
+    builder = build().session("2026-01-02T03:04:05", 7_000).system("NvDriverVersion", "580.159.04")
+    builder.option("CAPTURE_EVENT_TYPE", "NvtxEvents").option("CAPTURE_EVENT_TYPE", "Cuda")
+    builder.option("PROCESS_0:CUDA_GRAPH_TRACE_OPTIONS:MODE", "Graph").system("CudaDriverVersion", "12080")
+    session = read_session(open_export(builder))
+    assert (session.started_utc, session.duration_ns) == ("2026-01-02T03:04:05", 7_000)
+    assert (session.driver_version, session.cuda_version) == ("580.159.04", "12.8")
+    assert (session.traces, session.graph_trace) == (("Cuda", "NvtxEvents"), "Graph")
+
+
+def test_what_is_not_said_stays_empty(build: Build, open_export: Opener) -> None:
+    builder = build().without("META_DATA_EXPORT").row("StringIds")
+    session = read_session(open_export(builder))
+    assert session == type(session)()
+
+
+def test_the_words_of_a_command_are_in_order(build: Build, open_export: Opener) -> None:
+    """Rows of options come in any order, and the eleventh word is no second one."""
+    words = [f"w{index}" for index in range(12)]
+    session = read_session(open_export(build().command("python", *words).shuffled(3)))
+    assert session.command == ("python", *words)
+
+
+def test_a_command_is_neutral(build: Build, open_export: Opener) -> None:
+    session = read_session(open_export(build().command("/home/ann/bin/python", "x.py", "--token=abc", "--key", "def")))
+    assert session.command == ("~/bin/python", "x.py", "--token=***", "--key", "***")
+
+
+def test_the_shell_of_nsyswrap_is_not_the_command(build: Build, open_export: Opener) -> None:
+    builder = build().command("/bin/sh", "-c", "exec ...", "nsyswrap", "/scratch", "x", "python", "train.py")
+    assert read_session(open_export(builder)).command == ("python", "train.py")
+
+
+@pytest.mark.parametrize("number", ["", "x", "²²²²", "-12000", "1" * 5000])
+def test_a_driver_version_that_is_none_is_not_shown(build: Build, open_export: Opener, number: str) -> None:
+    assert read_session(open_export(build().system("CudaDriverVersion", number))).cuda_version == ""
+
+
+def test_a_driver_of_version_0_is_no_driver(build: Build, open_export: Opener) -> None:
+    assert read_session(open_export(build().system("NvDriverVersion", "0"))).driver_version == ""
+
+
+def test_gpus_are_read_in_the_order_of_their_ids(build: Build, open_export: Opener) -> None:
+    gpus = read_gpus(open_export(build().gpu(1, "NVIDIA L4", computeMajor=8, computeMinor=9, smCount=58).gpu(0)))
+    assert [(gpu.device_id, gpu.name, gpu.compute_capability, gpu.sm_count) for gpu in gpus] == [
+        (0, "NVIDIA H200", (9, 0), 132),
+        (1, "NVIDIA L4", (8, 9), 58),
+    ]
+
+
+def test_a_gpu_of_unknown_kind_has_no_capability(build: Build, open_export: Opener) -> None:
+    (gpu,) = read_gpus(open_export(build().gpu(computeMajor=None, smCount=None)))
+    assert (gpu.compute_capability, gpu.sm_count) == (None, 0)
+
+
+def test_an_export_without_gpus_has_none(build: Build, open_export: Opener) -> None:
+    assert read_gpus(open_export(build())) == ()
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("TARGET_INFO_GPU", "computeMajor", "nine"),
+        ("ANALYSIS_DETAILS", "duration", "long"),
+        ("TARGET_INFO_GPU", "id", 1.5),
+    ],
+)
+def test_a_word_for_a_number_is_named(
+    build: Build, open_export: Opener, table: str, column: str, value: str | float
+) -> None:
+    builder = build().gpu().session()
+    builder.rows[table][0][column] = value
+    export = open_export(builder)
+    with pytest.raises(ExportError, match=f"column {column} of {table} holds a value that is no whole number"):
+        read_session(export), read_gpus(export)
+
+
+@RELEASES
+def test_names_of_secrets_are_found_and_values_are_not(build: Build, open_export: Opener, release: int) -> None:
+    builder = build(release).environment(
+        {"PATH": "/bin", "HF_TOKEN": "hf_1;2=3\nFAKE_KEY=4", "PGPASSWORD": "AUTH_TOKEN"}
+    )
+    assert secret_names(open_export(builder)) == ("HF_TOKEN", "PGPASSWORD")
+
+
+@pytest.mark.parametrize("place", ["StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE"])
+def test_one_place_is_enough(build: Build, open_export: Opener, place: str) -> None:
+    """Newer versions or a partly redacted export may leave the environment in one of three places only."""
+    others = {"StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE"} - {place}
+    builder = build().environment({"PATH": "/bin", "HF_TOKEN": "x"})
+    for other in others:
+        builder.without(other)
+    assert secret_names(open_export(builder)) == ("HF_TOKEN",)
+
+
+def test_texts_of_the_program_are_no_environment(build: Build, open_export: Opener) -> None:
+    builder = build().range("TOKEN=3", 1, 2).kernel(1, 2, "f<API_KEY=1>").command("x", "HF_TOKEN=abc")
+    assert secret_names(open_export(builder)) == ()
+
+
+def test_a_real_nsys_leaves_names_that_are_found(planted: Planted) -> None:
+    """Where and how an environment stands in an export is nsys's own affair; here is the proof for this one."""
+    with opened(planted.export) as export:
+        names = secret_names(export)
+    assert planted.variable in names
+    assert not [name for name in names if planted.secret in name]

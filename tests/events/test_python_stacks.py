@@ -1,0 +1,99 @@
+"""The line a stack stands for: the program's own before that of libraries, and files shown without their folders."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap.events.python_stacks import find_lines
+from nsyswrap.model import Capture, Session
+from nsyswrap.tables import SPECS, Frame, Trace
+
+TORCH = "/opt/conda/lib/python3.11/site-packages/torch/nn/modules/conv.py"
+THREADING = "/usr/lib/python3.12/threading.py"
+SCRIPT = "/srv/app/train.py"
+FILES = (TORCH, THREADING, SCRIPT, "/srv/app/models/net.py", "<string>", "<frozen runpy>", "/opt/extra/thing.py")
+
+
+def trace(*stacks: tuple[Frame, ...]) -> Trace:
+    """Make a trace of empty tables with these stacks."""
+    return Trace(
+        capture=Capture("x.sqlite", 1),
+        session=Session(),
+        gpus=(),
+        frames={spec.name: spec.empty() for spec in SPECS},
+        strings={},
+        copy_kinds={},
+        memory_kinds={},
+        absent=frozenset(),
+        event_counts={},
+        stacks=stacks,
+    )
+
+
+def stack(*files: str) -> tuple[Frame, ...]:
+    """Return a stack of one frame a file, innermost first; lines count from 1."""
+    return tuple(Frame(f"f{line}", file, line) for line, file in enumerate(files, 1))
+
+
+def own(*files: str) -> str:
+    """Return the file of the line that a stack stands for, as it is shown."""
+    return find_lines(trace(stack(*files))).own[0].file
+
+
+def test_the_innermost_line_of_the_program_is_looked_at() -> None:
+    found = find_lines(trace(stack(TORCH, "/srv/app/models/net.py", SCRIPT)))
+    assert found.own == (Frame("f2", "models/net.py", 2),)
+    assert found.innermost == (Frame("f1", "torch/nn/modules/conv.py", 1),)
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        TORCH,
+        THREADING,
+        "/usr/lib/python3/dist-packages/numpy/core.py",
+        "/srv/venv/lib64/python3.13/site-packages/x/y.py",
+        "/srv/site-packages/nvtx/nvtx.py",
+        "lib/python3.12/site-packages/torch/nn/a.py",
+        "<frozen importlib._bootstrap>",
+    ],
+)
+def test_a_library_is_not_the_program(library: str) -> None:
+    assert own(library, SCRIPT) == "train.py"
+
+
+@pytest.mark.parametrize("file", ["/srv/lib/python_tools/a.py", "/srv/mylib/python3.12/a.py", "python.py"])
+def test_a_folder_that_sounds_like_one_is_no_library(file: str) -> None:
+    assert find_lines(trace(stack(file, THREADING))).own[0].line == 1
+
+
+def test_code_that_was_typed_in_stands_before_a_library() -> None:
+    """``python -c`` has no file; generated code of dataclasses looks the same, so a real file goes first."""
+    assert own(TORCH, "<string>") == "<string>"
+    assert own("<string>", SCRIPT) == "train.py"
+
+
+def test_a_stack_of_libraries_alone_stands_for_its_innermost_frame() -> None:
+    assert own(THREADING, TORCH) == "threading.py"
+
+
+def test_files_are_shown_below_the_folder_of_the_script() -> None:
+    """The script is what most stacks begin with."""
+    stacks = [stack("/srv/app/models/net.py", SCRIPT), stack("/srv/app/data/read.py", SCRIPT), stack("/srv/other/x.py")]
+    files = [frame.file for frame in find_lines(trace(*stacks)).own]
+    assert files == ["models/net.py", "data/read.py", "other/x.py"]
+
+
+def test_a_trace_without_stacks_has_no_lines() -> None:
+    assert find_lines(trace()).own == ()
+
+
+@given(st.lists(st.lists(st.sampled_from(FILES), min_size=1, max_size=5), max_size=6))
+def test_each_stack_has_one_line_that_is_in_it(files: list[list[str]]) -> None:
+    """And no file is shown with the folder it stands in from the root."""
+    stacks = [stack(*each) for each in files]
+    found = find_lines(trace(*stacks))
+    for given_stack, mine, inner in zip(stacks, found.own, found.innermost, strict=True):
+        assert given_stack[mine.line - 1].function == mine.function
+        assert inner.line == 1
+        assert not mine.file.startswith("/")

@@ -1,0 +1,197 @@
+"""Theoretical occupancy: hand-worked cases for each compute capability, a count block by block, and its laws."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap.hardware.occupancy_calculator import (
+    LIMITS,
+    Limits,
+    Shapes,
+    block_limits,
+    limiters,
+    limits_of,
+    occupancy,
+)
+from nsyswrap.model import Gpu
+
+CAPABILITIES = sorted(LIMITS)
+
+
+class Launch(NamedTuple):
+    """One launch: threads of a block, registers of a thread, bytes of shared memory, bytes the driver set aside."""
+
+    threads: int
+    registers: int = 32
+    shared: int = 0
+    executed: int = 0
+
+
+def shapes(*launches: Launch) -> Shapes:
+    """Return launches as arrays."""
+    return Shapes(*(np.array(column, np.int64) for column in zip(*launches, strict=True)))
+
+
+def one(limits: Limits, launch: Launch) -> tuple[int, float, str]:
+    """Return resident blocks, occupancy and limiter of one launch."""
+    asked = shapes(launch)
+    blocks, share = occupancy(limits, asked)
+    return int(blocks[0]), float(share[0]), limiters(limits, asked)[0]
+
+
+# Worked out by hand from the table of compute capabilities and the rules of the CUDA occupancy calculator.
+CASES = [
+    # 64 registers: 2048 a warp, 8 warps in each of four parts of the register file, 4 blocks of 8 warps.
+    ((7, 0), Launch(256, 64), 4, 32 / 64, "registers"),
+    # 48 KiB of 96 KiB: two blocks.
+    ((7, 0), Launch(256, 32, 48 * 1024), 2, 16 / 64, "shared memory"),
+    # One block of 32 warps is all that fits, and it fills the multiprocessor.
+    ((7, 5), Launch(1024), 1, 1.0, "none"),
+    # 16 blocks of one warp each, of 32 warps.
+    ((7, 5), Launch(32), 16, 16 / 32, "blocks"),
+    ((8, 0), Launch(32), 32, 32 / 64, "blocks"),
+    # 100 KiB and the reserved one: one block of 164 KiB.
+    ((8, 0), Launch(256, 32, 100 * 1024), 1, 8 / 64, "shared memory"),
+    # One block of 32 warps of 48: the second does not fit, though its registers would.
+    ((8, 6), Launch(1024), 1, 32 / 48, "threads"),
+    ((8, 6), Launch(32), 16, 16 / 48, "blocks"),
+    ((8, 9), Launch(32), 24, 24 / 48, "blocks"),
+    ((9, 0), Launch(256), 8, 1.0, "none"),
+    # 33 registers: 1056, given out as 1280; 12 warps in each part, 6 blocks of 8 warps.
+    ((9, 0), Launch(256, 33), 6, 48 / 64, "registers"),
+    # A GEMM of cuBLAS: 168 registers are 5376 a warp, 3 in each part; 226 KiB and the reserved one of 228.
+    ((9, 0), Launch(384, 168, 231_424), 1, 12 / 64, "registers, shared memory"),
+    # 255 registers: 8160, given out as 8192; 2 warps in each part.
+    ((10, 0), Launch(256, 255), 1, 8 / 64, "registers"),
+    ((10, 3), Launch(256, 255), 1, 8 / 64, "registers"),
+    # 40 KiB and the reserved one: two of 100 KiB.
+    ((12, 0), Launch(128, 32, 40 * 1024), 2, 8 / 48, "shared memory"),
+]
+
+
+@pytest.mark.parametrize(("capability", "launch", "blocks", "share", "limiter"), CASES)
+def test_hand_worked(capability: tuple[int, int], launch: Launch, blocks: int, share: float, limiter: str) -> None:
+    found = one(LIMITS[capability], launch)
+    assert (found[0], found[2]) == (blocks, limiter)
+    assert found[1] == pytest.approx(share)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_every_capability_has_a_hand_worked_case(capability: tuple[int, int]) -> None:
+    assert capability in {case[0] for case in CASES}
+
+
+def test_more_than_48_kib_of_shared_memory_is_no_zero() -> None:
+    """A kernel asks for more than the default 48 KiB, and gets it: it ran. 65 KiB and the reserved one: 3 of 228."""
+    assert one(LIMITS[9, 0], Launch(128, 32, 65 * 1024)) == (3, 12 / 64, "shared memory")
+
+
+def test_what_the_driver_set_aside_limits_before_what_there_is() -> None:
+    """Of 228 KiB the driver gave 100 as shared memory, the rest as cache: 9 blocks of 10 KiB and the reserved one."""
+    assert one(LIMITS[9, 0], Launch(64, 32, 10 * 1024, 100 * 1024)) == (9, 18 / 64, "shared memory")
+
+
+@pytest.mark.parametrize("launch", [Launch(1025), Launch(1024, 65), Launch(32, 32, 228 * 1024), Launch(0)])
+def test_what_cannot_be_launched_has_no_block(launch: Launch) -> None:
+    """Too many threads, registers or bytes for even one block, or no thread at all."""
+    assert one(LIMITS[9, 0], launch)[:2] == (0, 0.0)
+
+
+def counted(limits: Limits, launch: Launch) -> int:
+    """Place one block after another until something runs out: the calculator's rules, told another way."""
+    warps = (launch.threads + 31) // 32
+    a_warp = (launch.registers * 32 + 255) // 256 * 256
+    a_block = launch.shared + limits.reserved_bytes
+    a_block += -a_block % limits.shared_unit_bytes
+    if a_warp * (warps + -warps % 4) > limits.registers:
+        return 0
+    room = [limits.registers // 4 // a_warp for _ in range(4)]
+    memory = launch.executed or limits.shared_bytes
+    blocks = 0
+    while blocks < limits.blocks and (blocks + 1) * warps <= limits.warps:
+        if sum(room) < warps or (blocks + 1) * a_block > memory:
+            break
+        for _ in range(warps):
+            room[room.index(max(room))] -= 1
+        blocks += 1
+    return blocks
+
+
+LAUNCHES = st.builds(
+    Launch,
+    st.integers(1, 1024),
+    st.integers(1, 255),
+    st.integers(0, 227 * 1024),
+    st.sampled_from([0, 8192, 32768, 65536, 102_400]),
+)
+EVERY_LIMITS = st.sampled_from([LIMITS[each] for each in CAPABILITIES])
+
+
+@given(EVERY_LIMITS, LAUNCHES)
+def test_it_is_what_placing_blocks_one_by_one_finds(limits: Limits, launch: Launch) -> None:
+    assert one(limits, launch)[0] == counted(limits, launch)
+
+
+@given(EVERY_LIMITS, LAUNCHES)
+def test_occupancy_is_a_share(limits: Limits, launch: Launch) -> None:
+    assert 0 <= one(limits, launch)[1] <= 1
+
+
+@given(EVERY_LIMITS, LAUNCHES, st.integers(0, 100), st.integers(0, 50_000))
+def test_who_takes_more_fits_less(limits: Limits, launch: Launch, registers: int, shared: int) -> None:
+    """More registers or more shared memory never let more blocks in."""
+    blocks = one(limits, launch)[0]
+    assert one(limits, launch._replace(registers=launch.registers + registers))[0] <= blocks
+    assert one(limits, launch._replace(shared=launch.shared + shared))[0] <= blocks
+
+
+@given(EVERY_LIMITS, st.lists(LAUNCHES, min_size=1, max_size=8))
+def test_launches_do_not_depend_on_each_other(limits: Limits, launches: list[Launch]) -> None:
+    together = occupancy(limits, shapes(*launches))[0].tolist()
+    assert together == [one(limits, each)[0] for each in launches]
+
+
+@given(EVERY_LIMITS, LAUNCHES)
+def test_the_limiter_is_the_least_of_the_four(limits: Limits, launch: Launch) -> None:
+    blocks, share, limiter = one(limits, launch)
+    every = dict(
+        zip(
+            ("threads", "registers", "shared memory", "blocks"), block_limits(limits, shapes(launch))[:, 0], strict=True
+        )
+    )
+    if share < 1:
+        assert limiter.split(", ") == [name for name, allowed in every.items() if allowed == blocks]
+    else:
+        assert limiter == "none"
+
+
+def test_no_registers_are_no_limit() -> None:
+    assert one(LIMITS[9, 0], Launch(256, 0)) == (8, 1.0, "none")
+
+
+def test_the_export_knows_its_gpu_better_than_the_table() -> None:
+    """A GPU that the table has with other numbers, and one it does not have."""
+    said = Gpu(0, "", (9, 0), 132, 0, 40, 20, 32768, 50 * 1024)
+    assert limits_of(said) == Limits(40, 20, 32768, 50 * 1024, 1024, 128)
+    assert limits_of(Gpu(0, "", (7, 2), 8, 0, 64, 32, 65536, 96 * 1024)) == Limits(64, 32, 65536, 98304, 0, 256)
+    assert limits_of(Gpu(0, "", (11, 0), 20, 0, 48, 24, 65536, 233_472)) == Limits(48, 24, 65536, 233_472, 1024, 128)
+
+
+def test_the_table_stands_in_where_the_export_is_silent() -> None:
+    """Half of the numbers are no better than none."""
+    assert limits_of(Gpu(0, "", (8, 6))) == LIMITS[8, 6]
+    assert limits_of(Gpu(0, "", (8, 6), sm_warps=48)) == LIMITS[8, 6]
+
+
+@pytest.mark.parametrize("capability", [None, (6, 1), (13, 0)])
+def test_a_gpu_that_nobody_tells_of_has_no_limits(capability: tuple[int, int] | None) -> None:
+    """No capability, one whose rules differ, one that is not known yet."""
+    assert limits_of(Gpu(0, "", capability)) is None
+
+
+def test_older_rules_are_not_applied() -> None:
+    """Even where the export has the numbers of a GPU older than 7.0."""
+    assert limits_of(Gpu(0, "", (6, 1), 28, 0, 64, 32, 65536, 98304)) is None

@@ -1,0 +1,24 @@
+"""How much faster tensor cores are at most, from peak rates."""
+
+import pytest
+
+from nsyswrap.hardware.peak_rates import PEAK, USUAL, speed_up
+
+
+def test_an_h100_is_seven_times_as_fast_in_tf32_and_fifteen_times_in_half() -> None:
+    assert speed_up("tf32", (9, 0)) == pytest.approx(494.7 / 66.9)
+    assert speed_up("half", (9, 0)) == pytest.approx(989.4 / 66.9)
+
+
+def test_a_gpu_without_tf32_gains_nothing_from_it() -> None:
+    assert speed_up("tf32", (7, 0)) == 1.0
+
+
+@pytest.mark.parametrize("capability", [None, (12, 7)])
+def test_an_unknown_gpu_is_like_the_others(capability: tuple[int, int] | None) -> None:
+    assert speed_up("tf32", capability) == USUAL
+
+
+@pytest.mark.parametrize("capability", PEAK)
+def test_half_precision_is_the_fastest(capability: tuple[int, int]) -> None:
+    assert speed_up("half", capability) >= speed_up("tf32", capability)

@@ -1,0 +1,123 @@
+"""Ranges that nsyswrap put into a program, beside the program's own: whose steps and phases count."""
+
+from collections.abc import Callable
+
+from analysis_fixtures import window
+from export_builder import MAIN, ExportBuilder, global_id
+
+from nsyswrap.loop.context import Study
+from nsyswrap.loop.step_detection import find_steps
+from nsyswrap.sections import phases
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+OURS = 7
+PEER_MAIN = global_id(5000, 5000)
+
+
+def builder() -> ExportBuilder:
+    """An export with our domain in it."""
+    return ExportBuilder().domain("nsyswrap", OURS).domain("nsyswrap", OURS, thread=PEER_MAIN)
+
+
+def marked(build: ExportBuilder, count: int, phase: str = "backward", thread: int = MAIN) -> ExportBuilder:
+    """Add steps of ours, 100 ns each, with a phase in each."""
+    for number in range(count):
+        start = number * 100
+        build.range(f"step {number}", start, start + 100, domain=OURS, thread=thread)
+        build.range(phase, start + 10, start + 60, domain=OURS, thread=thread)
+    return build
+
+
+def names(trace: Trace, pattern: str = "") -> list[str]:
+    """The steps that are found."""
+    return list(find_steps(trace, pattern).frame["name"])
+
+
+def host(trace: Trace, end: int) -> dict[str, tuple[int, int]]:
+    """Ranges and host time by phase."""
+    frame = phases.run(Study(trace), window(0, end)).tables["phases"]
+    return {str(row["phase"]): (int(row["count"]), int(row["host_ns"])) for _, row in frame.iterrows()}
+
+
+def test_our_steps_are_the_steps_of_a_program_that_has_none(trace_of: TraceOf) -> None:
+    assert names(trace_of(marked(builder(), 4))) == ["step 0", "step 1", "step 2", "step 3"]
+
+
+def test_a_program_s_own_steps_come_first(trace_of: TraceOf) -> None:
+    """Even where ours cover more time; in another process ours stand."""
+    build = marked(marked(builder(), 4), 3, thread=PEER_MAIN)
+    for number in range(4):
+        build.range(f"batch {number}", number * 100 + 20, number * 100 + 70)
+    frame = find_steps(trace_of(build)).frame
+    by_process = frame.groupby("process")["name"].apply(list).to_list()
+    assert by_process == [["batch 0", "batch 1", "batch 2", "batch 3"], ["step 0", "step 1", "step 2"]]
+
+
+def test_a_step_that_turned_out_to_be_none_is_left_out(trace_of: TraceOf) -> None:
+    """The rest after the last optimizer step has no backward pass; evaluation has a forward pass alone."""
+    build = marked(builder(), 3).range("step 3", 300, 900, domain=OURS).range("optimizer", 310, 320, domain=OURS)
+    build.range("batch 0", 400, 500, domain=OURS).range("forward", 410, 450, domain=OURS)
+    assert names(trace_of(build)) == ["step 0", "step 1", "step 2"]
+
+
+def test_where_nothing_is_trained_steps_are_those_with_a_forward_pass(trace_of: TraceOf) -> None:
+    """The last wait for a batch finds none; and where there is no forward pass either, all ranges are steps."""
+    build = marked(builder(), 3, "forward").range("step 3", 300, 310, domain=OURS)
+    assert names(trace_of(build)) == ["step 0", "step 1", "step 2"]
+    assert names(trace_of(marked(builder(), 3, "data"))) == ["step 0", "step 1", "step 2"]
+
+
+def test_a_backward_pass_of_another_thread_is_not_that_of_a_step(trace_of: TraceOf) -> None:
+    build = marked(builder(), 2, thread=PEER_MAIN).range("step 0", 0, 100, domain=OURS)
+    build.range("forward", 10, 20, domain=OURS)
+    assert sorted(names(trace_of(build))) == ["step 0", "step 0", "step 1"]
+
+
+def test_a_pattern_of_the_user_finds_our_steps_too(trace_of: TraceOf) -> None:
+    assert names(trace_of(marked(builder(), 2)), "^step") == ["step 0", "step 1"]
+
+
+def test_a_phase_is_not_counted_twice(trace_of: TraceOf) -> None:
+    """Ours lies inside the program's own of the same name; one outside stays, and so does one of another phase.
+
+    ::
+
+        own   [forward      ]
+        ours     [forward]      [forward] [data]
+    """
+    build = builder().range("Forward pass", 0, 100)
+    for text, start in (("forward", 20), ("forward", 120), ("data", 150)):
+        build.range(text, start, start + 20, domain=OURS)
+    assert host(trace_of(build), 200) == {"data": (1, 20), "forward": (2, 120)}
+
+
+def test_a_phase_inside_one_of_another_name_is_the_innermost(trace_of: TraceOf) -> None:
+    """As between ranges of the program: a copy inside its own data."""
+    build = builder().range("data", 0, 100).range("copy", 40, 60, domain=OURS)
+    assert host(trace_of(build), 100) == {"data": (1, 80), "copy": (1, 20)}
+
+
+def test_a_step_of_ours_hides_no_phase_of_the_program(trace_of: TraceOf) -> None:
+    """It begins where the optimizer is done, inside the range that the program has around it.
+
+    ::
+
+        own    [optimizer   ]
+        ours   [step 0 ][step 1      ]
+    """
+    build = builder().range("optimizer", 0, 100).range("optimizer", 200, 300)
+    for number, start in enumerate((0, 60, 260)):
+        build.range(f"step {number}", start, (60, 260, 400)[number], domain=OURS)
+        build.range("backward", start + 1, start + 2, domain=OURS)
+    assert host(trace_of(build), 400) == {"backward": (3, 3), "optimizer": (2, 197), "batch": (3, 200)}
+
+
+def test_the_section_says_what_was_marked_for_the_program(trace_of: TraceOf) -> None:
+    """And says nothing where the program marked all of it."""
+    study = Study(trace_of(marked(builder(), 3).range("data", 5, 8)))
+    (note,) = phases.run(study, window(0, 300)).notes
+    assert note == "Marked by nsyswrap and not by the program (--annotate): backward, step."
+    alone = Study(trace_of(ExportBuilder().range("data", 5, 8)))
+    assert phases.run(alone, window(0, 300)).notes == ()

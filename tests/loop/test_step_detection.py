@@ -1,0 +1,260 @@
+"""Steps of the training loop: which ranges they are, which of them are warm-up, and the window they make."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from export_builder import ExportBuilder, global_id, thread
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap.errors import UsageError
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import Settings, Study
+from nsyswrap.loop.step_detection import find_steps, warm_up
+from nsyswrap.sections import steps
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+PEER_MAIN = global_id(5000, 5000)
+
+
+def loop(count: int, name: str = "batch {}", *, length: int = 100) -> ExportBuilder:
+    """Return ranges one behind another, 10 ns apart."""
+    builder = ExportBuilder()
+    for number in range(count):
+        start = number * (length + 10)
+        builder.range(name.format(number), start, start + length)
+    return builder
+
+
+def names(trace: Trace, pattern: str = "") -> list[str]:
+    """Return the names of all steps."""
+    return list(find_steps(trace, pattern).frame["name"])
+
+
+SPELLINGS = [
+    "batch {}",
+    "Batch {}",
+    "step {}",
+    "STEP_{}",
+    "step #{}",
+    "iteration {}",
+    "iter={}",
+    "iter:{}",
+    "step[{}]",
+    "batch({})",
+    "ProfilerStep#{}",
+    "epoch 3 batch {}",
+    "train step {}",
+    "step{}",
+]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_range_that_ends_in_a_numbered_step_is_a_step(spelling: str, trace_of: TraceOf) -> None:
+    assert len(names(trace_of(loop(4, spelling)))) == 4
+
+
+@pytest.mark.parametrize(
+    "text", ["batch", "step", "steps 3 of 10 done", "forward", "batch {} forward", "epoch {}", "{}"]
+)
+def test_other_ranges_are_no_steps(text: str, trace_of: TraceOf) -> None:
+    assert names(trace_of(loop(4, text))) == []
+
+
+def test_the_user_can_name_the_ranges_that_are_steps(trace_of: TraceOf) -> None:
+    """A regular expression, searched in the text, takes the place of the usual spellings."""
+    builder = loop(4, "it{}").range("batch 1", 0, 500)
+    assert names(trace_of(builder), "^it") == ["it0", "it1", "it2", "it3"]
+
+
+def test_steps_the_user_names_are_the_phase_batch(trace_of: TraceOf) -> None:
+    """Whatever they are called."""
+    study = Study(trace_of(loop(4, "it{}").kernel(20, 30, launched=(5, 6))), Settings(step_pattern="^it"))
+    assert [study.phases.name(code) for code in study.phases.of_operations(study.trace, study.operations)] == ["batch"]
+
+
+def test_a_pattern_that_is_no_regular_expression_is_an_error_of_the_user(trace_of: TraceOf) -> None:
+    with pytest.raises(UsageError, match="--step-range '\\('"):
+        find_steps(trace_of(loop(1)), "(")
+
+
+def test_of_nested_families_the_one_that_covers_most_time_is_taken(trace_of: TraceOf) -> None:
+    """Gradient accumulation: two batches in each step.
+
+    ::
+
+        [step 0           ][step 1         ]
+          [batch 0][batch 1] [batch 2]...
+    """
+    builder = ExportBuilder()
+    for number in range(3):
+        builder.range(f"step {number}", number * 100, number * 100 + 98)
+        for half in range(2):
+            start = number * 100 + half * 48 + 1
+            builder.range(f"batch {2 * number + half}", start, start + 45)
+    assert names(trace_of(builder)) == ["step 0", "step 1", "step 2"]
+
+
+def test_the_steps_of_a_process_are_those_of_one_thread(trace_of: TraceOf) -> None:
+    """A loader thread numbers its batches too."""
+    builder = loop(3).range("batch 0", 0, 50, thread=thread(4720)).range("batch 1", 60, 100, thread=thread(4720))
+    frame = find_steps(trace_of(builder)).frame
+    assert (len(frame), frame["thread"].nunique()) == (3, 1)
+
+
+def test_each_process_has_steps_of_its_own(trace_of: TraceOf) -> None:
+    """Two ranks; one calls them batches, the other steps."""
+    builder = loop(3)
+    for number in range(3):
+        builder.range(f"step {number}", number * 100, number * 100 + 90, thread=PEER_MAIN)
+    frame = find_steps(trace_of(builder)).frame
+    assert frame.groupby("process")["name"].apply(list).to_list() == [
+        ["batch 0", "batch 1", "batch 2"],
+        ["step 0", "step 1", "step 2"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([100] * 10, 2),
+        ([900, 500] + [100] * 8, 2),
+        ([900, 500, 300] + [100] * 7, 3),
+        ([900, 500, 300, 201] + [100] * 6, 4),
+        ([900, 500, 300, 200] + [100] * 6, 3),
+        ([100, 100, 300, 300, 300, 300], 2),
+        ([900, 800, 700, 600, 500, 100], 2),
+        ([10_000, 5_000, 2_000, 900, 400, 100, 100, 100], 4),
+        ([100, 100, 100, 100, 900] + [100] * 5, 2),
+        ([100] * 3, 1),
+        ([100] * 2, 1),
+        ([100], 0),
+        ([], 0),
+    ],
+)
+def test_warm_up_is_two_steps_and_those_after_them_that_take_twice_the_median(
+    lengths: list[int], expected: int
+) -> None:
+    """Twice the median exactly is no warm-up, nor is a slow step later; never more than half."""
+    flags = warm_up(np.array(lengths, np.int64))
+    assert flags.tolist() == [True] * expected + [False] * (len(lengths) - expected)
+
+
+@given(st.lists(st.integers(1, 10**9), max_size=30))
+def test_warm_up_comes_first_and_is_at_most_half(lengths: list[int]) -> None:
+    flags = warm_up(np.array(lengths, np.int64)).tolist()
+    assert flags == sorted(flags, reverse=True)
+    assert min(2, len(lengths) // 2) <= sum(flags) <= len(lengths) // 2
+
+
+def test_the_steady_window_lasts_from_the_first_steady_step_to_the_end_of_the_last(trace_of: TraceOf) -> None:
+    """What lies between steps is part of it; its label says which steps, and how many were left out."""
+    window = find_steps(trace_of(loop(6))).steady_window()
+    label = "4 steady steps (batch 2 to batch 5, 2 warm-up steps left out)"
+    assert window == Window(220, 650, label, "steps")
+
+
+def test_one_step_alone_is_a_window(trace_of: TraceOf) -> None:
+    """There is nothing to call warm-up."""
+    assert find_steps(trace_of(loop(1))).steady_window() == Window(0, 100, "1 steady step (batch 0)", "steps")
+
+
+def test_of_two_processes_the_window_is_where_both_are_past_their_warm_up(trace_of: TraceOf) -> None:
+    """One began later and ended later.
+
+    ::
+
+        rank 0   w w [3 4 5 6]
+        rank 1     w w [3 4 5 6]
+    """
+    builder = loop(6)
+    for number in range(6):
+        builder.range(f"batch {number}", 50 + number * 110, 150 + number * 110, thread=PEER_MAIN)
+    window = find_steps(trace_of(builder)).steady_window()
+    assert window
+    assert (window.start_ns, window.end_ns) == (270, 650)
+    assert window.label.startswith("4 steady steps")
+
+
+def test_of_ranks_that_are_never_steady_together_the_window_spans_all(trace_of: TraceOf) -> None:
+    """One begins as the other ends."""
+    builder = loop(4)
+    for number in range(4):
+        builder.range(f"batch {number}", 400 + number * 110, 500 + number * 110, thread=PEER_MAIN)
+    window = find_steps(trace_of(builder)).steady_window()
+    assert window
+    assert (window.start_ns, window.end_ns) == (220, 830)
+
+
+def test_without_steps_there_is_no_steady_window(trace_of: TraceOf) -> None:
+    assert find_steps(trace_of(ExportBuilder().range("forward", 0, 10))).steady_window() is None
+
+
+def test_steps_without_length_make_no_window(trace_of: TraceOf) -> None:
+    """A mark written as a range."""
+    assert find_steps(trace_of(loop(4, length=0).range("forward", 0, 10))).steady_window() is not None
+    assert find_steps(trace_of(ExportBuilder().range("batch 1", 5, 5))).steady_window() is None
+
+
+def test_the_section_lists_every_step_with_its_ledger_on_each_gpu(trace_of: TraceOf) -> None:
+    """Warm-up too, marked, in full length; the facts are about the steady ones."""
+    builder = loop(4).kernel(10, 60, launched=(5, 6)).kernel(230, 260, launched=(225, 226))
+    study = Study(trace_of(builder.copy(250, 300, launched=(240, 241), device=1)))
+    section = steps.run(study, Window(220, 430, "steady", "steps"))
+    rows = section.tables["steps"]
+    assert rows["warm_up"].tolist() == [True, True, False, False] * 2
+    on = {(row["device_id"], row["name"]): row for row in rows.to_dict("records")}
+    assert [on[0, "batch 0"][row] for row in ("compute_ns", "idle_ns")] == [50, 50]
+    assert [on[1, "batch 2"][row] for row in ("copy_exposed_ns", "idle_ns")] == [50, 50]
+    assert {fact.label: fact.value for fact in section.facts} == {
+        "steady_steps": 2,
+        "median_ns": 100.0,
+        "p05_ns": 100.0,
+        "p95_ns": 100.0,
+        "spread_share": 0.0,
+        "outlier_count": 0,
+        "outlier_excess_ns": 0,
+        "warm_up_steps": 2,
+        "warm_up_ns": 200,
+    }
+
+
+def test_a_kernel_across_two_steps_is_cut_between_them(trace_of: TraceOf) -> None:
+    """And what lies between the steps is in neither."""
+    builder = loop(2).kernel(50, 150, launched=(5, 6))
+    rows = steps.run(Study(trace_of(builder)), Window(0, 210, "both", "steps")).tables["steps"]
+    assert rows["compute_ns"].tolist() == [50, 40]
+
+
+def test_without_a_gpu_steps_have_lengths_and_no_ledger(trace_of: TraceOf) -> None:
+    rows = steps.run(Study(trace_of(loop(2))), Window(0, 210, "both", "steps")).tables["steps"]
+    assert list(rows.columns) == ["name", "start_ns", "end_ns", "warm_up"]
+
+
+def test_without_steps_the_section_says_what_to_do(trace_of: TraceOf) -> None:
+    section = steps.run(Study(trace_of(ExportBuilder().range("forward", 0, 10))), Window(0, 10, "all", "operations"))
+    assert "--step-range" in section.notes[0]
+    assert not len(section.tables["steps"])
+
+
+def test_a_window_given_by_hand_is_about_the_steps_whole_inside_it(trace_of: TraceOf) -> None:
+    """Steps of 100, but for the last two of 300: their median is not that of all."""
+    builder = loop(8).range("batch 8", 1000, 1300).range("batch 9", 1310, 1610).kernel(1010, 1020)
+    study = Study(trace_of(builder), Settings())
+    late = steps.run(study, Window(990, 1610, "late", "user"))
+    whole = steps.run(study, Window(990, 1610, "late", "operations"))
+    facts = [[section.fact(label) for label in ("steady_steps", "median_ns")] for section in (late, whole)]
+    assert [[fact.value for fact in row if fact is not None] for row in facts] == [[2, 300.0], [8, 100.0]]
+    assert late.notes == ()
+
+
+def test_a_window_given_by_hand_may_hold_no_whole_step(trace_of: TraceOf) -> None:
+    """Then there is no median, and that is said."""
+    section = steps.run(Study(trace_of(loop(8).kernel(310, 320)), Settings()), Window(340, 420, "part", "user"))
+    median = section.fact("median_ns")
+    assert median is not None
+    assert median.value is None
+    assert section.notes == (steps.NO_WHOLE_STEP,)

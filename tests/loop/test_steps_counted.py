@@ -1,0 +1,213 @@
+"""Which ranges that look like steps are counted: those that ended, of threads and processes that make the GPU work."""
+
+from collections.abc import Callable
+
+import pytest
+from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread
+
+from nsyswrap.compare.step_times import step_times
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import Study
+from nsyswrap.loop.step_detection import Steps, find_steps
+from nsyswrap.model import Report
+from nsyswrap.report import build_report
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+MS = 1_000_000
+PEER, PEER_MAIN = global_id(5000), global_id(5000, 5000)
+LOADER = thread(4720)
+
+
+def trained(
+    builder: ExportBuilder, count: int, *, start: int = 10, main: int = MAIN, name: str = "step {}"
+) -> ExportBuilder:
+    """Add steps of 10 ms from a time in ms on, one behind another; in each a kernel of 9 ms."""
+    for number in range(count):
+        at = (start + number * 10) * MS
+        builder.range(name.format(number), at, at + 10 * MS, thread=main)
+        process = main & ~0xFFFFFF
+        builder.kernel(at + MS, at + 10 * MS, launched=(at, at + 1000), process=process, thread=main)
+    return builder
+
+
+def names(steps: Steps) -> list[str]:
+    """Return the names of all steps."""
+    return list(steps.frame["name"])
+
+
+def bounds(window: Window | None) -> tuple[int, int]:
+    """Return from when to when a window lasts, in ms."""
+    assert window
+    return window.start_ns // MS, window.end_ns // MS
+
+
+def facts(report: Report) -> dict[str, float | int | str | None]:
+    """Return the facts about steps."""
+    section = report.section("steps")
+    assert section
+    return {fact.label: fact.value for fact in section.facts}
+
+
+def notes(report: Report) -> tuple[str, ...]:
+    """Return what the section on steps notes."""
+    section = report.section("steps")
+    assert section
+    return section.notes
+
+
+# Steps that never ended.
+
+
+@pytest.mark.parametrize("end", [None, 5000 * MS])
+def test_a_step_still_open_at_the_end_is_none(trace_of: TraceOf, end: int | None) -> None:
+    """The program goes on for 4.9 s, or nsys does; nsys 2023 ends the range itself, with the session.
+
+    ::
+
+        [step 0][step 1] ... [step 8][step 9 ...............................
+         kernel  kernel       kernel                                       ^ the capture ends
+    """
+    builder = trained(ExportBuilder(), 9).range("step 9", 100 * MS, end).session(duration=5000 * MS)
+    report = build_report(trace_of(builder))
+    assert bounds(report.window) == (30, 100)
+    assert report.window.label == "7 steady steps (step 2 to step 8, 2 warm-up steps left out)"
+    assert report.verdict.startswith("The GPU is idle 10.0 % of the time")
+    assert not [finding for finding in report.findings if finding.rule == "steps/uneven"]
+    assert notes(report) == ("Left out: step 9, still open when the capture or the program stopped.",)
+
+
+def test_the_stump_of_a_step_is_none_where_the_capture_ends_at_once(trace_of: TraceOf) -> None:
+    """Without time after it, it would count as a step that is short."""
+    builder = trained(ExportBuilder(), 9).range("step 9", 100 * MS, None).session(duration=103 * MS)
+    report = build_report(trace_of(builder))
+    assert (facts(report)["steady_steps"], facts(report)["spread_share"]) == (7, 0.0)
+
+
+def test_steps_that_all_never_end_are_none(trace_of: TraceOf) -> None:
+    """Pushed and never popped; the advice to mark steps would be no help."""
+    builder = ExportBuilder().kernel(5, 9, launched=(1, 2))
+    for number in range(3):
+        builder.range(f"step {number}", 10 + number, None)
+    report = build_report(trace_of(builder.session(duration=100)))
+    assert report.window.source == "operations"
+    assert notes(report) == (
+        "Left out: 3 steps (step 0 to step 2), still open when the capture or the program stopped.",
+    )
+
+
+def test_an_open_range_around_all_steps_does_not_hide_them(trace_of: TraceOf) -> None:
+    """It covers most time only because it never ended; it is of another family, and so is no step left out."""
+    builder = trained(ExportBuilder(), 4).range("training iteration 1", 0, None).session(duration=100 * MS)
+    steps = find_steps(trace_of(builder))
+    assert names(steps) == ["step 0", "step 1", "step 2", "step 3"]
+    assert steps.notes == ()
+
+
+# Threads and processes that launch nothing.
+
+
+def test_a_loader_s_thread_has_no_steps_however_long_they_are(trace_of: TraceOf) -> None:
+    """It copies ahead to the GPU as well; steps are those of the thread that launches kernels."""
+    builder = trained(ExportBuilder(), 4)
+    for number in range(4):
+        at = number * 20 * MS
+        builder.range(f"load batch {number}", at, at + 19 * MS, thread=LOADER)
+        builder.copy(at + MS, at + 2 * MS, launched=(at, at + 10), thread=LOADER)
+    assert names(find_steps(trace_of(builder))) == ["step 0", "step 1", "step 2", "step 3"]
+
+
+def test_a_graph_is_work_as_well(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().range("step 1", 0, 10).graph(5, 9, launched=(1, 2))
+    assert names(find_steps(trace_of(builder.range("load batch 1", 0, 90, thread=LOADER)))) == ["step 1"]
+
+
+def test_where_no_thread_with_steps_launches_the_longest_steps_count(trace_of: TraceOf) -> None:
+    """A thread without ranges launches for all."""
+    builder = ExportBuilder().range("step 1", 0, 10).range("batch 1", 0, 90, thread=LOADER)
+    builder.kernel(5, 9, launched=(1, 2), thread=thread(4730))
+    assert names(find_steps(trace_of(builder))) == ["batch 1"]
+
+
+def test_loader_processes_have_no_steps(trace_of: TraceOf) -> None:
+    """Workers run ahead and are done first: the window would end with them.
+
+    ::
+
+        main     [step 0][step 1][step 2] ... [step 19]
+        worker   [load batch 0][load batch 2]
+    """
+    builder = trained(ExportBuilder(), 20)
+    for worker in (PEER_MAIN, global_id(5001, 5001)):
+        for number in range(5):
+            builder.range(f"load batch {number}", (1 + number * 20) * MS, (20 + number * 20) * MS, thread=worker)
+    report = build_report(trace_of(builder))
+    assert bounds(report.window) == (30, 210)
+    assert report.window.label == "18 steady steps (step 2 to step 19, 2 warm-up steps left out)"
+    assert notes(report) == ("Left out: the steps of 2 processes that launched nothing on a GPU.",)
+
+
+def test_where_no_process_with_steps_works_on_a_gpu_all_have_steps(trace_of: TraceOf) -> None:
+    """One drives, another one launches."""
+    builder = ExportBuilder().range("step 1", 0, 10).kernel(5, 9, launched=(1, 2), process=PEER)
+    assert names(find_steps(trace_of(builder))) == ["step 1"]
+
+
+# Processes one after another.
+
+
+def sweep(first: int, second: int) -> ExportBuilder:
+    """Return an export of two programs, the second one 3 s after the first, each with that many steps."""
+    return trained(trained(ExportBuilder(), first), second, start=3010, main=PEER_MAIN)
+
+
+def test_of_programs_one_after_another_one_is_counted(trace_of: TraceOf) -> None:
+    """Not the time between them, nor the start of the second; the first where both used the GPU as long."""
+    report = build_report(trace_of(sweep(20, 20)))
+    assert bounds(report.window) == (30, 210)
+    assert report.window.label == "18 steady steps (step 2 to step 19, 2 warm-up steps left out)"
+    assert (facts(report)["steady_steps"], facts(report)["warm_up_steps"]) == (18, 2)
+    assert step_times(report).count == 18
+    (note,) = notes(report)
+    assert note.startswith(
+        "Processes took steps one after another: counted are those of 4711, which used the GPU longest."
+    )
+    assert "--window" in note
+
+
+def test_the_program_that_used_the_gpu_longest_is_the_one(trace_of: TraceOf) -> None:
+    steps = find_steps(trace_of(sweep(20, 21)))
+    assert bounds(steps.steady_window()) == (3030, 3220)
+    assert (steps.steady_count, steps.processes) == (19, frozenset({PEER}))
+
+
+def test_the_other_program_has_its_steps_in_its_own_window(trace_of: TraceOf) -> None:
+    """They are listed, and compared with one another."""
+    report = build_report(trace_of(sweep(20, 19)), "3.03:3.2")
+    assert step_times(report).count == 17
+
+
+def test_without_a_gpu_the_longest_steps_are_counted(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().range("step 1", 0, 10).range("step 1", 20, 50, thread=PEER_MAIN)
+    steps = find_steps(trace_of(builder))
+    assert steps.processes == frozenset({PEER})
+    assert "which took most time in them" in steps.notes[0]
+
+
+def test_ranks_side_by_side_are_counted_together(trace_of: TraceOf) -> None:
+    """In a sweep of programs of two ranks each, too."""
+    builder = trained(trained(ExportBuilder(), 6), 6, start=15, main=PEER_MAIN)
+    assert find_steps(trace_of(builder)).processes is None
+    trained(builder, 4, start=500, main=global_id(6000, 6000))
+    steps = find_steps(trace_of(builder))
+    assert steps.processes == frozenset({PROCESS, PEER})
+    assert (bounds(steps.steady_window()), steps.steady_count) == ((35, 70), 4)
+    assert "counted are those of 4711, 5000, which" in steps.notes[0]
+
+
+def test_findings_are_about_the_steps_that_are_counted(trace_of: TraceOf) -> None:
+    """Idle time between programs is no part of a step."""
+    study = Study(trace_of(sweep(20, 20)))
+    assert len(study.steps.frame) == 40
+    assert (len(study.steps.counted), len(study.steps.steady)) == (20, 18)

@@ -1,0 +1,165 @@
+"""A program that nobody edited, under the real nsys: the same losses, bit for bit, and its phases in the capture."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from annotated_program import ACCUMULATE, STEPS
+from capture_fixtures import options, python
+
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.nsys import profile
+from nsyswrap.db.load import load_export
+from nsyswrap.loop.step_detection import find_steps
+from nsyswrap.tables import RANGES, Trace
+
+PROGRAM = Path(__file__).parents[1] / "support" / "annotated_program.py"
+TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29731")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run whose phases were marked.
+
+    Attributes:
+        code: The program's exit code.
+        notes: What was noted.
+        trace: The capture.
+    """
+
+    code: int
+    notes: tuple[str, ...]
+    trace: Trace
+
+    def count(self, text: str) -> int:
+        """How many of our ranges have a text."""
+        ranges = self.trace[RANGES]
+        return int(((ranges["text"] == text) & (ranges["domain"] == "nsyswrap")).sum())
+
+
+def run(nsys: Nsys, folder: Path, command: tuple[str, ...], **fields: object) -> Run:
+    """Record a program with its phases marked."""
+    result = profile(options(folder, *command, traces=("nvtx",), annotate=True, **fields), nsys)
+    return Run(result.exit_code, result.notes, load_export(result.export))
+
+
+MODES = {
+    "plain": (),
+    "workers": ("workers",),
+    "persistent workers": ("persistent",),
+    "spawned worker": ("spawned",),
+    "AMP and accumulation": ("amp", "accumulate"),
+    "compiled": ("compile",),
+    "child process": ("children",),
+}
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_losses_and_exit_codes_stay_and_phases_arrive(
+    name: str, nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One step an optimizer step, one forward and backward pass a batch."""
+    command = (sys.executable, str(PROGRAM), *MODES[name])
+    plain = subprocess.run(command, capture_output=True, text=True, check=False)
+    capfd.readouterr()
+    marked = run(nsys, tmp_path / "result", command)
+    assert [note.startswith("Phases were marked in ") for note in marked.notes] == [True, False]
+    assert marked.notes[1] == f"The program ended with exit code {marked.code}"
+    assert capfd.readouterr().out == plain.stdout
+    assert "losses" in plain.stdout
+    assert marked.code == plain.returncode == 5
+    batches = STEPS * (ACCUMULATE if "accumulate" in MODES[name] else 1)
+    assert list(find_steps(marked.trace).frame["name"]) == [f"step {number}" for number in range(STEPS)]
+    assert (marked.count("backward"), marked.count("forward")) == (batches, batches + 12)
+    assert marked.count("data") >= batches + 12
+    assert (marked.count("loader worker") > 0) == (name == "spawned worker")
+
+
+def test_phases_arrive_without_the_nvtx_package(nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Switched off it is as good as not there."""
+    monkeypatch.setenv("NVTX_DISABLE", "1")
+    marked = run(nsys, tmp_path / "result", (sys.executable, str(PROGRAM)))
+    assert list(find_steps(marked.trace).frame["name"]) == [f"step {number}" for number in range(STEPS)]
+    assert (marked.count("backward"), marked.count("forward")) == (STEPS, STEPS + 12)
+
+
+def test_ranks_of_torchrun_are_marked_each(nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """DistributedDataParallel with gradient accumulation, two processes and gloo."""
+    command = (sys.executable, *TORCHRUN, str(PROGRAM), "ddp", "accumulate")
+    plain = subprocess.run(command, capture_output=True, text=True, check=False)
+    capfd.readouterr()
+    marked = run(nsys, tmp_path / "result", command)
+    assert sorted(capfd.readouterr().out.splitlines()) == sorted(plain.stdout.splitlines())
+    assert plain.stdout.count("rank") == 2
+    assert find_steps(marked.trace).frame.groupby("process").size().to_list() == [STEPS, STEPS]
+
+
+SLOW = """
+import time, torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+torch.set_num_threads(1)  # threads that wait for a core would make steps slow that have no loader
+class Samples(Dataset):
+    def __len__(self): return 160
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return torch.ones(4), index % 2
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for inputs, labels in DataLoader(Samples(), batch_size=4, num_workers=1):
+    nn.functional.cross_entropy(model(inputs), labels).backward()
+    optimizer.step()
+print("trained")
+"""
+
+
+def test_what_the_loader_costs_is_in_the_report(nsys: Nsys, tmp_path: Path) -> None:
+    """The command from end to end: two runs, the program's output once, and its exit code."""
+    assert nsys.version
+    (tmp_path / "train.py").write_text(SLOW)
+    command = [sys.executable, "-m", "nsyswrap", "profile", "--counterfactual", "data", "-o", "out", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    section = json.loads((tmp_path / "out" / "report.json").read_text())["sections"]["counterfactual"]
+    assert section["facts"]["loader_share"]["value"] > 0.5
+    assert section["notes"][0] in " ".join(done.stderr.split())
+    assert (tmp_path / "out" / "counterfactual-data" / "capture.nsys-rep").exists()
+
+
+def test_a_program_that_fails_is_not_compared(nsys: Nsys, tmp_path: Path) -> None:
+    """Nor run again: its code is ours, and the report says why the loader's cost is not told."""
+    assert nsys.version
+    (tmp_path / "train.py").write_text("import sys; print('once'); sys.exit(6)")
+    command = [sys.executable, "-m", "nsyswrap", "profile", "--counterfactual", "data", "-o", "out", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, (done.stdout + done.stderr).count("once")) == (6, 1)
+    assert "cannot be told: the program ended with exit code 6" in done.stderr
+
+
+def test_a_program_without_torch_runs_and_is_told_of(nsys: Nsys, tmp_path: Path) -> None:
+    marked = run(nsys, tmp_path / "result", python("import sys; sys.exit(len(sys.argv))"))
+    assert marked.code == 1
+    assert marked.notes[0].startswith("No phases were marked: no process of the program imported torch")
+    assert marked.notes[1:] == ("The program ended with exit code 1",)
+
+
+def test_a_hidden_environment_is_marked_too(nsys: Nsys, tmp_path: Path) -> None:
+    """The namespace of its own sees the same files."""
+    try:
+        marked = run(
+            nsys, tmp_path / "result", python("import torch; torch.nn.ReLU()(torch.ones(1))"), hide_environment=True
+        )
+    except Exception as error:
+        if "cannot be hidden" in str(error):
+            pytest.skip(str(error))
+        raise
+    assert marked.count("forward") == 1
+
+
+def test_a_run_without_its_loaders_has_as_many_steps(nsys: Nsys, tmp_path: Path) -> None:
+    """The second run of --counterfactual."""
+    marked = run(nsys, tmp_path / "result", (sys.executable, str(PROGRAM), "workers"), replay_batches=2)
+    assert (marked.code, len(find_steps(marked.trace).frame)) == (5, STEPS)

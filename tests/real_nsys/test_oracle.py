@@ -1,0 +1,243 @@
+"""nsys's own reports as the oracle: run on every real capture and compared with our tables, to the nanosecond.
+
+Known differences, none of them a number: nsys merges processes and keeps spellings apart that we merge (versions of a
+call, kinds of memory); newer nsys writes a colon before a range of the default domain; averages are rounded to a
+tenth, and half a tenth either way.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from analysis_fixtures import whole_session
+from nsys_reports import Rows, reports_of
+from real_captures import CAPTURE_NAMES
+
+from nsyswrap import tables
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.events.api_calls import base_name
+from nsyswrap.intervals import Spans, gaps, merge, total
+from nsyswrap.loop.context import Study
+from nsyswrap.model import Section
+from nsyswrap.sections import copies, ranges, summaries
+from nsyswrap.tables import Trace, array
+
+RealTrace = Callable[[str], Trace]
+Said = Callable[[str], dict[str, Rows]]
+
+ROUNDED = 0.1001
+# What nsys counts as busy besides operations; none of the captures has one of them.
+OVERHEADS = {
+    "CUDA profiling data flush overhead",
+    "CUDA profiling stop overhead",
+    "CUDA profiling overhead",
+}
+CHUNKS = 30
+
+every_capture = pytest.mark.parametrize("name", CAPTURE_NAMES)
+
+
+@pytest.fixture(scope="module")
+def said(nsys: Nsys, captures: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Said:
+    """Return what nsys says of a capture, by report; asked once."""
+
+    @cache
+    def ask(name: str) -> dict[str, Rows]:
+        return reports_of(nsys.path, captures(name), tmp_path_factory.mktemp(name))
+
+    return ask
+
+
+def whole(trace: Trace, analysis: Callable[..., Section]) -> dict[str, pd.DataFrame]:
+    """Return the tables of an analysis of the whole session."""
+    return dict(analysis(Study(trace), whole_session(trace)).tables)
+
+
+def plain(name: str) -> str:
+    """Return the name of a range as older versions of nsys wrote it."""
+    return name.removeprefix(":")
+
+
+def compared(found: pd.DataFrame, expected: Rows, key: str, total_key: str, count_key: str) -> None:
+    """Compare a summary by name with nsys's: everything exactly, averages, medians and spreads to a tenth."""
+    rows = {str(row["name"]): row for row in found.to_dict("records")}
+    wanted = {row[key]: row for row in expected}
+    assert rows.keys() == wanted.keys()
+    for name, row in rows.items():
+        exact = [int(wanted[name][column]) for column in (total_key, count_key, "Min (ns)", "Max (ns)")]
+        assert [row["total_ns"], row["count"], row["min_ns"], row["max_ns"]] == exact, name
+        rounded = [float(wanted[name][column]) for column in ("Avg (ns)", "Med (ns)", "StdDev (ns)")]
+        assert [row["mean_ns"], row["median_ns"], row["stddev_ns"]] == pytest.approx(rounded, abs=ROUNDED), name
+
+
+@every_capture
+def test_kernels_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
+    table = whole(real_trace(name), summaries.kernels)["summary"]
+    compared(table, said(name)["cuda_gpu_kern_sum"], "Name", "Total Time (ns)", "Instances")
+
+
+@every_capture
+def test_operating_system_calls_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
+    table = whole(real_trace(name), summaries.os_calls)["summary"]
+    compared(table, said(name)["osrt_sum"], "Name", "Total Time (ns)", "Num Calls")
+
+
+@every_capture
+def test_cuda_calls_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
+    """There, versions of five digits stay in the name; without them some of its rows are one of ours."""
+    table = whole(real_trace(name), summaries.host_calls)["summary"]
+    by_name: dict[str, Rows] = defaultdict(list)
+    for row in said(name)["cuda_api_sum"]:
+        by_name[base_name(row["Name"])].append(row)
+    assert set(table["name"]) == by_name.keys()
+    alone = {key for key, rows in by_name.items() if len(rows) == 1}
+    expected = [{**by_name[key][0], "Name": key} for key in alone]
+    compared(table[table["name"].isin(alone)], expected, "Name", "Total Time (ns)", "Num Calls")
+    for called, total_ns, count in zip(table["name"], table["total_ns"], table["count"], strict=True):
+        assert total_ns == sum(int(each["Total Time (ns)"]) for each in by_name[called])
+        assert count == sum(int(each["Num Calls"]) for each in by_name[called])
+
+
+def operation_name(kind: str) -> str:
+    """Return what nsys calls a kind of copy."""
+    return "[CUDA memset]" if kind == "Fill" else f"[CUDA memcpy {kind}]"
+
+
+@every_capture
+def test_copies_and_fills_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
+    """There, kinds of memory are not told apart, and sizes are in thousandths of a megabyte."""
+    table = whole(real_trace(name), copies.run)["summary"]
+    grouped = table.assign(operation=table["kind"].map(operation_name)).groupby("operation")
+    found = grouped.agg(total_ns=("total_ns", "sum"), count=("count", "sum"), bytes=("bytes", "sum"))
+    times = {row["Operation"]: row for row in said(name)["cuda_gpu_mem_time_sum"]}
+    sizes = {row["Operation"]: row for row in said(name)["cuda_gpu_mem_size_sum"]}
+    assert set(found.index) == times.keys() == sizes.keys()
+    for operation, row in found.iterrows():
+        time, size = times[str(operation)], sizes[str(operation)]
+        assert (row["total_ns"], row["count"]) == (int(time["Total Time (ns)"]), int(time["Count"]))
+        assert row["count"] == int(size["Count"])
+        assert row["bytes"] / 1e6 == pytest.approx(float(size["Total (MB)"]), abs=0.00051)
+
+
+@every_capture
+def test_ranges_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
+    """On the host: one row a name, whatever the style; one that was never closed lasts to the last event."""
+    table = whole(real_trace(name), ranges.run)["summary"]
+    expected = summed(said(name)["nvtx_sum"], ("Total Time (ns)", "Instances"))
+    found = {row["name"]: [row["total_ns"], row["count"]] for row in table.to_dict("records")}
+    assert found == expected
+
+
+def summed(rows: Rows, columns: tuple[str, ...]) -> dict[str, list[int]]:
+    """Return sums of columns by name of range; nsys also tells styles, processes and threads apart."""
+    found: dict[str, list[int]] = {}
+    for row in rows:
+        before = found.get(plain(row["Range"]), [0] * len(columns))
+        found[plain(row["Range"])] = [old + int(row[column]) for old, column in zip(before, columns, strict=True)]
+    return found
+
+
+@every_capture
+def test_projections_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
+    """What a range's own thread launched; CUDA graphs traced as a whole are not looked at there, and so not here."""
+    trace = real_trace(name)
+    frames = {**trace.frames, tables.GRAPHS.name: trace[tables.GRAPHS].iloc[:0]}
+    table = whole(replace(trace, frames=frames), ranges.run)["projection"]
+    columns = ("Total Proj Time (ns)", "Total Range Time (ns)", "Range Instances")
+    expected = summed(said(name)["nvtx_gpu_proj_sum"], columns)
+    own = table[table["count"] > 0]
+    found = {row["name"]: [row["envelope_ns"], row["range_ns"], row["count"]] for row in own.to_dict("records")}
+    assert found == expected
+
+
+@every_capture
+def test_kernels_by_range_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
+    """A kernel counts in each range around its launch; nsys lists those outside all ranges under no name."""
+    table = whole(real_trace(name), ranges.run)["kernels"]
+    expected: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for row in said(name)["nvtx_kern_sum"]:
+        if row["NVTX Range"]:
+            both = expected[plain(row["NVTX Range"]), row["Kernel Name"]]
+            both[0] += int(row["Total Time (ns)"])
+            both[1] += int(row["Kern Inst"])
+    found = {(row["range"], row["name"]): [row["total_ns"], row["count"]] for row in table.to_dict("records")}
+    assert found == expected
+
+
+def busy_of(trace: Trace) -> dict[tuple[int, int], tuple[Spans, pd.DataFrame]]:
+    """Return, by process number and device, what nsys's rules take as busy: the union, and the operations."""
+    assert not {trace.text(int(i)) for i in array(trace[tables.OVERHEADS], "name_id")} & OVERHEADS
+    frames = [trace[spec] for spec in (tables.KERNELS, tables.COPIES, tables.FILLS) if len(trace[spec])]
+    if not frames:
+        return {}
+    whole_frame = pd.concat([frame[["start", "end", "process", "device_id"]] for frame in frames])
+    groups = whole_frame[whole_frame["start"] > 0].groupby(["process", "device_id"])
+    found: dict[tuple[int, int], tuple[Spans, pd.DataFrame]] = {}
+    for _, group in groups:
+        process, device = group.iloc[0][["process", "device_id"]]
+        found[tables.pid(int(process)), int(device)] = merge(group["start"], group["end"]), group
+    return found
+
+
+@every_capture
+def test_gaps_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
+    """Of any length, each with its start; of each process on each device, from its first operation to its last."""
+    found = []
+    for (number, device), (spans, _) in busy_of(real_trace(name)).items():
+        holes = gaps(spans, int(spans.start[0]), int(spans.end[-1]))
+        found += [(number, device, s, e - s) for s, e in zip(holes.start.tolist(), holes.end.tolist(), strict=True)]
+    rows = said(name)["gpu_gaps:gap=0:rows=-1"]
+    keys = ("PID", "Device ID", "Start (ns)", "Duration (ns)")
+    assert sorted(found) == sorted(tuple(int(row[key]) for key in keys) for row in rows)
+
+
+@every_capture
+def test_utilization_over_time_is_that_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
+    """In thirty stretches of each device's time; those below half are listed, neighbours as one.
+
+    nsys adds up operations that overlap; the captures have few of them, and the same sum is made here.
+    """
+    found = []
+    for (number, device), (spans, frame) in busy_of(real_trace(name)).items():
+        first, last = int(spans.start[0]), int(spans.end[-1])
+        size = -((first - last) // CHUNKS)
+        edges = [min(first + n * size, last) for n in range(CHUNKS + 1)]
+        chunks = [(a, b, overlap(frame, a, b)) for a, b in pairwise(edges) if b > a]
+        found += [(number, device, *row) for row in coalesced(chunks)]
+    keys = ("PID", "Device ID", "Start (ns)", "Duration (ns)", "In-Use (%)")
+    expected = sorted(tuple(float(row[key]) for key in keys) for row in said(name)["gpu_time_util"])
+    assert len(found) == len(expected)
+    for mine, theirs in zip(sorted(found), expected, strict=True):
+        assert mine == pytest.approx(theirs, abs=ROUNDED)
+
+
+def overlap(frame: pd.DataFrame, start: int, end: int) -> int:
+    """Return the summed time of operations inside a stretch."""
+    inside = frame["end"].clip(upper=end) - frame["start"].clip(lower=start)
+    return int(inside.clip(lower=0).sum())
+
+
+def coalesced(chunks: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, float]]:
+    """Return start, length and share in percent of neighbouring chunks that are used less than half."""
+    found: list[list[int]] = []
+    for start, end, used in chunks:
+        if 2 * used >= end - start:
+            continue
+        if found and found[-1][1] == start:
+            found[-1][1:] = [end, found[-1][2] + used]
+        else:
+            found.append([start, end, used])
+    return [(start, end - start, 100 * used / (end - start)) for start, end, used in found]
+
+
+def test_the_busy_time_of_the_ledger_is_what_nsys_s_gaps_leave(said: Said, real_trace: RealTrace) -> None:
+    """Of one process on one device, operations and gaps make up the whole."""
+    study = Study(real_trace("cnn_amp"))
+    busy = study.operations.busy(0)
+    idle = sum(int(row["Duration (ns)"]) for row in said("cnn_amp")["gpu_gaps:gap=0:rows=-1"])
+    assert total(busy) + idle == int(busy.end[-1] - busy.start[0])

@@ -1,0 +1,327 @@
+"""The real nsys of this machine: what a fake can only pretend."""
+
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from capture_fixtures import Run, driven, living, marker, options, python, until
+
+from nsyswrap.capture.isolate import namespace_prefix
+from nsyswrap.capture.locate import Nsys, importer_of, nsys_at
+from nsyswrap.capture.nsys import export_report, profile
+from nsyswrap.capture.progress import Phase
+from nsyswrap.capture.self_test import holds_range
+from nsyswrap.db.load import load_export
+from nsyswrap.errors import CaptureError, ExportError
+
+__all__ = ["driven", "marker"]
+
+Driven = Callable[..., Run]
+
+RANGE = python("import nvtx\nwith nvtx.annotate('one range'): pass\nraise SystemExit(4)")
+
+SLEEPER = """
+import sys, time, nvtx
+with nvtx.annotate("before the end"): pass
+print("ready", flush=True)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    sys.exit(9)
+"""
+
+DEAF = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", sys.argv[1]], start_new_session=True)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def processes(export: Path) -> list[int]:
+    """The ids of all processes that an export names."""
+    with closing(sqlite3.connect(export)) as database:
+        return [int(pid) for (pid,) in database.execute("SELECT pid FROM PROCESSES")]
+
+
+def without_library(real: Nsys, folder: Path, library: str) -> Nsys:
+    """Lay out the real nsys anew, by links, without one library of its importer.
+
+    Programs are copied: they look for their libraries beside the file that a link leads to.
+    """
+    importer = importer_of(real)
+    assert importer is not None
+    for source in (importer.parent, real.path.resolve().parent):
+        target = folder / source.name
+        target.mkdir(parents=True)
+        for path in source.iterdir():
+            if path.name in {"QdstrmImporter", "nsys", "nsys-launcher"}:
+                (target / path.name).write_bytes(path.read_bytes())
+                (target / path.name).chmod(0o755)
+            elif not path.name.startswith(library):
+                (target / path.name).symlink_to(path)
+    found = nsys_at(folder / "target-linux-x64" / "nsys", "test")
+    assert found is not None
+    return found
+
+
+def test_a_range_of_the_program_arrives_in_the_export(nsys: Nsys, tmp_path: Path) -> None:
+    """With the program's own exit code, and no trace left out."""
+    result = profile(options(tmp_path / "result", *RANGE), nsys)
+    assert (result.exit_code, result.notes) == (4, ("The program ended with exit code 4",))
+    assert holds_range(result.export, "one range")
+    assert not holds_range(result.export, "one ran")
+
+
+@pytest.mark.parametrize("name", ["a b 100%h %q{HOME} %p 'q' \"d\"", "Ünïcødé-模型"])
+def test_folders_of_any_name_work(nsys: Nsys, tmp_path: Path, name: str) -> None:
+    """With nsys 2023.4.4 a report is lost whose name holds an escaped percent sign; ours holds none."""
+    result = profile(options(tmp_path / name, "true", traces=("nvtx",)), nsys)
+    assert sorted(path.name for path in result.folder.iterdir()) == ["capture.nsys-rep", "capture.sqlite"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, 137), (signal.SIGSEGV, 139)])
+def test_a_program_that_dies_of_a_signal_leaves_a_capture(
+    nsys: Nsys, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    """Its code is 128 + n; what nsys had not yet taken from it may be lost, but not the capture.
+
+    It lives half a second: of one that dies at once nsys itself sometimes loses the connection, and says it is a bug.
+    """
+    program = f"sleep 0.5; kill -{int(number)} $$"
+    result = profile(options(tmp_path / "result", "sh", "-c", program, traces=("nvtx",)), nsys)
+    assert (result.exit_code, result.export.exists()) == (code, True)
+
+
+def test_a_step_in_which_recording_ends_is_marked_as_open(nsys: Nsys, tmp_path: Path) -> None:
+    """Nsys 2023.4.4 ends it with the session, which is no end of its own."""
+    program = (
+        "import nvtx, time\nwith nvtx.annotate('step 0'): time.sleep(0.1)\nwith nvtx.annotate('step 1'): time.sleep(4)"
+    )
+    result = profile(options(tmp_path / "result", *python(program), traces=("nvtx",), duration_s=2.0), nsys)
+    ranges = load_export(result.export).frames["ranges"]
+    assert ranges["text"].astype(str).to_list() == ["step 0", "step 1"]
+    assert ranges["open"].to_list() == [False, True]
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_time_out_keeps_what_was_recorded(driven: Driven, tmp_path: Path) -> None:
+    """Of SIGTERM Python dies without a word, so nsys stops recording before; only ranges after that are missing."""
+    program = (
+        "import nvtx, sys, time\nturns, began = open(sys.argv[1], 'ab', buffering=0), time.monotonic()\nwhile True:\n"
+        "    with nvtx.annotate('turn'): time.sleep(0.002)\n"
+        "    if time.monotonic() - began < 0.5: turns.write(b'x')"
+    )
+    run = driven(*python(program, str(tmp_path / "turns")), traces=["nvtx"], timeout_s=2.0)
+    assert run.finish() == 143
+    export = run.answer_path.parent / "result" / "capture.sqlite"
+    with closing(sqlite3.connect(export)) as database:
+        (found,) = database.execute("SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 59").fetchone()
+    assert found >= (tmp_path / "turns").stat().st_size > 50
+
+
+@pytest.mark.usefixtures("nsys")
+def test_ctrl_c_keeps_what_was_recorded(driven: Driven) -> None:
+    """The program ends in its own way, and the ranges before are in the export."""
+    run = driven(*python(SLEEPER), traces=["nvtx"])
+    run.wait_for_output("ready")
+    run.send(signal.SIGINT)
+    assert run.finish() == 9
+    assert holds_range(run.answer_path.parent / "result" / "capture.sqlite", "before the end")
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_second_ctrl_c_leaves_no_process_of_nsys_or_the_program(driven: Driven, marker: str) -> None:
+    """Nor of what the program started in a session of its own, nor nsys's agent."""
+    run = driven(*python(DEAF, marker), traces=["nvtx"])
+    run.wait_for_output("ready")
+    run.send(signal.SIGINT)
+    agents = set(living(f"profile-{pid_of_nsys(run.process.pid)}"))
+    run.send(signal.SIGTERM)
+    assert run.finish() in {130, 143}
+    until(lambda: not [pid for pid in living(marker) if pid != run.process.pid], "all processes gone")
+    until(lambda: not agents & set(living("nsys")), "the agent gone")
+
+
+def pid_of_nsys(driver: int) -> int:
+    """The process of nsys below a driver: its first child that is one."""
+    children = Path(f"/proc/{driver}/task/{driver}/children").read_text().split()
+    return int(children[0])
+
+
+def test_a_daemon_does_not_hold_up_the_report(nsys: Nsys, tmp_path: Path, marker: str) -> None:
+    """By default nsys would wait until the daemon ends."""
+    program = (
+        "import subprocess, sys\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', sys.argv[1]], start_new_session=True)"
+    )
+    result = profile(options(tmp_path / "result", *python(program, marker), traces=("nvtx",)), nsys)
+    assert result.exit_code == 0
+    assert len(living(marker)) == 1
+
+
+@pytest.mark.parametrize(("after_s", "hidden"), [(0.2, False), (0.2, True), (3.0, False)])
+def test_recording_may_end_before_the_program(nsys: Nsys, tmp_path: Path, after_s: float, *, hidden: bool) -> None:
+    """The program goes on to its own end, while nsys writes its report or after, and its code is kept."""
+    if hidden:
+        namespaces_or_skip()
+    program = python(
+        "import nvtx, sys, time\nwith nvtx.annotate('early'): pass\ntime.sleep(1.5)\n"
+        "with nvtx.annotate('late'): pass\ntime.sleep(float(sys.argv[1]))\nraise SystemExit(6)",
+        str(after_s),
+    )
+    wanted = options(tmp_path / "result", *program, traces=("nvtx",), duration_s=1.0, hide_environment=hidden)
+    result = profile(wanted, nsys)
+    assert result.exit_code == 6
+    assert result.wall_ns > 1_500_000_000
+    assert holds_range(result.export, "early")
+    assert not holds_range(result.export, "late")
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_hidden_program_can_be_stopped_too(driven: Driven) -> None:
+    """The question to nsys is asked inside of the program's own process namespace."""
+    namespaces_or_skip()
+    run = driven(*python(SLEEPER), traces=["nvtx"], hide_environment=True)
+    run.wait_for_output("ready")
+    run.send(signal.SIGINT)
+    assert run.finish() == 9
+    assert holds_range(run.answer_path.parent / "result" / "capture.sqlite", "before the end")
+
+
+def namespaces_or_skip() -> None:
+    """Skip where the kernel or a container allows no process namespace."""
+    try:
+        namespace_prefix()
+    except CaptureError as error:
+        pytest.skip(error.message)
+
+
+def test_only_the_asked_range_is_recorded(nsys: Nsys, tmp_path: Path) -> None:
+    """The program goes on after it."""
+    program = python(
+        "import nvtx\nfor name in ('before', 'asked', 'after'):\n"
+        "    with nvtx.annotate(name):\n        with nvtx.annotate(f'in {name}'): pass\nraise SystemExit(2)"
+    )
+    result = profile(options(tmp_path / "result", *program, traces=("nvtx",), capture_range="asked"), nsys)
+    assert result.exit_code == 2
+    assert holds_range(result.export, "in asked")
+    assert not holds_range(result.export, "in before")
+    assert not holds_range(result.export, "in after")
+
+
+def test_a_range_that_never_comes_is_named(nsys: Nsys, tmp_path: Path) -> None:
+    """There is no report then, and nsys says nothing."""
+    with pytest.raises(CaptureError, match="the program ended with code 4, and no such range never began"):
+        profile(options(tmp_path / "result", *RANGE, traces=("nvtx",), capture_range="no such range"), nsys)
+    assert not (tmp_path / "result").exists()
+
+
+def test_an_importer_without_its_library_is_an_error_that_names_it(nsys: Nsys, tmp_path: Path) -> None:
+    """Where nsys itself exits with 0; what it recorded is kept."""
+    broken = without_library(nsys, tmp_path / "nsys", "libssh")
+    with pytest.raises(CaptureError) as caught:
+        profile(options(tmp_path / "result", *RANGE, traces=("nvtx",)), broken)
+    assert "its importer lacks libssh.so" in caught.value.message
+    assert str(tmp_path / "result" / "capture.qdstrm") in caught.value.hint
+    assert (tmp_path / "result" / "capture.qdstrm").stat().st_size > 0
+
+
+def test_what_is_no_report_cannot_be_exported(nsys: Nsys, tmp_path: Path) -> None:
+    """The error names nsys, its version and the file."""
+    (tmp_path / "x.nsys-rep").write_bytes(b"no report")
+    with pytest.raises(ExportError, match=rf"nsys {nsys.version_text} cannot export .*x\.nsys-rep"):
+        export_report(nsys, tmp_path / "x.nsys-rep", tmp_path / "x.sqlite")
+    assert not (tmp_path / "x.sqlite").exists()
+
+
+def test_progress_is_read_from_the_real_bars(nsys: Nsys, tmp_path: Path) -> None:
+    """The export tells how far it is, and at last that it is done."""
+    seen: list[tuple[Phase, float | None]] = []
+    profile(
+        options(tmp_path / "result", *RANGE, traces=("nvtx",)), nsys, lambda phase, share: seen.append((phase, share))
+    )
+    exported = [share for phase, share in seen if phase is Phase.EXPORTING and share is not None]
+    assert exported == sorted(exported)
+    assert exported[-1] == 1.0
+
+
+def test_the_output_of_the_program_is_not_in_the_capture(nsys: Nsys, tmp_path: Path) -> None:
+    """By itself nsys keeps a copy of all that the program prints."""
+    program = python("print('p' + 'rinted by the program', flush=True)")
+    result = profile(options(tmp_path / "result", *program, traces=("nvtx",), output_to_stderr=True), nsys)
+    for path in (result.report, result.export):
+        assert b"printed by the program" not in path.read_bytes()
+
+
+def test_a_hidden_environment_is_not_in_the_capture(
+    nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a secret, nor other processes of the machine; ranges are all the same."""
+    namespaces_or_skip()
+    monkeypatch.setenv("SOME_API_KEY", "s3cret-of-the-test")
+    result = profile(options(tmp_path / "result", *RANGE, hide_environment=True), nsys)
+    assert result.exit_code == 4
+    assert holds_range(result.export, "one range")
+    assert b"s3cret-of-the-test" not in result.export.read_bytes()
+    assert b"s3cret-of-the-test" not in result.report.read_bytes()
+    assert all(pid < 1000 for pid in processes(result.export))
+
+
+def test_the_program_owns_the_terminal(nsys: Nsys, tmp_path: Path) -> None:
+    """It sees a terminal on all three, asks, and gets the answer that was typed."""
+    script = (
+        "from pathlib import Path\nimport sys\nfrom capture_fixtures import options\n"
+        "from nsyswrap.capture.locate import Nsys\nfrom nsyswrap.capture.nsys import profile\n"
+        "program = \"import os; print([os.isatty(i) for i in (0, 1, 2)]); print('hello', input('name? '))\"\n"
+        f"nsys = Nsys(Path({str(nsys.path)!r}), {nsys.version!r}, 'test')\n"
+        f"wanted = options(Path({str(tmp_path / 'result')!r}), sys.executable, '-c', program, traces=('nvtx',))\n"
+        "sys.exit(profile(wanted, nsys).exit_code)\n"
+    )
+    shown, status = in_terminal([sys.executable, "-c", script], {"name? ": "ada\n"})
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert shown.split() == ["[True,", "True,", "True]", "name?", "ada", "hello", "ada"]
+
+
+def test_ctrl_c_in_a_terminal_reaches_the_program(nsys: Nsys, tmp_path: Path) -> None:
+    """Typed, not sent: the terminal signals its foreground group, where nsys is not."""
+    script = (
+        "from pathlib import Path\nimport sys\nfrom capture_fixtures import options\n"
+        "from nsyswrap.capture.locate import Nsys\nfrom nsyswrap.capture.nsys import profile\n"
+        f"nsys = Nsys(Path({str(nsys.path)!r}), {nsys.version!r}, 'test')\n"
+        f"wanted = options(Path({str(tmp_path / 'result')!r}), sys.executable, '-c', {SLEEPER!r}, traces=('nvtx',))\n"
+        "sys.exit(profile(wanted, nsys).exit_code)\n"
+    )
+    shown, status = in_terminal([sys.executable, "-c", script], {"ready": "\x03"})
+    assert os.waitstatus_to_exitcode(status) == 9
+    assert "Generating" not in shown
+    assert holds_range(tmp_path / "result" / "capture.sqlite", "before the end")
+
+
+def in_terminal(argv: list[str], answers: dict[str, str]) -> tuple[str, int]:
+    """Run a command in a terminal of its own and type each answer once its question is shown."""
+    import pty  # noqa: PLC0415 - it exists on Linux and macOS alone, and only this needs it
+
+    pid, terminal = pty.fork()
+    if pid == 0:  # pragma: no cover - the child becomes the command
+        os.chdir(Path(__file__).parents[1])
+        os.execv(argv[0], argv)  # noqa: S606 - no shell is wanted
+    shown = b""
+    while True:
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+        for question in [text for text in answers if text.encode() in shown]:
+            os.write(terminal, answers.pop(question).encode())
+    os.close(terminal)
+    return shown.decode(), os.waitpid(pid, 0)[1]

@@ -1,0 +1,152 @@
+"""What all forms show first: the ledger, its causes, key numbers, findings taken together."""
+
+from dataclasses import replace
+
+import hand_made
+import pandas as pd
+import pytest
+from hand_made import MS
+
+from nsyswrap.intervals import Window
+from nsyswrap.model import Fact, Finding, Report, Severity
+from nsyswrap.render import summary_model
+
+FULL = hand_made.full_report()
+TWO = hand_made.two_gpu_report()
+
+
+def finding(device_id: int | None = 0, **changes: object) -> Finding:
+    """Return a finding of 1 ms in a window of 100 ms."""
+    window = Window(0, 100 * MS, "steps 1 to 9 (step 0 left out)", "steps")
+    one = Finding("idle/host", Severity.NOTE, "head", MS, 0, MS, "do it", (), device_id, window)
+    return replace(one, **changes)  # type: ignore[arg-type]
+
+
+def with_facts(report: Report, key: str, *facts: Fact) -> Report:
+    """Return the report with other facts in one section."""
+    sections = tuple(replace(one, facts=facts) if one.key == key else one for one in report.sections)
+    return replace(report, sections=sections)
+
+
+def test_the_parts_of_a_ledger_add_up_to_its_window() -> None:
+    for ledger in summary_model.ledgers(TWO):
+        assert sum(amount.ns for amount in ledger.parts) == ledger.window_ns
+        assert sum(amount.share for amount in ledger.parts) == pytest.approx(1)
+
+
+def test_the_causes_of_a_ledger_add_up_to_its_idle_time() -> None:
+    for ledger in summary_model.ledgers(TWO):
+        assert sum(cause.ns for cause in ledger.causes) == ledger.idle_ns
+
+
+def test_each_gpu_has_its_name_and_place() -> None:
+    assert [(one.device_id, one.name) for one in summary_model.ledgers(TWO)] == [(0, "NVIDIA H200"), (1, "NVIDIA H200")]
+
+
+def test_causes_of_one_gpu_take_phases_together() -> None:
+    parts = [summary_model.Cause("host", phase, 0, MS, 0.1, 2) for phase in ("forward", "backward")]
+    other = summary_model.Cause("host", "forward", 1, MS, 0.1, 2)
+    assert summary_model.merged([*parts, other], 0) == (summary_model.Cause("host", "", 0, 2 * MS, 0.2, 4),)
+
+
+def test_causes_come_dearest_first() -> None:
+    found = summary_model.causes(TWO, {0: 2_000 * MS, 1: 2_000 * MS})
+    assert [one.ns for one in found] == sorted((one.ns for one in found), reverse=True)
+
+
+def test_a_report_without_a_ledger_has_no_bars() -> None:
+    assert summary_model.ledgers(hand_made.no_gpu_report()) == ()
+    assert summary_model.worst_gaps(hand_made.no_gpu_report(), 5).gaps == ()
+
+
+def test_key_numbers_name_what_they_are_shares_of() -> None:
+    shown = {one.label: (one.value, one.note) for one in summary_model.key_numbers(FULL)}
+    assert shown == {
+        "GPU busy": ("61.4 %", "of steps 3 to 20"),
+        "GPU idle": ("38.6 %", "of steps 3 to 20"),
+        "tensor-core share": ("41.0 to 58.2 %", "of kernel time in steps 3 to 20"),
+        "median step": ("111 ms", "over steps 3 to 20"),
+    }
+
+
+def test_key_numbers_of_several_gpus_are_their_mean() -> None:
+    busy = summary_model.key_numbers(TWO)[0]
+    assert busy.note.endswith("mean of 2 GPUs")
+    assert busy.value == "77.4 %"
+
+
+def test_a_measured_counter_stands_beside_the_share_by_name() -> None:
+    facts = (Fact("share_low", 0.1, "share"), Fact("share_high", 0.2, "share"), Fact("counter_share", 0.15, "share"))
+    tensor = summary_model.key_numbers(with_facts(FULL, "tensor_cores", *facts))[2]
+    assert tensor.note == "of kernel time in steps 3 to 20; by counter 15.0 %"
+
+
+def test_a_share_that_is_not_known_is_not_zero() -> None:
+    facts = (Fact("share_low", None, "share"), Fact("share_high", None, "share"))
+    assert summary_model.key_numbers(with_facts(FULL, "tensor_cores", *facts))[2].value == "not measured"
+
+
+def test_without_its_facts_there_is_no_tensor_core_share() -> None:
+    labels = [one.label for one in summary_model.key_numbers(with_facts(FULL, "tensor_cores"))]
+    assert labels == ["GPU busy", "GPU idle", "median step"]
+
+
+def test_without_a_median_there_is_no_key_number_for_it() -> None:
+    labels = [one.label for one in summary_model.key_numbers(with_facts(FULL, "steps", Fact("steps", 3, "count")))]
+    assert "median step" not in labels
+
+
+def test_a_window_is_named_short_without_its_parenthesis() -> None:
+    assert summary_model.short(finding().window) == "steps 1 to 9"
+
+
+def test_the_cost_of_a_finding_is_a_share_of_its_own_window() -> None:
+    assert summary_model.finding_share(finding()) == "1.0 % of steps 1 to 9"
+
+
+def test_a_cost_summed_over_gpus_is_no_share_of_one_window() -> None:
+    assert summary_model.finding_share(finding(None, cost_ns=150 * MS)) == ""
+
+
+def test_cost_and_gain_are_said_in_one_line() -> None:
+    assert summary_model.cost_and_gain(finding()) == "costs 1.00 ms, 1.0 % of steps 1 to 9; gain up to 1.00 ms"
+
+
+def test_a_finding_that_costs_no_time_has_no_cost() -> None:
+    assert summary_model.cost_and_gain(finding(cost_ns=0)) == "gain up to 1.00 ms"
+    assert summary_model.cost_and_gain(finding(cost_ns=0, gain_high_ns=0)) == ""
+
+
+def test_a_gain_that_cannot_be_predicted_is_none() -> None:
+    unknown = finding(gain_low_ns=None, gain_high_ns=None)
+    assert summary_model.cost_and_gain(unknown) == "costs 1.00 ms, 1.0 % of steps 1 to 9; gain not predicted"
+
+
+def test_the_same_matter_on_several_gpus_is_one_group() -> None:
+    both = (finding(1), finding(0), finding(0, rule="idle/launch"), finding(0, advice="do else"))
+    groups = summary_model.finding_groups(replace(FULL, findings=both))
+    assert [[one.device_id for one in group] for group in groups] == [[1, 0], [0], [0]]
+
+
+def test_a_finding_says_its_place() -> None:
+    assert [summary_model.place(finding(1)), summary_model.place(finding(None))] == ["GPU 1", "whole capture"]
+
+
+def test_rows_are_plain_python() -> None:
+    frame = pd.DataFrame({"n": [1, 2], "x": [0.5, float("nan")], "t": pd.Categorical(["a", None]), "b": [True, False]})
+    assert summary_model.records(frame) == [
+        {"n": 1, "x": 0.5, "t": "a", "b": True},
+        {"n": 2, "x": None, "t": None, "b": False},
+    ]
+    assert {type(value) for row in summary_model.records(frame) for value in row.values()} == {
+        *(int, float, str, bool, type(None))
+    }
+
+
+def test_infinity_is_no_number_json_knows() -> None:
+    assert summary_model.plain(pd.Series([float("inf"), -float("inf"), 1.0])) == [None, None, 1.0]
+
+
+def test_a_missing_section_has_no_rows() -> None:
+    assert summary_model.rows(None, "devices") == []
+    assert summary_model.rows(FULL.section("ledger"), "nothing") == []

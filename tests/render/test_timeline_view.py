@@ -1,0 +1,94 @@
+"""What the page's template gets of the timeline."""
+
+import re
+
+import hand_made
+import numpy as np
+from packed_arrays import inflated, numbers
+from timeline_fixtures import BINS, END, timeline_data, timeline_report
+
+from nsyswrap.model import TimelineRow
+from nsyswrap.render import render, timeline_view
+from nsyswrap.render.html_report import SCRIPTS
+
+
+def test_a_report_without_a_timeline_draws_none() -> None:
+    assert timeline_view.view(hand_made.full_report()) is None
+    page = render("html", hand_made.full_report())
+    assert 'id="timeline' not in page
+    assert "data-tl=" not in page
+
+
+def test_the_strips_show_the_busy_share_of_each_gpu() -> None:
+    """GPU 0 is busy half of the time, GPU 1 for a fortieth of it."""
+    view = timeline_view.view(timeline_report())
+    assert view is not None
+    assert [(strip.label, strip.share) for strip in view.strips] == [("GPU 0", "50.0 %"), ("GPU 1", "2.5 %")]
+    assert "V50.0" in view.strips[0].path
+
+
+def test_the_summary_says_what_is_seen() -> None:
+    view = timeline_view.view(timeline_report())
+    assert view is not None
+    assert view.summary.startswith("Timeline of 4.00 ms: GPU 0 busy 50.0 %, GPU 1 busy 2.5 %; longest gap 1.60 ms.")
+
+
+def test_the_page_says_where_it_is_exact() -> None:
+    exact, binned = (timeline_view.view(timeline_report(is_exact=flag)) for flag in (True, False))
+    assert exact is not None
+    assert binned is not None
+    assert exact.notes[0].startswith("Exact everywhere")
+    assert "bins, which last 100 µs at most" in binned.notes[0]
+
+
+def test_rows_are_packed_as_they_are() -> None:
+    data = timeline_data(is_exact=False)
+    head, arrays = inflated(timeline_view.packed(data))
+    assert numbers(arrays, head["edges"]) == data.edges.tolist()
+    for packed, row in zip(head["rows"], data.rows, strict=True):
+        assert numbers(arrays, packed["start"]) == row.items.start.tolist()
+        assert numbers(arrays, packed["length"]) == (row.items.end - row.items.start).tolist()
+        assert numbers(arrays, packed["code"]) == row.items.code.tolist()
+        assert packed["classes"] == list(row.classes)
+        for code, sums in packed["sums"].items():
+            assert numbers(arrays, sums) == row.sums[int(code)].tolist()
+
+
+def test_where_all_items_are_there_no_sums_are_sent() -> None:
+    head, _ = inflated(timeline_view.packed(timeline_data()))
+    assert [row["sums"] for row in head["rows"]] == [{}] * len(head["rows"])
+    assert {row["exact"] for row in head["rows"]} == {1}
+
+
+def test_exact_stretches_are_packed_as_their_bounds() -> None:
+    head, arrays = inflated(timeline_view.packed(timeline_data(is_exact=False)))
+    row = next(row for row in head["rows"] if row["label"] == "GPU 0")
+    assert numbers(arrays, row["exact"]) == [0, 10]
+    assert set(row["sums"]) == {"0", "12"}
+
+
+def test_a_policy_allows_the_script_and_no_other() -> None:
+    page = render("html", timeline_report())
+    assert re.search(r"script-src( 'sha256-[A-Za-z0-9+/=]{44}'){3}; ", page)
+    assert "unsafe-eval" not in page
+
+
+def test_names_do_not_reach_the_markup() -> None:
+    """They are inside the packed data, which is letters alone."""
+    page = render("html", timeline_report(hostile=hand_made.HOSTILE))
+    assert page.count("<img src=x") == 0
+    assert page.count("</script>") == 2 + len(SCRIPTS)
+
+
+def test_the_same_report_gives_the_same_page() -> None:
+    assert render("html", timeline_report()) == render("html", timeline_report())
+
+
+def test_the_fixture_adds_up() -> None:
+    """Each bin of a GPU's row is full."""
+
+    def is_full(row: TimelineRow) -> bool:
+        return bool((row.sums.sum(axis=0) == END // BINS).all())
+
+    assert all(is_full(row) for row in timeline_data().rows if row.kind == "gpu")
+    assert np.diff(timeline_data().edges).tolist() == [END // BINS] * BINS

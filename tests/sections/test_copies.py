@@ -1,0 +1,280 @@
+"""Copies and fills: bytes, rate, exposed time, which calls hold the host, and the findings that follow."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from analysis_fixtures import window
+from export_builder import (
+    DEVICE,
+    DEVICE_TO_DEVICE,
+    DEVICE_TO_HOST,
+    HOST_TO_DEVICE,
+    MAIN,
+    PAGEABLE,
+    PEER_TO_PEER,
+    PINNED,
+    ExportBuilder,
+)
+from real_captures import CAPTURE_NAMES
+
+from nsyswrap.events.api_calls import BLOCKING_COPY
+from nsyswrap.events.thread_states import NAMES
+from nsyswrap.loop.context import Study
+from nsyswrap.model import Finding, Section
+from nsyswrap.report import choose_window
+from nsyswrap.sections import copies, ledger
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+RealTrace = Callable[[str], Trace]
+FROM_PAGEABLE: dict[str, Any] = {"srcKind": PAGEABLE, "dstKind": DEVICE}
+WITH_COPIES = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
+
+
+def section(trace: Trace, start: int = 0, end: int = 1000) -> Section:
+    """Return the section of a stretch."""
+    return copies.run(Study(trace), window(start, end))
+
+
+def rows(found: Section, *columns: str) -> list[tuple[object, ...]]:
+    """Return some columns of the table, dearest row first."""
+    table = found.tables["summary"]
+    return list(zip(*(table[column].tolist() for column in columns), strict=True))
+
+
+def value(found: Section, label: str) -> object:
+    """Return the value of a fact."""
+    fact = found.fact(label)
+    return None if fact is None else fact.value
+
+
+def finding(found: Section, rule: str) -> Finding | None:
+    """Return the finding of a rule, or None."""
+    return next((each for each in found.findings if each.rule == rule), None)
+
+
+def test_copies_are_told_apart_by_direction_and_memory(trace_of: TraceOf) -> None:
+    built = ExportBuilder().copy(0, 100).copy(100, 130, **FROM_PAGEABLE).copy(130, 140, DEVICE_TO_HOST).fill(150, 155)
+    assert rows(section(trace_of(built)), "kind", "source_memory", "target_memory", "count", "total_ns", "bytes") == [
+        ("Host-to-Device", "Pinned", "Device", 1, 100, 1024),
+        ("Host-to-Device", "Pageable", "Device", 1, 30, 1024),
+        ("Device-to-Host", "Device", "Pinned", 1, 10, 1024),
+        ("Fill", "", "Device", 1, 5, 1024),
+    ]
+
+
+def test_shares_are_of_copies_and_fills_together(trace_of: TraceOf) -> None:
+    found = section(trace_of(ExportBuilder().copy(0, 60).copy(100, 115, DEVICE_TO_HOST).fill(200, 225)))
+    assert rows(found, "kind", "share") == [("Host-to-Device", 0.6), ("Fill", 0.25), ("Device-to-Host", 0.15)]
+
+
+def test_the_rate_is_bytes_over_time(trace_of: TraceOf) -> None:
+    """3000 bytes in 200 ns are 15 GB a second."""
+    built = ExportBuilder().copy(0, 100, bytes=1000).copy(200, 300, bytes=2000)
+    assert rows(section(trace_of(built)), "per_second_bytes") == [(15e9,)]
+
+
+def test_the_window_cuts_times_and_not_the_rate(trace_of: TraceOf) -> None:
+    """Half of the copy lies outside: half of its time counts, at the rate of the whole."""
+    found = section(trace_of(ExportBuilder().copy(0, 100, bytes=1000)), start=50)
+    assert rows(found, "total_ns", "bytes", "per_second_bytes", "exposed_ns") == [(50, 1000, 10e9, 50)]
+
+
+def test_a_copy_that_took_no_time_has_no_rate(trace_of: TraceOf) -> None:
+    found = section(trace_of(ExportBuilder().copy(10, 10)))
+    assert np.isnan(found.tables["summary"]["per_second_bytes"][0])
+
+
+def test_what_a_kernel_hides_is_not_exposed(trace_of: TraceOf) -> None:
+    """A copy of 100 ns beside a kernel that covers 60 of it."""
+    found = section(trace_of(ExportBuilder().copy(0, 100).kernel(0, 60, stream=8)))
+    assert rows(found, "total_ns", "exposed_ns") == [(100, 40)]
+    assert value(found, "exposed_share") == pytest.approx(0.4)
+
+
+def test_copies_side_by_side_count_once_in_the_facts(trace_of: TraceOf) -> None:
+    """Two engines, 100 ns each, 50 of it together: 150 ns of copying."""
+    found = section(trace_of(ExportBuilder().copy(0, 100).copy(50, 150, DEVICE_TO_HOST, stream=8)))
+    assert (value(found, "copy_ns"), value(found, "copied_bytes"), value(found, "exposed_share")) == (150, 2048, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "source", "target", "blocking"),
+    [
+        ("cudaMemcpyAsync_v3020", PINNED, DEVICE, 0),
+        ("cudaMemcpyAsync_v3020", PAGEABLE, DEVICE, 1),
+        ("cudaMemcpyAsync_v3020", DEVICE, PAGEABLE, 1),
+        ("cudaMemcpy_v3020", PINNED, DEVICE, 1),
+        ("cuMemcpyHtoD_v2", PINNED, DEVICE, 1),
+        ("cudaMemcpy_v3020", DEVICE, DEVICE, 0),
+        ("cudaMemcpy_ptds_v7000", PINNED, DEVICE, 1),
+        ("cudaGraphLaunch_v10000", PAGEABLE, DEVICE, 0),
+    ],
+)
+def test_which_calls_hold_the_host(trace_of: TraceOf, call: str, source: int, target: int, blocking: int) -> None:
+    """Those without Async but for copies inside a device, and those of pageable memory; never a graph's."""
+    built = ExportBuilder().copy(50, 90, launched=(10, 20), call=call, srcKind=source, dstKind=target)
+    trace = trace_of(built)
+    found = section(trace)
+    assert (rows(found, "blocking_count"), value(found, "blocking_count")) == ([(blocking,)], blocking)
+    states = Study(trace).states(window(0, 1000)).of(MAIN)
+    assert (states.code // NAMES == BLOCKING_COPY).tolist() == [True] * blocking, "idle time is explained alike"
+
+
+@pytest.mark.parametrize("kind", [DEVICE_TO_DEVICE, PEER_TO_PEER])
+def test_copies_between_devices_hold_nobody_even_where_kinds_of_memory_are_not_told(
+    trace_of: TraceOf, kind: int
+) -> None:
+    built = ExportBuilder().copy(50, 90, kind, launched=(10, 20), call="cudaMemcpy", srcKind=None, dstKind=None)
+    assert value(section(trace_of(built)), "blocking_count") == 0
+
+
+def test_a_call_of_two_copies_holds_the_host_where_one_of_them_does(trace_of: TraceOf) -> None:
+    built = ExportBuilder().copy(50, 90, launched=(10, 20), call="cudaMemcpy", correlation=9)
+    trace = trace_of(built.copy(90, 95, DEVICE_TO_DEVICE, correlation=9))
+    states = Study(trace).states(window(0, 1000)).of(MAIN)
+    assert (states.code // NAMES).tolist() == [BLOCKING_COPY]
+
+
+def test_a_copy_of_an_unknown_call_is_not_called_blocking(trace_of: TraceOf) -> None:
+    found = section(trace_of(ExportBuilder().copy(0, 900, **FROM_PAGEABLE)))
+    assert value(found, "blocking_count") == 0
+    assert finding(found, "copies/pageable") is None
+
+
+def test_kinds_without_a_label_show_their_number(trace_of: TraceOf) -> None:
+    """And a kind of memory that the export does not tell shows nothing."""
+    found = section(trace_of(ExportBuilder().copy(0, 9, 77, srcKind=66, dstKind=None)))
+    assert rows(found, "kind", "source_memory", "target_memory") == [("kind 77", "kind 66", "")]
+
+
+@pytest.mark.parametrize("kind", ["copy", "fill"])
+def test_copies_alone_and_fills_alone_have_a_summary(kind: str, trace_of: TraceOf) -> None:
+    builder = ExportBuilder()
+    getattr(builder, kind)(0, 30)
+    assert rows(section(trace_of(builder)), "count", "total_ns", "share") == [(1, 30, 1.0)]
+
+
+def test_neither_copies_nor_fills_is_an_empty_summary(trace_of: TraceOf) -> None:
+    assert rows(section(trace_of(ExportBuilder().kernel(0, 1))), "kind", "share") == []
+
+
+def test_a_window_without_copies_is_empty(trace_of: TraceOf) -> None:
+    found = section(trace_of(ExportBuilder().copy(0, 9).fill(10, 19)), start=500)
+    assert len(found.tables["summary"]) == 0
+    assert [fact.value for fact in found.facts] == [0, 0, None, 0]
+
+
+def test_pageable_copies_cost_what_no_kernel_hides(trace_of: TraceOf) -> None:
+    """The call holds the host for 300 ns; during 100 of it a kernel runs. A kernel without a launch forbids a replay.
+
+    ::
+
+        call     |------------|        100 to 400
+        kernel       |----|            200 to 300
+        copy         |--------|        200 to 390
+    """
+    built = ExportBuilder().copy(200, 390, launched=(100, 400), bytes=1900, **FROM_PAGEABLE)
+    found = finding(section(trace_of(built.kernel(200, 300, stream=8))), "copies/pageable")
+    assert found is not None
+    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns, found.device_id) == (200, None, None, 0)
+    assert found.evidence == (
+        "300 ns of the host in 1 calls",
+        "190 ns in 1 Host-to-Device copies, Pageable to Device, 1.86 KiB, 9.31 GiB a second, 90 ns of it exposed",
+        "no gain is given: the replay cannot predict this run",
+    )
+    assert "pin_memory" in found.advice
+
+
+def test_a_call_of_several_copies_is_counted_once(trace_of: TraceOf) -> None:
+    built = ExportBuilder().copy(200, 300, launched=(100, 400), correlation=9, **FROM_PAGEABLE)
+    found = finding(section(trace_of(built.copy(300, 390, correlation=9, **FROM_PAGEABLE))), "copies/pageable")
+    assert found is not None
+    assert found.cost_ns == 300
+    assert found.evidence[0] == "300 ns of the host in 1 calls"
+
+
+def test_pinned_copies_are_no_finding_about_pageable_ones(trace_of: TraceOf) -> None:
+    found = section(trace_of(ExportBuilder().copy(100, 900, launched=(50, 950))))
+    assert finding(found, "copies/pageable") is None
+
+
+@pytest.mark.parametrize(
+    ("length", "severity"),
+    [(19, None), (20, "note"), (49, "note"), (50, "warning"), (199, "warning"), (200, "problem")],
+)
+def test_exposed_copies_are_as_grave_as_their_share(trace_of: TraceOf, length: int, severity: str | None) -> None:
+    """Of 1000 ns: nothing below 2 %, a warning from 5 %, a problem from 20 % on; the same as for idle time."""
+    built = ExportBuilder().copy(10, 10 + length, launched=(0, 4))
+    found = finding(section(trace_of(built)), "copies/exposed")
+    assert (found.severity if found else None) == severity
+    assert found is None or (found.cost_ns, found.gain_low_ns) == (length, round(length / 2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "advised"),
+    [
+        (HOST_TO_DEVICE, "Copy the next batch"),
+        (DEVICE_TO_HOST, "to the host less often"),
+        (DEVICE_TO_DEVICE, "inside the GPU"),
+        (PEER_TO_PEER, "from GPU to GPU"),
+        (77, "Copy the next batch"),
+    ],
+)
+def test_the_advice_on_exposed_copies_is_that_of_the_dearest_direction(
+    trace_of: TraceOf, kind: int, advised: str
+) -> None:
+    """A copy of 400 ns beside one of 100 ns in another direction."""
+    other = DEVICE_TO_HOST if kind == HOST_TO_DEVICE else HOST_TO_DEVICE
+    found = section(trace_of(ExportBuilder().copy(0, 400, kind).copy(500, 600, other)))
+    exposed = finding(found, "copies/exposed")
+    assert exposed is not None
+    assert exposed.cost_ns == 500
+    assert advised in exposed.advice
+
+
+def test_hidden_copies_are_no_finding(trace_of: TraceOf) -> None:
+    found = section(trace_of(ExportBuilder().copy(0, 900).kernel(0, 900, stream=8)))
+    assert found.findings == ()
+
+
+def test_findings_are_of_one_gpu_each(trace_of: TraceOf) -> None:
+    built = ExportBuilder().copy(0, 300).copy(0, 400, DEVICE_TO_DEVICE, device=1)
+    assert [(each.device_id, each.cost_ns) for each in section(trace_of(built)).findings] == [(1, 400), (0, 300)]
+
+
+@pytest.mark.parametrize("kind", [HOST_TO_DEVICE, DEVICE_TO_DEVICE])
+def test_old_exports_without_kinds_of_memory_still_tell_the_rest(trace_of: TraceOf, kind: int) -> None:
+    built = ExportBuilder(2022).copy(0, 100, kind, launched=(0, 9))
+    found = section(trace_of(built.without("CUPTI_ACTIVITY_KIND_MEMCPY", "srcKind", "dstKind")))
+    assert rows(found, "source_memory", "target_memory", "total_ns", "blocking_count") == [("", "", 100, 0)]
+
+
+@WITH_COPIES
+def test_exposed_time_is_the_ledgers(real_trace: RealTrace, name: str) -> None:
+    """Rows add up to at least the ledger's exposed copy time, and to no more than their own; facts are the ledger's."""
+    study = Study(real_trace(name))
+    chosen = choose_window(study)
+    found = copies.run(study, chosen)
+    table = found.tables["summary"]
+    devices = ledger.run(study, chosen).tables["devices"]
+    moved = table[table["kind"] != "Fill"]
+    assert (table["exposed_ns"] <= table["total_ns"]).all()
+    assert moved["exposed_ns"].sum() >= devices["copy_exposed_ns"].sum()
+    share, busy = value(found, "exposed_share"), value(found, "copy_ns")
+    assert isinstance(busy, int)
+    if busy:
+        assert isinstance(share, float)
+        assert round(share * busy) == devices["copy_exposed_ns"].sum()
+
+
+def test_a_real_capture_shows_its_pageable_batches(real_trace: RealTrace) -> None:
+    """DataParallel of a batch in pageable memory: 28 copies in 14 steps, each holding the host."""
+    study = Study(real_trace("alexnet_data_parallel_2gpu"))
+    found = copies.run(study, choose_window(study))
+    assert value(found, "blocking_count") == 28
+    pageable = finding(found, "copies/pageable")
+    assert pageable is not None
+    assert pageable.evidence[0].endswith("of the host in 28 calls")

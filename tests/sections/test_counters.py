@@ -1,0 +1,162 @@
+"""The section on counters: means over the window, by phase and by step, and what it says where there are none."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from analysis_fixtures import window
+from export_builder import ExportBuilder, thread
+
+from nsyswrap.db.load import load_export
+from nsyswrap.loop.context import Study
+from nsyswrap.model import Section
+from nsyswrap.sections import counters
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+
+def section(trace: Trace, start: int = 0, end: int = 100) -> Section:
+    """Return the section of a stretch."""
+    return counters.run(Study(trace), window(start, end))
+
+
+def training() -> ExportBuilder:
+    """Two phases of 50 ns; the kernel of the first runs into the second.
+
+    ::
+
+        main      |-----forward-----|-----backward----|
+        GPU                 ########### forward's
+        SM Active 0         80        80              0
+    """
+    builder = ExportBuilder().range("forward", 0, 50).range("backward", 50, 100)
+    builder.kernel(30, 70, launched=(5, 10))
+    return builder.metric("SMs Active [Throughput %]", [(at, 80 if 30 <= at < 70 else 0) for at in range(0, 110, 10)])
+
+
+def test_the_window_has_mean_and_maximum(trace_of: TraceOf) -> None:
+    table = section(trace_of(training())).tables["window"]
+    (row,) = table.to_dict("records")
+    assert row == {
+        "name": "SMs Active",
+        "device_id": 0,
+        "mean_share": 0.32,
+        "mean_at_least_share": pytest.approx(0.316),
+        "max_share": 0.8,
+    }
+
+
+def test_over_time_fills_the_window_and_means_what_it_means(trace_of: TraceOf) -> None:
+    """Stretches adjoin from end to end; weighted by their length they are the mean of the window."""
+    found = section(trace_of(training()), 3, 97).tables
+    table = found["over_time"]
+    assert (int(table["start_ns"].iloc[0]), int(table["end_ns"].iloc[-1]), len(table)) == (3, 97, 94)
+    assert table["start_ns"].tolist()[1:] == table["end_ns"].tolist()[:-1]
+    weighted = (table["sm_active_share"] * (table["end_ns"] - table["start_ns"])).sum() / 94
+    assert weighted == pytest.approx(found["window"]["mean_share"][0])
+
+
+def test_a_long_window_has_a_hundred_and_twenty_stretches(trace_of: TraceOf) -> None:
+    table = section(trace_of(training()), 0, 1_000).tables["over_time"]
+    assert len(table) == counters.STRETCHES
+    assert table["sm_active_share"].isna().any(), "what was not sampled is not zero"
+
+
+def test_a_window_that_cuts_samples_has_their_parts(trace_of: TraceOf) -> None:
+    """From 25 to 35: half at 0, half at 80."""
+    assert section(trace_of(training()), 25, 35).tables["window"]["mean_share"].tolist() == [pytest.approx(0.4)]
+
+
+def test_a_moment_belongs_to_the_phase_of_the_operation_that_runs(trace_of: TraceOf) -> None:
+    """Forward has the kernel to its end, also where the host is in backward already."""
+    table = section(trace_of(training())).tables["phases"]
+    assert table[["phase", "time_ns"]].to_numpy().tolist() == [["forward", 70], ["backward", 30]]
+    assert table["sm_active_share"].tolist() == [pytest.approx(40 * 0.8 / 70), 0.0]
+
+
+def test_where_nothing_runs_the_phase_is_that_of_the_main_thread(trace_of: TraceOf) -> None:
+    """Another thread's kernel takes the main thread's phase; a moment without either has none."""
+    builder = ExportBuilder().range("data", 0, 40).kernel(60, 70, launched=(50, 55), thread=thread(9))
+    table = section(trace_of(builder.metric("SM Active", [(0, 10), (50, 20), (100, 0)]))).tables["phases"]
+    assert dict(zip(table["phase"], table["time_ns"], strict=True)) == {"none": 60, "data": 40}
+    assert dict(zip(table["phase"], table["sm_active_share"], strict=True)) == {
+        "none": pytest.approx((10 * 10 + 50 * 20) / 60 / 100),
+        "data": pytest.approx(0.1),
+    }
+
+
+def test_the_parts_of_the_window_weigh_up_to_its_mean(trace_of: TraceOf) -> None:
+    found = section(trace_of(training()), 3, 97).tables
+    phases = found["phases"]
+    assert int(phases["time_ns"].sum()) == 94
+    mean = (phases["time_ns"] * phases["sm_active_share"]).sum() / 94
+    assert mean == pytest.approx(found["window"]["mean_share"][0])
+
+
+def test_each_step_has_its_mean(trace_of: TraceOf) -> None:
+    """The last step is cut at the end of the window; one outside is not there."""
+    builder = ExportBuilder().kernel(0, 100, launched=(0, 1))
+    for number, (start, end) in enumerate([(0, 20), (20, 40), (40, 80), (120, 130)]):
+        builder.range(f"step {number}", start, end)
+    samples = [(0, 10), (20, 20), (40, 30), (60, 90), (80, 0)]
+    table = section(trace_of(builder.metric("SM Active", samples)), 0, 60).tables["steps"]
+    assert table[["name", "start_ns", "end_ns"]].to_numpy().tolist() == [
+        ["step 0", 0, 20],
+        ["step 1", 20, 40],
+        ["step 2", 40, 60],
+    ]
+    assert table["sm_active_share"].tolist() == pytest.approx([0.1, 0.2, 0.3])
+
+
+def test_a_step_that_was_not_sampled_has_no_mean(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().kernel(0, 10).range("step 0", 0, 10).range("step 1", 50, 60)
+    table = section(trace_of(builder.metric("SM Active", [(0, 10), (10, 20)]))).tables["steps"]
+    assert table["sm_active_share"].tolist()[0] == pytest.approx(0.1)
+    assert np.isnan(table["sm_active_share"].tolist()[1])
+
+
+def test_two_gpus_are_apart(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().kernel(0, 10).kernel(0, 10, device=1)
+    builder.metric("SM Active", [(0, 10), (50, 10)]).metric("SM Active", [(0, 30), (50, 30)], device=1)
+    table = section(trace_of(builder)).tables["window"]
+    assert table[["device_id", "mean_share"]].to_numpy().tolist() == [[0, 0.1], [1, 0.3]]
+
+
+def test_a_counter_that_was_not_sampled_is_absent(trace_of: TraceOf) -> None:
+    """Not zero: NVLink is in no table, and the note says what that means."""
+    found = section(trace_of(training()))
+    assert "nvlink" not in " ".join(str(column) for table in found.tables.values() for column in table).lower()
+    assert any("NVLink was not sampled" in note for note in found.notes)
+
+
+def test_nvlink_that_was_sampled_is_shown(trace_of: TraceOf) -> None:
+    trace = trace_of(training().metric("NVLink RX Requests User Data [Throughput %]", [(0, 4), (50, 4)], number=9))
+    found = section(trace)
+    assert found.tables["window"]["name"].tolist() == ["NVLink RX Requests User Data", "SMs Active"]
+    assert not any("NVLink" in note for note in found.notes)
+
+
+def test_without_samples_the_section_says_how_to_get_them(trace_of: TraceOf) -> None:
+    found = section(trace_of(ExportBuilder().kernel(0, 10)))
+    assert (found.tables, found.facts, found.findings) == ({}, (), ())
+    assert "--gpu-metrics" in found.notes[0]
+
+
+def test_samples_outside_the_window_are_not_called_missing(trace_of: TraceOf) -> None:
+    found = section(trace_of(ExportBuilder().kernel(0, 10).metric("SM Active", [(500, 3), (510, 4)])))
+    assert found.tables == {}
+    assert "inside the window" in found.notes[0]
+
+
+def test_the_section_says_how_often_was_sampled(trace_of: TraceOf) -> None:
+    facts = {fact.label: fact.value for fact in section(trace_of(training())).facts}
+    assert facts == {"sampling_period_ns": 10, "samples_of_each_counter": 10}
+
+
+def test_samples_in_any_order_say_the_same(tmp_path: Path) -> None:
+    first = load_export(training().write(tmp_path / "a.sqlite"))
+    second = load_export(training().shuffled(3).write(tmp_path / "b.sqlite"))
+    for name, table in section(first).tables.items():
+        assert table.equals(section(second).tables[name])

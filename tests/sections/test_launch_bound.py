@@ -1,0 +1,275 @@
+"""Is the run bound by launches: the pace of each phase, the rule, and the finding that counts no time twice."""
+
+from collections.abc import Callable
+
+import pytest
+from analysis_fixtures import window
+from export_builder import ExportBuilder, global_id
+from hypothesis import given
+from hypothesis import strategies as st
+from real_captures import CAPTURE_NAMES
+
+from nsyswrap.attribution.root_causes import NAMES, claims
+from nsyswrap.loop.context import Study
+from nsyswrap.model import Finding, Section
+from nsyswrap.report import choose_window
+from nsyswrap.sections import idle, launches
+from nsyswrap.sections.launch_bound import LATE, Pace
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+RealTrace = Callable[[str], Trace]
+WITH_CALLS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
+
+
+def paced(count: int, *, every: int, call: int, length: int, builder: ExportBuilder | None = None) -> ExportBuilder:
+    """Launch kernels one after another on an idle GPU: each begins as its call returns.
+
+    ::
+
+        host    |call|       |call|       every `every` ns
+        GPU          |#|          |#|     `length` ns
+    """
+    made = builder or ExportBuilder()
+    for number in range(count):
+        at = number * every
+        made.kernel(at + call, at + call + length, f"k{number}", launched=(at, at + call))
+    return made
+
+
+def section(trace: Trace, end: int = 1000) -> Section:
+    """Return the section on launches of the stretch from 0 on."""
+    return launches.run(Study(trace), window(0, end))
+
+
+def only(trace: Trace, end: int = 1000) -> Finding | None:
+    """Return the one finding, or None."""
+    findings = section(trace, end).findings
+    assert len(findings) <= 1
+    return findings[0] if findings else None
+
+
+def test_short_operations_launched_one_by_one_are_launch_bound(trace_of: TraceOf) -> None:
+    """Ten launches, one every 100 ns, of 10 ns each, all on an idle GPU."""
+    found = only(trace_of(paced(10, every=100, call=20, length=10)))
+    assert found is not None
+    assert (found.rule, found.severity, found.device_id) == ("launches/launch_bound", "problem", 0)
+    assert found.headline.endswith("100.0 % of them come too late for it.")
+    assert found.evidence[0] == (
+        "all: 10 operations, 100.0 % launched too late, one every 100 ns, 10.0 ns long (medians)"
+    )
+
+
+def test_the_finding_counts_no_time_twice(trace_of: TraceOf) -> None:
+    """What the GPU idles between launches is the cost of this finding, and no longer of idle/host and idle/launch."""
+    trace = trace_of(paced(10, every=100, call=20, length=10))
+    found = only(trace)
+    assert found is not None
+    idle_time = idle.run(Study(trace), window(0, 1000))
+    causes = idle_time.tables["causes"]
+    assert found.cost_ns == causes[causes["cause"].isin(["host", "launch"])]["idle_ns"].sum() == 900
+    assert idle_time.findings == ()
+
+
+def test_launches_that_follow_each_other_fast_can_all_be_too_late(trace_of: TraceOf) -> None:
+    """Each operation begins 8 us after its call, and the next call begins while it runs: no launch on an idle GPU.
+
+    ::
+
+        host   |call|  |call|  |call|      every 7.5 us
+        GPU          |#|     |#|     |#|   2 us long
+    """
+    built = ExportBuilder()
+    for number in range(20):
+        at = number * 7_500
+        built.kernel(at + 8_000, at + 10_000, "k", launched=(at, at + 4_000))
+    found = section(trace_of(built), 160_000)
+    assert found.tables["phases"]["just_in_time_share"].tolist() == [1 / 20]
+    (finding,) = found.findings
+    assert (finding.rule, finding.cost_ns) == ("launches/launch_bound", 160_000 - 20 * 2_000)
+
+
+def test_a_host_that_runs_ahead_is_not_launch_bound(trace_of: TraceOf) -> None:
+    """Launched in the first 100 ns, run one behind another: only the first began on an idle GPU."""
+    built = ExportBuilder()
+    for number in range(10):
+        built.kernel(100 + number * 80, 180 + number * 80, "k", launched=(number * 10, number * 10 + 9))
+    found = section(trace_of(built))
+    assert found.findings == ()
+    assert found.tables["phases"]["just_in_time_share"].tolist() == [0.1]
+
+
+def test_operations_longer_than_their_launches_lie_apart_are_not_launch_bound(trace_of: TraceOf) -> None:
+    """Two launches 5 ns apart every 200 ns, the first on an idle GPU: half of them, but the host is far ahead.
+
+    ::
+
+        host    |||                  |||
+        GPU      |########140#|#30#|   |########
+    """
+    built = ExportBuilder()
+    for at in range(0, 1000, 200):
+        built.kernel(at + 10, at + 150, "long", launched=(at, at + 4))
+        built.kernel(at + 150, at + 180, "short", launched=(at + 5, at + 9))
+    found = section(trace_of(built))
+    assert found.tables["phases"]["just_in_time_share"].tolist() == [0.5]
+    assert found.findings == ()
+
+
+def test_short_gaps_are_not_worth_a_sentence(trace_of: TraceOf) -> None:
+    """The same launches in a window in which their idle time is less than 2 %."""
+    built = paced(3, every=100, call=20, length=10).kernel(400, 100_000, "long", launched=(300, 320))
+    assert only(trace_of(built), end=100_000) is None
+
+
+@pytest.mark.parametrize("call", ["cudaStreamSynchronize", "cudaMemcpy_v3020"])
+def test_waiting_for_something_else_is_not_launch_bound(trace_of: TraceOf, call: str) -> None:
+    """Between two launches the host stands in a call that waits for the GPU: that comes first."""
+    built = paced(10, every=100, call=20, length=10)
+    for number in range(10):
+        built.call(call, number * 100 + 31, number * 100 + 90)
+    assert only(trace_of(built)) is None
+
+
+def test_a_little_waiting_does_not_hide_it(trace_of: TraceOf) -> None:
+    """Below 30 % of the idle time."""
+    built = paced(10, every=100, call=20, length=10)
+    for number in range(10):
+        built.call("cudaStreamSynchronize", number * 100 + 31, number * 100 + 50)
+    assert only(trace_of(built)) is not None
+
+
+def test_each_phase_has_its_pace(trace_of: TraceOf) -> None:
+    """Forward keeps the GPU waiting, the optimizer runs ahead of it.
+
+    ::
+
+        forward      0 to 300     three launches, 100 ns apart, 10 ns long
+        optimizer  300 to 400     three launches, 10 ns apart, 50 ns long, the first on an idle GPU
+    """
+    built = paced(3, every=100, call=20, length=10)
+    for number in range(3):
+        at = 300 + number * 10
+        built.kernel(320 + number * 50, 370 + number * 50, "step", launched=(at, at + 5))
+    built.range("forward", 0, 300).range("optimizer", 300, 400).range("batch 1", 0, 470)
+    table = section(trace_of(built)).tables["phases"]
+    assert table.to_dict("records") == [
+        {
+            "phase": "forward",
+            "count": 3,
+            "just_in_time_share": 1.0,
+            "median_launch_interval_ns": 100.0,
+            "median_operation_ns": 10.0,
+        },
+        {
+            "phase": "optimizer",
+            "count": 3,
+            "just_in_time_share": pytest.approx(1 / 3),
+            "median_launch_interval_ns": 10.0,
+            "median_operation_ns": 50.0,
+        },
+    ]
+
+
+def test_only_phases_that_are_bound_are_named(trace_of: TraceOf) -> None:
+    built = paced(8, every=100, call=20, length=10).range("forward", 0, 800)
+    built.kernel(820, 970, "long", launched=(800, 805)).kernel(970, 990, "long", launched=(806, 809))
+    found = only(trace_of(built.range("backward", 800, 990)))
+    assert found is not None
+    assert [line.partition(":")[0] for line in found.evidence[:-1]] == ["all", "phase forward"]
+
+
+def test_operations_of_one_call_are_one_launch(trace_of: TraceOf) -> None:
+    """A graph of three kernels, launched twice: the interval is from call to call, and there is one."""
+    built = ExportBuilder()
+    for at in (0, 500):
+        built.call("cudaGraphLaunch_v10000", at, at + 20, correlation=at + 1)
+        for node in range(3):
+            built.kernel(at + 30 + node * 10, at + 40 + node * 10, "k", correlation=at + 1, graph_node=node + 1)
+    table = section(trace_of(built)).tables["phases"]
+    assert table["median_launch_interval_ns"].tolist() == [500.0]
+
+
+def test_one_launch_has_no_interval(trace_of: TraceOf) -> None:
+    found = section(trace_of(paced(1, every=100, call=20, length=10)))
+    assert found.tables["phases"]["median_launch_interval_ns"].isna().all()
+    assert found.findings == ()
+
+
+def test_each_gpu_has_its_own_finding(trace_of: TraceOf) -> None:
+    """Two processes, a GPU each: the launches of one do not count as the other's."""
+    built = paced(10, every=100, call=20, length=10)
+    rank = global_id(5000)
+    built.kernel(0, 1000, "busy", launched=(0, 1), device=1, process=rank)
+    assert [each.device_id for each in section(trace_of(built)).findings] == [0]
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_ranks_side_by_side_have_the_pace_of_each(device: int, trace_of: TraceOf) -> None:
+    """Two processes launch every 100 ns, 30 ns apart, on one GPU or on one each: 100, not 30 and 70."""
+    built = paced(10, every=100, call=20, length=10)
+    for start in range(30, 1000, 100):
+        built.kernel(start + 20, start + 30, launched=(start, start + 20), device=device, process=global_id(5000))
+    found = section(trace_of(built))
+    assert found.tables["phases"]["median_launch_interval_ns"].tolist() == [100]
+    assert {fact.label: fact.value for fact in found.facts}["median_launch_interval_ns"] == 100
+
+
+def test_gpus_of_one_process_have_paces_of_their_own(trace_of: TraceOf) -> None:
+    """A thread for each of two GPUs, as DataParallel has."""
+    built = paced(10, every=100, call=20, length=10)
+    for start in range(30, 1000, 100):
+        built.kernel(start + 20, start + 30, launched=(start, start + 20), device=1)
+    assert section(trace_of(built)).tables["phases"]["median_launch_interval_ns"].tolist() == [100]
+
+
+def test_a_window_without_launches_has_no_phases(trace_of: TraceOf) -> None:
+    study = Study(trace_of(paced(2, every=100, call=20, length=10)))
+    found = launches.run(study, window(5000, 6000))
+    assert (len(found.tables["phases"]), found.findings) == (0, ())
+
+
+@given(st.floats(0, 1), st.one_of(st.none(), st.floats(0, 1e6)), st.floats(0, 1e6))
+def test_the_rule(share: float, interval: float | None, operation: float) -> None:
+    """At least half of the launches too late, and the launches further apart than operations are long."""
+    expected = share >= LATE and interval is not None and interval > operation
+    assert Pace(10, share / 2, share, interval, operation).is_bound == expected
+
+
+@WITH_CALLS
+def test_findings_of_a_real_capture_share_its_idle_time(real_trace: RealTrace, name: str) -> None:
+    """Whatever roots claim, each idle nanosecond stays in one place."""
+    study = Study(real_trace(name))
+    chosen = choose_window(study)
+    causes = idle.run(study, chosen).tables["causes"].groupby("device_id")["idle_ns"].sum()
+    for device in study.operations.devices:
+        total = claims(study, device, chosen).total
+        assert len(total) == len(NAMES)
+        assert total.sum() == causes[device]
+
+
+@WITH_CALLS
+def test_phases_of_a_real_capture_hold_every_launch(real_trace: RealTrace, name: str) -> None:
+    study = Study(real_trace(name))
+    found = launches.run(study, choose_window(study))
+    fact = found.fact("launches")
+    assert fact is not None
+    assert found.tables["phases"]["count"].sum() == fact.value
+
+
+@pytest.mark.parametrize(
+    ("name", "bound"),
+    [
+        ("cnn_amp", True),
+        ("cnn_amp_autograd_ranges", True),
+        ("bench_source", False),
+        ("alexnet_data_parallel_2gpu", False),
+    ],
+)
+def test_the_rule_on_captures_of_known_runs(real_trace: RealTrace, name: str, bound: bool) -> None:  # noqa: FBT001
+    """A small network is bound by launches; BERT in fp32 keeps the GPU busy, and AlexNet waits for its data."""
+    study = Study(real_trace(name))
+    found = launches.run(study, choose_window(study)).findings
+    rules = [each.rule for each in found]
+    assert ("launches/launch_bound" in rules) == bound
+    assert ("optimizer/many_kernels" in rules) == (name == "bench_source")

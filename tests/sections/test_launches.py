@@ -1,0 +1,134 @@
+"""Launches: latency on an idle device, queue time on a busy one, and how often the host only just keeps up."""
+
+from collections.abc import Callable
+
+from analysis_fixtures import window
+from export_builder import ExportBuilder, global_id
+
+from nsyswrap.loop.context import Study
+from nsyswrap.sections import launches
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+
+def rows_of(trace: Trace, start: int = 0, end: int = 1000) -> list[tuple[object, ...]]:
+    """Return name, kind, count and time of the summary."""
+    table = launches.run(Study(trace), window(start, end)).tables["summary"]
+    return list(zip(table["name"], table["kind"], table["count"], table["total_ns"], strict=True))
+
+
+def facts_of(trace: Trace, start: int = 0, end: int = 1000) -> dict[str, object]:
+    """Return the facts of the section."""
+    return {fact.label: fact.value for fact in launches.run(Study(trace), window(start, end)).facts}
+
+
+def test_on_an_idle_device_it_is_latency_from_the_start_of_the_call(trace_of: TraceOf) -> None:
+    """The call began when nothing ran.
+
+    ::
+
+        host   rrr
+        GPU        ####
+    """
+    assert rows_of(trace_of(ExportBuilder().kernel(20, 40, launched=(10, 14)))) == [
+        ("cudaLaunchKernel", "latency", 1, 10)
+    ]
+
+
+def test_on_a_busy_device_it_is_queue_time_from_the_return_of_the_call(trace_of: TraceOf) -> None:
+    """The second was launched while the first ran, or was about to.
+
+    ::
+
+        host   r  r
+        GPU       ####    ####
+    """
+    builder = ExportBuilder().kernel(20, 40, launched=(10, 14)).kernel(50, 60, launched=(25, 30))
+    assert rows_of(trace_of(builder)) == [
+        ("cudaLaunchKernel", "latency", 1, 10),
+        ("cudaLaunchKernel", "queue", 1, 20),
+    ]
+
+
+def test_a_call_that_is_still_open_when_its_operation_begins_has_queued_for_no_time(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().kernel(20, 40, launched=(10, 14)).kernel(50, 60, launched=(25, 70))
+    assert rows_of(trace_of(builder))[1] == ("cudaLaunchKernel", "queue", 1, 0)
+
+
+def test_an_operation_that_seems_to_begin_before_its_call_had_no_latency(trace_of: TraceOf) -> None:
+    """Two clocks disagree by some nanoseconds."""
+    assert rows_of(trace_of(ExportBuilder().kernel(20, 40, launched=(25, 27))))[0][3] == 0
+
+
+def test_a_long_operation_before_counts_not_only_the_last(trace_of: TraceOf) -> None:
+    """The one that started last has ended, an earlier one has not.
+
+    ::
+
+        7      #################
+        8        ##     EE
+        host         r
+    """
+    builder = ExportBuilder().kernel(10, 100, launched=(0, 1)).kernel(20, 30, launched=(2, 3), stream=8)
+    builder.kernel(60, 70, launched=(40, 45), stream=8)
+    assert facts_of(trace_of(builder))["just_in_time_share"] == 1 / 3
+
+
+def test_each_device_is_idle_for_itself(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().kernel(10, 100, launched=(0, 1)).kernel(30, 40, launched=(20, 21), device=1)
+    assert facts_of(trace_of(builder))["just_in_time_share"] == 1.0
+
+
+def test_facts_are_about_operations_inside_the_window_with_a_known_call(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().kernel(20, 40, launched=(10, 14)).kernel(50, 60).kernel(110, 130, launched=(100, 102))
+    builder.kernel(2000, 2100, launched=(1990, 1991))
+    assert facts_of(trace_of(builder)) == {
+        "launches": 2,
+        "just_in_time_share": 1.0,
+        "median_launch_latency_ns": 10.0,
+        "median_operation_ns": 20.0,
+        "median_launch_interval_ns": 90.0,
+    }
+
+
+def test_the_operations_of_one_call_are_one_launch_in_the_interval(trace_of: TraceOf) -> None:
+    """A CUDA graph of three kernels, launched twice."""
+    builder = ExportBuilder()
+    for number, start in ((1, 100), (2, 400)):
+        builder.call("cudaGraphLaunch", start - 10, start - 5, correlation=number)
+        for kernel in range(3):
+            builder.kernel(start + 20 * kernel, start + 20 * kernel + 10, correlation=number)
+    assert facts_of(trace_of(builder))["median_launch_interval_ns"] == 300.0
+
+
+def test_a_window_without_launches_has_facts_without_values(trace_of: TraceOf) -> None:
+    found = facts_of(trace_of(ExportBuilder().kernel(20, 40, launched=(10, 14))), 500, 600)
+    assert found == {
+        "launches": 0,
+        "just_in_time_share": None,
+        "median_launch_latency_ns": None,
+        "median_operation_ns": None,
+        "median_launch_interval_ns": None,
+    }
+
+
+def test_calls_of_two_processes_with_one_id_launch_their_own(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().kernel(20, 40, launched=(10, 14), correlation=5)
+    builder.kernel(230, 240, launched=(200, 201), correlation=5, process=global_id(5000), device=1)
+    assert rows_of(trace_of(builder)) == [("cudaLaunchKernel", "latency", 2, 10 + 30)]
+
+
+def test_of_two_calls_with_one_id_the_later_one_launched(trace_of: TraceOf) -> None:
+    """The runtime's call holds the driver's."""
+    builder = (
+        ExportBuilder().call("cudaLaunchKernel", 10, 19, correlation=7).call("cuLaunchKernel", 12, 18, correlation=7)
+    )
+    assert rows_of(trace_of(builder.kernel(20, 40, correlation=7))) == [("cuLaunchKernel", "latency", 1, 8)]
+
+
+def test_ids_far_apart_are_found_too(trace_of: TraceOf) -> None:
+    """A process that ran for days; the id may not be near its neighbours."""
+    builder = ExportBuilder().kernel(20, 40, launched=(10, 14), correlation=3)
+    builder.kernel(60, 70, launched=(50, 55), correlation=2**31 - 5).kernel(80, 90, correlation=2**31 - 4)
+    assert facts_of(trace_of(builder))["launches"] == 2

@@ -1,0 +1,297 @@
+"""The section on occupancy: estimates by kernel, weighted by time, over the window, and its findings."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from analysis_fixtures import window
+from export_builder import ExportBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+from real_captures import CAPTURE_NAMES
+
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import Study
+from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.report import choose_window
+from nsyswrap.sections import ledger, occupancy
+from nsyswrap.sections.occupancy import busy_multiprocessors
+from nsyswrap.sections.occupancy_launches import groups
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+RealTrace = Callable[[str], Trace]
+WITH_KERNELS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
+# Of an H200: 132 multiprocessors. A block of 256 threads and 32 registers fits 8 times: 1056 blocks are one wave.
+WAVE = 8 * 132
+US = 1000
+
+
+def export(release: int = 2025) -> ExportBuilder:
+    """Return an export with one H200."""
+    return ExportBuilder(release).gpu()
+
+
+def section(trace: Trace, end: int = 1000) -> Section:
+    """Return the section of the stretch from 0 on."""
+    return occupancy.run(Study(trace), window(0, end))
+
+
+def value(found: Section, label: str) -> object:
+    """Return the value of a fact."""
+    fact = found.fact(label)
+    assert isinstance(fact, Fact)
+    return fact.value
+
+
+def row(found: Section, name: str) -> dict[str, object]:
+    """Return the row of one kernel."""
+    table = found.tables["kernels"]
+    return dict(table[table["name"] == name].iloc[0])
+
+
+def test_one_full_wave_fills_the_gpu(trace_of: TraceOf) -> None:
+    found = section(trace_of(export().kernel(0, 100, "full", gridX=WAVE, blockX=256)))
+    assert row(found, "full") == {
+        "name": "full",
+        "theoretical_occupancy": 1.0,
+        "achieved_estimate": 1.0,
+        "sm_efficiency_estimate": 1.0,
+        "limiter": "none",
+        "count": 1,
+        "total_ns": 100,
+    }
+    assert (value(found, "unfilled_share"), value(found, "tail_share")) == (0.0, 0.0)
+
+
+def test_a_small_grid_leaves_multiprocessors_empty(trace_of: TraceOf) -> None:
+    """33 blocks of 8 warps on 132 multiprocessors of 64: a quarter of them, an eighth of its warps each."""
+    found = section(trace_of(export().kernel(0, 100, "small", gridX=11, gridY=3, blockX=64, blockY=4)))
+    mine = row(found, "small")
+    assert (mine["theoretical_occupancy"], mine["limiter"]) == (1.0, "none")
+    assert mine["sm_efficiency_estimate"] == pytest.approx(0.25)
+    assert mine["achieved_estimate"] == pytest.approx(0.25 * 8 / 64)
+    assert value(found, "unfilled_share") == 1.0
+    assert value(found, "tail_share") is None
+
+
+def test_the_last_wave_leaves_places_empty(trace_of: TraceOf) -> None:
+    """One wave and a half: of two waves' places a quarter is empty."""
+    found = section(trace_of(export().kernel(0, 100, "tail", gridX=WAVE * 3 // 2, blockX=256)))
+    assert value(found, "tail_share") == pytest.approx(0.25)
+
+
+def test_facts_are_weighted_by_time(trace_of: TraceOf) -> None:
+    """A kernel of 300 ns at 100 % and one of 100 ns at 50 %: 87.5 %."""
+    built = export().kernel(0, 300, "a", gridX=WAVE, blockX=256).kernel(300, 400, "b", gridX=WAVE, blockX=32)
+    found = section(trace_of(built))
+    assert value(found, "theoretical_occupancy_share") == pytest.approx((300 * 1.0 + 100 * 0.5) / 400)
+
+
+def test_launches_of_one_name_are_weighted_and_take_the_limiter_of_most_time(trace_of: TraceOf) -> None:
+    """One name, two launch configurations: 200 ns limited by registers (50 %), 100 ns by nothing."""
+    built = export().kernel(0, 200, "k", gridX=WAVE, blockX=256, registers=64)
+    found = section(trace_of(built.kernel(200, 300, "k", gridX=WAVE, blockX=256)))
+    mine = row(found, "k")
+    assert mine["theoretical_occupancy"] == pytest.approx((200 * 0.5 + 100 * 1.0) / 300)
+    assert (mine["limiter"], mine["count"], mine["total_ns"]) == ("registers", 2, 300)
+
+
+def test_times_are_clipped_to_the_window(trace_of: TraceOf) -> None:
+    found = section(trace_of(export().kernel(950, 1100, "k", gridX=132, blockX=256)))
+    assert row(found, "k")["total_ns"] == 50
+    assert value(found, "sm_efficiency_estimate_share") == pytest.approx(50 / 1000)
+
+
+def test_idle_time_counts_as_no_multiprocessor(trace_of: TraceOf) -> None:
+    """Half of the GPU for 500 of 1000 ns."""
+    found = section(trace_of(export().kernel(100, 600, "k", gridX=66)))
+    assert value(found, "sm_efficiency_estimate_share") == pytest.approx(0.25)
+
+
+def test_kernels_side_by_side_share_the_multiprocessors(trace_of: TraceOf) -> None:
+    """Two of 100 blocks: 100 of 132 alone, and 132 together, not 200."""
+    built = export().kernel(0, 200, "a", gridX=100).kernel(100, 300, "b", gridX=100, stream=8)
+    found = section(trace_of(built))
+    assert value(found, "sm_efficiency_estimate_share") == pytest.approx((100 + 132 + 100) * 100 / 132 / 1000)
+
+
+def test_gpus_are_averaged_and_have_their_own_limits(trace_of: TraceOf) -> None:
+    """One block of 1024 threads: all of a Turing's 32 warps, two thirds of a GA102's 48."""
+    built = (
+        ExportBuilder()
+        .gpu(0, "T4", computeMajor=7, computeMinor=5, smCount=40)
+        .gpu(1, "RTX 3090", computeMajor=8, computeMinor=6, smCount=82)
+    )
+    built.kernel(0, 1000, "k", gridX=40, blockX=1024).kernel(0, 500, "k", gridX=82, blockX=1024, device=1)
+    found = section(trace_of(built))
+    assert row(found, "k")["theoretical_occupancy"] == pytest.approx((1000 * 1.0 + 500 * 32 / 48) / 1500)
+    assert value(found, "sm_efficiency_estimate_share") == pytest.approx((1.0 + 0.5) / 2)
+
+
+def test_the_exports_own_limits_are_used(trace_of: TraceOf) -> None:
+    """An H200 that says it holds 16 warps: two blocks of 8."""
+    own: dict[str, Any] = {"maxWarpsPerSm": 16, "maxBlocksPerSm": 8, "maxRegistersPerSm": 65536, "maxShmemPerSm": 65536}
+    found = section(trace_of(ExportBuilder().gpu(**own).kernel(0, 9, "k", gridX=132, blockX=256)))
+    assert row(found, "k")["achieved_estimate"] == pytest.approx(0.5)
+
+
+def test_a_collective_is_no_compute_kernel(trace_of: TraceOf) -> None:
+    """Its blocks are NCCL's choice."""
+    built = export().kernel(0, 100, "ncclDevKernel_AllReduce").kernel(100, 200, "k", gridX=132, blockX=256)
+    assert section(trace_of(built)).tables["kernels"]["name"].tolist() == ["k"]
+
+
+def test_an_export_without_launch_configurations_says_so(trace_of: TraceOf) -> None:
+    """Nothing is estimated, and nothing is called low."""
+    columns = ("gridX", "registersPerThread")
+    built = export().kernel(0, 900, "k").without("CUPTI_ACTIVITY_KIND_KERNEL", *columns)
+    found = section(trace_of(built))
+    assert [fact.value for fact in found.facts] == [None] * 5
+    assert np.isnan(row(found, "k")["theoretical_occupancy"])  # type: ignore[call-overload]
+    assert (row(found, "k")["limiter"], found.findings) == ("", ())
+    assert "900 ns of kernel time" in found.notes[1]
+
+
+def test_without_a_known_gpu_nothing_is_estimated(trace_of: TraceOf) -> None:
+    found = section(trace_of(ExportBuilder().kernel(0, 900, "k")))
+    assert [fact.value for fact in found.facts] == [None] * 5
+
+
+def test_a_gpu_without_limits_still_tells_its_multiprocessors(trace_of: TraceOf) -> None:
+    """A Pascal: which multiprocessors had a block does not depend on how registers are given out."""
+    built = ExportBuilder().gpu(computeMajor=6, computeMinor=1, smCount=28).kernel(0, 500, "k", gridX=14)
+    found = section(trace_of(built))
+    assert row(found, "k")["sm_efficiency_estimate"] == pytest.approx(0.5)
+    assert value(found, "sm_efficiency_estimate_share") == pytest.approx(0.25)
+    assert value(found, "theoretical_occupancy_share") is None
+
+
+def test_a_window_without_kernels_has_no_estimates(trace_of: TraceOf) -> None:
+    found = occupancy.run(Study(trace_of(export().kernel(0, 100, "k"))), window(500, 900))
+    assert [fact.value for fact in found.facts] == [None] * 5
+    assert len(found.tables["kernels"]) == 0
+    assert found.findings == ()
+
+
+def findings(trace: Trace, end: int = 1000 * US) -> dict[str, Finding]:
+    """Return the findings by rule."""
+    return {finding.rule: finding for finding in section(trace, end).findings}
+
+
+def test_small_grids_are_worth_a_sentence(trace_of: TraceOf) -> None:
+    """33 of 132 multiprocessors for 400 of 1000 us: spread evenly, the work would take a quarter of it."""
+    (found,) = findings(trace_of(export().kernel(0, 400 * US, "k", gridX=33, blockX=256))).values()
+    assert (found.rule, found.severity, found.device_id) == ("occupancy/small_grid", "warning", 0)
+    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns) == (400 * US, None, None)
+    assert found.evidence[:1] == ("400 µs in 1 launches of 33 blocks, theoretical occupancy 100.0 %: k",)
+    assert "40.0 %" in found.headline
+
+
+@pytest.mark.parametrize(("length", "severity"), [(49, None), (50, "note"), (199, "note"), (200, "warning")])
+def test_a_finding_is_as_grave_as_its_share(trace_of: TraceOf, length: int, severity: str | None) -> None:
+    """Of 1000 us: nothing below 5 %, a warning from 20 % on."""
+    found = findings(trace_of(export().kernel(0, length * US, "k", gridX=33, blockX=256)))
+    assert [each.severity for each in found.values()] == ([severity] if severity else [])
+
+
+def test_half_of_the_multiprocessors_is_enough(trace_of: TraceOf) -> None:
+    assert findings(trace_of(export().kernel(0, 400 * US, "k", gridX=66, blockX=256))) == {}
+
+
+def test_few_warps_are_worth_a_sentence(trace_of: TraceOf) -> None:
+    """One block of 8 warps of 64, as it has 255 registers: half of what counts as low."""
+    built = export().kernel(0, 400 * US, "elementwise_kernel", gridX=9000, blockX=256, registers=255)
+    (found,) = findings(trace_of(built)).values()
+    assert (found.rule, found.cost_ns, found.gain_high_ns) == ("occupancy/low", 400 * US, None)
+    assert found.advice.startswith("Limited by registers. ")
+
+
+def test_matrix_products_have_few_warps_by_choice(trace_of: TraceOf) -> None:
+    built = export().kernel(0, 400 * US, "sm90_xmma_gemm_f16f16_f16f32", gridX=9000, blockX=256, registers=255)
+    assert findings(trace_of(built)) == {}
+
+
+def test_each_gpu_has_its_own_finding(trace_of: TraceOf) -> None:
+    built = export().gpu(1).kernel(0, 400 * US, "k", gridX=33).kernel(0, 300 * US, "k", gridX=33, device=1)
+    found = section(trace_of(built), 1000 * US).findings
+    assert [(f.device_id, f.cost_ns) for f in found] == [(0, 400 * US), (1, 300 * US)]
+
+
+def test_the_time_of_a_short_kernel_is_not_that_of_its_grid(trace_of: TraceOf) -> None:
+    """Forty kernels of 9.9 us, each shorter than a launch: what they cost is their number."""
+    built = export()
+    for number in range(40):
+        built.kernel(number * 10 * US, number * 10 * US + 9_900, "k", gridX=33, blockX=256)
+    assert findings(trace_of(built)) == {}
+
+
+def test_products_that_could_use_tensor_cores_are_advised_on_there(trace_of: TraceOf) -> None:
+    built = export().kernel(0, 400 * US, "sgemm_32x32x32_NN", gridX=33, blockX=256)
+    assert findings(trace_of(built)) == {}
+
+
+def test_a_small_grid_is_not_also_called_low(trace_of: TraceOf) -> None:
+    """Few blocks, each of few warps: one finding."""
+    built = export().kernel(0, 400 * US, "elementwise_kernel", gridX=9, blockX=256, registers=255)
+    assert list(findings(trace_of(built))) == ["occupancy/small_grid"]
+
+
+def counted(start: list[int], end: list[int], blocks: list[int], multiprocessors: int) -> int:
+    """Count, for each nanosecond, the multiprocessors that have a block."""
+    running = [[b for s, e, b in zip(start, end, blocks, strict=True) if s <= at < e] for at in range(60)]
+    return sum(min(sum(each), multiprocessors) for each in running)
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 15), st.integers(1, 9)), min_size=1, max_size=12))
+def test_busy_multiprocessors_are_what_counting_finds(kernels: list[tuple[int, int, int]]) -> None:
+    kernels.sort()
+    start, end = [k[0] for k in kernels], [k[0] + k[1] for k in kernels]
+    blocks = [k[2] for k in kernels]
+    found = busy_multiprocessors(np.array(start), np.array(end), np.array(blocks, np.int64), 5)
+    assert found == counted(start, end, blocks, 5)
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), max_size=30))
+def test_rows_of_one_group_are_alike_and_no_others(rows: list[tuple[int, int]]) -> None:
+    columns = [np.array([row[place] for row in rows], np.int64) for place in (0, 1)]
+    codes, first = groups(columns)
+    assert [rows[first[code]] for code in codes] == rows
+    assert len(first) == len(set(rows))
+
+
+@WITH_KERNELS
+def test_every_kernel_of_a_real_capture_fits(real_trace: RealTrace, name: str) -> None:
+    """It ran, so at least one block was resident: an occupancy of 0 would be a wrong formula."""
+    study = Study(real_trace(name))
+    table = occupancy.run(study, choose_window(study)).tables["kernels"]
+    assert table["theoretical_occupancy"].gt(0).all()
+    assert table["theoretical_occupancy"].le(1).all()
+    assert (table["achieved_estimate"] <= table["theoretical_occupancy"] + 1e-12).all()
+    assert table["limiter"].ne("").all()
+
+
+@WITH_KERNELS
+def test_multiprocessors_are_no_busier_than_their_gpu(real_trace: RealTrace, name: str) -> None:
+    study = Study(real_trace(name))
+    chosen = choose_window(study)
+    rows = ledger.run(study, chosen).tables["devices"]
+    busy = (rows["compute_ns"].sum() + rows["communication_exposed_ns"].sum()) / rows["window_ns"].sum()
+    efficiency = value(occupancy.run(study, chosen), "sm_efficiency_estimate_share")
+    assert isinstance(efficiency, float)
+    assert 0 < efficiency <= busy
+
+
+def test_a_real_capture_is_what_a_query_finds(captures: Callable[[str], Path], real_trace: RealTrace) -> None:
+    """Threads alone: the time-weighted mean of min(1, grid / 132), straight from the export."""
+    query = """select sum((end - start) * min(1.0, gridX * gridY * gridZ / 132.0)) / sum(end - start)
+               from CUPTI_ACTIVITY_KIND_KERNEL"""
+    with closing(sqlite3.connect(f"file:{captures('bench_source')}?mode=ro&immutable=1", uri=True)) as database:
+        (expected,) = database.execute(query).fetchone()
+    whole = Window(0, 10**12, "all", "user")
+    table = occupancy.run(Study(real_trace("bench_source")), whole).tables["kernels"]
+    assert np.average(table["sm_efficiency_estimate"], weights=table["total_ns"]) == pytest.approx(expected)

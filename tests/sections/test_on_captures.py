@@ -1,0 +1,330 @@
+"""Real captures: sums that must agree, numbers that were worked out from the rows by other means, and what is broken.
+
+The reference numbers were derived with SQL and plain Python from the rows of each export, apart from this code, and
+checked against nsys's own reports where it has them.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from analysis_fixtures import whole_session
+from real_captures import CAPTURE_NAMES
+
+from nsyswrap import tables
+from nsyswrap.db.load import load_export
+from nsyswrap.events.operations import COMMUNICATION, COMPUTE
+from nsyswrap.intervals import Window, gaps, merge, overlap, total
+from nsyswrap.loop.context import Study
+from nsyswrap.model import Report
+from nsyswrap.report import ALL, build_report, choose_window
+from nsyswrap.sections import ranges
+from nsyswrap.sections.ledger import ROWS, ledger_rows
+from nsyswrap.tables import Trace, array
+
+RealTrace = Callable[[str], Trace]
+
+CNN, BERT, TWO_GPUS = "cnn_amp", "bench_source", "alexnet_data_parallel_2gpu"
+OPERATOR_RANGES, OLD = "cnn_amp_autograd_ranges", "cnn_fp32_nsys2023"
+NODES, GRAPHS = "cuda_graph_node_trace", "cuda_graph_graph_trace"
+NO_GPU = "ranges_nsys2022"
+WITH_GPU = [name for name in CAPTURE_NAMES if name != NO_GPU]
+WHOLE = [name for name in WITH_GPU if name != OLD]
+
+every_gpu_capture = pytest.mark.parametrize("name", WITH_GPU)
+every_capture = pytest.mark.parametrize("name", CAPTURE_NAMES)
+every_window = pytest.mark.parametrize("wanted", ["", ALL])
+
+
+def study_of(trace: Trace) -> Study:
+    """Return a study without settings."""
+    return Study(trace)
+
+
+@every_gpu_capture
+@every_window
+def test_idle_time_is_the_same_in_ledger_causes_and_gaps(name: str, wanted: str, real_trace: RealTrace) -> None:
+    report = build_report(real_trace(name), wanted)
+    idle, ledger = report.section("idle"), report.section("ledger")
+    assert idle
+    assert ledger
+    table = idle.tables["gaps"]
+    lengths = (table["end_ns"] - table["start_ns"]).groupby(table["device_id"]).sum().to_dict()
+    causes = idle.tables["causes"].groupby("device_id")["idle_ns"].sum().to_dict()
+    devices = ledger.tables["devices"].set_index("device_id")
+    assert devices["idle_ns"].to_dict() == causes == lengths
+    assert (devices[list(ROWS)].sum(axis=1) == report.window.length_ns).all()
+
+
+@every_gpu_capture
+@every_window
+def test_gaps_and_operations_tile_the_window(name: str, wanted: str, real_trace: RealTrace) -> None:
+    """The pieces of gaps and the busy spans of each device together cover every nanosecond once."""
+    study = study_of(real_trace(name))
+    window = choose_window(study, wanted)
+    section = build_report(study.trace, wanted).section("idle")
+    assert section
+    pieces = section.tables["gaps"]
+    for device in study.operations.devices:
+        mine = pieces[pieces["device_id"] == device]
+        holes = gaps(study.operations.busy(device), window.start_ns, window.end_ns)
+        joined = merge(array(mine, "start_ns"), array(mine, "end_ns"))
+        assert np.array_equal(joined.start, holes.start)
+        assert np.array_equal(joined.end, holes.end)
+        assert total(joined) == int((mine["end_ns"] - mine["start_ns"]).sum())
+
+
+@every_gpu_capture
+def test_the_ledgers_of_steps_add_up_to_their_lengths(name: str, real_trace: RealTrace) -> None:
+    section = build_report(real_trace(name)).section("steps")
+    rows = [] if section is None else section.tables["steps"].to_dict("records")
+    assert len(rows) == STEPS[name]
+    assert all(sum(row[kind] for kind in ROWS) == row["end_ns"] - row["start_ns"] for row in rows)
+
+
+# Steps times GPUs.
+STEPS = {
+    "mnist_counters_python": 24,
+    CNN: 60,
+    OPERATOR_RANGES: 60,
+    BERT: 10,
+    TWO_GPUS: 32,
+    OLD: 0,
+    NODES: 50,
+    GRAPHS: 50,
+}
+
+
+@every_capture
+def test_every_section_is_about_the_window_of_the_report(name: str, real_trace: RealTrace) -> None:
+    report = build_report(real_trace(name))
+    assert {section.window for section in report.sections} == {report.window}
+
+
+def test_without_a_gpu_the_host_is_reported(real_trace: RealTrace) -> None:
+    """No ledger and no idle time, and the report says why; steps, phases and calls are there."""
+    report = build_report(real_trace(NO_GPU))
+    keys = {section.key for section in report.sections}
+    assert {"ledger", "idle", "tensor_cores", "launches"} & keys == set()
+    assert {"steps", "phases", "ranges", "os_calls", "capture_check"} <= keys
+    assert "No GPU operation was recorded" in report.notes[0]
+    assert report.verdict.startswith("No GPU work was recorded")
+    assert not [each for each in report.findings if each.rule == "capture/incomplete"]
+
+
+class Busy(NamedTuple):
+    """What one process did on one device, first start to last end: spans longer than a threshold as (number, ns)."""
+
+    operations: int
+    span_ns: int
+    busy_ns: int
+    summed_ns: int
+    over_10_us: tuple[int, int]
+    over_1_ms: tuple[int, int]
+    longest: tuple[int, int]
+
+
+BUSY = {
+    (OLD, 0): Busy(
+        1817, 4306990175, 14332783, 14332783, (1430, 4291290323), (76, 4224529420), (3630870879, 3723623932)
+    ),
+    (CNN, 0): Busy(
+        4709, 4447455665, 23504261, 23557125, (3378, 4418803993), (36, 4244288346), (3396727342, 4138590623)
+    ),
+    (OPERATOR_RANGES, 0): Busy(
+        4709, 3358461769, 23248334, 23290766, (3614, 3330887396), (31, 3132661456), (2698788146, 2702816042)
+    ),
+    (BERT, 0): Busy(
+        24889, 1448916243, 975181842, 975181842, (1820, 429719193), (32, 361018650), (72545022, 11377696421)
+    ),
+    (TWO_GPUS, 0): Busy(
+        2722, 1446107076, 109137946, 109141465, (1033, 1333906623), (139, 1237393922), (367501683, 6307433532)
+    ),
+    (TWO_GPUS, 1): Busy(
+        2344, 888008113, 61922721, 61925953, (823, 823083029), (141, 770362389), (73061952, 6858352094)
+    ),
+}
+
+
+@pytest.mark.parametrize("key", BUSY, ids=lambda key: f"{key[0]}-{key[1]}")
+def test_busy_time_and_gaps_of_a_device_are_the_reference_numbers(key: tuple[str, int], real_trace: RealTrace) -> None:
+    name, device = key
+    operations = study_of(real_trace(name)).operations
+    mine, busy = operations.on(device), operations.busy(device)
+    start, end = int(busy.start[0]), int(busy.end[-1])
+    holes = gaps(busy, start, end)
+    length = holes.end - holes.start
+    longest = int(np.argmax(length))
+    found = Busy(
+        operations=len(mine),
+        span_ns=end - start,
+        busy_ns=total(busy),
+        summed_ns=int((operations.end[mine] - operations.start[mine]).sum()),
+        over_10_us=(int((length > 10_000).sum()), int(length[length > 10_000].sum())),
+        over_1_ms=(int((length > 1_000_000).sum()), int(length[length > 1_000_000].sum())),
+        longest=(int(length[longest]), int(holes.start[longest])),
+    )
+    assert found == BUSY[key]
+
+
+# Device -> collective kernels, their union, the union of compute, what both cover.
+COLLECTIVES = {0: (176, 23508753, 42520164, 0), 1: (176, 29158264, 32183858, 0)}
+
+
+@pytest.mark.parametrize("device", COLLECTIVES)
+def test_communication_on_two_gpus_is_the_reference_numbers(device: int, real_trace: RealTrace) -> None:
+    """No kernel hides any of it, so all of it is exposed."""
+    study = study_of(real_trace(TWO_GPUS))
+    operations = study.operations
+    mine = operations.device_id == device
+    spans = {
+        kind: merge(
+            operations.start[mine & (operations.kind == kind)], operations.end[mine & (operations.kind == kind)]
+        )
+        for kind in (COMPUTE, COMMUNICATION)
+    }
+    count = int((mine & (operations.kind == COMMUNICATION)).sum())
+    both = overlap(spans[COMPUTE], spans[COMMUNICATION])
+    assert (count, total(spans[COMMUNICATION]), total(spans[COMPUTE]), both) == COLLECTIVES[device]
+    exposed = ledger_rows(operations, device, choose_window(study, ALL))["communication_exposed_ns"]
+    assert exposed == COLLECTIVES[device][1]
+
+
+# Range -> ranges, their time on the host, then operations, envelope and union, on one thread and on any.
+PROJECTIONS = {
+    (CNN, "copy"): (60, 8263908, 120, 3472631, 414110, 120, 3472631, 414110),
+    (CNN, "forward"): (60, 678174086, 1562, 643176084, 5008948, 1562, 643176084, 5008948),
+    (CNN, "backward"): (60, 248077097, 60, 42944, 42944, 2582, 217601848, 11185094),
+    (CNN, "optimizer"): (60, 103664992, 436, 86143597, 6493166, 436, 86143597, 6493166),
+    (BERT, "Backward pass"): (10, 346142907, 10, 7712, 7712, 6460, 698189323, 584463806),
+    (BERT, "Optimizer"): (10, 727906053, 16318, 149248696, 37445752, 16318, 149248696, 37445752),
+}
+OWN = ("operation_count", "envelope_ns", "busy_ns")
+ANY = ("operation_count_any_thread", "envelope_any_thread_ns", "busy_any_thread_ns")
+
+
+@pytest.mark.parametrize("key", PROJECTIONS, ids=" ".join)
+def test_what_ranges_launched_is_the_reference_numbers(key: tuple[str, str], real_trace: RealTrace) -> None:
+    """Backward launches nearly all from autograd's own thread."""
+    trace = real_trace(key[0])
+    table = ranges.run(study_of(trace), whole_session(trace)).tables["projection"].set_index("name")
+    assert tuple(table.loc[key[1], ["count", "range_ns", *OWN, *ANY]]) == PROJECTIONS[key]
+
+
+def test_a_range_that_launched_nothing_has_no_projection(real_trace: RealTrace) -> None:
+    """Loading data puts nothing on the GPU."""
+    trace = real_trace(CNN)
+    tables_of = ranges.run(study_of(trace), whole_session(trace)).tables
+    assert "data" not in set(tables_of["projection"]["name"])
+    row = tables_of["summary"].set_index("name").loc["data"]
+    assert (row["count"], row["total_ns"]) == (60, 25075193)
+
+
+# Share of operations launched on an idle device, then medians in us: launch latency, operation, from launch to launch.
+LAUNCHES = {CNN: (0.75, 8.1, 2.5, 23.4), BERT: (0.07, 6.7, 1.6, 12.7)}
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_launches_in_the_steady_window_are_the_reference_numbers(name: str, real_trace: RealTrace) -> None:
+    """One run is bound by launches, the other by its kernels, though those are shorter."""
+    section = build_report(real_trace(name)).section("launches")
+    assert section
+    labels = ("median_launch_latency_ns", "median_operation_ns", "median_launch_interval_ns")
+    share, *medians = (section.fact(label) for label in ("just_in_time_share", *labels))
+    assert share
+    assert share.value == pytest.approx(LAUNCHES[name][0], abs=0.01)
+    assert [float(fact.value or 0) / 1e3 for fact in medians if fact] == pytest.approx(LAUNCHES[name][1:], abs=0.06)
+
+
+def test_an_incomplete_capture_is_found_out(real_trace: RealTrace) -> None:
+    """An old nsys lost the main thread's calls and says so nowhere; the verdict does."""
+    report = build_report(real_trace(OLD))
+    finding = next(each for each in report.findings if each.rule == "capture/incomplete")
+    assert "main thread's CUDA calls stop 542 ms" in finding.headline
+    assert report.verdict.startswith("Cannot tell: the capture is incomplete.")
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@every_window
+def test_a_complete_capture_is_not_called_incomplete(name: str, wanted: str, real_trace: RealTrace) -> None:
+    report = build_report(real_trace(name), wanted)
+    assert not [each for each in report.findings if each.rule.startswith("capture/")]
+    assert "Cannot tell" not in report.verdict
+
+
+@pytest.mark.parametrize("name", [CNN, BERT])
+def test_an_export_that_lost_rows_is_found_out(
+    name: str, captures: Callable[[str], Path], real_trace: RealTrace, tmp_path: Path
+) -> None:
+    """One kernel is missing; since 2025 an export says how many events were collected."""
+    copy = tmp_path / "less.sqlite"
+    copy.write_bytes(captures(name).read_bytes())
+    with closing(sqlite3.connect(copy)) as database, database:
+        database.execute("delete from CUPTI_ACTIVITY_KIND_KERNEL where rowid = 1000")
+    findings = build_report(load_export(copy)).findings
+    assert [each.evidence for each in findings if each.rule == "capture/incomplete"] == [("1 CUDA events are missing",)]
+    assert not [each for each in build_report(real_trace(name)).findings if each.rule == "capture/incomplete"]
+
+
+def idle_by_cause(report: Report) -> dict[str, int]:
+    """Return idle time by cause."""
+    section = report.section("idle")
+    assert section
+    return {str(k): int(v) for k, v in section.tables["causes"].groupby("cause")["idle_ns"].sum().items()}
+
+
+def test_a_graph_traced_as_a_whole_is_compute(real_trace: RealTrace) -> None:
+    """50 graphs; the kernels inside are not seen, and are said not to be."""
+    trace = real_trace(GRAPHS)
+    operations = study_of(trace).operations
+    graphs = operations.from_table(tables.GRAPHS)
+    assert len(graphs) == 50
+    assert set(operations.kind[graphs]) == {COMPUTE}
+    report = build_report(trace)
+    assert "blind" not in idle_by_cause(report)
+    section = report.section("tensor_cores")
+    assert section
+    assert any("--cuda-graph-trace=node" in note for note in section.notes)
+
+
+def test_a_graph_traced_by_node_is_kernels_of_its_launch(real_trace: RealTrace) -> None:
+    """1200 of them, each joined to the call that launched its graph."""
+    trace = real_trace(NODES)
+    operations = study_of(trace).operations
+    nodes = array(trace[tables.KERNELS], "graph_node_id") > 0
+    assert int(nodes.sum()) == 1200
+    rows = operations.from_table(tables.KERNELS)
+    call = operations.call[rows[nodes[operations.row[rows]]]]
+    names = {trace.text(int(each)) for each in array(trace[tables.CALLS], "name_id")[call]}
+    assert {name.partition("_v")[0] for name in names} == {"cudaGraphLaunch"}
+    assert len(np.unique(call)) == 50
+    assert "blind" not in idle_by_cause(build_report(trace))
+
+
+@pytest.mark.parametrize("name", [NODES, GRAPHS])
+def test_a_graph_that_was_traced_neither_way_is_blind(name: str, real_trace: RealTrace) -> None:
+    """The rows of the graph taken out, as an nsys leaves them out that cannot trace it."""
+    trace = real_trace(name)
+    kernels, graphs = trace[tables.KERNELS], trace[tables.GRAPHS]
+    bare = kernels[kernels["graph_node_id"] == 0].reset_index(drop=True)
+    frames = {**trace.frames, tables.KERNELS.name: bare, tables.GRAPHS.name: graphs.iloc[:0]}
+    window = choose_window(study_of(trace))
+    report = build_report(replace(trace, frames=frames), f"{window.start_ns / 1e9:.9f}:{window.end_ns / 1e9:.9f}")
+    hidden = graph_time(trace, window)
+    assert idle_by_cause(report)["blind"] >= hidden > 0
+
+
+def graph_time(trace: Trace, window: Window) -> int:
+    """Return how long graphs ran inside a window."""
+    operations = study_of(trace).operations
+    is_graph = np.zeros(len(operations.start), bool)
+    is_graph[operations.from_table(tables.GRAPHS)] = True
+    rows = operations.from_table(tables.KERNELS)
+    is_graph[rows] = array(trace[tables.KERNELS], "graph_node_id")[operations.row[rows]] > 0
+    inside = is_graph & (operations.start < window.end_ns) & (operations.end > window.start_ns)
+    return total(merge(operations.start[inside], operations.end[inside]))

@@ -1,0 +1,186 @@
+"""What NVTX ranges launched: which range is around a call, projections on one thread and on any, kernels by range."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from analysis_fixtures import window
+from export_builder import ExportBuilder, global_id, thread
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nsyswrap import tables
+from nsyswrap.loop import range_nesting
+from nsyswrap.loop.context import Study
+from nsyswrap.model import Capture, Session
+from nsyswrap.sections import ranges
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+AUTOGRAD = thread(4712)
+SPAN = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda span: (min(span), max(span)))
+
+
+def projection(trace: Trace, start: int = 0, end: int = 1000) -> dict[str, dict[str, int]]:
+    """Return the rows of the projection by name of range."""
+    table = ranges.run(Study(trace), window(start, end)).tables["projection"]
+    rows = table.set_index("name").to_dict("index")
+    return {str(name): {str(column): int(value) for column, value in row.items()} for name, row in rows.items()}
+
+
+def same_thread(row: dict[str, int]) -> tuple[int, ...]:
+    """Return number of operations, envelope and union of what the range's own thread launched."""
+    return row["operation_count"], row["envelope_ns"], row["busy_ns"]
+
+
+def any_thread(row: dict[str, int]) -> tuple[int, ...]:
+    """Return the same of what any thread launched."""
+    return row["operation_count_any_thread"], row["envelope_any_thread_ns"], row["busy_any_thread_ns"]
+
+
+@given(st.lists(SPAN, max_size=9), st.lists(SPAN, max_size=6))
+@example([(0, 1), (1, 2)], [(1, 1)])
+def test_ranges_that_nest_or_cross_are_found_around_every_call(
+    spans: list[tuple[int, int]], calls: list[tuple[int, int]]
+) -> None:
+    """Each level of ranges is disjoint, and together they find every range that contains a call, once."""
+    start, end = (np.array([span[place] for span in spans], np.int64) for place in (0, 1))
+    begun, done = (np.array([call[place] for call in calls], np.int64) for place in (0, 1))
+    trace = ranges_alone(pd.DataFrame({"start": start, "end": end, "thread": 1, "end_thread": 0}))
+    found = []
+    for which, rows in range_nesting.enclosing(trace, np.ones(len(begun), np.int64), begun, done):
+        found += list(zip(which.tolist(), rows.tolist(), strict=True))
+    wanted = [
+        (call, row)
+        for call, (first, last) in enumerate(calls)
+        for row, (a, b) in enumerate(spans)
+        if a < b and a <= first and last <= b
+    ]
+    assert sorted(found) == wanted
+
+
+def ranges_alone(frame: pd.DataFrame) -> Trace:
+    """Return a trace of ranges and nothing else."""
+    frames = {tables.RANGES.name: frame}
+    return Trace(Capture("made up", 0), Session(), (), frames, {}, {}, {}, frozenset(), {})
+
+
+def test_a_projection_is_the_envelope_and_the_union_of_what_was_launched_inside(trace_of: TraceOf) -> None:
+    """Two kernels of one range, 10 ns apart on the GPU.
+
+    ::
+
+        main   [forward]
+                l  l
+        GPU              ####  ####
+    """
+    builder = ExportBuilder().range("forward", 0, 50).kernel(60, 80, launched=(5, 8)).kernel(90, 110, launched=(20, 25))
+    row = projection(trace_of(builder))["forward"]
+    assert same_thread(row) == any_thread(row) == (2, 50, 40)
+    assert (row["count"], row["range_ns"]) == (1, 50)
+
+
+def test_what_another_thread_launches_is_counted_for_any_thread_alone(trace_of: TraceOf) -> None:
+    """Backward: the range is the main thread's, the launches are autograd's.
+
+    ::
+
+        main      [backward   ]
+                  l
+        autograd     l  l
+        GPU          #  ## ##
+    """
+    builder = ExportBuilder().range("backward", 0, 100).kernel(20, 25, launched=(1, 2))
+    builder.kernel(30, 40, launched=(10, 12), thread=AUTOGRAD).kernel(60, 70, launched=(20, 22), thread=AUTOGRAD)
+    row = projection(trace_of(builder))["backward"]
+    assert same_thread(row) == (1, 5, 5)
+    assert any_thread(row) == (3, 50, 25)
+
+
+def test_a_range_whose_own_thread_launches_nothing_is_there_too(trace_of: TraceOf) -> None:
+    """It has no instance in nsys's own projection, hence a count of 0."""
+    builder = ExportBuilder().range("backward", 0, 100).kernel(30, 40, launched=(10, 12), thread=AUTOGRAD)
+    row = projection(trace_of(builder))["backward"]
+    assert (row["count"], same_thread(row), any_thread(row)) == (0, (0, 0, 0), (1, 10, 10))
+
+
+def test_a_thread_with_a_range_of_its_own_is_not_joined_to_the_main_one(trace_of: TraceOf) -> None:
+    """Under emit_nvtx autograd's thread has ranges: the operator's, not the main thread's.
+
+    ::
+
+        main      [backward    ]
+        autograd   [mm] l
+                    l
+    """
+    builder = ExportBuilder().range("backward", 0, 100).range("mm", 5, 20, thread=AUTOGRAD)
+    builder.kernel(30, 40, launched=(10, 12), thread=AUTOGRAD).kernel(60, 70, launched=(22, 24), thread=AUTOGRAD)
+    found = projection(trace_of(builder))
+    assert any_thread(found["backward"]) == (1, 10, 10)
+    assert same_thread(found["mm"]) == any_thread(found["mm"]) == (1, 10, 10)
+
+
+def test_a_library_s_range_on_the_other_thread_is_not_one_of_its_own(trace_of: TraceOf) -> None:
+    """NCCL marks its calls wherever they are made; they are still part of backward."""
+    builder = ExportBuilder().range("backward", 0, 100).domain("NCCL", 3)
+    builder.range("ncclAllReduce", 5, 20, thread=AUTOGRAD, domain=3)
+    builder.kernel(30, 40, "ncclDevKernel", launched=(10, 12), thread=AUTOGRAD)
+    found = projection(trace_of(builder))
+    assert any_thread(found["backward"]) == (1, 10, 10)
+    assert same_thread(found["NCCL:ncclAllReduce"]) == (1, 10, 10)
+
+
+def test_a_library_s_range_on_the_main_thread_takes_nothing_from_other_threads(trace_of: TraceOf) -> None:
+    """The main thread happens to be in a call of cuBLAS while autograd launches."""
+    builder = ExportBuilder().range("backward", 0, 100).domain("cuBLAS", 2).range("cublasSgemm", 5, 20, domain=2)
+    builder.kernel(30, 40, launched=(10, 12), thread=AUTOGRAD)
+    assert list(projection(trace_of(builder))) == ["backward"]
+
+
+def test_every_range_around_the_launch_counts_it(trace_of: TraceOf) -> None:
+    """As on one thread: the step counts what its backward counts."""
+    builder = ExportBuilder().range("step 1", 0, 200).range("backward", 0, 100)
+    builder.kernel(30, 40, launched=(10, 12), thread=AUTOGRAD)
+    found = projection(trace_of(builder))
+    assert any_thread(found["backward"]) == any_thread(found["step 1"]) == (1, 10, 10)
+
+
+def test_a_call_across_the_end_of_a_range_is_not_in_it(trace_of: TraceOf) -> None:
+    """On any thread, as nsys has it."""
+    builder = ExportBuilder().range("forward", 0, 50).kernel(60, 80, launched=(45, 55))
+    builder.kernel(90, 95, launched=(45, 55), thread=AUTOGRAD)
+    assert projection(trace_of(builder)) == {}
+
+
+def test_another_process_s_ranges_take_nothing_from_ours(trace_of: TraceOf) -> None:
+    """Two ranks, each with its own main thread."""
+    builder = ExportBuilder().range("forward", 0, 50).range("backward", 0, 50, thread=global_id(5000, 5000))
+    builder.kernel(60, 80, launched=(5, 8), thread=AUTOGRAD)
+    assert list(projection(trace_of(builder))) == ["forward"]
+
+
+def test_ranges_of_one_name_are_added_up(trace_of: TraceOf) -> None:
+    """Their unions, too, are made range by range: the same GPU time in two of them counts twice."""
+    builder = ExportBuilder().range("forward", 0, 10).range("forward", 20, 30)
+    builder.kernel(40, 60, launched=(1, 2)).kernel(50, 70, launched=(21, 22), stream=8)
+    row = projection(trace_of(builder))["forward"]
+    assert (row["count"], *same_thread(row)) == (2, 2, 40, 40)
+
+
+def test_ranges_outside_the_window_are_left_out(trace_of: TraceOf) -> None:
+    """A range that touches it is taken whole."""
+    builder = ExportBuilder().range("before", 0, 10).range("across", 15, 30)
+    trace = trace_of(builder.kernel(40, 60, launched=(1, 2)).kernel(60, 70, launched=(18, 19)))
+    assert {name: same_thread(row) for name, row in projection(trace, 20, 50).items()} == {"across": (1, 10, 10)}
+
+
+def test_kernels_are_counted_in_every_range_around_their_launch(trace_of: TraceOf) -> None:
+    """By range and kernel; copies are not kernels."""
+    builder = ExportBuilder().range("step 1", 0, 100).range("forward", 5, 50)
+    builder.kernel(60, 80, "gemm", launched=(10, 12)).copy(80, 90, launched=(13, 14))
+    table = ranges.run(Study(trace_of(builder)), window(0, 200)).tables["kernels"]
+    assert table[["range", "name", "count", "total_ns"]].to_numpy().tolist() == [
+        ["forward", "gemm", 1, 20],
+        ["step 1", "gemm", 1, 20],
+    ]

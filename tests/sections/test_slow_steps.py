@@ -1,0 +1,260 @@
+"""Steps that take longer than the others: which they are, what in them grew, and the finding that follows."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from analysis_fixtures import window
+from export_builder import ExportBuilder, global_id
+from hypothesis import given
+from hypothesis import strategies as st
+from real_captures import CAPTURE_NAMES
+
+from nsyswrap.attribution.causes import CAUSES, idle_sums
+from nsyswrap.attribution.step_outliers import is_outlier
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import Study
+from nsyswrap.model import Finding, Section
+from nsyswrap.report import choose_window
+from nsyswrap.sections import idle, steps
+from nsyswrap.sections.slow_steps import find_outliers
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+RealTrace = Callable[[str], Trace]
+WITH_KERNELS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
+WITH_STEPS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "cnn_fp32_nsys2023"])
+LENGTH = 1000
+SLOW = 6
+# Twelve steps of 1000 ns, of which the seventh takes 500 ns more; the first two are warm-up.
+END = 12 * LENGTH + 500
+
+
+def loop(slow: str, builder: ExportBuilder | None = None) -> ExportBuilder:
+    """Return twelve steps: data 200 ns, forward 300 ns, and a kernel of 500 ns; one step has 500 ns more of something.
+
+    ::
+
+        host   |data|forward (launch)|            |
+        GPU         |      |####kernel####|       |
+                 200    500           1000
+    """
+    made, at = builder or ExportBuilder(), 0
+    # Operating system calls were traced, so work is told from waiting.
+    made.os_call("mmap", 0, 1)
+    for number in range(12):
+        more = 500 if number == SLOW else 0
+        data = 200 + (more if slow == "data" else 0)
+        forward = 300 + (more if slow == "forward" else 0)
+        kernel = 500 + (more if slow == "compute" else 0)
+        ready = at + data + forward
+        made.range(f"batch {number}", at, at + LENGTH + more)
+        made.range("data", at, at + data).range("forward", at + data, ready)
+        made.kernel(ready, ready + kernel, "k", launched=(ready - 10, ready))
+        at += LENGTH + more
+    return made
+
+
+def section(trace: Trace, chosen: Window | None = None) -> Section:
+    """Return the section on steps, of the steady window where no other is given."""
+    study = Study(trace)
+    return steps.run(study, chosen or choose_window(study))
+
+
+def only(trace: Trace) -> Finding:
+    """Return the one finding."""
+    (found,) = section(trace).findings
+    return found
+
+
+def value(found: Section, label: str) -> object:
+    """Return the value of a fact."""
+    fact = found.fact(label)
+    return None if fact is None else fact.value
+
+
+@pytest.mark.parametrize(
+    ("slow", "part", "cause", "phase"),
+    [
+        ("data", "idle_ns", "input_work", "data"),
+        ("forward", "idle_ns", "host", "forward"),
+        ("compute", "compute_ns", "", "batch"),
+    ],
+)
+def test_what_made_a_step_slow(trace_of: TraceOf, slow: str, part: str, cause: str, phase: str) -> None:
+    """Each by 500 ns: data prepared by the loop, host code in forward, and a longer kernel that the host waited for."""
+    (row,) = section(trace_of(loop(slow))).tables["outliers"].to_dict("records")
+    assert (row["name"], row["start_ns"], row["length_ns"], row["excess_ns"]) == ("batch 6", 6000, 1500, 500)
+    assert (row["device_id"], row["part"], row["part_grown_ns"]) == (0, part, 500)
+    assert (row["cause"], row["cause_grown_ns"]) == (cause, 500 if cause else 0)
+    assert (row["phase"], row["phase_grown_ns"]) == (phase, 500)
+
+
+def test_the_finding_names_the_step_and_what_grew(trace_of: TraceOf) -> None:
+    """500 of the window's 10 500 ns: 4.8 %."""
+    found = only(trace_of(loop("compute")))
+    assert (found.rule, found.severity, found.device_id) == ("steps/uneven", "note", 0)
+    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns) == (500, 0, 500)
+    assert found.headline.startswith("1 of 10 steady steps are outliers")
+    assert found.evidence == (
+        "process 4711",
+        ("batch 6: 1.50 µs, 500 ns more than the median; grew: compute by 500 ns, phase batch by 500 ns"),
+    )
+    assert "similar size" in found.advice
+
+
+def test_what_another_finding_counts_is_not_counted_again(trace_of: TraceOf) -> None:
+    """The data phase of one step grew: the GPU starves there as in the others, only longer."""
+    study = Study(trace_of(loop("data")))
+    chosen = choose_window(study)
+    assert steps.run(study, chosen).findings == ()
+    costs = {each.rule: each.cost_ns for each in idle.run(study, chosen).findings}
+    assert costs["idle/input_work"] == 10 * 200 + 500
+
+
+def test_host_code_of_a_long_step_is_its_own(trace_of: TraceOf) -> None:
+    """A gap of 300 us behind the last launch of one step, in code that is in no other step."""
+    built = ExportBuilder().os_call("mmap", 0, 1)
+    at = 0
+    for number in range(12):
+        more = 300_000 if number == SLOW else 0
+        built.range(f"batch {number}", at, at + 50_000 + more).kernel(at + 100, at + 50_000, launched=(at, at + 50))
+        at += 50_000 + more
+    study = Study(trace_of(built))
+    chosen = choose_window(study)
+    (found,) = steps.run(study, chosen).findings
+    assert (found.rule, found.cost_ns, found.severity) == ("steps/uneven", 300_000, "problem")
+    assert "what the host does in them" in found.advice, "a larger batch mends no stall of one step"
+    assert idle.run(study, chosen).findings == ()
+
+
+def test_facts_of_spread_and_outliers(trace_of: TraceOf) -> None:
+    """Ten steady steps: nine of 1000 and one of 1500 ns; the 95th percentile lies between the last two."""
+    found = section(trace_of(loop("data")))
+    assert (value(found, "outlier_count"), value(found, "outlier_excess_ns")) == (1, 500)
+    assert value(found, "spread_share") == pytest.approx((np.percentile([1000] * 9 + [1500], 95) - 1000) / 1000)
+
+
+def test_a_program_without_gpu_work_still_names_the_phase(trace_of: TraceOf) -> None:
+    """Nothing is known of a device, and the host's data phase grew."""
+    built, at = ExportBuilder().session(duration=END), 0
+    for number in range(12):
+        more = 500 if number == SLOW else 0
+        built.range(f"batch {number}", at, at + LENGTH + more).range("data", at, at + 200 + more)
+        at += LENGTH + more
+    found = section(trace_of(built))
+    (row,) = found.tables["outliers"].to_dict("records")
+    assert (row["device_id"], row["part"], row["cause"], row["phase"]) == (-1, "", "", "data")
+    assert found.findings[0].device_id is None
+    assert found.findings[0].evidence[1].endswith("grew: phase data by 500 ns")
+    assert "what the host does" in found.findings[0].advice
+
+
+def test_a_step_that_grew_where_nothing_is_traced_says_so(trace_of: TraceOf) -> None:
+    """Steps alone, in a domain of their own: the phase of the step itself is what grew."""
+    built, at = ExportBuilder().session(duration=END), 0
+    for number in range(12):
+        more = 500 if number == SLOW else 0
+        built.range(f"batch {number}", at, at + LENGTH + more)
+        at += LENGTH + more
+    (row,) = section(trace_of(built)).tables["outliers"].to_dict("records")
+    assert (row["phase"], row["phase_grown_ns"]) == ("batch", 500)
+
+
+def test_steps_of_two_processes_are_compared_with_their_own(trace_of: TraceOf) -> None:
+    """A second rank whose steps are all twice as long is no outlier; its slow step is."""
+    built, rank = loop("data"), global_id(5000, 5000)
+    for number in range(6):
+        built.range(f"batch {number}", number * 2000, number * 2000 + 2000, thread=rank)
+    found = section(trace_of(built), window(0, 13_000))
+    assert found.tables["outliers"]["name"].tolist() == ["batch 6"]
+
+
+def test_outliers_outside_the_window_are_not_told(trace_of: TraceOf) -> None:
+    """Steps 8 to 11, behind the slow one, and a step that the window cuts."""
+    found = section(trace_of(loop("data")), window(7000, END))
+    assert (len(found.tables["outliers"]), value(found, "outlier_count"), found.findings) == (0, 0, ())
+
+
+def test_warm_up_is_no_outlier(trace_of: TraceOf) -> None:
+    built = ExportBuilder().range("batch 0", -100_000, 0).range("batch 1", 0, 1000)
+    for number in range(2, 12):
+        built.range(f"batch {number}", number * 1000, number * 1000 + 1000)
+    found = section(trace_of(built), window(-100_000, 12_000))
+    assert value(found, "outlier_count") == 0
+
+
+def test_a_capture_without_steps_has_no_outliers(trace_of: TraceOf) -> None:
+    found = section(trace_of(ExportBuilder().range("forward", 0, 10).kernel(0, 10)), window(0, 100))
+    assert len(found.tables["outliers"]) == 0
+    assert (value(found, "spread_share"), value(found, "outlier_count")) == (None, 0)
+
+
+def test_a_short_excess_is_not_worth_a_sentence(trace_of: TraceOf) -> None:
+    """150 ns of 10 150: an outlier, and less than 2 % of the window."""
+    built, at = ExportBuilder(), 0
+    for number in range(12):
+        more = 150 if number == SLOW else 0
+        built.range(f"batch {number}", at, at + LENGTH + more)
+        at += LENGTH + more
+    found = section(trace_of(built), window(2000, 12_150))
+    assert (value(found, "outlier_count"), found.findings) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([100] * 9 + [110], []),
+        ([100] * 9 + [111], [9]),
+        ([80, 90, 100, 110, 120, 150], []),
+        ([80, 90, 100, 110, 120, 170], [5]),
+        ([100, 300], []),
+        ([], []),
+    ],
+)
+def test_which_steps_are_outliers(lengths: list[int], expected: list[int]) -> None:
+    """More than a tenth above the median, and beyond Tukey's fence: 117.5 + 1.5 * 25 in the fourth row."""
+    assert np.flatnonzero(is_outlier(np.array(lengths, np.int64))).tolist() == expected
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=40))
+def test_outliers_are_the_longest_and_fewer_than_half(lengths: list[int]) -> None:
+    """Whatever is longer than an outlier is one too, and none is as short as the median."""
+    found = is_outlier(np.array(lengths, np.int64))
+    assert found.sum() <= len(lengths) / 2
+    if found.any():
+        least = min(length for length, flag in zip(lengths, found, strict=True) if flag)
+        assert all(flag == (length >= least) for length, flag in zip(lengths, found, strict=True))
+        assert least > np.median(lengths)
+
+
+@WITH_KERNELS
+def test_sums_of_idle_time_are_those_of_the_idle_section(real_trace: RealTrace, name: str) -> None:
+    """By cause over the window; of the steps no more than of the window."""
+    study = Study(real_trace(name))
+    chosen = choose_window(study)
+    causes = idle.run(study, chosen).tables["causes"]
+    for device in study.operations.devices:
+        mine = causes[causes["device_id"] == device].groupby("cause")["idle_ns"].sum()
+        sums = idle_sums(study, device, chosen)
+        assert {c: t for c, t in zip(CAUSES, sums.total.tolist(), strict=True) if t} == mine[mine > 0].to_dict()
+        assert (sums.of_steps.sum(axis=1) <= sums.total).all()
+
+
+@WITH_STEPS
+def test_what_grew_in_a_real_step_is_no_more_than_the_step(real_trace: RealTrace, name: str) -> None:
+    study = Study(real_trace(name))
+    chosen = choose_window(study)
+    found = find_outliers(study, chosen)
+    for column in ("part_grown_ns", "cause_grown_ns", "phase_grown_ns", "excess_ns"):
+        assert (found[column] >= 0).all()
+        assert (found[column] <= found["length_ns"]).all()
+
+
+def test_idle_time_is_explained_once(real_trace: RealTrace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who needs sums after the idle section does not explain again: of a large capture that takes seconds."""
+    study = Study(real_trace("alexnet_data_parallel_2gpu"))
+    chosen = choose_window(study)
+    idle.run(study, chosen)
+    monkeypatch.setattr("nsyswrap.attribution.causes.explain", None)
+    assert len(steps.run(study, chosen).tables["outliers"]) == 2

@@ -1,0 +1,266 @@
+"""The step-time breakdown: each role in a trace small enough to check by eye, its laws, and real captures."""
+
+from collections.abc import Callable
+
+import pytest
+from analysis_fixtures import window
+from export_builder import HOST_TO_DEVICE, ExportBuilder, global_id, thread
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import Study
+from nsyswrap.model import Section
+from nsyswrap.report import choose_window
+from nsyswrap.sections import step_breakdown
+from nsyswrap.sections.step_breakdown import ROLES
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+LOADER = thread(4712)
+OTHER_PID = 99
+
+
+def section_of(trace: Trace, start: int = 0, end: int = 1000) -> Section:
+    """The section on a stretch."""
+    return step_breakdown.run(Study(trace), window(start, end))
+
+
+def step(trace: Trace, row: int = 0) -> dict[str, int]:
+    """What one step was spent on, the roles that took no time left out."""
+    found = section_of(trace).tables["steps"].iloc[row]
+    return {role: int(found[f"{role}_ns"]) for role in ROLES if found[f"{role}_ns"]}
+
+
+def one_step() -> ExportBuilder:
+    """A step from 0 to 1000 and nothing else."""
+    return ExportBuilder().gpu().range("step 1", 0, 1000)
+
+
+def test_a_role_that_covers_the_step_leaves_nothing_to_those_below(trace_of: TraceOf) -> None:
+    """The toy in which torch_tb_profiler adds up to 200 %: kernel 0 to 1000 under everything else.
+
+    ::
+
+        step     ####################
+        kernel   ####################
+        memcpy     ##
+        runtime  ######
+        cpu      ##################
+    """
+    builder = one_step().range("forward", 0, 900).kernel(0, 1000, launched=(0, 300)).copy(100, 200)
+    assert step(trace_of(builder)) == {"kernel": 1000}
+
+
+def test_each_role_takes_what_those_above_leave(trace_of: TraceOf) -> None:
+    """One hundred ns of each, from high priority to low; each begins where the one before begins, and lasts longer.
+
+    ::
+
+        kernel  |#
+        memcpy  |##
+        memset  |###
+        nccl    |####
+        runtime |#####
+        data    |######
+        cpu     |#######
+        step    |########..
+    """
+    builder = one_step().kernel(0, 100).copy(0, 200, HOST_TO_DEVICE).fill(0, 300).kernel(0, 400, "ncclDevKernel")
+    builder.call("cudaLaunchKernel", 0, 500).range("data", 0, 600).range("forward", 0, 700)
+    assert step(trace_of(builder)) == {
+        **dict.fromkeys(("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec"), 100),
+        "other": 300,
+    }
+
+
+def test_calls_count_on_every_thread(trace_of: TraceOf) -> None:
+    builder = one_step().kernel(0, 100).call("cudaEventQuery", 500, 600, thread=LOADER)
+    assert step(trace_of(builder)) == {"kernel": 100, "runtime": 100, "other": 800}
+
+
+def test_data_counts_on_the_main_thread_alone(trace_of: TraceOf) -> None:
+    """A thread that fetches ahead works for the program: its data phase is CPU Exec."""
+    builder = one_step().kernel(0, 100).range("data", 200, 300).range("data", 400, 600, thread=LOADER)
+    assert step(trace_of(builder)) == {"kernel": 100, "dataloader": 100, "cpu_exec": 200, "other": 600}
+
+
+def test_a_range_inside_the_data_phase_does_not_split_it(trace_of: TraceOf) -> None:
+    builder = one_step().kernel(0, 100).range("data", 200, 500).range("decode", 300, 400)
+    assert step(trace_of(builder)) == {"kernel": 100, "dataloader": 300, "other": 600}
+
+
+def test_a_range_around_the_step_is_no_work(trace_of: TraceOf) -> None:
+    """An epoch holds steps; a range that begins in one step and ends after it is in none."""
+    builder = one_step().kernel(0, 100).range("epoch 0", -10, 2000).range("async", 500, 1500, thread=LOADER)
+    assert step(trace_of(builder)) == {"kernel": 100, "other": 900}
+
+
+def test_a_batch_inside_the_step_is_no_work(trace_of: TraceOf) -> None:
+    """Of nested loops the range that frames one turn says nothing of what the CPU does."""
+    builder = one_step().kernel(0, 100).range("batch", 100, 900).range("forward", 200, 300)
+    assert step(trace_of(builder)) == {"kernel": 100, "cpu_exec": 100, "other": 800}
+
+
+def test_ranges_of_libraries_are_no_work_of_the_program(trace_of: TraceOf) -> None:
+    builder = one_step().kernel(0, 100).domain("NCCL", 7).range("ncclAllReduce", 200, 300, domain=7)
+    assert step(trace_of(builder)) == {"kernel": 100, "other": 900}
+
+
+def test_a_graph_traced_as_a_whole_is_kernel_time(trace_of: TraceOf) -> None:
+    """What ran in it cannot be seen, and the note says so."""
+    trace = trace_of(one_step().kernel(0, 100).graph(200, 500))
+    assert step(trace) == {"kernel": 400, "other": 600}
+    assert section_of(trace).notes == ("CUDA graphs were traced as a whole: all their time counts as kernels.",)
+
+
+def test_kernels_of_two_gpus_count_once_in_a_step(trace_of: TraceOf) -> None:
+    """A step is the process's: two GPUs at work at a time are one nanosecond of kernel time."""
+    builder = one_step().kernel(0, 300).kernel(200, 400, device=1)
+    assert step(trace_of(builder)) == {"kernel": 400, "other": 600}
+
+
+def test_another_process_has_no_part_in_the_step(trace_of: TraceOf) -> None:
+    """Its kernels, calls and ranges are its own."""
+    other, main = global_id(OTHER_PID), global_id(OTHER_PID, OTHER_PID)
+    builder = one_step().kernel(0, 100).kernel(300, 400, process=other, launched=(200, 300))
+    builder.range("forward", 500, 600, thread=main)
+    assert step(trace_of(builder)) == {"kernel": 100, "other": 900}
+
+
+def test_each_process_has_its_own_steps_and_mean(trace_of: TraceOf) -> None:
+    other, main = global_id(OTHER_PID), global_id(OTHER_PID, OTHER_PID)
+    builder = one_step().kernel(0, 100).range("step 1", 100, 500, thread=main).kernel(200, 300, process=other)
+    tables = section_of(trace_of(builder)).tables
+    assert tables["steps"][["process_id", "step_ns", "kernel_ns"]].to_numpy().tolist() == [
+        [OTHER_PID, 400, 100],
+        [4711, 1000, 100],
+    ]
+    kernel = tables["mean"][tables["mean"]["role"] == "kernel"]
+    assert kernel[["process_id", "mean_ns", "share"]].to_numpy().tolist() == [[99, 100, 0.25], [4711, 100, 0.1]]
+
+
+def test_only_steps_that_lie_whole_in_the_window_count(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().range("step 1", -100, 100).range("step 2", 100, 600).range("step 3", 600, 1001)
+    found = section_of(trace_of(builder.kernel(200, 300))).tables["steps"]
+    assert found["name"].tolist() == ["step 2"]
+
+
+def test_without_a_whole_step_the_window_is_one(trace_of: TraceOf) -> None:
+    section = section_of(trace_of(ExportBuilder().kernel(200, 300, launched=(0, 50))))
+    row = section.tables["steps"].iloc[0]
+    assert (row["name"], row["start_ns"], row["end_ns"]) == ("whole window", 0, 1000)
+    assert (row["kernel_ns"], row["runtime_ns"], row["other_ns"]) == (100, 50, 850)
+    assert section.notes == ("No step lies whole inside the window, so the window is broken down as one step.",)
+
+
+def test_utilization_is_of_kernels_from_the_first_step_to_the_last(trace_of: TraceOf) -> None:
+    """Copies count as idle, collectives as kernels, and what lies between two steps counts too.
+
+    ::
+
+        step     |----|    |----|        100 to 900
+        kernel  ###        ##            50 of it before the first step
+        nccl             ##
+        copy         ####
+    """
+    builder = ExportBuilder().range("step 1", 100, 300).range("step 2", 700, 900)
+    builder.kernel(50, 150).copy(200, 400).kernel(600, 650, "ncclDevKernel").kernel(700, 800)
+    section = section_of(trace_of(builder))
+    device = section.tables["devices"].iloc[0]
+    assert (device["window_ns"], device["kernel_ns"]) == (800, 200)
+    assert section.fact("gpu_utilization_share").value == 0.25  # type: ignore[union-attr]
+
+
+def test_utilization_is_the_mean_over_gpus(trace_of: TraceOf) -> None:
+    section = section_of(trace_of(one_step().kernel(0, 400).kernel(0, 200, device=1)))
+    assert section.tables["devices"]["gpu_utilization_share"].tolist() == [0.4, 0.2]
+    assert section.fact("gpu_utilization_share").value == pytest.approx(0.3)  # type: ignore[union-attr]
+
+
+# Source: definitions, step breakdown of steps from the third on, ms a step.
+REFERENCE = {
+    "cnn_amp": (58, 3.251, (0.376, 0.007, 0.002, 0, 0.500, 0.076, 2.252, 0.038)),
+    "bench_source": (8, 99.346, (93.257, 0.007, 0.146, 0, 2.244, 0, 3.660, 0.032)),
+}
+
+
+@pytest.mark.parametrize("name", REFERENCE)
+def test_a_real_capture_has_the_reference_breakdown(name: str, real_trace: Callable[[str], Trace]) -> None:
+    count, length, roles = REFERENCE[name]
+    study = Study(real_trace(name))
+    section = step_breakdown.run(study, choose_window(study))
+    mean = section.tables["mean"]
+    assert len(section.tables["steps"]) == count
+    assert round(float(section.tables["steps"]["step_ns"].mean()) / 1e6, 3) == length
+    assert tuple(round(float(ns) / 1e6, 3) for ns in mean["mean_ns"]) == roles
+
+
+@pytest.mark.parametrize("name", ["cnn_amp", "alexnet_data_parallel_2gpu", "cuda_graph_graph_trace", "bench_source"])
+@pytest.mark.parametrize("wanted", ["", "all"])
+def test_the_roles_of_real_steps_add_up_to_their_length(
+    name: str, wanted: str, real_trace: Callable[[str], Trace]
+) -> None:
+    study = Study(real_trace(name))
+    steps = step_breakdown.run(study, choose_window(study, wanted)).tables["steps"]
+    parts = steps[[f"{role}_ns" for role in ROLES]]
+    assert (parts.to_numpy() >= 0).all()
+    assert parts.sum(axis="columns").tolist() == steps["step_ns"].tolist()
+    assert (steps["end_ns"] - steps["start_ns"]).tolist() == steps["step_ns"].tolist()
+
+
+SPAN = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted).map(tuple)
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(["kernel", "memcpy", "memset", "communication", "runtime", "data", "forward"]), SPAN),
+    max_size=8,
+)
+
+
+@given(events=EVENTS, cut=st.integers(1, 39))
+def test_it_equals_counting_nanoseconds(
+    events: list[tuple[str, tuple[int, int]]], cut: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Of two steps: every nanosecond is given to the first role that is open, one by one."""
+    from nsyswrap.db.load import load_export  # noqa: PLC0415 - the fixture that loads is made once a test, not a trace
+
+    builder = ExportBuilder().kernel(50, 60).range("step 1", 0, cut).range("step 2", cut, 40)
+    add: dict[str, Callable[[int, int], object]] = {
+        "kernel": builder.kernel,
+        "memcpy": builder.copy,
+        "memset": builder.fill,
+        "communication": lambda start, end: builder.kernel(start, end, "nccl"),
+        "runtime": lambda start, end: builder.call("cudaLaunchKernel", start, end),
+        "data": lambda start, end: builder.range("data", start, end),
+        "forward": lambda start, end: builder.range("forward", start, end),
+    }
+    for kind, (start, end) in events:
+        add[kind](start, end)
+    path = tmp_path_factory.mktemp("laws") / "built.sqlite"
+    found = section_of(load_export(builder.write(path)), 0, 40).tables["steps"]
+    for row, (low, high) in enumerate(((0, cut), (cut, 40))):
+        assert [int(found.iloc[row][f"{role}_ns"]) for role in ROLES] == counted(events, low, high)
+
+
+def counted(events: list[tuple[str, tuple[int, int]]], low: int, high: int) -> list[int]:
+    """The time of each role in one step, nanosecond by nanosecond."""
+    inside = [
+        (kind, span)
+        for kind, span in events
+        if kind != "forward" or (low <= span[0] and span[1] <= high and span[0] < span[1])
+    ]
+    order = ("kernel", "memcpy", "memset", "communication", "runtime", "data", "forward")
+    time = [0] * len(ROLES)
+    for at in range(low, high):
+        # Nothing of length zero is open at any nanosecond; CUPTI writes 0 and 0 for what it could not time.
+        kinds = {kind for kind, (start, end) in inside if start <= at < end}
+        time[next((place for place, kind in enumerate(order) if kind in kinds), len(order))] += 1
+    return time
+
+
+def test_a_slot_starts_the_window_of_its_process(trace_of: TraceOf) -> None:
+    """Slots are steps by process, in order of time."""
+    study = Study(trace_of(ExportBuilder().range("step 1", 0, 10).range("step 2", 10, 30).kernel(0, 5)))
+    (slots,) = step_breakdown.find_slots(study, Window(0, 30, "", "user"))
+    assert slots.name.tolist() == ["step 1", "step 2"]
+    assert (slots.start.tolist(), slots.end.tolist()) == ([0, 10], [10, 30])

@@ -1,0 +1,50 @@
+"""What the tests of the analyses share: a window, the explained gaps of a trace, and the busiest way to say both."""
+
+from typing import NamedTuple
+
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import Settings, Study
+from nsyswrap.model import Section
+from nsyswrap.sections import idle
+from nsyswrap.tables import Trace, array
+
+
+class Piece(NamedTuple):
+    """One row of the table of gaps, without its device."""
+
+    start: int
+    end: int
+    cause: str
+    phase: str
+
+
+def window(start: int, end: int) -> Window:
+    """Return a window as a user would give it."""
+    return Window(start, end, "the test", "user")
+
+
+def idle_section(trace: Trace, start: int, end: int, settings: Settings | None = None) -> Section:
+    """Return the section on idle time of a stretch."""
+    return idle.run(Study(trace, settings or Settings()), window(start, end))
+
+
+def explained(trace: Trace, start: int, end: int, device: int = 0, settings: Settings | None = None) -> list[Piece]:
+    """Return the pieces of one device's gaps."""
+    gaps = idle_section(trace, start, end, settings).tables["gaps"]
+    mine = gaps[gaps["device_id"] == device]
+    columns = [mine[name].tolist() for name in ("start_ns", "end_ns", "cause", "phase")]
+    return [Piece(*row) for row in zip(*columns, strict=True)]
+
+
+def evidence(trace: Trace, start: int, end: int, device: int = 0) -> list[str]:
+    """Return the evidence of each piece of one device's gaps."""
+    gaps = idle_section(trace, start, end).tables["gaps"]
+    return [str(text) for text in gaps.loc[gaps["device_id"] == device, "evidence"]]
+
+
+def whole_session(trace: Trace) -> Window:
+    """Return a window that holds every event of a trace."""
+    spans = [frame for frame in trace.frames.values() if "end" in frame and len(frame)]
+    start = min(int(array(frame, "start").min()) for frame in spans)
+    end = max(int(array(frame, "end").max()) for frame in spans)
+    return window(min(start, 0) - 1, max(end, trace.session.duration_ns) + 1)

@@ -1,0 +1,109 @@
+"""Pages in a headless Chromium: written to the disk, opened from there, and asked what they are."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+
+from nsyswrap.model import Report
+from nsyswrap.render import render
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+WIDE, NARROW = 1280, 390
+WIDTHS = (NARROW, WIDE)
+HEIGHT = 844
+
+needs_chromium = pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium here; apt-get install chromium")
+
+# Every element with its name, its parent's place and the names of its attributes, in order; where the reader is does
+# not count.
+STRUCTURE = """() => {
+  const all = [...document.querySelectorAll("*")];
+  const at = new Map(all.map((one, place) => [one, place]));
+  const names = (one) => one.getAttributeNames().filter((name) => name !== "aria-current").sort().join(" ");
+  return all.map((one) => `${at.get(one.parentElement)} ${one.tagName} ${names(one)}`);
+}"""
+
+
+def until(page: Page, condition: str) -> None:
+    """Wait until a condition holds; Playwright's own way would need the page to allow ``eval``.
+
+    Raises:
+        AssertionError: It does not hold within five seconds.
+    """
+    for _ in range(100):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    pytest.fail(f"never: {condition}")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start a headless Chromium, and end it."""
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS])
+        yield started
+        started.close()
+
+
+def write(report: Report, folder: Path, name: str = "report") -> Path:
+    """Write the page of a report."""
+    path = folder / f"{name}.html"
+    path.write_text(render("html", report), encoding="utf-8")
+    return path
+
+
+@contextmanager
+def opened(browser: Browser, path: Path, *, anchor: str = "", width: int = WIDE, **options: Any) -> Iterator[Page]:  # noqa: ANN401 - as Playwright has them
+    """Open a page in a context of its own; in the end it has complained of nothing, asked nobody and run nothing else.
+
+    Args:
+        browser: The browser.
+        path: The page.
+        anchor: What follows the # of its address.
+        width: Width of the window in pixels.
+        options: Further options of Playwright's ``new_context``.
+    """
+    context = browser.new_context(viewport={"width": width, "height": HEIGHT}, **options)
+    page = context.new_page()
+
+    def refuse(dialog: Dialog) -> None:
+        said.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", refuse)
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri() + anchor)
+    yield page
+    assert said == []
+    assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {path.as_uri()}
+    context.close()
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two CSS colours, 1 to 21.
+
+    Source:
+        WCAG 2.2, relative luminance and contrast ratio.
+    """
+    lights = sorted((luminance(one), luminance(other)))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour such as ``rgb(1, 2, 3)``."""
+    channels = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,57 @@
+"""Comparisons that the tests of their forms draw: full, hostile, bare, and of two reports that do not compare."""
+
+from dataclasses import replace
+
+import hand_made
+import paired_reports as pairs
+import pandas as pd
+from paired_reports import MS
+
+from nsyswrap.compare import Comparison, compare_reports
+from nsyswrap.model import Report, Severity
+
+
+def side_report(median_ms: float, seed: int, workers: int) -> Report:
+    """A loop with kernels, copies, phases, a tensor share and findings."""
+    whole = pairs.report(pairs.lengths(median_ms, seed=seed))
+    wait = max(int((median_ms - 1.5) * MS * 60), 0)
+    kernels = {hand_made.GEMM: 20 * MS, hand_made.ELEMENTWISE: 30 * MS, f"only_with_{workers}": 5 * MS}
+    whole = pairs.with_section(whole, "kernels", summary=pairs.kernels(**kernels))
+    phases = pd.DataFrame(
+        {"phase": ["data", "forward"], "count": 60, "host_ns": [wait, 50 * MS], "gpu_ns": [0, 40 * MS]}
+    )
+    whole = pairs.with_section(whole, "phases", phases=phases)
+    names = pd.DataFrame(
+        {"verdict": ["tensor", "not_eligible"], "precision": ["bf16", ""], "library": ["cutlass", "pytorch"],
+         "op": ["gemm", "elementwise"], "total_ns": [20 * MS, 30 * MS], "count": 60}
+    )  # fmt: skip
+    whole = pairs.with_section(whole, "tensor_cores", {"share_low": 0.4, "share_high": 0.45}, kernels=names)
+    rule = ("idle/input_wait", Severity.PROBLEM, wait) if wait > 60 * MS else ("idle/lock", Severity.NOTE, 6 * MS)
+    whole = pairs.with_findings(whole, rule, ("idle/host", Severity.WARNING, 30 * MS))
+    command = ("python", "train.py", "--workers", str(workers))
+    return pairs.with_session(whole, command=command, started_utc=f"2026-11-21T04:1{workers}:00")
+
+
+def full() -> Comparison:
+    """A comparison with something to say everywhere."""
+    base, new = side_report(5.7, 1, 1), side_report(2.5, 2, 8)
+    return compare_reports([base], [new], ("one-worker", "eight-workers"))
+
+
+def hostile() -> Comparison:
+    """A comparison of two reports in which every text is hostile."""
+    base, new = hand_made.hostile_report(), hand_made.full_report()
+    return compare_reports([base], [replace(new, findings=base.findings)], (hand_made.HOSTILE, "b"))
+
+
+def bare() -> Comparison:
+    """A comparison of two reports without anything."""
+    return compare_reports([hand_made.empty_report()], [hand_made.empty_report()], ("a", "b"))
+
+
+def unlike() -> Comparison:
+    """A comparison of what cannot be compared, without steps on one side."""
+    return compare_reports([hand_made.two_gpu_report()], [hand_made.no_gpu_report()], ("two", "none"))
+
+
+ALL = {"full": full, "hostile": hostile, "bare": bare, "unlike": unlike}

@@ -1,0 +1,225 @@
+"""`nsyswrap.open`: the object, its frames, what a notebook shows of it, and the examples of its page."""
+
+import doctest
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import fields
+from html.parser import HTMLParser
+from pathlib import Path
+
+import hand_made
+import pandas as pd
+import pytest
+from export_builder import ExportBuilder
+from hand_made import HOSTILE
+
+import nsyswrap
+from nsyswrap import api
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.errors import ExportError, UsageError
+from nsyswrap.model import Report
+from nsyswrap.render import notebook_view
+from nsyswrap.report import build_report
+from nsyswrap.timeline.event_frames import COLUMNS
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "library.md"
+ALLOWED = {"div", "p", "b", "svg", "rect", "title", "table", "thead", "tbody", "tr", "th", "td"}
+
+
+def test_the_examples_of_the_page_are_true(
+    captures: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each `>>>` of docs/library.md, run in its order on a real capture."""
+    shutil.copy(captures("cnn_amp"), tmp_path / "capture.sqlite")
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    runner = doctest.DocTestRunner()
+    runner.run(doctest.DocTestParser().get_doctest(PAGE.read_text(), {}, PAGE.name, str(PAGE), 0), out=said.append)
+    assert said == []
+    assert runner.tries >= 15
+
+
+def test_the_page_describes_every_column() -> None:
+    """And no other: a table for each frame."""
+    parts = re.split(r"^### (\w+)$", PAGE.read_text(), flags=re.MULTILINE)[1:]
+    found = {
+        frame: dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.MULTILINE))
+        for frame, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+    assert found == {frame: dict(columns) for frame, columns in COLUMNS.items()}
+
+
+@pytest.mark.parametrize("name", ["cuda_graph_graph_trace", "mnist_counters_python", "ranges_nsys2022"])
+def test_it_says_what_the_report_says(name: str, captures: Callable[[str], Path]) -> None:
+    """Verdict, window, findings and sections are the report's; all frames have their columns and types."""
+    run = nsyswrap.open(str(captures(name)))
+    report = build_report(run.trace)
+    assert (run.verdict, run.window) == (report.verdict, report.window)
+    assert run.findings == report.findings
+    assert list(run.sections) == [section.key for section in report.sections]
+    assert set(run.frames) == set(run.columns) == set(COLUMNS)
+    for key, columns in run.columns.items():
+        assert list(run.frames[key].columns) == list(columns)
+        times = [column for column in columns if column.endswith("_ns")]
+        assert {str(run.frames[key][column].dtype) for column in times} == {"int64"}
+    for key in ("kernels", "copies", "fills", "ranges", "steps", "calls", "gaps"):
+        assert getattr(run, key) is run.frames[key]
+
+
+def test_calls_and_operations_belong_together(captures: Callable[[str], Path]) -> None:
+    """A kernel is joined to a call of its own process that launches kernels, and began after it."""
+    run = nsyswrap.open(captures("cnn_amp"))
+    joined = run.kernels.join(run.calls.add_prefix("call_"), on="call", how="inner")
+    assert len(joined) == len(run.kernels)
+    assert (joined["pid"] == joined["call_pid"]).all()
+    assert joined["call_name"].astype(str).str.contains("Launch").all()
+    assert (joined["start_ns"] >= joined["call_start_ns"]).all()
+
+
+def test_options_are_those_of_the_commands(tmp_path: Path) -> None:
+    path = (
+        ExportBuilder()
+        .gpu()
+        .kernel(100, 200)
+        .range("turn 1", 0, 500)
+        .range("mine", 10, 20)
+        .write(tmp_path / "a.sqlite")
+    )
+    run = nsyswrap.open(path, window="all", step_range="^turn", phases={"data": "^mine"})
+    assert run.window.source == "operations"
+    assert list(run.steps["name"]) == ["turn 1"]
+    assert dict(zip(run.ranges["text"], run.ranges["phase"], strict=True))["mine"] == "data"
+    assert repr(run) == "<nsyswrap capture a.sqlite>"
+
+
+def test_rules_over_kernel_names_are_read(tmp_path: Path) -> None:
+    path = ExportBuilder().gpu().kernel(100, 200, "mine").write(tmp_path / "a.sqlite")
+    rules = tmp_path / "rules.json"
+    rules.write_text('{"schema": "nsyswrap.kernel_rules/1", "rules": [{"kernel": "mine", "verdict": "tensor"}]}')
+    verdicts = [
+        nsyswrap.open(path, kernel_rules=files).sections["tensor_cores"].tables["kernels"]["verdict"].tolist()
+        for files in ([], [rules], [str(rules)], rules, str(rules))
+    ]
+    assert verdicts == [["unknown"], *[["tensor"]] * 4]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"window": "later"},
+        {"window": 5},
+        {"window": None},
+        {"phases": {"data": ""}},
+        {"phases": {"": "x"}},
+        {"kernel_rules": "nope.json"},
+        {"step_range": "("},
+        {"phases": {"data": "("}},
+        {"kernel_rules": ["/no/such/file"]},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_read_is_told_at_once(options: dict[str, object], tmp_path: Path) -> None:
+    """Before the capture is looked for."""
+    with pytest.raises(UsageError) as caught:
+        nsyswrap.open(tmp_path / "none.sqlite", **options)  # type: ignore[arg-type]
+    assert caught.value.hint
+
+
+def test_a_missing_file_is_an_error_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(ExportError):
+        nsyswrap.open(tmp_path / "none.sqlite")
+
+
+def test_a_capture_is_exported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By nsys, into a folder that is gone when it has been read."""
+    made: list[Path] = []
+
+    def export(_: Nsys, capture: Path, target: Path) -> None:
+        assert capture.name == "mine.nsys-rep"
+        made.append(ExportBuilder().gpu().kernel(100, 200).write(target))
+
+    monkeypatch.setattr(api, "find_nsys", lambda: None)
+    monkeypatch.setattr(api, "export_report", export)
+    run = nsyswrap.open(tmp_path / "mine.nsys-rep")
+    assert run.trace.capture.name == "mine.nsys-rep"
+    assert len(run.kernels) == 1
+    assert not made[0].parent.exists()
+
+
+class Seen(HTMLParser):
+    """The tags, attributes and text of a piece of HTML."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.said = ""
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note a tag and its attributes."""
+        self.tags.append(tag)
+        self.open.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note a tag that closes itself."""
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Check that what is closed is what was opened last."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Note a text."""
+        self.said += data
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        hand_made.full_report(),
+        hand_made.two_gpu_report(),
+        hand_made.no_gpu_report(),
+        hand_made.empty_report(),
+        hand_made.hostile_report(),
+    ],
+    ids=["full", "two GPUs", "no GPU", "empty", "hostile"],
+)
+def test_a_notebook_shows_the_verdict_the_ledger_and_the_findings(report: Report) -> None:
+    """In plain HTML: nothing that runs or loads, whatever the names are."""
+    seen = Seen(notebook_view.render(report))
+    assert seen.open == []
+    assert set(seen.tags) <= ALLOWED
+    assert seen.attributes <= {"x", "width", "height", "fill", "role", "aria-label", "aria-hidden"}
+    ledger = report.section("ledger")
+    devices = len(ledger.tables["devices"]) if ledger else 0
+    assert seen.said.count("idle ") >= devices
+    assert seen.tags.count("tr") == (len(report.findings) + 1 if report.findings else 0)
+    if report.verdict != HOSTILE:
+        assert report.verdict in seen.said
+    assert "\u202e" not in seen.said
+
+
+def test_many_findings_are_cut_and_that_is_said() -> None:
+    report = hand_made.full_report()
+    values = {each.name: getattr(report, each.name) for each in fields(Report)}
+    many = Report(**(values | {"findings": report.findings[:1] * 30}))
+    assert "10 of 30 findings." in Seen(notebook_view.render(many)).said
+
+
+def test_in_jupyter_a_capture_shows_itself(captures: Callable[[str], Path]) -> None:
+    run = nsyswrap.open(captures("cuda_graph_graph_trace"))
+    assert run._repr_html_() == notebook_view.render(run.report)
+
+
+def test_a_frame_can_be_changed_without_harm_to_the_report(captures: Callable[[str], Path]) -> None:
+    """A column that a user adds does not come back in the report's own table."""
+    run = nsyswrap.open(captures("cuda_graph_graph_trace"))
+    run.gaps["length"] = run.gaps["end_ns"] - run.gaps["start_ns"]
+    assert isinstance(run.gaps, pd.DataFrame)
+    assert "length" not in run.sections["idle"].tables["gaps"]

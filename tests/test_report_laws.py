@@ -1,0 +1,181 @@
+"""Laws of the whole report on random traces: order of rows and start of time do not matter, parts make up wholes."""
+
+import statistics
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from random_traces import LONGEST, THREADS, Operation, Sketch, sketches, trace_of
+
+from nsyswrap import tables
+from nsyswrap.events.duration_stats import by_name
+from nsyswrap.loop.context import Study
+from nsyswrap.loop.range_nesting import enclosing
+from nsyswrap.model import Report
+from nsyswrap.render import render
+from nsyswrap.report import build_report
+from nsyswrap.sections.ledger import ROWS
+from nsyswrap.tables import Trace, array
+
+START, END = -40, LONGEST + 60
+MOMENTS = {"start_ns", "end_ns"}
+several = settings(deadline=None, max_examples=25)
+
+
+def report_of(trace: Trace, shift: int = 0) -> Report:
+    """Return the report of all that is in a trace, in nanoseconds that a window in seconds can say exactly."""
+    return build_report(trace, f"{(START + shift) / 1e9:.9f}:{(END + shift) / 1e9:.9f}")
+
+
+def numbers(report: Report, shift: int) -> dict[str, object]:
+    """Return all numbers of a report, its moments earlier by ``shift``; evidence in findings names moments too."""
+    found: dict[str, object] = {}
+    for section in report.sections:
+        found[section.key] = section.facts
+        for name, table in section.tables.items():
+            moments = [column for column in table.columns if column in MOMENTS]
+            early = table.assign(**{c: table[c] - shift for c in moments})
+            # What is not known equals itself, as NaN does not.
+            found[f"{section.key}/{name}"] = early.astype(object).where(early.notna(), None).to_dict("list")
+    found["findings"] = [(each.rule, each.device_id, each.cost_ns) for each in report.findings]
+    return found
+
+
+def launched_together() -> Sketch:
+    """Return two kernels whose calls start in the same nanosecond, on the same thread."""
+    one, other = (Operation("kernel", "gemm", start, 0, 0, 7, THREADS[0], (1, 0), pageable=False) for start in (1, 2))
+    return Sketch((one, other), (), (), loader=False)
+
+
+@several
+@given(sketches, st.integers(0, 1000))
+@example(launched_together(), 0)
+def test_the_order_of_rows_does_not_matter(sketch: Sketch, seed: int) -> None:
+    """Newer versions of nsys promise none."""
+    assert render("json", report_of(trace_of(sketch, seed=seed))) == render("json", report_of(trace_of(sketch)))
+
+
+@several
+@given(sketches, st.sampled_from([-1_000, 61, 10**10]))
+def test_the_start_of_time_does_not_matter(sketch: Sketch, shift: int) -> None:
+    """The same events later or earlier, also before the capture's start: the same durations."""
+    here, there = report_of(trace_of(sketch)), report_of(trace_of(sketch, shift), shift)
+    assert numbers(there, shift) == numbers(here, 0)
+
+
+@several
+@given(sketches)
+def test_the_ledgers_of_steps_add_up_to_their_lengths(sketch: Sketch) -> None:
+    section = report_of(trace_of(sketch)).section("steps")
+    table = section.tables["steps"] if section else pd.DataFrame()
+    for row in table.to_dict("records"):
+        assert sum(row[name] for name in ROWS) == row["end_ns"] - row["start_ns"]
+        assert min(row[name] for name in ROWS) >= 0
+
+
+@several
+@given(sketches)
+def test_verdicts_of_kernels_add_up_to_all_kernels(sketch: Sketch) -> None:
+    """In the facts, in the table of kernels, and over the phases."""
+    section = report_of(trace_of(sketch)).section("tensor_cores")
+    assert section is not None
+    fact = {each.label: each.value for each in section.facts}
+    parts = ("tensor_ns", "unknown_ns", "simt_eligible_ns", "not_eligible_ns")
+    assert sum(int(fact[part] or 0) for part in parts) == fact["kernel_ns"]
+    assert section.tables["kernels"]["total_ns"].sum() == fact["kernel_ns"]
+    assert section.tables["phases"]["kernel_ns"].sum() == fact["kernel_ns"]
+
+
+@several
+@given(sketches)
+def test_every_section_is_about_the_window_of_the_report(sketch: Sketch) -> None:
+    report = report_of(trace_of(sketch))
+    assert {section.window for section in report.sections} == {report.window}
+    assert {finding.window for finding in report.findings} <= {report.window}
+
+
+@several
+@given(sketches)
+def test_the_ranges_around_a_call_are_those_that_contain_it(sketch: Sketch) -> None:
+    """On the call's own thread; each once, also where ranges cross or have no length."""
+    trace = trace_of(sketch)
+    calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
+    thread, start, end = (array(calls, name) for name in ("thread", "start", "end"))
+    found = [pair for which, rows in enclosing(trace, thread, start, end) for pair in zip(which, rows, strict=True)]
+    wanted = [
+        (call, row)
+        for call in range(len(calls))
+        for row, each in enumerate(ranges.to_dict("records"))
+        if each["thread"] == thread[call] and each["start"] <= start[call] and end[call] <= each["end"]
+        if each["start"] < each["end"]
+    ]
+    assert sorted(found) == wanted
+
+
+@several
+@given(sketches)
+def test_a_projection_is_the_operations_of_the_ranges_of_that_name(sketch: Sketch) -> None:
+    """Counted range by range: number of operations, envelope and union, on the range's thread and on any."""
+    trace = trace_of(sketch)
+    section = report_of(trace).section("ranges")
+    rows = [] if section is None else section.tables["projection"].to_dict("records")
+    own = {row["name"]: [row["operation_count"], row["envelope_ns"], row["busy_ns"]] for row in rows if row["count"]}
+    columns = ("operation_count_any_thread", "envelope_any_thread_ns", "busy_any_thread_ns")
+    assert own == counted(trace, any_thread=False)
+    assert {row["name"]: [row[column] for column in columns] for row in rows} == counted(trace, any_thread=True)
+
+
+def counted(trace: Trace, *, any_thread: bool) -> dict[str, list[int]]:
+    """Return number, envelope and union of operations by name of range, one range after the other."""
+    study = Study(trace)
+    ranges = [row for row in trace[tables.RANGES].to_dict("records") if row["start"] < row["end"]]
+    launches = [
+        (calls["thread"], calls["start"], calls["end"], int(start), int(end))
+        for call, start, end in zip(study.operations.call, study.operations.start, study.operations.end, strict=True)
+        if call >= 0
+        for calls in [trace[tables.CALLS].iloc[call]]
+    ]
+    found: dict[str, list[int]] = {}
+    for row in ranges:
+        inside = []
+        for thread, begun, done, start, end in launches:
+            process = int(thread) & ~tables.THREAD_MASK
+            main = study.phases.main_thread.get(process, process | tables.pid(process))
+            alone = not any(each["thread"] == thread and each["start"] <= begun < each["end"] for each in ranges)
+            handed = any_thread and thread != main and row["thread"] == main and alone
+            if (row["thread"] == thread or handed) and row["start"] <= begun and done <= row["end"]:
+                inside.append((start, end))
+        if inside:
+            envelope = max(end for _, end in inside) - min(start for start, _ in inside)
+            busy = len({when for start, end in inside for when in range(start, end)})
+            before = found.get(row["text"], [0, 0, 0])
+            sums = zip(before, (len(inside), envelope, busy), strict=True)
+            found[row["text"]] = [old + new for old, new in sums]
+    return found
+
+
+durations = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 10**12)), min_size=1, max_size=40)
+
+
+@given(durations)
+def test_statistics_are_those_of_the_standard_library(values: list[tuple[str, int]]) -> None:
+    """Groups of equal name become one, whatever their codes."""
+    names = ["a", "b", "c", "a", "b", "c"]
+    codes = np.array([names.index(name) + 3 * (number % 2) for number, (name, _) in enumerate(values)])
+    table = by_name(names, codes, np.array([value for _, value in values])).set_index("name")
+    for name in {name for name, _ in values}:
+        mine = [value for each, value in values if each == name]
+        row = table.loc[name]
+        spread = statistics.stdev(mine) if len(mine) > 1 else 0.0
+        assert [row["count"], row["total_ns"], row["min_ns"], row["max_ns"]] == [
+            len(mine),
+            sum(mine),
+            min(mine),
+            max(mine),
+        ]
+        assert row["median_ns"] == pytest.approx(statistics.median(mine))
+        assert row["mean_ns"] == pytest.approx(statistics.fmean(mine))
+        assert row["stddev_ns"] == pytest.approx(spread, abs=1e-3)
+    assert table["total_ns"].is_monotonic_decreasing

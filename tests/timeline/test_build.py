@@ -1,0 +1,289 @@
+"""The timeline of a trace: sums that add up at every level of detail, and items wherever they are promised."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from export_builder import ExportBuilder
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+from random_traces import Sketch, sketches, trace_of
+
+from nsyswrap.errors import UsageError
+from nsyswrap.intervals import merge, total
+from nsyswrap.loop.context import Study
+from nsyswrap.model import Report, TimelineData, TimelineRow
+from nsyswrap.render import render, summary_model
+from nsyswrap.report import build_report
+from nsyswrap.tables import Trace
+from nsyswrap.timeline import bins as timeline_bins
+from nsyswrap.timeline import gpu_rows, host_rows
+from nsyswrap.timeline.gpu_rows import GPU_CLASSES, OUTSIDE
+from nsyswrap.timeline.operation_names import STREAM_CLASSES
+
+several = settings(deadline=None, max_examples=15)
+bins = st.sampled_from((1, 3, 8, 1 << 13))
+BUSY = ("compute", "communication", "copy", "fill")
+CAPTURES = ("alexnet_data_parallel_2gpu", "cnn_amp", "cuda_graph_graph_trace", "mnist_counters_python")
+
+
+def drawn(trace: Trace, window: str = "all") -> tuple[Report, TimelineData]:
+    """Return the report of a trace and its timeline."""
+    report = build_report(trace, window, with_timeline=True)
+    assert report.timeline is not None
+    return report, report.timeline
+
+
+def rows_of(data: TimelineData, kind: str) -> list[TimelineRow]:
+    """Return the rows of one kind."""
+    return [row for row in data.rows if row.kind == kind]
+
+
+def ledger(report: Report, device: int) -> dict[str, int]:
+    """Return what the report says each class of a GPU's window takes."""
+    found = {}
+    section, idle = report.section("ledger"), report.section("idle")
+    assert section is not None
+    assert idle is not None
+    devices = section.tables["devices"]
+    (row,) = devices[devices["device_id"] == device].to_dict("records")
+    names = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "fill_exposed_ns")
+    found = {kind: int(row[name]) for kind, name in zip(BUSY, names, strict=True)}
+    causes = idle.tables["causes"]
+    mine = causes[causes["device_id"] == device]
+    return found | {str(cause): int(ns) for cause, ns in mine.groupby("cause")["idle_ns"].sum().items()}
+
+
+def sums_between(data: TimelineData, row: TimelineRow, start: int, end: int) -> dict[str, int]:
+    """Return what each class takes between two edges."""
+    first, last = np.searchsorted(data.edges, [start, end])
+    assert data.edges[first] == start
+    assert data.edges[last] == end
+    taken = row.sums[:, first:last].sum(axis=1)
+    return {name: int(ns) for name, ns in zip(row.classes, taken, strict=True) if ns}
+
+
+def coarsely_drawn(trace: Trace, count: int, window: str = "all") -> tuple[Report, TimelineData]:
+    """Return report and timeline with so many bins of equal length: random traces are so short that each ns has one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timeline_bins, "BINS", count)
+        return drawn(trace, window)
+
+
+def squeezed(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Let rows show few items, as in a capture of millions."""
+    monkeypatch.setattr(gpu_rows, "MOST_PIECES", most)
+    monkeypatch.setattr(gpu_rows, "MOST_OPERATIONS", most)
+    monkeypatch.setattr(host_rows, "MOST_CALLS", most)
+
+
+@several
+@given(sketches, bins, st.integers(1, 50))
+def test_busy_time_is_the_same_at_every_level(sketch: Sketch, count: int, level: int) -> None:
+    """However many bins are taken together, their sums are the union of the operations, counted by merging them."""
+    trace = trace_of(sketch)
+    _, data = coarsely_drawn(trace, count)
+    operations = Study(trace).operations
+    for row in rows_of(data, "gpu"):
+        mine = operations.on(row.device_id)
+        coarse = np.add.reduceat(row.sums[:4].sum(axis=0), np.arange(0, row.sums.shape[1], level))
+        assert coarse.sum() == total(merge(operations.start[mine], operations.end[mine]))
+
+
+@several
+@given(sketches, bins)
+def test_every_bin_of_a_gpu_is_full(sketch: Sketch, count: int) -> None:
+    """A GPU is busy or idle: the classes of a bin add up to its length."""
+    _, data = coarsely_drawn(trace_of(sketch), count)
+    for row in rows_of(data, "gpu"):
+        assert (row.sums.sum(axis=0) == np.diff(data.edges)).all()
+
+
+@several
+@given(sketches, bins)
+def test_the_window_of_the_timeline_is_the_ledger(sketch: Sketch, count: int) -> None:
+    trace = trace_of(sketch)
+    try:
+        report, data = coarsely_drawn(trace, count, "0.000000005:0.000000055")
+    except UsageError:  # nothing was recorded there
+        reject()
+    used = Study(trace).operations.used_in(report.window)
+    for row in (row for row in rows_of(data, "gpu") if row.device_id in used):
+        found = sums_between(data, row, report.window.start_ns, report.window.end_ns)
+        assert found == {name: ns for name, ns in ledger(report, row.device_id).items() if ns}
+
+
+@several
+@given(sketches, bins)
+def test_no_class_takes_more_of_a_bin_than_there_is(sketch: Sketch, count: int) -> None:
+    _, data = coarsely_drawn(trace_of(sketch), count)
+    for row in data.rows:
+        assert (row.sums.sum(axis=0) <= np.diff(data.edges)).all()
+
+
+@several
+@given(sketches, bins, st.integers(1, 6))
+def test_an_exact_bin_has_all_its_items(sketch: Sketch, count: int, most: int) -> None:
+    """The items that touch an exact bin add up to its sums, whatever was left out elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        squeezed(patch, most)
+        _, data = coarsely_drawn(trace_of(sketch), count)
+    for row in (row for row in data.rows if row.kind in {"gpu", "thread"}):
+        for at in np.flatnonzero(row.exact):
+            low, high = data.edges[at], data.edges[at + 1]
+            taken = np.zeros(len(row.classes), np.int64)
+            length = np.minimum(row.items.end, high) - np.maximum(row.items.start, low)
+            np.add.at(taken, row.items.code.astype(np.intp), np.maximum(length, 0))
+            assert taken.tolist() == row.sums[:, at].tolist()
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_of_a_real_capture_the_window_is_the_ledger(name: str, real_trace: Callable[[str], Trace]) -> None:
+    report, data = drawn(real_trace(name), "")
+    for row in rows_of(data, "gpu"):
+        found = sums_between(data, row, report.window.start_ns, report.window.end_ns)
+        assert found == {key: ns for key, ns in ledger(report, row.device_id).items() if ns}
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_a_real_capture_is_exact_everywhere(name: str, real_trace: Callable[[str], Trace]) -> None:
+    """They are small: every operation is in a row."""
+    trace = real_trace(name)
+    _, data = drawn(trace)
+    assert data.is_exact
+    assert sum(len(row.items.start) for row in rows_of(data, "stream")) == len(Study(trace).operations.start)
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_steps_begin_and_end_at_edges(name: str, real_trace: Callable[[str], Trace]) -> None:
+    """So the ledger of a step is exact even where its operations are not shown."""
+    trace = real_trace(name)
+    _, data = drawn(trace)
+    steps = Study(trace).steps.frame
+    assert np.isin(steps["start"], data.edges).all()
+    assert np.isin(steps["end"], data.edges).all()
+
+
+def test_a_large_capture_is_exact_around_its_longest_gaps(
+    real_trace: Callable[[str], Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    squeezed(monkeypatch, 2_000)
+    _, data = drawn(real_trace("cnn_amp"), "")
+    assert not data.is_exact
+    (row,) = rows_of(data, "gpu")
+    assert len(row.items.start) <= 2_000
+    first = data.gaps[0]
+    inside = (data.edges[:-1] >= first.start_ns) & (data.edges[1:] <= first.end_ns)
+    assert inside.any()
+    assert row.exact[inside].all()
+
+
+def test_gaps_are_listed_longest_first(real_trace: Callable[[str], Trace]) -> None:
+    report, data = drawn(real_trace("alexnet_data_parallel_2gpu"), "")
+    lengths = [gap.end_ns - gap.start_ns for gap in data.gaps]
+    assert lengths == sorted(lengths, reverse=True)
+    assert {gap.device_id for gap in data.gaps} == {0, 1}
+    # A number in the address leads to the same gap as a row of the page's table.
+    listed, _, _ = summary_model.worst_gaps(report, 10)
+    assert [tuple(gap) for gap in data.gaps[:10]] == [(gap.device_id, gap.start_ns, gap.end_ns) for gap in listed]
+    assert all(report.window.start_ns <= gap.start_ns < gap.end_ns <= report.window.end_ns for gap in data.gaps)
+
+
+def two_streams() -> ExportBuilder:
+    """A kernel and a copy on two streams, each launched by a call; idle before, between and after.
+
+    ::
+
+        stream 7     |kernel|                     10 to 20
+        stream 9                  |copy|          30 to 35
+        calls      |-|        |--|                5 to 7, 22 to 28
+    """
+    builder = ExportBuilder().kernel(10, 20, "ampere_sgemm", launched=(5, 7), stream=7, correlation=1)
+    return builder.copy(30, 35, launched=(22, 28), stream=9, correlation=2)
+
+
+def test_streams_have_a_row_each(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    _, data = drawn(trace_of(two_streams()), "0:0.00000004")
+    streams = rows_of(data, "stream")
+    assert [row.label for row in streams] == ["stream 7", "stream 9"]
+    assert [row.items.start.tolist() for row in streams] == [[10], [30]]
+    assert [STREAM_CLASSES[int(row.items.code[0])] for row in streams] == ["simt_eligible", "copy"]
+
+
+def test_an_operation_tells_how_it_was_launched(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    _, data = drawn(trace_of(two_streams()), "0:0.00000004")
+    kernel, copy = (row.items.details for row in rows_of(data, "stream"))
+    assert (kernel["latency"][0], kernel["call_ns"][0]) == (5, 2)
+    assert data.texts["call"][int(copy["call"][0]) - 1] == "cudaMemcpyAsync"
+    assert data.kernels[int(kernel["name"][0])].name == "ampere_sgemm"
+    assert data.kernels[int(copy["name"][0])].name.startswith("copy, Host-to-Device")
+
+
+def test_idle_time_outside_the_window_has_no_cause(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    """The window is 12 to 32: what is idle after 35 is not there, and from 32 on the copy runs."""
+    _, data = drawn(trace_of(two_streams()), "0.000000012:0.000000032")
+    (row,) = rows_of(data, "gpu")
+    assert (int(data.edges[0]), int(data.edges[-1])) == (10, 35)
+    assert OUTSIDE not in {GPU_CLASSES[int(code)] for code in row.items.code}
+    later = trace_of(two_streams().kernel(50, 60, "late", stream=7, launched=(40, 41), correlation=3))
+    (row,) = rows_of(drawn(later, "0.000000012:0.000000032")[1], "gpu")
+    beyond = row.items.code == GPU_CLASSES.index(OUTSIDE)
+    assert (row.items.start[beyond].tolist(), row.items.end[beyond].tolist()) == ([35], [50])
+
+
+def test_threads_show_the_open_call(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    _, data = drawn(trace_of(two_streams()), "0:0.00000004")
+    (row,) = rows_of(data, "thread")
+    names = [data.texts["host_call"][int(at) - 1] for at in row.items.details["host_call"]]
+    assert names == ["cudaLaunchKernel", "cudaMemcpyAsync"]
+    assert row.items.start.tolist() == [5, 22]
+
+
+def test_a_program_without_a_gpu_has_no_timeline(real_trace: Callable[[str], Trace]) -> None:
+    assert build_report(real_trace("ranges_nsys2022"), with_timeline=True).timeline is None
+
+
+def test_a_report_has_a_timeline_only_if_asked(real_trace: Callable[[str], Trace]) -> None:
+    plain = build_report(real_trace("mnist_counters_python"))
+    asked = build_report(real_trace("mnist_counters_python"), with_timeline=True)
+    assert plain.timeline is None
+    assert [f.name for f in dataclasses.fields(plain) if getattr(plain, f.name) is None] == ["timeline"]
+    assert [one.headline for one in asked.findings] == [one.headline for one in plain.findings]
+
+
+def test_counters_are_means_of_their_bins(real_trace: Callable[[str], Trace]) -> None:
+    trace = real_trace("mnist_counters_python")
+    _, data = drawn(trace)
+    rows = rows_of(data, "counter")
+    assert [row.label for row in rows] == [reading.name for reading in Study(trace).readings]
+    for row in rows:
+        assert row.sums.min() >= gpu_rows.NOT_SAMPLED
+        assert row.sums.max() <= 100 * 100
+    active = next(row for row in rows if row.label == "SMs Active")
+    assert active.sums.max() > 0
+
+
+def test_python_lines_are_named(real_trace: Callable[[str], Trace]) -> None:
+    _, data = drawn(real_trace("mnist_counters_python"))
+    (row,) = rows_of(data, "python")
+    assert len(row.items.start) > 10
+    lines = {data.texts["line"][int(at) - 1] for at in row.items.details["line"]}
+    assert all(":" in line and " in " in line for line in lines)
+
+
+def test_a_stretch_of_months_has_no_timeline(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    """A page cannot hold its nanoseconds; the report is there all the same."""
+    late = 20_000_000 * 10**9
+    builder = two_streams().call("cudaFree", late - 5, late)
+    report = build_report(trace_of(builder), "0:20000000", with_timeline=True)
+    assert report.timeline is None
+    assert report.section("ledger") is not None
+
+
+def test_a_call_that_began_long_before_does_no_harm(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    builder = two_streams().call("cudaStreamSynchronize", -(1 << 58), 1 << 58)
+    report, data = drawn(trace_of(builder), "0:0.00000004")
+    (row,) = rows_of(data, "thread")
+    assert row.items.start.min() == -(1 << 58)
+    assert 'id="timeline-data"' in render("html", report)

@@ -1,0 +1,75 @@
+"""What makes the rates of docs/compare.md, tools/compare_false_alarms.py: its loops, and what it says of real steps."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import paired_reports as pairs
+import pytest
+
+from nsyswrap.render import json_report
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    """The program as a module."""
+    spec = importlib.util.spec_from_file_location("compare_false_alarms", ROOT / "tools" / "compare_false_alarms.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_kind_of_loop_is_of_positive_times(tool: ModuleType) -> None:
+    for draw in tool.KINDS.values():
+        steps = draw(np.random.default_rng(1), 40)
+        assert steps.shape == (40,)
+        assert (steps > 0).all()
+
+
+@pytest.mark.parametrize("correlation", [-0.45, 0.0, 0.8])
+def test_steps_take_after_the_one_before_as_much_as_they_should(tool: ModuleType, correlation: float) -> None:
+    steps = np.log(tool.autoregressive(correlation, 0.1)(np.random.default_rng(1), 20_000))
+    assert np.corrcoef(steps[1:], steps[:-1])[0, 1] == pytest.approx(correlation, abs=0.03)
+    assert steps.std() == pytest.approx(0.1, rel=0.1)
+
+
+def test_a_row_says_how_often(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In 100, with those that could not tell in parentheses; half as long again is always seen."""
+    monkeypatch.setattr(tool, "RUNS", 5)
+    monkeypatch.setattr(tool, "COUNTS", (58,))
+    monkeypatch.setattr(tool, "KINDS", {"steady": tool.autoregressive(0.0, 0.02)})
+    assert list(tool.simulate(0.5)) == ["| steady | 100.0 (0.0) |"]
+
+
+def test_runs_are_compared_in_pairs(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with each, in the order given, and a count at the end."""
+    for seed in (1, 2, 3):
+        whole = pairs.with_session(pairs.report(pairs.lengths(4.0, seed=seed)), started_utc=str(seed))
+        (tmp_path / f"{seed}.json").write_text(json_report.render(whole), encoding="utf-8")
+    tool.main(["--pairs", *(str(tmp_path / f"{seed}.json") for seed in (1, 2, 3))])
+    *rows, count = capsys.readouterr().out.splitlines()
+    assert [row.split(" | ")[:3] for row in rows] == [
+        ["| 1.json", "2.json", "no difference"],
+        ["| 1.json", "3.json", "no difference"],
+        ["| 2.json", "3.json", "no difference"],
+    ]
+    assert count == "3 pairs: 3 no difference"
+
+
+def test_real_steps_are_split_in_two(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Odd against even, and half against half; too few steps are left out."""
+    for name, count in (("long", 60), ("short", 12)):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json_report.render(pairs.report(pairs.lengths(4.0, count))), encoding="utf-8")
+    tool.main([str(tmp_path / "long.json"), str(tmp_path / "short.json")])
+    lines = capsys.readouterr().out.split("\n")
+    assert [line.split(" | ")[:3] for line in lines if line] == [
+        ["| long", "odd and even", "30"],
+        ["| long", "halves", "30"],
+    ]
+    assert all("no difference" in line for line in lines if line)

@@ -1,0 +1,173 @@
+"""The tools around the planted faults: what they need, how captures are cut, and how a fault is judged."""
+
+import importlib
+import lzma
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from export_builder import ExportBuilder
+
+from nsyswrap.db.load import load_export
+from nsyswrap.model import Report
+from nsyswrap.report import build_report
+from nsyswrap.tables import CALLS, KERNELS, Trace
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+TraceOf = Callable[[ExportBuilder], Trace]
+MS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[Callable[[str], ModuleType]]:
+    """Import a tool as it imports its neighbours."""
+    sys.path.insert(0, str(TOOLS))
+    yield importlib.import_module
+    sys.path.remove(str(TOOLS))
+
+
+def loop(step: int, wait: int, steps: int = 10, *, late: int = 0) -> ExportBuilder:
+    """Steps of some ms in which the GPU waits for a part of the time for the data loader."""
+    made = ExportBuilder().gpu().os_call("read", 0, 1)
+    made.call("cudaMalloc", 1, 2, correlation=900)
+    for number in range(steps):
+        at = (100 + number * step) * MS
+        made.range(f"batch {number}", at, at + step * MS).range("data", at, at + (wait + late) * MS)
+        made.os_call("poll", at, at + (wait + late) * MS)
+        made.kernel(at + wait * MS, at + step * MS, "k", launched=(at + wait * MS - 9, at + wait * MS - 5), gridX=9000)
+    return made
+
+
+def report(trace_of: TraceOf, builder: ExportBuilder) -> Report:
+    """What nsyswrap says of a built export."""
+    return build_report(trace_of(builder))
+
+
+def test_without_a_gpu_it_says_so(
+    tools: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cannot tell: exit code 3, and how the table is written all the same."""
+    judge = tools("judge_faults")
+    monkeypatch.setattr(judge, "gpu_count", lambda: 0)
+    assert judge.main([]) == 3
+    assert "--again" in capsys.readouterr().err
+
+
+def test_gpus_are_counted_as_nvidia_smi_lists_them(
+    tools: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = tools("judge_faults")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert judge.gpu_count() == 0
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H200'\necho 'GPU 1: NVIDIA H200'\n")
+    program.chmod(0o755)
+    assert judge.gpu_count() == 2
+
+
+def test_programs_say_how_many_gpus_they_need(tools: Callable[[str], ModuleType]) -> None:
+    needs = tools("judge_faults").faults()
+    assert needs["exposed_communication"] == 2
+    assert {count for name, count in needs.items() if name != "exposed_communication"} == {1}
+    assert set(needs) == set(tools("fault_table").expectations(TOOLS.parent / "workloads" / "faults"))
+
+
+def test_a_cut_capture_says_the_same(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    """What lies before the first step goes; steps, findings and completeness stay."""
+    captures = tools("fault_captures")
+    export = loop(20, 12).write(tmp_path / "whole.sqlite")
+    assert captures.pack(export, tmp_path / "small.sqlite.xz") == 10
+    whole, small = load_export(export), load_export(captures.unpack(tmp_path / "small.sqlite.xz", tmp_path))
+    assert (len(whole[CALLS]), len(small[CALLS])) == (11, 10)
+    assert [each.rule for each in build_report(small).findings] == [each.rule for each in build_report(whole).findings]
+
+
+def test_a_capture_that_is_too_large_keeps_its_first_steps(
+    tools: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captures = tools("fault_captures")
+    export = loop(20, 12, steps=60).write(tmp_path / "whole.sqlite")
+    captures.pack(export, tmp_path / "all.sqlite.xz")
+    whole = (tmp_path / "all.sqlite.xz").stat().st_size
+    monkeypatch.setattr(captures, "MOST_BYTES", whole - 400)
+    kept = captures.pack(export, tmp_path / "small.sqlite.xz")
+    assert 4 <= kept < 60
+    assert (tmp_path / "small.sqlite.xz").stat().st_size <= whole - 400
+    assert len(load_export(captures.unpack(tmp_path / "small.sqlite.xz", tmp_path))[KERNELS]) == kept
+    monkeypatch.setattr(captures, "MOST_BYTES", 100)
+    with pytest.raises(ValueError, match="no four steps"):
+        captures.pack(export, tmp_path / "none.sqlite.xz")
+
+
+def test_texts_that_nothing_refers_to_are_dropped(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    captures = tools("fault_captures")
+    export = loop(20, 12).kernel(1, 2, "before the first step", launched=(0, 1)).write(tmp_path / "whole.sqlite")
+    captures.pack(export, tmp_path / "small.sqlite.xz")
+    assert b"before the first step" in export.read_bytes()
+    assert b"before the first step" not in lzma.decompress((tmp_path / "small.sqlite.xz").read_bytes())
+
+
+def test_counts_that_nsys_wrote_down_are_those_that_are_left(
+    tools: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    captures = tools("fault_captures")
+    builder = loop(20, 12).row("DIAGNOSTIC_EVENT", severity=1, text="Number of CUDA events collected: \t21.")
+    export = builder.write(tmp_path / "whole.sqlite")
+    captures.pack(export, tmp_path / "small.sqlite.xz")
+    with closing(sqlite3.connect(captures.unpack(tmp_path / "small.sqlite.xz", tmp_path))) as database:
+        (text,) = database.execute("SELECT text FROM DIAGNOSTIC_EVENT").fetchone()
+    assert text == "Number of CUDA events collected: \t20."
+
+
+def test_a_fault_is_judged_by_both_reports(tools: Callable[[str], ModuleType], trace_of: TraceOf) -> None:
+    """Steps of 20 ms become steps of 8: over eight steady steps the wait of 12 ms each is won."""
+    table = tools("fault_table")
+    faulty, mended = report(trace_of, loop(20, 12)), report(trace_of, loop(8, 0))
+    verdict = table.judge("few", "idle/input_wait", faulty, mended)
+    assert verdict.is_first
+    assert (verdict.steps, verdict.measured_ns, verdict.faulty_ns) == (8, 96 * MS, 160 * MS)
+    assert verdict.is_near
+    assert verdict.mended == ()
+
+
+def test_what_was_expected_and_is_not_found_has_no_prediction(
+    tools: Callable[[str], ModuleType], trace_of: TraceOf
+) -> None:
+    table = tools("fault_table")
+    faulty = report(trace_of, loop(20, 12))
+    verdict = table.judge("few", "copies/exposed", faulty, faulty)
+    assert (verdict.is_first, verdict.high_ns, verdict.is_near) == (False, None, False)
+    assert "idle/input_wait" in verdict.others
+
+
+@pytest.mark.parametrize(("high", "near"), [(74, False), (75, True), (100, True), (125, True), (126, False)])
+def test_a_prediction_is_near_within_a_quarter(
+    tools: Callable[[str], ModuleType],
+    trace_of: TraceOf,
+    high: int,
+    near: bool,  # noqa: FBT001
+) -> None:
+    table = tools("fault_table")
+    verdict = table.judge("few", "idle/input_wait", *[report(trace_of, loop(20, 12))] * 2)
+    assert replace(verdict, high_ns=high, measured_ns=100).is_near == near
+
+
+def test_the_page_names_what_was_not_captured(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    """Programs without captures are listed, and the table holds the others."""
+    table = tools("fault_table")
+    programs, captures = tmp_path / "programs", tmp_path / "captures"
+    programs.mkdir()
+    captures.mkdir()
+    for name in ("few", "none"):
+        (programs / f"{name}.py").write_text('EXPECTS = {"": ("idle/input_wait",), "--mended": ()}\n')
+    for form, builder in (("", loop(20, 12)), ("-mended", loop(8, 0))):
+        export = builder.write(tmp_path / f"few{form}.sqlite")
+        (captures / f"few{form}.sqlite.xz").write_bytes(lzma.compress(export.read_bytes()))
+    page = table.page(captures, programs)
+    assert "| `few` | `idle/input_wait` | yes |" in page
+    assert "Not captured: `none`." in page

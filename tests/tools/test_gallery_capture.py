@@ -1,0 +1,118 @@
+"""What a capture tells of its environment: found in packed parts, and in every committed capture."""
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from packed_captures import BEGIN, literal, packed
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMITTED = sorted((ROOT / "reports").glob("*/*/capture.nsys-rep"))
+# A word of the shell that started the samples, no variable of the environment.
+OF_SAMPLES = {"kept"}
+PRIVATE = re.compile(rb"(?<!/srv)/(?:home|root|Users|work|mnt)/|https?://|[Pp]assword|secret|SECRET|TOKEN=|API_KEY")
+
+
+@pytest.fixture(scope="module")
+def capture() -> Iterator[ModuleType]:
+    """The program finds others of its folder as one started there does."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    yield importlib.import_module("gallery_capture")
+    sys.path.remove(str(ROOT / "tools"))
+
+
+@pytest.fixture(scope="module")
+def shared(capture: ModuleType) -> frozenset[str]:
+    """Variables that may be read by all."""
+    assert capture
+    found: frozenset[str] = importlib.import_module("gallery_results").SHARED
+    return found
+
+
+def test_there_are_committed_captures() -> None:
+    assert len(COMMITTED) >= 2
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
+def test_a_committed_capture_tells_nothing_that_is_not_for_all(
+    path: Path, capture: ModuleType, shared: frozenset[str]
+) -> None:
+    """Each is packed to less than half, so that all of it was unpacked."""
+    content = path.read_bytes()
+    whole = capture.unpacked(content)
+    assert len(whole) > 2 * len(content)
+    assert whole.count(b"PYTHONPATH=") > content.count(b"PYTHONPATH=")
+    assert set(capture.variables(whole, shared)) <= OF_SAMPLES
+    assert PRIVATE.findall(whole) == []
+
+
+def test_blocks_are_unpacked_in_their_order_with_what_is_around_them(capture: ModuleType) -> None:
+    long = b"a variable " * 60
+    whole = capture.unpacked(packed(b"first", long, b"last"))
+    assert whole.startswith(b"first" + long + b"last\0")
+    assert whole.endswith(b"\x07session\x03lz4\x02it")
+    assert b"head" in whole
+
+
+@pytest.mark.parametrize("count", [4, 18, 19, 300, 700])
+def test_what_a_block_repeats_is_written_out(capture: ModuleType, count: int) -> None:
+    """A match may be longer than its distance, and its length may fill bytes."""
+    length = count - 4
+    token, more = (length, b"") if length < 15 else (15, bytes([255] * ((length - 15) // 255) + [(length - 15) % 255]))
+    block = bytes([3 << 4 | token]) + b"abc" + b"\x03\x00" + more + literal(b"END")
+    whole = capture.unpacked(packed(blocks=((block, 3 + count + 3),)))
+    assert whole.startswith(b"abc" + (b"abc" * count)[:count] + b"END\0")
+
+
+def test_variables_are_found_wherever_they_stand(capture: ModuleType) -> None:
+    """In a block, before and after it, at the end of another word's length; options and nsys's own are none."""
+    inside = b"\0HOME=/srv\0http_proxy=x\0NSYS_TSC_SUPPORT=1\0QUADD_AGENT_PID=5\0LD_PRELOAD=y\n!--trace=cuda a==b"
+    whole = capture.unpacked(packed(inside, b"\0zPATH=/bin\0", tail=b"\x09LATE_KEY=1"))
+    assert capture.variables(whole, {"HOME", "PATH"}) == ["LATE_KEY", "http_proxy"]
+    assert capture.variables(whole, set()) == ["HOME", "LATE_KEY", "http_proxy", "zPATH"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no capture"),
+        (b"SQLite format 3", "no capture"),
+        (packed(), "without LZ4 blocks"),
+        (packed(blocks=((literal(b"short"), 99),)), "without LZ4 blocks"),
+        (packed(blocks=((b"\x00\x09\x00", 4),)), "without LZ4 blocks"),
+    ],
+    ids=["nothing", "another file", "no block", "another size", "a match of nothing"],
+)
+def test_what_cannot_be_looked_through_is_said(capture: ModuleType, content: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        capture.unpacked(content)
+
+
+def test_a_capture_that_is_cut_short_is_said(capture: ModuleType) -> None:
+    """Wherever it ends: nothing else is raised."""
+    content = packed(b"HOME=/srv")
+    for length in range(len(BEGIN), len(content) - 3):
+        with pytest.raises(ValueError, match=r"without LZ4 blocks|cut short"):
+            capture.unpacked(content[:length])
+
+
+def test_such_captures_are_not_kept(capture: ModuleType, tmp_path: Path) -> None:
+    """Nor is that of an earlier report left beside a new one."""
+    assert capture
+    gallery = importlib.import_module("gallery")
+    made, kept = tmp_path / "made.nsys-rep", tmp_path / "capture.nsys-rep"
+    for content, seen, said in (
+        (packed(b"HOME=/srv\0CLOUD_KEY=1"), [], "it holds CLOUD_KEY"),
+        (b"x", [], "no capture of Nsight Systems"),
+        (packed(b"HOME=/srv"), ["TOKEN"], "it would hold TOKEN"),
+    ):
+        made.write_bytes(content)
+        kept.write_bytes(b"of an earlier report")
+        assert said in gallery.keep_capture(made, tmp_path, seen)
+        assert not kept.exists()
+    assert gallery.keep_capture(made, tmp_path, []) == ""
+    assert kept.read_bytes() == made.read_bytes()

@@ -1,0 +1,104 @@
+"""The committed samples: what they show is what the tool says today, and they give nothing away."""
+
+import ast
+import json
+import lzma
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nsyswrap.db.load import load_export
+from nsyswrap.render import render
+from nsyswrap.report import build_report
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "reports" / "samples"
+ONE, EIGHT = SAMPLES / "mnist-1-worker", SAMPLES / "mnist-8-workers"
+BOTH = pytest.mark.parametrize("sample", [ONE, EIGHT], ids=lambda sample: sample.name)
+
+FILES = ("capture.nsys-rep", "capture.sqlite.xz", "report.html", "report.json", "run.json")
+# The neutral machine the samples were made on has these variables and no others.
+HARMLESS = {b"PATH", b"HOME", b"LANG", b"PWD", b"LD_LIBRARY_PATH", b"PYTHONPATH", b"TMPDIR", b"LD_PRELOAD"}
+
+
+def report(sample: Path) -> dict[str, Any]:
+    """The report of a sample."""
+    found: dict[str, Any] = json.loads((sample / "report.json").read_text())
+    return found
+
+
+def unpacked(sample: Path, folder: Path) -> Path:
+    """The redacted export of a sample."""
+    export = folder / "capture.sqlite"
+    export.write_bytes(lzma.decompress((sample / "capture.sqlite.xz").read_bytes()))
+    return export
+
+
+def phase(sample: Path, name: str) -> dict[str, Any]:
+    """A row of the table of phases."""
+    rows = report(sample)["sections"]["phases"]["tables"]["phases"]
+    found: dict[str, Any] = next(row for row in rows if row["phase"] == name)
+    return found
+
+
+@BOTH
+def test_a_sample_is_whole(sample: Path) -> None:
+    assert sorted(path.name for path in sample.iterdir()) == sorted(FILES)
+
+
+def test_the_samples_stay_small() -> None:
+    assert sum(path.stat().st_size for path in SAMPLES.rglob("*") if path.is_file()) < 10e6
+
+
+@BOTH
+def test_the_reports_are_those_of_today(sample: Path, tmp_path: Path) -> None:
+    """`make reports` would change nothing: page and JSON follow from the export beside them."""
+    found = build_report(load_export(unpacked(sample, tmp_path)), with_timeline=True)
+    assert render("json", found) == (sample / "report.json").read_text()
+    assert render("html", found) == (sample / "report.html").read_text()
+
+
+@BOTH
+def test_the_ledger_adds_up(sample: Path) -> None:
+    """To the nanosecond; and so do causes and gaps, to its idle time."""
+    sections = report(sample)["sections"]
+    (row,) = sections["ledger"]["tables"]["devices"]
+    assert row["window_ns"] == sum(value for name, value in row.items() if name not in {"device_id", "window_ns"})
+    assert row["idle_ns"] == sum(cause["idle_ns"] for cause in sections["idle"]["tables"]["causes"])
+    assert row["idle_ns"] == sum(gap["end_ns"] - gap["start_ns"] for gap in sections["idle"]["tables"]["gaps"])
+
+
+def test_one_worker_starves_the_gpu() -> None:
+    """Waiting for input is the first finding, as the workload says it must be."""
+    tree = ast.parse((ROOT / "workloads" / "mnist.py").read_text())
+    expects = next(
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "EXPECTS"
+    )
+    assert [report(ONE)["findings"][0]["rule"]] == list(expects[""])
+
+
+def test_eight_workers_feed_it() -> None:
+    """Data time for a batch falls by at least ten times, and the verdict changes."""
+    one, eight = phase(ONE, "data"), phase(EIGHT, "data")
+    assert one["host_ns"] / one["count"] >= 10 * eight["host_ns"] / eight["count"]
+    assert "waiting for the data loader" in report(ONE)["verdict"]
+    assert "waiting for the data loader" not in report(EIGHT)["verdict"]
+    assert report(EIGHT)["findings"][0]["rule"] != report(ONE)["findings"][0]["rule"]
+
+
+@BOTH
+@pytest.mark.parametrize("file", FILES)
+def test_a_sample_gives_nothing_away(sample: Path, file: str) -> None:
+    """No home folder, and no variable but those of the neutral machine it was made on."""
+    content = (sample / file).read_bytes()
+    if file.endswith(".xz"):
+        content = lzma.decompress(content)
+    assert re.findall(rb"/(?:home|Users)/\w+|/root/", content) == []
+    assert re.findall(rb"(?i)(?:token|secret|password|api_?key)=", content) == []
+    blocks = re.findall(rb"\x00([A-Z][A-Z0-9_]{3,40})=(?=[/\w])", content)
+    own = {name for name in blocks if not name.startswith((b"NSYS_", b"QUADD_", b"CUDA_", b"CUBLAS_", b"NVTX_"))}
+    assert own <= HARMLESS | {b"TRACE_START_IMMEDIATELY", b"OLDPWD", b"SHLVL"}

@@ -1,0 +1,296 @@
+"""The programs that set up a checkout, pin its packages and render its samples, with stand-ins for what they start."""
+
+import importlib.util
+import lzma
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# What setup.sh itself runs on; all else it must find in the folder of stand-ins, or do without.
+TOOLS = ("bash", "dirname", "grep", "cat", "env", "ls")
+
+
+class Checkout:
+    """A checkout in a folder of its own, on a machine whose programs are stand-ins."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "checkout"
+        self.programs = folder / "bin"
+        self.log = folder / "log"
+        (self.folder / "tools").mkdir(parents=True)
+        self.programs.mkdir()
+        self.log.touch()
+        shutil.copy(ROOT / "tools" / "setup.sh", self.folder / "tools")
+        for name in TOOLS:
+            (self.programs / name).symlink_to(shutil.which(name) or name)
+        self.program("id", "echo 1000")
+
+    def program(self, name: str, text: str, folder: Path | None = None) -> None:
+        """Put a program on PATH, or into another folder, that writes down how it is called."""
+        path = (folder or self.programs) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'#!{shutil.which("bash")}\necho "{name} $*" >>"{self.log}"\n{text}\n')
+        path.chmod(0o755)
+
+    def venv(self, text: str = "") -> None:
+        """Make a virtual environment whose Python is a stand-in."""
+        self.program("python", text, self.folder / ".venv" / "bin")
+
+    def setup(self, step: str, **environment: str) -> tuple[int, str]:
+        """Run one step; return its exit code and what it said."""
+        program = [str(self.folder / "tools" / "setup.sh"), step]
+        variables = {"PATH": str(self.programs), **environment}
+        done = subprocess.run(program, env=variables, capture_output=True, text=True, check=False)
+        assert done.stdout == ""
+        return done.returncode, done.stderr
+
+    @property
+    def calls(self) -> list[str]:
+        """How the stand-ins were called, in order."""
+        return self.log.read_text().splitlines()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    """A checkout on a machine with next to nothing, used by someone who is not root."""
+    return Checkout(tmp_path)
+
+
+# A Python of the right version, that lacks the modules in $lacking as Debian's does.
+PYTHON = """case "$*" in
+  *"import ensurepip"*) [ -e "$0.complete" ] ;;
+  "-m pip --version") [ -e "$0.pip" ] ;;
+  *"%d.%d"*) echo 3.11 ;;
+esac"""
+
+
+def test_a_virtual_environment_that_works_is_kept(checkout: Checkout) -> None:
+    checkout.program("python3", PYTHON)
+    checkout.venv()
+    assert checkout.setup("venv") == (0, "")
+    assert not any("-m venv" in call for call in checkout.calls)
+
+
+def test_a_missing_virtual_environment_is_made(checkout: Checkout) -> None:
+    checkout.program("python3", PYTHON)
+    (checkout.programs / "python3.complete").touch()
+    assert checkout.setup("venv")[0] == 0
+    assert checkout.calls[-1] == "python3 -m venv .venv"
+
+
+def test_root_installs_the_missing_venv_module(checkout: Checkout) -> None:
+    """Of the very Python that runs; Debian keeps it in a package of its own."""
+    checkout.program("python3", PYTHON)
+    checkout.program("id", "echo 0")
+    checkout.program("apt-get", f'case "$*" in *install*) : >"{checkout.programs}/python3.complete" ;; esac')
+    assert checkout.setup("venv")[0] == 0
+    assert "apt-get install -y -qq --no-install-recommends python3.11-venv" in checkout.calls
+    assert checkout.calls[-1] == "python3 -m venv .venv"
+
+
+def test_without_root_pip_fills_the_environment_from_outside(checkout: Checkout) -> None:
+    checkout.program("python3", PYTHON)
+    (checkout.programs / "python3.pip").touch()
+    assert checkout.setup("venv")[0] == 0
+    assert checkout.calls[-2] == "python3 -m venv --without-pip .venv"
+    assert checkout.calls[-1].startswith("python3 -m pip --python .venv/bin/python install")
+
+
+def test_without_anything_the_remedy_is_one_line(checkout: Checkout) -> None:
+    checkout.program("python3", PYTHON)
+    code, said = checkout.setup("venv")
+    assert code == 1
+    assert said.splitlines()[-1].endswith("run 'sudo apt-get install python3-venv' and then make again")
+
+
+def test_a_python_that_is_missing_or_too_old_is_named(checkout: Checkout) -> None:
+    code, said = checkout.setup("venv", PYTHON="python9")
+    assert (code, said.startswith("setup: there is no python9 here")) == (1, True)
+    checkout.program("python3", 'case "$*" in *version_info*) exit 1 ;; -V) echo Python 3.9.2 ;; esac')
+    code, said = checkout.setup("venv")
+    assert (code, said) == (
+        1,
+        "setup: python3 is Python 3.9.2: nsyswrap needs 3.11 or newer; name one with make PYTHON=...\n",
+    )
+
+
+def test_nsyswrap_is_built_with_the_pinned_backend(checkout: Checkout) -> None:
+    checkout.venv()
+    assert checkout.setup("base")[0] == 0
+    lock, itself = checkout.calls
+    assert lock.endswith("--requirement requirements/base.lock")
+    assert itself.endswith("--no-deps --no-build-isolation --editable .")
+
+
+@pytest.mark.parametrize(
+    ("machine", "chosen", "lock"),
+    [
+        ("echo", "auto", "cpu"),
+        ("echo 'GPU 0: NVIDIA H200'", "auto", "cuda"),
+        ("echo 'GPU 0: NVIDIA H200'", "cpu", "cpu"),
+        ("echo", "cuda", "cuda"),
+    ],
+    ids=["no GPU", "a GPU", "cpu asked for", "cuda asked for"],
+)
+def test_the_build_of_pytorch_follows_the_driver(checkout: Checkout, machine: str, chosen: str, lock: str) -> None:
+    checkout.venv()
+    checkout.program("nvidia-smi", machine)
+    if chosen == "auto" and Path("/proc/driver/nvidia/version").exists():  # the machine that the tests run on
+        lock = "cuda"
+    assert checkout.setup("torch", TORCH=chosen)[0] == 0
+    assert [call.rpartition(" ")[2] for call in checkout.calls if "pip" in call] == [f"requirements/torch-{lock}.lock"]
+
+
+MISSING = "ERROR: No matching distribution found for torch==2.13.0+cpu"
+
+
+def test_where_there_is_no_cpu_build_the_other_is_taken_and_said(checkout: Checkout) -> None:
+    checkout.venv(f'case "$*" in *cpu.lock) echo "{MISSING}" >&2; exit 1 ;; esac')
+    code, said = checkout.setup("torch", TORCH="cpu")
+    assert code == 0
+    assert "several GB" in said.splitlines()[-1]
+    assert "extra-index-url" in said.splitlines()[-1]
+    assert checkout.calls[-1].endswith("requirements/torch-cuda.lock")
+
+
+def test_any_other_failure_of_pip_is_shown_and_ends_it(checkout: Checkout) -> None:
+    """A full disk must not lead to a download that is ten times larger."""
+    checkout.venv('echo "ERROR: No space left on device" >&2; exit 1')
+    code, said = checkout.setup("torch", TORCH="cpu")
+    assert code == 1
+    assert said.splitlines()[-1] == "ERROR: No space left on device"
+    assert len([call for call in checkout.calls if "pip" in call]) == 1
+
+
+def test_a_build_of_pytorch_that_does_not_exist_is_refused(checkout: Checkout) -> None:
+    checkout.venv()
+    assert checkout.setup("torch", TORCH="rocm") == (1, "setup: TORCH is 'rocm': it is auto, cpu or cuda\n")
+
+
+def test_a_browser_that_is_there_is_enough(checkout: Checkout) -> None:
+    checkout.program("google-chrome", "")
+    assert checkout.setup("browser") == (0, "")
+
+
+def test_root_installs_a_browser_and_others_are_told_how(checkout: Checkout) -> None:
+    """The tests that need none go on either way."""
+    code, said = checkout.setup("browser")
+    assert (code, said.count("\n")) == (0, 1)
+    assert "sudo apt-get install chromium" in said
+    checkout.program("id", "echo 0")
+    checkout.program("apt-get", "")
+    assert checkout.setup("browser") == (0, "setup: installing chromium with apt-get\n")
+
+
+def test_a_browser_that_cannot_be_installed_is_no_failure(checkout: Checkout) -> None:
+    checkout.program("id", "echo 0")
+    checkout.program("apt-get", "exit 100")
+    code, said = checkout.setup("browser")
+    assert code == 0
+    assert "there is no Chromium" in said
+
+
+def test_an_unknown_step_is_refused(checkout: Checkout) -> None:
+    code, said = checkout.setup("everything")
+    assert (code, said.startswith("setup: usage")) == (1, True)
+
+
+def tool(name: str) -> ModuleType:
+    """One of tools/*.py, which are programs and no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_lock_is_sorted_and_says_what_it_is_for() -> None:
+    """One pin a line; the CUDA build is pinned to itself, or a +cpu build would do too."""
+    module = tool("lock")
+    chosen = module.Lock("x.lock", ("For tests.",), ("torch===2.0", "b>1"))
+    text = module.render(chosen, {"torch": "2.0", "b": "1.5", "A": "3"})
+    assert text == "# For tests.\n# Written by `make lock`.\nA==3\nb==1.5\ntorch===2.0\n"
+
+
+def test_each_lock_of_the_project_is_one_that_make_lock_writes() -> None:
+    """Names and purposes; the versions are pip's choice."""
+    module = tool("lock")
+    locks = module.locks(tomllib.loads((ROOT / "pyproject.toml").read_text()))
+    assert {lock.name for lock in locks} == {path.name for path in (ROOT / "requirements").iterdir()}
+    for lock in locks:
+        text = (ROOT / "requirements" / lock.name).read_text()
+        versions = dict(line.replace("===", "==").split("==") for line in text.splitlines() if line[0] != "#")
+        assert module.render(lock, versions) == text
+
+
+def test_samples_are_rendered_by_the_commands_a_user_would_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page and a JSON report for each sample; the unpacked export does not stay."""
+    module = tool("sample_reports")
+    sample = tmp_path / "samples" / "cnn"
+    sample.mkdir(parents=True)
+    (sample / "capture.sqlite.xz").write_bytes(lzma.compress(b"an export"))
+    seen: list[list[str]] = []
+
+    def run(command: list[str], *, check: bool) -> None:
+        assert check
+        assert Path(command[4]).read_bytes() == b"an export"
+        seen.append(command)
+
+    monkeypatch.setattr(module, "SAMPLES", tmp_path / "samples")
+    monkeypatch.setattr(module.subprocess, "run", run)
+    module.main()
+    assert [command[1:4] for command in seen] == [["-m", "nsyswrap", "report"], ["-m", "nsyswrap", "analyze"]]
+    assert [Path(command[-1]).name for command in seen] == ["report.html", "report.json"]
+    assert not Path(seen[0][4]).exists()
+
+
+def test_make_alone_lists_the_targets() -> None:
+    """Each with what it does; nothing is installed."""
+    done = subprocess.run(["make", "-C", str(ROOT), "--no-print-directory"], capture_output=True, text=True, check=True)
+    listed = [line.split()[1] for line in done.stdout.splitlines()]
+    assert listed == [
+        "help",
+        "profile",
+        "test",
+        "check",
+        "format",
+        "docs",
+        "reports",
+        "gallery",
+        "faults",
+        "bench",
+        "lock",
+    ]
+
+
+def test_continuous_integration_installs_what_is_missing_and_runs_make_test(checkout: Checkout) -> None:
+    """As root on a bare machine: one apt-get install of all that is missing, and the tests at the end."""
+    (checkout.folder / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", checkout.folder / ".ci")
+    checkout.program("id", "echo 0")
+    checkout.program("apt-get", "")
+    checkout.program("make", 'echo "=== 7 passed in 1.00s ==="')
+    checkout.program("git", "")
+    program = [str(checkout.folder / ".ci" / "run")]
+    done = subprocess.run(program, env={"PATH": str(checkout.programs)}, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "=== 7 passed in 1.00s ==="
+    installs = [call for call in checkout.calls if "install" in call]
+    assert installs == ["apt-get install -y -qq --no-install-recommends python3 python3-venv chromium"]
+    assert checkout.calls[-1] == "make test"
+
+
+def test_continuous_integration_fails_where_the_tests_fail(checkout: Checkout) -> None:
+    (checkout.folder / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", checkout.folder / ".ci")
+    checkout.program("make", "exit 2")
+    program = [str(checkout.folder / ".ci" / "run")]
+    done = subprocess.run(program, env={"PATH": str(checkout.programs)}, capture_output=True, check=False)
+    assert done.returncode == 2

@@ -1,0 +1,98 @@
+"""What a wait for a CUDA event waits for: the operation before its record, not the last one launched."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from analysis_fixtures import window
+from export_builder import MAIN, PROCESS, ExportBuilder, thread
+
+from nsyswrap.intervals import Spans
+from nsyswrap.loop.context import Study
+from nsyswrap.tables import CALLS, Trace, array
+from nsyswrap.what_if.cpu_nodes import HostSources, find_host
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.gpu_nodes import NONE, queue_operations
+from nsyswrap.what_if.sync_waits import Recorded, find_recorded
+
+TraceOf = Callable[[ExportBuilder], Trace]
+RECORDS, WAITS = "CUPTI_ACTIVITY_KIND_CUDA_EVENT", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+END = 400
+
+
+class Program(ExportBuilder):
+    """An export with calls that record events and wait for them."""
+
+    def recorded(self, event: int, at: int, **columns: int) -> "Program":
+        """Record an event, in stream 7 of GPU 0 unless told otherwise."""
+        self.call("cudaEventRecord", at, at + 2, correlation=at + 10_000, thread=columns.pop("thread", MAIN))
+        common = {"device": 0, "stream": 7, "process": PROCESS, "correlation": at + 10_000, "eventId": event}
+        return self.row(RECORDS, **common | columns)
+
+    def waited(self, event: int, start: int, end: int, name: str = "cudaEventSynchronize") -> "Program":
+        """Wait for an event."""
+        self.call(name, start, end, correlation=start + 20_000)
+        columns = {"start": start, "end": end, "process": PROCESS, "correlation": start + 20_000, "eventId": event}
+        return self.row(WAITS, **columns)
+
+
+def two_kernels() -> Program:
+    """Return a program that launches two kernels of 100 ns, one after the other: they end at 120 and at 221."""
+    program = Program()
+    program.kernel(20, 120, launched=(10, 14), stream=7).kernel(121, 221, launched=(40, 44), stream=7)
+    return program
+
+
+def found(trace: Trace) -> Recorded:
+    """Return what is known of the waits of a program."""
+    study = Study(trace)
+    whole = window(0, END)
+    rows = np.flatnonzero(study.operations.call >= 0)
+    nodes = find_host(HostSources(trace, study.operations, study.phases, study.states(whole), whole), rows)
+    queued = queue_operations(trace, study.operations, nodes, rows, rows[:0])
+    launched = array(trace[CALLS], "start")[study.operations.call]
+    return find_recorded(trace, study.operations, nodes, queued, launched)
+
+
+def test_a_wait_is_for_what_was_launched_before_the_record(trace_of: TraceOf) -> None:
+    assert found(trace_of(two_kernels().recorded(5, 30).waited(5, 240, 243))).operation.tolist() == [0]
+    assert found(trace_of(two_kernels().recorded(5, 50).waited(5, 240, 243))).operation.tolist() == [1]
+
+
+def test_an_event_that_is_recorded_again_is_another(trace_of: TraceOf) -> None:
+    """The last record before the wait counts, and none after it."""
+    program = two_kernels().recorded(5, 30).recorded(5, 50).recorded(6, 30).waited(5, 240, 243).recorded(5, 300)
+    assert found(trace_of(program)).operation.tolist() == [1]
+
+
+def test_an_event_of_an_empty_stream_waits_for_nothing(trace_of: TraceOf) -> None:
+    assert found(trace_of(two_kernels().recorded(5, 5).waited(5, 240, 243))).operation.tolist() == [NONE]
+    assert found(trace_of(two_kernels().recorded(5, 30, stream=8).waited(5, 240, 243))).operation.tolist() == [NONE]
+    assert found(trace_of(two_kernels().recorded(5, 30, device=1).waited(5, 240, 243))).operation.tolist() == [NONE]
+
+
+def test_a_wait_is_not_for_what_ended_after_it(trace_of: TraceOf) -> None:
+    """The kernel launched before the record runs for 30 us more: another thread recorded, and was sooner."""
+    program = Program().kernel(20, 30_120, launched=(10, 90), stream=7)
+    assert not len(found(trace_of(program.recorded(5, 30, thread=thread(4712)).waited(5, 240, 243))).node)
+
+
+def test_of_what_was_not_recorded_nothing_is_known(trace_of: TraceOf) -> None:
+    """Waits for streams stand in the same table, with a number that no event has."""
+    assert not len(found(trace_of(two_kernels().waited(5, 240, 243))).node)
+    assert not len(found(trace_of(two_kernels().recorded(5, 30))).node)
+    other = two_kernels().recorded(5, 30).waited(4_294_967_295, 240, 243, "cudaStreamSynchronize")
+    assert not len(found(trace_of(other)).node)
+
+
+@pytest.mark.parametrize(("recorded", "gain"), [(30, 361 - 242), (50, 361 - 339)])
+def test_a_host_that_gets_ahead_is_held_by_the_event(trace_of: TraceOf, recorded: int, gain: int) -> None:
+    """The host works from 52 to 240; without that it waits for the event's kernel, until 120 or until 221.
+
+    Then it needs 92 ns to have launched the last kernel, which begins 6 ns later: at 319 behind 221, and behind 120
+    when the second kernel is over, at 222. It takes 20 ns.
+    """
+    program = two_kernels().recorded(5, recorded).waited(5, 240, 243).kernel(341, 361, launched=(331, 335), stream=7)
+    replay = Study(trace_of(program)).replay(window(0, END))
+    assert replay.predicts
+    assert replay.gain(Change(host=Spans(np.array([52]), np.array([240])))) == gain

@@ -1,0 +1,248 @@
+"""The digits that workloads learn: IDX files, MNIST's files where they are, drawn digits where they are not."""
+
+import gzip
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
+Bytes = npt.NDArray[np.uint8]
+BYTES = arrays.arrays(np.uint8, arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=6))
+NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _on_path() -> Iterator[None]:
+    """Workloads are programs: they find each other as a program started in their folder does."""
+    sys.path.insert(0, str(WORKLOADS))
+    yield
+    sys.path.remove(str(WORKLOADS))
+
+
+@pytest.fixture
+def digits() -> ModuleType:
+    """workloads/digits."""
+    import digits  # noqa: PLC0415 - only where the path is set
+
+    return digits
+
+
+def some(count: int = 5) -> list[Bytes]:
+    """Two small pairs of images and labels."""
+    random = np.random.default_rng(3)
+    images = random.integers(0, 256, (count, 28, 28), dtype=np.uint8)
+    labels = random.integers(0, 10, count, dtype=np.uint8)
+    return [images, labels, images[:2], labels[:2]]
+
+
+def write_all(digits: ModuleType, folder: Path, contents: list[Bytes], form: str = "{}") -> None:
+    """Write the four files, named after a pattern."""
+    for name, content in zip(NAMES, contents, strict=True):
+        digits.idx.write(folder / form.format(name), content)
+
+
+@given(array=BYTES, compressed=st.booleans())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_array_comes_back_from_an_idx_file(
+    digits: ModuleType, tmp_path: Path, array: Bytes, *, compressed: bool
+) -> None:
+    path = tmp_path / ("array.gz" if compressed else "array")
+    digits.idx.write(path, array)
+    back = digits.idx.read(path)
+    assert back.shape == array.shape
+    assert (back == array).all()
+
+
+def test_a_header_is_as_the_format_says(digits: ModuleType, tmp_path: Path) -> None:
+    """0, 0, 8 for bytes, the number of dimensions, and big-endian sizes."""
+    path = tmp_path / "array"
+    digits.idx.write(path, np.zeros((1, 300), np.uint8))
+    assert path.read_bytes()[:12] == bytes([0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 1, 44])
+
+
+def test_a_compressed_file_has_the_same_bytes_every_time(digits: ModuleType, tmp_path: Path) -> None:
+    array = np.arange(100, dtype=np.uint8)
+    digits.idx.write(tmp_path / "a.gz", array)
+    digits.idx.write(tmp_path / "b.gz", array)
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_file_cut_short_anywhere_is_refused(digits: ModuleType, tmp_path: Path, suffix: str) -> None:
+    """After any number of bytes, by an error that names the file."""
+    whole = tmp_path / f"whole{suffix}"
+    digits.idx.write(whole, np.arange(24, dtype=np.uint8).reshape(2, 3, 4))
+    content = whole.read_bytes()
+    part = tmp_path / f"part{suffix}"
+    for length in range(len(content)):
+        part.write_bytes(content[:length])
+        with pytest.raises(digits.idx.IdxError, match=part.name):
+            digits.idx.read(part)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x89PNG\r\n\x1a\n", "no IDX file of unsigned bytes: it starts with 89504e47"),
+        (b"\0\0\x0d\x01\0\0\0\0", "no IDX file of unsigned bytes"),
+        (b"", "starts with nothing"),
+        (b"\0\0\x08\x01\0\0\0\x02abc", "has 11 bytes, and its header says 10"),
+        (b"\0\0\x08\x03" + b"\xff" * 12, "its header says 79228162458924105385300197391"),
+    ],
+)
+def test_a_foreign_file_is_refused(digits: ModuleType, tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(digits.idx.IdxError, match=message):
+        digits.idx.read(path)
+
+
+def test_a_file_that_only_seems_compressed_is_refused(digits: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "file.gz"
+    path.write_bytes(b"not compressed at all")
+    with pytest.raises(digits.idx.IdxError, match="cannot be decompressed"):
+        digits.idx.read(path)
+    damaged = bytearray(gzip.compress(bytes(range(256)), mtime=0))
+    damaged[30] ^= 0xFF
+    path.write_bytes(damaged)
+    with pytest.raises(digits.idx.IdxError, match="cannot be decompressed"):
+        digits.idx.read(path)
+
+
+@pytest.mark.parametrize("form", ["{}", "{}.gz"])
+def test_mnists_own_files_are_read_where_they_are(digits: ModuleType, tmp_path: Path, form: str) -> None:
+    write_all(digits, tmp_path, some(), form)
+    found = digits.load(tmp_path)
+    assert all((a == b).all() for a, b in zip(found[:4], some(), strict=True))
+    assert found.source == tmp_path
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_files_named_with_a_dot_are_found_too(digits: ModuleType, tmp_path: Path) -> None:
+    write_all(digits, tmp_path, some())
+    for name in NAMES:
+        (tmp_path / name).rename(tmp_path / name.replace("-idx", ".idx"))
+    assert len(digits.load(tmp_path).train_labels) == 5
+
+
+def test_digits_are_drawn_where_there_are_none(digits: ModuleType, tmp_path: Path) -> None:
+    """In a folder of their own, and read back by the same code; the second run draws nothing."""
+    folder = tmp_path / "not" / "there"
+    first = digits.load(folder, 50, 20)
+    assert first.train_images.shape == (50, 28, 28)
+    assert first.test_labels.shape == (20,)
+    assert first.source == folder / digits.DRAWN
+    written = (first.source / NAMES[0]).stat().st_mtime_ns
+    again = digits.load(folder, 7, 7)
+    assert (again.train_images == first.train_images).all()
+    assert (first.source / NAMES[0]).stat().st_mtime_ns == written
+
+
+def test_mnists_own_files_come_before_drawn_ones(digits: ModuleType, tmp_path: Path) -> None:
+    digits.load(tmp_path, 50, 20)
+    write_all(digits, tmp_path, some())
+    assert digits.load(tmp_path).source == tmp_path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_set_with_a_file_missing_is_refused(digits: ModuleType, tmp_path: Path, name: str) -> None:
+    """Drawing the rest would mix two sets of data; the message names what is missing."""
+    write_all(digits, tmp_path, some())
+    (tmp_path / name).unlink()
+    with pytest.raises(digits.idx.IdxError, match=f"not {name}"):
+        digits.load(tmp_path)
+
+
+def test_arrays_that_are_no_digits_are_refused(digits: ModuleType, tmp_path: Path) -> None:
+    """Images of another size, letters, and labels that do not match the images."""
+    images, labels, *test = some()
+    wrong = {
+        r"shape \(5, 28, 27\), not images": [images[:, :, 1:], labels],
+        r"shape \(5,\), not images": [labels, labels],
+        "one label from 0 to 9": [images, labels + 10],
+        "for each image": [images, images[:, 0]],
+        "holds 5 images and train-labels-idx1-ubyte 4 labels": [images, labels[:4]],
+        "holds 0 images": [images[:0], labels[:0]],
+    }
+    for message, pair in wrong.items():
+        write_all(digits, tmp_path, [*pair, *test])
+        with pytest.raises(digits.idx.IdxError, match=message):
+            digits.load(tmp_path)
+
+
+def test_an_emptied_folder_of_drawn_digits_is_refused(digits: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / digits.DRAWN).mkdir()
+    with pytest.raises(digits.idx.IdxError, match="remove it"):
+        digits.load(tmp_path)
+
+
+def _load(folder: Path) -> int:
+    sys.path.insert(0, str(WORKLOADS))
+    import digits  # noqa: PLC0415 - in a process of its own
+
+    return int(digits.load(folder, 3000, 100).train_images.sum())
+
+
+def test_several_runs_may_draw_at_once(digits: ModuleType, tmp_path: Path) -> None:
+    """All read the same digits, one set stays, and nothing is left beside it."""
+    with ProcessPoolExecutor(4) as pool:
+        sums = set(pool.map(_load, [tmp_path] * 4))
+    assert len(sums) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [digits.DRAWN]
+    assert sorted(path.name for path in (tmp_path / digits.DRAWN).iterdir()) == sorted(NAMES)
+
+
+def test_drawing_that_fails_leaves_nothing_behind(
+    digits: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk: no half a set that a later run would take for a whole one."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(digits.idx, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        digits.load(tmp_path, 20, 20)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_seed_decides_what_is_drawn(digits: ModuleType) -> None:
+    first, again, other = (digits.drawing.draw(40, seed) for seed in (1, 1, 2))
+    assert (first[0] == again[0]).all()
+    assert (first[1] == again[1]).all()
+    assert not (first[0] == other[0]).all()
+
+
+def test_drawn_digits_look_like_mnists(digits: ModuleType) -> None:
+    """Ten kinds equally often, mostly black, ink well inside the sheet, and no two alike."""
+    images, labels = digits.drawing.draw(3000, seed=0)
+    assert (np.bincount(labels, minlength=10) > 200).all()
+    assert 15 < images.mean() < 60
+    assert (images.max(axis=(1, 2)) > 120).all()
+    assert (np.median(images, axis=(1, 2)) < 20).all()
+    rim = np.ones((28, 28), dtype=bool)
+    rim[2:-2, 2:-2] = False
+    assert images[:, rim].mean() < 10
+    assert len({image.tobytes() for image in images}) == 3000
+
+
+def test_a_pen_passes_its_control_points(digits: ModuleType) -> None:
+    """A stroke starts at its first point, passes the others, and leaves ink as long as its way."""
+    stroke = ((0.0, 0.0), (0.5, 0.5), (1.0, 0.0))
+    pen = digits.drawing.pen((stroke, ((0.0, 1.0), (1.0, 1.0))))
+    path = pen.path @ pen.controls + 0.5
+    steps = digits.drawing.PEN_STEPS
+    assert path[0] == pytest.approx([0, 0], abs=1e-6)
+    assert path[steps] == pytest.approx([0.5, 0.5], abs=1e-6)
+    assert path[2 * steps :, 1] == pytest.approx(1.0)
+    assert pen.ink[2 * steps :].sum() == pytest.approx(1.0)
+    assert pen.path.sum(axis=1) == pytest.approx(1.0)

@@ -1,0 +1,117 @@
+"""The planted faults: programs that say what they show, and do the same steps with and without their fault."""
+
+import ast
+import contextlib
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
+SHARED = {"__init__", "training", "samples", "batches"}
+NAMES = sorted(path.stem for path in (WORKLOADS / "faults").glob("*.py") if path.stem not in SHARED)
+STEPS = 3
+# They start processes, which do not see what a test replaces.
+IN_PROCESSES = {"exposed_communication"}
+# The only ranges they may have beside those of the steps and the usual phases.
+OWN_PHASES = {"log", "look", "tidy"}
+USUAL_PHASES = {"data", "copy", "forward", "backward", "optimizer"}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[ModuleType]:
+    """workloads/common.py, on the path as for a program started in that folder."""
+    sys.path.insert(0, str(WORKLOADS))
+    yield importlib.import_module("common")
+    sys.path.remove(str(WORKLOADS))
+
+
+@pytest.fixture
+def events(shared: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was opened (+) and closed (-), through a stand-in for nvtx that writes it down."""
+    written: list[str] = []
+
+    @contextlib.contextmanager
+    def annotate(message: str, color: int) -> Iterator[None]:
+        assert 0 <= color <= 0xFFFFFF
+        written.append(f"+{message}")
+        yield
+        written.append(f"-{message}")
+
+    monkeypatch.setattr(shared.nvtx, "annotate", annotate)
+    return written
+
+
+def expects(name: str) -> dict[str, tuple[str, ...]]:
+    """What a program says that a profile of it must find, read without running it."""
+    tree = ast.parse((WORKLOADS / "faults" / f"{name}.py").read_text())
+    assert ast.get_docstring(tree)
+    values = {
+        node.targets[0].id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    found: dict[str, tuple[str, ...]] = ast.literal_eval(values["EXPECTS"])
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_plants_one_fault_and_mends_it(name: str) -> None:
+    """One rule with the fault, none without it."""
+    told = expects(name)
+    assert set(told) == {"", "--mended"}
+    assert len(told[""]) == 1
+    assert "/" in told[""][0]
+    assert told["--mended"] == ()
+
+
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in IN_PROCESSES])
+def test_both_forms_do_the_same_steps(
+    name: str, events: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a CPU, in small: steps in order, each with its phases inside, and something said at the end."""
+    monkeypatch.setenv("USE_PYTORCH_KERNEL_CACHE", "1")
+    program = importlib.import_module(f"faults.{name}")
+    opened = {}
+    for form in ("", "--mended"):
+        events.clear()
+        program.main([*form.split(), "--steps", str(STEPS), "--device", "cpu"])
+        assert capsys.readouterr().out.count("\n") == 1
+        steps = [each for each in events if each[1:].startswith("batch ")]
+        assert steps == [f"{sign}batch {number}" for number in range(STEPS) for sign in "+-"]
+        phases = {each[1:] for each in events} - {each[1:] for each in steps}
+        assert phases
+        assert phases <= USUAL_PHASES | OWN_PHASES
+        opened[form] = phases
+    assert opened[""] == opened["--mended"]
+
+
+def test_a_program_starts_by_its_name_in_the_folder_of_workloads() -> None:
+    command = [sys.executable, "-m", "faults.uneven_steps", "--steps", "9", "--device", "cpu"]
+    done = subprocess.run(command, cwd=WORKLOADS, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("loss ")
+
+
+def test_two_processes_share_the_training_where_there_is_no_gpu() -> None:
+    command = [sys.executable, "-m", "faults.exposed_communication", "--steps", "2", "--device", "cpu"]
+    done = subprocess.run(command, cwd=WORKLOADS, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(line.split(":")[0] for line in done.stdout.splitlines()) == ["rank 0", "rank 1"]
+
+
+@pytest.mark.usefixtures("shared")
+def test_what_a_fault_changes_is_the_time_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same numbers come out with and without it, where the precision stays as it is."""
+    for name in ("few_workers", "loading_in_the_training_process", "pageable_copies", "synchronization", "small_grids"):
+        program = importlib.import_module(f"faults.{name}")
+        said = []
+        for form in ([], ["--mended"]):
+            program.main([*form, "--steps", "2", "--device", "cpu"])
+            said.append(capsys.readouterr().out.split(" ")[1])
+        assert said[0] == said[1], name

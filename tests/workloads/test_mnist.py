@@ -1,0 +1,219 @@
+"""The MNIST workload: what its ranges promise, that it learns, and that a seed decides everything."""
+
+import contextlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
+Floats = npt.NDArray[np.float64]
+PHASES = ["data", "copy", "forward", "backward", "optimizer"]
+
+
+@pytest.fixture(scope="module")
+def mnist() -> Iterator[ModuleType]:
+    """workloads/mnist.py, imported as a program started in its folder imports its neighbours."""
+    sys.path.insert(0, str(WORKLOADS))
+    import mnist  # noqa: PLC0415 - only where the path is set
+
+    yield mnist
+    sys.path.remove(str(WORKLOADS))
+
+
+@pytest.fixture(scope="module")
+def data(mnist: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with MNIST's four files, in small."""
+    folder = tmp_path_factory.mktemp("mnist")
+    for number, count in enumerate((2000, 400)):
+        images, labels = mnist.digits.drawing.draw(count, seed=number)
+        mnist.digits.idx.write(folder / mnist.digits.FILES[2 * number], images)
+        mnist.digits.idx.write(folder / mnist.digits.FILES[2 * number + 1], labels)
+    return folder
+
+
+@pytest.fixture
+def events(mnist: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was opened (+) and closed (-), through a stand-in for nvtx that writes it down."""
+    written: list[str] = []
+
+    @contextlib.contextmanager
+    def annotate(message: str, color: int) -> Iterator[None]:
+        assert 0 <= color <= 0xFFFFFF
+        written.append(f"+{message}")
+        yield
+        written.append(f"-{message}")
+
+    monkeypatch.setattr(mnist.common.nvtx, "annotate", annotate)
+    return written
+
+
+def losses(output: str) -> list[str]:
+    """Loss and accuracy of each epoch, as printed."""
+    return re.findall(r"loss (.*?%), ", output)
+
+
+def trained(mnist: ModuleType, capsys: pytest.CaptureFixture[str], data: Path, *arguments: str) -> str:
+    """What a training without loader processes prints."""
+    mnist.main(["--data", str(data), "--workers", "0", *arguments])
+    return capsys.readouterr().out
+
+
+def test_each_step_is_a_batch_with_its_phases_in_order(
+    mnist: ModuleType, data: Path, capsys: pytest.CaptureFixture[str], events: list[str]
+) -> None:
+    """`batch N` around data, copy, forward, backward, optimizer; N goes on over epochs, and no batch is empty."""
+    trained(mnist, capsys, data, "--batch-size", "1000", "--steps", "3")
+    expected = []
+    for number in range(3):
+        expected += [f"+batch {number}", *(sign + name for name in PHASES for sign in "+-"), f"-batch {number}"]
+        if number in (1, 2):  # the end of the first epoch, and of the second, which is cut short
+            expected += ["+evaluate", "-evaluate"]
+    assert events == expected
+
+
+def test_the_data_range_holds_the_wait_for_the_batch_alone(
+    mnist: ModuleType, events: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loader is asked inside `data`, once a step, and never once more to learn that it is at its end."""
+
+    class Loader:
+        def __iter__(self) -> "Loader":
+            events.append("start")
+            return self
+
+        def __next__(self) -> list[str]:
+            events.append("next")
+            return ["images", "labels"]
+
+    monkeypatch.setattr(mnist, "step", lambda *_: mnist.torch.tensor(1.5))
+    training = mnist.Training(mnist.network(), None, None, mnist.torch.device("cpu"), amp=False)
+    epoch = mnist.train(training, Loader(), 4, 2)
+    one, two = (["+batch %d", "+data", "next", "-data", "-batch %d"] for _ in range(2))
+    assert events == ["start", *(each.replace("%d", "4") for each in one), *(each.replace("%d", "5") for each in two)]
+    assert epoch.loss == 1.5
+    assert len(epoch.waits_ns) == 2
+    assert epoch.took_ns >= sum(epoch.waits_ns)
+
+
+@pytest.mark.parametrize("precision", [[], ["--amp"]], ids=["float32", "amp"])
+def test_it_learns(mnist: ModuleType, data: Path, capsys: pytest.CaptureFixture[str], precision: list[str]) -> None:
+    """Two short epochs on drawn digits: the loss falls, and most digits it never saw are named rightly."""
+    output = trained(mnist, capsys, data, "--epochs", "2", "--device", "cpu", *precision)
+    first, second = (float(loss) for loss in re.findall(r"loss ([\d.]+)", output))
+    assert second < first
+    assert float(re.findall(r"accuracy ([\d.]+)%", output)[-1]) > 80
+
+
+def test_a_seed_decides_the_training(mnist: ModuleType, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    once, again, other = (
+        losses(trained(mnist, capsys, data, "--device", "cpu", "--steps", "4", "--seed", seed)) for seed in "112"
+    )
+    assert once == again
+    assert once != other
+
+
+def test_loader_processes_change_nothing_but_the_time(
+    mnist: ModuleType, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two processes prepare the samples that none prepares: over epochs, and as a program of its own."""
+    chosen = ["--data", str(data), "--device", "cpu", "--batch-size", "1000", "--steps", "3"]
+    program = [sys.executable, str(WORKLOADS / "mnist.py"), *chosen, "--workers", "2"]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    mnist.main([*chosen, "--workers", "0"])
+    alone = losses(capsys.readouterr().out)
+    assert len(alone) == 2
+    assert losses(done.stdout) == alone
+
+
+def test_each_epoch_draws_every_digit_once_in_an_order_of_its_own(mnist: ModuleType) -> None:
+    sampler = mnist.Shuffled(100, seed=0)
+    first, second = list(sampler), list(sampler)
+    assert len(sampler) == 100
+    assert sorted(first) == list(range(100))
+    assert sorted(second) == list(range(100, 200))
+    assert [each - 100 for each in second] != first
+
+
+def test_a_digit_is_distorted_anew_in_each_epoch(mnist: ModuleType) -> None:
+    """The same draw gives the same sample; the digit's next draw gives another, with the same label."""
+    images, labels = mnist.digits.drawing.draw(10, seed=0)
+    samples = mnist.DistortedDigits(images, labels, seed=5)
+    (once, label), (again, _), (later, later_label) = (samples[draw] for draw in (3, 3, 13))
+    assert once.shape == (1, 28, 28)
+    assert once.dtype == mnist.torch.float32
+    assert label == later_label == labels[3]
+    assert (once == again).all()
+    assert not (once == later).all()
+
+
+class Middle:
+    """A source of random numbers that always gives the middle."""
+
+    def uniform(self, low: float, high: float, size: int = 1) -> Floats:
+        """The middle of the range, `size` times."""
+        return np.full(size, (low + high) / 2)
+
+    def standard_normal(self, shape: tuple[int, ...], dtype: type[np.float32]) -> npt.NDArray[np.float32]:
+        """Nothing but zeros."""
+        return np.zeros(shape, dtype)
+
+
+def test_no_distortion_only_normalises(mnist: ModuleType) -> None:
+    """With every draw in its middle an image stays what it is: gray levels, less the mean, over the deviation."""
+    image = np.arange(784, dtype=np.uint8).reshape(28, 28)
+    plain = mnist.Distortion(100, 50)(image, Middle())
+    assert plain == pytest.approx((image.astype(float) - 100) / 50, abs=1e-4)
+
+
+def test_what_comes_in_from_outside_the_sheet_is_black(mnist: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A white sheet moved by 3 pixels and 5 is black on two sides."""
+    read_at = np.array([[3, 13.5, 0, 0, 0, 0, 0], [-5, 0, 13.5, 0, 0, 0, 0]], dtype=np.float32)
+    monkeypatch.setattr(mnist.Distortion, "_movement", lambda *_: read_at)
+    moved = mnist.Distortion(0, 1)(np.full((28, 28), 255, np.uint8), Middle())
+    assert (moved[5:, :25] > 254).all()
+    assert (moved[:5] < 1).all()
+    assert (moved[:, 25:] < 1).all()
+
+
+def test_a_batch_larger_than_the_data_is_refused(mnist: ModuleType, data: Path) -> None:
+    with pytest.raises(SystemExit, match="--batch-size 2001 is more than the 2000 images"):
+        mnist.main(["--data", str(data), "--batch-size", "2001"])
+
+
+def test_a_broken_file_is_an_error_without_a_traceback(mnist: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / mnist.digits.FILES[0]).write_bytes(b"")
+    with pytest.raises(SystemExit, match=r"^mnist\.py: .* has some of MNIST's files but not"):
+        mnist.main(["--data", str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--steps", "0"], ["--seed", "-1"], ["--workers", "-1"], ["--batch-size", "x"], ["--device", "tpu"]]
+)
+def test_options_that_make_no_sense_are_refused(mnist: ModuleType, arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        mnist.main(arguments)
+    assert refused.value.code == 2
+
+
+def test_a_gpu_that_is_not_there_is_refused(mnist: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mnist.torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit, match="PyTorch sees no GPU"):
+        mnist.common.device_named("cuda")
+    assert mnist.common.device_named("auto").type == "cpu"
+    monkeypatch.setattr(mnist.torch.cuda, "is_available", lambda: True)
+    assert mnist.common.device_named("auto").type == "cuda"
+    assert mnist.common.device_named("cpu").type == "cpu"
+
+
+def test_the_median_leaves_the_first_steps_out(mnist: ModuleType) -> None:
+    """They wait for processes to start; where there are no others they count."""
+    assert mnist.common.settled_median([900, 800, 700, 600, 500, 1, 2, 3]) == 2
+    assert mnist.common.settled_median([9, 1, 5]) == 5
