@@ -96,9 +96,9 @@ class OpenedCapture:
         return self.frames["copies"]
 
     @property
-    def fills(self) -> pd.DataFrame:
-        """Return the fills of memory."""
-        return self.frames["fills"]
+    def memsets(self) -> pd.DataFrame:
+        """Return the memsets of memory."""
+        return self.frames["memsets"]
 
     @property
     def ranges(self) -> pd.DataFrame:

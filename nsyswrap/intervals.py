@@ -27,7 +27,7 @@ class Window:
         start_ns: First nanosecond, since capture start; may be negative.
         end_ns: One past the last nanosecond.
         label: What the stretch is, in words: "steps 3 to 60".
-        source: How it was chosen: steady steps, all GPU operations, or the user.
+        source: How it was chosen: measured steps, all GPU operations, or the user.
 
     Raises:
         ValueError: The window would be empty.

@@ -115,38 +115,55 @@ class Fact:
 MOST_SAMPLES = "most samples: "
 
 
+SavingMethod = Literal["simulated", "estimated"]
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One piece of advice with what it rests on.
+    """One piece of advice with the numbers it rests on.
 
     Attributes:
-        rule: Key of the rule, such as "idle/input_wait".
+        rule: Key of the rule, such as "idle/data_wait".
         severity: How much it matters.
-        headline: One sentence: what is the matter.
-        cost_ns: Time it takes inside the window.
-        gain_low_ns: What mending it gains at least; None where the replay cannot predict this run.
-        gain_high_ns: What mending it gains at most; None where the replay cannot predict this run.
+        headline: One sentence: what is wrong.
+        lost_ns: Time it takes inside the window.
+        saving_low_ns: What fixing it saves at least; None where nothing can be predicted.
+        saving_high_ns: What fixing it saves at most; None where nothing can be predicted.
         advice: One sentence: the change to make.
         evidence: The numbers it rests on, one line each.
         device_id: GPU it is about; None for the whole capture.
-        window: Stretch the numbers are about.
+        window: Interval the numbers are about.
+        saving_method: "simulated" where the dependency graph was run with the change, "estimated" where the saving
+            follows from a formula; None where nothing is predicted.
     """
 
     rule: str
     severity: Severity
     headline: str
-    cost_ns: int
-    gain_low_ns: int | None
-    gain_high_ns: int | None
+    lost_ns: int
+    saving_low_ns: int | None
+    saving_high_ns: int | None
     advice: str
     evidence: tuple[str, ...]
     device_id: int | None
     window: Window
+    saving_method: SavingMethod | None = None
+
+    @property
+    def saving_ns(self) -> int | None:
+        """Return the middle of the predicted saving; None where nothing is predicted."""
+        if self.saving_low_ns is None or self.saving_high_ns is None:
+            return None
+        return (self.saving_low_ns + self.saving_high_ns) // 2
 
     @property
     def order(self) -> tuple[int, int, str, int]:
-        """Return the sort key: gravest first, then dearest."""
-        return (self.severity.rank, -self.cost_ns, self.rule, -1 if self.device_id is None else self.device_id)
+        """Return the sort key: the largest predicted saving first, then the most time lost.
+
+        A finding without a prediction may save nothing or all of the time it takes, so it is placed by half of that.
+        """
+        saving = self.lost_ns // 2 if self.saving_ns is None else self.saving_ns
+        return (-saving, -self.lost_ns, self.rule, -1 if self.device_id is None else self.device_id)
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -182,7 +199,7 @@ class Section:
 
 
 class KernelName(NamedTuple):
-    """A name that operations have, and what it says of tensor cores; the verdict is empty for copies and fills."""
+    """A name that operations have, and what it says of tensor cores; the verdict is empty for copies and memsets."""
 
     name: str
     verdict: str = ""
@@ -285,6 +302,22 @@ class TimelineData:
 
 
 @dataclass(frozen=True, slots=True)
+class StepTimes:
+    """The steps that the window is made of.
+
+    Attributes:
+        count: Measured steps of one process; None where the window is not made of steps.
+        median_ns: Their median length; None where there are none.
+    """
+
+    count: int | None = None
+    median_ns: int | None = None
+
+
+NO_STEP = StepTimes()
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Everything that is said about one capture.
 
@@ -294,9 +327,12 @@ class Report:
         gpus: GPUs that ran something, by device id.
         window: Stretch the numbers are about.
         verdict: One sentence: what limits this run.
-        sections: The analyses, in the order they are shown.
-        findings: All findings, gravest first, then dearest.
+        sections: The sections, in the order they are shown.
+        findings: All findings, the largest predicted saving first.
         notes: What could not be analysed and why.
+        verdict_rule: Rule of the finding that the verdict states, which is the first; None where kernels alone limit
+            the run or the capture cannot tell.
+        step: The measured steps of the window.
         timeline: What a page's timeline shows; None where it was not asked for or no GPU did anything.
     """
 
@@ -308,6 +344,8 @@ class Report:
     sections: tuple[Section, ...]
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    verdict_rule: str | None = None
+    step: StepTimes = NO_STEP
     timeline: TimelineData | None = None
 
     def section(self, key: str) -> Section | None:

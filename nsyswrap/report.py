@@ -31,9 +31,9 @@ SAMPLE = (
     "Phases, steps and operating system calls are below; reports/samples/ holds a report from a real GPU."
 )
 LIMITS = {
-    "input_wait": "waiting for the data loader",
-    "input_work": "preparing data in the training process",
-    "host": "running host code between launches",
+    "data_wait": "waiting for the data loader",
+    "data_work": "preparing data in the training process",
+    "cpu": "running host code between launches",
     "launch": "in launch calls",
     "queued": "past the launch and the work has not begun",
     "synchronization": "in synchronizing calls",
@@ -41,7 +41,7 @@ LIMITS = {
     "allocation": "allocating memory",
     "module_load": "loading modules or compiling",
     "lock": "waiting for a lock or the GIL",
-    "descheduled": "off the CPU",
+    "off_cpu": "off the CPU",
     "profiler": "in the profiler itself",
 }
 
@@ -112,16 +112,16 @@ def choose_window(study: Study, wanted: str = "") -> Window:
     """
     if wanted not in {"", STEPS, ALL}:
         return _recorded(study.trace, _between(wanted))
-    steady = study.steps.steady_window()
-    if wanted == STEPS and steady is None:
+    measured = study.steps.measured_window()
+    if wanted == STEPS and measured is None:
         pattern = study.settings.step_pattern
         raise CannotTellError(
             f"no range matches --step-range {pattern}" if pattern else "the capture has no steps",
             hint='put an NVTX range such as "batch 17" around each step, name yours with --step-range, '
             "or use --window all",
         )
-    if steady is not None and wanted != ALL:
-        return steady
+    if measured is not None and wanted != ALL:
+        return measured
     operations = study.operations
     if len(operations.start):
         start, end = int(operations.start.min()), int(operations.end.max())
@@ -241,7 +241,7 @@ def _limit(ledger: Section, idle: Section | None, window: Window) -> str:
     share = units.share(shares[worst])
     causes = idle.tables["causes"].groupby("cause")["idle_ns"].sum().sort_values(ascending=False, kind="stable")
     total = int(causes.sum())
-    known = causes[~causes.index.isin(["unknown", "blind"])]
+    known = causes[~causes.index.isin(["unknown", "not_traced"])]
     if not len(known) or known.sum() < EXPLAINED_SHARE * total:
         return f"The GPU is idle {share} of the time, and the capture cannot show why, {over}."
     name = str(known.index[0])

@@ -81,7 +81,7 @@ COPIES = _spec(
     _OPERATION | {"bytes": "int64", "copy_kind": "int32", "source_kind": "int32", "target_kind": "int32"},
     _NO_STREAM | {"source_kind": -1, "target_kind": -1},
 )
-FILLS = _spec("fills", _OPERATION | {"bytes": "int64", "memory_kind": "int32"}, _NO_STREAM | {"memory_kind": -1})
+MEMSETS = _spec("memsets", _OPERATION | {"bytes": "int64", "memory_kind": "int32"}, _NO_STREAM | {"memory_kind": -1})
 GRAPHS = _spec("graphs", _OPERATION, _NO_STREAM)
 CALLS = _spec(
     "calls",
@@ -134,7 +134,7 @@ DIAGNOSTICS = _spec(
 SPECS: tuple[TableSpec, ...] = (
     KERNELS,
     COPIES,
-    FILLS,
+    MEMSETS,
     GRAPHS,
     CALLS,
     OS_CALLS,

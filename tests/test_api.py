@@ -64,7 +64,7 @@ def test_it_says_what_the_report_says(name: str, captures: Callable[[str], Path]
         assert list(run.frames[key].columns) == list(columns)
         times = [column for column in columns if column.endswith("_ns")]
         assert {str(run.frames[key][column].dtype) for column in times} == {"int64"}
-    for key in ("kernels", "copies", "fills", "ranges", "steps", "calls", "gaps"):
+    for key in ("kernels", "copies", "memsets", "ranges", "steps", "calls", "gaps"):
         assert getattr(run, key) is run.frames[key]
 
 

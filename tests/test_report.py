@@ -44,7 +44,7 @@ def window_of(trace: Trace, wanted: str = "") -> tuple[int, int, str]:
 
 
 @pytest.mark.parametrize("wanted", ["", STEPS])
-def test_where_there_are_steps_the_window_is_the_steady_ones(wanted: str, trace_of: TraceOf) -> None:
+def test_where_there_are_steps_the_window_is_the_measured_ones(wanted: str, trace_of: TraceOf) -> None:
     assert window_of(trace_of(training()), wanted) == (2 * S, 6 * S, "steps")
 
 
@@ -206,7 +206,7 @@ def test_every_section_and_finding_holds_the_window(trace_of: TraceOf) -> None:
 
 KINDS: dict[str, Callable[[ExportBuilder], ExportBuilder]] = {
     "copy": lambda builder: builder.copy(10, 20, launched=(1, 2)),
-    "fill": lambda builder: builder.fill(10, 20, launched=(1, 2)),
+    "memset": lambda builder: builder.fill(10, 20, launched=(1, 2)),
     "graph": lambda builder: builder.graph(10, 20, launched=(1, 2)),
     "kernel": lambda builder: builder.kernel(10, 20, launched=(1, 2)),
 }
@@ -244,7 +244,7 @@ def test_findings_are_gravest_first_then_dearest(trace_of: TraceOf) -> None:
         (finding.severity, finding.rule) for finding in report.findings if not finding.rule.startswith("occupancy/")
     ]
     assert rules == [
-        (Severity.PROBLEM, "idle/input_wait"),
+        (Severity.PROBLEM, "idle/data_wait"),
         (Severity.WARNING, "memory/churn"),
         (Severity.WARNING, "modules/in_window"),
     ]
@@ -253,14 +253,14 @@ def test_findings_are_gravest_first_then_dearest(trace_of: TraceOf) -> None:
 
 def test_a_finding_rests_on_numbers(trace_of: TraceOf) -> None:
     """Cost, gain, cost a step, phase, and the longest gaps."""
-    finding = next(each for each in build_report(trace_of(training())).findings if each.rule == "idle/input_wait")
-    assert (finding.cost_ns, finding.gain_low_ns, finding.gain_high_ns, finding.device_id) == (
+    finding = next(each for each in build_report(trace_of(training())).findings if each.rule == "idle/data_wait")
+    assert (finding.lost_ns, finding.saving_low_ns, finding.saving_high_ns, finding.device_id) == (
         2 * S,
         S * 7 // 4,
         2 * S,
         0,
     )
-    assert finding.evidence[0].startswith("500 ms a step, in 4 steady steps")
+    assert finding.evidence[0].startswith("500 ms a step, in 4 measured steps")
     assert finding.evidence[1] == "2.00 s in phase data, 4 gaps"
     assert finding.evidence[2] == "500 ms at 2.000000 s: thread 4711 waits for data in poll"
     assert finding.evidence[-1].startswith("gain by replay: batches come twice as fast")
@@ -281,8 +281,8 @@ def test_what_a_cause_costs_says_how_grave_it_is(waits: int, severity: Severity 
 def test_a_cause_that_is_the_capture_s_own_is_a_note_without_gain(trace_of: TraceOf) -> None:
     """Blind and unknown time, and the profiler's, cannot be won back by changing the program."""
     builder = ExportBuilder().kernel(0, 500, launched=(0, 1)).kernel(1000, 2000)
-    finding = next(each for each in build_report(trace_of(builder)).findings if each.rule == "idle/blind")
-    assert (finding.severity, finding.gain_high_ns) == (Severity.NOTE, 0)
+    finding = next(each for each in build_report(trace_of(builder)).findings if each.rule == "idle/not_traced")
+    assert (finding.severity, finding.saving_high_ns) == (Severity.NOTE, 0)
 
 
 def verdict(trace: Trace, wanted: str = "") -> str:
@@ -362,9 +362,9 @@ def test_a_window_far_from_all_events_is_idle(trace_of: TraceOf) -> None:
 
 
 def test_the_cost_of_a_step_is_that_of_one_process_s_step(trace_of: TraceOf) -> None:
-    """Two ranks take four steady steps side by side: not eight."""
+    """Two ranks take four measured steps side by side: not eight."""
     builder = training()
     for number in range(6):
         builder.range(f"batch {number}", number * S, number * S + S, thread=thread(5000, pid=5000))
-    finding = next(each for each in build_report(trace_of(builder)).findings if each.rule == "idle/input_wait")
-    assert finding.evidence[0].startswith("500 ms a step, in 4 steady steps")
+    finding = next(each for each in build_report(trace_of(builder)).findings if each.rule == "idle/data_wait")
+    assert finding.evidence[0].startswith("500 ms a step, in 4 measured steps")

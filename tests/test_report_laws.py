@@ -39,7 +39,7 @@ def numbers(report: Report, shift: int) -> dict[str, object]:
             early = table.assign(**{c: table[c] - shift for c in moments})
             # What is not known equals itself, as NaN does not.
             found[f"{section.key}/{name}"] = early.astype(object).where(early.notna(), None).to_dict("list")
-    found["findings"] = [(each.rule, each.device_id, each.cost_ns) for each in report.findings]
+    found["findings"] = [(each.rule, each.device_id, each.lost_ns) for each in report.findings]
     return found
 
 

@@ -89,7 +89,7 @@ MEASURES: Mapping[str, tuple[Callable[[Result], float], Callable[[float], str]]]
     "epoch": (_epoch_ns, _seconds),
     "busy": (lambda each: each.fact("breakdown", "gpu_utilization_share"), percent),
     "idle": (_idle, percent),
-    "idle_for_host": (lambda each: _idle(each, "host"), percent),
+    "idle_for_host": (lambda each: _idle(each, "cpu"), percent),
     "tensor": (lambda each: each.fact("tensor_cores", "share_low"), percent),
     "launch_interval": (lambda each: each.fact("launches", "median_launch_interval_ns"), _us),
     "operation": (lambda each: each.fact("launches", "median_operation_ns"), _us),

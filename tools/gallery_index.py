@@ -14,7 +14,7 @@ PARTS = {
     "compute_ns": ("compute", "var(--compute)"),
     "communication_exposed_ns": ("communication", "var(--communication)"),
     "copy_exposed_ns": ("copies", "var(--copy)"),
-    "fill_exposed_ns": ("fills", "var(--fill)"),
+    "memset_exposed_ns": ("memsets", "var(--fill)"),
     "idle_ns": ("idle", "var(--idle)"),
 }
 STYLE = """

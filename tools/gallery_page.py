@@ -18,7 +18,7 @@ What others have published about these cases, and what nsyswrap says of the same
 from those files. The sources used other GPUs, other versions and other batch sizes: directions can be compared, figures
 cannot.
 
-- **step**: mean time of a steady step, of which **data** is the wait for a batch.
+- **step**: mean time of a measured step, of which **data** is the wait for a batch.
 - **kernels**: time in which a kernel runs, a step. **busy**: the share of the window that this is.
 - **occupancy**: estimated from grids and resources, not measured.
 - **tensor**: share of kernel time in kernels that use tensor cores; a range where names do not tell.

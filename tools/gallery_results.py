@@ -91,8 +91,8 @@ class Result:
 
     @property
     def steps(self) -> int:
-        """How many steady steps the window holds, at least 1."""
-        return int(self.fact("steps", "steady_steps") or 1)
+        """How many measured steps the window holds, at least 1."""
+        return int(self.fact("steps", "measured_steps") or 1)
 
     @property
     def ledger(self) -> dict[str, int]:

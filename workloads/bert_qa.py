@@ -22,9 +22,9 @@ from torch.utils.data import Dataset
 
 EXPECTS = {
     "": ("tensor_cores/not_used",),
-    "--amp": ("launches/launch_bound", "idle/host"),
+    "--amp": ("launches/launch_bound", "idle/cpu"),
     "--amp --optimizer single": ("optimizer/many_kernels", "launches/launch_bound"),
-    "--amp --optimizer fused": ("idle/host", "idle/launch"),
+    "--amp --optimizer fused": ("idle/cpu", "idle/launch"),
 }
 
 OPTIMIZERS = {"single": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}

@@ -25,9 +25,9 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 EXPECTS = {
-    "": ("idle/input_wait",),
-    "--workers 3": ("idle/input_wait",),
-    "--workers 3 --normalize gpu": ("idle/input_wait", "tensor_cores/not_used"),
+    "": ("idle/data_wait",),
+    "--workers 3": ("idle/data_wait",),
+    "--workers 3 --normalize gpu": ("idle/data_wait", "tensor_cores/not_used"),
     "--workers 3 --normalize gpu --packed": ("tensor_cores/not_used",),
     "--workers 3 --normalize gpu --packed --model resnet50 --channels-last": ("tensor_cores/not_used",),
     "--workers 3 --normalize gpu --packed --model resnet50 --channels-last --amp": ("launches/launch_bound",),

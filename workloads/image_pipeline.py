@@ -18,7 +18,7 @@ import pictures
 import torch
 from torch import Tensor
 
-EXPECTS = {"": ("idle/input_work",), "--engine gpu": ("idle/input_work", "copies/pageable")}
+EXPECTS = {"": ("idle/data_work",), "--engine gpu": ("idle/data_work", "copies/pageable")}
 
 SIDE, KEPT = 256, 224
 

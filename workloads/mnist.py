@@ -30,9 +30,9 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 
 EXPECTS = {
-    "": ("idle/input_wait",),
+    "": ("idle/data_wait",),
     "--workers 8": ("launches/launch_bound",),
-    "--workers 0": ("idle/input_work",),
+    "--workers 0": ("idle/data_work",),
 }
 
 Gray = npt.NDArray[np.uint8]

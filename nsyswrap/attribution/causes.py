@@ -29,7 +29,7 @@ from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
 from nsyswrap.tables import array, blocks
 
 CAUSES = (
-    "blind",
+    "not_traced",
     "queued",
     "launch",
     "profiler",
@@ -37,12 +37,12 @@ CAUSES = (
     "allocation",
     "blocking_copy",
     "synchronization",
-    "input_wait",
-    "input_work",
+    "data_wait",
+    "data_work",
     "peer_wait",
     "lock",
-    "descheduled",
-    "host",
+    "off_cpu",
+    "cpu",
     "unknown",
 )
 CODE = {cause: code for code, cause in enumerate(CAUSES)}
@@ -54,10 +54,10 @@ _BY_STATE = {
     api_calls.BLOCKING_COPY: "blocking_copy",
     api_calls.SYNCHRONIZATION: "synchronization",
     api_calls.LOCK_WAIT: "lock",
-    api_calls.OTHER_WAIT: "host",
+    api_calls.OTHER_WAIT: "cpu",
     api_calls.PEER_THREAD_WAIT: "unknown",
-    api_calls.OFF_CPU: "descheduled",
-    api_calls.RUNNING: "host",
+    api_calls.OFF_CPU: "off_cpu",
+    api_calls.RUNNING: "cpu",
 }
 _STATE_CAUSE = np.array([CODE[_BY_STATE[kind]] for kind in range(len(_BY_STATE))], np.int8)
 _WAITING = np.isin(np.arange(len(_BY_STATE)), (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT))
@@ -148,7 +148,7 @@ class _Explainer:
             for cause, start, end in (
                 ("launch", begun, returned),
                 ("queued", returned, seen),
-                ("blind", seen, spans.end),
+                ("not_traced", seen, spans.end),
             )
         ]
         return before + after
@@ -158,7 +158,7 @@ class _Explainer:
         gap, spans = _real(gap, spans)
         part, phase, start, end = _cut(spans, self.study.phases.shown(thread), NO_PHASE)
         gap = gap[part]
-        names = self._launch_names(gap) if cause != "blind" else np.full(len(gap), NO_NAME, np.int32)
+        names = self._launch_names(gap) if cause != "not_traced" else np.full(len(gap), NO_NAME, np.int32)
         return self._pieces(Spans(start, end), gap, np.full(len(gap), CODE[cause]), phase, thread, names)
 
     def _before_launch(self, thread: int, gap: Indices, spans: Spans) -> list[Pieces]:
@@ -199,14 +199,14 @@ class _Explainer:
             in_data = phase == self.study.phases.code(DATA)
             # Without traced system calls a wait cannot be told from work.
             traced = tables.OS_CALLS.name not in self.study.trace.absent
-            working = np.int8(CODE["input_work" if traced else "unknown"])
+            working = np.int8(CODE["data_work" if traced else "unknown"])
             cause = np.where(in_data & running, working, cause)
-            return np.where(in_data & waiting, np.int8(CODE["input_wait"]), cause)
+            return np.where(in_data & waiting, np.int8(CODE["data_wait"]), cause)
         if has_loader(self.study, process):
             # What is marked as another part of the step is no wait for a batch.
             outside = np.isin(phase, [NO_PHASE, *map(self.study.phases.code, (BATCH, COPY))])
             before_batch = _ends_with_batch(self.study, self.found)[gap]
-            return np.where(before_batch & outside & waiting, np.int8(CODE["input_wait"]), cause)
+            return np.where(before_batch & outside & waiting, np.int8(CODE["data_wait"]), cause)
         return cause
 
     def _launch_names(self, gap: Indices) -> npt.NDArray[np.int32]:

@@ -68,8 +68,8 @@ OF_CALLS = {
 }
 
 # Causes that say no more than that the host had not come to the launch: what a root may have made of it.
-GENERIC = ("host", "launch", "queued", "unknown", "lock", "descheduled")
-INPUT = ("input_wait", "input_work")
+GENERIC = ("cpu", "launch", "queued", "unknown", "lock", "off_cpu")
+INPUT = ("data_wait", "data_work")
 
 # What writing down the begin or the end of a range takes the host, the call from Python included. Source: 2000 ranges
 # of workloads/faults/many_ranges.py lengthen a step by 1.27 ms on an H200 machine with nsys 2025.3.2.
@@ -160,7 +160,7 @@ def sampled_lines(study: Study, device_id: int, window: Window, root: str) -> tu
 
 def specific(sums: IdleSums) -> Times:
     """Return the idle time of each step that a finding of its own counts, the unevenness of steps itself aside."""
-    rest = {*GENERIC, "blind", UNEVEN}
+    rest = {*GENERIC, "not_traced", UNEVEN}
     found: Times = sums.of_steps[[code for code, name in enumerate(NAMES) if name not in rest]].sum(axis=0)
     return found
 
@@ -264,17 +264,17 @@ class _Roots:
             low, high = (np.searchsorted(at, side[mine]) for side in (self.pieces.start, self.pieces.end))
             written[mine] = high - low
         much = (written >= MANY_RANGES) & (written * RANGE_NS >= OVERHEAD_SHARE * self._length)
-        return self._is("host", *INPUT) & much
+        return self._is("cpu", *INPUT) & much
 
     def _modules(self, _free: Mask) -> Mask:
         """Code is loaded; host code before that, in the same gap, compiled it."""
         loads = self._is("module_load") & self._named(_LOADS)
-        return loads | (self._is("host", "unknown", "lock", "module_load") & self._until_last(loads))
+        return loads | (self._is("cpu", "unknown", "lock", "module_load") & self._until_last(loads))
 
     def _churn(self, free: Mask) -> Mask:
         """Memory is asked for and given back step after step; with it goes what lies between such calls."""
         chosen = self._is("allocation") & free
-        steps = self.study.steps.steady_inside(self.window)
+        steps = self.study.steps.measured_inside(self.window)
         if not len(steps) or not chosen.any():
             return np.zeros(len(free), bool)
         start, end = array(steps, "start"), array(steps, "end")
@@ -301,7 +301,7 @@ class _Roots:
         found = np.zeros(len(self._first), bool)
         where = containing(self._gaps, starts)
         found[where[where >= 0]] = True
-        return free & found[self._gap] & self._is(*INPUT, "host", "unknown", "lock", "descheduled")
+        return free & found[self._gap] & self._is(*INPUT, "cpu", "unknown", "lock", "off_cpu")
 
     def _pageable(self, _free: Mask) -> Mask:
         """A copy of pageable memory to the GPU holds the host, from its call on."""
@@ -365,14 +365,14 @@ class _Roots:
         if not launch_bound.is_bound(self.study, self.device_id, self.window, idle, between):
             return np.zeros(len(free), bool)
         short = (self._gaps.end - self._gaps.start) < LAUNCH_GAP_NS
-        found: Mask = short[self._gap] & self._is("host", "launch", "queued")
+        found: Mask = short[self._gap] & self._is("cpu", "launch", "queued")
         return found
 
     def _uneven(self, free: Mask) -> Mask:
         """Host code of the few steps that take longer than the others, as much as they take more."""
         found = np.zeros(len(free), bool)
-        generic, blind = free & self._is(*GENERIC), self._is("blind")
-        for process, steps in self.study.steps.steady_inside(self.window).groupby("process"):
+        generic, blind = free & self._is(*GENERIC), self._is("not_traced")
+        for process, steps in self.study.steps.measured_inside(self.window).groupby("process"):
             spans = Spans(array(steps, "start"), array(steps, "end"))
             length = spans.end - spans.start
             if not is_outlier(length).any():

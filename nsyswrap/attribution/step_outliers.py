@@ -12,7 +12,7 @@ from nsyswrap.intervals import Spans, Times, containing
 Mask = npt.NDArray[np.bool_]
 
 # Beyond the outer quartile by one and a half times the distance of the quartiles. Source: J. Tukey, Exploratory Data
-# Analysis, 1977. Ours: at least a tenth more than the median, since steps of a steady run differ by less than that.
+# Analysis, 1977. Ours: at least a tenth more than the median, since steps of a measured run differ by less than that.
 FENCE = 1.5
 LEAST = 0.10
 
@@ -30,7 +30,7 @@ def unexplained(length: Times, explained: Times) -> Times:
     """Return what each outlier takes more than the median step and nothing else explains, in ns; 0 for other steps.
 
     Args:
-        length: Of each steady step of one process, in ns.
+        length: Of each measured step of one process, in ns.
         explained: How much of it is idle time that another finding counts: what an outlier has more of it than the
             median step is not counted again.
     """
@@ -47,7 +47,7 @@ def cost_of(length: Times, left: Times) -> int:
     A host that waits a step later than usual makes one step long and the next one short, and loses nothing.
 
     Args:
-        length: Of each steady step, in ns.
+        length: Of each measured step, in ns.
         left: What ``unexplained`` returns for them.
     """
     net = max(round(float((length - np.median(length)).sum())), 0) if len(length) else 0

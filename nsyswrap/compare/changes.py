@@ -78,7 +78,7 @@ SOURCES = (
     Source("phases_on_gpu", "Phases on the GPU", ("phases", "phases"), "gpu_ns", _called("phase"), of_gpus=True),
     Source("families", "Kernel families", ("tensor_cores", "kernels"), "total_ns", _family, of_gpus=True),
     Source("kernels", "Kernels", ("kernels", "summary"), "total_ns", _called("name"), of_gpus=True),
-    Source("copies", "Copies and fills", ("copies", "summary"), "total_ns", _copy, of_gpus=True),
+    Source("copies", "Memory copies and memsets", ("copies", "summary"), "total_ns", _copy, of_gpus=True),
     Source("copied", "Bytes copied and filled", ("copies", "summary"), "bytes", _copy, of_gpus=True, unit="bytes"),
     Source("host_calls", "CUDA calls", ("host_calls", "summary"), "total_ns", _called("name"), of_gpus=False),
 )

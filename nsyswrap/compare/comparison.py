@@ -208,7 +208,7 @@ class Side:
     Attributes:
         name: What it goes by.
         reports: One a run.
-        runs: The steady steps of each.
+        runs: The measured steps of each.
         middle: Which run stands for all where what moved is told: the one whose time per step is in the middle.
     """
 
@@ -231,12 +231,12 @@ class Side:
 
     @property
     def steps(self) -> StepTimes:
-        """Return the steady steps of that report."""
+        """Return the measured steps of that report."""
         return self.runs[self.middle]
 
     @property
     def step_count(self) -> int:
-        """Return how many steady steps its window holds."""
+        """Return how many measured steps its window holds."""
         return self.steps.count
 
 

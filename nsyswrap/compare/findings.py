@@ -36,7 +36,7 @@ def _pair(
 ) -> FindingPair:
     base, new = (found[0] if found else None for found in findings)
     costs = (
-        sum(finding.cost_ns for finding in found)
+        sum(finding.lost_ns for finding in found)
         / (side.step_count if basis == "step" else side.report.window.length_ns)
         for found, side in zip(findings, sides, strict=True)
     )

@@ -16,7 +16,7 @@ from nsyswrap.model import Fact, Report, Section
 KEY, TITLE = "counterfactual", "Without the loader"
 
 # Causes and phases of idle time that go away with the loader: its batches are on the device already.
-DATA_CAUSES = ("input_wait", "input_work")
+DATA_CAUSES = ("data_wait", "data_work")
 DATA_PHASES = ("data", "copy")
 
 BLOCKS = 20
@@ -57,7 +57,7 @@ def without_loader(base: Report, replayed: Report, kept: int) -> Section:
     """
     first, second = _common_steps(base, replayed, kept)
     if min(len(first), len(second)) < FEWEST_STEPS:
-        found = f"{len(first)} and {len(second)} steady steps to compare, fewer than {FEWEST_STEPS}"
+        found = f"{len(first)} and {len(second)} measured steps to compare, fewer than {FEWEST_STEPS}"
         return _cannot_tell(base, f"The loader's cost cannot be told: there are {found}.")
     before, after = mean_of(first), mean_of(second)
     share, margin = saving(before, after)
@@ -88,7 +88,7 @@ def mean_of(length_ns: npt.NDArray[np.int64]) -> Mean:
     Args:
         length_ns: Lengths in order, shape (n,).
 
-    Source: batch means, Law and Kelton, Simulation Modeling and Analysis, section on steady-state output.
+    Source: batch means, Law and Kelton, Simulation Modeling and Analysis, section on measured-state output.
     """
     blocks = min(BLOCKS, len(length_ns) // 2)
     means = np.array([block.mean() for block in np.array_split(length_ns, blocks)])
@@ -155,15 +155,15 @@ def agreement(share: float, margin: float, blamed: float | None, causes: pd.Data
 
 
 def _common_steps(base: Report, replayed: Report, kept: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the lengths of the steady steps of both runs that have the same names, without those that load batches."""
-    first, second = _steady(base), _steady(replayed)
+    """Return the lengths of the measured steps of both runs that have the same names, without those that load batches."""
+    first, second = _measured(base), _measured(replayed)
     names = set(first["name"]) & set(second["name"][kept:])
     both = [frame[frame["name"].isin(names)] for frame in (first, second)]
     first, second = (both[0], both[1]) if len(names) else (first, second.iloc[kept:])
     return _length(first), _length(second)
 
 
-def _steady(report: Report) -> pd.DataFrame:
+def _measured(report: Report) -> pd.DataFrame:
     section = report.section("steps")
     if section is None or "steps" not in section.tables:
         return pd.DataFrame({"name": [], "start_ns": [], "end_ns": []})
@@ -195,7 +195,7 @@ def _by_cause(base: Report, replayed: Report) -> pd.DataFrame:
 def _parts(report: Report) -> dict[str, tuple[float, bool]]:
     """Return the time of each part of a step, a mean over steps and GPUs, and whether it is the loader's."""
     ledger, idle, phases = (report.section(key) for key in ("ledger", "idle", "phases"))
-    steps = max(len(_steady(report)), 1)
+    steps = max(len(_measured(report)), 1)
     if ledger is None or idle is None:
         frame = phases.tables["phases"] if phases is not None else pd.DataFrame({"phase": [], "host_ns": []})
         return {

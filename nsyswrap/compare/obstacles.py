@@ -68,11 +68,11 @@ def _steps(base: Side, new: Side) -> Iterator[Obstacle]:
         count = min(run.count for run in side.runs)
         name = side.name if len(side.runs) == 1 else f"a run of {side.name}"
         if not count:
-            words = f"{name} has no steady steps in its window, so there is no step time to compare."
+            words = f"{name} has no measured steps in its window, so there is no step time to compare."
             hint = 'put an NVTX range such as "batch 17" around each step, or name yours with --step-range'
             yield Obstacle(Hurdle.STEPS, words, blocks=True, hint=hint)
         elif count < FEWEST_STEPS:
-            words = f"{name} has too few steady steps, {count}: it takes {FEWEST_STEPS}."
+            words = f"{name} has too few measured steps, {count}: it takes {FEWEST_STEPS}."
             yield Obstacle(Hurdle.STEPS, words, blocks=True, hint="profile more steps")
 
 

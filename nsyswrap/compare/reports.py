@@ -139,7 +139,7 @@ _PARTS = {
     "compute_ns": "compute",
     "communication_exposed_ns": "exposed communication",
     "copy_exposed_ns": "exposed copying",
-    "fill_exposed_ns": "exposed filling",
+    "memset_exposed_ns": "exposed memset",
 }
 
 

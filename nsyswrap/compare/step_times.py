@@ -10,7 +10,7 @@ import pandas as pd
 from nsyswrap.compare.bootstrap import Series
 from nsyswrap.model import Report
 
-LEDGER_ROWS = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "fill_exposed_ns", "idle_ns")
+LEDGER_ROWS = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "memset_exposed_ns", "idle_ns")
 KERNEL_ROWS = LEDGER_ROWS[:2]
 _NUMBER = re.compile(r"\d+")
 # Where more than this share of the time lies between steps, what is in them does not tell of all of it.
@@ -19,7 +19,7 @@ MOST_BETWEEN = 0.05
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepTimes:
-    """The steady steps inside a report's window.
+    """The measured steps inside a report's window.
 
     Attributes:
         length: How long each step took, ns, shape (n,), none shorter than 1.
@@ -56,7 +56,7 @@ NO_STEPS = StepTimes(np.empty(0), np.empty(0))
 
 
 def step_times(report: Report) -> StepTimes:
-    """Return the steady steps that lie inside the window of a report.
+    """Return the measured steps that lie inside the window of a report.
 
     Ranks take the same steps side by side, so one step is the mean of the k-th step of each process, as far as all
     have one: counting ranks as further steps would make little evidence look like much.
@@ -67,10 +67,10 @@ def step_times(report: Report) -> StepTimes:
         return NO_STEPS
     window = report.window
     inside = (table["start_ns"] >= window.start_ns) & (table["end_ns"] <= window.end_ns)
-    steady = table[inside & ~table["warm_up"].astype(bool)]
-    if not len(steady):
+    measured = table[inside & ~table["warm_up"].astype(bool)]
+    if not len(measured):
         return NO_STEPS
-    devices = [one for _, one in steady.groupby("device_id", sort=True)] if "device_id" in steady else [steady]
+    devices = [one for _, one in measured.groupby("device_id", sort=True)] if "device_id" in measured else [measured]
     runs = _runs(devices[0])
     count = min(len(run) for run in runs)
     length = np.maximum(np.mean([_lengths(run)[:count] for run in runs], axis=0), 1)

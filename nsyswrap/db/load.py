@@ -30,7 +30,7 @@ IDS_AT_ONCE = 20_000
 MOST_BYTES = np.int64(1 << 48)
 # Largest first, so that the readers end together.
 BY_SIZE = ("GPU_METRICS", "OSRT_API", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL")
-OPERATIONS = ("kernels", "copies", "fills", "graphs")
+OPERATIONS = ("kernels", "copies", "memsets", "graphs")
 Devices = Mapping[tuple[int, int], tuple[int, ...]]
 
 

@@ -75,7 +75,7 @@ SOURCES: tuple[Source, ...] = (
         family="CUDA",
     ),
     Source(
-        tables.FILLS,
+        tables.MEMSETS,
         "CUPTI_ACTIVITY_KIND_MEMSET",
         _OPERATION | {"bytes": "bytes"},
         _STREAM | {"memory_kind": "memKind"},

@@ -15,7 +15,7 @@ from nsyswrap.intervals import Indices, Spans, Times, Window, clip, merge, subtr
 from nsyswrap.tables import TableSpec, Trace, array, blocks
 
 COMPUTE, COMMUNICATION, COPY, FILL = range(4)
-KINDS = ("compute", "communication", "copy", "fill")
+KINDS = ("compute", "communication", "copy", "memset")
 
 # Source: definitions of nsys recipes compared; the name is right where matching NCCL's ranges is not.
 COLLECTIVE = "nccl"
@@ -122,7 +122,7 @@ class Operations:
         return np.flatnonzero(self.table == SOURCES.index(spec))
 
 
-SOURCES = (tables.KERNELS, tables.COPIES, tables.FILLS, tables.GRAPHS)
+SOURCES = (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS)
 
 
 def find_operations(trace: Trace) -> Operations:
@@ -170,7 +170,7 @@ def _order(trace: Trace, sources: Sequence[TableSpec]) -> Indices:
 def _kinds(trace: Trace, spec: TableSpec, frame: pd.DataFrame) -> npt.NDArray[np.int8]:
     if spec is tables.COPIES:
         return np.full(len(frame), COPY, np.int8)
-    if spec is tables.FILLS:
+    if spec is tables.MEMSETS:
         return np.full(len(frame), FILL, np.int8)
     if spec is tables.GRAPHS:
         return np.full(len(frame), COMPUTE, np.int8)

@@ -44,46 +44,46 @@ class Steps:
         return self.frame if self.processes is None else self.frame[self.frame["process"].isin(self.processes)]
 
     @property
-    def steady(self) -> pd.DataFrame:
+    def measured(self) -> pd.DataFrame:
         """Return those of the counted steps that are no warm-up."""
         return self.counted[~self.counted["warm_up"]]
 
-    def steady_window(self) -> Window | None:
+    def measured_window(self) -> Window | None:
         """Return the stretch in which every process is past its warm-up; None without steps.
 
-        It lasts from the start of the first steady step to the end of the last, whatever lies between steps
+        It lasts from the start of the first measured step to the end of the last, whatever lies between steps
         included.
         """
-        steady = self.steady
-        if not len(steady):
+        measured = self.measured
+        if not len(measured):
             return None
-        bounds = steady.groupby("process").agg(start=("start", "min"), end=("end", "max"))
+        bounds = measured.groupby("process").agg(start=("start", "min"), end=("end", "max"))
         start, end = int(bounds["start"].max()), int(bounds["end"].min())
         if end <= start:
             start, end = int(bounds["start"].min()), int(bounds["end"].max())
         if end <= start:
             return None
-        return Window(start, end, self._label(steady), "steps")
+        return Window(start, end, self._label(measured), "steps")
 
-    def steady_inside(self, window: Window) -> pd.DataFrame:
+    def measured_inside(self, window: Window) -> pd.DataFrame:
         """Return the steps that lie inside the window and are no warm-up."""
         inside = (self.frame["start"] >= window.start_ns) & (self.frame["end"] <= window.end_ns)
         return self.frame[inside & ~self.frame["warm_up"]]
 
     @property
-    def steady_count(self) -> int:
-        """Return the steady steps of one process, since ranks take the same steps side by side."""
-        steady = self.steady
-        return len(steady) // max(steady["process"].nunique(), 1)
+    def measured_count(self) -> int:
+        """Return the measured steps of one process, since ranks take the same steps side by side."""
+        measured = self.measured
+        return len(measured) // max(measured["process"].nunique(), 1)
 
-    def _label(self, steady: pd.DataFrame) -> str:
-        first, last = steady.iloc[0], steady.iloc[-1]
+    def _label(self, measured: pd.DataFrame) -> str:
+        first, last = measured.iloc[0], measured.iloc[-1]
         skipped = int(self.counted["warm_up"].sum())
-        processes = steady["process"].nunique()
-        count = self.steady_count
+        processes = measured["process"].nunique()
+        count = self.measured_count
         name = f"{first['name']} to {last['name']}" if count > 1 else str(first["name"])
         aside = f", {_counted(skipped // processes, 'warm-up step')} left out" if skipped else ""
-        return f"{_counted(count, 'steady step')} ({name}{aside})"
+        return f"{_counted(count, 'measured step')} ({name}{aside})"
 
 
 def _counted(count: int, what: str, several: str = "") -> str:

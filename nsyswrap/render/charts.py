@@ -106,7 +106,7 @@ class StepChart(NamedTuple):
         dots: One for each step; empty where there are columns or too many steps.
         ranges: Shortest to longest of neighbouring steps where there are too many for dots.
         top_ns: Value at the upper edge; the lower edge is 0.
-        median_y: Place of the median of the steady steps, pixels from the top.
+        median_y: Place of the median of the measured steps, pixels from the top.
         above: How many steps lie above the upper edge; they are drawn on it.
         height: Height in pixels.
         marks: The outliers.
@@ -143,15 +143,15 @@ class Steps(NamedTuple):
 
 
 def step_chart(steps: Steps, height: int) -> StepChart:
-    """Return the chart of step times; its scale starts at 0 and ends above the longest steady step.
+    """Return the chart of step times; its scale starts at 0 and ends above the longest measured step.
 
     Args:
         steps: At least one step.
         height: Height in pixels.
     """
     lengths = np.asarray(steps.lengths_ns, np.float64)
-    steady = lengths[~np.asarray(steps.warm_up, bool)]
-    measured = steady if len(steady) else lengths
+    measured = lengths[~np.asarray(steps.warm_up, bool)]
+    measured = measured if len(measured) else lengths
     top = max(float(measured.max()) * _HEADROOM, 1.0)
     y = height - np.minimum(lengths / top, 1.0) * height
     # Means over GPUs are no whole numbers: they may miss the length by less than a nanosecond.

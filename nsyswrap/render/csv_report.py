@@ -7,7 +7,7 @@ each with its own header line; every line begins with the section and the table 
     ledger,devices,0,185400000,...
                                             (empty line)
     section,table,device_id,cause,...
-    idle,causes,0,input_wait,...
+    idle,causes,0,data_wait,...
 
 Facts are the table ``facts`` of their section, findings the table ``findings`` of ``report``. A text cell that a
 spreadsheet would run as a formula is led by an apostrophe.
@@ -62,7 +62,7 @@ def _frames(report: Report) -> dict[tuple[str, str], pd.DataFrame]:
 
 
 def _findings(report: Report) -> pd.DataFrame:
-    names = ("rule", "severity", "headline", "cost_ns", "gain_low_ns", "gain_high_ns", "advice")
+    names = ("rule", "severity", "headline", "lost_ns", "saving_low_ns", "saving_high_ns", "advice")
     columns: dict[str, Any] = {name: [getattr(one, name) for one in report.findings] for name in names}
     columns["severity"] = [one.severity.value for one in report.findings]
     columns["device_id"] = pd.Series([one.device_id for one in report.findings], dtype="Int64")

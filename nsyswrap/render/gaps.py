@@ -3,7 +3,7 @@
 The table ``gaps`` cuts a gap where its cause changes::
 
     gap     |------------------------|
-    rows    |input_wait|host|input_w.|      same GPU, each starts where the one before ends
+    rows    |data_wait|host|input_w.|      same GPU, each starts where the one before ends
 """
 
 from typing import NamedTuple

@@ -48,7 +48,7 @@ def render(report: Report, *, width: int | None = None) -> str:
 
 
 def gpu_activities(report: Report) -> tuple[Row, ...]:
-    """Return kernels by demangled name, copies by direction and fills, dearest first."""
+    """Return kernels by demangled name, copies by direction and memsets, dearest first."""
     kernels = [_row(row, str(row["name"])) for row in summary_model.rows(report.section("kernels"), "summary")]
     moved = (_row(row, activity(str(row["kind"]))) for row in summary_model.rows(report.section("copies"), "summary"))
     return _dearest([*kernels, *_merged(moved)])
@@ -61,7 +61,7 @@ def api_calls(report: Report) -> tuple[Row, ...]:
 
 def activity(kind: str) -> str:
     """Return nvprof's name for a kind of copy, or for a fill: ``[CUDA memcpy HtoD]``."""
-    if kind == "Fill":
+    if kind == "Memset":
         return "[CUDA memset]"
     source, to, target = kind.removeprefix(_UNIFIED).partition("-to-")
     known = to and source in _PLACES and target in _PLACES

@@ -67,7 +67,7 @@ def findings(report: Report) -> tuple[FindingView, ...]:
 
 
 def anchor(rule: str) -> str:
-    """Return the anchor of a finding, the same in every report: ``idle/input_wait`` is ``finding-idle-input-wait``."""
+    """Return the anchor of a finding, the same in every report: ``idle/data_wait`` is ``finding-idle-input-wait``."""
     slug = re.sub(r"[^a-z0-9]+", "-", rule.lower()).strip("-")
     return f"finding-{slug[:_ANCHOR_WIDTH] or 'other'}"
 
@@ -83,17 +83,17 @@ def _anchors(rules: Sequence[str]) -> Iterator[str]:
 
 def _finding(report: Report, group: tuple[Finding, ...], name: str) -> FindingView:
     first = group[0]
-    share = first.cost_ns / first.window.length_ns
+    share = first.lost_ns / first.window.length_ns
     return FindingView(
         anchor=name,
         severity=first.severity.value,
         rule=visible(first.rule),
         headline=visible(first.headline),
         where=summary_model.place(first),
-        cost=units.duration(first.cost_ns) if first.cost_ns > 0 else "",
+        cost=units.duration(first.lost_ns) if first.lost_ns > 0 else "",
         cost_share=visible(summary_model.finding_share(first)),
         bar=f"{100 * share:.2f}" if 0 < share <= 1 else "",
-        gain=units.gain(first.gain_low_ns, first.gain_high_ns) if first.cost_ns > 0 or first.gain_high_ns else "",
+        gain=units.gain(first.saving_low_ns, first.saving_high_ns) if first.lost_ns > 0 or first.saving_high_ns else "",
         also=tuple((summary_model.place(one), visible(summary_model.cost_and_gain(one))) for one in group[1:]),
         advice=visible(first.advice),
         evidence=tuple(line for one in group for line in _lines(report, one, alone=len(group) == 1)),

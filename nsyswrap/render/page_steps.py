@@ -21,10 +21,10 @@ class StepsView(NamedTuple):
     Attributes:
         chart: Columns, dots or ranges.
         top: Time at the upper edge.
-        median: Median of the steady steps; empty where not measured.
+        median: Median of the measured steps; empty where not measured.
         keys: Colour of each part of a column.
         fills: The same as an attribute.
-        slowest: The slowest steady steps.
+        slowest: The slowest measured steps.
         step_count: How many steps there are.
         warm_up: How many of them are warm-up.
         outliers: How many of them are outliers.
@@ -53,8 +53,8 @@ def steps(report: Report) -> StepsView | None:
     table = _one_row_a_step(section.tables["steps"])
     drawn = _drawn(section, table)
     chart = charts.step_chart(drawn, _CHART_HEIGHT)
-    steady = table[~table["warm_up"].astype(bool)].drop(columns="warm_up")
-    slowest = steady.sort_values("length_ns", ascending=False, kind="stable").head(_SLOWEST)
+    measured = table[~table["warm_up"].astype(bool)].drop(columns="warm_up")
+    slowest = measured.sort_values("length_ns", ascending=False, kind="stable").head(_SLOWEST)
     median = summary_model.median_step(report)
     shown = table_view(slowest, "Slowest steps", "slowest", "steps")
     return StepsView(
@@ -63,7 +63,7 @@ def steps(report: Report) -> StepsView | None:
         median="" if median is None else units.text(median.value, "ns"),
         keys=tuple(part.key for part in vocabulary.LEDGER_PARTS),
         fills=tuple(vocabulary.fill(part) for part in vocabulary.LEDGER_PARTS),
-        slowest=shown._replace(cut=f"{len(shown.rows)} of {units.count(len(steady))} steps" if len(steady) else ""),
+        slowest=shown._replace(cut=f"{len(shown.rows)} of {units.count(len(measured))} steps" if len(measured) else ""),
         step_count=len(table),
         warm_up=sum(drawn.warm_up),
         outliers=sum(drawn.outlier),

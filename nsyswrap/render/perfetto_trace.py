@@ -56,7 +56,7 @@ _GPU_KINDS = (
         ("phase", "verdict", "precision", "library", "grid_blocks", "block_threads"),
     ),
     Kind("copies", "name", _STREAM, "stream {stream} of process {pid}: copies", ("phase", "bytes")),
-    Kind("fills", "name", _STREAM, "stream {stream} of process {pid}: fills", ("phase", "bytes")),
+    Kind("memsets", "name", _STREAM, "stream {stream} of process {pid}: memsets", ("phase", "bytes")),
     Kind("graphs", "name", _STREAM, "stream {stream} of process {pid}: graphs", ("phase",)),
 )
 _HOST_KINDS = (
@@ -66,7 +66,7 @@ _HOST_KINDS = (
     Kind("calls", "name", ("tid",), "thread {tid}: CUDA calls", ()),
     Kind("os_calls", "name", ("tid",), "thread {tid}: operating system", ()),
 )
-_LAUNCHED = ("kernels", "copies", "fills", "graphs")
+_LAUNCHED = ("kernels", "copies", "memsets", "graphs")
 
 
 @dataclass

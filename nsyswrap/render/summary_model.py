@@ -193,19 +193,19 @@ def place(finding: Finding) -> str:
 
 def cost_and_gain(finding: Finding) -> str:
     """Return what a finding costs and what mending it gains, in words; nothing where it is not about time."""
-    gain = f"gain {units.gain(finding.gain_low_ns, finding.gain_high_ns)}"
-    if finding.cost_ns <= 0:
-        return gain if finding.gain_high_ns else ""
+    gain = f"gain {units.gain(finding.saving_low_ns, finding.saving_high_ns)}"
+    if finding.lost_ns <= 0:
+        return gain if finding.saving_high_ns else ""
     share = finding_share(finding)
-    cost = f"costs {units.duration(finding.cost_ns)}" + (f", {share}" if share else "")
+    cost = f"costs {units.duration(finding.lost_ns)}" + (f", {share}" if share else "")
     return f"{cost}; {gain}"
 
 
 def finding_share(finding: Finding) -> str:
     """Return a finding's cost as a share of its window, or nothing where it spans several GPUs' time."""
-    if not 0 < finding.cost_ns <= finding.window.length_ns:
+    if not 0 < finding.lost_ns <= finding.window.length_ns:
         return ""
-    return f"{units.share_of(finding.cost_ns, finding.window.length_ns)} of {short(finding.window)}"
+    return f"{units.share_of(finding.lost_ns, finding.window.length_ns)} of {short(finding.window)}"
 
 
 def median_step(report: Report) -> Fact | None:

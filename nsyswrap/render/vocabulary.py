@@ -34,7 +34,7 @@ LEDGER_PARTS = (
     LedgerPart("compute_ns", "compute", "compute", "#0054A9"),
     LedgerPart("communication_exposed_ns", "communication", "exposed communication", "#873267"),
     LedgerPart("copy_exposed_ns", "copy", "exposed copy", "#604900"),
-    LedgerPart("fill_exposed_ns", "fill", "exposed fill", "#929292"),
+    LedgerPart("memset_exposed_ns", "memset", "exposed memset", "#929292"),
     LedgerPart("idle_ns", "idle", "idle", "#FF5F1B"),
 )
 
@@ -46,7 +46,7 @@ def fill(part: LedgerPart) -> str:
 
 CAUSES = MappingProxyType(
     {
-        "blind": "the capture cannot show what ran",
+        "not_traced": "the capture cannot show what ran",
         "queued": "launched, and not yet begun",
         "launch": "inside the launch call",
         "profiler": "the profiler itself was at work",
@@ -54,19 +54,19 @@ CAUSES = MappingProxyType(
         "allocation": "memory was allocated, freed or registered",
         "blocking_copy": "the host stood in a copy that blocks it",
         "synchronization": "the host stood in a synchronize call",
-        "input_wait": "the host waited for input data",
-        "input_work": "the host prepared input data itself",
+        "data_wait": "the host waited for input data",
+        "data_work": "the host prepared input data itself",
         "peer_wait": "another rank was late",
         "lock": "the host waited for the GIL or a lock",
-        "descheduled": "the host thread was off the CPU",
-        "host": "the host ran other code",
+        "off_cpu": "the host thread was off the CPU",
+        "cpu": "the host ran other code",
         "unknown": "none of these could be shown",
     }
 )
 
 WINDOW_SOURCES = MappingProxyType(
     {
-        "steps": "the steady steps; warm-up is left out",
+        "steps": "the measured steps; warm-up is left out",
         "operations": "first to last GPU operation of the capture",
         "session": "the whole capture",
         "user": "given on the command line",
@@ -91,7 +91,7 @@ COLUMNS = MappingProxyType(
         "unknown_ns": "cannot tell",
         "communication_exposed_ns": "exposed communication",
         "copy_exposed_ns": "exposed copy",
-        "fill_exposed_ns": "exposed fill",
+        "memset_exposed_ns": "exposed memset",
         "gap_count": "gaps",
         "kernel_count": "kernels",
         "source_memory": "from",
@@ -140,7 +140,7 @@ FACTS = MappingProxyType(
         "counter_share": "tensor pipes active by counter, at most",
         "counter_share_low": "tensor pipes active by counter, at least",
         "explained_share": "idle time whose cause is shown",
-        "steady_steps": "steady steps",
+        "measured_steps": "measured steps",
         "median_ns": "median step",
         "p05_ns": "5th percentile",
         "p95_ns": "95th percentile",
@@ -207,8 +207,8 @@ GLOSSARY = (
             Word("capture", "What nsys recorded of one run: a .nsys-rep file."),
             Word("export", "The same as a SQLite database: a .sqlite file."),
             Word("trace", "The tables of an export, in memory, with known columns and units."),
-            Word("operation", "What runs on the GPU: a kernel, a copy or a fill."),
-            Word("kernel, copy, fill", "A function that the GPU computes; memory moved; memory set to a value."),
+            Word("operation", "What runs on the GPU: a kernel, a copy or a memset."),
+            Word("kernel, copy, memset", "A function that the GPU computes; memory moved; memory set to a value."),
             Word("launch", "The call on the host that puts an operation on the GPU's queue."),
             Word("wait", "A call on the host that lasts until an operation is done."),
             Word("range", "A named stretch of time that the program marks for profilers (NVTX)."),
@@ -278,14 +278,14 @@ GLOSSARY = (
 _WORD_OF = MappingProxyType(
     {
         "GPU busy": "busy, idle", "GPU idle": "busy, idle", "busy": "busy, idle", "idle": "busy, idle",
-        "compute": "kernel, copy, fill", "kernels": "kernel, copy, fill", "kernel time": "kernel, copy, fill",
-        "exposed communication": "exposed", "exposed copy": "exposed", "exposed fill": "exposed",
+        "compute": "kernel, copy, memset", "kernels": "kernel, copy, memset", "kernel time": "kernel, copy, memset",
+        "exposed communication": "exposed", "exposed copy": "exposed", "exposed memset": "exposed",
         "median step": "step", "Steps": "step", "Phases": "phase", "phases": "phase", "Ledger": "ledger",
         "Tensor cores": "tensor-core share", "tensor cores": "tensor-core share", "Findings": "finding",
         "GPU counters": "counter", "Launches": "launch", "gaps": "gap", "Longest gaps": "gap",
         "Idle by cause": "cause", "Verdict": "verdict", "operations": "operation", "NVTX ranges": "range",
         "outliers": "outlier",
-        "Occupancy": "occupancy", "theoretical occupancy": "occupancy", "Kernels": "kernel, copy, fill",
+        "Occupancy": "occupancy", "theoretical occupancy": "occupancy", "Kernels": "kernel, copy, memset",
         "share of window": "share", "Where the GPU’s time went": "ledger",  # noqa: RUF001 - as it is printed
     }
 )  # fmt: skip

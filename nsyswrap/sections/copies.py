@@ -1,4 +1,4 @@
-"""Copies and fills: what moved between which kinds of memory, how fast, and whether host or GPU waited for it."""
+"""Memory copies and memsets: what moved between which kinds of memory, how fast, and whether host or GPU waited for it."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ KEYS = ["kind", "source_memory", "target_memory"]
 
 
 def run(study: Study, window: Window) -> Section:
-    """Return copies by direction and kind of memory, and fills, with bytes, rate, exposed time and blocked calls."""
+    """Return copies by direction and kind of memory, and memsets, with bytes, rate, exposed time and blocked calls."""
     operations = study.operations
     copies = find_copies(study, window)
     exposed, busy = 0, 0
@@ -31,7 +31,7 @@ def run(study: Study, window: Window) -> Section:
         busy += total(clip(merge(operations.start[mine], operations.end[mine]), window.start_ns, window.end_ns))
     return Section(
         key="copies",
-        title="Copies and fills",
+        title="Memory copies and memsets",
         window=window,
         facts=(
             Fact("copied_bytes", int(copies["bytes"].sum()), "bytes"),
@@ -39,7 +39,7 @@ def run(study: Study, window: Window) -> Section:
             Fact("exposed_share", exposed / busy if busy else None, "share"),
             Fact("blocking_count", int(copies["blocking"].sum()), "count"),
         ),
-        tables={"summary": _summary(copies, _fills(study, window))},
+        tables={"summary": _summary(copies, _memsets(study, window))},
         findings=findings(study, copies, window),
         notes=("Time of copies side by side is added up in the table, and counted once in the facts.",),
     )
@@ -62,15 +62,15 @@ def find_copies(study: Study, window: Window) -> pd.DataFrame:
     return frame
 
 
-def _fills(study: Study, window: Window) -> pd.DataFrame:
-    """Return the fills that touch a window as copies from nowhere, which no call waits for."""
-    frame = _moved(study, tables.FILLS, window)
+def _memsets(study: Study, window: Window) -> pd.DataFrame:
+    """Return the memsets that touch a window as copies from nowhere, which no call waits for."""
+    frame = _moved(study, tables.MEMSETS, window)
     target = _labels(study.trace.memory_kinds, frame.pop("memory_kind").to_numpy())
-    return frame.assign(kind="Fill", source_memory="", target_memory=target, blocking=False)
+    return frame.assign(kind="Memset", source_memory="", target_memory=target, blocking=False)
 
 
 def _moved(study: Study, spec: TableSpec, window: Window) -> pd.DataFrame:
-    """Return the copies or the fills that touch a window with the columns of their table that say what they are."""
+    """Return the copies or the memsets that touch a window with the columns of their table that say what they are."""
     operations, frame = study.operations, study.trace[spec]
     rows = operations.from_table(spec)
     rows = rows[(operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)]
@@ -108,9 +108,9 @@ def _labels(labels: Mapping[int, str], kinds: npt.NDArray[np.int32]) -> npt.NDAr
     return np.array(texts, dtype=object)[codes]
 
 
-def _summary(copies: pd.DataFrame, fills: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each direction and pair of memories, dearest first; shares are of copies and fills together."""
-    moved = pd.concat([each for each in (copies, fills) if len(each)] or [copies], ignore_index=True)
+def _summary(copies: pd.DataFrame, memsets: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each direction and pair of memories, dearest first; shares are of copies and memsets together."""
+    moved = pd.concat([each for each in (copies, memsets) if len(each)] or [copies], ignore_index=True)
     groups = moved.groupby(KEYS, sort=False)
     codes = groups.ngroup().to_numpy().astype(np.intp)
     first = moved[KEYS].drop_duplicates()
@@ -128,4 +128,4 @@ def _summary(copies: pd.DataFrame, fills: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["total_ns", "kind"], ascending=[False, True], ignore_index=True)
 
 
-ANALYSIS = Analysis("copies", "Copies and fills", (), run, of_operations=True, of_gains=True)
+ANALYSIS = Analysis("copies", "Memory copies and memsets", (), run, of_operations=True, of_gains=True)

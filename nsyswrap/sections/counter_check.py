@@ -166,9 +166,9 @@ def _finding(counted: TensorWork, headline: str, advice: str, window: Window) ->
         rule="tensor_cores/counter_disagrees",
         severity=Severity.NOTE,
         headline=headline,
-        cost_ns=0,
-        gain_low_ns=0,
-        gain_high_ns=0,
+        lost_ns=0,
+        saving_low_ns=0,
+        saving_high_ns=0,
         advice=advice,
         evidence=(
             f"tensor pipes active {by_counter} of the time in kernels, by counter",

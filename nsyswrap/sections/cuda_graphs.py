@@ -63,7 +63,7 @@ def run(study: Study, window: Window) -> Section:
 
 
 def _find(study: Study, window: Window) -> _InGraphs:
-    """Return launches and operations of graphs: told by node, or, for copies and fills, by the call that launched."""
+    """Return launches and operations of graphs: told by node, or, for copies and memsets, by the call that launched."""
     operations, calls = study.operations, study.trace[tables.CALLS]
     launches = launch_rows(study.trace)
     inside = np.isin(operations.call, launches) if len(launches) else np.zeros(len(operations.call), bool)

@@ -33,7 +33,7 @@ STATIC = frozenset({"Device Static", "Managed Static"})
 
 # What shows that a process is alive.
 ALIVE = (
-    *(tables.KERNELS, tables.COPIES, tables.FILLS, tables.GRAPHS, tables.MEMORY),
+    *(tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS, tables.MEMORY),
     *(tables.CALLS, tables.OS_CALLS, tables.RANGES, tables.SCHEDULING),
 )
 FIRST = np.iinfo(np.int64).min
@@ -81,7 +81,7 @@ def find_allocations(study: Study) -> Allocations:
 
 
 def run(study: Study, window: Window) -> Section:
-    """Return the memory held on each GPU in the window, and a finding where steady steps allocate."""
+    """Return the memory held on each GPU in the window, and a finding where measured steps allocate."""
     allocations = find_allocations(study)
     if not len(study.trace[tables.MEMORY]):
         return Section("memory", TITLE, window, notes=(HOW,))
@@ -162,7 +162,7 @@ def _device(
 
 
 def _churn(study: Study, allocations: Allocations, window: Window) -> Iterator[Finding]:
-    """Yield a finding for each GPU on which more than a few of the steady steps allocate or release."""
+    """Yield a finding for each GPU on which more than a few of the measured steps allocate or release."""
     for device in np.unique(allocations.device_id).tolist():
         rows = np.flatnonzero((allocations.device_id == device) & ~allocations.variable & ~allocations.pooled)
         step, count = _steps_of(study, allocations, rows, window)
@@ -172,13 +172,13 @@ def _churn(study: Study, allocations: Allocations, window: Window) -> Iterator[F
 
 
 def _steps_of(study: Study, allocations: Allocations, rows: Indices, window: Window) -> tuple[Indices, int]:
-    """Return the steady step of its own process that each row lies in, or -1, and how many there are to lie in."""
+    """Return the measured step of its own process that each row lies in, or -1, and how many there are to lie in."""
     frame = study.steps.frame
     start, end, process = (array(frame, name) for name in ("start", "end", "process"))
-    steady = ~array(frame, "warm_up") & (start < window.end_ns) & (end > window.start_ns)
+    measured = ~array(frame, "warm_up") & (start < window.end_ns) & (end > window.start_ns)
     found, count = np.full(len(rows), -1, np.intp), 0
     for each in np.unique(allocations.process[rows]):
-        steps = np.flatnonzero(steady & (process == each))
+        steps = np.flatnonzero(measured & (process == each))
         mine = allocations.process[rows] == each
         inside = containing(Spans(start[steps], end[steps]), allocations.start[rows][mine])
         found[mine] = np.where(inside >= 0, inside + count, -1)
@@ -201,10 +201,10 @@ def _finding(
     return Finding(
         rule="memory/churn",
         severity=Severity.WARNING if cost >= WARNING_SHARE * window.length_ns else Severity.NOTE,
-        headline=f"{touched} of {steps} steady steps allocate or release GPU memory, which a warmed-up step does not.",
-        cost_ns=cost,
-        gain_low_ns=gained.low_ns,
-        gain_high_ns=gained.high_ns,
+        headline=f"{touched} of {steps} measured steps allocate or release GPU memory, which a warmed-up step does not.",
+        lost_ns=cost,
+        saving_low_ns=gained.low_ns,
+        saving_high_ns=gained.high_ns,
         advice=ADVICE,
         evidence=(
             f"{len(taken)} allocations, {units.size(int(taken.sum()))} in all",

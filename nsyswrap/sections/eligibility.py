@@ -216,9 +216,9 @@ def findings(
             severity=Severity.WARNING if cost / whole >= WARNING_SHARE else Severity.NOTE,
             headline=f"{share} of kernel time is matrix work that could run on tensor cores and does not"
             f"{part}{',' if part else ''} because {REASONS[main].words}.",
-            cost_ns=cost,
-            gain_low_ns=gain.low_ns,
-            gain_high_ns=gain.high_ns,
+            lost_ns=cost,
+            saving_low_ns=gain.low_ns,
+            saving_high_ns=gain.high_ns,
             advice=REASONS[main].advice,
             evidence=(*_evidence(gaining, by_reason, total), *gain.said),
             device_id=None,

@@ -20,7 +20,7 @@ from nsyswrap.sections.idle_findings import IdleTables, findings
 
 # {name} is the call that shows the cause, {thread} the thread that feeds the GPU.
 EVIDENCE = {
-    "blind": "the capture does not show what ran or who launched it",
+    "not_traced": "the capture does not show what ran or who launched it",
     "queued": "launched by {name} on thread {thread}, not begun yet",
     "launch": "{name} is open on thread {thread}",
     "profiler": "profiler overhead on thread {thread}: {name}",
@@ -28,11 +28,11 @@ EVIDENCE = {
     "allocation": "{name} is open on thread {thread}",
     "blocking_copy": "{name} blocks thread {thread}",
     "synchronization": "{name} blocks thread {thread}",
-    "input_wait": "thread {thread} waits for data in {name}",
-    "input_work": "thread {thread} prepares data itself",
+    "data_wait": "thread {thread} waits for data in {name}",
+    "data_work": "thread {thread} prepares data itself",
     "lock": "thread {thread} waits for a lock in {name}",
-    "descheduled": "thread {thread} is off the CPU",
-    "host": "thread {thread} runs code between launches",
+    "off_cpu": "thread {thread} is off the CPU",
+    "cpu": "thread {thread} runs code between launches",
     "unknown": "thread {thread} waits in {name} for another thread",
 }
 HOST_WAIT = "thread {thread} is in {name}"
@@ -60,7 +60,7 @@ def run(study: Study, window: Window) -> Section:
     everywhere = roots[0].gaps if len(roots) == 1 else pd.concat([device.gaps for device in roots], ignore_index=True)
     by_cause, gaps = pd.concat(causes, ignore_index=True), pd.concat(found_gaps, ignore_index=True)
     idle = int(by_cause["idle_ns"].sum())
-    unknown = int(by_cause.loc[by_cause["cause"].isin(["unknown", "blind"]), "idle_ns"].sum())
+    unknown = int(by_cause.loc[by_cause["cause"].isin(["unknown", "not_traced"]), "idle_ns"].sum())
     return Section(
         key="idle",
         title="Why the GPU was idle",
@@ -155,7 +155,7 @@ def _sentence(cause: str, thread: int, name: int, states: ThreadStates, *, untra
     template = EVIDENCE[cause]
     if cause == "unknown" and (name == NO_NAME or untraced):
         template = UNTRACED
-    elif cause == "host" and name != NO_NAME:
+    elif cause == "cpu" and name != NO_NAME:
         template = HOST_WAIT
     call = states.names[name] if name != NO_NAME else "a call"
     return template.format(name=call, thread=tables.tid(thread))

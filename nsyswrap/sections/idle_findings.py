@@ -48,17 +48,17 @@ class Advice:
 
 
 ADVICE = {
-    "input_wait": Advice(
+    "data_wait": Advice(
         "The GPU starves for {share} of the time while the training loop waits for the data loader.",
         "Give the DataLoader more workers (num_workers), pin_memory=True, persistent_workers=True and a larger "
         "prefetch_factor, or make the transform cheaper.",
     ),
-    "input_work": Advice(
+    "data_work": Advice(
         "The GPU starves for {share} of the time while the training process prepares the data itself.",
         "Load in the background: DataLoader(num_workers=4, pin_memory=True, persistent_workers=True); with workers "
         "already there, move collating and unpacking into them.",
     ),
-    "host": Advice(
+    "cpu": Advice(
         "The GPU waits {share} of the time for host code that runs between launches.",
         "Give the GPU more work per launch: a larger batch, torch.compile(model), or CUDA graphs "
         '(torch.compile(mode="reduce-overhead")); move host work out of the step.',
@@ -92,7 +92,7 @@ ADVICE = {
         "The GPU is idle for {share} of the time while the feeding thread waits for the GIL or a lock.",
         "Move Python work of other threads into processes (DataLoader workers instead of threads).",
     ),
-    "descheduled": Advice(
+    "off_cpu": Advice(
         "The GPU is idle for {share} of the time because the feeding thread is off the CPU.",
         "Free CPU cores: fewer workers, torch.set_num_threads, or pin the process to cores of its own.",
     ),
@@ -101,7 +101,7 @@ ADVICE = {
         "Trace less (fewer -t options) or profile a shorter stretch; the program is faster than it looks here.",
         can_gain=False,
     ),
-    "blind": Advice(
+    "not_traced": Advice(
         "For {share} of the time the capture cannot show what ran.",
         "Capture again with --cuda-graph-trace=node and complete CUDA traces.",
         can_gain=False,
@@ -190,9 +190,9 @@ def findings(study: Study, idle: IdleTables, everywhere: pd.DataFrame, window: W
                     rule=rule,
                     severity=_severity(advice, share),
                     headline=advice.headline.format(share=units.share(share)),
-                    cost_ns=cost,
-                    gain_low_ns=gained.low_ns,
-                    gain_high_ns=gained.high_ns,
+                    lost_ns=cost,
+                    saving_low_ns=gained.low_ns,
+                    saving_high_ns=gained.high_ns,
                     advice=advice.advice,
                     evidence=(*lines, *_by_phase(mine), *_longest(gaps), *gained.said),
                     device_id=int(device),
@@ -242,7 +242,7 @@ def _severity(advice: Advice, share: float) -> Severity:
 
 def _per_step(study: Study, cost: int, window: Window) -> tuple[str, ...]:
     # Of one process: ranks take the same steps side by side.
-    steps = study.steps.steady_count
+    steps = study.steps.measured_count
     if window.source != "steps" or not steps:
         return ()
     return (f"{units.duration(cost // steps)} a step, in {window.label}",)

@@ -36,10 +36,10 @@ FEW = 5
 #     GPU          |#|      |#|      |#|
 LATENCY_NS = 20_000
 # Where the host waits for something else this much of the idle time, more launches at once would not help it.
-OTHER_CAUSES = ("input_wait", "input_work", "synchronization", "blocking_copy", "lock", "peer_wait")
+OTHER_CAUSES = ("data_wait", "data_work", "synchronization", "blocking_copy", "lock", "peer_wait")
 OTHER_SHARE = 0.30
 # The idle time that fewer launches would shorten.
-BETWEEN_LAUNCHES = ("host", "launch")
+BETWEEN_LAUNCHES = ("cpu", "launch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +184,9 @@ def _finding(study: Study, launched: Launched, device: int, window: Window, betw
         severity=grave if share >= WARNING_SHARE else Severity.NOTE,
         headline=f"The GPU waits {units.share(share)} of the time for the next launch: "
         f"{units.share(pace.late_share)} of them come too late for it.",
-        cost_ns=between,
-        gain_low_ns=gained.low_ns,
-        gain_high_ns=gained.high_ns,
+        lost_ns=between,
+        saving_low_ns=gained.low_ns,
+        saving_high_ns=gained.high_ns,
         advice="Launch less and longer operations: torch.compile, CUDA graphs "
         '(torch.compile(mode="reduce-overhead")), a fused optimizer (fused=True), or a larger batch.',
         evidence=(

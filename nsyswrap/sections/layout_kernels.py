@@ -47,9 +47,9 @@ def findings(study: Study, launches: Launches, rows: Indices, window: Window) ->
             rule="tensor_cores/layout",
             severity=grave if share >= WARNING_SHARE else Severity.NOTE,
             headline=f"Kernels that only turn tensors into another layout take {units.share(share)} of the time.",
-            cost_ns=cost,
-            gain_low_ns=gained.low_ns,
-            gain_high_ns=gained.high_ns,
+            lost_ns=cost,
+            saving_low_ns=gained.low_ns,
+            saving_high_ns=gained.high_ns,
             advice="Keep images with channels last: model.to(memory_format=torch.channels_last), and the same for each "
             "batch, so that convolutions take them as they are.",
             evidence=(*_dearest(launches, summed), *gained.said),

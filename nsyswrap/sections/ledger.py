@@ -9,7 +9,17 @@ from nsyswrap.loop.context import Analysis, Study
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.communication import findings
 
-ROWS = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "fill_exposed_ns", "idle_ns")
+ROWS = (
+    "compute_ns",
+    "communication_wait_ns",
+    "communication_transfer_ns",
+    "copy_exposed_ns",
+    "memset_exposed_ns",
+    "idle_ns",
+)
+# Rows of what runs on a GPU, by kind of operation. All exposed communication counts as transfer: the arrival of the
+# other ranks is not read yet.
+KIND_ROWS = ("compute_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns")
 
 # As many stretches as nsys's own report of utilization over time.
 STRETCHES = 30
@@ -21,8 +31,9 @@ def ledger_rows(operations: Operations, device_id: int, window: Window) -> dict[
     Where operations overlap, a nanosecond belongs to the first of compute, communication, copy, fill; what nothing
     covers is idle.
     """
-    kinds = [total(spans) for spans in operations.exclusive(device_id, window)]
-    return dict(zip(ROWS, [*kinds, window.length_ns - sum(kinds)], strict=True))
+    found = dict.fromkeys(ROWS, 0)
+    found |= dict(zip(KIND_ROWS, map(total, operations.exclusive(device_id, window)), strict=True))
+    return {**found, "idle_ns": window.length_ns - sum(found.values())}
 
 
 def ledger_of_spans(exclusive: list[Spans], start: Times, end: Times) -> dict[str, Times]:
@@ -36,9 +47,9 @@ def ledger_of_spans(exclusive: list[Spans], start: Times, end: Times) -> dict[st
     Returns:
         Each of ``ROWS`` as an array of n ns; together they are the length of each stretch.
     """
-    kinds = [covered(spans, start, end) for spans in exclusive]
-    idle = end - start - sum(kinds, np.zeros(len(start), np.int64))
-    return dict(zip(ROWS, [*kinds, idle], strict=True))
+    found = {row: np.zeros(len(start), np.int64) for row in ROWS}
+    found |= {row: covered(spans, start, end) for row, spans in zip(KIND_ROWS, exclusive, strict=True)}
+    return {**found, "idle_ns": end - start - sum(found.values(), np.zeros(len(start), np.int64))}
 
 
 def run(study: Study, window: Window) -> Section:

@@ -66,8 +66,8 @@ def find_pass(study: Study, device_id: int, window: Window) -> Pass | None:
 
 
 def _per_step(study: Study, rows: Indices, window: Window) -> float | None:
-    """Return how many of some operations are launched in a steady step of the window; None where it holds no step."""
-    steps = study.steps.steady_inside(window)
+    """Return how many of some operations are launched in a measured step of the window; None where it holds no step."""
+    steps = study.steps.measured_inside(window)
     own = np.isin(array(steps, "process"), tables.distinct(study.operations.process[rows]))
     # Ranks take the same steps side by side, so another's stand in where a process marks none.
     steps = steps[own] if own.any() else steps
@@ -107,9 +107,9 @@ def finding(study: Study, device_id: int, window: Window, idle_ns: int) -> Findi
         severity=grave if share >= WARNING_SHARE else Severity.NOTE,
         headline="The optimizer's many short kernels, and the waits between them, "
         f"take {units.share(share)} of the time.",
-        cost_ns=cost,
-        gain_low_ns=gained.low_ns,
-        gain_high_ns=gained.high_ns,
+        lost_ns=cost,
+        saving_low_ns=gained.low_ns,
+        saving_high_ns=gained.high_ns,
         advice="Update all parameters together: fused=True, or foreach=True where an optimizer has no fused form, "
         "as in torch.optim.AdamW(parameters, fused=True).",
         evidence=(

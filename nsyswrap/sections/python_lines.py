@@ -33,7 +33,7 @@ def run(study: Study, window: Window) -> Section:
         Fact("samples_in_window", taken, "count"),
         Fact("samples_in_idle_time", int(lines["sample_count"].sum()), "count"),
     )
-    notes = (WORKERS,) if "input_wait" in set(lines["cause"]) else ()
+    notes = (WORKERS,) if "data_wait" in set(lines["cause"]) else ()
     return Section("python_lines", TITLE, window, facts, {"lines": lines}, (), notes)
 
 

@@ -33,15 +33,15 @@ PART_ADVICE = {
     "training step.",
     "communication_exposed_ns": "Look for the rank that came late: communication lasts until it takes part.",
     "copy_exposed_ns": "Copy from the GPU less often (logging, checkpoints), from pinned memory and without blocking.",
-    "fill_exposed_ns": "Keep buffers between steps instead of clearing new ones.",
+    "memset_exposed_ns": "Keep buffers between steps instead of clearing new ones.",
 }
 HOST_ADVICE = "Look at what the host does in them: logging, checkpoints, garbage collection, a new epoch's loaders."
 # Causes whose own advice is for all steps alike, such as launching less: what stalls some of them is found otherwise.
-HOST_CAUSES = frozenset({"host", "launch", "lock", "unknown"})
+HOST_CAUSES = frozenset({"cpu", "launch", "lock", "unknown"})
 
 
 def find_outliers(study: Study, window: Window) -> pd.DataFrame:
-    """Return the outliers among the steady steps of a window, in order of process and start.
+    """Return the outliers among the measured steps of a window, in order of process and start.
 
     Returns:
         process, name, start_ns, end_ns, length_ns, excess_ns over the median of its process; device_id and the part of
@@ -49,7 +49,7 @@ def find_outliers(study: Study, window: Window) -> pd.DataFrame:
         with by how much. Nothing grew where the text is empty.
     """
     found = []
-    for process, steps in study.steps.steady_inside(window).groupby("process"):
+    for process, steps in study.steps.measured_inside(window).groupby("process"):
         length = array(steps, "end") - array(steps, "start")
         outliers = np.flatnonzero(is_outlier(length))
         if not len(outliers):
@@ -65,7 +65,7 @@ def find_outliers(study: Study, window: Window) -> pd.DataFrame:
 
 
 class _Times(NamedTuple):
-    """Where the time of each steady step of one process went, in ns: arrays of one value a step.
+    """Where the time of each measured step of one process went, in ns: arrays of one value a step.
 
     Attributes:
         parts: By device and row of the ledger.
@@ -135,7 +135,7 @@ def findings(
     """
     outliers, costs = _without(study, outliers, window, explained)
     found = []
-    steady = study.steps.steady_inside(window).groupby("process").size()
+    measured = study.steps.measured_inside(window).groupby("process").size()
     for process, mine in outliers.groupby("process"):
         cost = costs[int(str(process))]
         share = cost / window.length_ns
@@ -147,11 +147,11 @@ def findings(
             Finding(
                 rule="steps/uneven",
                 severity=grave if share >= WARNING_SHARE else Severity.NOTE,
-                headline=f"{len(mine)} of {steady[process]} steady steps are outliers: what they take more than the "
+                headline=f"{len(mine)} of {measured[process]} measured steps are outliers: what they take more than the "
                 f"median step is {units.share(share)} of the time.",
-                cost_ns=cost,
-                gain_low_ns=0,
-                gain_high_ns=cost,
+                lost_ns=cost,
+                saving_low_ns=0,
+                saving_high_ns=cost,
                 advice=_advice(mine),
                 evidence=(f"process {tables.pid(int(str(process)))}", *_worst(mine)),
                 device_id=int(devices.pop()) if len(devices) == 1 else None,
@@ -167,7 +167,7 @@ def _without(
     """Return the outliers with what nothing else explains of their excess, where something is left; and their cost."""
     left = np.zeros(len(outliers), np.int64)
     costs = {}
-    for process, steps in study.steps.steady_inside(window).groupby("process"):
+    for process, steps in study.steps.measured_inside(window).groupby("process"):
         start, length = array(steps, "start"), array(steps, "end") - array(steps, "start")
         of_steps = unexplained(length, explained[steps.index])
         costs[int(str(process))] = cost_of(length, of_steps)

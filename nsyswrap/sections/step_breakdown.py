@@ -107,7 +107,7 @@ def find_slots(study: Study, window: Window) -> list[Slots]:
 
 
 def _device_spans(study: Study, slots: Slots) -> list[Spans]:
-    """Return when the process ran kernels, copies, fills and collectives: each without what those before it took."""
+    """Return when the process ran kernels, copies, memsets and collectives: each without what those before it took."""
     operations = study.operations
     rows = _between(operations.start, operations.end, slots)
     mine = operations.process[rows] == slots.process
@@ -216,7 +216,7 @@ def _mean(per_step: Iterable[pd.DataFrame]) -> pd.DataFrame:
 def _devices(study: Study, span: Window) -> pd.DataFrame:
     """Return how long kernels, of computation or communication, ran on each GPU between first and last slot.
 
-    Source: "GPU Utilization" of torch_tb_profiler; copies and fills do not count.
+    Source: "GPU Utilization" of torch_tb_profiler; copies and memsets do not count.
     """
     rows = []
     for device in study.operations.used_in(span):

@@ -15,11 +15,11 @@ from nsyswrap.tables import array
 NO_STEPS = (
     'No range names a step: put an NVTX range such as "batch 17" around each step, or name yours with --step-range.'
 )
-NO_WHOLE_STEP = "No whole steady step lies inside the window, so there is no median step."
+NO_WHOLE_STEP = "No whole measured step lies inside the window, so there is no median step."
 
 
 def run(study: Study, window: Window) -> Section:
-    """Return every step with its ledger on each device, the median of the steady ones, and the outliers.
+    """Return every step with its ledger on each device, the median of the measured ones, and the outliers.
 
     Outliers are those of the window, each with what in it grew most. Warm-up steps are listed too, marked, in full
     length: they explain what the window leaves out.
@@ -28,14 +28,14 @@ def run(study: Study, window: Window) -> Section:
     start, end = array(frame, "start"), array(frame, "end")
     length = end - start
     warm_up = array(frame, "warm_up")
-    steady = _steady(study, window)
+    measured = _measured(study, window)
     outliers = find_outliers(study, window)
     facts = [
-        Fact("steady_steps", len(steady), "count"),
-        Fact("median_ns", float(np.median(steady)) if len(steady) else None, "ns"),
-        Fact("p05_ns", float(np.percentile(steady, 5)) if len(steady) else None, "ns"),
-        Fact("p95_ns", float(np.percentile(steady, 95)) if len(steady) else None, "ns"),
-        Fact("spread_share", _spread(steady), "share"),
+        Fact("measured_steps", len(measured), "count"),
+        Fact("median_ns", float(np.median(measured)) if len(measured) else None, "ns"),
+        Fact("p05_ns", float(np.percentile(measured, 5)) if len(measured) else None, "ns"),
+        Fact("p95_ns", float(np.percentile(measured, 95)) if len(measured) else None, "ns"),
+        Fact("spread_share", _spread(measured), "share"),
         Fact("outlier_count", len(outliers), "count"),
         Fact("outlier_excess_ns", int(outliers["excess_ns"].sum()), "ns"),
         Fact("warm_up_steps", int(warm_up.sum()), "count"),
@@ -47,10 +47,10 @@ def run(study: Study, window: Window) -> Section:
     )
 
 
-def _steady(study: Study, window: Window) -> Times:
-    """Return the length of each steady step, ns: of those inside a window given by hand, else of all."""
-    steady = study.steps.steady_inside(window) if window.source == "user" else study.steps.steady
-    length: Times = array(steady, "end") - array(steady, "start")
+def _measured(study: Study, window: Window) -> Times:
+    """Return the length of each measured step, ns: of those inside a window given by hand, else of all."""
+    measured = study.steps.measured_inside(window) if window.source == "user" else study.steps.measured
+    length: Times = array(measured, "end") - array(measured, "start")
     return length
 
 
@@ -75,7 +75,7 @@ def _notes(study: Study, window: Window) -> tuple[str, ...]:
     if not len(study.steps.frame):
         pattern = study.settings.step_pattern
         return study.steps.notes or ((f"No range matches --step-range {pattern}.",) if pattern else (NO_STEPS,))
-    return (*study.steps.notes, *(() if len(_steady(study, window)) else (NO_WHOLE_STEP,)))
+    return (*study.steps.notes, *(() if len(_measured(study, window)) else (NO_WHOLE_STEP,)))
 
 
 def _table(study: Study) -> pd.DataFrame:

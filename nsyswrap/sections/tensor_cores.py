@@ -70,7 +70,7 @@ def kernels_in(study: Study, window: Window) -> Indices:
 
 
 def _notes(study: Study) -> tuple[str, ...]:
-    notes = ["Shares are of the summed time of compute kernels; collectives, copies and fills are not among them."]
+    notes = ["Shares are of the summed time of compute kernels; collectives, copies and memsets are not among them."]
     if len(study.trace[tables.GRAPHS]):
         notes.append(
             "CUDA graphs were traced as a whole: the kernels inside them are not in these numbers. "

@@ -39,7 +39,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "block_threads": "threads of a block; 0 where the export does not say",
         },
         "copies": _OPERATION | {"bytes": "size, bytes"},
-        "fills": _OPERATION | {"bytes": "size, bytes"},
+        "memsets": _OPERATION | {"bytes": "size, bytes"},
         "graphs": _OPERATION,
         "calls": _SPAN | _THREAD | {"name": "CUDA call, as the export has it"},
         "os_calls": _SPAN | _THREAD | {"name": "operating system call"},
@@ -69,7 +69,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 """What each frame has: its columns, and what they hold in which unit."""
 
 SOURCES: Mapping[str, TableSpec] = MappingProxyType(
-    {each.name: each for each in (tables.KERNELS, tables.COPIES, tables.FILLS, tables.GRAPHS)}
+    {each.name: each for each in (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS)}
 )
 
 

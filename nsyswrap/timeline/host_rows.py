@@ -26,7 +26,7 @@ LASTS = 2
 # Names of the kinds in ``call_kinds``, by their number; RUNNING's place has the calls that explain no wait.
 THREAD_CLASSES = (
     *("profiler", "module_load", "allocation", "blocking_copy", "synchronization"),
-    *("lock", "wait", "thread_wait", "descheduled", "launch"),
+    *("lock", "wait", "thread_wait", "off_cpu", "launch"),
 )
 LAUNCH = api_calls.RUNNING
 
@@ -45,7 +45,9 @@ def step_rows(study: Study, grid: Grid) -> list[TimelineRow]:
         labels = innermost(start, end, code)
         pid = tables.pid(process)
         label = f"steps of {pid}" if len(processes) > 1 else "steps"
-        found.append(TimelineRow("steps", label, -1, pid, 0, ("steady", "warm_up"), grid.sums(labels, 2), exact, items))
+        found.append(
+            TimelineRow("steps", label, -1, pid, 0, ("measured", "warm_up"), grid.sums(labels, 2), exact, items)
+        )
     return found
 
 

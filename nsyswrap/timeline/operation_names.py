@@ -18,7 +18,7 @@ from nsyswrap.model import KernelName, Numbers
 from nsyswrap.tables import TableSpec, Trace, array
 
 # What a kernel's colour says: its verdict; or else what it is.
-STREAM_CLASSES = (*(str(verdict) for verdict in Verdict), "communication", "copy", "fill")
+STREAM_CLASSES = (*(str(verdict) for verdict in Verdict), "communication", "copy", "memset")
 _BY_KIND = {kind: len(Verdict) + at for at, kind in enumerate((COMMUNICATION, COPY, FILL))}
 # A graph traced as a whole holds kernels that nobody can tell.
 GRAPH = KernelName("CUDA graph, traced as a whole", str(Verdict.UNKNOWN))
@@ -111,4 +111,4 @@ def _copy(trace: Trace, kind: int, source: int, target: int) -> str:
 
 def _fill(trace: Trace, kind: int, *_: int) -> str:
     label = trace.memory_kinds.get(kind, "")
-    return f"fill of {label} memory" if label else "fill"
+    return f"memset of {label} memory" if label else "memset"

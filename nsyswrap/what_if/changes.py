@@ -59,11 +59,11 @@ class Gains(NamedTuple):
     high_ns: int | None
     said: tuple[str, ...]
 
-    def within(self, cost_ns: int) -> "Gains":
+    def within(self, lost_ns: int) -> "Gains":
         """Return the same, but half of a cost and all of it at most: what else is saved belongs to other findings."""
         if self.low_ns is None or self.high_ns is None:
             return self
-        return Gains(min(self.low_ns, round(HALF * cost_ns)), min(self.high_ns, cost_ns), self.said)
+        return Gains(min(self.low_ns, round(HALF * lost_ns)), min(self.high_ns, lost_ns), self.said)
 
 
 NO_GAIN = Gains(0, 0, ())
@@ -232,10 +232,10 @@ OF_CAUSE: Mapping[str, Callable[[Study, Window], WhatIf]] = {
     "allocation": allocation,
     "blocking_copy": blocking_copies,
     "synchronization": waits,
-    "input_wait": loader_waits,
-    "input_work": loader_work,
+    "data_wait": loader_waits,
+    "data_work": loader_work,
     "lock": partial(_of_states, (api_calls.LOCK_WAIT,), "waiting for a lock"),
-    "descheduled": partial(_of_states, (api_calls.OFF_CPU,), "off the CPU"),
+    "off_cpu": partial(_of_states, (api_calls.OFF_CPU,), "off the CPU"),
 }
 """What mending each cause of idle time changes."""
 

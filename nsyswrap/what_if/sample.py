@@ -36,12 +36,12 @@ def choose_stretch(launched: Times, steps: Steps, window: Window) -> Stretch:
         window: The whole.
 
     Returns:
-        The whole window where it has no more than ``MOST_OPERATIONS``; else the run of whole steady steps that lasts
+        The whole window where it has no more than ``MOST_OPERATIONS``; else the run of whole measured steps that lasts
         nearest to so many median steps; else a part from the middle of the window.
     """
     # Nearly in order already, which a stable sort makes use of.
     inside = np.sort(launched[(launched >= window.start_ns) & (launched < window.end_ns)], kind="stable")
-    start, end = _steady(steps, window)
+    start, end = _measured(steps, window)
     if len(inside) <= MOST_OPERATIONS:
         return Stretch(window, len(start) if window.source == "steps" else 0, 1.0)
     if len(start):
@@ -55,8 +55,8 @@ def choose_stretch(launched: Times, steps: Steps, window: Window) -> Stretch:
     return Stretch(part, 0, window.length_ns / part.length_ns)
 
 
-def _steady(steps: Steps, window: Window) -> tuple[Times, Times]:
-    """Return start and end of the steady steps in a window, of the process that has most of them."""
+def _measured(steps: Steps, window: Window) -> tuple[Times, Times]:
+    """Return start and end of the measured steps in a window, of the process that has most of them."""
     frame = steps.frame
     inside = (frame["start"] >= window.start_ns) & (frame["end"] <= window.end_ns) & ~frame["warm_up"]
     mine = frame[inside]

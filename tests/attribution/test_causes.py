@@ -35,7 +35,7 @@ def test_code_that_runs_between_launches_is_host(trace_of: TraceOf) -> None:
         main                  r
     """
     trace = trace_of(gap())
-    assert explained(trace, 0, 100) == [Piece(20, 80, "host", "forward")]
+    assert explained(trace, 0, 100) == [Piece(20, 80, "cpu", "forward")]
     assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} runs code between launches"]
 
 
@@ -81,7 +81,7 @@ def test_a_gap_with_several_causes_is_several_rows(trace_of: TraceOf) -> None:
         ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(40, 60))
     )
     assert explained(trace, 0, 100) == [
-        Piece(20, 40, "host", "forward"),
+        Piece(20, 40, "cpu", "forward"),
         Piece(40, 60, "launch", "forward"),
         Piece(60, 80, "queued", "forward"),
     ]
@@ -103,9 +103,9 @@ CALLS = {
     "cuModuleLoadDataEx": "module_load",
     "cudaStreamCreateWithFlags_v5000": "module_load",
     "cudaGraphInstantiate_v12000": "module_load",
-    "cudaEventQuery_v3020": "host",
-    "cudaStreamIsCapturing_v10000": "host",
-    "cudaGetDevice_v3020": "host",
+    "cudaEventQuery_v3020": "cpu",
+    "cudaStreamIsCapturing_v10000": "cpu",
+    "cudaGetDevice_v3020": "cpu",
 }
 
 
@@ -126,10 +126,10 @@ OS_CALLS = {
     "pthread_cond_timedwait": "lock",
     "pthread_rwlock_rdlock": "lock",
     "sem_wait": "lock",
-    "poll": "host",
-    "read": "host",
-    "nanosleep": "host",
-    "ioctl": "host",
+    "poll": "cpu",
+    "read": "cpu",
+    "nanosleep": "cpu",
+    "ioctl": "cpu",
     "pthread_cond_wait": "unknown",
     "pthread_join": "unknown",
 }
@@ -182,11 +182,11 @@ def test_a_copy_of_pageable_memory_blocks_whatever_it_is_called(ends: tuple[int,
 def test_a_copy_of_pinned_memory_does_not_block(trace_of: TraceOf) -> None:
     """The same call with pinned memory says nothing of its own."""
     builder = ExportBuilder().range("copy", 0, 100).kernel(80, 100, launched=(80, 82))
-    assert explained(trace_of(builder.copy(0, 20, launched=(0, 80))), 0, 100) == [Piece(20, 80, "host", "copy")]
+    assert explained(trace_of(builder.copy(0, 20, launched=(0, 80))), 0, 100) == [Piece(20, 80, "cpu", "copy")]
 
 
 @pytest.mark.parametrize("call", ["poll", "sem_clockwait", "pthread_cond_wait", "read", "pthread_cond_timedwait"])
-def test_a_wait_in_the_data_phase_is_input_wait(call: str, trace_of: TraceOf) -> None:
+def test_a_wait_in_the_data_phase_is_data_wait(call: str, trace_of: TraceOf) -> None:
     """Whatever it waits in: in the data phase it waits for data.
 
     ::
@@ -196,14 +196,14 @@ def test_a_wait_in_the_data_phase_is_input_wait(call: str, trace_of: TraceOf) ->
         main     oooooooooooooo
     """
     trace = trace_of(gap("data").os_call(call, 15, 80))
-    assert explained(trace, 0, 100) == [Piece(20, 80, "input_wait", "data")]
+    assert explained(trace, 0, 100) == [Piece(20, 80, "data_wait", "data")]
     assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} waits for data in {call}"]
 
 
-def test_work_in_the_data_phase_is_input_work(trace_of: TraceOf) -> None:
+def test_work_in_the_data_phase_is_data_work(trace_of: TraceOf) -> None:
     """System calls are traced, and none is open: the loader runs in the training process."""
     trace = trace_of(gap("data").os_call("read", 0, 5))
-    assert explained(trace, 0, 100) == [Piece(20, 80, "input_work", "data")]
+    assert explained(trace, 0, 100) == [Piece(20, 80, "data_work", "data")]
     assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} prepares data itself"]
 
 
@@ -218,7 +218,7 @@ LOADER = {"pt_data_pin": thread(4720), "pt_data_prefetch": thread(4720), "pt_dat
 
 
 @pytest.mark.parametrize("name", LOADER)
-def test_without_phases_a_wait_before_a_copy_to_the_device_is_input_wait(name: str, trace_of: TraceOf) -> None:
+def test_without_phases_a_wait_before_a_copy_to_the_device_is_data_wait(name: str, trace_of: TraceOf) -> None:
     """A thread or a child process loads batches, no range says where, and E brings a batch.
 
     ::
@@ -228,10 +228,10 @@ def test_without_phases_a_wait_before_a_copy_to_the_device_is_input_wait(name: s
     """
     builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).copy(80, 100, launched=(80, 82))
     builder.os_call("pthread_cond_wait", 15, 80).thread_name(LOADER[name], name)
-    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "input_wait", "none")]
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "data_wait", "none")]
 
 
-@pytest.mark.parametrize(("phase", "cause"), [("batch 1", "input_wait"), ("copy", "input_wait"), ("forward", "lock")])
+@pytest.mark.parametrize(("phase", "cause"), [("batch 1", "data_wait"), ("copy", "data_wait"), ("forward", "lock")])
 def test_who_marks_steps_alone_still_waits_for_input(phase: str, cause: str, trace_of: TraceOf) -> None:
     builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).copy(80, 100, launched=(80, 82)).range(phase, 0, 100)
     builder.os_call("sem_clockwait", 15, 80).thread_name(LOADER["pt_data_pin"], "pt_data_pin")
@@ -252,7 +252,7 @@ def test_without_a_loader_a_wait_before_a_copy_is_not_said_to_be_input(trace_of:
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "unknown", "none")]
 
 
-def test_a_thread_off_the_cpu_is_descheduled(trace_of: TraceOf) -> None:
+def test_a_thread_off_the_cpu_is_off_cpu(trace_of: TraceOf) -> None:
     """It was taken off at 20 and put back at 80, and had no call open.
 
     ::
@@ -262,24 +262,24 @@ def test_a_thread_off_the_cpu_is_descheduled(trace_of: TraceOf) -> None:
     """
     builder = gap().scheduled(20, running=False).scheduled(80, running=True)
     trace = trace_of(builder)
-    assert explained(trace, 0, 100) == [Piece(20, 80, "descheduled", "forward")]
+    assert explained(trace, 0, 100) == [Piece(20, 80, "off_cpu", "forward")]
     assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} is off the CPU"]
 
 
 @pytest.mark.parametrize("call", ["call", "os_call"])
-def test_a_thread_off_the_cpu_inside_a_call_is_not_descheduled(call: str, trace_of: TraceOf) -> None:
+def test_a_thread_off_the_cpu_inside_a_call_is_not_off_cpu(call: str, trace_of: TraceOf) -> None:
     """It is off because of the call, also where the call says nothing of its own."""
     builder = gap().scheduled(20, running=False).scheduled(80, running=True)
     getattr(builder, call)("cudaEventRecord" if call == "call" else "ioctl", 15, 80)
-    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "host", "forward")]
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "cpu", "forward")]
 
 
 def test_a_thread_that_is_never_put_back_is_off_to_the_end(trace_of: TraceOf) -> None:
     """Scheduling of another thread says nothing about this one."""
     builder = gap().scheduled(60, running=False).scheduled(70, running=True, thread=AUTOGRAD)
     assert explained(trace_of(builder), 0, 100) == [
-        Piece(20, 60, "host", "forward"),
-        Piece(60, 80, "descheduled", "forward"),
+        Piece(20, 60, "cpu", "forward"),
+        Piece(60, 80, "off_cpu", "forward"),
     ]
 
 
@@ -292,26 +292,26 @@ def test_a_graph_traced_neither_way_is_blind(trace_of: TraceOf) -> None:
         main        g         r         g: cudaGraphLaunch, no row on the GPU
     """
     trace = trace_of(gap().call("cudaGraphLaunch_v10000", 30, 35, correlation=99))
-    assert explained(trace, 0, 100) == [Piece(20, 30, "host", "forward"), Piece(30, 80, "blind", "forward")]
+    assert explained(trace, 0, 100) == [Piece(20, 30, "cpu", "forward"), Piece(30, 80, "not_traced", "forward")]
     assert "does not show" in evidence(trace, 0, 100)[1]
 
 
 def test_a_graph_launched_while_the_kernel_before_it_ran_is_blind_from_the_start(trace_of: TraceOf) -> None:
     """It was queued behind that kernel."""
     trace = trace_of(gap().call("cuGraphLaunch", 5, 10, correlation=99))
-    assert explained(trace, 0, 100) == [Piece(20, 80, "blind", "forward")]
+    assert explained(trace, 0, 100) == [Piece(20, 80, "not_traced", "forward")]
 
 
 def test_a_graph_that_is_in_the_capture_is_not_blind(trace_of: TraceOf) -> None:
     """As nodes it is kernels; as a whole it is one operation."""
     builder = ExportBuilder().range("forward", 0, 100).graph(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
-    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "host", "forward")]
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "cpu", "forward")]
 
 
 def test_a_gap_that_ends_with_an_operation_nobody_launched_is_blind(trace_of: TraceOf) -> None:
     """Its host call is missing from the capture, so the phase is the main thread's."""
     builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100)
-    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "blind", "forward")]
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "not_traced", "forward")]
 
 
 def test_a_gap_that_ends_with_a_migration_is_that_of_what_follows(trace_of: TraceOf) -> None:
@@ -324,18 +324,18 @@ def test_a_gap_that_ends_with_a_migration_is_that_of_what_follows(trace_of: Trac
     """
     builder = ExportBuilder().range("forward", 0, 120).kernel(0, 20, launched=(0, 1)).copy(80, 100, 12, stream=None)
     trace = trace_of(builder.kernel(100, 120, launched=(98, 99)))
-    assert explained(trace, 0, 120) == [Piece(20, 80, "host", "forward")]
+    assert explained(trace, 0, 120) == [Piece(20, 80, "cpu", "forward")]
 
 
 def test_after_a_last_migration_the_thread_that_launched_before_it_is_asked(trace_of: TraceOf) -> None:
     builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).copy(20, 30, 12, stream=None)
-    assert explained(trace_of(builder), 0, 100) == [Piece(30, 100, "host", "forward")]
+    assert explained(trace_of(builder), 0, 100) == [Piece(30, 100, "cpu", "forward")]
 
 
 def test_a_gpu_with_migrations_alone_is_blind(trace_of: TraceOf) -> None:
     """Nothing was launched on it, so nobody can be asked."""
     builder = ExportBuilder().range("forward", 0, 100).copy(20, 30, 11, stream=None)
-    assert [piece.cause for piece in explained(trace_of(builder), 0, 100)] == ["blind", "blind"]
+    assert [piece.cause for piece in explained(trace_of(builder), 0, 100)] == ["not_traced", "not_traced"]
 
 
 def test_without_host_calls_every_gap_is_blind(trace_of: TraceOf) -> None:
@@ -344,9 +344,9 @@ def test_without_host_calls_every_gap_is_blind(trace_of: TraceOf) -> None:
     trace = trace_of(builder)
     assert "calls" in trace.absent
     assert explained(trace, 0, 100) == [
-        Piece(0, 10, "blind", "forward"),
-        Piece(20, 80, "blind", "forward"),
-        Piece(90, 100, "blind", "forward"),
+        Piece(0, 10, "not_traced", "forward"),
+        Piece(20, 80, "not_traced", "forward"),
+        Piece(90, 100, "not_traced", "forward"),
     ]
 
 
@@ -361,17 +361,17 @@ def test_after_the_last_operation_the_thread_that_launched_it_is_asked(trace_of:
     builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1))
     trace = trace_of(builder.call("cudaDeviceSynchronize", 30, 75))
     assert explained(trace, 0, 100) == [
-        Piece(20, 30, "host", "forward"),
+        Piece(20, 30, "cpu", "forward"),
         Piece(30, 75, "synchronization", "forward"),
-        Piece(75, 100, "host", "forward"),
+        Piece(75, 100, "cpu", "forward"),
     ]
 
 
 CUTS = {
-    (0, 50): [Piece(20, 25, "host", "forward"), Piece(25, 50, "allocation", "forward")],
+    (0, 50): [Piece(20, 25, "cpu", "forward"), Piece(25, 50, "allocation", "forward")],
     (30, 50): [Piece(30, 50, "allocation", "forward")],
     (50, 51): [Piece(50, 51, "allocation", "forward")],
-    (30, 100): [Piece(30, 78, "allocation", "forward"), Piece(78, 80, "host", "forward")],
+    (30, 100): [Piece(30, 78, "allocation", "forward"), Piece(78, 80, "cpu", "forward")],
 }
 
 

@@ -28,7 +28,7 @@ BY_PRECEDENCE: dict[str, Callable[[ExportBuilder], ExportBuilder]] = {
     "synchronization": lambda b: b.call("cudaStreamSynchronize", 20, 80),
     "lock": lambda b: b.os_call("pthread_mutex_lock", 20, 80),
     "unknown": lambda b: b.os_call("pthread_cond_wait", 20, 80),
-    "descheduled": lambda b: b.scheduled(20, running=False).scheduled(80, running=True),
+    "off_cpu": lambda b: b.scheduled(20, running=False).scheduled(80, running=True),
 }
 
 
@@ -66,7 +66,7 @@ def test_the_launch_call_comes_before_what_is_open_around_it(trace_of: TraceOf) 
     builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(30, 70))
     builder.call("cuModuleLoadData", 40, 60).overhead("CUPTI Buffer flush", 40, 75)
     assert [(piece.start, piece.cause) for piece in explained(trace_of(builder), 0, 100)] == [
-        (20, "host"),
+        (20, "cpu"),
         (30, "launch"),
         (70, "queued"),
     ]
@@ -84,8 +84,8 @@ def test_a_wait_for_data_comes_before_a_lock_and_after_a_synchronization(trace_o
     builder = gap("data").call("cudaStreamSynchronize", 20, 40).os_call("pthread_mutex_lock", 30, 70)
     assert explained(trace_of(builder), 0, 100) == [
         Piece(20, 40, "synchronization", "data"),
-        Piece(40, 70, "input_wait", "data"),
-        Piece(70, 80, "input_work", "data"),
+        Piece(40, 70, "data_wait", "data"),
+        Piece(70, 80, "data_work", "data"),
     ]
 
 
@@ -108,9 +108,9 @@ def test_where_the_launching_thread_only_waited_the_busy_one_is_asked(trace_of: 
     """
     trace = trace_of(autograd_waits(lambda b: b.call("cudaMalloc", 30, 70)))
     assert explained(trace, 0, 100) == [
-        Piece(20, 30, "host", "backward"),
+        Piece(20, 30, "cpu", "backward"),
         Piece(30, 70, "allocation", "backward"),
-        Piece(70, 80, "host", "backward"),
+        Piece(70, 80, "cpu", "backward"),
     ]
     assert evidence(trace, 0, 100)[1] == "cudaMalloc is open on thread 4711"
 
@@ -155,7 +155,7 @@ def test_half_a_wait_does_not_move_the_blame(trace_of: TraceOf) -> None:
     builder = ExportBuilder().range("backward", -100, 200).kernel(-90, -80, launched=(-99, -98))
     builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
     builder.os_call("pthread_mutex_lock", 20, 50, thread=AUTOGRAD).call("cudaMalloc", 20, 80).call("cudaFree", 190, 191)
-    assert [piece.cause for piece in explained(trace_of(builder), 0, 100)] == ["lock", "host"]
+    assert [piece.cause for piece in explained(trace_of(builder), 0, 100)] == ["lock", "cpu"]
 
 
 def test_while_the_launching_thread_waits_for_another_the_main_one_is_asked(trace_of: TraceOf) -> None:
@@ -172,12 +172,12 @@ def test_while_the_launching_thread_waits_for_another_the_main_one_is_asked(trac
     builder.os_call("pthread_cond_wait", 25, 45, thread=AUTOGRAD)
     builder.os_call("pthread_mutex_lock", 55, 62, thread=AUTOGRAD)
     assert explained(trace_of(builder), 0, 100) == [
-        Piece(20, 25, "host", "backward"),
-        Piece(25, 30, "host", "backward"),
+        Piece(20, 25, "cpu", "backward"),
+        Piece(25, 30, "cpu", "backward"),
         Piece(30, 45, "allocation", "backward"),
-        Piece(45, 55, "host", "backward"),
+        Piece(45, 55, "cpu", "backward"),
         Piece(55, 62, "lock", "backward"),
-        Piece(62, 80, "host", "backward"),
+        Piece(62, 80, "cpu", "backward"),
     ]
     assert "thread 4711" in evidence(trace_of(builder), 0, 100)[1]
 
@@ -213,8 +213,8 @@ def test_the_phase_is_the_innermost_on_the_launching_thread(trace_of: TraceOf) -
     builder = ExportBuilder().range("forward", 0, 100).range("optimizer", 20, 50, thread=AUTOGRAD)
     builder.kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
     assert explained(trace_of(builder), 0, 100) == [
-        Piece(20, 50, "host", "optimizer"),
-        Piece(50, 80, "host", "forward"),
+        Piece(20, 50, "cpu", "optimizer"),
+        Piece(50, 80, "cpu", "forward"),
     ]
 
 
@@ -230,7 +230,7 @@ def test_of_nested_phases_the_innermost_is_shown(trace_of: TraceOf) -> None:
     builder = ExportBuilder().range("batch 1", 0, 100).range("forward", 5, 60).domain("NCCL", 3)
     builder.range("optimizer", 25, 50, domain=3).range("what I call it", 25, 50)
     builder.kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
-    assert explained(trace_of(builder), 0, 100) == [Piece(20, 60, "host", "forward"), Piece(60, 80, "host", "batch")]
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 60, "cpu", "forward"), Piece(60, 80, "cpu", "batch")]
 
 
 def test_calls_of_a_peer_with_the_same_ids_are_not_ours(trace_of: TraceOf) -> None:
@@ -248,14 +248,14 @@ def test_calls_of_a_peer_with_the_same_ids_are_not_ours(trace_of: TraceOf) -> No
     builder.call("cudaMalloc", 20, 80, thread=PEER_MAIN).os_call("pthread_mutex_lock", 20, 80, thread=PEER_MAIN)
     builder.overhead("CUPTI Buffer flush", 20, 80, thread=PEER_MAIN).range("data", 0, 100, thread=PEER_MAIN)
     trace = trace_of(builder)
-    assert explained(trace, 0, 100) == [Piece(20, 80, "host", "forward")]
+    assert explained(trace, 0, 100) == [Piece(20, 80, "cpu", "forward")]
     assert explained(trace, 0, 100, device=1)[0] == Piece(0, 84, "launch", "data")
 
 
 def test_an_opaque_graph_of_a_peer_blinds_nothing_of_ours(trace_of: TraceOf) -> None:
     """It runs on the peer's GPU."""
     trace = trace_of(gap().call("cudaGraphLaunch", 30, 35, thread=PEER_MAIN, correlation=1))
-    assert explained(trace, 0, 100) == [Piece(20, 80, "host", "forward")]
+    assert explained(trace, 0, 100) == [Piece(20, 80, "cpu", "forward")]
 
 
 def test_two_processes_on_one_gpu_share_its_gaps(trace_of: TraceOf) -> None:
@@ -268,7 +268,7 @@ def test_two_processes_on_one_gpu_share_its_gaps(trace_of: TraceOf) -> None:
     builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1))
     builder.kernel(80, 100, launched=(80, 82), process=PEER).range("data", 0, 100, thread=PEER_MAIN)
     builder.os_call("poll", 10, 80, thread=PEER_MAIN)
-    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "input_wait", "data")]
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "data_wait", "data")]
 
 
 def test_each_device_has_its_own_gaps(trace_of: TraceOf) -> None:
@@ -316,7 +316,7 @@ def test_an_operation_without_length_neither_splits_nor_ends_a_gap(trace_of: Tra
     """
     builder = gap().kernel(50, 50, launched=(45, 47))
     builder.kernel(80, 80, launched=(20, 80), thread=AUTOGRAD)
-    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "host", "forward")]
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "cpu", "forward")]
 
 
 def test_times_before_the_capture_began_are_times_like_others(trace_of: TraceOf) -> None:
@@ -324,10 +324,10 @@ def test_times_before_the_capture_began_are_times_like_others(trace_of: TraceOf)
     builder = ExportBuilder().range("forward", -100, 0).kernel(-100, -80, launched=(-100, -99))
     builder.kernel(10, 20, launched=(10, 12)).call("cudaMalloc", -70, -10)
     assert explained(trace_of(builder), -90, 15) == [
-        Piece(-80, -70, "host", "forward"),
+        Piece(-80, -70, "cpu", "forward"),
         Piece(-70, -10, "allocation", "forward"),
-        Piece(-10, 0, "host", "forward"),
-        Piece(0, 10, "host", "none"),
+        Piece(-10, 0, "cpu", "forward"),
+        Piece(0, 10, "cpu", "none"),
     ]
 
 
@@ -335,7 +335,7 @@ def test_gaps_are_counted_once_for_each_cause_and_phase(trace_of: TraceOf) -> No
     """A gap with host code before and after an allocation is one gap of host code."""
     causes = idle_section(trace_of(gap().call("cudaMalloc", 40, 60)), 0, 100).tables["causes"]
     rows = zip(causes["cause"], causes["phase"], causes["idle_ns"], causes["gap_count"], strict=True)
-    assert list(rows) == [("host", "forward", 40, 1), ("allocation", "forward", 20, 1)]
+    assert list(rows) == [("cpu", "forward", 40, 1), ("allocation", "forward", 20, 1)]
 
 
 def test_the_main_thread_is_the_first_of_its_process() -> None:

@@ -1,6 +1,6 @@
 """What stands behind the causes of idle time: each root claims its own pieces, and no nanosecond twice.
 
-Times are in microseconds: ``US``. Steps last 1 ms, and twelve of them are two of warm-up and ten steady ones.
+Times are in microseconds: ``US``. Steps last 1 ms, and twelve of them are two of warm-up and ten measured ones.
 """
 
 from collections.abc import Callable
@@ -52,8 +52,8 @@ def found(trace: Trace) -> dict[str, Finding]:
 
 
 def costs(trace: Trace) -> dict[str, int]:
-    """What each finding costs a steady step, in microseconds."""
-    return {rule: round(each.cost_ns / US / (STEPS - 2)) for rule, each in found(trace).items()}
+    """What each finding costs a measured step, in microseconds."""
+    return {rule: round(each.lost_ns / US / (STEPS - 2)) for rule, each in found(trace).items()}
 
 
 def test_loading_code_takes_what_compiled_it_along(trace_of: TraceOf) -> None:
@@ -152,7 +152,7 @@ def test_a_short_wait_does_not_explain_a_long_gap(trace_of: TraceOf) -> None:
     """The host stood in a wait for 5 us, then did something else for 390."""
     rules = costs(trace_of(each_step(loop(), "cudaStreamSynchronize", 598, 603)))
     assert "synchronization/in_step" not in rules
-    assert rules["idle/host"] == pytest.approx(400, abs=15)
+    assert rules["idle/cpu"] == pytest.approx(400, abs=15)
 
 
 def starting(name: str, *, epochs: int) -> ExportBuilder:
@@ -170,10 +170,10 @@ def starting(name: str, *, epochs: int) -> ExportBuilder:
 
 @pytest.mark.parametrize("name", ["fork", "vfork", "clone"])
 def test_loader_processes_started_in_each_epoch(trace_of: TraceOf, name: str) -> None:
-    """The gaps in which it happens: three of the steady ten steps."""
+    """The gaps in which it happens: three of the measured ten steps."""
     rules = costs(trace_of(starting(name, epochs=4)))
     assert rules["data/worker_start"] == pytest.approx(105, abs=2)
-    assert rules["idle/input_work"] == pytest.approx(245, abs=2)
+    assert rules["idle/data_work"] == pytest.approx(245, abs=2)
 
 
 @pytest.mark.parametrize(("name", "epochs"), [("fork", 1), ("waitpid", 4), ("read", 4)])
@@ -191,7 +191,7 @@ def test_many_ranges_are_the_profilers_own_cost(trace_of: TraceOf) -> None:
             made.range("piece", at, at + US)
     rules = costs(trace_of(made))
     assert rules["capture/overhead"] == pytest.approx(400, abs=15)
-    assert "idle/host" not in rules
+    assert "idle/cpu" not in rules
 
 
 def test_few_ranges_cost_nothing_to_speak_of(trace_of: TraceOf) -> None:
@@ -213,7 +213,7 @@ def one_by_one(kernels: int, phase: str = "optimizer") -> ExportBuilder:
 def test_an_optimizer_of_many_kernels(trace_of: TraceOf) -> None:
     """120 kernels of 1 us, 2 us apart."""
     finding = found(trace_of(one_by_one(120)))["optimizer/many_kernels"]
-    assert finding.cost_ns == pytest.approx((STEPS - 2) * 360 * US, rel=0.02)
+    assert finding.lost_ns == pytest.approx((STEPS - 2) * 360 * US, rel=0.02)
     assert "fused=True" in finding.advice
     assert finding.evidence[0] == "120 kernels a step in phase optimizer"
 
@@ -255,7 +255,7 @@ def test_the_optimizers_gain_needs_a_replay(trace_of: TraceOf) -> None:
     """An operation without a launch, and the replay cannot say how the run came about."""
     made = one_by_one(120).kernel(5 * STEP + 990 * US, 5 * STEP + 991 * US, "adam")
     finding = found(trace_of(made))["optimizer/many_kernels"]
-    assert (finding.gain_low_ns, finding.gain_high_ns) == (None, None)
+    assert (finding.saving_low_ns, finding.saving_high_ns) == (None, None)
     assert finding.evidence[-1].startswith("no gain is given")
 
 
@@ -270,7 +270,7 @@ def test_from_one_operation_to_the_next_the_gpu_takes_its_time(trace_of: TraceOf
             made.kernel(begun, begun + 16 * US, "k", launched=(at + kernel, at + kernel + 1), gridX=9000, blockX=256)
     finding = found(trace_of(made))["gpu/between_operations"]
     assert finding.severity == "note"
-    assert finding.cost_ns == pytest.approx(10 * 49 * 2 * US, rel=0.05)
+    assert finding.lost_ns == pytest.approx(10 * 49 * 2 * US, rel=0.05)
 
 
 def test_communication_that_nothing_hides(trace_of: TraceOf) -> None:
@@ -282,7 +282,7 @@ def test_communication_that_nothing_hides(trace_of: TraceOf) -> None:
         made.range("backward", at + US, at + 5 * US)
     study = Study(trace_of(made))
     (finding,) = ledger.run(study, choose_window(study)).findings
-    assert (finding.rule, finding.cost_ns, finding.severity) == ("communication/exposed", 10 * 100 * US, "warning")
+    assert (finding.rule, finding.lost_ns, finding.severity) == ("communication/exposed", 10 * 100 * US, "warning")
     assert finding.evidence[0] == "1.00 ms of 3.00 ms in 10 launches of ncclDevKernel_AllReduce"
     assert "DistributedDataParallel" in finding.advice
 
@@ -310,7 +310,7 @@ def test_communication_of_a_program_that_trains_nothing_has_no_backward_pass_to_
         made.kernel(at + 600 * US, at + 700 * US, "ncclDevKernel_AllReduce", launched=(at + 2 * US, at + 3 * US))
     finding = found(trace_of(made))["communication/exposed"]
     assert advised in finding.advice
-    assert (finding.gain_high_ns is None) == (advised == "no backward pass")
+    assert (finding.saving_high_ns is None) == (advised == "no backward pass")
 
 
 TURN = "void cudnn::engines_precompiled::nchwToNhwcKernel<__half, __half, float, false, true, 0>(int)"
@@ -333,7 +333,7 @@ def turning(moving: str, computing: str) -> ExportBuilder:
 
 def test_kernels_that_only_turn_tensors(trace_of: TraceOf) -> None:
     finding = found(trace_of(turning(TURN, CONVOLUTION)))["tensor_cores/layout"]
-    assert (finding.cost_ns, finding.severity) == (10 * 100 * US, "warning")
+    assert (finding.lost_ns, finding.severity) == (10 * 100 * US, "warning")
     assert "channels_last" in finding.advice
 
 

@@ -75,16 +75,16 @@ def loop(*ends: int) -> ExportBuilder:
     ("lengths", "expected"),
     [
         # Two long steps, 1 ms each: that is theirs, with their one stretch of idle time; the other 18 are the host's.
-        ([1000] * 10 + [2000] + [1000] * 10 + [2000], {"steps/uneven": 2000, "idle/host": 18 * 400}),
+        ([1000] * 10 + [2000] + [1000] * 10 + [2000], {"steps/uneven": 2000, "idle/cpu": 18 * 400}),
         # Short steps make up for the long ones: all is the host's, and no part of it is lost.
-        ([1000] * 9 + [1300, 700] + [1000] * 9 + [1300, 700], {"idle/host": 7800}),
+        ([1000] * 9 + [1300, 700] + [1000] * 9 + [1300, 700], {"idle/cpu": 7800}),
     ],
 )
 def test_no_idle_time_is_lost_between_uneven_steps_and_their_host_code(
     lengths: list[int], expected: dict[str, int], trace_of: TraceOf
 ) -> None:
     report = build_report(trace_of(loop(*lengths)))
-    costs = {each.rule: each.cost_ns / US for each in report.findings if each.rule in {"steps/uneven", "idle/host"}}
+    costs = {each.rule: each.lost_ns / US for each in report.findings if each.rule in {"steps/uneven", "idle/cpu"}}
     assert costs == pytest.approx(expected, abs=200)
 
 
@@ -95,7 +95,7 @@ def test_a_copy_that_holds_the_host_for_another_gpu_is_not_lost(trace_of: TraceO
         at = number * STEP
         made.copy(at + 620 * US, at + 940 * US, launched=(at + 610 * US, at + 950 * US), device=1, srcKind=0)
     report = build_report(trace_of(made))
-    told = sum(each.cost_ns for each in report.findings if each.device_id == 0 and each.rule != "copies/pageable")
+    told = sum(each.lost_ns for each in report.findings if each.device_id == 0 and each.rule != "copies/pageable")
     section = report.section("ledger")
     assert section is not None
     devices = section.tables["devices"]
@@ -108,7 +108,7 @@ def test_the_start_of_a_long_copy_call_is_counted_once(trace_of: TraceOf) -> Non
     for number in range(12):
         at = number * STEP
         made.copy(at + 910 * US, at + 940 * US, launched=(at + 610 * US, at + 950 * US), srcKind=0)
-    costs = {each.rule: each.cost_ns / 10 / US for each in build_report(trace_of(made)).findings}
+    costs = {each.rule: each.lost_ns / 10 / US for each in build_report(trace_of(made)).findings}
     assert costs["copies/pageable"] == pytest.approx(340)
     assert "idle/launch" not in costs
 
@@ -130,6 +130,6 @@ def test_a_change_is_made_in_all_ranks(trace_of: TraceOf) -> None:
                 device=rank,
                 process=process,
             )
-    found = {each.device_id: each for each in build_report(trace_of(made)).findings if each.rule == "idle/host"}
-    assert found[0].gain_high_ns == pytest.approx(10 * 1000 * US, rel=0.1)
-    assert found[1].gain_high_ns == pytest.approx(found[0].gain_high_ns, rel=0.1)
+    found = {each.device_id: each for each in build_report(trace_of(made)).findings if each.rule == "idle/cpu"}
+    assert found[0].saving_high_ns == pytest.approx(10 * 1000 * US, rel=0.1)
+    assert found[1].saving_high_ns == pytest.approx(found[0].saving_high_ns, rel=0.1)

@@ -57,7 +57,7 @@ def test_a_disk_that_fills_while_the_recording_moves_is_an_error_of_ours(
 ) -> None:
     """Half a recording does not stay."""
 
-    def fills(_source: Path, target: Path) -> None:
+    def memsets(_source: Path, target: Path) -> None:
         target.write_text("half")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -67,7 +67,7 @@ def test_json_is_one_document(small: Path) -> None:
     assert report["schema"] == "nsyswrap.report/1"
     assert set(report["window"]) == {"label", "source", "start_ns", "end_ns"}
     row = report["sections"]["ledger"]["tables"]["devices"][0]
-    kinds = ["compute_ns", "communication_exposed_ns", "copy_exposed_ns", "fill_exposed_ns", "idle_ns"]
+    kinds = ["compute_ns", "communication_exposed_ns", "copy_exposed_ns", "memset_exposed_ns", "idle_ns"]
     assert set(row) == {"device_id", "window_ns", *kinds}
     assert sum(row[kind] for kind in kinds) == row["window_ns"]
 
@@ -128,7 +128,7 @@ def test_steps_and_phases_can_be_named(tmp_path: Path) -> None:
     export = builder.os_call("poll", 0, 400).write(tmp_path / "named.sqlite")
     report = in_json(export, "--step-range", "^it", "--phase", "data=^prefetch", "--phase", "mine=^nothing")
     assert [row["name"] for row in report["sections"]["steps"]["tables"]["steps"]] == ["it0", "it1", "it2", "it3"]
-    assert {"cause": "input_wait", "phase": "data"}.items() <= report["sections"]["idle"]["tables"]["causes"][0].items()
+    assert {"cause": "data_wait", "phase": "data"}.items() <= report["sections"]["idle"]["tables"]["causes"][0].items()
 
 
 def test_a_file_takes_the_result_and_stdout_stays_empty(small: Path, tmp_path: Path) -> None:

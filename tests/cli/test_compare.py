@@ -137,7 +137,7 @@ def test_what_cannot_be_told_exits_with_3(gate: list[str], slow: Path, tmp_path:
     short = stored(tmp_path, "short.json", pairs.report(pairs.lengths(4.0, 5)))
     result = run(slow, short, *gate)
     assert result.exit_code == 3
-    assert "Cannot tell: short.json has too few steady steps, 5" in result.stdout
+    assert "Cannot tell: short.json has too few measured steps, 5" in result.stdout
     assert result.stderr == (
         "nsyswrap: it cannot be told whether a step is faster or slower\nhint: profile more steps\n"
     )
@@ -154,11 +154,11 @@ def test_what_is_accepted_is_compared(slow: Path, tmp_path: Path) -> None:
 
 def test_the_margin_is_in_per_cent(slow: Path, fast: Path, tmp_path: Path) -> None:
     """Steps that are 2.5 % shorter, and hardly scatter, are faster by a margin of 1 % and not by one of 3 %."""
-    steady = [
+    measured = [
         stored(tmp_path, f"{ms}.json", pairs.report(pairs.lengths(ms, spread=0.002), busy=True)) for ms in (4.0, 3.9)
     ]
-    assert in_json(*steady)["outcome"] == "no difference"
-    assert in_json(*steady, "--margin", "1")["outcome"] == "faster"
+    assert in_json(*measured)["outcome"] == "no difference"
+    assert in_json(*measured, "--margin", "1")["outcome"] == "faster"
     assert in_json(slow, fast)["margin_share"] == MARGIN
     for margin in ("-1", "100", "nan"):
         result = run(slow, fast, "--margin", margin)

@@ -58,10 +58,10 @@ def idle_of(events: list[Event]) -> Counter[str]:
 def test_the_trace_of_a_real_capture_agrees_with_its_report(
     name: str, captures: Callable[[str], Path], real_trace: Callable[[str], Trace], tmp_path: Path
 ) -> None:
-    """As many kernels, copies and fills, and idle time that adds up to the ledger's, cause by cause."""
+    """As many kernels, copies and memsets, and idle time that adds up to the ledger's, cause by cause."""
     events = trace_json(captures(name), tmp_path / "trace.json")["traceEvents"]
     trace = real_trace(name)
-    for spec in (tables.KERNELS, tables.COPIES, tables.FILLS, tables.GRAPHS, tables.CALLS, tables.RANGES):
+    for spec in (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS, tables.CALLS, tables.RANGES):
         assert len(of_kind(events, spec.name)) == len(trace[spec])
     kernels = trace[tables.KERNELS]
     assert sum(each["dur"] for each in of_kind(events, "kernels")) * 1000 == int(
@@ -109,7 +109,9 @@ def test_the_trace_is_one_that_the_viewer_can_draw(name: str, captures: Callable
     assert len(starts) >= len(of_kind(events, "kernels")) // 2
     calls = {(each["tid"], each["ts"]) for each in of_kind(events, "calls")}
     operations = {
-        (each["tid"], each["ts"]) for kind in ("kernels", "copies", "fills", "graphs") for each in of_kind(events, kind)
+        (each["tid"], each["ts"])
+        for kind in ("kernels", "copies", "memsets", "graphs")
+        for each in of_kind(events, kind)
     }
     for number, start in starts.items():
         assert (start["tid"], start["ts"]) in calls

@@ -68,7 +68,7 @@ def test_eight_workers_are_faster_than_one(compared: Compared) -> None:
     base, new = amounts(found, "phases", "data")
     assert base == pytest.approx(3.387e6, rel=0.01)
     assert new == pytest.approx(71.6e3, rel=0.01)
-    assert "idle/input_wait" in [pair.rule for pair in found.solved]
+    assert "idle/data_wait" in [pair.rule for pair in found.solved]
     assert [one.hurdle for one in found.obstacles] == [Hurdle.COMMAND]
 
 
@@ -76,7 +76,7 @@ def test_turned_round_they_are_slower(compared: Compared) -> None:
     found = compared("mnist-8-workers", "mnist-1-worker")
     assert found.outcome is Outcome.SLOWER
     assert found.regression() == pytest.approx(1.30, abs=0.01)
-    assert "idle/input_wait" in [pair.rule for pair in found.arisen]
+    assert "idle/data_wait" in [pair.rule for pair in found.arisen]
 
 
 def test_the_same_kernels_take_the_same_time_in_both(compared: Compared) -> None:
@@ -124,7 +124,7 @@ def test_a_capture_does_not_differ_from_itself(name: str, compared: Compared) ->
 
 
 @pytest.mark.parametrize("name", ["mnist-1-worker", "mnist-8-workers", "cnn_amp"])
-def test_steady_steps_of_a_capture_against_themselves_are_no_difference(name: str, compared: Compared) -> None:
+def test_measured_steps_of_a_capture_against_themselves_are_no_difference(name: str, compared: Compared) -> None:
     assert compared(name, name).outcome is Outcome.NO_DIFFERENCE
 
 
@@ -163,7 +163,7 @@ def test_counters_and_samples_withhold_the_verdict(compared: Compared) -> None:
 def test_eight_steps_are_too_few(compared: Compared) -> None:
     found = compared("bench_source", "bench_source")
     assert found.outcome is Outcome.CANNOT_TELL
-    assert found.verdict == "Cannot tell: bench_source has too few steady steps, 8: it takes 10."
+    assert found.verdict == "Cannot tell: bench_source has too few measured steps, 8: it takes 10."
 
 
 def test_another_number_of_gpus_is_not_comparable(compared: Compared) -> None:

@@ -66,9 +66,9 @@ def test_the_ledger_has_intervals_where_the_steps_tell() -> None:
 
 def test_causes_are_added_over_phases_and_gpus() -> None:
     comparison = pairs.compared(BASE, pairs.report(pairs.lengths(4.0), gpus=2))
-    waits = rows(comparison, "causes")["input_wait"]
+    waits = rows(comparison, "causes")["data_wait"]
     assert waits.delta == pytest.approx(0)
-    assert set(rows(comparison, "causes_in_phases")) == {"input_wait in data", "host in forward"}
+    assert set(rows(comparison, "causes_in_phases")) == {"data_wait in data", "host in forward"}
 
 
 def test_kernels_come_and_go() -> None:

@@ -10,24 +10,24 @@ from nsyswrap.model import Severity
 
 BASE = pairs.with_findings(
     pairs.report(pairs.lengths(4.0)),
-    ("idle/input_wait", Severity.PROBLEM, 120 * MS),
-    ("idle/host", Severity.WARNING, 60 * MS),
-    ("idle/host", Severity.WARNING, 60 * MS),
+    ("idle/data_wait", Severity.PROBLEM, 120 * MS),
+    ("idle/cpu", Severity.WARNING, 60 * MS),
+    ("idle/cpu", Severity.WARNING, 60 * MS),
 )
 NEW = pairs.with_findings(
     pairs.report(pairs.lengths(2.0, 40)),
     ("idle/lock", Severity.NOTE, 4 * MS),
     ("copies/pageable", Severity.WARNING, 2 * MS),
-    ("idle/host", Severity.NOTE, 40 * MS),
+    ("idle/cpu", Severity.NOTE, 40 * MS),
 )
 
 
 def test_findings_are_solved_new_or_left() -> None:
     """By rule and GPU; the gravest first."""
     solved, arisen, left = pair_findings(pairs.side(BASE), pairs.side(NEW), "step")
-    assert [one.rule for one in solved] == ["idle/input_wait"]
+    assert [one.rule for one in solved] == ["idle/data_wait"]
     assert [one.rule for one in arisen] == ["copies/pageable", "idle/lock"]
-    assert [one.rule for one in left] == ["idle/host"]
+    assert [one.rule for one in left] == ["idle/cpu"]
 
 
 def test_costs_are_of_one_step() -> None:
@@ -43,7 +43,7 @@ def test_costs_are_shares_of_the_window_where_there_are_no_steps() -> None:
 
 
 def test_a_finding_of_another_gpu_is_another_finding() -> None:
-    other = pairs.with_findings(pairs.report(pairs.lengths(4.0)), ("idle/input_wait", Severity.PROBLEM, MS))
+    other = pairs.with_findings(pairs.report(pairs.lengths(4.0)), ("idle/data_wait", Severity.PROBLEM, MS))
     moved = replace(other, findings=(replace(other.findings[0], device_id=1),))
     solved, arisen, left = pair_findings(pairs.side(other), pairs.side(moved), "step")
     assert ([one.device_id for one in solved], [one.device_id for one in arisen], left) == ([0], [1], ())

@@ -20,7 +20,7 @@ from nsyswrap.intervals import Window
 from nsyswrap.model import Report, Section
 from nsyswrap.render import RENDERERS
 
-WINDOW = Window(0, 1_000_000, "the steady steps", "steps")
+WINDOW = Window(0, 1_000_000, "the measured steps", "steps")
 
 
 def steps(lengths: Sequence[int], warm_up: int = 2, name: str = "step") -> Section:
@@ -34,7 +34,7 @@ def steps(lengths: Sequence[int], warm_up: int = 2, name: str = "step") -> Secti
 
 
 def gpu(window: int, **idle: int) -> tuple[Section, Section]:
-    """A ledger and idle time by cause and phase, such as ``input_wait_data=3``."""
+    """A ledger and idle time by cause and phase, such as ``data_wait_data=3``."""
     rows = [(*name.rsplit("_", 1), value) for name, value in idle.items()]
     causes = pd.DataFrame(rows, columns=["cause", "phase", "idle_ns"])
     busy = window - sum(idle.values())
@@ -67,7 +67,7 @@ def fact(section: Section, label: str) -> float:
     return float(found.value)
 
 
-BASE = report_with(steps([1000] * 40), *gpu(38_000, input_wait_data=15_000, host_forward=3_000))
+BASE = report_with(steps([1000] * 40), *gpu(38_000, data_wait_data=15_000, host_forward=3_000))
 SAME = report_with(steps([1000] * 40), *gpu(38_000, host_forward=3_000))
 FASTER = report_with(steps([600] * 40), *gpu(22_800, host_forward=3_000))
 
@@ -89,10 +89,10 @@ def test_the_share_is_what_the_mean_step_loses() -> None:
 def test_idle_time_is_told_by_cause_for_both_runs() -> None:
     """A step, largest change first; what goes with the loader is marked."""
     table = without_loader(BASE, FASTER, 4).tables["causes"]
-    assert table["part"].tolist()[0] == "idle: input_wait in data"
+    assert table["part"].tolist()[0] == "idle: data_wait in data"
     row = table.iloc[0]
     assert (row["base_ns"], row["without_loader_ns"], row["of_loader"]) == (395, 0, True)
-    assert set(table["part"]) == {"idle: input_wait in data", "idle: host in forward", "compute", "copy exposed"}
+    assert set(table["part"]) == {"idle: data_wait in data", "idle: host in forward", "compute", "copy exposed"}
 
 
 def test_less_gain_than_blame_says_what_was_behind_the_wait() -> None:
@@ -103,7 +103,7 @@ def test_less_gain_than_blame_says_what_was_behind_the_wait() -> None:
 
 
 def test_more_gain_than_blame_says_what_the_loader_slowed_down() -> None:
-    base = report_with(steps([1000] * 40), *gpu(38_000, input_wait_data=3_800, host_forward=15_000))
+    base = report_with(steps([1000] * 40), *gpu(38_000, data_wait_data=3_800, host_forward=15_000))
     note = without_loader(base, FASTER, 4).notes[1]
     assert "more was gained" in note
     assert "idle: host in forward" in note
@@ -138,7 +138,7 @@ def test_too_few_steps_are_said(count: int) -> None:
     section = without_loader(report_with(steps([10] * count)), report_with(steps([5] * count)), 4)
     assert section.facts == ()
     assert "fewer than 10" in section.notes[0]
-    assert "0 and 0 steady steps" in without_loader(report_with(), report_with(), 4).notes[0]
+    assert "0 and 0 measured steps" in without_loader(report_with(), report_with(), 4).notes[0]
 
 
 def test_steps_of_other_names_are_compared_as_they_come() -> None:
@@ -173,7 +173,7 @@ def test_a_second_run_that_failed_is_said_in_the_report() -> None:
 @pytest.mark.parametrize("form", sorted(RENDERERS.keys() - {"markdown"}))
 def test_every_form_of_the_report_shows_the_section(form: str) -> None:
     """But Markdown, which is a summary for a comment."""
-    assert "input_wait in data" in RENDERERS[form](report_with(without_loader(BASE, FASTER, 4)))
+    assert "data_wait in data" in RENDERERS[form](report_with(without_loader(BASE, FASTER, 4)))
 
 
 def options(folder: Path) -> CaptureOptions:

@@ -35,7 +35,7 @@ def test_nothing_stands_between_two_runs_of_one_program() -> None:
 
 def test_steps_are_needed() -> None:
     """None, or too few; nobody can accept that away."""
-    for count, words in ((0, "no steady steps"), (FEWEST_STEPS - 1, f"too few steady steps, {FEWEST_STEPS - 1}")):
+    for count, words in ((0, "no measured steps"), (FEWEST_STEPS - 1, f"too few measured steps, {FEWEST_STEPS - 1}")):
         found = obstacles(BASE, pairs.with_session(pairs.report([4 * MS] * count), started_utc="x"), *ACCEPTABLE)
         assert [(one.hurdle, one.blocks) for one in found] == [(Hurdle.STEPS, True)]
         assert words in found[0].words
@@ -146,7 +146,7 @@ def test_a_step_that_copies_other_amounts_is_noted() -> None:
     """A batch of twice the size is not the same work."""
     copies = [
         pd.DataFrame(
-            {"kind": ["Host-to-Device", "Fill"], "bytes": [60 * size, 7], "total_ns": [1, 1], "count": [60, 1]}
+            {"kind": ["Host-to-Device", "Memset"], "bytes": [60 * size, 7], "total_ns": [1, 1], "count": [60, 1]}
         )
         for size in (1 << 20, 1 << 21)
     ]
@@ -208,4 +208,4 @@ def test_a_run_counts_once() -> None:
 def test_every_run_needs_steps() -> None:
     short = pairs.with_session(pairs.report([4 * MS] * 5), started_utc="x")
     found = find_obstacles(several(BASE, short), pairs.side(NEW), Settings())
-    assert [one.words for one in found] == [f"a run of old has too few steady steps, 5: it takes {FEWEST_STEPS}."]
+    assert [one.words for one in found] == [f"a run of old has too few measured steps, 5: it takes {FEWEST_STEPS}."]

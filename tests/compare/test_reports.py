@@ -82,7 +82,9 @@ def test_what_is_accepted_gives_the_verdict_back() -> None:
 def test_without_steps_there_is_no_step_time() -> None:
     found = pairs.compared(BASE, pairs.with_session(pairs.report([]), started_utc="x"))
     assert (found.outcome, found.estimates) == (Outcome.CANNOT_TELL, ())
-    assert found.verdict == "Cannot tell: after has no steady steps in its window, so there is no step time to compare."
+    assert (
+        found.verdict == "Cannot tell: after has no measured steps in its window, so there is no step time to compare."
+    )
 
 
 def test_compute_is_named_where_it_made_the_change() -> None:
@@ -90,7 +92,7 @@ def test_compute_is_named_where_it_made_the_change() -> None:
     busy = pairs.report(pairs.lengths(2.0, seed=2))
     devices = busy.section("ledger").tables["devices"]  # type: ignore[union-attr]
     whole = pairs.with_section(busy, "ledger", devices=devices.assign(compute_ns=devices["window_ns"], idle_ns=0))
-    none = pd.DataFrame({"device_id": [0], "cause": ["host"], "phase": ["none"], "idle_ns": [0], "gap_count": [0]})
+    none = pd.DataFrame({"device_id": [0], "cause": ["cpu"], "phase": ["none"], "idle_ns": [0], "gap_count": [0]})
     long = pairs.report(pairs.lengths(4.0))
     rows = long.section("ledger").tables["devices"]  # type: ignore[union-attr]
     base = pairs.with_section(long, "ledger", devices=rows.assign(compute_ns=rows["window_ns"], idle_ns=0))
@@ -102,7 +104,7 @@ def test_compute_is_named_where_it_made_the_change() -> None:
 
 def test_no_part_is_named_where_none_made_most_of_it() -> None:
     """Each of three causes made a third."""
-    names = ["host", "launch", "lock"]
+    names = ["cpu", "launch", "lock"]
 
     def thirds(whole: Report) -> Report:
         idle = int(whole.section("ledger").tables["devices"]["idle_ns"].iloc[0])  # type: ignore[union-attr]
@@ -123,9 +125,9 @@ def test_no_reason_is_given_where_the_mean_cannot_tell() -> None:
 def test_a_margin_decides_what_counts() -> None:
     longer = np.round(pairs.lengths(4.0, spread=0.001) * 1.025)
     little = pairs.with_session(pairs.report(longer, busy=True), started_utc="x")
-    steady = pairs.report(pairs.lengths(4.0, spread=0.001), busy=True)
-    assert pairs.compared(steady, little).outcome is Outcome.NO_DIFFERENCE
-    assert pairs.compared(steady, little, margin=0.01).outcome is Outcome.SLOWER
+    measured = pairs.report(pairs.lengths(4.0, spread=0.001), busy=True)
+    assert pairs.compared(measured, little).outcome is Outcome.NO_DIFFERENCE
+    assert pairs.compared(measured, little, margin=0.01).outcome is Outcome.SLOWER
 
 
 def test_what_the_host_paces_must_change_by_more() -> None:

@@ -1,4 +1,4 @@
-"""Step times of a report: steady steps in the window, what lies between them, and ranks taken together."""
+"""Step times of a report: measured steps in the window, what lies between them, and ranks taken together."""
 
 from dataclasses import replace
 
@@ -76,7 +76,7 @@ def test_a_report_may_have_no_steps(steps: pd.DataFrame | None) -> None:
     assert (found.count, found.family, found.between_share) == (0, "", 0.0)
 
 
-def test_warm_up_alone_is_no_steady_step() -> None:
+def test_warm_up_alone_is_no_measured_step() -> None:
     whole = pairs.report([])
     assert step_times(whole).count == 0
 

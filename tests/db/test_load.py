@@ -60,7 +60,7 @@ def test_operations_are_read_from_every_release(build: Build, trace_of: TraceOf,
     assert rows(trace, "copies", "start", "end", "bytes", "copy_kind", "source_kind", "target_kind") == [
         (210, 230, 4096, DEVICE_TO_HOST, 2, 1)
     ]
-    assert rows(trace, "fills", "start", "end", "bytes", "memory_kind") == [(240, 250, 64, 2)]
+    assert rows(trace, "memsets", "start", "end", "bytes", "memory_kind") == [(240, 250, 64, 2)]
 
 
 @RELEASES

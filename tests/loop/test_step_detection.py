@@ -150,16 +150,16 @@ def test_warm_up_comes_first_and_is_at_most_half(lengths: list[int]) -> None:
     assert min(2, len(lengths) // 2) <= sum(flags) <= len(lengths) // 2
 
 
-def test_the_steady_window_lasts_from_the_first_steady_step_to_the_end_of_the_last(trace_of: TraceOf) -> None:
+def test_the_measured_window_lasts_from_the_first_measured_step_to_the_end_of_the_last(trace_of: TraceOf) -> None:
     """What lies between steps is part of it; its label says which steps, and how many were left out."""
-    window = find_steps(trace_of(loop(6))).steady_window()
-    label = "4 steady steps (batch 2 to batch 5, 2 warm-up steps left out)"
+    window = find_steps(trace_of(loop(6))).measured_window()
+    label = "4 measured steps (batch 2 to batch 5, 2 warm-up steps left out)"
     assert window == Window(220, 650, label, "steps")
 
 
 def test_one_step_alone_is_a_window(trace_of: TraceOf) -> None:
     """There is nothing to call warm-up."""
-    assert find_steps(trace_of(loop(1))).steady_window() == Window(0, 100, "1 steady step (batch 0)", "steps")
+    assert find_steps(trace_of(loop(1))).measured_window() == Window(0, 100, "1 measured step (batch 0)", "steps")
 
 
 def test_of_two_processes_the_window_is_where_both_are_past_their_warm_up(trace_of: TraceOf) -> None:
@@ -173,44 +173,44 @@ def test_of_two_processes_the_window_is_where_both_are_past_their_warm_up(trace_
     builder = loop(6)
     for number in range(6):
         builder.range(f"batch {number}", 50 + number * 110, 150 + number * 110, thread=PEER_MAIN)
-    window = find_steps(trace_of(builder)).steady_window()
+    window = find_steps(trace_of(builder)).measured_window()
     assert window
     assert (window.start_ns, window.end_ns) == (270, 650)
-    assert window.label.startswith("4 steady steps")
+    assert window.label.startswith("4 measured steps")
 
 
-def test_of_ranks_that_are_never_steady_together_the_window_spans_all(trace_of: TraceOf) -> None:
+def test_of_ranks_that_are_never_measured_together_the_window_spans_all(trace_of: TraceOf) -> None:
     """One begins as the other ends."""
     builder = loop(4)
     for number in range(4):
         builder.range(f"batch {number}", 400 + number * 110, 500 + number * 110, thread=PEER_MAIN)
-    window = find_steps(trace_of(builder)).steady_window()
+    window = find_steps(trace_of(builder)).measured_window()
     assert window
     assert (window.start_ns, window.end_ns) == (220, 830)
 
 
-def test_without_steps_there_is_no_steady_window(trace_of: TraceOf) -> None:
-    assert find_steps(trace_of(ExportBuilder().range("forward", 0, 10))).steady_window() is None
+def test_without_steps_there_is_no_measured_window(trace_of: TraceOf) -> None:
+    assert find_steps(trace_of(ExportBuilder().range("forward", 0, 10))).measured_window() is None
 
 
 def test_steps_without_length_make_no_window(trace_of: TraceOf) -> None:
     """A mark written as a range."""
-    assert find_steps(trace_of(loop(4, length=0).range("forward", 0, 10))).steady_window() is not None
-    assert find_steps(trace_of(ExportBuilder().range("batch 1", 5, 5))).steady_window() is None
+    assert find_steps(trace_of(loop(4, length=0).range("forward", 0, 10))).measured_window() is not None
+    assert find_steps(trace_of(ExportBuilder().range("batch 1", 5, 5))).measured_window() is None
 
 
 def test_the_section_lists_every_step_with_its_ledger_on_each_gpu(trace_of: TraceOf) -> None:
-    """Warm-up too, marked, in full length; the facts are about the steady ones."""
+    """Warm-up too, marked, in full length; the facts are about the measured ones."""
     builder = loop(4).kernel(10, 60, launched=(5, 6)).kernel(230, 260, launched=(225, 226))
     study = Study(trace_of(builder.copy(250, 300, launched=(240, 241), device=1)))
-    section = steps.run(study, Window(220, 430, "steady", "steps"))
+    section = steps.run(study, Window(220, 430, "measured", "steps"))
     rows = section.tables["steps"]
     assert rows["warm_up"].tolist() == [True, True, False, False] * 2
     on = {(row["device_id"], row["name"]): row for row in rows.to_dict("records")}
     assert [on[0, "batch 0"][row] for row in ("compute_ns", "idle_ns")] == [50, 50]
     assert [on[1, "batch 2"][row] for row in ("copy_exposed_ns", "idle_ns")] == [50, 50]
     assert {fact.label: fact.value for fact in section.facts} == {
-        "steady_steps": 2,
+        "measured_steps": 2,
         "median_ns": 100.0,
         "p05_ns": 100.0,
         "p95_ns": 100.0,
@@ -246,7 +246,7 @@ def test_a_window_given_by_hand_is_about_the_steps_whole_inside_it(trace_of: Tra
     study = Study(trace_of(builder), Settings())
     late = steps.run(study, Window(990, 1610, "late", "user"))
     whole = steps.run(study, Window(990, 1610, "late", "operations"))
-    facts = [[section.fact(label) for label in ("steady_steps", "median_ns")] for section in (late, whole)]
+    facts = [[section.fact(label) for label in ("measured_steps", "median_ns")] for section in (late, whole)]
     assert [[fact.value for fact in row if fact is not None] for row in facts] == [[2, 300.0], [8, 100.0]]
     assert late.notes == ()
 

@@ -72,7 +72,7 @@ def test_a_step_still_open_at_the_end_is_none(trace_of: TraceOf, end: int | None
     builder = trained(ExportBuilder(), 9).range("step 9", 100 * MS, end).session(duration=5000 * MS)
     report = build_report(trace_of(builder))
     assert bounds(report.window) == (30, 100)
-    assert report.window.label == "7 steady steps (step 2 to step 8, 2 warm-up steps left out)"
+    assert report.window.label == "7 measured steps (step 2 to step 8, 2 warm-up steps left out)"
     assert report.verdict.startswith("The GPU is idle 10.0 % of the time")
     assert not [finding for finding in report.findings if finding.rule == "steps/uneven"]
     assert notes(report) == ("Left out: step 9, still open when the capture or the program stopped.",)
@@ -82,7 +82,7 @@ def test_the_stump_of_a_step_is_none_where_the_capture_ends_at_once(trace_of: Tr
     """Without time after it, it would count as a step that is short."""
     builder = trained(ExportBuilder(), 9).range("step 9", 100 * MS, None).session(duration=103 * MS)
     report = build_report(trace_of(builder))
-    assert (facts(report)["steady_steps"], facts(report)["spread_share"]) == (7, 0.0)
+    assert (facts(report)["measured_steps"], facts(report)["spread_share"]) == (7, 0.0)
 
 
 def test_steps_that_all_never_end_are_none(trace_of: TraceOf) -> None:
@@ -144,7 +144,7 @@ def test_loader_processes_have_no_steps(trace_of: TraceOf) -> None:
             builder.range(f"load batch {number}", (1 + number * 20) * MS, (20 + number * 20) * MS, thread=worker)
     report = build_report(trace_of(builder))
     assert bounds(report.window) == (30, 210)
-    assert report.window.label == "18 steady steps (step 2 to step 19, 2 warm-up steps left out)"
+    assert report.window.label == "18 measured steps (step 2 to step 19, 2 warm-up steps left out)"
     assert notes(report) == ("Left out: the steps of 2 processes that launched nothing on a GPU.",)
 
 
@@ -166,8 +166,8 @@ def test_of_programs_one_after_another_one_is_counted(trace_of: TraceOf) -> None
     """Not the time between them, nor the start of the second; the first where both used the GPU as long."""
     report = build_report(trace_of(sweep(20, 20)))
     assert bounds(report.window) == (30, 210)
-    assert report.window.label == "18 steady steps (step 2 to step 19, 2 warm-up steps left out)"
-    assert (facts(report)["steady_steps"], facts(report)["warm_up_steps"]) == (18, 2)
+    assert report.window.label == "18 measured steps (step 2 to step 19, 2 warm-up steps left out)"
+    assert (facts(report)["measured_steps"], facts(report)["warm_up_steps"]) == (18, 2)
     assert step_times(report).count == 18
     (note,) = notes(report)
     assert note.startswith(
@@ -178,8 +178,8 @@ def test_of_programs_one_after_another_one_is_counted(trace_of: TraceOf) -> None
 
 def test_the_program_that_used_the_gpu_longest_is_the_one(trace_of: TraceOf) -> None:
     steps = find_steps(trace_of(sweep(20, 21)))
-    assert bounds(steps.steady_window()) == (3030, 3220)
-    assert (steps.steady_count, steps.processes) == (19, frozenset({PEER}))
+    assert bounds(steps.measured_window()) == (3030, 3220)
+    assert (steps.measured_count, steps.processes) == (19, frozenset({PEER}))
 
 
 def test_the_other_program_has_its_steps_in_its_own_window(trace_of: TraceOf) -> None:
@@ -202,7 +202,7 @@ def test_ranks_side_by_side_are_counted_together(trace_of: TraceOf) -> None:
     trained(builder, 4, start=500, main=global_id(6000, 6000))
     steps = find_steps(trace_of(builder))
     assert steps.processes == frozenset({PROCESS, PEER})
-    assert (bounds(steps.steady_window()), steps.steady_count) == ((35, 70), 4)
+    assert (bounds(steps.measured_window()), steps.measured_count) == ((35, 70), 4)
     assert "counted are those of 4711, 5000, which" in steps.notes[0]
 
 
@@ -210,4 +210,4 @@ def test_findings_are_about_the_steps_that_are_counted(trace_of: TraceOf) -> Non
     """Idle time between programs is no part of a step."""
     study = Study(trace_of(sweep(20, 20)))
     assert len(study.steps.frame) == 40
-    assert (len(study.steps.counted), len(study.steps.steady)) == (20, 18)
+    assert (len(study.steps.counted), len(study.steps.measured)) == (20, 18)

@@ -105,7 +105,7 @@ def test_cuda_calls_are_those_of_nsys(name: str, said: Said, real_trace: RealTra
 
 def operation_name(kind: str) -> str:
     """Return what nsys calls a kind of copy."""
-    return "[CUDA memset]" if kind == "Fill" else f"[CUDA memcpy {kind}]"
+    return "[CUDA memset]" if kind == "Memset" else f"[CUDA memcpy {kind}]"
 
 
 @every_capture
@@ -172,7 +172,7 @@ def test_kernels_by_range_are_those_of_nsys(name: str, said: Said, real_trace: R
 def busy_of(trace: Trace) -> dict[tuple[int, int], tuple[Spans, pd.DataFrame]]:
     """Return, by process number and device, what nsys's rules take as busy: the union, and the operations."""
     assert not {trace.text(int(i)) for i in array(trace[tables.OVERHEADS], "name_id")} & OVERHEADS
-    frames = [trace[spec] for spec in (tables.KERNELS, tables.COPIES, tables.FILLS) if len(trace[spec])]
+    frames = [trace[spec] for spec in (tables.KERNELS, tables.COPIES, tables.MEMSETS) if len(trace[spec])]
     if not frames:
         return {}
     whole_frame = pd.concat([frame[["start", "end", "process", "device_id"]] for frame in frames])

@@ -97,7 +97,7 @@ def test_very_many_steps_are_ranges_that_keep_the_extremes() -> None:
     assert float(chart.ranges[-1].top) == pytest.approx(HEIGHT * (1 - 1 / 1.15), abs=0.2)
 
 
-def test_the_median_line_is_the_median_of_steady_steps() -> None:
+def test_the_median_line_is_the_median_of_measured_steps() -> None:
     chart = charts.step_chart(Steps(["w", "a", "b", "c"], [900, 80, 100, 100], [True, False, False, False]), HEIGHT)
     assert float(chart.median_y) == pytest.approx(HEIGHT * (1 - 1 / 1.15), abs=0.2)
 

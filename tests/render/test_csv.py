@@ -84,8 +84,8 @@ def test_what_is_missing_is_an_empty_cell() -> None:
 
 
 def test_categories_and_repeated_index_values_are_written() -> None:
-    table = pd.DataFrame({"cause": pd.Categorical(["host", "launch"])}, index=[0, 0])
-    assert one_table(table) == [["cause"], ["host"], ["launch"]]
+    table = pd.DataFrame({"cause": pd.Categorical(["cpu", "launch"])}, index=[0, 0])
+    assert one_table(table) == [["cause"], ["cpu"], ["launch"]]
 
 
 def test_a_column_named_as_ours_is_kept() -> None:
@@ -101,8 +101,8 @@ def test_gaps_are_never_cut() -> None:
 def test_a_finding_is_one_row() -> None:
     head, first, *_ = cells(csv_report.tables(hand_made.full_report())["report.findings"])
     found = dict(zip(head, first, strict=True))
-    assert [found[name] for name in ("rule", "severity", "cost_ns", "device_id")] == [
-        *("idle/input_wait", "problem", "601000000", "0")
+    assert [found[name] for name in ("rule", "severity", "lost_ns", "device_id")] == [
+        *("idle/data_wait", "problem", "601000000", "0")
     ]
 
 

@@ -24,7 +24,7 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
     for device in (0, 1):
         at = 0
         for apart, length in draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), max_size=12)):
-            rows.append((device, at + apart, at + apart + length, draw(st.sampled_from(["host", "launch"]))))
+            rows.append((device, at + apart, at + apart + length, draw(st.sampled_from(["cpu", "launch"]))))
             at += apart + length
     return table(*draw(st.permutations(rows)))
 
@@ -44,23 +44,23 @@ def together(rows: pd.DataFrame) -> Iterator[tuple[int, int, int]]:
 
 
 def test_rows_that_adjoin_are_one_gap() -> None:
-    found = gaps.longest(table((0, 10, 20, "input_wait"), (0, 20, 25, "host"), (0, 30, 31, "launch")), 5)
+    found = gaps.longest(table((0, 10, 20, "data_wait"), (0, 20, 25, "cpu"), (0, 30, 31, "launch")), 5)
     assert [(gap.start_ns, gap.end_ns, len(gap.pieces)) for gap in found.gaps] == [(10, 25, 2), (30, 31, 1)]
     assert (found.gap_count, found.total_ns) == (2, 16)
 
 
 def test_rows_of_two_gpus_are_never_one_gap() -> None:
-    found = gaps.longest(table((0, 10, 20, "host"), (1, 20, 30, "host")), 5)
+    found = gaps.longest(table((0, 10, 20, "cpu"), (1, 20, 30, "cpu")), 5)
     assert [gap.device_id for gap in found.gaps] == [0, 1]
 
 
 def test_the_longest_gap_comes_first_and_the_earlier_of_equals() -> None:
-    found = gaps.longest(table((0, 0, 5, "host"), (0, 10, 30, "host"), (0, 40, 45, "host")), 3)
+    found = gaps.longest(table((0, 0, 5, "cpu"), (0, 10, 30, "cpu"), (0, 40, 45, "cpu")), 3)
     assert [gap.start_ns for gap in found.gaps] == [10, 0, 40]
 
 
 def test_no_more_gaps_than_asked_for() -> None:
-    found = gaps.longest(table((0, 0, 5, "host"), (0, 10, 30, "host")), 1)
+    found = gaps.longest(table((0, 0, 5, "cpu"), (0, 10, 30, "cpu")), 1)
     assert (len(found.gaps), found.gap_count) == (1, 2)
 
 
@@ -69,15 +69,15 @@ def test_an_empty_table_has_no_gaps() -> None:
 
 
 def test_a_table_without_evidence_has_gaps_all_the_same() -> None:
-    found = gaps.longest(table((0, 0, 5, "host")).drop(columns="evidence"), 1)
+    found = gaps.longest(table((0, 0, 5, "cpu")).drop(columns="evidence"), 1)
     assert found.gaps[0].pieces[0].evidence == ""
 
 
 def test_causes_of_a_gap_are_summed_and_the_longest_piece_is_the_evidence() -> None:
-    rows = table((0, 0, 5, "host"), (0, 5, 6, "launch"), (0, 6, 16, "host"))
+    rows = table((0, 0, 5, "cpu"), (0, 5, 6, "launch"), (0, 6, 16, "cpu"))
     rows["evidence"] = ["short", "call", "long"]
     (gap,) = gaps.longest(rows, 1).gaps
-    assert [(one.cause, one.ns, one.evidence) for one in gap.causes()] == [("host", 15, "long"), ("launch", 1, "call")]
+    assert [(one.cause, one.ns, one.evidence) for one in gap.causes()] == [("cpu", 15, "long"), ("launch", 1, "call")]
 
 
 @given(tables())
@@ -107,13 +107,13 @@ def test_a_cut_keeps_gaps_whole_and_the_longest(rows: pd.DataFrame, most: int) -
 
 
 def test_a_table_that_fits_is_not_touched() -> None:
-    rows = table((0, 10, 20, "host"), (0, 0, 5, "host"))
+    rows = table((0, 10, 20, "cpu"), (0, 0, 5, "cpu"))
     assert gaps.cut(rows, 2).rows is rows
 
 
 def test_a_gap_of_more_rows_than_may_stay_goes_whole() -> None:
     """Half a gap would be a gap that never was."""
-    cut = gaps.cut(table((0, 0, 5, "host"), (0, 5, 9, "launch"), (0, 9, 10, "host")), 2)
+    cut = gaps.cut(table((0, 0, 5, "cpu"), (0, 5, 9, "launch"), (0, 9, 10, "cpu")), 2)
     assert (len(cut.rows), cut.left_out_rows, cut.left_out_ns) == (0, 3, 10)
 
 

@@ -272,7 +272,7 @@ def test_a_long_table_is_cut_at_a_hundred_rows_and_says_so() -> None:
 
 
 def test_the_longest_gaps_say_causes_evidence_and_what_is_left_out() -> None:
-    for words in ("20 of 36 gaps", "pthread_cond_wait 32.6 ms, 4 loader workers", "input_wait in data 33.0 ms"):
+    for words in ("20 of 36 gaps", "pthread_cond_wait 32.6 ms, 4 loader workers", "data_wait in data 33.0 ms"):
         assert words in FULL.text
 
 
@@ -286,7 +286,7 @@ def test_without_a_gpu_the_page_says_so_and_shows_the_rest() -> None:
 
 def test_the_same_matter_on_another_gpu_is_one_finding() -> None:
     report = hand_made.two_gpu_report()
-    both = (report.findings[0], replace(report.findings[0], device_id=1, cost_ns=10_000_000, evidence=("seen",)))
+    both = (report.findings[0], replace(report.findings[0], device_id=1, lost_ns=10_000_000, evidence=("seen",)))
     page = Page(html_report.render(replace(report, findings=both)))
     assert len([one for one in page.all("li") if one.get("class", "").startswith("finding ")]) == 1
     assert "costs 10.0 ms, 0.5 % of steps 3 to 20; gain up to 601 ms" in page.text
@@ -331,7 +331,7 @@ def test_more_causes_than_shades_are_taken_together() -> None:
     report = hand_made.full_report()
     idle = report.section("idle")
     assert idle is not None
-    names = ["host", "launch", "lock", "queued", "input_wait", "blind", "unknown"]
+    names = ["cpu", "launch", "lock", "queued", "data_wait", "not_traced", "unknown"]
     causes = pd.DataFrame(
         {"device_id": 0, "cause": names, "phase": "none", "idle_ns": [700 - n for n in range(7)], "gap_count": 1}
     )

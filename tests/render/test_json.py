@@ -39,7 +39,7 @@ def test_the_keys_are_the_contract() -> None:
     }
     assert set(FULL["window"]) == {"label", "source", "start_ns", "end_ns"}
     assert set(FULL["findings"][0]) == {
-        *("rule", "severity", "headline", "cost_ns", "gain_low_ns", "gain_high_ns", "advice", "evidence"),
+        *("rule", "severity", "headline", "lost_ns", "saving_low_ns", "saving_high_ns", "advice", "evidence"),
         *("device_id", "window"),
     }
 
@@ -95,7 +95,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 def test_one_row_is_one_line() -> None:
     lines = json_report.render(hand_made.full_report()).splitlines()
-    assert sum('"cause": "input_wait", "phase": "data", "idle_ns"' in line for line in lines) == 1
+    assert sum('"cause": "data_wait", "phase": "data", "idle_ns"' in line for line in lines) == 1
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_a_comparison_is_no_report() -> None:
         ((("session", "command"), [1]), "command holds something else than texts"),
         ((("session", "nsys_version"), 2025), "nsys_version is no str"),
         ((("findings", 0, "severity"), "fatal"), "severity is 'fatal'"),
-        ((("findings", 0, "cost_ns"), "much"), "cost_ns is no int"),
+        ((("findings", 0, "lost_ns"), "much"), "lost_ns is no int"),
         ((("sections", "ledger"), []), "section ledger: is no object"),
         ((("sections", "ledger", "tables", "devices"), {}), "section ledger: table devices is no list of rows"),
         ((("sections", "ledger", "tables", "devices", 0, "idle_ns"), "x"), "devices holds something else than numbers"),

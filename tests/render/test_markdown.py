@@ -119,7 +119,7 @@ def test_causes_that_do_not_fit_are_counted() -> None:
     idle = report.section("idle")
     assert idle is not None
     causes = pd.DataFrame(
-        {"device_id": 0, "cause": "host", "phase": [f"p{n}" for n in range(10)], "idle_ns": 100, "gap_count": 1}
+        {"device_id": 0, "cause": "cpu", "phase": [f"p{n}" for n in range(10)], "idle_ns": 100, "gap_count": 1}
     )
     changed = replace(idle, tables={**idle.tables, "causes": causes})
     sections = tuple(changed if one.key == "idle" else one for one in report.sections)

@@ -122,7 +122,7 @@ def test_no_line_is_wider_than_a_terminal(width: int, trace_of: Callable[[Export
         ("Peer-to-Peer", "[CUDA memcpy PtoP]"),
         ("Host-to-Array", "[CUDA memcpy HtoA]"),
         ("Unified Host-to-Device", "[CUDA Unified Memory memcpy HtoD]"),
-        ("Fill", "[CUDA memset]"),
+        ("Memset", "[CUDA memset]"),
         ("Unknown", "[CUDA memcpy Unknown]"),
         ("kind 17", "[CUDA memcpy kind 17]"),
         ("", "[CUDA memcpy ]"),

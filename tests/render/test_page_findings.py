@@ -20,7 +20,7 @@ def report_of(*found: Finding) -> Report:
 @pytest.mark.parametrize(
     ("rule", "anchor"),
     [
-        ("idle/input_wait", "finding-idle-input-wait"),
+        ("idle/data_wait", "finding-idle-input-wait"),
         ("tensor_cores/not_used", "finding-tensor-cores-not-used"),
         (hand_made.HOSTILE, "finding-img-src-x-onerror-alert-1-script-31m-cmd"),
         ("\u202e", "finding-other"),
@@ -47,15 +47,15 @@ def test_a_finding_has_its_numbers_and_a_bar_as_long_as_its_share() -> None:
     assert first.bar == "30.05"
 
 
-@pytest.mark.parametrize("cost_ns", [0, 2_001 * MS])
-def test_a_cost_that_is_no_share_of_the_window_has_no_bar(cost_ns: int) -> None:
-    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], cost_ns=cost_ns)))
+@pytest.mark.parametrize("lost_ns", [0, 2_001 * MS])
+def test_a_cost_that_is_no_share_of_the_window_has_no_bar(lost_ns: int) -> None:
+    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], lost_ns=lost_ns)))
     assert view.bar == ""
 
 
 @pytest.mark.parametrize(("gain_ns", "gain"), [(0, ""), (MS, "up to 1.00 ms")])
 def test_what_costs_no_time_may_still_gain_some(gain_ns: int, gain: str) -> None:
-    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], cost_ns=0, gain_high_ns=gain_ns)))
+    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], lost_ns=0, saving_high_ns=gain_ns)))
     assert (view.cost, view.gain) == ("", gain)
 
 
@@ -66,7 +66,7 @@ def test_evidence_that_names_a_gap_leads_to_it() -> None:
     assert [one.span for one in view.evidence] == [(1_210 * MS, 1_243 * MS), None]
 
 
-@pytest.mark.parametrize(("device_id", "rule"), [(1, "idle/input_wait"), (0, "idle/launch"), (0, "copies/exposed")])
+@pytest.mark.parametrize(("device_id", "rule"), [(1, "idle/data_wait"), (0, "idle/launch"), (0, "copies/exposed")])
 def test_a_gap_of_another_gpu_or_cause_is_not_meant(device_id: int, rule: str) -> None:
     other = replace(
         FULL.findings[0], device_id=device_id, rule=rule, evidence=("33.0 ms at 1.210000 s: thread 7 waits",)
@@ -92,7 +92,7 @@ def test_the_same_matter_on_another_gpu_is_one_line_and_its_evidence_says_where(
 @pytest.mark.parametrize(
     ("rule", "section"),
     [
-        ("idle/host", ("ledger", "the ledger")),
+        ("idle/cpu", ("ledger", "the ledger")),
         ("copies/exposed", ("section-copies", "Memory copies")),
         ("brand_new/rule", None),
     ],

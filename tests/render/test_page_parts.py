@@ -59,7 +59,7 @@ def test_the_bar_of_causes_hangs_on_the_idle_part() -> None:
 
 def test_each_cause_is_explained() -> None:
     (device,) = devices(FULL)
-    assert device.causes[0][1:3] == ("input_wait", "the host waited for input data")
+    assert device.causes[0][1:3] == ("data_wait", "the host waited for input data")
 
 
 def test_a_cause_nobody_knows_has_no_meaning_but_its_place() -> None:

@@ -39,7 +39,7 @@ def test_numbers_are_those_of_the_report_in_its_order() -> None:
 def test_a_phase_says_why_the_gpus_were_idle_dearest_first() -> None:
     """The causes of all GPUs together, two by name."""
     rows = [
-        *((0, "host", "forward", 5 * MS, 1), (1, "host", "forward", 6 * MS, 1)),
+        *((0, "cpu", "forward", 5 * MS, 1), (1, "cpu", "forward", 6 * MS, 1)),
         *((0, "launch", "forward", 10 * MS, 1), (0, "lock", "forward", 1, 1), (0, "queued", "forward", 2, 1)),
     ]
     table = pd.DataFrame(rows, columns=["device_id", "cause", "phase", "idle_ns", "gap_count"])

@@ -34,7 +34,7 @@ def test_what_the_export_does_not_say_is_unknown_or_left_out() -> None:
 
 
 def test_the_window_has_its_ends_and_its_source() -> None:
-    assert "1.200000 s to 3.200000 s since capture start: the steady steps" in rows()["window"]
+    assert "1.200000 s to 3.200000 s since capture start: the measured steps" in rows()["window"]
 
 
 def test_gpus_of_one_kind_are_counted() -> None:

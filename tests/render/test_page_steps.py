@@ -47,7 +47,7 @@ def test_the_axis_names_the_first_step_and_the_last() -> None:
     assert (view.first, view.last) == ("step 1", "step 20")
 
 
-def test_the_slowest_steps_are_steady_ones() -> None:
+def test_the_slowest_steps_are_measured_ones() -> None:
     assert {"step 1", "step 2"}.isdisjoint(row[0].text for row in view_of(FULL).slowest.rows)
 
 

@@ -67,7 +67,7 @@ def gaps(count: int) -> dict[str, list[Any]]:
         "device_id": [at % 2 for at in range(count)],
         "start_ns": start.tolist(),
         "end_ns": (start + 1001).tolist(),
-        "cause": ["host"] * count,
+        "cause": ["cpu"] * count,
         "phase": ["none"] * count,
         "evidence": [hand_made.HOSTILE] * count,
     }
@@ -93,7 +93,7 @@ def test_each_gpu_is_a_process_and_its_idle_time_a_track() -> None:
         (2, 6.0, 1.001),
     ]
     assert min(each["tid"] for each in spans) >= FIRST_TRACK
-    assert {each["name"] for each in spans} == {"host"}
+    assert {each["name"] for each in spans} == {"cpu"}
     assert "[U+202E]" in spans[0]["args"]["evidence"]
 
 

@@ -18,7 +18,7 @@ TWO = hand_made.two_gpu_report()
 def finding(device_id: int | None = 0, **changes: object) -> Finding:
     """Return a finding of 1 ms in a window of 100 ms."""
     window = Window(0, 100 * MS, "steps 1 to 9 (step 0 left out)", "steps")
-    one = Finding("idle/host", Severity.NOTE, "head", MS, 0, MS, "do it", (), device_id, window)
+    one = Finding("idle/cpu", Severity.NOTE, "head", MS, 0, MS, "do it", (), device_id, window)
     return replace(one, **changes)  # type: ignore[arg-type]
 
 
@@ -44,9 +44,9 @@ def test_each_gpu_has_its_name_and_place() -> None:
 
 
 def test_causes_of_one_gpu_take_phases_together() -> None:
-    parts = [summary_model.Cause("host", phase, 0, MS, 0.1, 2) for phase in ("forward", "backward")]
-    other = summary_model.Cause("host", "forward", 1, MS, 0.1, 2)
-    assert summary_model.merged([*parts, other], 0) == (summary_model.Cause("host", "", 0, 2 * MS, 0.2, 4),)
+    parts = [summary_model.Cause("cpu", phase, 0, MS, 0.1, 2) for phase in ("forward", "backward")]
+    other = summary_model.Cause("cpu", "forward", 1, MS, 0.1, 2)
+    assert summary_model.merged([*parts, other], 0) == (summary_model.Cause("cpu", "", 0, 2 * MS, 0.2, 4),)
 
 
 def test_causes_come_dearest_first() -> None:
@@ -105,7 +105,7 @@ def test_the_cost_of_a_finding_is_a_share_of_its_own_window() -> None:
 
 
 def test_a_cost_summed_over_gpus_is_no_share_of_one_window() -> None:
-    assert summary_model.finding_share(finding(None, cost_ns=150 * MS)) == ""
+    assert summary_model.finding_share(finding(None, lost_ns=150 * MS)) == ""
 
 
 def test_cost_and_gain_are_said_in_one_line() -> None:
@@ -113,12 +113,12 @@ def test_cost_and_gain_are_said_in_one_line() -> None:
 
 
 def test_a_finding_that_costs_no_time_has_no_cost() -> None:
-    assert summary_model.cost_and_gain(finding(cost_ns=0)) == "gain up to 1.00 ms"
-    assert summary_model.cost_and_gain(finding(cost_ns=0, gain_high_ns=0)) == ""
+    assert summary_model.cost_and_gain(finding(lost_ns=0)) == "gain up to 1.00 ms"
+    assert summary_model.cost_and_gain(finding(lost_ns=0, saving_high_ns=0)) == ""
 
 
 def test_a_gain_that_cannot_be_predicted_is_none() -> None:
-    unknown = finding(gain_low_ns=None, gain_high_ns=None)
+    unknown = finding(saving_low_ns=None, saving_high_ns=None)
     assert summary_model.cost_and_gain(unknown) == "costs 1.00 ms, 1.0 % of steps 1 to 9; gain not predicted"
 
 

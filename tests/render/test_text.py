@@ -84,7 +84,7 @@ def test_gains_are_said_not_to_add_up_once() -> None:
 
 def test_the_same_matter_on_another_gpu_is_one_line() -> None:
     report = hand_made.two_gpu_report()
-    both = (report.findings[0], replace(report.findings[0], device_id=1, cost_ns=9_000_000))
+    both = (report.findings[0], replace(report.findings[0], device_id=1, lost_ns=9_000_000))
     shown = text_report.render(replace(report, findings=both))
     assert shown.count("-> Give") == 1
     assert "GPU 1 costs 9.00 ms" in shown
@@ -109,7 +109,7 @@ def test_steps_are_counted_before_their_median() -> None:
 
 
 def test_the_longest_gaps_have_place_length_and_cause() -> None:
-    assert "GPU 0  at 1.432000 s  36.0 ms  input_wait in data 33.0 ms, 1 more" in FULL
+    assert "GPU 0  at 1.432000 s  36.0 ms  data_wait in data 33.0 ms, 1 more" in FULL
     assert "LONGEST GAPS  3 of 36" in FULL
 
 
@@ -151,8 +151,8 @@ def test_a_share_that_was_not_measured_is_of_nothing() -> None:
 def test_without_a_step_in_the_window_the_line_says_why() -> None:
     report = hand_made.full_report()
     [section] = [one for one in report.sections if one.key == "steps"]
-    none = replace(section, facts=(Fact("median_ns", None, "ns"),), notes=("No whole steady step lies inside.",))
-    assert "STEPS  No whole steady step lies inside." in text_report.render(replace(report, sections=(none,)))
+    none = replace(section, facts=(Fact("median_ns", None, "ns"),), notes=("No whole measured step lies inside.",))
+    assert "STEPS  No whole measured step lies inside." in text_report.render(replace(report, sections=(none,)))
 
 
 def test_steps_may_be_all_there_is() -> None:

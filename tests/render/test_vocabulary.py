@@ -8,8 +8,8 @@ import pytest
 from nsyswrap.render import vocabulary
 
 CAUSES = (
-    *("blind", "queued", "launch", "profiler", "module_load", "allocation", "blocking_copy", "synchronization"),
-    *("input_wait", "input_work", "peer_wait", "lock", "descheduled", "host", "unknown"),
+    *("not_traced", "queued", "launch", "profiler", "module_load", "allocation", "blocking_copy", "synchronization"),
+    *("data_wait", "data_work", "peer_wait", "lock", "off_cpu", "cpu", "unknown"),
 )
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
 
@@ -20,7 +20,7 @@ def test_every_cause_of_the_contract_has_words() -> None:
 
 def test_the_ledger_has_the_columns_of_the_contract_in_order() -> None:
     assert [part.column for part in vocabulary.LEDGER_PARTS] == [
-        *("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "fill_exposed_ns", "idle_ns")
+        *("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "memset_exposed_ns", "idle_ns")
     ]
 
 

@@ -1,4 +1,4 @@
-"""Copies and fills: bytes, rate, exposed time, which calls hold the host, and the findings that follow."""
+"""Memory copies and memsets: bytes, rate, exposed time, which calls hold the host, and the findings that follow."""
 
 from collections.abc import Callable
 from typing import Any
@@ -61,13 +61,13 @@ def test_copies_are_told_apart_by_direction_and_memory(trace_of: TraceOf) -> Non
         ("Host-to-Device", "Pinned", "Device", 1, 100, 1024),
         ("Host-to-Device", "Pageable", "Device", 1, 30, 1024),
         ("Device-to-Host", "Device", "Pinned", 1, 10, 1024),
-        ("Fill", "", "Device", 1, 5, 1024),
+        ("Memset", "", "Device", 1, 5, 1024),
     ]
 
 
 def test_shares_are_of_copies_and_fills_together(trace_of: TraceOf) -> None:
     found = section(trace_of(ExportBuilder().copy(0, 60).copy(100, 115, DEVICE_TO_HOST).fill(200, 225)))
-    assert rows(found, "kind", "share") == [("Host-to-Device", 0.6), ("Fill", 0.25), ("Device-to-Host", 0.15)]
+    assert rows(found, "kind", "share") == [("Host-to-Device", 0.6), ("Memset", 0.25), ("Device-to-Host", 0.15)]
 
 
 def test_the_rate_is_bytes_over_time(trace_of: TraceOf) -> None:
@@ -150,7 +150,7 @@ def test_kinds_without_a_label_show_their_number(trace_of: TraceOf) -> None:
     assert rows(found, "kind", "source_memory", "target_memory") == [("kind 77", "kind 66", "")]
 
 
-@pytest.mark.parametrize("kind", ["copy", "fill"])
+@pytest.mark.parametrize("kind", ["copy", "memset"])
 def test_copies_alone_and_fills_alone_have_a_summary(kind: str, trace_of: TraceOf) -> None:
     builder = ExportBuilder()
     getattr(builder, kind)(0, 30)
@@ -179,7 +179,7 @@ def test_pageable_copies_cost_what_no_kernel_hides(trace_of: TraceOf) -> None:
     built = ExportBuilder().copy(200, 390, launched=(100, 400), bytes=1900, **FROM_PAGEABLE)
     found = finding(section(trace_of(built.kernel(200, 300, stream=8))), "copies/pageable")
     assert found is not None
-    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns, found.device_id) == (200, None, None, 0)
+    assert (found.lost_ns, found.saving_low_ns, found.saving_high_ns, found.device_id) == (200, None, None, 0)
     assert found.evidence == (
         "300 ns of the host in 1 calls",
         "190 ns in 1 Host-to-Device copies, Pageable to Device, 1.86 KiB, 9.31 GiB a second, 90 ns of it exposed",
@@ -192,7 +192,7 @@ def test_a_call_of_several_copies_is_counted_once(trace_of: TraceOf) -> None:
     built = ExportBuilder().copy(200, 300, launched=(100, 400), correlation=9, **FROM_PAGEABLE)
     found = finding(section(trace_of(built.copy(300, 390, correlation=9, **FROM_PAGEABLE))), "copies/pageable")
     assert found is not None
-    assert found.cost_ns == 300
+    assert found.lost_ns == 300
     assert found.evidence[0] == "300 ns of the host in 1 calls"
 
 
@@ -210,7 +210,7 @@ def test_exposed_copies_are_as_grave_as_their_share(trace_of: TraceOf, length: i
     built = ExportBuilder().copy(10, 10 + length, launched=(0, 4))
     found = finding(section(trace_of(built)), "copies/exposed")
     assert (found.severity if found else None) == severity
-    assert found is None or (found.cost_ns, found.gain_low_ns) == (length, round(length / 2))
+    assert found is None or (found.lost_ns, found.saving_low_ns) == (length, round(length / 2))
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_the_advice_on_exposed_copies_is_that_of_the_dearest_direction(
     found = section(trace_of(ExportBuilder().copy(0, 400, kind).copy(500, 600, other)))
     exposed = finding(found, "copies/exposed")
     assert exposed is not None
-    assert exposed.cost_ns == 500
+    assert exposed.lost_ns == 500
     assert advised in exposed.advice
 
 
@@ -242,7 +242,7 @@ def test_hidden_copies_are_no_finding(trace_of: TraceOf) -> None:
 
 def test_findings_are_of_one_gpu_each(trace_of: TraceOf) -> None:
     built = ExportBuilder().copy(0, 300).copy(0, 400, DEVICE_TO_DEVICE, device=1)
-    assert [(each.device_id, each.cost_ns) for each in section(trace_of(built)).findings] == [(1, 400), (0, 300)]
+    assert [(each.device_id, each.lost_ns) for each in section(trace_of(built)).findings] == [(1, 400), (0, 300)]
 
 
 @pytest.mark.parametrize("kind", [HOST_TO_DEVICE, DEVICE_TO_DEVICE])
@@ -260,7 +260,7 @@ def test_exposed_time_is_the_ledgers(real_trace: RealTrace, name: str) -> None:
     found = copies.run(study, chosen)
     table = found.tables["summary"]
     devices = ledger.run(study, chosen).tables["devices"]
-    moved = table[table["kind"] != "Fill"]
+    moved = table[table["kind"] != "Memset"]
     assert (table["exposed_ns"] <= table["total_ns"]).all()
     assert moved["exposed_ns"].sum() >= devices["copy_exposed_ns"].sum()
     share, busy = value(found, "exposed_share"), value(found, "copy_ns")

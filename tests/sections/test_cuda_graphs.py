@@ -136,7 +136,7 @@ def test_a_launch_is_told_with_a_default_stream_of_each_thread(trace_of: TraceOf
     built = ExportBuilder().kernel(0, 10, launched=(0, 5)).call(name, 20, 40).call("cudaDeviceSynchronize", 50, 900)
     trace = trace_of(built.kernel(950, 960, launched=(920, 930)))
     assert len(launch_rows(trace)) == 1
-    assert "idle/blind" in {finding.rule for finding in build_report(trace, "all").findings}
+    assert "idle/not_traced" in {finding.rule for finding in build_report(trace, "all").findings}
 
 
 @pytest.mark.parametrize(

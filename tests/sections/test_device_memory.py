@@ -164,16 +164,16 @@ def test_held_at_the_end_is_held_at_the_start_and_the_changes(
     assert max(row["start_bytes"], row["end_bytes"]) <= row["peak_bytes"] <= row["capture_peak_bytes"]
 
 
-def test_steady_steps_that_allocate_are_a_finding(trace_of: TraceOf) -> None:
+def test_measured_steps_that_allocate_are_a_finding(trace_of: TraceOf) -> None:
     """Its cost is the idle time from the first allocation of a gap to the last; here the GPU is idle throughout."""
     builder = training()
     for step in range(2, 20, 2):
         builder.memory(step * 10 + 1, 1 << 20).call("cudaMalloc", step * 10 + 1, step * 10 + 5)
     # The GPU is given work after all of them: what they take, the host comes to its launch sooner.
     (finding,) = churn(trace_of(builder.kernel(206, 208, launched=(198, 200))))
-    assert finding.headline.startswith("9 of 18 steady steps allocate or release GPU memory")
+    assert finding.headline.startswith("9 of 18 measured steps allocate or release GPU memory")
     assert finding.evidence[:2] == ("9 allocations, 9.00 MiB in all", "0 releases, 0 B in all")
-    assert finding.cost_ns == 164
+    assert finding.lost_ns == 164
     assert finding.evidence[3].startswith("36 ns of the host")
     assert finding.severity is Severity.WARNING
 
@@ -193,7 +193,7 @@ def test_churn_on_a_gpu_that_runs_nothing_costs_nothing(trace_of: TraceOf) -> No
     for step in range(2, 20):
         builder.memory(step * 10 + 1, 64, device=1)
     (finding,) = churn(trace_of(builder))
-    assert (finding.device_id, finding.cost_ns) == (1, 0)
+    assert (finding.device_id, finding.lost_ns) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -229,4 +229,4 @@ def test_calls_of_other_processes_cost_this_one_nothing(trace_of: TraceOf) -> No
     for step in range(2, 20):
         builder.memory(step * 10 + 1, 64, DEVICE, process=PROCESS)
     (finding,) = churn(trace_of(builder))
-    assert finding.cost_ns == 5
+    assert finding.lost_ns == 5

@@ -171,7 +171,7 @@ def test_the_finding_names_the_dearest_reason_and_gives_its_advice(trace_of: Tra
     builder = ExportBuilder().gpu().kernel(0, 60, FP32_GEMM).range("forward", 0, 1000)
     builder.kernel(100, 140, HALF_CONV, launched=(50, 60)).kernel(200, 300, DEPTHWISE)
     (finding,) = section_of(trace_of(builder)).findings
-    assert (finding.rule, finding.severity, finding.cost_ns) == ("tensor_cores/not_used", Severity.WARNING, 100)
+    assert (finding.rule, finding.severity, finding.lost_ns) == ("tensor_cores/not_used", Severity.WARNING, 100)
     assert finding.headline == (
         "50.0 % of kernel time is matrix work that could run on tensor cores and does not, 60.0 % of it, "
         f"because {REASONS['tf32_off'].words}."

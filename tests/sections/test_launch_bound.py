@@ -61,13 +61,13 @@ def test_short_operations_launched_one_by_one_are_launch_bound(trace_of: TraceOf
 
 
 def test_the_finding_counts_no_time_twice(trace_of: TraceOf) -> None:
-    """What the GPU idles between launches is the cost of this finding, and no longer of idle/host and idle/launch."""
+    """What the GPU idles between launches is the cost of this finding, and no longer of idle/cpu and idle/launch."""
     trace = trace_of(paced(10, every=100, call=20, length=10))
     found = only(trace)
     assert found is not None
     idle_time = idle.run(Study(trace), window(0, 1000))
     causes = idle_time.tables["causes"]
-    assert found.cost_ns == causes[causes["cause"].isin(["host", "launch"])]["idle_ns"].sum() == 900
+    assert found.lost_ns == causes[causes["cause"].isin(["cpu", "launch"])]["idle_ns"].sum() == 900
     assert idle_time.findings == ()
 
 
@@ -86,7 +86,7 @@ def test_launches_that_follow_each_other_fast_can_all_be_too_late(trace_of: Trac
     found = section(trace_of(built), 160_000)
     assert found.tables["phases"]["just_in_time_share"].tolist() == [1 / 20]
     (finding,) = found.findings
-    assert (finding.rule, finding.cost_ns) == ("launches/launch_bound", 160_000 - 20 * 2_000)
+    assert (finding.rule, finding.lost_ns) == ("launches/launch_bound", 160_000 - 20 * 2_000)
 
 
 def test_a_host_that_runs_ahead_is_not_launch_bound(trace_of: TraceOf) -> None:

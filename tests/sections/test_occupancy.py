@@ -187,7 +187,7 @@ def test_small_grids_are_worth_a_sentence(trace_of: TraceOf) -> None:
     """33 of 132 multiprocessors for 400 of 1000 us: spread evenly, the work would take a quarter of it."""
     (found,) = findings(trace_of(export().kernel(0, 400 * US, "k", gridX=33, blockX=256))).values()
     assert (found.rule, found.severity, found.device_id) == ("occupancy/small_grid", "warning", 0)
-    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns) == (400 * US, None, None)
+    assert (found.lost_ns, found.saving_low_ns, found.saving_high_ns) == (400 * US, None, None)
     assert found.evidence[:1] == ("400 µs in 1 launches of 33 blocks, theoretical occupancy 100.0 %: k",)
     assert "40.0 %" in found.headline
 
@@ -207,7 +207,7 @@ def test_few_warps_are_worth_a_sentence(trace_of: TraceOf) -> None:
     """One block of 8 warps of 64, as it has 255 registers: half of what counts as low."""
     built = export().kernel(0, 400 * US, "elementwise_kernel", gridX=9000, blockX=256, registers=255)
     (found,) = findings(trace_of(built)).values()
-    assert (found.rule, found.cost_ns, found.gain_high_ns) == ("occupancy/low", 400 * US, None)
+    assert (found.rule, found.lost_ns, found.saving_high_ns) == ("occupancy/low", 400 * US, None)
     assert found.advice.startswith("Limited by registers. ")
 
 
@@ -219,7 +219,7 @@ def test_matrix_products_have_few_warps_by_choice(trace_of: TraceOf) -> None:
 def test_each_gpu_has_its_own_finding(trace_of: TraceOf) -> None:
     built = export().gpu(1).kernel(0, 400 * US, "k", gridX=33).kernel(0, 300 * US, "k", gridX=33, device=1)
     found = section(trace_of(built), 1000 * US).findings
-    assert [(f.device_id, f.cost_ns) for f in found] == [(0, 400 * US), (1, 300 * US)]
+    assert [(f.device_id, f.lost_ns) for f in found] == [(0, 400 * US), (1, 300 * US)]
 
 
 def test_the_time_of_a_short_kernel_is_not_that_of_its_grid(trace_of: TraceOf) -> None:

@@ -230,7 +230,7 @@ LAUNCHES = {CNN: (0.75, 8.1, 2.5, 23.4), BERT: (0.07, 6.7, 1.6, 12.7)}
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
-def test_launches_in_the_steady_window_are_the_reference_numbers(name: str, real_trace: RealTrace) -> None:
+def test_launches_in_the_measured_window_are_the_reference_numbers(name: str, real_trace: RealTrace) -> None:
     """One run is bound by launches, the other by its kernels, though those are shorter."""
     section = build_report(real_trace(name)).section("launches")
     assert section
@@ -286,7 +286,7 @@ def test_a_graph_traced_as_a_whole_is_compute(real_trace: RealTrace) -> None:
     assert len(graphs) == 50
     assert set(operations.kind[graphs]) == {COMPUTE}
     report = build_report(trace)
-    assert "blind" not in idle_by_cause(report)
+    assert "not_traced" not in idle_by_cause(report)
     section = report.section("tensor_cores")
     assert section
     assert any("--cuda-graph-trace=node" in note for note in section.notes)
@@ -303,7 +303,7 @@ def test_a_graph_traced_by_node_is_kernels_of_its_launch(real_trace: RealTrace) 
     names = {trace.text(int(each)) for each in array(trace[tables.CALLS], "name_id")[call]}
     assert {name.partition("_v")[0] for name in names} == {"cudaGraphLaunch"}
     assert len(np.unique(call)) == 50
-    assert "blind" not in idle_by_cause(build_report(trace))
+    assert "not_traced" not in idle_by_cause(build_report(trace))
 
 
 @pytest.mark.parametrize("name", [NODES, GRAPHS])
@@ -316,7 +316,7 @@ def test_a_graph_that_was_traced_neither_way_is_blind(name: str, real_trace: Rea
     window = choose_window(study_of(trace))
     report = build_report(replace(trace, frames=frames), f"{window.start_ns / 1e9:.9f}:{window.end_ns / 1e9:.9f}")
     hidden = graph_time(trace, window)
-    assert idle_by_cause(report)["blind"] >= hidden > 0
+    assert idle_by_cause(report)["not_traced"] >= hidden > 0
 
 
 def graph_time(trace: Trace, window: Window) -> int:

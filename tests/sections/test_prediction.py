@@ -114,7 +114,7 @@ def test_findings_of_a_run_that_cannot_be_predicted_give_no_gain(
     builder = launches(build().gpu(), 5, 20, 5).call("cudaStreamSynchronize", 100, 400)
     report = build_report(trace_of(builder.kernel(410, 420, launched=(404, 408))))
     found = {finding.rule: finding for finding in report.findings}["synchronization/in_step"]
-    assert (found.gain_low_ns, found.gain_high_ns) == (None, None)
+    assert (found.saving_low_ns, found.saving_high_ns) == (None, None)
     assert found.evidence[-1] == "no gain is given: the replay cannot predict this run"
 
 

@@ -54,17 +54,17 @@ def test_samples_inside_idle_time_name_its_lines(trace_of: TraceOf) -> None:
     """By cause and phase; those while the GPU runs do not count."""
     builder = sampled(gap(), [5, 30, 40, 90], LOSS, SCRIPT)
     found = section(trace_of(sampled(builder, [60], SCRIPT)))
-    assert lines(found) == [("host", "forward", "train.py", 42, 2), ("host", "backward", "train.py", 10, 1)]
+    assert lines(found) == [("cpu", "forward", "train.py", 42, 2), ("cpu", "backward", "train.py", 10, 1)]
 
 
 def test_a_sample_at_the_edge_is_in_the_piece_that_begins_there(trace_of: TraceOf) -> None:
     builder = sampled(sampled(gap(), [20], LOSS, SCRIPT), [80], SCRIPT)
-    assert lines(section(trace_of(builder))) == [("host", "forward", "train.py", 42, 1)]
+    assert lines(section(trace_of(builder))) == [("cpu", "forward", "train.py", 42, 1)]
 
 
 def test_only_the_thread_that_explains_the_gap_counts(trace_of: TraceOf) -> None:
     builder = gap().python_sample(30, [LOSS], thread=thread(9)).python_sample(31, [SCRIPT], thread=MAIN)
-    assert lines(section(trace_of(builder))) == [("host", "forward", "train.py", 10, 1)]
+    assert lines(section(trace_of(builder))) == [("cpu", "forward", "train.py", 10, 1)]
 
 
 def test_estimates_add_up_to_the_idle_time_of_a_cause_and_phase(trace_of: TraceOf) -> None:
@@ -85,7 +85,7 @@ def test_the_commonest_innermost_frame_stands_beside_the_line(trace_of: TraceOf)
 
 def test_samples_outside_the_window_do_not_count(trace_of: TraceOf) -> None:
     found = section(trace_of(sampled(gap(), [30, 70], LOSS)), 0, 50)
-    assert lines(found) == [("host", "forward", "train.py", 42, 1)]
+    assert lines(found) == [("cpu", "forward", "train.py", 42, 1)]
     assert [(fact.label, fact.value) for fact in found.facts] == [("samples_in_window", 1), ("samples_in_idle_time", 1)]
 
 
@@ -126,7 +126,7 @@ def test_waiting_for_workers_says_that_workers_are_not_sampled(trace_of: TraceOf
     builder = ExportBuilder().range("data", 0, 100).os_call("sem_wait", 20, 80)
     builder.kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
     found = section(trace_of(sampled(builder, [30], LOSS)))
-    assert lines(found) == [("input_wait", "data", "train.py", 42, 1)]
+    assert lines(found) == [("data_wait", "data", "train.py", 42, 1)]
     assert "worker" in found.notes[0]
     assert section(trace_of(sampled(gap(), [30], LOSS))).notes == ()
 
@@ -135,7 +135,7 @@ def test_a_finding_names_the_line_with_most_samples(trace_of: TraceOf) -> None:
     """All phases of the cause together."""
     builder = sampled(sampled(gap(), [30, 60, 70], LOSS, SCRIPT), [40], SCRIPT)
     found = idle_section(trace_of(builder), 0, 100)
-    (finding,) = [each for each in found.findings if each.rule == "idle/host"]
+    (finding,) = [each for each in found.findings if each.rule == "idle/cpu"]
     assert "most samples: train.py:42 in loss, 3 of 4" in finding.evidence
 
 

@@ -56,7 +56,7 @@ def test_backward_and_forward_work_and_data_does_not(report: Report) -> None:
     assert table["data"] < 0.001
 
 
-def test_every_steady_step_has_its_means(report: Report) -> None:
+def test_every_measured_step_has_its_means(report: Report) -> None:
     table = section(report, "counters").tables["steps"]
     assert table["name"].tolist() == [f"batch {number}" for number in range(38, 60)]
     assert table["sm_active_share"].between(0.04, 0.12).all()
@@ -96,7 +96,7 @@ def test_the_lines_of_the_step_are_named(report: Report) -> None:
 
 
 def test_the_dearest_finding_names_its_line(report: Report) -> None:
-    (finding,) = [each for each in report.findings if each.rule == "idle/host"]
+    (finding,) = [each for each in report.findings if each.rule == "idle/cpu"]
     assert any(text.startswith("most samples: mnist.py:19") for text in finding.evidence)
 
 
@@ -109,7 +109,7 @@ def test_estimates_stay_below_the_idle_time(report: Report) -> None:
     assert 0 < estimated.sum() < idle.sum()
 
 
-def test_memory_is_held_and_no_steady_step_allocates(report: Report, captures: Captures) -> None:
+def test_memory_is_held_and_no_measured_step_allocates(report: Report, captures: Captures) -> None:
     found = section(report, "memory")
     (row,) = found.tables["devices"].to_dict("records")
     held = "select sum(bytes) from CUDA_GPU_MEMORY_USAGE_EVENTS where memKind in (2, 3, 4, 5, 6) and start < ?"

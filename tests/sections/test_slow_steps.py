@@ -56,7 +56,7 @@ def loop(slow: str, builder: ExportBuilder | None = None) -> ExportBuilder:
 
 
 def section(trace: Trace, chosen: Window | None = None) -> Section:
-    """Return the section on steps, of the steady window where no other is given."""
+    """Return the section on steps, of the measured window where no other is given."""
     study = Study(trace)
     return steps.run(study, chosen or choose_window(study))
 
@@ -76,8 +76,8 @@ def value(found: Section, label: str) -> object:
 @pytest.mark.parametrize(
     ("slow", "part", "cause", "phase"),
     [
-        ("data", "idle_ns", "input_work", "data"),
-        ("forward", "idle_ns", "host", "forward"),
+        ("data", "idle_ns", "data_work", "data"),
+        ("forward", "idle_ns", "cpu", "forward"),
         ("compute", "compute_ns", "", "batch"),
     ],
 )
@@ -94,8 +94,8 @@ def test_the_finding_names_the_step_and_what_grew(trace_of: TraceOf) -> None:
     """500 of the window's 10 500 ns: 4.8 %."""
     found = only(trace_of(loop("compute")))
     assert (found.rule, found.severity, found.device_id) == ("steps/uneven", "note", 0)
-    assert (found.cost_ns, found.gain_low_ns, found.gain_high_ns) == (500, 0, 500)
-    assert found.headline.startswith("1 of 10 steady steps are outliers")
+    assert (found.lost_ns, found.saving_low_ns, found.saving_high_ns) == (500, 0, 500)
+    assert found.headline.startswith("1 of 10 measured steps are outliers")
     assert found.evidence == (
         "process 4711",
         ("batch 6: 1.50 µs, 500 ns more than the median; grew: compute by 500 ns, phase batch by 500 ns"),
@@ -108,8 +108,8 @@ def test_what_another_finding_counts_is_not_counted_again(trace_of: TraceOf) -> 
     study = Study(trace_of(loop("data")))
     chosen = choose_window(study)
     assert steps.run(study, chosen).findings == ()
-    costs = {each.rule: each.cost_ns for each in idle.run(study, chosen).findings}
-    assert costs["idle/input_work"] == 10 * 200 + 500
+    costs = {each.rule: each.lost_ns for each in idle.run(study, chosen).findings}
+    assert costs["idle/data_work"] == 10 * 200 + 500
 
 
 def test_host_code_of_a_long_step_is_its_own(trace_of: TraceOf) -> None:
@@ -123,13 +123,13 @@ def test_host_code_of_a_long_step_is_its_own(trace_of: TraceOf) -> None:
     study = Study(trace_of(built))
     chosen = choose_window(study)
     (found,) = steps.run(study, chosen).findings
-    assert (found.rule, found.cost_ns, found.severity) == ("steps/uneven", 300_000, "problem")
+    assert (found.rule, found.lost_ns, found.severity) == ("steps/uneven", 300_000, "problem")
     assert "what the host does in them" in found.advice, "a larger batch mends no stall of one step"
     assert idle.run(study, chosen).findings == ()
 
 
 def test_facts_of_spread_and_outliers(trace_of: TraceOf) -> None:
-    """Ten steady steps: nine of 1000 and one of 1500 ns; the 95th percentile lies between the last two."""
+    """Ten measured steps: nine of 1000 and one of 1500 ns; the 95th percentile lies between the last two."""
     found = section(trace_of(loop("data")))
     assert (value(found, "outlier_count"), value(found, "outlier_excess_ns")) == (1, 500)
     assert value(found, "spread_share") == pytest.approx((np.percentile([1000] * 9 + [1500], 95) - 1000) / 1000)

@@ -113,7 +113,7 @@ def test_fp32_matrix_work_is_advised_to_use_tf32_or_autocast(trace_of: TraceOf) 
     """The evidence names the kernel; no host waits for the GPU here, so nothing is gained by being faster."""
     finding = finding_of(trace_of(kernels((SIMT, 500), (OTHER, 500))))
     assert finding
-    assert (finding.rule, finding.cost_ns, finding.gain_low_ns, finding.gain_high_ns) == (
+    assert (finding.rule, finding.lost_ns, finding.saving_low_ns, finding.saving_high_ns) == (
         "tensor_cores/not_used",
         500,
         0,

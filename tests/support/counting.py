@@ -7,7 +7,7 @@ from nsyswrap import tables
 from nsyswrap.loop.context import Study
 from nsyswrap.tables import Trace
 
-KINDS = ("compute", "communication", "copy", "fill", "idle")
+KINDS = ("compute", "communication", "copy", "memset", "idle")
 
 # The names that random_traces gives calls, by what the contract says they mean; the first that is open holds.
 MEANING = {
@@ -21,7 +21,7 @@ MEANING = {
     "peer": {"pthread_cond_wait"},
 }
 WAITS = {"lock", "wait", "peer"}
-CAUSE = {"wait": "host", "peer": "unknown", "running": "host"}
+CAUSE = {"wait": "cpu", "peer": "unknown", "running": "cpu"}
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def work_of(trace: Trace) -> list[Work]:
     for spec, table, kind in (
         (tables.KERNELS, "kernel", ""),
         (tables.COPIES, "copy", "copy"),
-        (tables.FILLS, "fill", "fill"),
+        (tables.MEMSETS, "memset", "memset"),
         (tables.GRAPHS, "graph", "compute"),
     ):
         for row in trace[spec].to_dict("records"):
@@ -77,7 +77,7 @@ def work_of(trace: Trace) -> list[Work]:
             pageable = row.get("source_kind") == 0 or row.get("target_kind") == 0
             ids = row["device_id"], of_kind, row["process"], row["correlation_id"]
             found.append(Work(row["start"], row["end"], *ids, pageable, table))
-    order = {kind: number for number, kind in enumerate(("kernel", "copy", "fill", "graph"))}
+    order = {kind: number for number, kind in enumerate(("kernel", "copy", "memset", "graph"))}
     return sorted(found, key=lambda w: (w.start, w.end, order[w.table], w.device, w.process, w.correlation))
 
 
@@ -142,7 +142,7 @@ class Counter:
             asked = self._asked(launcher, range(start, min(max(begun, start), end)))
             for when in range(start, end):
                 if when >= blind:
-                    yield when, "blind", self.phase(launcher, when)
+                    yield when, "not_traced", self.phase(launcher, when)
                 elif when >= max(returned, begun):
                     yield when, "queued", self.phase(launcher, when)
                 elif when >= begun:
@@ -159,11 +159,11 @@ class Counter:
         phase = self.phase(asked, when)
         if self._process(asked) in self.study.phases.main_thread:
             if phase == "data" and state in WAITS:
-                return "input_wait", phase
+                return "data_wait", phase
             if phase == "data" and state == "running":
-                return "input_work" if tables.OS_CALLS.name not in self.trace.absent else "unknown", phase
+                return "data_work" if tables.OS_CALLS.name not in self.trace.absent else "unknown", phase
         elif ender and ender.kind == "copy" and state in WAITS and self._loads(self._process(asked)):
-            return "input_wait", phase
+            return "data_wait", phase
         return CAUSE.get(state, state), phase
 
     def _loads(self, process: int) -> bool:
@@ -220,7 +220,7 @@ class Counter:
         for state, meant in MEANING.items():
             if names & meant or (state == "blocking_copy" and staged):
                 return state
-        return "descheduled" if not names - set(self._overhead_names()) and self._off(thread, when) else "running"
+        return "off_cpu" if not names - set(self._overhead_names()) and self._off(thread, when) else "running"
 
     def _overhead_names(self) -> set[str]:
         return {row.name for row in self.overheads}

@@ -47,7 +47,7 @@ def two_gpu_report() -> Report:
     report = full_report()
     devices = pd.concat([_devices(), _devices().assign(device_id=1, compute_ns=1_700 * MS, idle_ns=132 * MS)])
     devices["window_ns"] = devices.drop(columns=["device_id", "window_ns"]).sum(axis="columns")
-    causes = pd.concat([_causes(), _cause_frame([(1, "host", "forward", 132 * MS, 40)])])
+    causes = pd.concat([_causes(), _cause_frame([(1, "cpu", "forward", 132 * MS, 40)])])
     changed = {"ledger": {"devices": devices}, "idle": {"causes": causes}}
     sections = tuple(
         replace(section, tables={**section.tables, **changed.get(section.key, {})}) for section in report.sections
@@ -106,7 +106,7 @@ def gap_report(row_count: int) -> Report:
     start[1::2] = start[::2] + 1_000
     end = start + np.tile([1_000, 2_000], row_count // 2)
     phase = np.tile(["data", "forward"], row_count // 2)
-    table = pd.DataFrame({"device_id": 0, "start_ns": start, "end_ns": end, "cause": "host", "phase": phase})
+    table = pd.DataFrame({"device_id": 0, "start_ns": start, "end_ns": end, "cause": "cpu", "phase": phase})
     table["evidence"] = "no call open"
     report = full_report()
     idle = report.section("idle")
@@ -153,7 +153,7 @@ def _devices() -> pd.DataFrame:
             "compute_ns": [1_060 * MS],
             "communication_exposed_ns": [100 * MS],
             "copy_exposed_ns": [66 * MS],
-            "fill_exposed_ns": [2 * MS],
+            "memset_exposed_ns": [2 * MS],
             "idle_ns": [772 * MS],
         }
     )
@@ -172,9 +172,9 @@ def _cause_frame(rows: list[tuple[int, str, str, int, int]]) -> pd.DataFrame:
 
 def _causes() -> pd.DataFrame:
     rows = [
-        (0, "input_wait", "data", 601 * MS, 18),
+        (0, "data_wait", "data", 601 * MS, 18),
         (0, "launch", "backward", 80 * MS, 2_310),
-        (0, "host", "optimizer", 51 * MS, 640),
+        (0, "cpu", "optimizer", 51 * MS, 640),
         (0, "synchronization", "forward", 30 * MS, 36),
         (0, "unknown", "none", 10 * MS, 7),
     ]
@@ -185,17 +185,17 @@ def _idle() -> Section:
     rows: list[tuple[Any, ...]] = []
     for step in range(18):
         start = (1_210 + 111 * step) * MS
-        rows.append((0, start, start + 33 * MS, "input_wait", "data", "pthread_cond_wait 32.6 ms, 4 loader workers"))
-        rows.append((0, start + 33 * MS, start + (34 + step % 3) * MS, "host", "data", "no call open"))
+        rows.append((0, start, start + 33 * MS, "data_wait", "data", "pthread_cond_wait 32.6 ms, 4 loader workers"))
+        rows.append((0, start + 33 * MS, start + (34 + step % 3) * MS, "cpu", "data", "no call open"))
         rows.append((0, start + 60 * MS, start + 61 * MS, "launch", "backward", "cudaLaunchKernel"))
     gaps = pd.DataFrame(rows, columns=["device_id", "start_ns", "end_ns", "cause", "phase", "evidence"])
     finding = Finding(
-        rule="idle/input_wait",
+        rule="idle/data_wait",
         severity=Severity.PROBLEM,
         headline="The training loop waits for its loader in 18 of 18 steps.",
-        cost_ns=601 * MS,
-        gain_low_ns=0,
-        gain_high_ns=601 * MS,
+        lost_ns=601 * MS,
+        saving_low_ns=0,
+        saving_high_ns=601 * MS,
         advice="Give the DataLoader more workers (num_workers) and keep them between epochs (persistent_workers=True).",
         evidence=("18 gaps, longest 35.0 ms at 1.432000 s", "4 worker processes were busy 98.2 % of the window"),
         device_id=0,
@@ -244,9 +244,9 @@ def _off_tensor_cores() -> Finding:
         rule="tensor_cores/simt_eligible",
         severity=Severity.WARNING,
         headline="Matrix products in fp32 run off the tensor cores.",
-        cost_ns=219 * MS,
-        gain_low_ns=60 * MS,
-        gain_high_ns=180 * MS,
+        lost_ns=219 * MS,
+        saving_low_ns=60 * MS,
+        saving_high_ns=180 * MS,
         advice='Allow TF32: torch.set_float32_matmul_precision("high").',
         evidence=(f"{SGEMM}: 219 ms in 216 calls",),
         device_id=None,
@@ -281,7 +281,7 @@ def _steps() -> Section:
             "compute_ns": (ends - starts) // 2,
             "communication_exposed_ns": 0,
             "copy_exposed_ns": 3 * MS,
-            "fill_exposed_ns": 0,
+            "memset_exposed_ns": 0,
             "idle_ns": (ends - starts) - (ends - starts) // 2 - 3 * MS,
         }
     )

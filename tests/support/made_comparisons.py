@@ -26,8 +26,8 @@ def side_report(median_ms: float, seed: int, workers: int) -> Report:
          "op": ["gemm", "elementwise"], "total_ns": [20 * MS, 30 * MS], "count": 60}
     )  # fmt: skip
     whole = pairs.with_section(whole, "tensor_cores", {"share_low": 0.4, "share_high": 0.45}, kernels=names)
-    rule = ("idle/input_wait", Severity.PROBLEM, wait) if wait > 60 * MS else ("idle/lock", Severity.NOTE, 6 * MS)
-    whole = pairs.with_findings(whole, rule, ("idle/host", Severity.WARNING, 30 * MS))
+    rule = ("idle/data_wait", Severity.PROBLEM, wait) if wait > 60 * MS else ("idle/lock", Severity.NOTE, 6 * MS)
+    whole = pairs.with_findings(whole, rule, ("idle/cpu", Severity.WARNING, 30 * MS))
     command = ("python", "train.py", "--workers", str(workers))
     return pairs.with_session(whole, command=command, started_utc=f"2026-11-21T04:1{workers}:00")
 

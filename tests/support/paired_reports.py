@@ -49,7 +49,7 @@ def report(  # noqa: PLR0913 - what a test changes, each with a name
     """Return the report of a loop of two warm-up steps and these, each 1 ms of compute and idle else.
 
     Args:
-        steps: Length of each steady step, ns.
+        steps: Length of each measured step, ns.
         between: Idle time after each step that lies in none, ns.
         gpus: How many GPUs do the same.
         ranks: How many processes take the same steps at the same time.
@@ -132,7 +132,7 @@ def _devices(window: Window, compute: int, gpus: int) -> pd.DataFrame:
 
 def _causes(window: Window, compute: int, count: int, gpus: int) -> pd.DataFrame:
     idle = window.length_ns - compute
-    rows = [("input_wait", "data", idle - idle // 4), ("host", "forward", idle // 4)]
+    rows = [("data_wait", "data", idle - idle // 4), ("cpu", "forward", idle // 4)]
     columns = ["device_id", "cause", "phase", "idle_ns", "gap_count"]
     return pd.DataFrame([(device, *row, count) for device in range(gpus) for row in rows], columns=columns)
 

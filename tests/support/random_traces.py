@@ -83,7 +83,7 @@ class Sketch:
 
 operations = st.builds(
     Operation,
-    kind=st.sampled_from(("kernel", "kernel", "copy", "copy", "fill", "graph")),
+    kind=st.sampled_from(("kernel", "kernel", "copy", "copy", "memset", "graph")),
     name=st.sampled_from(KERNELS),
     start=times,
     length=lengths,
@@ -147,7 +147,7 @@ def _add(builder: ExportBuilder, each: Operation, shift: int, number: int) -> No
         case "copy":
             source = PAGEABLE if each.pageable else PINNED
             builder.copy(start, end, HOST_TO_DEVICE, launched=launched, srcKind=source, dstKind=DEVICE, **common)
-        case "fill":
+        case "memset":
             builder.fill(start, end, launched=launched, **common)
         case _:
             builder.graph(start, end, launched=launched, **common)

@@ -16,8 +16,8 @@ US = 1_000
 BINS = 40
 END = 4_000 * US
 WINDOW = Window(400 * US, 3_600 * US, "steps 3 to 20", "steps")
-HOST = GPU_CLASSES.index("host")
-INPUT_WAIT = GPU_CLASSES.index("input_wait")
+HOST = GPU_CLASSES.index("cpu")
+INPUT_WAIT = GPU_CLASSES.index("data_wait")
 
 
 def timeline_report(*, is_exact: bool = True, hostile: str = "") -> Report:
@@ -76,7 +76,7 @@ def _row(  # noqa: PLR0913 - one argument a thing that a row is made of
 
 def _steps(edges: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> TimelineRow:
     items = [(at * 1_000 * US, (at + 1) * 1_000 * US, int(at == 0)) for at in range(4)]
-    return _row(edges, "steps", "steps", ("steady", "warm_up"), items, details={"step": 0})
+    return _row(edges, "steps", "steps", ("measured", "warm_up"), items, details={"step": 0})
 
 
 def _phases(edges: "np.ndarray[tuple[int], np.dtype[np.int64]]", hostile: str) -> TimelineRow:

@@ -24,7 +24,7 @@ from nsyswrap.timeline.operation_names import STREAM_CLASSES
 
 several = settings(deadline=None, max_examples=15)
 bins = st.sampled_from((1, 3, 8, 1 << 13))
-BUSY = ("compute", "communication", "copy", "fill")
+BUSY = ("compute", "communication", "copy", "memset")
 CAPTURES = ("alexnet_data_parallel_2gpu", "cnn_amp", "cuda_graph_graph_trace", "mnist_counters_python")
 
 
@@ -48,7 +48,7 @@ def ledger(report: Report, device: int) -> dict[str, int]:
     assert idle is not None
     devices = section.tables["devices"]
     (row,) = devices[devices["device_id"] == device].to_dict("records")
-    names = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "fill_exposed_ns")
+    names = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "memset_exposed_ns")
     found = {kind: int(row[name]) for kind, name in zip(BUSY, names, strict=True)}
     causes = idle.tables["causes"]
     mine = causes[causes["device_id"] == device]

@@ -34,7 +34,7 @@ def test_an_operation_has_its_name_phase_and_call(trace_of: MakeTrace) -> None:
         "forward",
     )
     assert found["calls"]["start_ns"].iloc[kernel["call"]] == 10
-    copy, fill = found["copies"].iloc[0], found["fills"].iloc[0]
+    copy, fill = found["copies"].iloc[0], found["memsets"].iloc[0]
     assert (copy["call"], copy["phase"], copy["bytes"]) == (-1, "none", 1024)
     assert str(copy["name"]).startswith("copy, Host-to-Device")
     assert (fill["stream"], fill["start_ns"], fill["end_ns"]) == (13, 500, 600)
@@ -89,7 +89,7 @@ def test_a_window_keeps_what_touches_it_and_the_calls_behind_it(name: str, real_
     start = int(whole["ranges"]["start_ns"].median())
     window = Window(start, start + 20_000_000, "a part", "user")
     part = touching(whole, window)
-    for key in ("kernels", "copies", "fills", "ranges", "os_calls"):
+    for key in ("kernels", "copies", "memsets", "ranges", "os_calls"):
         frame = whole[key]
         inside = frame[(frame["start_ns"] < window.end_ns) & (frame["end_ns"] > window.start_ns)]
         assert list(part[key]["start_ns"]) == list(inside["start_ns"])

@@ -42,8 +42,8 @@ def test_a_row_says_how_often(tool: ModuleType, monkeypatch: pytest.MonkeyPatch)
     """In 100, with those that could not tell in parentheses; half as long again is always seen."""
     monkeypatch.setattr(tool, "RUNS", 5)
     monkeypatch.setattr(tool, "COUNTS", (58,))
-    monkeypatch.setattr(tool, "KINDS", {"steady": tool.autoregressive(0.0, 0.02)})
-    assert list(tool.simulate(0.5)) == ["| steady | 100.0 (0.0) |"]
+    monkeypatch.setattr(tool, "KINDS", {"measured": tool.autoregressive(0.0, 0.02)})
+    assert list(tool.simulate(0.5)) == ["| measured | 100.0 (0.0) |"]
 
 
 def test_runs_are_compared_in_pairs(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,10 +138,10 @@ def test_a_cut_report_keeps_what_the_pages_read(tools: Tools, sample: dict[str, 
 
 def test_what_is_expected_must_be_on_top(tools: Tools, sample: dict[str, Any]) -> None:
     result = tools.results.Result(tools.cases.named("mnist-1-worker"), sample)
-    assert tools.results.broken(result, {"": ("idle/input_wait", "idle/host")}) == ""
+    assert tools.results.broken(result, {"": ("idle/data_wait", "idle/cpu")}) == ""
     assert tools.results.broken(result, {"--workers 7": ("idle/lock",)}) == ""
-    assert "not on top" in tools.results.broken(result, {"": ("idle/host",)})
-    assert "no idle/lock" in tools.results.broken(result, {"": ("idle/input_wait", "idle/lock")})
+    assert "not on top" in tools.results.broken(result, {"": ("idle/cpu",)})
+    assert "no idle/lock" in tools.results.broken(result, {"": ("idle/data_wait", "idle/lock")})
     assert "not on top" in tools.results.broken(result, {"--epochs 1": ("idle/lock",)})
 
 
@@ -150,9 +150,9 @@ def test_the_page_says_what_a_report_says(tools: Tools, sample: dict[str, Any], 
     found = tools.results.results(tmp_path)
     assert [each.case.name for each in found] == ["mnist-1-worker"]
     text = tools.page.page(found)
-    row = next(line for line in text.splitlines() if line.startswith("|") and "idle/input_wait" in line)
+    row = next(line for line in text.splitlines() if line.startswith("|") and "idle/data_wait" in line)
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells[1:] == ["5.7", "3.39", "0.382", "6.7 %", "20.5 %", "5.4 %", "input_wait", "`idle/input_wait`"]
+    assert cells[1:] == ["5.7", "3.39", "0.382", "6.7 %", "20.5 %", "5.4 %", "data_wait", "`idle/data_wait`"]
     assert "NVIDIA H200, driver 580.159.04" in text
     assert "    mnist-1-worker: loss 0.5\n" in text
     assert "Not captured: `mnist-8-workers`." in text

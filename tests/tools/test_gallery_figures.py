@@ -35,13 +35,13 @@ def result(tools: Tools, name: str, step_ms: float, *, said: tuple[str, ...] = (
     """Two steps, half of their time in kernels, a quarter idle for the host and a quarter for the loader."""
     step_ns = step_ms * 1e6
     window_ns = 2 * step_ns
-    causes = [{"cause": "host", "idle_ns": window_ns / 4}, {"cause": "input_wait", "idle_ns": window_ns / 4}]
+    causes = [{"cause": "cpu", "idle_ns": window_ns / 4}, {"cause": "data_wait", "idle_ns": window_ns / 4}]
     phases = [
         {"phase": "data", "host_ns": window_ns / 4, "count": 2},
         {"phase": "optimizer", "host_ns": window_ns / 8, "idle_ns": 0, "kernel_count": 24, "count": 2},
     ]
     sections: dict[str, Any] = {
-        "steps": {"facts": {"steady_steps": {"value": 2}}},
+        "steps": {"facts": {"measured_steps": {"value": 2}}},
         "breakdown": {"facts": {"mean_step_ns": {"value": step_ns}, "gpu_utilization_share": {"value": 0.5}}},
         "ledger": {"tables": {"devices": [{"device_id": 0, "window_ns": window_ns, "compute_ns": window_ns / 2}]}},
         "idle": {"tables": {"causes": causes}},

@@ -78,7 +78,7 @@ def test_a_thread_that_is_off_the_cpu_comes_back_sooner(trace_of: TraceOf) -> No
     def each(builder: ExportBuilder, at: int) -> None:
         builder.scheduled(at + 20 * US, running=False).scheduled(at + 50 * US, running=True)
 
-    assert gained(trace_of(turns(each)), changes.OF_CAUSE["descheduled"]) == (75, 150)
+    assert gained(trace_of(turns(each)), changes.OF_CAUSE["off_cpu"]) == (75, 150)
 
 
 def test_a_gain_is_no_more_than_what_its_finding_costs() -> None:
@@ -92,7 +92,7 @@ def test_loading_and_launching_are_shortened_by_themselves(trace_of: TraceOf) ->
     trace = trace_of(turns(lambda builder, at: builder.range("data", at + 4 * US, at + 40 * US)))
     host = Spans(np.arange(5) * 100 * US + 40 * US, np.arange(5) * 100 * US + 100 * US)
     assert gained(trace, lambda *_: changes.idle_host({MAIN: host})) == (150, 300)
-    assert gained(trace, changes.OF_CAUSE["input_work"]) == (90, 180)
+    assert gained(trace, changes.OF_CAUSE["data_work"]) == (90, 180)
     assert gained(trace, changes.OF_CAUSE["launch"]) == (12, 24)
 
 

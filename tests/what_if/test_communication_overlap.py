@@ -55,7 +55,7 @@ def trained(builder: ExportBuilder, blocks: int, collectives: int, pid: int = 47
 
 
 def found(trace: Trace) -> tuple[Study, Gains]:
-    """The study, and the gain on GPU 0 over the steady steps."""
+    """The study, and the gain on GPU 0 over the measured steps."""
     study = Study(trace)
     window = choose_window(study)
     return study, gains(study, window, lambda one, within: beside_backward(one, within, 0))
@@ -101,7 +101,7 @@ def test_what_finds_no_room_is_not_hidden() -> None:
 def test_the_gain_is_replayed(trace_of: TraceOf) -> None:
     """Of 6 collectives of 49 us, 5 run beside a kernel that they do not delay."""
     study, gained = found(trace_of(trained(ExportBuilder().gpu(), 132, 6)))
-    steps = len(study.steps.steady_inside(choose_window(study)))
+    steps = len(study.steps.measured_inside(choose_window(study)))
     assert gained.high_ns == pytest.approx(steps * (5 - 6 * AVERAGING_SHARE) * 49 * US, rel=0.05)
     assert gained.low_ns == pytest.approx((gained.high_ns or 0) / 2, rel=0.05)
     assert "but for the first layer's" in gained.said[0]
@@ -110,7 +110,7 @@ def test_the_gain_is_replayed(trace_of: TraceOf) -> None:
 def test_what_kernels_lose_meanwhile_is_no_gain(trace_of: TraceOf) -> None:
     """Kernels take twice as long: half of what is hidden."""
     study, gained = found(trace_of(trained(ExportBuilder().gpu(), 264, 6)))
-    steps = len(study.steps.steady_inside(choose_window(study)))
+    steps = len(study.steps.measured_inside(choose_window(study)))
     assert gained.high_ns == pytest.approx(steps * (2.5 - 6 * AVERAGING_SHARE) * 49 * US, rel=0.05)
 
 

@@ -59,9 +59,9 @@ def test_a_capture_that_lost_calls_is_not_replayed(real_trace: RealTrace) -> Non
     section = report.section("replay")
     assert section is not None
     assert "calls of its main thread were lost" in section.notes[0]
-    replayed = [each for each in report.findings if each.rule.startswith("idle/") and each.gain_high_ns != 0]
+    replayed = [each for each in report.findings if each.rule.startswith("idle/") and each.saving_high_ns != 0]
     assert replayed
-    assert {each.gain_high_ns for each in replayed} == {None}
+    assert {each.saving_high_ns for each in replayed} == {None}
 
 
 def test_a_long_window_is_stood_for_by_steps_near_the_median(real_trace: RealTrace) -> None:
@@ -78,37 +78,37 @@ def test_a_starved_run_gains_what_more_workers_gained(sample: RealTrace) -> None
     slow, fast = (build_report(sample(f"mnist-{which}")) for which in ("1-worker", "8-workers"))
     saved = slow.window.length_ns - fast.window.length_ns
     assert saved == pytest.approx(188.4e6, rel=0.001)
-    found = _finding(slow.findings, "idle/input_wait")
-    assert found.gain_low_ns is not None
-    assert found.gain_high_ns is not None
-    assert found.gain_low_ns <= saved <= found.gain_high_ns
-    assert found.gain_low_ns > 0.75 * saved
-    assert found.gain_high_ns < 1.05 * saved
+    found = _finding(slow.findings, "idle/data_wait")
+    assert found.saving_low_ns is not None
+    assert found.saving_high_ns is not None
+    assert found.saving_low_ns <= saved <= found.saving_high_ns
+    assert found.saving_low_ns > 0.75 * saved
+    assert found.saving_high_ns < 1.05 * saved
 
 
 def test_the_second_cause_of_a_starved_run_gains_next_to_nothing(sample: RealTrace) -> None:
     """Host code costs 66 ms there, and saving all of it would only make the loop wait longer for its loader."""
-    found = _finding(build_report(sample("mnist-1-worker")).findings, "idle/host")
-    assert found.cost_ns > 60e6
-    assert found.gain_high_ns is not None
-    assert found.gain_high_ns < 2e6
+    found = _finding(build_report(sample("mnist-1-worker")).findings, "idle/cpu")
+    assert found.lost_ns > 60e6
+    assert found.saving_high_ns is not None
+    assert found.saving_high_ns < 2e6
 
 
 def test_without_its_loader_late_launches_are_what_to_mend(sample: RealTrace) -> None:
     """Saving host code, which was worth nothing before, is worth half of the time now."""
     found = build_report(sample("mnist-8-workers")).findings[0]
     assert found.rule == "launches/launch_bound"
-    assert found.gain_low_ns is not None
-    assert found.gain_low_ns > 30e6
+    assert found.saving_low_ns is not None
+    assert found.saving_low_ns > 30e6
 
 
 @pytest.mark.parametrize("name", REPLAYED)
 def test_no_gain_is_more_than_the_window_or_upside_down(name: str, real_trace: RealTrace) -> None:
     report = build_report(real_trace(name))
     for each in report.findings:
-        assert each.gain_low_ns is not None
-        assert each.gain_high_ns is not None
-        assert 0 <= each.gain_low_ns <= each.gain_high_ns <= report.window.length_ns
+        assert each.saving_low_ns is not None
+        assert each.saving_high_ns is not None
+        assert 0 <= each.saving_low_ns <= each.saving_high_ns <= report.window.length_ns
 
 
 def test_two_autograd_threads_are_awaited_by_the_main_one(real_trace: RealTrace) -> None:

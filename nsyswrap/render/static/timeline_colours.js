@@ -2,23 +2,23 @@
 
 // The variable of the style sheet that colours a class, by kind of row.
 const IDLE_FAMILIES = {
-  input_wait: "--idle-input", input_work: "--idle-input", host: "--idle-host", lock: "--idle-host",
-  descheduled: "--idle-host", launch: "--idle-launch", queued: "--idle-launch", synchronization: "--idle-wait",
+  data_wait: "--idle-input", data_work: "--idle-input", cpu: "--idle-host", lock: "--idle-host",
+  off_cpu: "--idle-host", launch: "--idle-launch", queued: "--idle-launch", synchronization: "--idle-wait",
   blocking_copy: "--idle-wait", module_load: "--idle-setup", allocation: "--idle-setup", profiler: "--idle-other",
   unknown: "--idle-other", blind: "--idle-other", peer_wait: "--idle-other",
 };
 const COLOURS = {
-  gpu: { compute: "--compute", communication: "--communication", copy: "--copy", fill: "--fill", ...IDLE_FAMILIES },
+  gpu: { compute: "--compute", communication: "--communication", copy: "--copy", memset: "--fill", ...IDLE_FAMILIES },
   stream: {
     tensor: "--compute", simt_eligible: "--eligible", not_eligible: "--plain-kernel", unknown: "--plain-kernel",
-    communication: "--communication", copy: "--copy", fill: "--fill",
+    communication: "--communication", copy: "--copy", memset: "--fill",
   },
   phases: {
     batch: "--line", data: "--idle-input", copy: "--copy", forward: "--eligible", backward: "--compute",
     optimizer: "--communication",
   },
-  steps: { steady: "--plain-kernel", warm_up: "--fill" },
-  thread: { ...IDLE_FAMILIES, lock: "--waiting", wait: "--waiting", thread_wait: "--waiting", descheduled: "--waiting" },
+  steps: { measured: "--plain-kernel", warm_up: "--fill" },
+  thread: { ...IDLE_FAMILIES, lock: "--waiting", wait: "--waiting", thread_wait: "--waiting", off_cpu: "--waiting" },
   python: { sampled: "--plain-kernel" },
 };
 const STRIPED = { gpu: new Set(Object.keys(IDLE_FAMILIES)), stream: new Set(["unknown"]), steps: new Set(["warm_up"]) };

@@ -3,13 +3,13 @@
 const TIMES = [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]];
 
 const CLASS_WORDS = {
-  compute: "compute", communication: "exposed communication", copy: "exposed copy", fill: "exposed fill",
+  compute: "compute", communication: "exposed communication", copy: "exposed copy", memset: "exposed memset",
   outside: "idle outside the window", tensor: "on tensor cores", simt_eligible: "could use tensor cores, and does not",
   not_eligible: "no matrix work", unknown: "its name does not tell", launch: "in a CUDA call",
   profiler: "the profiler at work", module_load: "loading or compiling code", allocation: "allocating memory",
   blocking_copy: "in a copy that blocks", synchronization: "in a synchronize call", lock: "waiting for a lock",
-  wait: "waiting in the operating system", thread_wait: "waiting for another thread", descheduled: "off the CPU",
-  warm_up: "warm-up step", steady: "steady step", sampled: "sampled",
+  wait: "waiting in the operating system", thread_wait: "waiting for another thread", off_cpu: "off the CPU",
+  warm_up: "warm-up step", measured: "measured step", sampled: "sampled",
 };
 
 /** Return a number with three significant digits. */

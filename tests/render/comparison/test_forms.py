@@ -142,7 +142,7 @@ def test_json_holds_everything_unrounded() -> None:
     assert found["outcome"] == "faster"
     estimate = full().estimates[0]
     assert found["step_time"][0]["low_share"] == estimate.low
-    assert found["findings"]["solved"][0]["rule"] == "idle/input_wait"
+    assert found["findings"]["solved"][0]["rule"] == "idle/data_wait"
     rows = found["tables"]["kernels"]["rows"]
     assert {row["name"] for row in rows if row["base"] is None} == {"only_with_8"}
     assert {row["name"] for row in rows if row["new"] is None} == {"only_with_1"}
@@ -185,7 +185,7 @@ def test_what_is_new_or_gone_is_marked_on_the_page() -> None:
 def test_moved_parts_are_the_ledger_with_idle_time_by_cause() -> None:
     parts = summary_model.moved(full())
     assert parts is not None
-    assert [one.name for one in parts.changes] == ["idle: input_wait", "idle: host"]
+    assert [one.name for one in parts.changes] == ["idle: data_wait", "idle: host"]
 
 
 def test_amounts_that_are_not_there_are_dashes() -> None:

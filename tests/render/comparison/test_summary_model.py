@@ -49,7 +49,7 @@ def test_what_moved_too_little_is_counted_as_moved() -> None:
 
 def test_the_ledger_is_whole_but_for_what_neither_side_has() -> None:
     """Rows that did not move stay: they are parts of a sum."""
-    changes = (Change("compute_ns", 1e6, 1e6), Change("fill_exposed_ns", 0.0, 0.0), Change("idle_ns", 0.0, 5.0))
+    changes = (Change("compute_ns", 1e6, 1e6), Change("memset_exposed_ns", 0.0, 0.0), Change("idle_ns", 0.0, 5.0))
     shown = summary_model.lines_of(table(*changes, key="ledger"), 1, 1e9)
     assert [line.name for line in shown.lines] == ["compute", "idle"]
     assert shown.cut == ""
