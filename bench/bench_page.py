@@ -20,7 +20,7 @@ from typing import NamedTuple
 from playwright.sync_api import Page, sync_playwright
 
 from nsyswrap.db.load import load_export
-from nsyswrap.loop.context import Settings, Study
+from nsyswrap.loop.context import Settings, TraceContext
 from nsyswrap.render import render
 from nsyswrap.report import build_report
 from nsyswrap.timeline.build import timeline
@@ -62,13 +62,13 @@ def draw(export: Path) -> Drawn:
     """Return the page of an export; the timeline is also worked out alone, to tell its time from the analyses'."""
     trace = load_export(export)
     report = build_report(trace, with_timeline=True)
-    study = Study(trace, Settings())
-    operations = len(study.operations.start)
-    _ = study.phase_of_operations, [study.operations.busy(device) for device in study.operations.devices]
+    context = TraceContext(trace, Settings())
+    operations = len(context.operations.start)
+    _ = context.phase_of_operations, [context.operations.busy(device) for device in context.operations.devices]
     idle = report.section("idle")
     began = time.process_time()
     if idle is not None:
-        timeline(study, report.window, idle.tables["gaps"])
+        timeline(context, report.window, idle.tables["gaps"])
     between = time.process_time()
     page = render("html", report)
     return Drawn(page, operations, between - began, time.process_time() - between)

@@ -16,12 +16,12 @@ from nsyswrap.db.load import load_export
 from nsyswrap.errors import UsageError
 from nsyswrap.hardware.kernel_names.user_rules import read_rules
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Settings, Study
+from nsyswrap.loop.context import Settings, TraceContext
 from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.model import Finding, Report, Section
 from nsyswrap.privacy import neutral
 from nsyswrap.render import notebook_view
-from nsyswrap.report import check_request, report_of_study
+from nsyswrap.report import check_request, report_of
 from nsyswrap.tables import Trace
 from nsyswrap.timeline.event_frames import COLUMNS, event_frames
 
@@ -43,7 +43,7 @@ class OpenedCapture:
     def __init__(self, trace: Trace, window: str, settings: Settings) -> None:
         self.trace = trace
         self._wanted = window
-        self._study = Study(trace, settings)
+        self._context = TraceContext(trace, settings)
 
     @cached_property
     def report(self) -> Report:
@@ -52,13 +52,13 @@ class OpenedCapture:
         Raises:
             CannotTellError: Steps are asked for and none are found, or the capture holds nothing at all.
         """
-        return report_of_study(self._study, self._wanted)
+        return report_of(self._context, self._wanted)
 
     @cached_property
     def frames(self) -> Mapping[str, pd.DataFrame]:
         """Return all frames by name."""
         idle = self.sections.get("idle")
-        return MappingProxyType(event_frames(self._study, idle.tables["gaps"] if idle else None))
+        return MappingProxyType(event_frames(self._context, idle.tables["gaps"] if idle else None))
 
     @property
     def columns(self) -> Mapping[str, Mapping[str, str]]:

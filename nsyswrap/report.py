@@ -7,10 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from nsyswrap import tables, units
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Analysis, Settings, Study
+from nsyswrap.loop.context import Settings, TraceContext
 from nsyswrap.loop.step_detection import step_matcher
 from nsyswrap.model import Report, Section
-from nsyswrap.sections.register import ANALYSES
+from nsyswrap.sections import SECTIONS
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace
 from nsyswrap.timeline.build import timeline
 
@@ -61,23 +62,23 @@ def build_report(
         UsageError: The window cannot be read or is empty.
         CannotTellError: Steps are asked for and none are found, or the capture holds nothing at all.
     """
-    return report_of_study(Study(trace, settings or Settings()), window, with_timeline=with_timeline)
+    return report_of(TraceContext(trace, settings or Settings()), window, with_timeline=with_timeline)
 
 
-def report_of_study(study: Study, window: str = "", *, with_timeline: bool = False) -> Report:
-    """Return everything that is said about a study's trace, as ``build_report`` does; the study keeps what it found.
+def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = False) -> Report:
+    """Return everything that is said about a context's trace, as ``build_report`` does; the context keeps what it found.
 
     Raises:
         UsageError: The window cannot be read or is empty.
         CannotTellError: Steps are asked for and none are found, or the capture holds nothing at all.
     """
-    trace = study.trace
-    chosen = choose_window(study, window)
-    sections, notes = _run(ANALYSES, study, chosen)
+    trace = context.trace
+    chosen = choose_window(context, window)
+    sections, notes = _run(SECTIONS, context, chosen)
     used = {gpu.device_id: gpu for gpu in trace.gpus}
-    gpus = tuple(used[device] for device in study.operations.devices if device in used)
+    gpus = tuple(used[device] for device in context.operations.devices if device in used)
     idle = next((section.tables["gaps"] for section in sections if section.key == "idle"), None)
-    drawn = timeline(study, chosen, idle) if with_timeline and idle is not None else None
+    drawn = timeline(context, chosen, idle) if with_timeline and idle is not None else None
     findings = sorted((f for s in sections for f in s.findings), key=lambda finding: finding.order)
     return Report(
         capture=trace.capture,
@@ -87,7 +88,7 @@ def report_of_study(study: Study, window: str = "", *, with_timeline: bool = Fal
         verdict=verdict(sections, chosen),
         sections=tuple(sections),
         findings=tuple(findings),
-        notes=(*_unmet(study, window, chosen), *notes),
+        notes=(*_unmet(context, window, chosen), *notes),
         timeline=drawn,
     )
 
@@ -103,7 +104,7 @@ def check_request(window: str, settings: Settings) -> None:
     step_matcher(settings.step_pattern)
 
 
-def choose_window(study: Study, wanted: str = "") -> Window:
+def choose_window(context: TraceContext, wanted: str = "") -> Window:
     """Return the stretch that the numbers are about.
 
     Raises:
@@ -111,10 +112,10 @@ def choose_window(study: Study, wanted: str = "") -> Window:
         CannotTellError: There are no steps, or nothing was recorded.
     """
     if wanted not in {"", STEPS, ALL}:
-        return _recorded(study.trace, _between(wanted))
-    measured = study.steps.measured_window()
+        return _recorded(context.trace, _between(wanted))
+    measured = context.steps.measured_window()
     if wanted == STEPS and measured is None:
-        pattern = study.settings.step_pattern
+        pattern = context.settings.step_pattern
         raise CannotTellError(
             f"no range matches --step-range {pattern}" if pattern else "the capture has no steps",
             hint='put an NVTX range such as "batch 17" around each step, name yours with --step-range, '
@@ -122,13 +123,13 @@ def choose_window(study: Study, wanted: str = "") -> Window:
         )
     if measured is not None and wanted != ALL:
         return measured
-    operations = study.operations
+    operations = context.operations
     if len(operations.start):
         start, end = int(operations.start.min()), int(operations.end.max())
         return Window(start, max(end, start + 1), "all GPU operations, warm-up included", "operations")
-    if study.trace.session.duration_ns > 0:
-        return Window(0, study.trace.session.duration_ns, "the whole capture", "session")
-    return Window(*_extent(study.trace), "the whole capture", "session")
+    if context.trace.session.duration_ns > 0:
+        return Window(0, context.trace.session.duration_ns, "the whole capture", "session")
+    return Window(*_extent(context.trace), "the whole capture", "session")
 
 
 def _extent(trace: Trace) -> tuple[int, int]:
@@ -166,12 +167,15 @@ def _bounds(start_ns: int, end_ns: int) -> str:
     return f"{start_ns / 1e9:.9g} s to {end_ns / 1e9:.9g} s"
 
 
-def _unmet(study: Study, wanted: str, window: Window) -> Iterator[str]:
+def _unmet(context: TraceContext, wanted: str, window: Window) -> Iterator[str]:
     """Yield what of the user's request could not be met as it stands."""
     if window.source == "user" and (asked := _between(wanted)).label != window.label:
         yield f"--window {asked.label} reaches beyond what was recorded: the numbers are about {window.label}."
-    settings, texts = study.settings, study.trace[tables.RANGES]["text"].cat.remove_unused_categories().cat.categories
-    if settings.step_pattern and not len(study.steps.frame):
+    settings, texts = (
+        context.settings,
+        context.trace[tables.RANGES]["text"].cat.remove_unused_categories().cat.categories,
+    )
+    if settings.step_pattern and not len(context.steps.frame):
         yield f"--step-range {settings.step_pattern}: no range matches, so there are no steps."
     for rule in settings.phase_rules:
         if not any(rule.pattern.search(str(text)) for text in texts):
@@ -190,21 +194,23 @@ def _between(text: str) -> Window:
     return Window(start, end, f"{found.group(1)} s to {found.group(2)} s", "user")
 
 
-def _run(analyses: tuple[Analysis, ...], study: Study, window: Window) -> tuple[list[Section], tuple[str, ...]]:
+def _run(
+    analyses: tuple[SectionSpec, ...], context: TraceContext, window: Window
+) -> tuple[list[Section], tuple[str, ...]]:
     """Return the sections of all analyses that the capture has tables for, and what was left out and why.
 
     numpy lets go of Python's lock, so two threads share the work. What many of them need is worked out before, beside
     those that do not need it.
     """
-    missing = {each.key: [spec.name for spec in each.needs if not len(study.trace[spec])] for each in analyses}
+    missing = {each.key: [spec.name for spec in each.needs if not len(context.trace[spec])] for each in analyses}
     whole = [each for each in analyses if not missing[each.key]]
     with ThreadPoolExecutor(ANALYSTS) as pool:
-        running = {each.key: pool.submit(each.run, study, window) for each in whole if each.of_calls}
-        gpu_worked = len(study.operations.start) > 0
-        _ = study.phases
+        running = {each.key: pool.submit(each.run, context, window) for each in whole if each.of_calls}
+        gpu_worked = len(context.operations.start) > 0
+        _ = context.phases
         wanted = [each for each in whole if gpu_worked or not each.of_operations]
         begun = sorted((each for each in wanted if each.key not in running), key=lambda each: each.of_gains)
-        running |= {each.key: pool.submit(each.run, study, window) for each in begun}
+        running |= {each.key: pool.submit(each.run, context, window) for each in begun}
         sections = [running[each.key].result() for each in wanted]
     if not gpu_worked:
         return sections, (SAMPLE,)

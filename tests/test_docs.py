@@ -10,7 +10,7 @@ from types import ModuleType
 import click
 import pytest
 
-from nsyswrap.sections.register import ANALYSES
+from nsyswrap.sections import SECTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "reports").glob("*.md")])
@@ -99,9 +99,9 @@ def test_the_readme_names_only_targets_that_exist() -> None:
 
 
 def test_each_analysis_has_a_page_and_each_page_an_analysis() -> None:
-    """Whatever is registered in ANALYSES is explained in docs/analyses/<key>.md."""
+    """Whatever is registered in SECTIONS is explained in docs/analyses/<key>.md."""
     pages = {path.stem for path in (ROOT / "docs" / "analyses").glob("*.md")}
-    assert pages == {analysis.key for analysis in ANALYSES}
+    assert pages == {analysis.key for analysis in SECTIONS}
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.model import Report, Severity
 from nsyswrap.render import RENDERERS, render
 from nsyswrap.report import ALL, STEPS, build_report
-from nsyswrap.sections.register import ANALYSES
+from nsyswrap.sections import SECTIONS
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -194,7 +194,7 @@ def test_one_operation_without_length_has_a_report(trace_of: TraceOf) -> None:
 
 def test_the_sections_are_in_the_order_of_the_analyses(trace_of: TraceOf) -> None:
     report = build_report(trace_of(training().copy(0, 1, launched=(0, 1))))
-    assert [section.key for section in report.sections] == [analysis.key for analysis in ANALYSES]
+    assert [section.key for section in report.sections] == [analysis.key for analysis in SECTIONS]
     assert report.notes == ()
 
 

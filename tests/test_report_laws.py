@@ -11,7 +11,7 @@ from random_traces import LONGEST, THREADS, Operation, Sketch, sketches, trace_o
 
 from nsyswrap import tables
 from nsyswrap.events.duration_stats import by_name
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_nesting import enclosing
 from nsyswrap.model import Report
 from nsyswrap.render import render
@@ -129,11 +129,13 @@ def test_a_projection_is_the_operations_of_the_ranges_of_that_name(sketch: Sketc
 
 def counted(trace: Trace, *, any_thread: bool) -> dict[str, list[int]]:
     """Return number, envelope and union of operations by name of range, one range after the other."""
-    study = Study(trace)
+    context = TraceContext(trace)
     ranges = [row for row in trace[tables.RANGES].to_dict("records") if row["start"] < row["end"]]
     launches = [
         (calls["thread"], calls["start"], calls["end"], int(start), int(end))
-        for call, start, end in zip(study.operations.call, study.operations.start, study.operations.end, strict=True)
+        for call, start, end in zip(
+            context.operations.call, context.operations.start, context.operations.end, strict=True
+        )
         if call >= 0
         for calls in [trace[tables.CALLS].iloc[call]]
     ]
@@ -142,7 +144,7 @@ def counted(trace: Trace, *, any_thread: bool) -> dict[str, list[int]]:
         inside = []
         for thread, begun, done, start, end in launches:
             process = int(thread) & ~tables.THREAD_MASK
-            main = study.phases.main_thread.get(process, process | tables.pid(process))
+            main = context.phases.main_thread.get(process, process | tables.pid(process))
             alone = not any(each["thread"] == thread and each["start"] <= begun < each["end"] for each in ranges)
             handed = any_thread and thread != main and row["thread"] == main and alone
             if (row["thread"] == thread or handed) and row["start"] <= begun and done <= row["end"]:

@@ -24,7 +24,7 @@ from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates
 from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Times, Window, fill, overlay, within
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
 from nsyswrap.tables import array, blocks
 
@@ -91,11 +91,11 @@ class Pieces:
 NO_PIECES = Pieces(*NOTHING, np.empty(0, np.intp), np.empty(0, np.int8), EMPTY.code, np.empty(0, np.int64), EMPTY.code)
 
 
-def explain(study: Study, states: ThreadStates, device_id: int, window: Window) -> Pieces:
+def explain(context: TraceContext, states: ThreadStates, device_id: int, window: Window) -> Pieces:
     """Return the idle time of one device inside a window, each piece with its cause.
 
     Args:
-        study: The trace and what is known of its operations and phases.
+        context: The trace and what is known of its operations and phases.
         states: What its threads do inside the window.
         device_id: The GPU.
         window: Stretch of time.
@@ -103,31 +103,31 @@ def explain(study: Study, states: ThreadStates, device_id: int, window: Window) 
     Returns:
         Pieces whose lengths add up to the device's idle time exactly.
     """
-    with study.explaining:
-        found = find_gaps(study, states, device_id, window)
+    with context.explaining:
+        found = find_gaps(context, states, device_id, window)
         # Few gaps at a time: the pieces between are many, and none outlives its gap.
         pieces = _behind_one_another(
-            _joined(_ordered(_Explainer(study, states, found.of(block), block.start).pieces()))
+            _joined(_ordered(_Explainer(context, states, found.of(block), block.start).pieces()))
             for block in blocks(len(found.ender))
         )
         spans = Spans(pieces.start, pieces.end)
-        study.idle_sums[device_id, window] = sum_idle(spans, pieces.cause, len(CAUSES), study.steps)
+        context.idle_sums[device_id, window] = sum_idle(spans, pieces.cause, len(CAUSES), context.steps)
     return pieces
 
 
-def idle_sums(study: Study, device_id: int, window: Window) -> IdleSums:
+def idle_sums(context: TraceContext, device_id: int, window: Window) -> IdleSums:
     """Return the idle time of one device by cause, of a window and of each step; explained once."""
-    with study.explaining:
-        if (device_id, window) not in study.idle_sums:
-            explain(study, study.states(window), device_id, window)
-        return study.idle_sums[device_id, window]
+    with context.explaining:
+        if (device_id, window) not in context.idle_sums:
+            explain(context, context.states(window), device_id, window)
+        return context.idle_sums[device_id, window]
 
 
 @dataclass(frozen=True)
 class _Explainer:
     """Explains some gaps of one device, thread by thread; the first of them is number ``number`` of all."""
 
-    study: Study
+    context: TraceContext
     states: ThreadStates
     found: DeviceGaps
     number: int
@@ -156,7 +156,7 @@ class _Explainer:
     def _fixed(self, cause: str, thread: int, gap: Indices, spans: Spans) -> Pieces:
         """Return segments that have one cause whatever the thread does; they still have a phase."""
         gap, spans = _real(gap, spans)
-        part, phase, start, end = _cut(spans, self.study.phases.shown(thread), NO_PHASE)
+        part, phase, start, end = _cut(spans, self.context.phases.shown(thread), NO_PHASE)
         gap = gap[part]
         names = self._launch_names(gap) if cause != "not_traced" else np.full(len(gap), NO_NAME, np.int32)
         return self._pieces(Spans(start, end), gap, np.full(len(gap), CODE[cause]), phase, thread, names)
@@ -167,7 +167,7 @@ class _Explainer:
         if not len(gap):
             return []
         part, code, start, end = self._states(thread, spans)
-        awaited = self.study.phases.main_thread.get(thread & ~tables.THREAD_MASK, thread)
+        awaited = self.context.phases.main_thread.get(thread & ~tables.THREAD_MASK, thread)
         handed = (code // NAMES == api_calls.PEER_THREAD_WAIT) & (awaited != thread)
         waits = Spans(start[handed], end[handed])
         # Where T waits for another thread, that is the main one: what it does then is the cause.
@@ -183,7 +183,7 @@ class _Explainer:
 
     def _by_state(self, thread: int, gap: Indices, spans: Spans, code: npt.NDArray[np.int32]) -> Pieces:
         """Return pieces whose cause follows from what the thread does and the phase it is in."""
-        part, phase, start, end = _cut(spans, self.study.phases.shown(thread), NO_PHASE)
+        part, phase, start, end = _cut(spans, self.context.phases.shown(thread), NO_PHASE)
         code, gap = code[part], gap[part]
         cause = self._cause(thread, gap, code // NAMES, phase)
         return self._pieces(Spans(start, end), gap, cause, phase, thread, code % NAMES)
@@ -195,17 +195,17 @@ class _Explainer:
         cause: npt.NDArray[np.int8] = _STATE_CAUSE[kind]
         waiting, running = _WAITING[kind], kind == api_calls.RUNNING
         process = thread & ~tables.THREAD_MASK
-        if self.study.phases.marks(process, DATA):
-            in_data = phase == self.study.phases.code(DATA)
+        if self.context.phases.marks(process, DATA):
+            in_data = phase == self.context.phases.code(DATA)
             # Without traced system calls a wait cannot be told from work.
-            traced = tables.OS_CALLS.name not in self.study.trace.absent
+            traced = tables.OS_CALLS.name not in self.context.trace.absent
             working = np.int8(CODE["data_work" if traced else "unknown"])
             cause = np.where(in_data & running, working, cause)
             return np.where(in_data & waiting, np.int8(CODE["data_wait"]), cause)
-        if has_loader(self.study, process):
+        if has_loader(self.context, process):
             # What is marked as another part of the step is no wait for a batch.
-            outside = np.isin(phase, [NO_PHASE, *map(self.study.phases.code, (BATCH, COPY))])
-            before_batch = _ends_with_batch(self.study, self.found)[gap]
+            outside = np.isin(phase, [NO_PHASE, *map(self.context.phases.code, (BATCH, COPY))])
+            before_batch = _ends_with_batch(self.context, self.found)[gap]
             return np.where(before_batch & outside & waiting, np.int8(CODE["data_wait"]), cause)
         return cause
 
@@ -254,19 +254,19 @@ def _behind_one_another(parts: Iterable[Pieces]) -> Pieces:
     return Pieces(*(np.concatenate([getattr(part, each.name) for part in every]) for each in fields(Pieces)))
 
 
-def has_loader(study: Study, process: int) -> bool:
+def has_loader(context: TraceContext, process: int) -> bool:
     """Return whether the process has threads that pin or fetch batches, or child processes that load them."""
-    threads = study.trace[tables.THREADS]
+    threads = context.trace[tables.THREADS]
     mine = tables.process_of(array(threads, "thread")) == process
     names = set(threads["name"][mine].astype(str))
     every = set(threads["name"].astype(str))
     return bool(names & {"pt_data_pin", "pt_data_prefetch"} or "pt_data_worker" in every)
 
 
-def _ends_with_batch(study: Study, found: DeviceGaps) -> npt.NDArray[np.bool_]:
+def _ends_with_batch(context: TraceContext, found: DeviceGaps) -> npt.NDArray[np.bool_]:
     """Return which gaps end with a copy from the host to a device."""
-    operations, copies = study.operations, study.trace[tables.COPIES]
-    wanted = [kind for kind, label in study.trace.copy_kinds.items() if label == "Host-to-Device"]
+    operations, copies = context.operations, context.trace[tables.COPIES]
+    wanted = [kind for kind, label in context.trace.copy_kinds.items() if label == "Host-to-Device"]
     result = np.zeros(len(found.ender), bool)
     rows = np.flatnonzero(found.ender >= 0)
     is_copy = operations.table[found.ender[rows]] == SOURCES.index(tables.COPIES)

@@ -18,7 +18,7 @@ from nsyswrap.events import api_calls
 from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Indices, Spans, Times, Window, covered, gaps
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array
 
 # T is taken to feed the GPU unless it only waited: more than this share of the time before r. Source: definitions of
@@ -61,16 +61,16 @@ class DeviceGaps:
         return DeviceGaps(Spans(start, end), *rest)
 
 
-def find_gaps(study: Study, states: ThreadStates, device_id: int, window: Window) -> DeviceGaps:
+def find_gaps(context: TraceContext, states: ThreadStates, device_id: int, window: Window) -> DeviceGaps:
     """Return the gaps of one device inside a window.
 
     Args:
-        study: The trace and what is known of its operations and phases.
+        context: The trace and what is known of its operations and phases.
         states: What its threads do inside the window.
         device_id: The GPU; it ran at least one operation.
         window: Stretch of time.
     """
-    operations, calls = study.operations, study.trace[tables.CALLS]
+    operations, calls = context.operations, context.trace[tables.CALLS]
     spans = gaps(operations.busy(device_id), window.start_ns, window.end_ns)
     mine = _asked_for(operations, operations.on(device_id))
     ender = _enders(operations, mine, spans)
@@ -84,9 +84,9 @@ def find_gaps(study: Study, states: ThreadStates, device_id: int, window: Window
     by_call = operations.call[source]
     launcher = operations.process[source]
     launcher[by_call >= 0] = array(calls, "thread")[by_call[by_call >= 0]]
-    blind_from = _blind_from(study, mine, spans, operations.process[source])
+    blind_from = _blind_from(context, mine, spans, operations.process[source])
     blind_from = np.where(by_call >= 0, blind_from, spans.start)
-    asked = _asked(study, states, launcher, Spans(spans.start, np.clip(call_start, spans.start, spans.end)))
+    asked = _asked(context, states, launcher, Spans(spans.start, np.clip(call_start, spans.start, spans.end)))
     return DeviceGaps(spans, ender, call, launcher, asked, call_start, call_end, blind_from)
 
 
@@ -109,21 +109,21 @@ def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:
     return found
 
 
-def _blind_from(study: Study, mine: Indices, spans: Spans, process: Times) -> Times:
+def _blind_from(context: TraceContext, mine: Indices, spans: Spans, process: Times) -> Times:
     """Return from when on each gap may hold work of its process that the capture does not show.
 
     That is a graph traced neither way. It may have been launched while the operation before the gap was still running,
     but not before that operation was launched itself: it would have run first.
     """
     blind = spans.end.copy()
-    opaque = _opaque_launches(study)
+    opaque = _opaque_launches(context)
     if not opaque:
         return blind
-    operations = study.operations
+    operations = context.operations
     before = np.searchsorted(operations.start[mine], spans.start, side="left") - 1
     call = np.where(before >= 0, operations.call[mine[np.maximum(before, 0)]], -1)
     since = np.where(before >= 0, spans.start, EARLIEST)
-    since[call >= 0] = array(study.trace[tables.CALLS], "start")[call[call >= 0]]
+    since[call >= 0] = array(context.trace[tables.CALLS], "start")[call[call >= 0]]
     for each, launches in opaque.items():
         of_process = process == each
         first = np.searchsorted(launches, since[of_process], side="right")
@@ -132,40 +132,40 @@ def _blind_from(study: Study, mine: Indices, spans: Spans, process: Times) -> Ti
     return blind
 
 
-def _opaque_launches(study: Study) -> dict[int, Times]:
+def _opaque_launches(context: TraceContext) -> dict[int, Times]:
     """Return, by process, when CUDA graphs were launched of which no operation is in the capture, ascending."""
-    calls = study.trace[tables.CALLS]
+    calls = context.trace[tables.CALLS]
     codes, ids = pd.factorize(array(calls, "name_id"))
-    launches = [api_calls.base_name(study.trace.text(int(i))) in GRAPH_LAUNCHES for i in ids]
+    launches = [api_calls.base_name(context.trace.text(int(i))) in GRAPH_LAUNCHES for i in ids]
     if not any(launches):
         return {}
     is_launch = np.array(launches)[codes]
-    shown = study.operations.call
+    shown = context.operations.call
     is_launch[shown[shown >= 0]] = False
     start = array(calls, "start")[is_launch]
     process = tables.process_of(array(calls, "thread")[is_launch])
     return {int(each): start[process == each] for each in tables.distinct(process)}
 
 
-def _asked(study: Study, states: ThreadStates, launcher: Times, before: Spans) -> Times:
+def _asked(context: TraceContext, states: ThreadStates, launcher: Times, before: Spans) -> Times:
     """Return the thread to ask: typically the main thread, where autograd's only waited for it.
 
     Args:
-        study: The trace and its operations and phases.
+        context: The trace and its operations and phases.
         states: What the threads do.
         launcher: Thread that launched what ends each gap.
         before: The part of each gap before the launch call; may be empty.
     """
     asked = launcher.copy()
     length = before.end - before.start
-    launchers = _launching_threads(study)
+    launchers = _launching_threads(context)
     for each in tables.distinct(launcher):
         mine = np.flatnonzero((launcher == each) & (length > 0))
         wait = covered(states.waits(int(each)), before.start[mine], before.end[mine])
         idle = mine[wait > ONLY_WAITED * length[mine]]
         least = ONLY_WAITED * length[idle]
         process = int(each) & ~tables.THREAD_MASK
-        main = study.phases.main_thread.get(process)
+        main = context.phases.main_thread.get(process)
         # The main thread is asked first: of equally busy threads the first one asked is taken.
         others = sorted((t for t in launchers.get(process, []) if t != each), key=lambda t: (t != main, t))
         for other in others:
@@ -177,10 +177,10 @@ def _asked(study: Study, states: ThreadStates, launcher: Times, before: Spans) -
     return asked
 
 
-def _launching_threads(study: Study) -> dict[int, list[int]]:
+def _launching_threads(context: TraceContext) -> dict[int, list[int]]:
     """Return the threads of each process that launched an operation; pollers and watchdogs never do."""
-    call = study.operations.call
-    threads = pd.unique(array(study.trace[tables.CALLS], "thread")[call[call >= 0]])
+    call = context.operations.call
+    threads = pd.unique(array(context.trace[tables.CALLS], "thread")[call[call >= 0]])
     found: dict[int, list[int]] = {}
     for thread in threads:
         found.setdefault(int(thread) & ~tables.THREAD_MASK, []).append(int(thread))

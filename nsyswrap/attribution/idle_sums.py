@@ -15,7 +15,7 @@ class IdleSums(NamedTuple):
 
     Attributes:
         total: In ns by cause, shape (causes,).
-        of_steps: In ns by cause and row of the study's steps, clipped to the window, shape (causes, steps).
+        of_steps: In ns by cause and row of the context's steps, clipped to the window, shape (causes, steps).
     """
 
     total: Times

@@ -7,7 +7,7 @@ import numpy as np
 from nsyswrap import tables
 from nsyswrap.attribution.causes import has_loader
 from nsyswrap.intervals import Times, Window
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA
 from nsyswrap.tables import array
 
@@ -15,24 +15,24 @@ from nsyswrap.tables import array
 _FORK = re.compile(r"v?fork|clone3?|posix_spawnp?")
 
 
-def find_starts(study: Study, window: Window) -> Times:
+def find_starts(context: TraceContext, window: Window) -> Times:
     """Return when processes were started that load data, in ns, ascending; nothing where it happened only once.
 
     A start counts in the data phase, or wherever it is in a process that has loader threads or processes. Starts of one
     epoch follow one another; those of the first epoch belong to the warm-up.
     """
-    trace = study.trace
+    trace = context.trace
     kinds = tables.by_name(trace, tables.OS_CALLS, lambda name: int(_FORK.fullmatch(name) is not None), np.int8)
     calls = trace[tables.OS_CALLS]
     start, thread = array(calls, "start"), array(calls, "thread")
     rows = np.flatnonzero((kinds > 0) & (start >= window.start_ns) & (start < window.end_ns))
-    in_data = study.phases.at(thread[rows], start[rows]) == study.phases.code(DATA)
-    loading = np.array([has_loader(study, int(each)) for each in tables.process_of(thread[rows])], bool)
+    in_data = context.phases.at(thread[rows], start[rows]) == context.phases.code(DATA)
+    loading = np.array([has_loader(context, int(each)) for each in tables.process_of(thread[rows])], bool)
     found = np.sort(start[rows[in_data | loading]])
-    return found if _repeated(study, found) else found[:0]
+    return found if _repeated(context, found) else found[:0]
 
 
-def _repeated(study: Study, starts: Times) -> bool:
+def _repeated(context: TraceContext, starts: Times) -> bool:
     """Return whether processes are started in more than one step."""
-    before = np.sort(array(study.steps.frame, "start"))
+    before = np.sort(array(context.steps.frame, "start"))
     return len(np.unique(np.searchsorted(before, starts, side="right"))) > 1

@@ -29,7 +29,7 @@ from nsyswrap.events import api_calls
 from nsyswrap.events.thread_states import NAMES as STATE_NAMES
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Indices, Spans, Times, Window, containing
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.sections import launch_bound, optimizer_kernels
 from nsyswrap.sections.copies import find_copies
@@ -107,54 +107,54 @@ class Explained:
     finding: npt.NDArray[np.int8]
 
 
-def explain_roots(study: Study, states: ThreadStates, device_id: int, window: Window) -> Explained:
+def explain_roots(context: TraceContext, states: ThreadStates, device_id: int, window: Window) -> Explained:
     """Return the idle time of one device inside a window with causes and roots.
 
     Args:
-        study: The trace and what is known of its operations and phases.
+        context: The trace and what is known of its operations and phases.
         states: What its threads do inside the window.
         device_id: The GPU.
         window: Stretch of time.
     """
-    with study.explaining:
-        pieces = explain(study, states, device_id, window)
-        finding = _Roots(study, states, device_id, window, pieces).of_pieces()
+    with context.explaining:
+        pieces = explain(context, states, device_id, window)
+        finding = _Roots(context, states, device_id, window, pieces).of_pieces()
         spans = Spans(pieces.start, pieces.end)
-        study.claims[device_id, window] = sum_idle(spans, finding, len(NAMES), study.steps)
-        study.root_lines[device_id, window] = _lines(study, pieces, finding, device_id)
+        context.claims[device_id, window] = sum_idle(spans, finding, len(NAMES), context.steps)
+        context.root_lines[device_id, window] = _lines(context, pieces, finding, device_id)
     return Explained(pieces, finding)
 
 
-def _lines(study: Study, pieces: Pieces, finding: npt.NDArray[np.int8], device_id: int) -> pd.DataFrame:
+def _lines(context: TraceContext, pieces: Pieces, finding: npt.NDArray[np.int8], device_id: int) -> pd.DataFrame:
     """Return the sampled lines by finding: where that is a kind of call, of the call, not of what comes behind it."""
-    every = idle_lines(study, replace(pieces, cause=finding), device_id, NAMES)
+    every = idle_lines(context, replace(pieces, cause=finding), device_id, NAMES)
     if not len(every):
         return every
     kept = np.ones(len(finding), bool)
     for root, causes in OF_CALLS.items():
         kept &= (finding != NAMES.index(root)) | np.isin(pieces.cause, [CODE[cause] for cause in causes])
     calls = Pieces(*(getattr(pieces, each.name)[kept] for each in fields(Pieces)))
-    told = idle_lines(study, replace(calls, cause=finding[kept]), device_id, NAMES)
+    told = idle_lines(context, replace(calls, cause=finding[kept]), device_id, NAMES)
     return pd.concat([told, every[~every["cause"].isin(told["cause"])]], ignore_index=True)
 
 
-def claims(study: Study, device_id: int, window: Window) -> IdleSums:
+def claims(context: TraceContext, device_id: int, window: Window) -> IdleSums:
     """Return the idle time of one device by ``NAMES``, of a window and of each step; worked out once."""
-    with study.explaining:
-        if (device_id, window) not in study.claims:
-            explain_roots(study, study.states(window), device_id, window)
-        return study.claims[device_id, window]
+    with context.explaining:
+        if (device_id, window) not in context.claims:
+            explain_roots(context, context.states(window), device_id, window)
+        return context.claims[device_id, window]
 
 
-def claimed(study: Study, device_id: int, window: Window, root: str) -> int:
+def claimed(context: TraceContext, device_id: int, window: Window, root: str) -> int:
     """Return the idle time that a root claims on one device, in ns."""
-    return int(claims(study, device_id, window).total[NAMES.index(root)])
+    return int(claims(context, device_id, window).total[NAMES.index(root)])
 
 
-def sampled_lines(study: Study, device_id: int, window: Window, root: str) -> tuple[str, ...]:
+def sampled_lines(context: TraceContext, device_id: int, window: Window, root: str) -> tuple[str, ...]:
     """Return the line of Python with most samples in what a root claims, as evidence; nothing without samples."""
-    claims(study, device_id, window)
-    lines = study.root_lines[device_id, window]
+    claims(context, device_id, window)
+    lines = context.root_lines[device_id, window]
     return most_sampled(lines[lines["cause"] == root])
 
 
@@ -169,7 +169,7 @@ def specific(sums: IdleSums) -> Times:
 class _Roots:
     """Asks each root which pieces are its own."""
 
-    study: Study
+    context: TraceContext
     states: ThreadStates
     device_id: int
     window: Window
@@ -252,7 +252,7 @@ class _Roots:
 
     def _overhead(self, free: Mask) -> Mask:
         """The host writes ranges down: their begins and ends alone take a good part of the piece."""
-        ranges = self.study.trace[tables.RANGES]
+        ranges = self.context.trace[tables.RANGES]
         own = ~of_library(ranges)
         thread = array(ranges, "thread")[own]
         written = np.zeros(len(free), np.int64)
@@ -274,7 +274,7 @@ class _Roots:
     def _churn(self, free: Mask) -> Mask:
         """Memory is asked for and given back step after step; with it goes what lies between such calls."""
         chosen = self._is("allocation") & free
-        steps = self.study.steps.measured_inside(self.window)
+        steps = self.context.steps.measured_inside(self.window)
         if not len(steps) or not chosen.any():
             return np.zeros(len(free), bool)
         start, end = array(steps, "start"), array(steps, "end")
@@ -290,14 +290,14 @@ class _Roots:
 
     def _allocations(self) -> Times:
         """Return when calls that allocate or release began, of any thread."""
-        calls = self.study.trace[tables.CALLS]
-        kinds = tables.by_name(self.study.trace, tables.CALLS, _allocates, np.int8)
+        calls = self.context.trace[tables.CALLS]
+        kinds = tables.by_name(self.context.trace, tables.CALLS, _allocates, np.int8)
         found: Times = array(calls, "start")[kinds > 0]
         return found
 
     def _worker_start(self, free: Mask) -> Mask:
         """Loader processes are started in this gap, and again in another step."""
-        starts = loader_starts.find_starts(self.study, self.window)
+        starts = loader_starts.find_starts(self.context, self.window)
         found = np.zeros(len(self._first), bool)
         where = containing(self._gaps, starts)
         found[where[where >= 0]] = True
@@ -305,7 +305,7 @@ class _Roots:
 
     def _pageable(self, _free: Mask) -> Mask:
         """A copy of pageable memory to the GPU holds the host, from its call on."""
-        held = staging(self.study, find_copies(self.study, self.window), self.device_id, self.window)
+        held = staging(self.context, find_copies(self.context, self.window), self.device_id, self.window)
         return self._is("blocking_copy", "launch") & (containing(held, self.pieces.start) >= 0)
 
     def _in_step(self, free: Mask) -> Mask:
@@ -347,14 +347,14 @@ class _Roots:
 
     def _optimizer(self, free: Mask) -> Mask:
         """The optimizer launches very many short kernels in each step; its gaps are those that one of them ends."""
-        if not optimizer_kernels.is_many(self.study, self.device_id, self.window):
+        if not optimizer_kernels.is_many(self.context, self.device_id, self.window):
             return np.zeros(len(free), bool)
-        operations = self.study.operations
+        operations = self.context.operations
         mine = operations.on(self.device_id)
         at = np.searchsorted(operations.start[mine], self._gaps.end, side="left")
         ender = mine[np.minimum(at, len(mine) - 1)]
-        phase = self.study.phase_of_operations[ender]
-        ends: Mask = (at < len(mine)) & (phase == self.study.phases.code(optimizer_kernels.PHASE))
+        phase = self.context.phase_of_operations[ender]
+        ends: Mask = (at < len(mine)) & (phase == self.context.phases.code(optimizer_kernels.PHASE))
         return ends[self._gap] & self._is(*GENERIC)
 
     def _launch_bound(self, free: Mask) -> Mask:
@@ -362,7 +362,7 @@ class _Roots:
         sums = np.bincount(self.pieces.cause, weights=self._length, minlength=len(CAUSES)).astype(np.int64)
         between = int(self._length[free & self._is(*launch_bound.BETWEEN_LAUNCHES)].sum())
         idle = dict(zip(CAUSES, sums.tolist(), strict=True))
-        if not launch_bound.is_bound(self.study, self.device_id, self.window, idle, between):
+        if not launch_bound.is_bound(self.context, self.device_id, self.window, idle, between):
             return np.zeros(len(free), bool)
         short = (self._gaps.end - self._gaps.start) < LAUNCH_GAP_NS
         found: Mask = short[self._gap] & self._is("cpu", "launch", "queued")
@@ -372,7 +372,7 @@ class _Roots:
         """Host code of the few steps that take longer than the others, as much as they take more."""
         found = np.zeros(len(free), bool)
         generic, blind = free & self._is(*GENERIC), self._is("not_traced")
-        for process, steps in self.study.steps.measured_inside(self.window).groupby("process"):
+        for process, steps in self.context.steps.measured_inside(self.window).groupby("process"):
             spans = Spans(array(steps, "start"), array(steps, "end"))
             length = spans.end - spans.start
             if not is_outlier(length).any():

@@ -15,7 +15,7 @@ from nsyswrap.privacy import neutral
 
 if TYPE_CHECKING:
     from nsyswrap.hardware.kernel_names.user_rules import NameRule
-    from nsyswrap.loop.context import Settings, Study
+    from nsyswrap.loop.context import Settings, TraceContext
     from nsyswrap.model import Report
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -97,11 +97,11 @@ def report_of(  # noqa: PLR0913 - one argument an option
         CannotTellError: The capture holds too little.
     """
     from nsyswrap.cli.progress import working  # noqa: PLC0415 - loaded when a capture is read
-    from nsyswrap.report import report_of_study  # noqa: PLC0415 - heavy
+    from nsyswrap.report import report_of  # noqa: PLC0415 - heavy
 
-    study = study_of(capture, step_range, phases, kernel_rules, quiet=quiet)
+    context = study_of(capture, step_range, phases, kernel_rules, quiet=quiet)
     with working("analysing", quiet=quiet):
-        return report_of_study(study, window, with_timeline=with_timeline)
+        return report_of(context, window, with_timeline=with_timeline)
 
 
 def study_of(
@@ -111,7 +111,7 @@ def study_of(
     kernel_rules: tuple[Path, ...] = (),
     *,
     quiet: bool = False,
-) -> "Study":
+) -> "TraceContext":
     """Read a capture, under the name of the file that was given.
 
     Raises:
@@ -121,13 +121,13 @@ def study_of(
     from nsyswrap.cli.heap import share_one_heap  # noqa: PLC0415
     from nsyswrap.cli.progress import working  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
-    from nsyswrap.loop.context import Study  # noqa: PLC0415 - heavy; loaded when a capture is read
+    from nsyswrap.loop.context import TraceContext  # noqa: PLC0415 - heavy; loaded when a capture is read
 
     share_one_heap()
     with export_of(capture) as export, working("reading the export", quiet=quiet):
         trace = load_export(export)
     named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
-    return Study(named, settings_of(step_range, phases, kernel_rules))
+    return TraceContext(named, settings_of(step_range, phases, kernel_rules))
 
 
 def settings_of(step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()) -> "Settings":

@@ -60,17 +60,17 @@ def export(  # noqa: PLR0913 - one argument an option
     check_request(window, step_range, phases, kernel_rules)
     check_not_read(output, capture, *kernel_rules)
     _check_target(output, is_folder=form != PERFETTO, force=force)
-    from nsyswrap.report import report_of_study  # noqa: PLC0415 - heavy; loaded when a capture is read
+    from nsyswrap.report import report_of  # noqa: PLC0415 - heavy; loaded when a capture is read
 
-    study = study_of(capture, step_range, phases, kernel_rules)
-    report = report_of_study(study, window)
+    context = study_of(capture, step_range, phases, kernel_rules)
+    report = report_of(context, window)
     if form == CSV:
         _write_csv(report, output)
     else:
         from nsyswrap.timeline.event_frames import event_frames, touching  # noqa: PLC0415
 
         idle = report.section("idle")
-        frames = event_frames(study, idle.tables["gaps"] if idle else None)
+        frames = event_frames(context, idle.tables["gaps"] if idle else None)
         frames = touching(frames, report.window) if within_window else frames
         (_write_perfetto if form == PERFETTO else _write_parquet)(report, frames, output)
     click.echo(f"wrote {printable(str(output))}", err=True)
@@ -113,9 +113,9 @@ def _write_parquet(report: "Report", frames: Mapping[str, "pd.DataFrame"], outpu
 
 def _write_csv(report: "Report", output: Path) -> None:
     from nsyswrap.render import csv_report  # noqa: PLC0415
-    from nsyswrap.sections.register import ANALYSES  # noqa: PLC0415 - loaded for its form alone
+    from nsyswrap.sections import SECTIONS  # noqa: PLC0415 - loaded for its form alone
 
-    names = ["report.findings.csv", *(f"{each.key}.*.csv" for each in ANALYSES)]
+    names = ["report.findings.csv", *(f"{each.key}.*.csv" for each in SECTIONS)]
     with _told(output), whole_folder(output, names) as place:
         for key, text in csv_report.tables(report).items():
             write_text(text, place / f"{key}.csv")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.ncu import Ncu
     from nsyswrap.hardware.kernel_names.user_rules import NameRule
     from nsyswrap.intervals import Window
-    from nsyswrap.loop.context import Study
+    from nsyswrap.loop.context import TraceContext
     from nsyswrap.render.agreement_view import Measured
     from nsyswrap.sections.name_agreement import Agreement, Choice
     from nsyswrap.sections.tensor_proof import Launch
@@ -62,9 +62,9 @@ def measured(request: Request) -> "Measured":
     learned = rules_of(request.kernel_rules)
     words, ncu = program(request.command, request.python), find_ncu()
     with _captured(words, request) as export:
-        study, window = _study_of(export, learned)
-    rows = kernel_launches(study, window)
-    gpu = study.trace.gpus[0] if study.trace.gpus else None
+        context, window = _study_of(export, learned)
+    rows = kernel_launches(context, window)
+    gpu = context.trace.gpus[0] if context.trace.gpus else None
 
     def judge(launches: "Sequence[Launch]") -> "Agreement":
         return compare(rows, launches, gpu.compute_capability if gpu else None, learned)
@@ -140,7 +140,7 @@ def _captured(words: tuple[str, ...], request: Request) -> Iterator[Path]:
         yield result.export
 
 
-def _study_of(export: Path, learned: "tuple[NameRule, ...]") -> "tuple[Study, Window]":
+def _study_of(export: Path, learned: "tuple[NameRule, ...]") -> "tuple[TraceContext, Window]":
     """Read an export; the window is all GPU operations.
 
     Raises:
@@ -148,14 +148,14 @@ def _study_of(export: Path, learned: "tuple[NameRule, ...]") -> "tuple[Study, Wi
     """
     from nsyswrap.cli.heap import share_one_heap  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
-    from nsyswrap.loop.context import Settings, Study  # noqa: PLC0415 - heavy
+    from nsyswrap.loop.context import Settings, TraceContext  # noqa: PLC0415 - heavy
     from nsyswrap.report import ALL, choose_window  # noqa: PLC0415
 
     share_one_heap()
-    study = Study(load_export(export), Settings(kernel_rules=learned))
-    if not len(study.operations.start):
+    context = TraceContext(load_export(export), Settings(kernel_rules=learned))
+    if not len(context.operations.start):
         raise CannotTellError("the program ran nothing on a GPU", hint="Run 'nsyswrap doctor'")
-    return study, choose_window(study, ALL)
+    return context, choose_window(context, ALL)
 
 
 def _measured_launches(

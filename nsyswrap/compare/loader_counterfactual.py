@@ -88,7 +88,7 @@ def mean_of(length_ns: npt.NDArray[np.int64]) -> Mean:
     Args:
         length_ns: Lengths in order, shape (n,).
 
-    Source: batch means, Law and Kelton, Simulation Modeling and Analysis, section on measured-state output.
+    Source: batch means, Law and Kelton, Simulation Modeling and SectionSpec, section on measured-state output.
     """
     blocks = min(BLOCKS, len(length_ns) // 2)
     means = np.array([block.mean() for block in np.array_split(length_ns, blocks)])

@@ -1,6 +1,5 @@
-"""What every analysis is given and gives back: a study of one trace, and sections about one window of it."""
+"""What every analysis is given and gives back: a context of one trace, and sections about one window of it."""
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,8 +19,7 @@ from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.intervals import Window
 from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
 from nsyswrap.loop.step_detection import Steps, find_steps
-from nsyswrap.model import Section
-from nsyswrap.tables import TableSpec, Trace
+from nsyswrap.tables import Trace
 from nsyswrap.what_if.dependency_graph import Replay
 from nsyswrap.what_if.simulate import find_replay
 
@@ -42,7 +40,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Study:
+class TraceContext:
     """A trace with what several analyses need of it, worked out once.
 
     Attributes:
@@ -113,27 +111,3 @@ class Study:
     def phase_of_operations(self) -> npt.NDArray[np.int32]:
         """Return the code of the phase in which each operation was launched; -1 for none or an unknown launch."""
         return self.phases.of_operations(self.trace, self.operations)
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """One question and how it is answered.
-
-    Attributes:
-        key: Name of its section.
-        title: Heading of its section.
-        needs: Tables that must have rows; without them the analysis is skipped and the report says so.
-        run: The answer for one window; pure.
-        of_operations: Whether it is about what ran on the GPU, of whatever kind; left out where nothing did.
-        of_calls: Whether it looks at host calls alone; it can run while operations are still being joined.
-        of_gains: Whether it promises gains, which the replay tells, which asks for what idle time was explained by; it
-            is begun when all others are, so that it need not wait.
-    """
-
-    key: str
-    title: str
-    needs: tuple[TableSpec, ...]
-    run: Callable[[Study, Window], Section]
-    of_operations: bool = False
-    of_calls: bool = False
-    of_gains: bool = False

@@ -8,7 +8,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Times
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import BLOCK, array
 
 # Sums of shifted times must stay below this.
@@ -22,11 +22,11 @@ class Pairs(NamedTuple):
     range: Indices
 
 
-def projection(study: Study, names: pd.Index, own: Pairs, handed: Pairs) -> pd.DataFrame:
+def projection(context: TraceContext, names: pd.Index, own: Pairs, handed: Pairs) -> pd.DataFrame:
     """Return the projection of each range, added up by name.
 
     Args:
-        study: The trace and its operations.
+        context: The trace and its operations.
         names: Name of each range.
         own: Operations with the ranges around their launch, on one thread.
         handed: The same for operations that another thread launched for the range's.
@@ -36,8 +36,8 @@ def projection(study: Study, names: pd.Index, own: Pairs, handed: Pairs) -> pd.D
         ``envelope_ns``, ``busy_ns`` and ``operation_count``, once for the own thread and once for any thread.
     """
     every = Pairs(*(np.concatenate(pair) for pair in zip(own, handed, strict=True)))
-    any_thread = _by_name(study, names, every)
-    return _joined(_by_name(study, names, own), any_thread)
+    any_thread = _by_name(context, names, every)
+    return _joined(_by_name(context, names, own), any_thread)
 
 
 def _joined(one_thread: pd.DataFrame, any_thread: pd.DataFrame) -> pd.DataFrame:
@@ -56,12 +56,12 @@ def _joined(one_thread: pd.DataFrame, any_thread: pd.DataFrame) -> pd.DataFrame:
     return ordered.sort_values(keys, ascending=[False, False, True], ignore_index=True)
 
 
-def _by_name(study: Study, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
+def _by_name(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
     """Return the projection of ranges by name, of one set of pairs."""
-    ranges = study.trace[tables.RANGES]
-    rows, which = _grouped(pairs, len(study.operations.start))
+    ranges = context.trace[tables.RANGES]
+    rows, which = _grouped(pairs, len(context.operations.start))
     first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]])) if len(rows) else np.empty(0, np.intp)
-    envelope, busy = _envelope_and_union(study.operations, which, first)
+    envelope, busy = _envelope_and_union(context.operations, which, first)
     of_range = rows[first]
     frame = pd.DataFrame(
         {

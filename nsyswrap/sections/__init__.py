@@ -1,1 +1,46 @@
-"""The sections of the report, one file a section, with its findings and advice."""
+"""The sections of the report in order, one file a section, with its findings and advice."""
+
+from nsyswrap.sections import (
+    capture_check,
+    copies,
+    counters,
+    cuda_graphs,
+    device_memory,
+    host_waits,
+    idle,
+    launches,
+    ledger,
+    occupancy,
+    phases,
+    prediction,
+    python_lines,
+    ranges,
+    step_breakdown,
+    steps,
+    summaries,
+    tensor_cores,
+)
+from nsyswrap.sections.spec import SectionSpec
+
+SECTIONS: tuple[SectionSpec, ...] = (
+    ledger.SECTION,
+    idle.SECTION,
+    python_lines.SECTION,
+    tensor_cores.SECTION,
+    counters.SECTION,
+    phases.SECTION,
+    step_breakdown.SECTION,
+    steps.SECTION,
+    summaries.KERNELS,
+    occupancy.SECTION,
+    copies.SECTION,
+    launches.SECTION,
+    device_memory.SECTION,
+    cuda_graphs.SECTION,
+    summaries.HOST_CALLS,
+    ranges.SECTION,
+    host_waits.SECTION,
+    summaries.OS_CALLS,
+    prediction.SECTION,
+    capture_check.SECTION,
+)

@@ -9,9 +9,10 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.events.lost_events import collected
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
 
 # ENUM_DIAGNOSTIC_SEVERITY_LEVEL: 1 information, 2 warning, 3 error.
@@ -24,11 +25,16 @@ FEW_ORPHANS_SHARE = 0.01
 REMEDY = "Capture again with an nsys at least as new as the CUDA driver; an older one loses events without saying so."
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return whether what was recorded is all that happened, as far as the capture can tell."""
-    trace = study.trace
-    orphans = _find_orphans(study, window)
-    findings = [*_counts(trace, window), *_orphaned(orphans, window), *_silent(study, window), *_dropped(trace, window)]
+    trace = context.trace
+    orphans = _find_orphans(context, window)
+    findings = [
+        *_counts(trace, window),
+        *_orphaned(orphans, window),
+        *_silent(context, window),
+        *_dropped(trace, window),
+    ]
     if not _has_program_ranges(trace) and "NvtxEvents" in trace.session.traces:
         findings.append(
             _finding(
@@ -53,7 +59,7 @@ def run(study: Study, window: Window) -> Section:
         ),
         tables={"diagnostics": _complaints(trace)},
         findings=tuple(findings),
-        notes=(*_notes(orphans), *_doubtful_gpus(study)),
+        notes=(*_notes(orphans), *_doubtful_gpus(context)),
     )
 
 
@@ -105,8 +111,8 @@ class _Orphans:
     migrations: int
 
 
-def _find_orphans(study: Study, window: Window) -> _Orphans:
-    operations = study.operations
+def _find_orphans(context: TraceContext, window: Window) -> _Orphans:
+    operations = context.operations
     inside = (operations.start < window.end_ns) & (operations.end > window.start_ns)
     asked, orphaned = inside & ~operations.migration, inside & operations.orphaned
     count, whole = int(orphaned.sum()), int(asked.sum())
@@ -132,9 +138,9 @@ def _notes(orphans: _Orphans) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _doubtful_gpus(study: Study) -> Iterator[str]:
+def _doubtful_gpus(context: TraceContext) -> Iterator[str]:
     """Say why operations may have run on other GPUs than the report says."""
-    trace, processes = study.trace, tables.distinct(study.operations.process)
+    trace, processes = context.trace, tables.distinct(context.operations.process)
     if trace.gpu_numbers is None:
         if len(processes) > 1 and len(trace.gpus) != 1:
             yield (
@@ -162,7 +168,7 @@ def _orphaned(orphans: _Orphans, window: Window) -> list[Finding]:
     ]
 
 
-def _silent(study: Study, window: Window) -> list[Finding]:
+def _silent(context: TraceContext, window: Window) -> list[Finding]:
     """Say which main threads were lost."""
     return [
         _finding(
@@ -177,7 +183,7 @@ def _silent(study: Study, window: Window) -> list[Finding]:
             window,
             Severity.PROBLEM,
         )
-        for each in study.silences
+        for each in context.silences
     ]
 
 
@@ -199,4 +205,4 @@ def _has_program_ranges(trace: Trace) -> bool:
     return not bool(of_library(trace[tables.RANGES]).all())
 
 
-ANALYSIS = Analysis("capture_check", "Is the capture complete?", (), run)
+SECTION = SectionSpec("capture_check", "Is the capture complete?", (), run)

@@ -8,7 +8,7 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.intervals import Spans, Window, covered, total
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
 from nsyswrap.sections.optimizer_kernels import PHASE as OPTIMIZER
@@ -30,18 +30,18 @@ FORWARD_ADVICE = (
 NOT_ESTIMATED = Gains(None, None, ("no gain is given: the forward pass needs what it sends at once",))
 
 
-def findings(study: Study, window: Window) -> tuple[Finding, ...]:
+def findings(context: TraceContext, window: Window) -> tuple[Finding, ...]:
     """Return a finding for each device that does nothing but communicate for 2 % of the window or more."""
     found = []
-    forward = _is_forward_only(study)
-    for device in study.operations.devices:
-        exposed = study.operations.exclusive(device, window)[COMMUNICATION]
+    forward = _is_forward_only(context)
+    for device in context.operations.devices:
+        exposed = context.operations.exclusive(device, window)[COMMUNICATION]
         cost = total(exposed)
         share = cost / window.length_ns
         if share < NOTE_SHARE:
             continue
         grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
-        gained = NOT_ESTIMATED if forward else gains(study, window, partial(beside_backward, device=device))
+        gained = NOT_ESTIMATED if forward else gains(context, window, partial(beside_backward, device=device))
         found.append(
             Finding(
                 rule="communication/exposed",
@@ -51,7 +51,7 @@ def findings(study: Study, window: Window) -> tuple[Finding, ...]:
                 saving_low_ns=gained.low_ns,
                 saving_high_ns=gained.high_ns,
                 advice=FORWARD_ADVICE if forward else ADVICE,
-                evidence=(*_dearest(study, exposed, device, window), *gained.said),
+                evidence=(*_dearest(context, exposed, device, window), *gained.said),
                 device_id=device,
                 window=window,
             )
@@ -59,19 +59,19 @@ def findings(study: Study, window: Window) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _is_forward_only(study: Study) -> bool:
+def _is_forward_only(context: TraceContext) -> bool:
     """Return whether the phases of the program are known, and it trains nothing."""
-    seen = {study.phases.name(code) for code in np.unique(study.phases.ranges["phase"]).tolist()}
+    seen = {context.phases.name(code) for code in np.unique(context.phases.ranges["phase"]).tolist()}
     return FORWARD in seen and not seen & TRAINING
 
 
-def _dearest(study: Study, exposed: Spans, device: int, window: Window) -> tuple[str, ...]:
+def _dearest(context: TraceContext, exposed: Spans, device: int, window: Window) -> tuple[str, ...]:
     """Return a line for each of the collectives that are exposed longest."""
-    operations = study.operations
+    operations = context.operations
     rows = operations.on(device)
     inside = (operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)
     rows = rows[inside & (operations.kind[rows] == COMMUNICATION)]
-    names = array(study.trace[tables.KERNELS], "name_id")[operations.row[rows]]
+    names = array(context.trace[tables.KERNELS], "name_id")[operations.row[rows]]
     frame = pd.DataFrame(
         {
             "name": names,
@@ -84,6 +84,6 @@ def _dearest(study: Study, exposed: Spans, device: int, window: Window) -> tuple
     dearest = summed.sort_values(["exposed", "whole"], ascending=False).head(DEAREST)
     return tuple(
         f"{units.duration(int(hidden))} of {units.duration(int(whole))} in {count} launches of "
-        f"{study.trace.text(int(str(name)))}"
+        f"{context.trace.text(int(str(name)))}"
         for name, count, whole, hidden in dearest.itertuples()
     )

@@ -11,18 +11,19 @@ from nsyswrap.events.api_calls import holds_host, is_pageable
 from nsyswrap.events.duration_stats import summarize
 from nsyswrap.events.operations import COPY
 from nsyswrap.intervals import Indices, Times, Window, clip, covered, merge, total
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.copies_findings import findings
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import TableSpec, array
 
 KEYS = ["kind", "source_memory", "target_memory"]
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return copies by direction and kind of memory, and memsets, with bytes, rate, exposed time and blocked calls."""
-    operations = study.operations
-    copies = find_copies(study, window)
+    operations = context.operations
+    copies = find_copies(context, window)
     exposed, busy = 0, 0
     for device in operations.devices:
         exposed += total(operations.exclusive(device, window)[COPY])
@@ -39,13 +40,13 @@ def run(study: Study, window: Window) -> Section:
             Fact("exposed_share", exposed / busy if busy else None, "share"),
             Fact("blocking_count", int(copies["blocking"].sum()), "count"),
         ),
-        tables={"summary": _summary(copies, _memsets(study, window))},
-        findings=findings(study, copies, window),
+        tables={"summary": _summary(copies, _memsets(context, window))},
+        findings=findings(context, copies, window),
         notes=("Time of copies side by side is added up in the table, and counted once in the facts.",),
     )
 
 
-def find_copies(study: Study, window: Window) -> pd.DataFrame:
+def find_copies(context: TraceContext, window: Window) -> pd.DataFrame:
     """Return the copies that touch a window, one row each, in order of start.
 
     Returns:
@@ -53,7 +54,7 @@ def find_copies(study: Study, window: Window) -> pd.DataFrame:
         in ``trace[CALLS]``, -1 if unknown), kind, source_memory and target_memory (texts), pageable and blocking.
         A copy is blocking where its call holds the host, see ``copy_calls``.
     """
-    frame, trace = _moved(study, tables.COPIES, window), study.trace
+    frame, trace = _moved(context, tables.COPIES, window), context.trace
     row, call = frame.pop("row").to_numpy(np.intp), array(frame, "call")
     frame["pageable"], frame["blocking"] = is_pageable(trace, row), holds_host(trace, row, call)
     labels = (trace.copy_kinds, trace.memory_kinds, trace.memory_kinds)
@@ -62,16 +63,16 @@ def find_copies(study: Study, window: Window) -> pd.DataFrame:
     return frame
 
 
-def _memsets(study: Study, window: Window) -> pd.DataFrame:
+def _memsets(context: TraceContext, window: Window) -> pd.DataFrame:
     """Return the memsets that touch a window as copies from nowhere, which no call waits for."""
-    frame = _moved(study, tables.MEMSETS, window)
-    target = _labels(study.trace.memory_kinds, frame.pop("memory_kind").to_numpy())
+    frame = _moved(context, tables.MEMSETS, window)
+    target = _labels(context.trace.memory_kinds, frame.pop("memory_kind").to_numpy())
     return frame.assign(kind="Memset", source_memory="", target_memory=target, blocking=False)
 
 
-def _moved(study: Study, spec: TableSpec, window: Window) -> pd.DataFrame:
+def _moved(context: TraceContext, spec: TableSpec, window: Window) -> pd.DataFrame:
     """Return the copies or the memsets that touch a window with the columns of their table that say what they are."""
-    operations, frame = study.operations, study.trace[spec]
+    operations, frame = context.operations, context.trace[spec]
     rows = operations.from_table(spec)
     rows = rows[(operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)]
     start, end = operations.start[rows], operations.end[rows]
@@ -82,7 +83,7 @@ def _moved(study: Study, spec: TableSpec, window: Window) -> pd.DataFrame:
             "start": start,
             "end": end,
             "duration": np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns),
-            "exposed": _exposed(study, rows, window),
+            "exposed": _exposed(context, rows, window),
             "call": operations.call[rows],
             "row": operations.row[rows],
             **{name: array(frame, name)[operations.row[rows]] for name in about},
@@ -90,9 +91,9 @@ def _moved(study: Study, spec: TableSpec, window: Window) -> pd.DataFrame:
     )
 
 
-def _exposed(study: Study, rows: Indices, window: Window) -> Times:
+def _exposed(context: TraceContext, rows: Indices, window: Window) -> Times:
     """Return for how many ns of the window each operation is what the ledger says the GPU does."""
-    operations = study.operations
+    operations = context.operations
     found = np.zeros(len(rows), np.int64)
     for device in np.unique(operations.device_id[rows]):
         mine = np.flatnonzero(operations.device_id[rows] == device)
@@ -128,4 +129,4 @@ def _summary(copies: pd.DataFrame, memsets: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["total_ns", "kind"], ascending=[False, True], ignore_index=True)
 
 
-ANALYSIS = Analysis("copies", "Memory copies and memsets", (), run, of_operations=True, of_gains=True)
+SECTION = SectionSpec("copies", "Memory copies and memsets", (), run, of_operations=True, of_gains=True)

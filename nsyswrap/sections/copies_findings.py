@@ -9,7 +9,7 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY
 from nsyswrap.intervals import NOTHING, Indices, Spans, Window, clip, merge, subtract, total, union
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
 from nsyswrap.tables import array
@@ -28,24 +28,27 @@ ADVICE = {
 }
 
 
-def findings(study: Study, copies: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
+def findings(context: TraceContext, copies: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
     """Return what is worth saying of each device's copies.
 
     Args:
-        study: The trace and its operations.
+        context: The trace and its operations.
         copies: The copies of the window, as ``copies.find_copies`` returns them.
         window: Stretch they are about.
     """
     found: list[Finding | None] = []
-    for device in study.operations.devices:
-        exclusive = study.operations.exclusive(device, window)
+    for device in context.operations.devices:
+        exclusive = context.operations.exclusive(device, window)
         mine = copies[copies["device_id"] == device]
-        found += [_pageable(study, mine, exclusive, device, window), _exposed(study, mine, exclusive, device, window)]
+        found += [
+            _pageable(context, mine, exclusive, device, window),
+            _exposed(context, mine, exclusive, device, window),
+        ]
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
 def _pageable(
-    study: Study, copies: pd.DataFrame, exclusive: list[Spans], device: int, window: Window
+    context: TraceContext, copies: pd.DataFrame, exclusive: list[Spans], device: int, window: Window
 ) -> Finding | None:
     """Return advice on copies of pageable memory: their calls hold the host until the driver has staged the data.
 
@@ -56,7 +59,7 @@ def _pageable(
         cost        |-----|
     """
     mine = copies[_uploads(copies)]
-    call, held = _held(study, mine, window)
+    call, held = _held(context, mine, window)
     cost = total(subtract(held, union(exclusive[COMPUTE], exclusive[COMMUNICATION])))
     return _finding(
         rule="copies/pageable",
@@ -64,7 +67,7 @@ def _pageable(
         advice="Copy from pinned memory without blocking: DataLoader(pin_memory=True) and tensor.to(device, "
         "non_blocking=True). To the host, copy into a pinned tensor, and less often.",
         cost=cost,
-        study=study,
+        context=context,
         what=blocking_copies,
         evidence=(f"{units.duration(total(held))} of the host in {len(call)} calls", *_by_kind(mine)),
         device=device,
@@ -72,26 +75,26 @@ def _pageable(
     )
 
 
-def _held(study: Study, uploads: pd.DataFrame, window: Window) -> tuple[Indices, Spans]:
+def _held(context: TraceContext, uploads: pd.DataFrame, window: Window) -> tuple[Indices, Spans]:
     """Return the calls of some copies, and when one of them holds the host."""
-    calls = study.trace[tables.CALLS]
+    calls = context.trace[tables.CALLS]
     # One call may be several copies, so calls are taken once.
     call = np.unique(array(uploads, "call"))
     held = merge(array(calls, "start")[call], array(calls, "end")[call])
     return call, clip(held, window.start_ns, window.end_ns)
 
 
-def staging(study: Study, copies: pd.DataFrame, device: int, window: Window) -> Spans:
+def staging(context: TraceContext, copies: pd.DataFrame, device: int, window: Window) -> Spans:
     """Return when pageable memory is staged for a device and the host is held; nothing where no finding says so.
 
     Args:
-        study: The trace and its operations.
+        context: The trace and its operations.
         copies: The copies of the window, as ``copies.find_copies`` returns them.
         device: The GPU that they go to.
         window: Stretch they are about.
     """
-    _, held = _held(study, copies[_uploads(copies) & (copies["device_id"] == device)], window)
-    compute, communication, *_ = study.operations.exclusive(device, window)
+    _, held = _held(context, copies[_uploads(copies) & (copies["device_id"] == device)], window)
+    compute, communication, *_ = context.operations.exclusive(device, window)
     cost = total(subtract(held, union(compute, communication)))
     return held if cost >= NOTE_SHARE * window.length_ns else NOTHING
 
@@ -101,7 +104,9 @@ def _uploads(copies: pd.DataFrame) -> "pd.Series[bool]":
     return copies["pageable"] & copies["blocking"] & (copies["kind"] == UPLOAD)
 
 
-def _exposed(study: Study, copies: pd.DataFrame, exclusive: list[Spans], device: int, window: Window) -> Finding | None:
+def _exposed(
+    context: TraceContext, copies: pd.DataFrame, exclusive: list[Spans], device: int, window: Window
+) -> Finding | None:
     """Return advice on copies that no kernel hides."""
     staged = _uploads(copies)
     mine = copies[(copies["exposed"] > 0) & ~staged]
@@ -111,7 +116,7 @@ def _exposed(study: Study, copies: pd.DataFrame, exclusive: list[Spans], device:
         headline="The GPU copies and computes nothing for {share} of the time.",
         advice=_advice(mine),
         cost=cost,
-        study=study,
+        context=context,
         what=partial(beside_kernels, device=device, kind=COPY, named="copies"),
         evidence=_by_kind(mine),
         device=device,
@@ -132,8 +137,8 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     headline: str,
     advice: str,
     cost: int,
-    study: Study,
-    what: Callable[[Study, Window], WhatIf],
+    context: TraceContext,
+    what: Callable[[TraceContext, Window], WhatIf],
     evidence: tuple[str, ...],
     device: int,
     window: Window,
@@ -141,7 +146,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     share = cost / window.length_ns
     if share < NOTE_SHARE:
         return None
-    gained = gains(study, window, what)
+    gained = gains(context, window, what)
     grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
     return Finding(
         rule=rule,

@@ -16,7 +16,7 @@ from nsyswrap import tables, units
 from nsyswrap.events.gpu_counters import PER_CENT, Reading
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.intervals import Indices, Spans, Window, clip, merge, overlap, total, union
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Severity
 
 COUNTER = "Tensor Active"
@@ -74,28 +74,28 @@ class TensorWork:
         return self.tensor_ns >= MUCH_SHARE * self.kernel_ns and most < LEAST_ACTIVE_SHARE * self.tensor_ns
 
 
-def count_tensor_work(study: Study, window: Window, tensor: Indices, unknown: Indices) -> TensorWork | None:
+def count_tensor_work(context: TraceContext, window: Window, tensor: Indices, unknown: Indices) -> TensorWork | None:
     """Return the tensor work of all GPUs; None where a GPU that ran kernels was not sampled.
 
     Args:
-        study: The trace and its operations.
+        context: The trace and its operations.
         window: Stretch of time.
         tensor: Operations whose name says tensor cores.
         unknown: Operations whose name does not tell.
     """
-    if not study.readings:
+    if not context.readings:
         return None
-    operations = study.operations
+    operations = context.operations
     graphs = operations.from_table(tables.GRAPHS)
     compute = np.flatnonzero(operations.kind == COMPUTE)
     found = []
     for device in np.unique(operations.device_id[compute]).tolist():
-        reading = next(_of_tensor_cores(study, device), None)
+        reading = next(_of_tensor_cores(context, device), None)
         if reading is None:
             return None
         sampled = clip(reading.spans, window.start_ns, window.end_ns)
         busy, sure, maybe = (
-            _running(study, rows[operations.device_id[rows] == device], window)
+            _running(context, rows[operations.device_id[rows] == device], window)
             for rows in (compute, tensor, np.concatenate([unknown, graphs]))
         )
         found.append(
@@ -122,14 +122,14 @@ def _sum(parts: list[TensorWork]) -> TensorWork:
     )
 
 
-def _of_tensor_cores(study: Study, device: int) -> Iterator[Reading]:
-    for reading in study.readings:
+def _of_tensor_cores(context: TraceContext, device: int) -> Iterator[Reading]:
+    for reading in context.readings:
         if reading.device_id == device and reading.name.startswith(COUNTER) and SHARED_WITH not in reading.name:
             yield reading
 
 
-def _running(study: Study, rows: Indices, window: Window) -> Spans:
-    spans = merge(study.operations.start[rows], study.operations.end[rows])
+def _running(context: TraceContext, rows: Indices, window: Window) -> Spans:
+    spans = merge(context.operations.start[rows], context.operations.end[rows])
     return clip(spans, window.start_ns, window.end_ns)
 
 

@@ -6,9 +6,10 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events.gpu_counters import PER_CENT, Reading, period_ns
 from nsyswrap.intervals import NOTHING, Spans, Timeline, Times, Window, clip, fill, merge, overlay, timeline
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 
 TITLE = "GPU counters"
@@ -18,20 +19,20 @@ ELSEWHERE = "No counter was sampled inside the window."
 STRETCHES = 120
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return the mean of each counter over the window, over time, in each phase and in each step.
 
     A moment belongs to the phase that launched the operation the GPU runs; where it runs none, to the phase that is
     open on the main thread. All counters are shares of the most the hardware can do.
     """
-    readings = study.readings
+    readings = context.readings
     whole = _window_table(readings, window)
     if not readings or not len(whole):
         return Section("counters", TITLE, window, notes=(ELSEWHERE if readings else HOW,))
     devices = list(dict.fromkeys(reading.device_id for reading in readings))
-    phases = pd.concat([_by_phase(study, device, window) for device in devices], ignore_index=True)
-    steps = pd.concat([_by_step(study, device, window) for device in devices], ignore_index=True)
-    over_time = pd.concat([_over_time(study, device, window) for device in devices], ignore_index=True)
+    phases = pd.concat([_by_phase(context, device, window) for device in devices], ignore_index=True)
+    steps = pd.concat([_by_step(context, device, window) for device in devices], ignore_index=True)
+    over_time = pd.concat([_over_time(context, device, window) for device in devices], ignore_index=True)
     one = readings[0]
     count = int(((one.start < window.end_ns) & (one.end > window.start_ns)).sum())
     return Section(
@@ -77,17 +78,17 @@ def means(reading: Reading, start: Times, end: Times) -> "np.ndarray[tuple[int],
     return np.where(sampled > 0, shares, np.nan)
 
 
-def _by_phase(study: Study, device: int, window: Window) -> pd.DataFrame:
+def _by_phase(context: TraceContext, device: int, window: Window) -> pd.DataFrame:
     """Return the mean of each counter of a GPU in each phase; the times of the phases add up to the window."""
-    phases = gpu_phases(study, device, window)
+    phases = gpu_phases(context, device, window)
     rows = []
-    for code in range(NO_PHASE, len(study.phases.names)):
+    for code in range(NO_PHASE, len(context.phases.names)):
         mine = phases.code == code
         start, end = phases.spans.start[mine], phases.spans.end[mine]
         if not len(start):
             continue
-        row = {"phase": study.phases.name(code), "device_id": device, "time_ns": int((end - start).sum())}
-        for reading in _of(study, device):
+        row = {"phase": context.phases.name(code), "device_id": device, "time_ns": int((end - start).sum())}
+        for reading in _of(context, device):
             sampled = int(reading.sampled(start, end).sum())
             total = int(reading.integral(start, end).sum())
             row[f"{reading.key}_share"] = total / (PER_CENT * sampled) if sampled else float("nan")
@@ -96,30 +97,30 @@ def _by_phase(study: Study, device: int, window: Window) -> pd.DataFrame:
     return frame.sort_values(["time_ns", "phase"], ascending=[False, True], ignore_index=True)
 
 
-def gpu_phases(study: Study, device: int, window: Window) -> Timeline:
+def gpu_phases(context: TraceContext, device: int, window: Window) -> Timeline:
     """Return the phase of each moment of the window on one GPU, as ``run`` says; -1 for none."""
-    operations = study.operations
-    of_operation = study.phase_of_operations
+    operations = context.operations
+    of_operation = context.phase_of_operations
     mine = operations.on(device)
     layers = []
-    for code in range(NO_PHASE, len(study.phases.names)):
+    for code in range(NO_PHASE, len(context.phases.names)):
         rows = mine[of_operation[mine] == code]
         spans = clip(merge(operations.start[rows], operations.end[rows]), window.start_ns, window.end_ns)
         layers.append((code, spans))
     # An operation without a phase gives way to one that has one.
     running = timeline([*layers[1:], layers[0]])
     none = Timeline(_everything(window), np.array([NO_PHASE], np.int32))
-    return fill(fill(running, _host_phases(study, device, window)), none)
+    return fill(fill(running, _host_phases(context, device, window)), none)
 
 
-def _host_phases(study: Study, device: int, window: Window) -> Timeline:
+def _host_phases(context: TraceContext, device: int, window: Window) -> Timeline:
     """Return the phases of the main threads of the processes that use a GPU; of several, the first one's."""
-    operations = study.operations
+    operations = context.operations
     whole = Timeline(NOTHING, np.empty(0, np.int32))
     for process in np.unique(operations.process[operations.on(device)]).tolist():
-        thread = study.phases.main_thread.get(process)
+        thread = context.phases.main_thread.get(process)
         if thread is not None:
-            whole = fill(whole, study.phases.own(thread))
+            whole = fill(whole, context.phases.own(thread))
     rows, _, start, end = overlay(whole.spans, _everything(window))
     return Timeline(Spans(start, end), whole.code[rows])
 
@@ -128,32 +129,32 @@ def _everything(window: Window) -> Spans:
     return Spans(np.array([window.start_ns]), np.array([window.end_ns]))
 
 
-def _by_step(study: Study, device: int, window: Window) -> pd.DataFrame:
+def _by_step(context: TraceContext, device: int, window: Window) -> pd.DataFrame:
     """Return the mean of each counter of a GPU in each step that touches the window, cut to it."""
-    frame = study.steps.frame
+    frame = context.steps.frame
     start = np.maximum(array(frame, "start"), window.start_ns)
     end = np.minimum(array(frame, "end"), window.end_ns)
     mine = end > start
     start, end = start[mine], end[mine]
     shown = pd.DataFrame({"name": frame["name"].to_numpy()[mine]})
-    return pd.concat([shown, _means(study, device, start, end)], axis="columns")
+    return pd.concat([shown, _means(context, device, start, end)], axis="columns")
 
 
-def _over_time(study: Study, device: int, window: Window) -> pd.DataFrame:
+def _over_time(context: TraceContext, device: int, window: Window) -> pd.DataFrame:
     """Return the mean of each counter of a GPU in stretches of equal length that fill the window."""
     count = min(STRETCHES, window.length_ns)
     edges = window.start_ns + np.arange(count + 1, dtype=np.int64) * window.length_ns // count
-    return _means(study, device, edges[:-1], edges[1:])
+    return _means(context, device, edges[:-1], edges[1:])
 
 
-def _means(study: Study, device: int, start: Times, end: Times) -> pd.DataFrame:
+def _means(context: TraceContext, device: int, start: Times, end: Times) -> pd.DataFrame:
     """Return the mean of each counter of a GPU in each stretch, one row a stretch."""
-    shares = {f"{reading.key}_share": means(reading, start, end) for reading in _of(study, device)}
+    shares = {f"{reading.key}_share": means(reading, start, end) for reading in _of(context, device)}
     return pd.DataFrame({"device_id": device, "start_ns": start, "end_ns": end, **shares})
 
 
-def _of(study: Study, device: int) -> tuple[Reading, ...]:
-    return tuple(reading for reading in study.readings if reading.device_id == device)
+def _of(context: TraceContext, device: int) -> tuple[Reading, ...]:
+    return tuple(reading for reading in context.readings if reading.device_id == device)
 
 
-ANALYSIS = Analysis("counters", TITLE, (tables.KERNELS,), run)
+SECTION = SectionSpec("counters", TITLE, (tables.KERNELS,), run)

@@ -10,8 +10,9 @@ from nsyswrap import tables, units
 from nsyswrap.events.duration_stats import by_name
 from nsyswrap.events.operations import launch_rows
 from nsyswrap.intervals import Indices, Times, Window, clip, merge, total
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.summaries import clipped
 from nsyswrap.tables import array
 
@@ -38,15 +39,15 @@ class _InGraphs:
     whole: npt.NDArray[np.bool_]
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return launches of CUDA graphs by how much of them is shown, and the kernels inside."""
-    found = _find(study, window)
+    found = _find(context, window)
     if not (len(found.launches) or len(found.operations)):
         return Section("graphs", "CUDA graphs", window, (Fact("graph_launches", 0, "count"),), {}, (), (NO_GRAPH,))
-    launches = _launches(study, found, window)
-    kernels = _kernels(study, found, window)
-    inside = int(kernels["total_ns"].sum()) + _length(study, found.operations[found.whole], window)
-    everything = _length(study, _of_tables(study, (tables.KERNELS, tables.GRAPHS)), window)
+    launches = _launches(context, found, window)
+    kernels = _kernels(context, found, window)
+    inside = int(kernels["total_ns"].sum()) + _length(context, found.operations[found.whole], window)
+    everything = _length(context, _of_tables(context, (tables.KERNELS, tables.GRAPHS)), window)
     return Section(
         key="graphs",
         title="CUDA graphs",
@@ -62,13 +63,13 @@ def run(study: Study, window: Window) -> Section:
     )
 
 
-def _find(study: Study, window: Window) -> _InGraphs:
+def _find(context: TraceContext, window: Window) -> _InGraphs:
     """Return launches and operations of graphs: told by node, or, for copies and memsets, by the call that launched."""
-    operations, calls = study.operations, study.trace[tables.CALLS]
-    launches = launch_rows(study.trace)
+    operations, calls = context.operations, context.trace[tables.CALLS]
+    launches = launch_rows(context.trace)
     inside = np.isin(operations.call, launches) if len(launches) else np.zeros(len(operations.call), bool)
     of_kernels = operations.from_table(tables.KERNELS)
-    nodes = array(study.trace[tables.KERNELS], "graph_node_id")
+    nodes = array(context.trace[tables.KERNELS], "graph_node_id")
     if nodes.any():
         inside[of_kernels] |= nodes[operations.row[of_kernels]] != 0
     inside[operations.from_table(tables.GRAPHS)] = True
@@ -80,13 +81,13 @@ def _find(study: Study, window: Window) -> _InGraphs:
     return _InGraphs(touching, rows, whole)
 
 
-def _launches(study: Study, found: _InGraphs, window: Window) -> pd.DataFrame:
+def _launches(context: TraceContext, found: _InGraphs, window: Window) -> pd.DataFrame:
     """Return a row for each way in which launches are shown: calls, their time on the host, and GPU time.
 
     ``gpu_ns`` is the time in which anything inside these graphs runs, or the graphs themselves, summed over GPUs.
     """
-    operations = study.operations
-    host, duration = clipped(study.trace[tables.CALLS].iloc[found.launches], window)
+    operations = context.operations
+    host, duration = clipped(context.trace[tables.CALLS].iloc[found.launches], window)
     call = found.launches[host]
     as_whole = np.isin(call, operations.call[operations.from_table(tables.GRAPHS)])
     in_nodes = np.isin(call, operations.call) & ~as_whole
@@ -100,39 +101,39 @@ def _launches(study: Study, found: _InGraphs, window: Window) -> pd.DataFrame:
         if not (launched.any() or len(mine)):
             continue
         row = {"shown": shown, "count": int(launched.sum()), "host_ns": int(duration[launched].sum())}
-        rows.append(row | {"operation_count": len(mine), "gpu_ns": _busy(study, mine, window)})
+        rows.append(row | {"operation_count": len(mine), "gpu_ns": _busy(context, mine, window)})
     return pd.DataFrame(rows)
 
 
-def _busy(study: Study, rows: Indices, window: Window) -> int:
+def _busy(context: TraceContext, rows: Indices, window: Window) -> int:
     """Return how long any of these operations runs inside the window, summed over GPUs."""
-    operations, busy = study.operations, 0
+    operations, busy = context.operations, 0
     for device in operations.devices:
         mine = rows[operations.device_id[rows] == device]
         busy += total(clip(merge(operations.start[mine], operations.end[mine]), window.start_ns, window.end_ns))
     return busy
 
 
-def _kernels(study: Study, found: _InGraphs, window: Window) -> pd.DataFrame:
+def _kernels(context: TraceContext, found: _InGraphs, window: Window) -> pd.DataFrame:
     """Return the kernels inside graphs by name, with the statistics of all kernels."""
-    operations, trace = study.operations, study.trace
+    operations, trace = context.operations, context.trace
     rows = found.operations[operations.table[found.operations] == 0]
     codes, ids = pd.factorize(array(trace[tables.KERNELS], "name_id")[operations.row[rows]])
-    return by_name([trace.text(int(each)) for each in ids], codes, _durations(study, rows, window))
+    return by_name([trace.text(int(each)) for each in ids], codes, _durations(context, rows, window))
 
 
-def _of_tables(study: Study, specs: tuple[tables.TableSpec, ...]) -> Indices:
-    return np.concatenate([study.operations.from_table(spec) for spec in specs])
+def _of_tables(context: TraceContext, specs: tuple[tables.TableSpec, ...]) -> Indices:
+    return np.concatenate([context.operations.from_table(spec) for spec in specs])
 
 
-def _durations(study: Study, rows: Indices, window: Window) -> Times:
-    start, end = study.operations.start[rows], study.operations.end[rows]
+def _durations(context: TraceContext, rows: Indices, window: Window) -> Times:
+    start, end = context.operations.start[rows], context.operations.end[rows]
     inside: Times = np.maximum(np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns), 0)
     return inside
 
 
-def _length(study: Study, rows: Indices, window: Window) -> int:
-    return int(_durations(study, rows, window).sum())
+def _length(context: TraceContext, rows: Indices, window: Window) -> int:
+    return int(_durations(context, rows, window).sum())
 
 
 def _findings(launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
@@ -154,4 +155,4 @@ def _finding(shown: str, severity: Severity, headline: str, evidence: str, windo
     return Finding(f"graphs/{shown}", severity, headline, 0, 0, 0, REMEDY, (evidence,), None, window)
 
 
-ANALYSIS = Analysis("graphs", "CUDA graphs", (tables.CALLS,), run)
+SECTION = SectionSpec("graphs", "CUDA graphs", (tables.CALLS,), run)

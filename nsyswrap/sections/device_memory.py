@@ -10,8 +10,9 @@ from nsyswrap import tables, units
 from nsyswrap.attribution.root_causes import CHURN, claimed
 from nsyswrap.events import api_calls
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, containing, merge, total
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 from nsyswrap.what_if.changes import allocation, gains
 
@@ -64,9 +65,9 @@ class Allocations:
     pooled: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
 
-def find_allocations(study: Study) -> Allocations:
+def find_allocations(context: TraceContext) -> Allocations:
     """Return what was allocated and released on the devices; memory of the host is not among it."""
-    frame, labels = study.trace[tables.MEMORY], study.trace.memory_kinds
+    frame, labels = context.trace[tables.MEMORY], context.trace.memory_kinds
     kind = array(frame, "memory_kind")
     rows = np.flatnonzero(np.isin(kind, [key for key, label in labels.items() if label in ON_DEVICE]))
     size = array(frame, "bytes")[rows]
@@ -80,13 +81,13 @@ def find_allocations(study: Study) -> Allocations:
     )
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return the memory held on each GPU in the window, and a finding where measured steps allocate."""
-    allocations = find_allocations(study)
-    if not len(study.trace[tables.MEMORY]):
+    allocations = find_allocations(context)
+    if not len(context.trace[tables.MEMORY]):
         return Section("memory", TITLE, window, notes=(HOW,))
-    memory = {gpu.device_id: gpu.memory_bytes for gpu in study.trace.gpus}
-    ends = _ends(study, np.unique(allocations.process))
+    memory = {gpu.device_id: gpu.memory_bytes for gpu in context.trace.gpus}
+    ends = _ends(context, np.unique(allocations.process))
     found = [
         _device(allocations, device, memory.get(device, 0), ends, window)
         for device in np.unique(allocations.device_id).tolist()
@@ -99,15 +100,15 @@ def run(study: Study, window: Window) -> Section:
         Fact("allocations", int(devices["allocation_count"].sum()), "count"),
         Fact("releases", int(devices["release_count"].sum()), "count"),
     )
-    findings = tuple(_churn(study, allocations, window))
+    findings = tuple(_churn(context, allocations, window))
     return Section("memory", TITLE, window, facts, {"devices": devices}, findings, NOTES)
 
 
-def _ends(study: Study, processes: Times) -> dict[int, int]:
+def _ends(context: TraceContext, processes: Times) -> dict[int, int]:
     """Return when processes had their last event; not of one that had the last of all, which may well live on."""
     ends, latest = dict.fromkeys(processes.tolist(), FIRST), FIRST
     for spec in ALIVE:
-        frame = study.trace[spec]
+        frame = context.trace[spec]
         # A range that was never closed seems to last to the end of the capture.
         when = array(frame, "end" if "end" in frame and spec is not tables.RANGES else "start")
         process = array(frame, "process") if "process" in frame else tables.process_of(array(frame, "thread"))
@@ -161,19 +162,19 @@ def _device(
     }
 
 
-def _churn(study: Study, allocations: Allocations, window: Window) -> Iterator[Finding]:
+def _churn(context: TraceContext, allocations: Allocations, window: Window) -> Iterator[Finding]:
     """Yield a finding for each GPU on which more than a few of the measured steps allocate or release."""
     for device in np.unique(allocations.device_id).tolist():
         rows = np.flatnonzero((allocations.device_id == device) & ~allocations.variable & ~allocations.pooled)
-        step, count = _steps_of(study, allocations, rows, window)
+        step, count = _steps_of(context, allocations, rows, window)
         touched = len(np.unique(step[step >= 0]))
         if touched and touched > CHURN_SHARE * count:
-            yield _finding(study, allocations, rows[step >= 0], (touched, count, device), window)
+            yield _finding(context, allocations, rows[step >= 0], (touched, count, device), window)
 
 
-def _steps_of(study: Study, allocations: Allocations, rows: Indices, window: Window) -> tuple[Indices, int]:
+def _steps_of(context: TraceContext, allocations: Allocations, rows: Indices, window: Window) -> tuple[Indices, int]:
     """Return the measured step of its own process that each row lies in, or -1, and how many there are to lie in."""
-    frame = study.steps.frame
+    frame = context.steps.frame
     start, end, process = (array(frame, name) for name in ("start", "end", "process"))
     measured = ~array(frame, "warm_up") & (start < window.end_ns) & (end > window.start_ns)
     found, count = np.full(len(rows), -1, np.intp), 0
@@ -187,15 +188,15 @@ def _steps_of(study: Study, allocations: Allocations, rows: Indices, window: Win
 
 
 def _finding(
-    study: Study, allocations: Allocations, rows: Indices, counts: tuple[int, int, int], window: Window
+    context: TraceContext, allocations: Allocations, rows: Indices, counts: tuple[int, int, int], window: Window
 ) -> Finding:
     touched, steps, device = counts
     change = allocations.change[rows]
     taken, given = change[change > 0], change[change < 0]
     # A GPU that runs nothing waits for nothing.
-    cost = claimed(study, device, window, CHURN) if device in study.operations.devices else 0
-    held = _cost(study, allocations.process[rows], window)
-    gained = gains(study, window, allocation)
+    cost = claimed(context, device, window, CHURN) if device in context.operations.devices else 0
+    held = _cost(context, allocations.process[rows], window)
+    gained = gains(context, window, allocation)
     worst = rows[int(np.argmax(np.abs(change)))]
     largest = abs(int(allocations.change[worst]))
     return Finding(
@@ -218,15 +219,15 @@ def _finding(
     )
 
 
-def _cost(study: Study, processes: Times, window: Window) -> int:
+def _cost(context: TraceContext, processes: Times, window: Window) -> int:
     """Return how long any thread of these processes was in a call that allocates or releases, in ns."""
-    calls = study.trace[tables.CALLS]
+    calls = context.trace[tables.CALLS]
     codes, ids = pd.factorize(array(calls, "name_id"))
-    kinds = [api_calls.call_kind(api_calls.base_name(study.trace.text(int(i)))) for i in ids]
+    kinds = [api_calls.call_kind(api_calls.base_name(context.trace.text(int(i)))) for i in ids]
     allocates = np.array([kind == api_calls.ALLOCATION for kind in kinds], bool)
     mine = allocates[codes] & np.isin(tables.process_of(array(calls, "thread")), processes)
     spans = merge(array(calls, "start")[mine], array(calls, "end")[mine])
     return total(clip(spans, window.start_ns, window.end_ns))
 
 
-ANALYSIS = Analysis("memory", TITLE, (tables.KERNELS,), run, of_gains=True)
+SECTION = SectionSpec("memory", TITLE, (tables.KERNELS,), run, of_gains=True)

@@ -166,7 +166,7 @@ def on_tensor_cores(launches: Launches, rows: Indices) -> WhatIf:
 
     Args:
         launches: The kernels of a window.
-        rows: The same as rows of the study's operations.
+        rows: The same as rows of the context's operations.
     """
     kinds = list(zip(launches.found, launches.capability, strict=True))
     alone, beside = (

@@ -6,9 +6,10 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events.thread_states import NAMES, ThreadStates
 from nsyswrap.intervals import Spans, Timeline, Window, clip, fill, overlay, total
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 
 WHO = ("process_id", "thread_id", "thread")
@@ -16,17 +17,19 @@ SPLIT_COLUMNS = (*WHO, "launch_count", "wait_ns", "cuda_call_ns", "rest_ns", "un
 WAIT_COLUMNS = (*WHO, "call", "phase", "total_ns", "count", "share")
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return for each thread that launches work how its time splits, and where it waits.
 
     ``wait_ns`` is time in waiting calls of the operating system outside any CUDA call, ``cuda_call_ns`` time in CUDA
     calls, ``unseen_ns`` time before the thread's first event in the capture or after its last, ``rest_ns`` all other
     time: work, most of it. The four add up to the window.
     """
-    states = study.states(window)
-    names = dict(zip(array(study.trace[tables.THREADS], "thread"), study.trace[tables.THREADS]["name"], strict=True))
+    states = context.states(window)
+    names = dict(
+        zip(array(context.trace[tables.THREADS], "thread"), context.trace[tables.THREADS]["name"], strict=True)
+    )
     threads, waits = [], []
-    for thread, count in _launching(study, window).items():
+    for thread, count in _launching(context, window).items():
         who = {
             "process_id": tables.pid(thread),
             "thread_id": tables.tid(thread),
@@ -39,7 +42,7 @@ def run(study: Study, window: Window) -> Section:
         rest = window.length_ns - waiting - in_calls - unseen
         split = {"wait_ns": waiting, "cuda_call_ns": in_calls, "rest_ns": rest, "unseen_ns": unseen}
         threads.append({**who, "launch_count": count, **split})
-        waits += [{**who, **row} for row in _waits(study, states, thread, window)]
+        waits += [{**who, **row} for row in _waits(context, states, thread, window)]
     table = pd.DataFrame(waits, columns=list(WAIT_COLUMNS))
     order = ["total_ns", "process_id", "thread_id", "call", "phase"]
     table = table.sort_values(order, ascending=[False, True, True, True, True], ignore_index=True)
@@ -58,12 +61,12 @@ def run(study: Study, window: Window) -> Section:
     )
 
 
-def _launching(study: Study, window: Window) -> dict[int, int]:
+def _launching(context: TraceContext, window: Window) -> dict[int, int]:
     """Return the threads whose calls in the window launched something, with the number of operations they launched.
 
     Where nobody launched in the window, they are those that launched at any time.
     """
-    calls, call = study.trace[tables.CALLS], study.operations.call
+    calls, call = context.trace[tables.CALLS], context.operations.call
     known = call[call >= 0]
     start, end = array(calls, "start")[known], array(calls, "end")[known]
     inside = known[(start < window.end_ns) & (end > window.start_ns)]
@@ -74,14 +77,14 @@ def _launching(study: Study, window: Window) -> dict[int, int]:
     return dict(zip(found.tolist(), count.tolist(), strict=True))
 
 
-def _waits(study: Study, states: ThreadStates, thread: int, window: Window) -> list[dict[str, object]]:
+def _waits(context: TraceContext, states: ThreadStates, thread: int, window: Window) -> list[dict[str, object]]:
     """Return the waits of a thread by call and phase; one that is cut by a change of phase counts in both."""
     doing = states.of(thread)
     # What waits are is decided in one place: they are cut out of what the thread does, and keep the name of the call.
     waiting = clip(states.waits(thread), window.start_ns, window.end_ns)
     _, state, start, end = overlay(waiting, doing.spans)
     nothing = Timeline(Spans(np.array([window.start_ns]), np.array([window.end_ns])), np.array([NO_PHASE], np.int32))
-    phases = fill(study.phases.shown(thread), nothing)
+    phases = fill(context.phases.shown(thread), nothing)
     piece, phase, low, high = overlay(Spans(start, end), phases.spans)
     name, code = doing.code[state][piece] % NAMES, phases.code[phase]
     pieces = pd.DataFrame({"name": name, "phase": code, "state": state[piece], "ns": high - low})
@@ -89,7 +92,7 @@ def _waits(study: Study, states: ThreadStates, thread: int, window: Window) -> l
     return [
         {
             "call": states.names[int(which)],
-            "phase": study.phases.name(int(of_phase)),
+            "phase": context.phases.name(int(of_phase)),
             "total_ns": int(time),
             "count": int(count),
             "share": int(time) / window.length_ns,
@@ -98,6 +101,6 @@ def _waits(study: Study, states: ThreadStates, thread: int, window: Window) -> l
     ]
 
 
-ANALYSIS = Analysis(
+SECTION = SectionSpec(
     "host_waits", "Where the launching threads wait", (tables.CALLS, tables.KERNELS, tables.OS_CALLS), run
 )

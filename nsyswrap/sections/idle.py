@@ -13,10 +13,11 @@ from nsyswrap.attribution.causes import CAUSES, Pieces
 from nsyswrap.attribution.root_causes import NAMES, explain_roots
 from nsyswrap.events.thread_states import NO_NAME, ThreadStates
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.idle_findings import IdleTables, findings
+from nsyswrap.sections.spec import SectionSpec
 
 # {name} is the call that shows the cause, {thread} the thread that feeds the GPU.
 EVIDENCE = {
@@ -39,22 +40,22 @@ HOST_WAIT = "thread {thread} is in {name}"
 UNTRACED = "thread {thread}: waiting or working, operating system calls were not traced"
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return the gaps of each device and what they cost by cause and phase."""
-    states = study.states(window)
+    states = context.states(window)
     causes, found_gaps, roots = [], [], []
-    for device in study.operations.used_in(window):
-        explained = explain_roots(study, states, device, window)
-        causes.append(_by_cause(study, explained.pieces, device))
-        found_gaps.append(_gaps_table(study, states, explained.pieces, device))
+    for device in context.operations.used_in(window):
+        explained = explain_roots(context, states, device, window)
+        causes.append(_by_cause(context, explained.pieces, device))
+        found_gaps.append(_gaps_table(context, states, explained.pieces, device))
         rooted = replace(explained.pieces, cause=explained.finding)
         roots.append(
             IdleTables(
-                by_cause=_by_cause(study, rooted, device),
+                by_cause=_by_cause(context, rooted, device),
                 gaps=found_gaps[-1].assign(
                     cause=_category(explained.finding, NAMES), process=tables.process_of(explained.pieces.thread)
                 ),
-                lines=study.root_lines[device, window],
+                lines=context.root_lines[device, window],
             )
         )
     everywhere = roots[0].gaps if len(roots) == 1 else pd.concat([device.gaps for device in roots], ignore_index=True)
@@ -72,29 +73,29 @@ def run(study: Study, window: Window) -> Section:
         tables={"causes": by_cause, "gaps": gaps},
         findings=tuple(
             sorted(
-                (each for device in roots for each in findings(study, device, everywhere, window)),
+                (each for device in roots for each in findings(context, device, everywhere, window)),
                 key=lambda finding: finding.order,
             )
         ),
-        notes=_notes(study),
+        notes=_notes(context),
     )
 
 
-def _notes(study: Study) -> tuple[str, ...]:
+def _notes(context: TraceContext) -> tuple[str, ...]:
     notes = []
-    if tables.OS_CALLS.name in study.trace.absent:
+    if tables.OS_CALLS.name in context.trace.absent:
         notes.append(
             "Operating system calls were not traced, so a wait of the host cannot be told from its work: "
             "add osrt to the traces."
         )
-    if not study.phases.main_thread:
+    if not context.phases.main_thread:
         notes.append("No range names a phase, so idle time has no phase: add NVTX ranges, or name yours with --phase.")
     return tuple(notes)
 
 
-def _by_cause(study: Study, pieces: Pieces, device: int) -> pd.DataFrame:
+def _by_cause(context: TraceContext, pieces: Pieces, device: int) -> pd.DataFrame:
     """Return idle time and the number of gaps by cause and phase, dearest first."""
-    width = len(study.phases.names) + 1
+    width = len(context.phases.names) + 1
     key = pieces.cause.astype(np.int64) * width + (pieces.phase + 1)
     codes, unique = pd.factorize(key)
     length = pieces.end - pieces.start
@@ -108,7 +109,7 @@ def _by_cause(study: Study, pieces: Pieces, device: int) -> pd.DataFrame:
         {
             "device_id": np.full(len(unique), device),
             "cause": [NAMES[int(k) // width] for k in unique],
-            "phase": [study.phases.name(int(k) % width - 1) for k in unique],
+            "phase": [context.phases.name(int(k) % width - 1) for k in unique],
             "idle_ns": idle,
             "gap_count": count,
         }
@@ -116,8 +117,8 @@ def _by_cause(study: Study, pieces: Pieces, device: int) -> pd.DataFrame:
     return frame.sort_values(["idle_ns", "cause", "phase"], ascending=[False, True, True], ignore_index=True)
 
 
-def _gaps_table(study: Study, states: ThreadStates, pieces: Pieces, device: int) -> pd.DataFrame:
-    names = [study.phases.name(code) for code in range(NO_PHASE, len(study.phases.names))]
+def _gaps_table(context: TraceContext, states: ThreadStates, pieces: Pieces, device: int) -> pd.DataFrame:
+    names = [context.phases.name(code) for code in range(NO_PHASE, len(context.phases.names))]
     return pd.DataFrame(
         {
             "device_id": np.full(len(pieces.start), device),
@@ -125,18 +126,18 @@ def _gaps_table(study: Study, states: ThreadStates, pieces: Pieces, device: int)
             "end_ns": pieces.end,
             "cause": _category(pieces.cause, CAUSES),
             "phase": _category(pieces.phase - NO_PHASE, names),
-            "evidence": _evidence(study, states, pieces),
+            "evidence": _evidence(context, states, pieces),
         },
         copy=False,
     )
 
 
-def _evidence(study: Study, states: ThreadStates, pieces: Pieces) -> "pd.Series[Any]":
+def _evidence(context: TraceContext, states: ThreadStates, pieces: Pieces) -> "pd.Series[Any]":
     """Return a sentence for each piece; few are distinct, so each is written once."""
     threads, thread_ids = pd.factorize(pieces.thread)
     key = (pieces.cause.astype(np.int64) * len(thread_ids) + threads) * (NO_NAME + 1) + pieces.name
     codes, unique = pd.factorize(key)
-    untraced = tables.OS_CALLS.name in study.trace.absent
+    untraced = tables.OS_CALLS.name in context.trace.absent
     texts = []
     for each in unique:
         rest, name = divmod(int(each), NO_NAME + 1)
@@ -161,4 +162,4 @@ def _sentence(cause: str, thread: int, name: int, states: ThreadStates, *, untra
     return template.format(name=call, thread=tables.tid(thread))
 
 
-ANALYSIS = Analysis("idle", "Why the GPU was idle", (), run, of_operations=True)
+SECTION = SectionSpec("idle", "Why the GPU was idle", (), run, of_operations=True)

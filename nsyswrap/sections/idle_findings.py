@@ -8,7 +8,7 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.intervals import Spans, Window, merge
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import MOST_SAMPLES, Finding, Severity
 from nsyswrap.sections.idle_lines import spelled
 from nsyswrap.tables import Frame, array
@@ -163,16 +163,16 @@ class IdleTables(NamedTuple):
     lines: pd.DataFrame
 
 
-def findings(study: Study, idle: IdleTables, everywhere: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
+def findings(context: TraceContext, idle: IdleTables, everywhere: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
     """Return one finding for each device and cause that costs at least 2 % of the window.
 
     Args:
-        study: The trace and its steps.
+        context: The trace and its steps.
         idle: Its idle time.
         everywhere: That of all devices, as gaps: ranks run the same program, and a change is made in all of them.
         window: Stretch it is about.
     """
-    found, told = [], _told(study)
+    found, told = [], _told(context)
     for device in idle.by_cause["device_id"].unique():
         for rule, advice in told.items():
             cause = rule.removeprefix("idle/")
@@ -183,8 +183,8 @@ def findings(study: Study, idle: IdleTables, everywhere: pd.DataFrame, window: W
             gaps = _of(idle.gaps, device, cause)
             gained, share = NO_GAIN, cost / window.length_ns
             if advice.can_gain:
-                gained = _gains(study, gaps, everywhere, cause, window)
-            lines = (*_per_step(study, cost, window), *most_sampled(_of(idle.lines, device, cause)))
+                gained = _gains(context, gaps, everywhere, cause, window)
+            lines = (*_per_step(context, cost, window), *most_sampled(_of(idle.lines, device, cause)))
             found.append(
                 Finding(
                     rule=rule,
@@ -202,29 +202,29 @@ def findings(study: Study, idle: IdleTables, everywhere: pd.DataFrame, window: W
     return tuple(sorted(found, key=lambda finding: finding.order))
 
 
-def _told(study: Study) -> dict[str, Advice]:
+def _told(context: TraceContext) -> dict[str, Advice]:
     """Return what may be said of a trace, by rule."""
-    roots = {key: each for key, each in ROOT_ADVICE.items() if key != CHURN or not len(study.trace[tables.MEMORY])}
+    roots = {key: each for key, each in ROOT_ADVICE.items() if key != CHURN or not len(context.trace[tables.MEMORY])}
     told = {**{f"idle/{cause}": each for cause, each in ADVICE.items()}, **roots}
-    return {**told, "idle/unknown": STILL_UNKNOWN} if len(study.trace[tables.OS_CALLS]) else told
+    return {**told, "idle/unknown": STILL_UNKNOWN} if len(context.trace[tables.OS_CALLS]) else told
 
 
-def _gains(study: Study, mine: pd.DataFrame, everywhere: pd.DataFrame, cause: str, window: Window) -> Gains:
+def _gains(context: TraceContext, mine: pd.DataFrame, everywhere: pd.DataFrame, cause: str, window: Window) -> Gains:
     """Return what mending a cause or a root gains, of which some gaps are one device's."""
     if cause in OF_CAUSE:
-        return gains(study, window, OF_CAUSE[cause])
+        return gains(context, window, OF_CAUSE[cause])
     if cause == BETWEEN:
         return Gains(0, int((mine["end_ns"] - mine["start_ns"]).sum()), ())
     own = everywhere["cause"] == cause
-    saved = _host_spans(study, everywhere.loc[own, ["start_ns", "end_ns", "process"]], window)
+    saved = _host_spans(context, everywhere.loc[own, ["start_ns", "end_ns", "process"]], window)
     of_root = {CHURN: allocation, IN_STEP: reads, WORKER_START: lambda *_: worker_starts(saved)}
-    return gains(study, window, of_root.get(cause, lambda *_: idle_host(saved)))
+    return gains(context, window, of_root.get(cause, lambda *_: idle_host(saved)))
 
 
-def _host_spans(study: Study, idle: pd.DataFrame, window: Window) -> dict[int, Spans]:
+def _host_spans(context: TraceContext, idle: pd.DataFrame, window: Window) -> dict[int, Spans]:
     """Return when each feeding thread would save time: in the idle time that its own process explains."""
     found = {}
-    for thread in study.replay(window).threads:
+    for thread in context.replay(window).threads:
         own = idle[idle["process"] == thread & ~tables.THREAD_MASK]
         found[thread] = merge(array(own, "start_ns"), array(own, "end_ns"))
     return found
@@ -240,9 +240,9 @@ def _severity(advice: Advice, share: float) -> Severity:
     return Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
 
 
-def _per_step(study: Study, cost: int, window: Window) -> tuple[str, ...]:
+def _per_step(context: TraceContext, cost: int, window: Window) -> tuple[str, ...]:
     # Of one process: ranks take the same steps side by side.
-    steps = study.steps.measured_count
+    steps = context.steps.measured_count
     if window.source != "steps" or not steps:
         return ()
     return (f"{units.duration(cost // steps)} a step, in {window.label}",)

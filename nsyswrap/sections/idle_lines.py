@@ -7,7 +7,7 @@ from nsyswrap import tables
 from nsyswrap.attribution.causes import CAUSES, Pieces
 from nsyswrap.events.python_stacks import SourceLines
 from nsyswrap.intervals import Indices, Spans, containing
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import Frame, array
 
 COLUMNS = {
@@ -24,32 +24,32 @@ COLUMNS = {
 }
 
 
-def idle_lines(study: Study, pieces: Pieces, device_id: int, names: tuple[str, ...] = CAUSES) -> pd.DataFrame:
+def idle_lines(context: TraceContext, pieces: Pieces, device_id: int, names: tuple[str, ...] = CAUSES) -> pd.DataFrame:
     """Return the sampled lines of one GPU's idle time by cause and phase, most samples first.
 
     A sample counts for the piece of idle time it lies in, if it is of the thread that explains the piece. ``share``
     is of the samples of that cause and phase; ``idle_estimate_ns`` is that share of its idle time.
 
     Args:
-        study: The trace and its samples.
+        context: The trace and its samples.
         pieces: The idle time of the GPU, each piece with cause, phase and thread.
         device_id: The GPU.
         names: What the numbers of causes stand for.
     """
-    if not len(study.trace[tables.SAMPLES]):
+    if not len(context.trace[tables.SAMPLES]):
         return _table([])
-    sample, piece = _inside(study, pieces)
-    width = len(study.phases.names) + 1
+    sample, piece = _inside(context, pieces)
+    width = len(context.phases.names) + 1
     key = pieces.cause.astype(np.int64) * width + pieces.phase + 1
-    idle = _idle_by_key(study, pieces, key)
-    stack = array(study.trace[tables.SAMPLES], "stack")[sample]
+    idle = _idle_by_key(context, pieces, key)
+    stack = array(context.trace[tables.SAMPLES], "stack")[sample]
     rows: list[tuple[object, ...]] = []
     for each in np.unique(key[piece]).tolist():
         stacks = stack[key[piece] == each]
         cause, phase = divmod(each, width)
-        for own, inner, count in _counted(study.lines, stacks):
+        for own, inner, count in _counted(context.lines, stacks):
             share = count / len(stacks)
-            place = (device_id, names[cause], study.phases.name(phase - 1))
+            place = (device_id, names[cause], context.phases.name(phase - 1))
             line = (own.function, own.file, own.line, spelled(inner))
             rows.append((*place, *line, count, share, round(share * idle[each])))
     return _table(rows)
@@ -66,9 +66,9 @@ def spelled(frame: Frame) -> str:
     return f"{frame.file}:{frame.line} in {frame.function}"
 
 
-def _inside(study: Study, pieces: Pieces) -> tuple[Indices, Indices]:
+def _inside(context: TraceContext, pieces: Pieces) -> tuple[Indices, Indices]:
     """Return each sample that lies in a piece of its own thread, with the piece: two arrays of indices."""
-    frame = study.trace[tables.SAMPLES]
+    frame = context.trace[tables.SAMPLES]
     thread, start = array(frame, "thread"), array(frame, "start")
     samples, found = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
     for each in np.intersect1d(pieces.thread, thread).tolist():
@@ -79,9 +79,11 @@ def _inside(study: Study, pieces: Pieces) -> tuple[Indices, Indices]:
     return np.concatenate(samples), np.concatenate(found)
 
 
-def _idle_by_key(study: Study, pieces: Pieces, key: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> dict[int, int]:
+def _idle_by_key(
+    context: TraceContext, pieces: Pieces, key: "np.ndarray[tuple[int], np.dtype[np.int64]]"
+) -> dict[int, int]:
     """Return the idle time of each key, of threads that were sampled at all."""
-    sampled = np.isin(pieces.thread, array(study.trace[tables.SAMPLES], "thread"))
+    sampled = np.isin(pieces.thread, array(context.trace[tables.SAMPLES], "thread"))
     codes, unique = pd.factorize(key[sampled])
     total = np.zeros(len(unique), np.int64)
     np.add.at(total, codes, (pieces.end - pieces.start)[sampled])

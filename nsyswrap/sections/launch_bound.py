@@ -16,7 +16,7 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Times, Window
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
@@ -47,7 +47,7 @@ class Launched:
     """The operations of a window whose launch is known, in order of start: arrays of equal length.
 
     Attributes:
-        row: Row in the study's operations.
+        row: Row in the context's operations.
         began: When its launch call began, in ns.
         just_in_time: Whether its device was idle then.
         late: Whether its device was idle then, or was so before the operation could follow: launched too late for it
@@ -87,21 +87,21 @@ class Pace:
         return self.late_share >= LATE and interval is not None and interval > self.median_operation_ns
 
 
-def by_phase(study: Study, launched: Launched) -> pd.DataFrame:
+def by_phase(context: TraceContext, launched: Launched) -> pd.DataFrame:
     """Return the pace of each phase in which operations were launched, in the order of phases."""
-    paces = _paces(study, launched)
+    paces = _paces(context, launched)
     columns = ["phase", "count", "just_in_time_share", "median_launch_interval_ns", "median_operation_ns"]
     rows = [(phase, *(getattr(pace, column) for column in columns[1:])) for phase, pace in paces.items()]
     return pd.DataFrame(rows, columns=columns).astype({"median_launch_interval_ns": float})
 
 
-def find_launched(study: Study, window: Window) -> Launched:
+def find_launched(context: TraceContext, window: Window) -> Launched:
     """Return the operations that touch a window and whose launch is known."""
-    operations = study.operations
+    operations = context.operations
     inside = (operations.start < window.end_ns) & (operations.end > window.start_ns) & (operations.call >= 0)
     rows = np.flatnonzero(inside)
-    began = array(study.trace[tables.CALLS], "start")[operations.call[rows]]
-    reach, start = _reach_before(study, rows), operations.start[rows]
+    began = array(context.trace[tables.CALLS], "start")[operations.call[rows]]
+    reach, start = _reach_before(context, rows), operations.start[rows]
     on_idle = began >= reach
     late = on_idle | ((start > reach) & (start - began <= LATENCY_NS))
     return Launched(rows, began, on_idle, late, _since(operations, rows, began))
@@ -121,9 +121,9 @@ def _since(operations: Operations, rows: Indices, began: Times) -> Times:
     return found
 
 
-def _reach_before(study: Study, rows: Indices) -> Times:
+def _reach_before(context: TraceContext, rows: Indices) -> Times:
     """Return when the device's last operation before each one ended; the beginning of time for a device's first."""
-    operations = study.operations
+    operations = context.operations
     reach = np.full(len(operations.start), np.iinfo(np.int64).min)
     for device in operations.devices:
         mine = operations.on(device)
@@ -131,11 +131,11 @@ def _reach_before(study: Study, rows: Indices) -> Times:
     return reach[rows]
 
 
-def is_bound(study: Study, device_id: int, window: Window, idle: Mapping[str, int], between: int) -> bool:
+def is_bound(context: TraceContext, device_id: int, window: Window, idle: Mapping[str, int], between: int) -> bool:
     """Return whether a device is bound by launches, and nothing else holds the host for long.
 
     Args:
-        study: The trace and its operations.
+        context: The trace and its operations.
         device_id: The GPU.
         window: Stretch it is about.
         idle: Its idle time by cause in ns; causes may be missing.
@@ -145,39 +145,41 @@ def is_bound(study: Study, device_id: int, window: Window, idle: Mapping[str, in
         return False
     if between < NOTE_SHARE * window.length_ns:
         return False
-    launched = _on(study, find_launched(study, window), device_id)
-    return len(launched.row) >= FEW and _pace_of(study, launched).is_bound
+    launched = _on(context, find_launched(context, window), device_id)
+    return len(launched.row) >= FEW and _pace_of(context, launched).is_bound
 
 
-def _on(study: Study, launched: Launched, device_id: int) -> Launched:
-    return _only(launched, np.flatnonzero(study.operations.device_id[launched.row] == device_id))
+def _on(context: TraceContext, launched: Launched, device_id: int) -> Launched:
+    return _only(launched, np.flatnonzero(context.operations.device_id[launched.row] == device_id))
 
 
-def _pace_of(study: Study, launched: Launched) -> Pace:
-    return _pace(study, launched, np.arange(len(launched.row)))
+def _pace_of(context: TraceContext, launched: Launched) -> Pace:
+    return _pace(context, launched, np.arange(len(launched.row)))
 
 
-def findings(study: Study, launched: Launched, window: Window, claimed: Mapping[int, int]) -> tuple[Finding, ...]:
+def findings(
+    context: TraceContext, launched: Launched, window: Window, claimed: Mapping[int, int]
+) -> tuple[Finding, ...]:
     """Return one finding for each device that is bound by launches.
 
     Args:
-        study: The trace and its operations.
+        context: The trace and its operations.
         launched: What was launched in the window.
         window: Stretch it is about.
         claimed: What each device idles between launches, in ns; nothing where it is not bound by them.
     """
     found = []
     for device, between in claimed.items():
-        mine = _on(study, launched, device)
+        mine = _on(context, launched, device)
         if len(mine.row) and between >= NOTE_SHARE * window.length_ns:
-            found.append(_finding(study, mine, device, window, between))
+            found.append(_finding(context, mine, device, window, between))
     return tuple(sorted(found, key=lambda finding: finding.order))
 
 
-def _finding(study: Study, launched: Launched, device: int, window: Window, between: int) -> Finding:
-    pace, share = _pace_of(study, launched), between / window.length_ns
-    gained = gains(study, window, one_launch).within(between)
-    phases = {name: each for name, each in _paces(study, launched).items() if each.is_bound}
+def _finding(context: TraceContext, launched: Launched, device: int, window: Window, between: int) -> Finding:
+    pace, share = _pace_of(context, launched), between / window.length_ns
+    gained = gains(context, window, one_launch).within(between)
+    phases = {name: each for name, each in _paces(context, launched).items() if each.is_bound}
     grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
     return Finding(
         rule="launches/launch_bound",
@@ -211,15 +213,15 @@ def _only(launched: Launched, chosen: Indices) -> Launched:
     return Launched(*(getattr(launched, field.name)[chosen] for field in fields(launched)))
 
 
-def _paces(study: Study, launched: Launched) -> dict[str, Pace]:
+def _paces(context: TraceContext, launched: Launched) -> dict[str, Pace]:
     """Return the pace of each phase, in the order of phases, those without one last."""
-    phase = study.phase_of_operations[launched.row]
-    codes = [*range(len(study.phases.names)), NO_PHASE]
-    chosen = {study.phases.name(code): np.flatnonzero(phase == code) for code in codes}
-    return {name: _pace(study, launched, mine) for name, mine in chosen.items() if len(mine)}
+    phase = context.phase_of_operations[launched.row]
+    codes = [*range(len(context.phases.names)), NO_PHASE]
+    chosen = {context.phases.name(code): np.flatnonzero(phase == code) for code in codes}
+    return {name: _pace(context, launched, mine) for name, mine in chosen.items() if len(mine)}
 
 
-def _pace(study: Study, launched: Launched, chosen: Indices) -> Pace:
+def _pace(context: TraceContext, launched: Launched, chosen: Indices) -> Pace:
     rows = launched.row[chosen]
     known = launched.since[chosen]
     known = known[known >= 0]
@@ -228,5 +230,5 @@ def _pace(study: Study, launched: Launched, chosen: Indices) -> Pace:
         just_in_time_share=float(launched.just_in_time[chosen].mean()),
         late_share=float(launched.late[chosen].mean()),
         median_launch_interval_ns=float(np.median(known)) if len(known) else None,
-        median_operation_ns=float(np.median(study.operations.end[rows] - study.operations.start[rows])),
+        median_operation_ns=float(np.median(context.operations.end[rows] - context.operations.start[rows])),
     )

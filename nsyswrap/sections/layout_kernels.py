@@ -5,7 +5,7 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.intervals import Indices, Window
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.eligibility import Launches
 from nsyswrap.sections.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
@@ -19,13 +19,13 @@ CONVOLUTION = "conv"
 DEAREST = 3
 
 
-def findings(study: Study, launches: Launches, rows: Indices, window: Window) -> tuple[Finding, ...]:
+def findings(context: TraceContext, launches: Launches, rows: Indices, window: Window) -> tuple[Finding, ...]:
     """Return one finding where kernels that turn layouts for convolutions take 2 % of the window or more.
 
     Args:
-        study: The trace and its operations.
+        context: The trace and its operations.
         launches: The kernels of a window with what their names say.
-        rows: The same as rows of the study's operations.
+        rows: The same as rows of the context's operations.
         window: Stretch they are about.
     """
     if not any(each.op.startswith(CONVOLUTION) for each in launches.found):
@@ -37,7 +37,7 @@ def findings(study: Study, launches: Launches, rows: Indices, window: Window) ->
     if share < NOTE_SHARE:
         return ()
     gained = gains(
-        study, window, lambda *_: faster(rows[mine], HALF, 0.0, "half of those kernels are left out, or all of them")
+        context, window, lambda *_: faster(rows[mine], HALF, 0.0, "half of those kernels are left out, or all of them")
     )
     frame = pd.DataFrame({"kind": launches.code[mine], "duration": launches.duration[mine]})
     summed = frame.groupby("kind")["duration"].agg(["sum", "size"]).sort_values("sum", ascending=False)

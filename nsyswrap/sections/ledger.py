@@ -5,9 +5,10 @@ import pandas as pd
 
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Spans, Times, Window, covered, total, union
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.communication import findings
+from nsyswrap.sections.spec import SectionSpec
 
 ROWS = (
     "compute_ns",
@@ -52,9 +53,9 @@ def ledger_of_spans(exclusive: list[Spans], start: Times, end: Times) -> dict[st
     return {**found, "idle_ns": end - start - sum(found.values(), np.zeros(len(start), np.int64))}
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return the ledger of each device, and how busy it was over time."""
-    operations = study.operations
+    operations = context.operations
     rows, over_time = [], []
     used = operations.used_in(window)
     for device in used:
@@ -73,7 +74,7 @@ def run(study: Study, window: Window) -> Section:
             Fact("idle_share", idle / whole, "share"),
         ),
         tables={"devices": devices, "over_time": pd.concat(over_time, ignore_index=True)},
-        findings=findings(study, window),
+        findings=findings(context, window),
         notes=tuple(
             f"GPU {device} ran operations only outside: left out."
             for device in operations.devices
@@ -92,4 +93,4 @@ def _over_time(operations: Operations, device: int, window: Window) -> pd.DataFr
     return pd.DataFrame({"device_id": device, "start_ns": start, "end_ns": end, "busy_ns": busy, "busy_share": share})
 
 
-ANALYSIS = Analysis("ledger", "Where the GPU's time went", (), run, of_operations=True, of_gains=True)
+SECTION = SectionSpec("ledger", "Where the GPU's time went", (), run, of_operations=True, of_gains=True)

@@ -10,7 +10,7 @@ import pandas as pd
 from nsyswrap.hardware.kernel_names.classify import Classification, Verdict, classify, subject
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.sections.occupancy_launches import find_launches, kernels_by_device
 from nsyswrap.sections.tensor_proof import Launch, Proof, worst
 
@@ -129,9 +129,9 @@ class Agreement:
         return tuple(each for each in self.kernels if each.outcome is Outcome.DIFFERS and each.share > WRONG_SHARE)
 
 
-def kernel_launches(study: Study, window: Window) -> pd.DataFrame:
+def kernel_launches(context: TraceContext, window: Window) -> pd.DataFrame:
     """Return the compute kernels of a window: a row a device, name and launch configuration, with its time."""
-    return find_launches(study, kernels_by_device(study, window), window)
+    return find_launches(context, kernels_by_device(context, window), window)
 
 
 def function_of(name: str) -> str:

@@ -8,10 +8,11 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.intervals import Indices, Times, Window
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.occupancy_findings import findings
 from nsyswrap.sections.occupancy_launches import UNTOLD, find_launches, kernels_by_device
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 
 ESTIMATES = ("theoretical_occupancy", "achieved_estimate", "sm_efficiency_estimate")
@@ -21,14 +22,14 @@ NOTE = (
 )
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return the occupancy of kernels by name, and of all of them weighted by time.
 
     ``unfilled_share`` is the share of kernel time in launches that leave room for more blocks from their start: less
     than one wave. ``tail_share`` is the part of the places that launches of a wave or more leave empty in their last.
     """
-    kernels = kernels_by_device(study, window)
-    launches = find_launches(study, kernels, window)
+    kernels = kernels_by_device(context, window)
+    launches = find_launches(context, kernels, window)
     waves = launches["waves"]
     filled = launches[waves >= 1]
     tail = 1 - filled["waves"] / np.ceil(filled["waves"])
@@ -39,12 +40,12 @@ def run(study: Study, window: Window) -> Section:
         facts=(
             Fact("theoretical_occupancy_share", weighted(launches["theoretical_occupancy"], launches), "share"),
             Fact("achieved_estimate_share", weighted(launches["achieved_estimate"], launches), "share"),
-            Fact("sm_efficiency_estimate_share", sm_efficiency(study, kernels, window), "share"),
+            Fact("sm_efficiency_estimate_share", sm_efficiency(context, kernels, window), "share"),
             Fact("unfilled_share", weighted((waves < 1).astype(float).where(waves.notna()), launches), "share"),
             Fact("tail_share", weighted(tail, filled), "share"),
         ),
         tables={"kernels": _by_name(launches)},
-        findings=findings(study, launches, window),
+        findings=findings(context, launches, window),
         notes=_notes(launches),
     )
 
@@ -75,7 +76,7 @@ def _by_name(launches: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
 
 
-def sm_efficiency(study: Study, kernels: Mapping[int, Indices], window: Window) -> float | None:
+def sm_efficiency(context: TraceContext, kernels: Mapping[int, Indices], window: Window) -> float | None:
     """Return the share of all multiprocessors that had a block to run, over the window and all GPUs that ran kernels.
 
     At each instant the blocks of the running kernels are spread over the multiprocessors; none is counted twice.
@@ -83,8 +84,8 @@ def sm_efficiency(study: Study, kernels: Mapping[int, Indices], window: Window) 
 
     Source: "Est. SM Efficiency" of torch_tb_profiler.
     """
-    operations, grid = study.operations, array(study.trace[tables.KERNELS], "grid_blocks")
-    counts = {gpu.device_id: gpu.sm_count for gpu in study.trace.gpus}
+    operations, grid = context.operations, array(context.trace[tables.KERNELS], "grid_blocks")
+    counts = {gpu.device_id: gpu.sm_count for gpu in context.trace.gpus}
     busy = 0.0
     for device, rows in kernels.items():
         blocks = grid[operations.row[rows]]
@@ -132,4 +133,4 @@ def _notes(launches: pd.DataFrame) -> tuple[str, ...]:
     return (NOTE, lost)
 
 
-ANALYSIS = Analysis("occupancy", "Occupancy", (tables.KERNELS,), run, of_gains=True)
+SECTION = SectionSpec("occupancy", "Occupancy", (tables.KERNELS,), run, of_gains=True)

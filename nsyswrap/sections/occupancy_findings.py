@@ -7,7 +7,7 @@ from nsyswrap import tables, units
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import array
 from nsyswrap.what_if.changes import WhatIf, faster, gains
@@ -29,11 +29,11 @@ SHORT_NS = 10_000
 DEAREST = 3
 
 
-def findings(study: Study, launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
+def findings(context: TraceContext, launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
     """Return what is worth saying of each device's launches.
 
     Args:
-        study: The trace and its operations.
+        context: The trace and its operations.
         launches: Kernels by device, name and launch configuration, with their estimates.
         window: Stretch they are about.
     """
@@ -46,11 +46,11 @@ def findings(study: Study, launches: pd.DataFrame, window: Window) -> tuple[Find
             & (mine["theoretical_occupancy"] < LOW)
             & (mine["sm_efficiency_estimate"] >= SMALL_GRID)
         ]
-        found += [_small_grid(study, int(str(device)), small, window), _low(study, int(str(device)), low, window)]
+        found += [_small_grid(context, int(str(device)), small, window), _low(context, int(str(device)), low, window)]
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
-def _small_grid(study: Study, device: int, small: pd.DataFrame, window: Window) -> Finding | None:
+def _small_grid(context: TraceContext, device: int, small: pd.DataFrame, window: Window) -> Finding | None:
     """Return advice on grids too small for the GPU; spread evenly, their work would take this part of their time."""
     return _finding(
         rule="occupancy/small_grid",
@@ -59,13 +59,13 @@ def _small_grid(study: Study, device: int, small: pd.DataFrame, window: Window) 
         "or torch.compile to fuse small kernels. Where the model is small, a smaller GPU does as well.",
         spent=small,
         ratio=small["sm_efficiency_estimate"],
-        study=study,
+        context=context,
         device=device,
         window=window,
     )
 
 
-def _low(study: Study, device: int, low: pd.DataFrame, window: Window) -> Finding | None:
+def _low(context: TraceContext, device: int, low: pd.DataFrame, window: Window) -> Finding | None:
     """Return advice on kernels that fill few warps."""
     limiters = low.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
     return _finding(
@@ -76,7 +76,7 @@ def _low(study: Study, device: int, low: pd.DataFrame, window: Window) -> Findin
         "measure with Nsight Compute first, since some kernels are fast with few warps.",
         spent=low,
         ratio=low["theoretical_occupancy"] / LOW,
-        study=study,
+        context=context,
         device=device,
         window=window,
     )
@@ -89,7 +89,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     advice: str,
     spent: pd.DataFrame,
     ratio: "pd.Series[float]",
-    study: Study,
+    context: TraceContext,
     device: int,
     window: Window,
 ) -> Finding | None:
@@ -97,7 +97,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     share = cost / window.length_ns
     if share < NOTE_SHARE:
         return None
-    gained = gains(study, window, lambda *_: _filled(study, spent, ratio, device, window))
+    gained = gains(context, window, lambda *_: _filled(context, spent, ratio, device, window))
     return Finding(
         rule=rule,
         severity=Severity.WARNING if share >= WARNING_SHARE else Severity.NOTE,
@@ -112,14 +112,16 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     )
 
 
-def _filled(study: Study, spent: pd.DataFrame, ratio: "pd.Series[float]", device: int, window: Window) -> WhatIf:
+def _filled(
+    context: TraceContext, spent: pd.DataFrame, ratio: "pd.Series[float]", device: int, window: Window
+) -> WhatIf:
     """Return what filling the GPU changes: those kernels take their ratio of the time, or half-way to it."""
-    operations, kernels = study.operations, study.trace[tables.KERNELS]
-    ran = study.replay(window).operations
+    operations, kernels = context.operations, context.trace[tables.KERNELS]
+    ran = context.replay(window).operations
     ran = ran[(operations.table[ran] == SOURCES.index(tables.KERNELS)) & (operations.device_id[ran] == device)]
     rows = operations.row[ran]
     codes, ids = pd.factorize(array(kernels, "name_id")[rows])
-    names = np.array([study.trace.text(int(each)) for each in ids], dtype=object)[codes]
+    names = np.array([context.trace.text(int(each)) for each in ids], dtype=object)[codes]
     launched = pd.MultiIndex.from_arrays([names, array(kernels, "grid_blocks")[rows]])
     known = ratio.groupby([spent["name"], spent["blocks"]]).mean()
     factor = np.asarray(known.reindex(launched).fillna(1.0), np.float64)

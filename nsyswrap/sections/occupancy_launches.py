@@ -11,7 +11,7 @@ from nsyswrap import tables
 from nsyswrap.hardware.kernel_names.classify import classify
 from nsyswrap.hardware.occupancy_calculator import WARP_THREADS, Shapes, limiters, limits_of, occupancy
 from nsyswrap.intervals import Indices, Times, Window
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
 from nsyswrap.sections.tensor_cores import kernels_in
 from nsyswrap.tables import array
@@ -20,19 +20,19 @@ UNTOLD = ""
 _INT32 = np.int64(1 << 32)
 
 
-def kernels_by_device(study: Study, window: Window) -> dict[int, Indices]:
+def kernels_by_device(context: TraceContext, window: Window) -> dict[int, Indices]:
     """Return the operations of a window that are compute kernels, by device."""
-    device_id, rows = study.operations.device_id, kernels_in(study, window)
+    device_id, rows = context.operations.device_id, kernels_in(context, window)
     of_row = device_id[rows]
-    found = {device: rows[of_row == device] for device in study.operations.devices}
+    found = {device: rows[of_row == device] for device in context.operations.devices}
     return {device: mine for device, mine in found.items() if len(mine)}
 
 
-def find_launches(study: Study, kernels: Mapping[int, Indices], window: Window) -> pd.DataFrame:
+def find_launches(context: TraceContext, kernels: Mapping[int, Indices], window: Window) -> pd.DataFrame:
     """Return the compute kernels of a window by device, name and launch configuration.
 
     Args:
-        study: The trace and its operations.
+        context: The trace and its operations.
         kernels: What ``kernels_by_device`` found.
         window: Stretch of time.
 
@@ -40,14 +40,14 @@ def find_launches(study: Study, kernels: Mapping[int, Indices], window: Window) 
         device_id, name, verdict, count, total_ns (clipped to the window); blocks of the grid; theoretical_occupancy,
         achieved_estimate, sm_efficiency_estimate and waves as ratios, NaN where the export does not tell; limiter.
     """
-    gpus = {gpu.device_id: gpu for gpu in study.trace.gpus}
-    found = [_of_device(study, rows, gpus.get(device, Gpu(device, "")), window) for device, rows in kernels.items()]
+    gpus = {gpu.device_id: gpu for gpu in context.trace.gpus}
+    found = [_of_device(context, rows, gpus.get(device, Gpu(device, "")), window) for device, rows in kernels.items()]
     nothing = np.empty(0, np.intp)
-    return pd.concat(found, ignore_index=True) if found else _of_device(study, nothing, Gpu(0, ""), window)
+    return pd.concat(found, ignore_index=True) if found else _of_device(context, nothing, Gpu(0, ""), window)
 
 
-def _of_device(study: Study, rows: Indices, gpu: Gpu, window: Window) -> pd.DataFrame:
-    operations, frame = study.operations, study.trace[tables.KERNELS]
+def _of_device(context: TraceContext, rows: Indices, gpu: Gpu, window: Window) -> pd.DataFrame:
+    operations, frame = context.operations, context.trace[tables.KERNELS]
     kernel = operations.row[rows]
     codes, first = groups(
         [
@@ -60,8 +60,8 @@ def _of_device(study: Study, rows: Indices, gpu: Gpu, window: Window) -> pd.Data
     duration = np.minimum(operations.end[rows], window.end_ns) - np.maximum(operations.start[rows], window.start_ns)
     total = np.zeros(len(first), np.int64)
     np.add.at(total, codes, duration)
-    shown, learned = kernel[first], study.settings.kernel_rules
-    names = [study.trace.text(int(each)) for each in array(frame, "name_id")[shown]]
+    shown, learned = kernel[first], context.settings.kernel_rules
+    names = [context.trace.text(int(each)) for each in array(frame, "name_id")[shown]]
     launches = pd.DataFrame(
         {
             "device_id": gpu.device_id,

@@ -7,7 +7,7 @@ import numpy as np
 from nsyswrap import tables, units
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.intervals import Indices, Times, Window, containing, merge
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
 from nsyswrap.tables import array
@@ -48,15 +48,15 @@ class Pass:
         return self.per_step >= MANY and self.short_share > 1 / 2
 
 
-def find_pass(study: Study, device_id: int, window: Window) -> Pass | None:
+def find_pass(context: TraceContext, device_id: int, window: Window) -> Pass | None:
     """Return the optimizer's kernels on one device; None without such a kernel or a whole step in the window."""
-    operations, code = study.operations, study.phases.code(PHASE)
+    operations, code = context.operations, context.phases.code(PHASE)
     if code < 0:
         return None
     rows = operations.on(device_id)
-    rows = rows[study.phase_of_operations[rows] == code]
+    rows = rows[context.phase_of_operations[rows] == code]
     rows = rows[operations.kind[rows] == COMPUTE]
-    per_step = _per_step(study, rows, window)
+    per_step = _per_step(context, rows, window)
     rows = rows[(operations.start[rows] >= window.start_ns) & (operations.end[rows] <= window.end_ns)]
     if per_step is None or not len(rows):
         return None
@@ -65,35 +65,35 @@ def find_pass(study: Study, device_id: int, window: Window) -> Pass | None:
     return Pass(per_step, float(short.mean()), int(length.sum()), int(length[short].sum()))
 
 
-def _per_step(study: Study, rows: Indices, window: Window) -> float | None:
+def _per_step(context: TraceContext, rows: Indices, window: Window) -> float | None:
     """Return how many of some operations are launched in a measured step of the window; None where it holds no step."""
-    steps = study.steps.measured_inside(window)
-    own = np.isin(array(steps, "process"), tables.distinct(study.operations.process[rows]))
+    steps = context.steps.measured_inside(window)
+    own = np.isin(array(steps, "process"), tables.distinct(context.operations.process[rows]))
     # Ranks take the same steps side by side, so another's stand in where a process marks none.
     steps = steps[own] if own.any() else steps
     if not len(steps):
         return None
-    launched = array(study.trace[tables.CALLS], "start")[study.operations.call[rows]]
+    launched = array(context.trace[tables.CALLS], "start")[context.operations.call[rows]]
     inside = containing(merge(array(steps, "start"), array(steps, "end")), launched) >= 0
     return int(inside.sum()) * steps["process"].nunique() / len(steps)
 
 
-def is_many(study: Study, device_id: int, window: Window) -> bool:
+def is_many(context: TraceContext, device_id: int, window: Window) -> bool:
     """Return whether the optimizer launches very many kernels in each step, most of them short."""
-    found = find_pass(study, device_id, window)
+    found = find_pass(context, device_id, window)
     return found is not None and found.is_many
 
 
-def finding(study: Study, device_id: int, window: Window, idle_ns: int) -> Finding | None:
+def finding(context: TraceContext, device_id: int, window: Window, idle_ns: int) -> Finding | None:
     """Return advice on the optimizer of one device; None where it costs less than 2 % of the window.
 
     Args:
-        study: The trace and its operations.
+        context: The trace and its operations.
         device_id: The GPU.
         window: Stretch it is about.
         idle_ns: What the GPU idles for the optimizer's launches.
     """
-    found = find_pass(study, device_id, window)
+    found = find_pass(context, device_id, window)
     if found is None or not found.is_many:
         return None
     cost = idle_ns + found.short_ns
@@ -101,7 +101,7 @@ def finding(study: Study, device_id: int, window: Window, idle_ns: int) -> Findi
     if share < NOTE_SHARE:
         return None
     grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
-    gained = _gains(study, found, idle_ns, window)
+    gained = _gains(context, found, idle_ns, window)
     return Finding(
         rule="optimizer/many_kernels",
         severity=grave if share >= WARNING_SHARE else Severity.NOTE,
@@ -123,9 +123,9 @@ def finding(study: Study, device_id: int, window: Window, idle_ns: int) -> Findi
     )
 
 
-def _gains(study: Study, found: Pass, idle_ns: int, window: Window) -> Gains:
+def _gains(context: TraceContext, found: Pass, idle_ns: int, window: Window) -> Gains:
     """Return what one pass over all parameters gains; nothing where the replay does not know how the run came about."""
-    if not study.replay(window).predicts:
+    if not context.replay(window).predicts:
         return Gains(None, None, (CANNOT,))
     longest = idle_ns + found.short_ns + round(FEWER_PASSES * (found.kernel_ns - found.short_ns))
     said = "gain: the idle time; at most also the short kernels, and of the long ones what one pass over memory saves"

@@ -9,22 +9,23 @@ from nsyswrap import tables
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.intervals import NOTHING, Spans, Window, clip, covered, gaps, merge, total, union
 from nsyswrap.loop import injected_ranges
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return for each phase: ranges, host time, GPU time launched in it, and idle GPU time while it was open.
 
     Host time is that of the innermost ranges of main threads, summed over processes: no nested phase counts twice.
     """
-    operations, phases = study.operations, study.phases
-    of_operation = study.phase_of_operations
+    operations, phases = context.operations, context.phases
+    of_operation = context.phase_of_operations
     touching = (operations.start < window.end_ns) & (operations.end > window.start_ns)
     free = [
-        (_users(study, device), gaps(operations.busy(device), window.start_ns, window.end_ns))
+        (_users(context, device), gaps(operations.busy(device), window.start_ns, window.end_ns))
         for device in operations.used_in(window)
     ]
     rows = []
@@ -35,8 +36,8 @@ def run(study: Study, window: Window) -> Section:
             for device in operations.devices
             for m in [mine & (operations.device_id == device)]
         ]
-        host = sum(total(_host_spans(study, code, window, [each])) for each in study.phases.main_thread)
-        count = _count(study, code, window)
+        host = sum(total(_host_spans(context, code, window, [each])) for each in context.phases.main_thread)
+        count = _count(context, code, window)
         kernels = mine & (operations.table == 0)
         if not (count or mine.any()):
             continue
@@ -46,65 +47,65 @@ def run(study: Study, window: Window) -> Section:
                 "count": count,
                 "host_ns": host,
                 "gpu_ns": sum(map(total, busy)),
-                "idle_ns": _idle_inside(study, code, window, free),
+                "idle_ns": _idle_inside(context, code, window, free),
                 "kernel_count": int(kernels.sum()),
             }
         )
     columns = ["phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count"]
     frame = pd.DataFrame(rows, columns=columns)
-    notes = injected_ranges.notes(study.trace[tables.RANGES], phases.ranges.index.to_numpy(np.intp))
-    facts = _coverage(study, of_operation, touching)
+    notes = injected_ranges.notes(context.trace[tables.RANGES], phases.ranges.index.to_numpy(np.intp))
+    facts = _coverage(context, of_operation, touching)
     return Section("phases", "Phases", window, facts, {"phases": frame}, notes=notes)
 
 
-def _count(study: Study, code: int, window: Window) -> int:
-    ranges = study.phases.ranges
+def _count(context: TraceContext, code: int, window: Window) -> int:
+    ranges = context.phases.ranges
     inside = (ranges["start"] < window.end_ns) & (ranges["end"] > window.start_ns) & (ranges["phase"] == code)
     return int(inside.sum())
 
 
-def _host_spans(study: Study, code: int, window: Window, processes: Iterable[int]) -> Spans:
+def _host_spans(context: TraceContext, code: int, window: Window, processes: Iterable[int]) -> Spans:
     """Return when the phase is the innermost one on the main thread of any of some processes."""
     if code == NO_PHASE:
         return NOTHING
     parts = [NOTHING]
     for process in processes:
-        shown = study.phases.own(study.phases.main_thread[process])
+        shown = context.phases.own(context.phases.main_thread[process])
         mine = shown.code == code
         parts.append(clip(Spans(shown.spans.start[mine], shown.spans.end[mine]), window.start_ns, window.end_ns))
     return union(*parts)
 
 
-def _users(study: Study, device: int) -> set[int]:
+def _users(context: TraceContext, device: int) -> set[int]:
     """Return the processes with phases that ran something on a device."""
-    operations = study.operations
+    operations = context.operations
     found = {int(each) for each in tables.distinct(operations.process[operations.on(device)])}
-    return found & study.phases.main_thread.keys()
+    return found & context.phases.main_thread.keys()
 
 
-def _idle_inside(study: Study, code: int, window: Window, free: Iterable[tuple[set[int], Spans]]) -> int:
+def _idle_inside(context: TraceContext, code: int, window: Window, free: Iterable[tuple[set[int], Spans]]) -> int:
     """Return idle GPU time while the phase is open in a process that uses the GPU, summed over devices.
 
     Args:
-        study: The trace and its phases.
+        context: The trace and its phases.
         code: The phase.
         window: Stretch of time.
         free: For each device, the processes that use it and when it is idle.
     """
     idle = 0
     for processes, spans in free:
-        host = _host_spans(study, code, window, processes)
+        host = _host_spans(context, code, window, processes)
         idle += int(covered(spans, host.start, host.end).sum())
     return idle
 
 
 def _coverage(
-    study: Study,
+    context: TraceContext,
     of_operation: np.ndarray[tuple[int], np.dtype[np.int32]],
     touching: np.ndarray[tuple[int], np.dtype[np.bool_]],
 ) -> tuple[Fact, ...]:
     """Return what share of kernel time has a phase, and how much of it only through the main thread."""
-    operations = study.operations
+    operations = context.operations
     kernels = touching & (operations.table == 0) & (operations.kind != COMMUNICATION)
     duration = (operations.end - operations.start)[kernels]
     whole = int(duration.sum())
@@ -112,13 +113,13 @@ def _coverage(
         return ()
     known = of_operation[kernels] != NO_PHASE
     call = operations.call[kernels]
-    calls = study.trace[tables.CALLS]
+    calls = context.trace[tables.CALLS]
     own = np.zeros(len(call), bool)
     thread = np.where(call >= 0, array(calls, "thread")[call] if len(calls) else 0, -1)
     when = array(calls, "start")[call] if len(calls) else np.zeros(len(call), np.int64)
     for each in tables.distinct(thread[thread != -1]):
         mine = thread == each
-        spans = study.phases.own(int(each)).spans
+        spans = context.phases.own(int(each)).spans
         own[mine] = covered(spans, when[mine], when[mine] + 1) > 0
     return (
         Fact("kernel_share_with_phase", float(duration[known].sum() / whole), "share"),
@@ -126,4 +127,4 @@ def _coverage(
     )
 
 
-ANALYSIS = Analysis("phases", "Phases", (tables.RANGES,), run)
+SECTION = SectionSpec("phases", "Phases", (tables.RANGES,), run)

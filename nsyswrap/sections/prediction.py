@@ -2,16 +2,17 @@
 
 from nsyswrap import tables, units
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.what_if.dependency_graph import TOLERANCE, Replay
 
 TITLE = "Can gains be predicted?"
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return how long the stretch takes when it is replayed unchanged, and whether gains may be told from it."""
-    replay = study.replay(window)
+    replay = context.replay(window)
     what, parts = ("step", replay.steps) if replay.steps else ("stretch", 1)
     replayed = None if replay.replayed_ns is None else round(replay.replayed_ns / parts)
     return Section(
@@ -43,4 +44,4 @@ def _note(replay: Replay) -> str:
     return f"Gains follow from a replay that is off by {off} before anything is changed. Replayed: {where}."
 
 
-ANALYSIS = Analysis("replay", TITLE, (tables.CALLS,), run, of_operations=True, of_gains=True)
+SECTION = SectionSpec("replay", TITLE, (tables.CALLS,), run, of_operations=True, of_gains=True)

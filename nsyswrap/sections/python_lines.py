@@ -5,9 +5,10 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.attribution.causes import explain
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.idle_lines import idle_lines
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 
 TITLE = "Python lines while the GPU was idle"
@@ -18,14 +19,14 @@ WORKERS = (
 )
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return the sampled lines of the idle time of all GPUs, most idle time first."""
-    samples = study.trace[tables.SAMPLES]
+    samples = context.trace[tables.SAMPLES]
     if not len(samples):
         return Section("python_lines", TITLE, window, notes=(HOW,))
-    states = study.states(window)
-    devices = study.operations.used_in(window)
-    found = [idle_lines(study, explain(study, states, device, window), device) for device in devices]
+    states = context.states(window)
+    devices = context.operations.used_in(window)
+    found = [idle_lines(context, explain(context, states, device, window), device) for device in devices]
     lines = pd.concat(found, ignore_index=True)
     start = array(samples, "start")
     taken = int(((start >= window.start_ns) & (start < window.end_ns)).sum())
@@ -37,4 +38,4 @@ def run(study: Study, window: Window) -> Section:
     return Section("python_lines", TITLE, window, facts, {"lines": lines}, (), notes)
 
 
-ANALYSIS = Analysis("python_lines", TITLE, (tables.KERNELS,), run)
+SECTION = SectionSpec("python_lines", TITLE, (tables.KERNELS,), run)

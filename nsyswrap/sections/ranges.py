@@ -6,16 +6,17 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events.duration_stats import by_name, summarize
 from nsyswrap.intervals import Indices, Times, Window, covered, merge
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_nesting import enclosing
 from nsyswrap.loop.range_projection import Pairs, projection
 from nsyswrap.model import Section
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.summaries import clipped
 from nsyswrap.tables import array
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return ranges by name: host time, projection on the GPU, and kernels.
 
     A range's projection is what calls inside it, on its own thread, put on the GPU: ``envelope_ns`` from the first
@@ -23,19 +24,19 @@ def run(study: Study, window: Window) -> Section:
     every range around its launch. Both follow nsys's own reports; ranges are taken whole where they touch the window.
     The columns ``..._any_thread`` also count what other threads of the process launched meanwhile.
     """
-    ranges = study.trace[tables.RANGES]
+    ranges = context.trace[tables.RANGES]
     rows, duration = clipped(ranges, window)
     names = _names(ranges)
     codes, unique = pd.factorize(names[rows])
-    own = _own_pairs(study, window)
+    own = _own_pairs(context, window)
     return Section(
         key="ranges",
         title="NVTX ranges",
         window=window,
         tables={
             "summary": by_name([str(name) for name in unique], codes, duration),
-            "projection": projection(study, names, own, _handed_pairs(study, window)),
-            "kernels": _kernels(study, names, own),
+            "projection": projection(context, names, own, _handed_pairs(context, window)),
+            "kernels": _kernels(context, names, own),
         },
     )
 
@@ -53,20 +54,20 @@ def _names(ranges: pd.DataFrame) -> pd.Index:
     return pd.Index(np.array(labels, dtype=object)[pairs] if len(pairs) else [], dtype=object)
 
 
-def _own_pairs(study: Study, window: Window) -> Pairs:
+def _own_pairs(context: TraceContext, window: Window) -> Pairs:
     """Return each operation with each range around its launch on the launching thread."""
-    launched = np.flatnonzero(study.operations.call >= 0)
-    thread = array(study.trace[tables.CALLS], "thread")[study.operations.call[launched]]
-    return _pairs(study, launched, thread, window)
+    launched = np.flatnonzero(context.operations.call >= 0)
+    thread = array(context.trace[tables.CALLS], "thread")[context.operations.call[launched]]
+    return _pairs(context, launched, thread, window)
 
 
-def _handed_pairs(study: Study, window: Window) -> Pairs:
+def _handed_pairs(context: TraceContext, window: Window) -> Pairs:
     """Return operations that another thread launched for the main one, with the main thread's ranges around the launch.
 
     Such a thread, typically autograd's, has no range of the program open when it launches. Source: definitions of
     projections, "what any thread launches".
     """
-    operations, trace = study.operations, study.trace
+    operations, trace = context.operations, context.trace
     launched = np.flatnonzero(operations.call >= 0)
     call = operations.call[launched]
     calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
@@ -76,22 +77,22 @@ def _handed_pairs(study: Study, window: Window) -> Pairs:
     main = np.zeros(len(launched), np.int64)
     for each in pd.unique(thread):
         process = int(each) & ~tables.THREAD_MASK
-        target = study.phases.main_thread.get(process, process | tables.pid(process))
+        target = context.phases.main_thread.get(process, process | tables.pid(process))
         rows = program[range_thread == each]
         own = merge(array(ranges, "start")[rows], array(ranges, "end")[rows])
         mine = np.flatnonzero(thread == each) if target != each else np.empty(0, np.intp)
         main[mine[covered(own, start[mine], start[mine] + 1) == 0]] = target
     handed = np.flatnonzero(main)
-    found = _pairs(study, launched[handed], main[handed], window)
+    found = _pairs(context, launched[handed], main[handed], window)
     kept = ~of_library(ranges)[found.range]
     return Pairs(found.operation[kept], found.range[kept])
 
 
-def _pairs(study: Study, launched: Indices, thread: Times, window: Window) -> Pairs:
+def _pairs(context: TraceContext, launched: Indices, thread: Times, window: Window) -> Pairs:
     """Return each of some operations with each range, touching the window, around its launch on a thread."""
-    trace = study.trace
+    trace = context.trace
     calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
-    call = study.operations.call[launched]
+    call = context.operations.call[launched]
     found_operations, found_ranges = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
     for which, rows in enclosing(trace, thread, array(calls, "start")[call], array(calls, "end")[call]):
         touching = (array(ranges, "start")[rows] < window.end_ns) & (array(ranges, "end")[rows] > window.start_ns)
@@ -100,9 +101,9 @@ def _pairs(study: Study, launched: Indices, thread: Times, window: Window) -> Pa
     return Pairs(np.concatenate(found_operations), np.concatenate(found_ranges))
 
 
-def _kernels(study: Study, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
+def _kernels(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
     """Return kernels by enclosing range and kernel name; statistics as everywhere."""
-    operations, trace = study.operations, study.trace
+    operations, trace = context.operations, context.trace
     is_kernel = operations.table[pairs.operation] == 0
     which, rows = pairs.operation[is_kernel], pairs.range[is_kernel]
     ids = array(trace[tables.KERNELS], "name_id")[operations.row[which]]
@@ -116,4 +117,4 @@ def _kernels(study: Study, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
     return found.sort_values(["total_ns", "range", "name"], ascending=[False, True, True], ignore_index=True)
 
 
-ANALYSIS = Analysis("ranges", "NVTX ranges", (tables.RANGES,), run)
+SECTION = SectionSpec("ranges", "NVTX ranges", (tables.RANGES,), run)

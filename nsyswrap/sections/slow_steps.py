@@ -11,7 +11,7 @@ from nsyswrap import tables, units
 from nsyswrap.attribution.causes import CAUSES, idle_sums
 from nsyswrap.attribution.step_outliers import cost_of, is_outlier, unexplained
 from nsyswrap.intervals import Spans, Times, Window, covered
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.idle_findings import ADVICE, NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
 from nsyswrap.sections.ledger import ROWS, ledger_of_spans
@@ -40,7 +40,7 @@ HOST_ADVICE = "Look at what the host does in them: logging, checkpoints, garbage
 HOST_CAUSES = frozenset({"cpu", "launch", "lock", "unknown"})
 
 
-def find_outliers(study: Study, window: Window) -> pd.DataFrame:
+def find_outliers(context: TraceContext, window: Window) -> pd.DataFrame:
     """Return the outliers among the measured steps of a window, in order of process and start.
 
     Returns:
@@ -49,12 +49,12 @@ def find_outliers(study: Study, window: Window) -> pd.DataFrame:
         with by how much. Nothing grew where the text is empty.
     """
     found = []
-    for process, steps in study.steps.measured_inside(window).groupby("process"):
+    for process, steps in context.steps.measured_inside(window).groupby("process"):
         length = array(steps, "end") - array(steps, "start")
         outliers = np.flatnonzero(is_outlier(length))
         if not len(outliers):
             continue
-        times = _times(study, int(str(process)), steps, window)
+        times = _times(context, int(str(process)), steps, window)
         excess = length - np.median(length)
         for at in outliers:
             start, end = int(array(steps, "start")[at]), int(array(steps, "end")[at])
@@ -78,8 +78,8 @@ class _Times(NamedTuple):
     phases: Mapping[str, Times]
 
 
-def _times(study: Study, process: int, steps: pd.DataFrame, window: Window) -> _Times:
-    operations, start, end = study.operations, array(steps, "start"), array(steps, "end")
+def _times(context: TraceContext, process: int, steps: pd.DataFrame, window: Window) -> _Times:
+    operations, start, end = context.operations, array(steps, "start"), array(steps, "end")
     parts, causes = {}, {}
     for device in operations.devices:
         mine = operations.on(device)
@@ -87,9 +87,9 @@ def _times(study: Study, process: int, steps: pd.DataFrame, window: Window) -> _
             continue
         ledger = ledger_of_spans(operations.exclusive(device, window), start, end)
         parts.update({(device, row): ledger[row] for row in ROWS})
-        of_steps = idle_sums(study, device, window).of_steps[:, steps.index]
+        of_steps = idle_sums(context, device, window).of_steps[:, steps.index]
         causes.update({(device, cause): of_steps[code] for code, cause in enumerate(CAUSES)})
-    return _Times(parts, causes, _phase_times(study, process, start, end))
+    return _Times(parts, causes, _phase_times(context, process, start, end))
 
 
 def _reason(times: _Times, at: int) -> tuple[int, str, int, str, int, str, int]:
@@ -108,34 +108,34 @@ def _most_grown(values: Mapping[Key, Times], at: int, nothing: Key) -> tuple[Key
     return (key, grown[key]) if grown[key] > 0 else (nothing, 0)
 
 
-def _phase_times(study: Study, process: int, start: Times, end: Times) -> dict[str, Times]:
+def _phase_times(context: TraceContext, process: int, start: Times, end: Times) -> dict[str, Times]:
     """Return how long each phase was the innermost on the main thread of a process, in each step."""
-    main = study.phases.main_thread.get(process)
+    main = context.phases.main_thread.get(process)
     if main is None:
         return {}
-    shown = study.phases.own(main)
+    shown = context.phases.own(main)
     found = {}
     for code in np.unique(shown.code).tolist():
         spans = Spans(shown.spans.start[shown.code == code], shown.spans.end[shown.code == code])
-        found[study.phases.name(code)] = covered(spans, start, end)
+        found[context.phases.name(code)] = covered(spans, start, end)
     return found
 
 
 def findings(
-    study: Study, outliers: pd.DataFrame, window: Window, explained: npt.NDArray[np.int64]
+    context: TraceContext, outliers: pd.DataFrame, window: Window, explained: npt.NDArray[np.int64]
 ) -> tuple[Finding, ...]:
     """Return one finding for each process whose outliers take 2 % of the window more than their median step.
 
     Args:
-        study: The trace and its steps.
+        context: The trace and its steps.
         outliers: What ``find_outliers`` returns.
         window: Stretch they are about.
-        explained: Idle time of each of the study's steps that another finding counts, in ns: what of it an outlier has
+        explained: Idle time of each of the context's steps that another finding counts, in ns: what of it an outlier has
             more than the median step is not counted again.
     """
-    outliers, costs = _without(study, outliers, window, explained)
+    outliers, costs = _without(context, outliers, window, explained)
     found = []
-    measured = study.steps.measured_inside(window).groupby("process").size()
+    measured = context.steps.measured_inside(window).groupby("process").size()
     for process, mine in outliers.groupby("process"):
         cost = costs[int(str(process))]
         share = cost / window.length_ns
@@ -162,12 +162,12 @@ def findings(
 
 
 def _without(
-    study: Study, outliers: pd.DataFrame, window: Window, explained: Times
+    context: TraceContext, outliers: pd.DataFrame, window: Window, explained: Times
 ) -> tuple[pd.DataFrame, dict[int, int]]:
     """Return the outliers with what nothing else explains of their excess, where something is left; and their cost."""
     left = np.zeros(len(outliers), np.int64)
     costs = {}
-    for process, steps in study.steps.measured_inside(window).groupby("process"):
+    for process, steps in context.steps.measured_inside(window).groupby("process"):
         start, length = array(steps, "start"), array(steps, "end") - array(steps, "start")
         of_steps = unexplained(length, explained[steps.index])
         costs[int(str(process))] = cost_of(length, of_steps)

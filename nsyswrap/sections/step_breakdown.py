@@ -36,9 +36,10 @@ from nsyswrap.intervals import (
     total,
     union,
 )
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, DATA, LIBRARY_DOMAINS
 from nsyswrap.model import Fact, Section
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 
 ROLES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
@@ -65,14 +66,14 @@ class Slots:
     end: Times
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return what each step was spent on, the mean step of each process, and how busy kernels kept each GPU."""
-    slots = find_slots(study, window)
-    per_step = [_broken_down(study, each) for each in slots]
+    slots = find_slots(context, window)
+    per_step = [_broken_down(context, each) for each in slots]
     steps = pd.concat(per_step, ignore_index=True)
     low, high = min(int(each.start[0]) for each in slots), max(int(each.end.max()) for each in slots)
     span = replace(window, start_ns=low, end_ns=high)
-    devices = _devices(study, span)
+    devices = _devices(context, span)
     spent = int(devices["kernel_ns"].sum())
     return Section(
         key="breakdown",
@@ -84,17 +85,17 @@ def run(study: Study, window: Window) -> Section:
             Fact("gpu_utilization_share", spent / (span.length_ns * len(devices)), "share"),
         ),
         tables={"mean": _mean(per_step), "devices": devices, "steps": steps},
-        notes=_notes(study, slots),
+        notes=_notes(context, slots),
     )
 
 
-def find_slots(study: Study, window: Window) -> list[Slots]:
+def find_slots(context: TraceContext, window: Window) -> list[Slots]:
     """Return the steps that lie whole inside the window, by process; without any, the window for each process.
 
     Processes that launched nothing are left out: a step of theirs has no GPU time to break down.
     """
-    launching = [int(process) for process in sorted(pd.unique(study.operations.process))]
-    frame = study.steps.frame
+    launching = [int(process) for process in sorted(pd.unique(context.operations.process))]
+    frame = context.steps.frame
     inside = frame[(frame["start"] >= window.start_ns) & (frame["end"] <= window.end_ns)]
     found = []
     for process, mine in inside.groupby("process"):
@@ -106,9 +107,9 @@ def find_slots(study: Study, window: Window) -> list[Slots]:
     return found or [Slots(process, np.array([WHOLE_WINDOW], object), start, end) for process in launching]
 
 
-def _device_spans(study: Study, slots: Slots) -> list[Spans]:
+def _device_spans(context: TraceContext, slots: Slots) -> list[Spans]:
     """Return when the process ran kernels, copies, memsets and collectives: each without what those before it took."""
-    operations = study.operations
+    operations = context.operations
     rows = _between(operations.start, operations.end, slots)
     mine = operations.process[rows] == slots.process
     start, end, kind = operations.start[rows], operations.end[rows], operations.kind[rows]
@@ -122,9 +123,9 @@ def _device_spans(study: Study, slots: Slots) -> list[Spans]:
     return found
 
 
-def _call_spans(study: Study, slots: Slots) -> Spans:
+def _call_spans(context: TraceContext, slots: Slots) -> Spans:
     """Return when a CUDA call of the process is open, on any thread."""
-    calls = study.trace[tables.CALLS]
+    calls = context.trace[tables.CALLS]
     start, end = array(calls, "start"), array(calls, "end")
     rows = _between(start, end, slots)
     mine = tables.process_of(array(calls, "thread")[rows]) == slots.process
@@ -138,26 +139,26 @@ def _between(start: Times, end: Times, slots: Slots) -> slice:
     return slice(first, int(np.searchsorted(start, int(slots.end.max()))))
 
 
-def _data(study: Study, process: int) -> Spans:
+def _data(context: TraceContext, process: int) -> Spans:
     """Return when the process's main thread is in the data phase, whatever is open inside it."""
-    ranges, phases = study.phases.ranges, study.phases
+    ranges, phases = context.phases.ranges, context.phases
     mine = ranges[(ranges["thread"] == phases.main_thread.get(process, -1)) & (ranges["phase"] == phases.code(DATA))]
     return merge(mine["start"], mine["end"])
 
 
-def _program(study: Study, slots: Slots) -> Spans:
+def _program(context: TraceContext, slots: Slots) -> Spans:
     """Return when a range of the program, of any thread, is open inside a slot; ranges of libraries are not its own.
 
     A range that is a step, holds one, or is the batch of one frames work and is none.
     """
-    ranges = study.trace[tables.RANGES]
+    ranges = context.trace[tables.RANGES]
     if not len(ranges):
         return merge([], [])
     foreign = np.array([bool(LIBRARY_DOMAINS.match(str(name))) for name in ranges["domain"].cat.categories])
     mine = ~foreign[ranges["domain"].cat.codes.to_numpy()]
     mine &= tables.process_of(array(ranges, "thread")) == slots.process
-    of_phases = study.phases.ranges
-    mine[of_phases.index[of_phases["phase"] == study.phases.code(BATCH)]] = False
+    of_phases = context.phases.ranges
+    mine[of_phases.index[of_phases["phase"] == context.phases.code(BATCH)]] = False
     start, end = array(ranges, "start")[mine], array(ranges, "end")[mine]
     spans = Spans(slots.start, slots.end)
     within = containing(spans, start)
@@ -165,9 +166,9 @@ def _program(study: Study, slots: Slots) -> Spans:
     return merge(start[inside], end[inside])
 
 
-def _broken_down(study: Study, slots: Slots) -> pd.DataFrame:
+def _broken_down(context: TraceContext, slots: Slots) -> pd.DataFrame:
     """Return one row a slot: its length, and the time of each role, which add up to it."""
-    on_device = _device_spans(study, slots)
+    on_device = _device_spans(context, slots)
     columns: dict[str, object] = {
         "process_id": tables.pid(slots.process),
         "name": slots.name,
@@ -178,10 +179,10 @@ def _broken_down(study: Study, slots: Slots) -> pd.DataFrame:
     for role, spans in zip(ROLES, on_device, strict=False):
         columns[f"{role}_ns"] = covered(spans, slots.start, slots.end)
     free = gaps(union(*on_device), int(slots.start[0]), int(slots.end.max()))
-    return pd.DataFrame(columns | _on_host(study, slots, free))
+    return pd.DataFrame(columns | _on_host(context, slots, free))
 
 
-def _on_host(study: Study, slots: Slots, free: Spans) -> dict[str, Times]:
+def _on_host(context: TraceContext, slots: Slots, free: Spans) -> dict[str, Times]:
     """Return what the host did in each slot while the device was free: calls, else data, else the program, else other.
 
     ::
@@ -189,12 +190,12 @@ def _on_host(study: Study, slots: Slots, free: Spans) -> dict[str, Times]:
         free       |------|   |-----------|     cut where the label changes; of each piece,
         label    data ddddddd program ppppppp   what calls cover is runtime, the rest is the label's
     """
-    host = timeline([(0, _data(study, slots.process)), (1, _program(study, slots))])
+    host = timeline([(0, _data(context, slots.process)), (1, _program(context, slots))])
     low, high = int(slots.start[0]), int(slots.end.max())
     whole = fill(host, Timeline(Spans(np.array([low]), np.array([high])), np.array([2], np.int32)))
     slot, label, start, end = overlay(Spans(slots.start, slots.end), whole.spans)
     cell, _, low_ends, high_ends = overlay(Spans(start, end), free)
-    called = covered(_call_spans(study, slots), low_ends, high_ends)
+    called = covered(_call_spans(context, slots), low_ends, high_ends)
     group = (slot * 3 + whole.code[label])[cell]
     count = len(slots.start)
     rest = np.bincount(group, high_ends - low_ends - called, minlength=3 * count).astype(np.int64).reshape(count, 3)
@@ -213,14 +214,14 @@ def _mean(per_step: Iterable[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _devices(study: Study, span: Window) -> pd.DataFrame:
+def _devices(context: TraceContext, span: Window) -> pd.DataFrame:
     """Return how long kernels, of computation or communication, ran on each GPU between first and last slot.
 
     Source: "GPU Utilization" of torch_tb_profiler; copies and memsets do not count.
     """
     rows = []
-    for device in study.operations.used_in(span):
-        compute, communication, *_ = study.operations.exclusive(device, span)
+    for device in context.operations.used_in(span):
+        compute, communication, *_ = context.operations.exclusive(device, span)
         kernel = total(compute) + total(communication)
         share = kernel / span.length_ns
         row = {"device_id": device, "window_ns": span.length_ns, "kernel_ns": kernel, "gpu_utilization_share": share}
@@ -228,13 +229,13 @@ def _devices(study: Study, span: Window) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _notes(study: Study, slots: list[Slots]) -> tuple[str, ...]:
+def _notes(context: TraceContext, slots: list[Slots]) -> tuple[str, ...]:
     notes = []
     if slots[0].name[0] == WHOLE_WINDOW:
         notes.append("No step lies whole inside the window, so the window is broken down as one step.")
-    if len(study.trace[tables.GRAPHS]):
+    if len(context.trace[tables.GRAPHS]):
         notes.append("CUDA graphs were traced as a whole: all their time counts as kernels.")
     return tuple(notes)
 
 
-ANALYSIS = Analysis("breakdown", "Step-time breakdown", (tables.KERNELS,), run)
+SECTION = SectionSpec("breakdown", "Step-time breakdown", (tables.KERNELS,), run)

@@ -6,10 +6,11 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.attribution.root_causes import claims, specific
 from nsyswrap.intervals import Times, Window
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.sections.ledger import ROWS, ledger_of_spans
 from nsyswrap.sections.slow_steps import find_outliers, findings
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 
 NO_STEPS = (
@@ -18,18 +19,18 @@ NO_STEPS = (
 NO_WHOLE_STEP = "No whole measured step lies inside the window, so there is no median step."
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return every step with its ledger on each device, the median of the measured ones, and the outliers.
 
     Outliers are those of the window, each with what in it grew most. Warm-up steps are listed too, marked, in full
     length: they explain what the window leaves out.
     """
-    frame = study.steps.counted
+    frame = context.steps.counted
     start, end = array(frame, "start"), array(frame, "end")
     length = end - start
     warm_up = array(frame, "warm_up")
-    measured = _measured(study, window)
-    outliers = find_outliers(study, window)
+    measured = _measured(context, window)
+    outliers = find_outliers(context, window)
     facts = [
         Fact("measured_steps", len(measured), "count"),
         Fact("median_ns", float(np.median(measured)) if len(measured) else None, "ns"),
@@ -41,26 +42,26 @@ def run(study: Study, window: Window) -> Section:
         Fact("warm_up_steps", int(warm_up.sum()), "count"),
         Fact("warm_up_ns", int(length[warm_up].sum()), "ns"),
     ]
-    shown = {"steps": _table(study), "outliers": outliers.drop(columns="process")}
+    shown = {"steps": _table(context), "outliers": outliers.drop(columns="process")}
     return Section(
-        "steps", "Steps", window, tuple(facts), shown, _findings(study, outliers, window), _notes(study, window)
+        "steps", "Steps", window, tuple(facts), shown, _findings(context, outliers, window), _notes(context, window)
     )
 
 
-def _measured(study: Study, window: Window) -> Times:
+def _measured(context: TraceContext, window: Window) -> Times:
     """Return the length of each measured step, ns: of those inside a window given by hand, else of all."""
-    measured = study.steps.measured_inside(window) if window.source == "user" else study.steps.measured
+    measured = context.steps.measured_inside(window) if window.source == "user" else context.steps.measured
     length: Times = array(measured, "end") - array(measured, "start")
     return length
 
 
-def _findings(study: Study, outliers: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
+def _findings(context: TraceContext, outliers: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
     """Return what the outliers cost beside what other findings count."""
-    explained = np.zeros(len(study.steps.frame), np.int64)
+    explained = np.zeros(len(context.steps.frame), np.int64)
     if len(outliers):
-        for device in study.operations.used_in(window):
-            explained = np.maximum(explained, specific(claims(study, device, window)))
-    return findings(study, outliers, window, explained)
+        for device in context.operations.used_in(window):
+            explained = np.maximum(explained, specific(claims(context, device, window)))
+    return findings(context, outliers, window, explained)
 
 
 def _spread(length: Times) -> float | None:
@@ -71,25 +72,25 @@ def _spread(length: Times) -> float | None:
     return float((high - low) / median)
 
 
-def _notes(study: Study, window: Window) -> tuple[str, ...]:
-    if not len(study.steps.frame):
-        pattern = study.settings.step_pattern
-        return study.steps.notes or ((f"No range matches --step-range {pattern}.",) if pattern else (NO_STEPS,))
-    return (*study.steps.notes, *(() if len(_measured(study, window)) else (NO_WHOLE_STEP,)))
+def _notes(context: TraceContext, window: Window) -> tuple[str, ...]:
+    if not len(context.steps.frame):
+        pattern = context.settings.step_pattern
+        return context.steps.notes or ((f"No range matches --step-range {pattern}.",) if pattern else (NO_STEPS,))
+    return (*context.steps.notes, *(() if len(_measured(context, window)) else (NO_WHOLE_STEP,)))
 
 
-def _table(study: Study) -> pd.DataFrame:
-    frame = study.steps.frame
+def _table(context: TraceContext) -> pd.DataFrame:
+    frame = context.steps.frame
     start, end = array(frame, "start"), array(frame, "end")
     base = {"name": frame["name"], "start_ns": start, "end_ns": end, "warm_up": frame["warm_up"]}
-    if not len(frame) or not study.operations.devices:
+    if not len(frame) or not context.operations.devices:
         return pd.DataFrame(base)
     whole = Window(int(start.min()), int(max(end.max(), start.min() + 1)), "all steps", "steps")
     parts = []
-    for device in study.operations.used_in(whole):
-        rows = ledger_of_spans(study.operations.exclusive(device, whole), start, end)
+    for device in context.operations.used_in(whole):
+        rows = ledger_of_spans(context.operations.exclusive(device, whole), start, end)
         parts.append(pd.DataFrame({**base, "device_id": device, **{row: rows[row] for row in ROWS}}))
     return pd.concat(parts, ignore_index=True)
 
 
-ANALYSIS = Analysis("steps", "Steps", (tables.RANGES,), run, of_gains=True)
+SECTION = SectionSpec("steps", "Steps", (tables.RANGES,), run, of_gains=True)

@@ -8,8 +8,9 @@ from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.duration_stats import by_name
 from nsyswrap.intervals import Indices, Times, Window
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import TableSpec, array, blocks
 
 
@@ -35,38 +36,38 @@ def _of_threads(thread: Times) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _summary(study: Study, spec: TableSpec, window: Window, *, keep_version: bool) -> pd.DataFrame:
-    frame = study.trace[spec]
+def _summary(context: TraceContext, spec: TableSpec, window: Window, *, keep_version: bool) -> pd.DataFrame:
+    frame = context.trace[spec]
     rows, duration = clipped(frame, window)
     index: dict[str, int] = {}
 
     def code(text: str) -> int:
         return index.setdefault(text if keep_version else base_name(text), len(index))
 
-    codes = tables.by_name(study.trace, spec, code, np.int32)[rows]
+    codes = tables.by_name(context.trace, spec, code, np.int32)[rows]
     if spec is tables.OS_CALLS and not (real := _of_threads(array(frame, "thread")[rows])).all():
         codes, duration = codes[real], duration[real]
     return by_name(tuple(index), codes, duration)
 
 
-def kernels(study: Study, window: Window) -> Section:
+def kernels(context: TraceContext, window: Window) -> Section:
     """Return kernels by demangled name; time of kernels that overlap is added up, so a total is no wall time."""
-    table = _summary(study, tables.KERNELS, window, keep_version=True)
+    table = _summary(context, tables.KERNELS, window, keep_version=True)
     return Section("kernels", "Kernels", window, (), {"summary": table})
 
 
-def host_calls(study: Study, window: Window) -> Section:
+def host_calls(context: TraceContext, window: Window) -> Section:
     """Return CUDA API calls by name, all threads; driver calls inside runtime calls count in both."""
-    table = _summary(study, tables.CALLS, window, keep_version=False)
+    table = _summary(context, tables.CALLS, window, keep_version=False)
     return Section("host_calls", "CUDA API calls", window, (), {"summary": table})
 
 
-def os_calls(study: Study, window: Window) -> Section:
+def os_calls(context: TraceContext, window: Window) -> Section:
     """Return operating system calls by name, all threads, so that sleeping ones add up."""
-    table = _summary(study, tables.OS_CALLS, window, keep_version=True)
+    table = _summary(context, tables.OS_CALLS, window, keep_version=True)
     return Section("os_calls", "Operating system calls", window, (), {"summary": table})
 
 
-KERNELS = Analysis("kernels", "Kernels", (tables.KERNELS,), kernels)
-HOST_CALLS = Analysis("host_calls", "CUDA API calls", (tables.CALLS,), host_calls, of_calls=True)
-OS_CALLS = Analysis("os_calls", "Operating system calls", (tables.OS_CALLS,), os_calls, of_calls=True)
+KERNELS = SectionSpec("kernels", "Kernels", (tables.KERNELS,), kernels)
+HOST_CALLS = SectionSpec("host_calls", "CUDA API calls", (tables.CALLS,), host_calls, of_calls=True)
+OS_CALLS = SectionSpec("os_calls", "Operating system calls", (tables.OS_CALLS,), os_calls, of_calls=True)

@@ -10,31 +10,32 @@ from nsyswrap import tables
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
 from nsyswrap.intervals import Indices, Times, Window
-from nsyswrap.loop.context import Analysis, Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections import layout_kernels
 from nsyswrap.sections.counter_check import contradictions, count_tensor_work
 from nsyswrap.sections.eligibility import Launches, findings, not_used, on_tensor_cores
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 from nsyswrap.what_if.changes import gains
 
 
-def run(study: Study, window: Window) -> Section:
+def run(context: TraceContext, window: Window) -> Section:
     """Return kernel time by verdict, kernel and phase; collectives are no kernels here."""
-    rows = kernels_in(study, window)
-    operations = study.operations
+    rows = kernels_in(context, window)
+    operations = context.operations
     start = np.maximum(operations.start[rows], window.start_ns)
     duration = np.minimum(operations.end[rows], window.end_ns) - start
-    launches = _launches(study, rows, duration)
+    launches = _launches(context, rows, duration)
     verdict = _verdicts(launches)
-    unused = not_used(launches, study.phases)
+    unused = not_used(launches, context.phases)
     total = {each: int(duration[verdict == index].sum()) for index, each in enumerate(Verdict)}
     whole = int(duration.sum())
     tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
-    gained = partial(gains, study, window, lambda *_: on_tensor_cores(launches, rows))
-    advice = (*findings(unused, total, gained, window), *layout_kernels.findings(study, launches, rows, window))
-    counted = count_tensor_work(study, window, rows[is_tensor], rows[is_unknown])
+    gained = partial(gains, context, window, lambda *_: on_tensor_cores(launches, rows))
+    advice = (*findings(unused, total, gained, window), *layout_kernels.findings(context, launches, rows, window))
+    counted = count_tensor_work(context, window, rows[is_tensor], rows[is_unknown])
     return Section(
         key="tensor_cores",
         title="Tensor cores",
@@ -52,26 +53,26 @@ def run(study: Study, window: Window) -> Section:
         ),
         tables={
             "kernels": _by_kernel(launches),
-            "phases": _by_phase(study, launches, verdict),
+            "phases": _by_phase(context, launches, verdict),
             "not_used": unused,
         },
         findings=(*advice, *contradictions(counted, window)),
-        notes=_notes(study),
+        notes=_notes(context),
     )
 
 
-def kernels_in(study: Study, window: Window) -> Indices:
+def kernels_in(context: TraceContext, window: Window) -> Indices:
     """Return the operations that are compute kernels and touch the window."""
-    operations = study.operations
+    operations = context.operations
     rows = operations.from_table(tables.KERNELS)
     start, end = operations.start[rows], operations.end[rows]
     found: Indices = rows[(operations.kind[rows] == COMPUTE) & (start < window.end_ns) & (end > window.start_ns)]
     return found
 
 
-def _notes(study: Study) -> tuple[str, ...]:
+def _notes(context: TraceContext) -> tuple[str, ...]:
     notes = ["Shares are of the summed time of compute kernels; collectives, copies and memsets are not among them."]
-    if len(study.trace[tables.GRAPHS]):
+    if len(context.trace[tables.GRAPHS]):
         notes.append(
             "CUDA graphs were traced as a whole: the kernels inside them are not in these numbers. "
             "Capture again with --cuda-graph-trace=node."
@@ -79,17 +80,17 @@ def _notes(study: Study) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _launches(study: Study, rows: Indices, duration: Times) -> Launches:
+def _launches(context: TraceContext, rows: Indices, duration: Times) -> Launches:
     """Return the kernels with what is said of each name on each GPU."""
-    operations, trace = study.operations, study.trace
+    operations, trace = context.operations, context.trace
     ids = array(trace[tables.KERNELS], "name_id")[operations.row[rows]]
     by_device = {gpu.device_id: gpu.compute_capability for gpu in trace.gpus}
     codes, unique = pd.factorize(ids * np.int64(1 << 16) + operations.device_id[rows])
     capability = [by_device.get(int(key) & 0xFFFF) for key in unique]
     names = [trace.text(int(key) >> 16) for key in unique]
-    learned = study.settings.kernel_rules
+    learned = context.settings.kernel_rules
     found = [classify(name, able, learned) for name, able in zip(names, capability, strict=True)]
-    phase = study.phase_of_operations[rows]
+    phase = context.phase_of_operations[rows]
     return Launches(found, capability, codes, phase, duration)
 
 
@@ -111,9 +112,9 @@ def _by_kernel(launches: Launches) -> pd.DataFrame:
     return merged.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
 
 
-def _by_phase(study: Study, launches: Launches, verdict: npt.NDArray[np.int8]) -> pd.DataFrame:
+def _by_phase(context: TraceContext, launches: Launches, verdict: npt.NDArray[np.int8]) -> pd.DataFrame:
     phase, duration = launches.phase + 1, launches.duration
-    width = len(study.phases.names) + 1
+    width = len(context.phases.names) + 1
     order = list(Verdict)
     sums = {
         column: np.bincount(phase[chosen], weights=duration[chosen], minlength=width).astype(np.int64)
@@ -123,8 +124,8 @@ def _by_phase(study: Study, launches: Launches, verdict: npt.NDArray[np.int8]) -
             ("unknown_ns", verdict == order.index(Verdict.UNKNOWN)),
         )
     }
-    frame = pd.DataFrame({"phase": [study.phases.name(code - 1) for code in range(width)], **sums})
+    frame = pd.DataFrame({"phase": [context.phases.name(code - 1) for code in range(width)], **sums})
     return frame[frame["kernel_ns"] > 0].sort_values(["kernel_ns", "phase"], ascending=[False, True], ignore_index=True)
 
 
-ANALYSIS = Analysis("tensor_cores", "Tensor cores", (), run, of_operations=True, of_gains=True)
+SECTION = SectionSpec("tensor_cores", "Tensor cores", (), run, of_operations=True, of_gains=True)

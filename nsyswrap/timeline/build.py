@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.intervals import Spans, Times, Window, gaps, times
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import LongGap, TimelineData
 from nsyswrap.tables import array
 from nsyswrap.timeline.bins import Grid, bins_of, cut
@@ -21,54 +21,54 @@ FARTHEST = 1 << 53
 SHOWN_GAPS = 20
 
 
-def timeline(study: Study, window: Window, idle: pd.DataFrame) -> TimelineData | None:
+def timeline(context: TraceContext, window: Window, idle: pd.DataFrame) -> TimelineData | None:
     """Return what the timeline of a report shows; None where no GPU did anything, or it would span months.
 
     Args:
-        study: The trace and what is known of it.
+        context: The trace and what is known of it.
         window: Stretch the report is about.
         idle: The table ``gaps`` of the section on idle time: what each idle ns of the window is put down to.
     """
-    operations = study.operations
-    if not operations.devices or _reach(_whole(study, window)) > FARTHEST:
+    operations = context.operations
+    if not operations.devices or _reach(_whole(context, window)) > FARTHEST:
         return None
     idle = idle.astype(dict.fromkeys(("cause", "phase", "evidence"), "category"))
-    longest = longest_gaps(study, window)
-    grid = _grid(study, window, longest)
-    names = operation_names(study)
+    longest = longest_gaps(context, window)
+    grid = _grid(context, window, longest)
+    names = operation_names(context)
     evidence = tuple(str(text) for text in idle["evidence"].cat.categories)
-    threads = host_rows(study, grid, window)
-    rows = [*step_rows(study, grid), *phase_rows(study, grid)]
+    threads = host_rows(context, grid, window)
+    rows = [*step_rows(context, grid), *phase_rows(context, grid)]
     for device in operations.devices:
-        rows.append(gpu_row(study, grid, window, idle, device))
-        rows.extend(stream_rows(study, grid, names, threads.threads, device))
-        rows.extend(counter_rows(study, grid, device))
+        rows.append(gpu_row(context, grid, window, idle, device))
+        rows.extend(stream_rows(context, grid, names, threads.threads, device))
+        rows.extend(counter_rows(context, grid, device))
     return TimelineData(
         window=window,
         edges=grid.edges,
         rows=(*rows, *threads.rows),
         gaps=longest,
-        phases=study.phases.names,
+        phases=context.phases.names,
         texts={**threads.texts, "evidence": evidence, "call": tuple(names.calls)},
         kernels=names.names,
         left_out=threads.left_out,
     )
 
 
-def longest_gaps(study: Study, window: Window) -> tuple[LongGap, ...]:
+def longest_gaps(context: TraceContext, window: Window) -> tuple[LongGap, ...]:
     """Return the longest gaps of all GPUs, longest first; of equal ones the earlier GPU and start."""
     found = []
-    for device in study.operations.devices:
-        spans = gaps(study.operations.busy(device), window.start_ns, window.end_ns)
+    for device in context.operations.devices:
+        spans = gaps(context.operations.busy(device), window.start_ns, window.end_ns)
         order = np.argsort(spans.start - spans.end, kind="stable")[:LISTED_GAPS]
         found += [LongGap(device, int(spans.start[at]), int(spans.end[at])) for at in order]
     found.sort(key=lambda gap: (gap.start_ns - gap.end_ns, gap.device_id, gap.start_ns))
     return tuple(found[:LISTED_GAPS])
 
 
-def _whole(study: Study, window: Window) -> Window:
+def _whole(context: TraceContext, window: Window) -> Window:
     """Return the stretch that is shown: all operations and steps, and the window."""
-    steps, operations = study.steps.frame, study.operations
+    steps, operations = context.steps.frame, context.operations
     starts = [window.start_ns, int(operations.start.min()), *array(steps, "start").tolist()]
     ends = [window.end_ns, int(operations.end.max()), *array(steps, "end").tolist()]
     if min(starts) == window.start_ns and max(ends) == window.end_ns:
@@ -81,11 +81,11 @@ def _reach(whole: Window) -> int:
     return max(abs(whole.start_ns), abs(whole.end_ns))
 
 
-def _grid(study: Study, window: Window, longest: tuple[LongGap, ...]) -> Grid:
-    frame = study.steps.frame
+def _grid(context: TraceContext, window: Window, longest: tuple[LongGap, ...]) -> Grid:
+    frame = context.steps.frame
     steps: list[Times] = [array(frame, "start"), array(frame, "end")]
     shown = list(islice(longest, SHOWN_GAPS))
     around = [Spans(times([gap.start_ns]), times([gap.end_ns])) for gap in shown]
     bounds = times([window.start_ns, window.end_ns, *(at for gap in longest for at in gap[1:])])
-    bins = bins_of(len(study.operations.devices))
-    return cut((_whole(study, window), window), bins, study.operations.start, [bounds, *steps], around)
+    bins = bins_of(len(context.operations.devices))
+    return cut((_whole(context, window), window), bins, context.operations.start, [bounds, *steps], around)

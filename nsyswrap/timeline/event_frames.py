@@ -10,7 +10,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.tables import TableSpec, array
 from nsyswrap.timeline.operation_names import OperationNames, operation_names
@@ -73,23 +73,23 @@ SOURCES: Mapping[str, TableSpec] = MappingProxyType(
 )
 
 
-def event_frames(study: Study, gaps: pd.DataFrame | None) -> Frames:
+def event_frames(context: TraceContext, gaps: pd.DataFrame | None) -> Frames:
     """Return the frames of ``COLUMNS``: everything in the capture, and the idle time of the report's window.
 
     Args:
-        study: The trace and what is known of it.
+        context: The trace and what is known of it.
         gaps: The table ``gaps`` of the section on idle time; None where there is no such section.
     """
-    names = operation_names(study)
-    found: Frames = {key: _operations(study, names, spec) for key, spec in SOURCES.items()}
+    names = operation_names(context)
+    found: Frames = {key: _operations(context, names, spec) for key, spec in SOURCES.items()}
     for spec in (tables.CALLS, tables.OS_CALLS):
-        found[spec.name] = _host_calls(study, spec)
-    found["ranges"], found["steps"] = _ranges(study), _steps(study)
+        found[spec.name] = _host_calls(context, spec)
+    found["ranges"], found["steps"] = _ranges(context), _steps(context)
     none = pd.DataFrame({"device_id": [], "start_ns": [], "end_ns": []}, dtype=np.int64)
     given = none.assign(cause="", phase="", evidence="") if gaps is None else gaps
     texts = dict.fromkeys(("cause", "phase", "evidence"), "category")
     found["gaps"] = given.astype(texts)
-    found["counters"] = _counters(study)
+    found["counters"] = _counters(context)
     return {key: found[key][list(columns)] for key, columns in COLUMNS.items()}
 
 
@@ -124,19 +124,19 @@ def text_column(codes: npt.NDArray[np.integer[Any]], texts: list[str]) -> "pd.Se
     return pd.Series(pd.Categorical.from_codes(at, pd.Index(distinct, dtype=object)))
 
 
-def _operations(study: Study, names: OperationNames, spec: TableSpec) -> pd.DataFrame:
-    operations = study.operations
+def _operations(context: TraceContext, names: OperationNames, spec: TableSpec) -> pd.DataFrame:
+    operations = context.operations
     mine = operations.from_table(spec)
-    source, rows = study.trace[spec], operations.row[mine]
+    source, rows = context.trace[spec], operations.row[mine]
     # From code -1, no phase, on.
-    phases = [study.phases.name(code) for code in range(NO_PHASE, len(study.phases.names))]
+    phases = [context.phases.name(code) for code in range(NO_PHASE, len(context.phases.names))]
     columns: dict[str, Any] = {
         "start_ns": operations.start[mine],
         "end_ns": operations.end[mine],
         "device_id": operations.device_id[mine],
         "stream": array(source, "stream")[rows],
         "pid": tables.pid_column(operations.process[mine]),
-        "phase": text_column(study.phase_of_operations[mine] - NO_PHASE, phases),
+        "phase": text_column(context.phase_of_operations[mine] - NO_PHASE, phases),
         "call": operations.call[mine],
     }
     for column in ("name", "verdict", "precision", "library"):
@@ -150,14 +150,14 @@ def _operations(study: Study, names: OperationNames, spec: TableSpec) -> pd.Data
     return frame
 
 
-def _host_calls(study: Study, spec: TableSpec) -> pd.DataFrame:
-    frame = study.trace[spec]
+def _host_calls(context: TraceContext, spec: TableSpec) -> pd.DataFrame:
+    frame = context.trace[spec]
     if spec is tables.OS_CALLS:
         # The tracer's own marks, where it started and ended, are of no thread.
         frame = frame[tables.tid_column(array(frame, "thread")) != 0]
     codes, ids = pd.factorize(array(frame, "name_id"))
     return pd.DataFrame(
-        {**_span_and_thread(frame), "name": text_column(codes, [study.trace.text(int(each)) for each in ids])}
+        {**_span_and_thread(frame), "name": text_column(codes, [context.trace.text(int(each)) for each in ids])}
     )
 
 
@@ -171,30 +171,30 @@ def _span_and_thread(frame: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _ranges(study: Study) -> pd.DataFrame:
-    frame = study.trace[tables.RANGES]
+def _ranges(context: TraceContext) -> pd.DataFrame:
+    frame = context.trace[tables.RANGES]
     phase = np.full(len(frame), NO_PHASE, np.int64)
-    known = study.phases.ranges
+    known = context.phases.ranges
     phase[known.index.to_numpy()] = array(known, "phase")
-    names = [study.phases.name(code) for code in range(NO_PHASE, len(study.phases.names))]
+    names = [context.phases.name(code) for code in range(NO_PHASE, len(context.phases.names))]
     texts = {column: frame[column].reset_index(drop=True) for column in ("text", "domain")}
     return pd.DataFrame({**_span_and_thread(frame), **texts, "phase": text_column(phase - NO_PHASE, names)})
 
 
-def _steps(study: Study) -> pd.DataFrame:
-    frame = study.steps.frame
+def _steps(context: TraceContext) -> pd.DataFrame:
+    frame = context.steps.frame
     codes, names = pd.factorize(frame["name"])
     name = text_column(codes, [str(each) for each in names])
     return pd.DataFrame({**_span_and_thread(frame), "name": name, "warm_up": array(frame, "warm_up").astype(bool)})
 
 
-def _counters(study: Study) -> pd.DataFrame:
-    frame = study.trace[tables.COUNTERS]
+def _counters(context: TraceContext) -> pd.DataFrame:
+    frame = context.trace[tables.COUNTERS]
     return pd.DataFrame(
         {
             "start_ns": array(frame, "start"),
             "device_id": array(frame, "device_id"),
-            "counter": text_column(array(frame, "counter"), list(study.trace.counter_names)),
+            "counter": text_column(array(frame, "counter"), list(context.trace.counter_names)),
             "percent": array(frame, "value"),
         }
     )

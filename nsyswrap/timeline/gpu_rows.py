@@ -10,7 +10,7 @@ from nsyswrap import tables
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.events.operations import KINDS, SOURCES
 from nsyswrap.intervals import Indices, Spans, Timeline, Times, Window, gaps, intersect, merge, timeline
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
 from nsyswrap.tables import array
@@ -31,22 +31,22 @@ NOT_SAMPLED = -1
 _STREAM_BITS = 33
 
 
-def gpu_row(study: Study, grid: Grid, window: Window, idle: pd.DataFrame, device_id: int) -> TimelineRow:
+def gpu_row(context: TraceContext, grid: Grid, window: Window, idle: pd.DataFrame, device_id: int) -> TimelineRow:
     """Return what each ns of a GPU went to: the kinds of the ledger while busy, causes while idle.
 
     Args:
-        study: The trace and what is known of it.
+        context: The trace and what is known of it.
         grid: Bins of the timeline.
         window: Stretch inside which idle time has causes.
         idle: The table ``gaps`` of the section on idle time.
         device_id: The GPU.
     """
-    parts = _busy_parts(study, grid, device_id)
-    parts += [_idle_part(study, idle, device_id), _outside_part(study, grid, window, device_id)]
+    parts = _busy_parts(context, grid, device_id)
+    parts += [_idle_part(context, idle, device_id), _outside_part(context, grid, window, device_id)]
     order = np.argsort(np.concatenate([part["start"] for part in parts]), kind="stable")
     whole = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
     start, end, code = whole.pop("start"), whole.pop("end"), whole.pop("code")
-    exact, chosen = grid.choose(start, end, MOST_PIECES // len(study.operations.devices))
+    exact, chosen = grid.choose(start, end, MOST_PIECES // len(context.operations.devices))
     details = {name: values[chosen] for name, values in whole.items()}
     labels = Timeline(Spans(start, end), code.astype(np.int32))
     return TimelineRow(
@@ -57,24 +57,24 @@ def gpu_row(study: Study, grid: Grid, window: Window, idle: pd.DataFrame, device
     )
 
 
-def _busy_parts(study: Study, grid: Grid, device_id: int) -> list[dict[str, Numbers]]:
-    layers = study.operations.exclusive(device_id, _extent(grid))
+def _busy_parts(context: TraceContext, grid: Grid, device_id: int) -> list[dict[str, Numbers]]:
+    layers = context.operations.exclusive(device_id, _extent(grid))
     return [_part(spans, np.full(len(spans.start), kind)) for kind, spans in enumerate(layers)]
 
 
-def _idle_part(study: Study, idle: pd.DataFrame, device_id: int) -> dict[str, Numbers]:
+def _idle_part(context: TraceContext, idle: pd.DataFrame, device_id: int) -> dict[str, Numbers]:
     """Return the idle time of the window: cause, phase and evidence of each piece, the last two from 1 on."""
     mine = idle[idle["device_id"] == device_id]
     spans = Spans(array(mine, "start_ns"), array(mine, "end_ns"))
     cause = _recoded(mine["cause"], {name: len(KINDS) + at for at, name in enumerate(CAUSES)})
-    phase = _recoded(mine["phase"], {name: at + 1 for at, name in enumerate(study.phases.names)})
+    phase = _recoded(mine["phase"], {name: at + 1 for at, name in enumerate(context.phases.names)})
     return _part(spans, cause, phase, mine["evidence"].cat.codes.to_numpy().astype(np.int32) + 1)
 
 
-def _outside_part(study: Study, grid: Grid, window: Window, device_id: int) -> dict[str, Numbers]:
+def _outside_part(context: TraceContext, grid: Grid, window: Window, device_id: int) -> dict[str, Numbers]:
     """Return the idle time before and after the window, which nothing explains."""
     whole = _extent(grid)
-    free = gaps(study.operations.busy(device_id), whole.start_ns, whole.end_ns)
+    free = gaps(context.operations.busy(device_id), whole.start_ns, whole.end_ns)
     beyond = gaps(merge([window.start_ns], [window.end_ns]), whole.start_ns, whole.end_ns)
     spans = intersect(free, beyond)
     return _part(spans, np.full(len(spans.start), GPU_CLASSES.index(OUTSIDE)))
@@ -113,27 +113,29 @@ class _Lane(NamedTuple):
     rows: Indices
 
 
-def stream_rows(study: Study, grid: Grid, names: OperationNames, threads: Times, device_id: int) -> list[TimelineRow]:
+def stream_rows(
+    context: TraceContext, grid: Grid, names: OperationNames, threads: Times, device_id: int
+) -> list[TimelineRow]:
     """Return the operations of a GPU, a row for each of its busiest streams and one for all others.
 
     Args:
-        study: The trace and what is known of it.
+        context: The trace and what is known of it.
         grid: Bins of the timeline.
         names: Name and class of each operation.
         threads: Global id of the threads that have a row.
         device_id: The GPU.
     """
-    lanes = _lanes(study, device_id)
-    most = MOST_OPERATIONS // max(len(study.operations.devices) * len(lanes), 1)
-    return [_stream_row(study, grid, names, threads, device_id, lane, most) for lane in lanes]
+    lanes = _lanes(context, device_id)
+    most = MOST_OPERATIONS // max(len(context.operations.devices) * len(lanes), 1)
+    return [_stream_row(context, grid, names, threads, device_id, lane, most) for lane in lanes]
 
 
-def _lanes(study: Study, device_id: int) -> list[_Lane]:
-    operations = study.operations
+def _lanes(context: TraceContext, device_id: int) -> list[_Lane]:
+    operations = context.operations
     mine = operations.on(device_id)
     # Streams are numbered by each process for itself.
     of_process, processes = pd.factorize(operations.process[mine])
-    codes, keys = pd.factorize(of_process.astype(np.int64) << _STREAM_BITS | _streams(study, mine) + 1)
+    codes, keys = pd.factorize(of_process.astype(np.int64) << _STREAM_BITS | _streams(context, mine) + 1)
     busy = np.bincount(codes, weights=operations.end[mine] - operations.start[mine], minlength=len(keys))
     ranked = np.argsort(-busy, kind="stable")
     shown = max(int((busy[ranked[:MOST_STREAMS]] > SMALL_STREAM * busy.max()).sum()), 1)
@@ -150,23 +152,23 @@ def _lanes(study: Study, device_id: int) -> list[_Lane]:
     return lanes
 
 
-def _streams(study: Study, rows: Indices) -> Numbers:
+def _streams(context: TraceContext, rows: Indices) -> Numbers:
     """Return the number of the stream of each operation."""
-    operations = study.operations
+    operations = context.operations
     found = np.empty(len(rows), np.int64)
     for table, spec in enumerate(SOURCES):
         mine = operations.table[rows] == table
-        found[mine] = array(study.trace[spec], "stream")[operations.row[rows[mine]]]
+        found[mine] = array(context.trace[spec], "stream")[operations.row[rows[mine]]]
     return found
 
 
 def _stream_row(  # noqa: PLR0913, PLR0917 - one argument a thing that a row is made of
-    study: Study, grid: Grid, names: OperationNames, threads: Times, device_id: int, lane: _Lane, most: int
+    context: TraceContext, grid: Grid, names: OperationNames, threads: Times, device_id: int, lane: _Lane, most: int
 ) -> TimelineRow:
-    operations, rows = study.operations, lane.rows
+    operations, rows = context.operations, lane.rows
     start, end, code = operations.start[rows], operations.end[rows], names.classes[rows]
     exact, chosen = grid.choose(start, end, most)
-    items = TimelineItems(start[chosen], end[chosen], code[chosen], _details(study, names, threads, rows[chosen]))
+    items = TimelineItems(start[chosen], end[chosen], code[chosen], _details(context, names, threads, rows[chosen]))
     sums = grid.sums(_flat(Spans(start, end), code), len(STREAM_CLASSES))
     return TimelineRow("stream", lane.label, device_id, lane.process, 0, STREAM_CLASSES, sums, exact, items)
 
@@ -179,9 +181,9 @@ def _flat(spans: Spans, code: Numbers) -> Timeline:
     return timeline(layers)
 
 
-def _details(study: Study, names: OperationNames, threads: Times, rows: Indices) -> dict[str, Numbers]:
+def _details(context: TraceContext, names: OperationNames, threads: Times, rows: Indices) -> dict[str, Numbers]:
     """Return name, phase, launch and size of operations; codes count from 1, and 0 is unknown."""
-    operations, trace = study.operations, study.trace
+    operations, trace = context.operations, context.trace
     call = operations.call[rows]
     known = call >= 0
     latency, duration, thread, name = (np.zeros(len(rows), np.int64) for _ in range(4))
@@ -197,21 +199,21 @@ def _details(study: Study, names: OperationNames, threads: Times, rows: Indices)
     name[known] = names.call_codes(trace, call[known])
     found: dict[str, Numbers] = {
         "name": names.codes[rows],
-        "phase": study.phase_of_operations[rows] - NO_PHASE,
+        "phase": context.phase_of_operations[rows] - NO_PHASE,
         "latency": latency,
         "call_ns": duration,
         "call": name,
         "thread": thread,
     }
-    return found | {name: names.of_table(study, rows, name) for name in ("grid_blocks", "block_threads", "bytes")}
+    return found | {name: names.of_table(context, rows, name) for name in ("grid_blocks", "block_threads", "bytes")}
 
 
-def counter_rows(study: Study, grid: Grid, device_id: int) -> list[TimelineRow]:
+def counter_rows(context: TraceContext, grid: Grid, device_id: int) -> list[TimelineRow]:
     """Return the counters of a GPU: the mean of each bin, in hundredths of a per cent."""
     found = []
     start, end = grid.edges[:-1], grid.edges[1:]
     nothing = TimelineItems(start[:0], start[:0], start[:0])
-    for reading in study.readings:
+    for reading in context.readings:
         if reading.device_id != device_id:
             continue
         sampled = reading.sampled(start, end)

@@ -9,7 +9,7 @@ from nsyswrap import tables
 from nsyswrap.events import api_calls
 from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates
 from nsyswrap.intervals import Spans, Timeline, Times, Window, fill, innermost, times
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
 from nsyswrap.sections.idle_lines import spelled
 from nsyswrap.tables import array
@@ -31,9 +31,9 @@ THREAD_CLASSES = (
 LAUNCH = api_calls.RUNNING
 
 
-def step_rows(study: Study, grid: Grid) -> list[TimelineRow]:
+def step_rows(context: TraceContext, grid: Grid) -> list[TimelineRow]:
     """Return the steps of each process; their names are the text ``step``."""
-    frame = study.steps.frame
+    frame = context.steps.frame
     found = []
     processes = frame["process"].unique().tolist()
     for process in processes[:MOST_THREADS]:
@@ -51,9 +51,9 @@ def step_rows(study: Study, grid: Grid) -> list[TimelineRow]:
     return found
 
 
-def phase_rows(study: Study, grid: Grid) -> list[TimelineRow]:
+def phase_rows(context: TraceContext, grid: Grid) -> list[TimelineRow]:
     """Return the phases of the main thread of each process."""
-    phases = study.phases
+    phases = context.phases
     several = len(phases.main_thread) > 1
     found = []
     for process, thread in list(phases.main_thread.items())[:MOST_THREADS]:
@@ -78,50 +78,50 @@ class HostRows(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def host_rows(study: Study, grid: Grid, window: Window) -> HostRows:
+def host_rows(context: TraceContext, grid: Grid, window: Window) -> HostRows:
     """Return what the threads do that launch work, and their lines of Python where they were sampled.
 
     Args:
-        study: The trace and what is known of it.
+        context: The trace and what is known of it.
         grid: Bins of the timeline.
         window: Stretch the report is about; threads that launch most in it come first.
     """
-    threads = _launching(study, window)
+    threads = _launching(context, window)
     shown = threads[:MOST_THREADS]
     start, end = int(grid.edges[0]), int(grid.edges[-1])
     is_window = (start, end) == (window.start_ns, window.end_ns)
     # What was worked out for the window serves again where no more is shown.
-    states = study.states(window if is_window else Window(start, end, "all that is shown", "session"))
+    states = context.states(window if is_window else Window(start, end, "all that is shown", "session"))
     rows: list[TimelineRow] = []
     for thread in shown:
-        rows.append(_thread_row(study, states, grid, thread, MOST_CALLS // len(shown)))
-        rows.extend(_python_rows(study, grid, thread))
+        rows.append(_thread_row(context, states, grid, thread, MOST_CALLS // len(shown)))
+        rows.extend(_python_rows(context, grid, thread))
     left = len(threads) - len(shown)
     left_out = (f"{left} more threads that launch work are not shown.",) if left else ()
-    lines = tuple(spelled(frame) for frame in study.lines.own) if len(study.trace[tables.SAMPLES]) else ()
-    steps = tuple(study.steps.frame["name"].astype(str)[: MOST_STEPS * MOST_THREADS])
+    lines = tuple(spelled(frame) for frame in context.lines.own) if len(context.trace[tables.SAMPLES]) else ()
+    steps = tuple(context.steps.frame["name"].astype(str)[: MOST_STEPS * MOST_THREADS])
     texts = {"host_call": states.names, "line": lines, "step": steps}
     return HostRows(tuple(rows), times(shown), texts, left_out)
 
 
-def _launching(study: Study, window: Window) -> list[int]:
+def _launching(context: TraceContext, window: Window) -> list[int]:
     """Return the threads that launch operations and the main threads with phases, those that launch most first."""
-    operations = study.operations
+    operations = context.operations
     known = operations.call >= 0
     inside = (operations.start < window.end_ns) & (operations.end > window.start_ns)
-    thread = array(study.trace[tables.CALLS], "thread")[operations.call[known]]
+    thread = array(context.trace[tables.CALLS], "thread")[operations.call[known]]
     codes, found = pd.factorize(thread)
     # One launch more inside the window outweighs any number before and after it.
     weight = np.bincount(codes, weights=inside[known] * len(codes) + 1, minlength=len(found))
     count = dict(zip(found.tolist(), weight.tolist(), strict=True))
-    mine = {int(process) for process in pd.unique(study.operations.process)}
-    count |= {main: count.get(main, 0) for process, main in study.phases.main_thread.items() if process in mine}
+    mine = {int(process) for process in pd.unique(context.operations.process)}
+    count |= {main: count.get(main, 0) for process, main in context.phases.main_thread.items() if process in mine}
     return sorted(count, key=lambda thread: (-count[thread], thread))
 
 
-def _thread_row(study: Study, states: ThreadStates, grid: Grid, thread: int, most: int) -> TimelineRow:
+def _thread_row(context: TraceContext, states: ThreadStates, grid: Grid, thread: int, most: int) -> TimelineRow:
     """Return the open call of a thread: what explains a wait first, then any other CUDA call."""
-    labels = fill(states.of(thread), _other_calls(study, states, thread))
+    labels = fill(states.of(thread), _other_calls(context, states, thread))
     inside = grid.inside(*labels.spans)
     start, end, code = labels.spans.start[inside], labels.spans.end[inside], labels.code[inside]
     kind, name = code // NAMES, code % NAMES
@@ -130,26 +130,26 @@ def _thread_row(study: Study, states: ThreadStates, grid: Grid, thread: int, mos
     items = TimelineItems(start[chosen], end[chosen], kind[chosen], details)
     sums = grid.sums(Timeline(Spans(start, end), kind), len(THREAD_CLASSES))
     pid, tid = tables.pid(thread), tables.tid(thread)
-    return TimelineRow("thread", _label(study, thread), -1, pid, tid, THREAD_CLASSES, sums, exact, items)
+    return TimelineRow("thread", _label(context, thread), -1, pid, tid, THREAD_CLASSES, sums, exact, items)
 
 
-def _other_calls(study: Study, states: ThreadStates, thread: int) -> Timeline:
-    frame = study.trace[tables.CALLS]
+def _other_calls(context: TraceContext, states: ThreadStates, thread: int) -> Timeline:
+    frame = context.trace[tables.CALLS]
     rows = np.flatnonzero(array(frame, "thread") == thread)
     code = states.names_of(tables.CALLS, rows) + np.int32(LAUNCH * NAMES)
     return innermost(array(frame, "start")[rows], array(frame, "end")[rows], code)
 
 
-def _label(study: Study, thread: int) -> str:
-    frame = study.trace[tables.THREADS]
+def _label(context: TraceContext, thread: int) -> str:
+    frame = context.trace[tables.THREADS]
     names = frame["name"][array(frame, "thread") == thread].astype(str).tolist()
     name = next((name for name in names if name), "")
     return f"thread {tables.tid(thread)} {name}".rstrip()
 
 
-def _python_rows(study: Study, grid: Grid, thread: int) -> list[TimelineRow]:
+def _python_rows(context: TraceContext, grid: Grid, thread: int) -> list[TimelineRow]:
     """Return the sampled lines of a thread; each stands until the next sample, if that is not late."""
-    frame = study.trace[tables.SAMPLES]
+    frame = context.trace[tables.SAMPLES]
     mine = np.flatnonzero(array(frame, "thread") == thread)
     if not len(mine):
         return []

@@ -13,7 +13,7 @@ from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.operations import COMMUNICATION, COPY, FILL, SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
 from nsyswrap.intervals import Indices
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import KernelName, Numbers
 from nsyswrap.tables import TableSpec, Trace, array
 
@@ -26,7 +26,7 @@ GRAPH = KernelName("CUDA graph, traced as a whole", str(Verdict.UNKNOWN))
 
 @dataclass(frozen=True)
 class OperationNames:
-    """Names of all operations of a study.
+    """Names of all operations of a context.
 
     Attributes:
         names: The distinct ones.
@@ -49,26 +49,26 @@ class OperationNames:
         return found
 
     @staticmethod
-    def of_table(study: Study, rows: Indices, column: str) -> Numbers:
+    def of_table(context: TraceContext, rows: Indices, column: str) -> Numbers:
         """Return a column of the tables that operations come from; 0 where a table does not have it."""
-        operations = study.operations
+        operations = context.operations
         found = np.zeros(len(rows), np.int64)
         for table, spec in enumerate(SOURCES):
             if column in spec.columns:
                 mine = operations.table[rows] == table
-                found[mine] = array(study.trace[spec], column)[operations.row[rows[mine]]]
+                found[mine] = array(context.trace[spec], column)[operations.row[rows[mine]]]
         return found
 
 
-def operation_names(study: Study) -> OperationNames:
-    """Return what the operations of a study are called."""
-    operations = study.operations
+def operation_names(context: TraceContext) -> OperationNames:
+    """Return what the operations of a context are called."""
+    operations = context.operations
     names: list[KernelName] = []
     codes = np.zeros(len(operations.start), np.int32)
     for spec in SOURCES:
         rows = operations.from_table(spec)
         if len(rows):
-            own, found = _named(study, spec, rows)
+            own, found = _named(context, spec, rows)
             codes[rows] = own + len(names)
             names.extend(found)
     verdicts = {str(verdict): at for at, verdict in enumerate(Verdict)}
@@ -79,27 +79,27 @@ def operation_names(study: Study) -> OperationNames:
     return OperationNames(tuple(names), codes, classes)
 
 
-def _named(study: Study, spec: TableSpec, rows: Indices) -> tuple[npt.NDArray[Any], list[KernelName]]:
+def _named(context: TraceContext, spec: TableSpec, rows: Indices) -> tuple[npt.NDArray[Any], list[KernelName]]:
     """Return the names of the operations of one table: a code for each, and what the codes mean."""
-    frame, origin = study.trace[spec], study.operations.row[rows]
+    frame, origin = context.trace[spec], context.operations.row[rows]
     if spec is tables.GRAPHS:
         return np.zeros(len(rows), np.int64), [GRAPH]
     if spec is tables.KERNELS:
-        key = array(frame, "name_id")[origin] * np.int64(1 << 16) + study.operations.device_id[rows]
+        key = array(frame, "name_id")[origin] * np.int64(1 << 16) + context.operations.device_id[rows]
         codes, unique = pd.factorize(key)
-        return codes, list(_kernels(study, unique.tolist()))
+        return codes, list(_kernels(context, unique.tolist()))
     kinds = ("copy_kind", "source_kind", "target_kind") if spec is tables.COPIES else ("memory_kind",)
     columns = [array(frame, kind)[origin] for kind in kinds]
     codes, found = pd.factorize(pd.MultiIndex.from_arrays(columns))
     spelled = _copy if spec is tables.COPIES else _fill
-    return codes, [KernelName(spelled(study.trace, *(int(part) for part in key))) for key in found]
+    return codes, [KernelName(spelled(context.trace, *(int(part) for part in key))) for key in found]
 
 
-def _kernels(study: Study, keys: list[int]) -> Iterator[KernelName]:
-    capability = {gpu.device_id: gpu.compute_capability for gpu in study.trace.gpus}
+def _kernels(context: TraceContext, keys: list[int]) -> Iterator[KernelName]:
+    capability = {gpu.device_id: gpu.compute_capability for gpu in context.trace.gpus}
     for key in keys:
-        name = study.trace.text(key >> 16)
-        said = classify(name, capability.get(key & 0xFFFF), study.settings.kernel_rules)
+        name = context.trace.text(key >> 16)
+        said = classify(name, capability.get(key & 0xFFFF), context.settings.kernel_rules)
         yield KernelName(name, str(said.verdict), said.precision, said.library)
 
 

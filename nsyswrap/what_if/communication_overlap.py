@@ -20,7 +20,7 @@ import numpy.typing as npt
 from nsyswrap import tables
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.intervals import Indices, Spans, Times, Window, containing, covered
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
 from nsyswrap.sections.occupancy_launches import estimates
 from nsyswrap.tables import array
@@ -67,23 +67,23 @@ class Step:
         return max(hidden - left - lost - AVERAGING_SHARE * whole, 0.0)
 
 
-def beside_backward(study: Study, window: Window, device: int) -> WhatIf:
+def beside_backward(context: TraceContext, window: Window, device: int) -> WhatIf:
     """Return what running collectives beside the kernels of the backward pass changes.
 
     A collective ends on all GPUs together, so those of all devices change alike.
 
     Args:
-        study: The trace.
+        context: The trace.
         window: Stretch of time.
         device: The GPU that tells how much can be hidden.
     """
-    ran = study.replay(window).operations
-    rows = ran[study.operations.kind[ran] == COMMUNICATION]
-    each = list(steps_of(study, ran, device))
+    ran = context.replay(window).operations
+    rows = ran[context.operations.kind[ran] == COMMUNICATION]
+    each = list(steps_of(context, ran, device))
     whole = sum(float(step.collectives.sum()) for step in each)
     share = sum(step.saved() for step in each) / whole if whole else 0.0
-    length = np.maximum(study.operations.end[rows] - study.operations.start[rows], 1)
-    saved = share * exposed(study, rows) / length
+    length = np.maximum(context.operations.end[rows] - context.operations.start[rows], 1)
+    saved = share * exposed(context, rows) / length
     return faster(
         rows,
         1 - HALF * saved,
@@ -93,29 +93,29 @@ def beside_backward(study: Study, window: Window, device: int) -> WhatIf:
     )
 
 
-def steps_of(study: Study, ran: Indices, device: int) -> Iterator[Step]:
+def steps_of(context: TraceContext, ran: Indices, device: int) -> Iterator[Step]:
     """Yield the steps that some operations belong to; all operations as one where there are no steps.
 
     Args:
-        study: The trace.
-        ran: Rows of the study's operations.
+        context: The trace.
+        ran: Rows of the context's operations.
         device: The GPU they ran on.
     """
-    operations = study.operations
+    operations = context.operations
     mine = np.sort(ran[operations.device_id[ran] == device])
     collectives = mine[operations.kind[mine] == COMMUNICATION]
-    kernels = _backward_kernels(study, mine)
-    slower = slowdown(study, kernels, collectives, device)
-    of_kernels, of_collectives = (_step_of(study, rows) for rows in (kernels, collectives))
+    kernels = _backward_kernels(context, mine)
+    slower = slowdown(context, kernels, collectives, device)
+    of_kernels, of_collectives = (_step_of(context, rows) for rows in (kernels, collectives))
     for number in tables.distinct(of_collectives).tolist():
         its, sent = kernels[of_kernels == number], collectives[of_collectives == number]
         lengths = operations.end[its] - operations.start[its]
-        yield Step(lengths, slower[of_kernels == number], exposed(study, sent))
+        yield Step(lengths, slower[of_kernels == number], exposed(context, sent))
 
 
-def exposed(study: Study, collectives: Indices) -> Times:
+def exposed(context: TraceContext, collectives: Indices) -> Times:
     """Return how much of each collective no kernel of its GPU hides, in ns."""
-    operations = study.operations
+    operations = context.operations
     start, end = operations.start[collectives], operations.end[collectives]
     found = np.zeros(len(collectives), np.int64)
     if not len(collectives):
@@ -128,17 +128,17 @@ def exposed(study: Study, collectives: Indices) -> Times:
     return found
 
 
-def slowdown(study: Study, kernels: Indices, collectives: Indices, device: int) -> npt.NDArray[np.float64]:
+def slowdown(context: TraceContext, kernels: Indices, collectives: Indices, device: int) -> npt.NDArray[np.float64]:
     """Return how many times as long each kernel takes while a collective runs beside it; 1 where that is not known.
 
     Args:
-        study: The trace.
-        kernels: Rows of the study's operations.
+        context: The trace.
+        kernels: Rows of the context's operations.
         collectives: The same, of the collectives.
         device: The GPU they ran on.
     """
-    gpu = next((gpu for gpu in study.trace.gpus if gpu.device_id == device), Gpu(device, ""))
-    frame, row = study.trace[tables.KERNELS], study.operations.row
+    gpu = next((gpu for gpu in context.trace.gpus if gpu.device_id == device), Gpu(device, ""))
+    frame, row = context.trace[tables.KERNELS], context.operations.row
     kept = float(np.median(array(frame, "grid_blocks")[row[collectives]])) if len(collectives) else 0.0
     left = gpu.sm_count - kept
     if left < 1:
@@ -153,18 +153,18 @@ def slowdown(study: Study, kernels: Indices, collectives: Indices, device: int) 
     return found
 
 
-def _backward_kernels(study: Study, rows: Indices) -> Indices:
+def _backward_kernels(context: TraceContext, rows: Indices) -> Indices:
     """Return the compute kernels launched in the backward pass; all of them where no phase is known."""
-    operations = study.operations
+    operations = context.operations
     kernels = rows[(operations.kind[rows] == COMPUTE) & (operations.table[rows] == 0)]
-    backward: Indices = kernels[study.phase_of_operations[kernels] == study.phases.code(PHASE)]
+    backward: Indices = kernels[context.phase_of_operations[kernels] == context.phases.code(PHASE)]
     return backward if len(backward) else kernels
 
 
-def _step_of(study: Study, rows: Indices) -> Indices:
+def _step_of(context: TraceContext, rows: Indices) -> Indices:
     """Return the number of the step in which each operation was launched, of its process; -1 for none."""
-    operations, frame = study.operations, study.steps.frame
-    launched = array(study.trace[tables.CALLS], "start")[operations.call[rows]]
+    operations, frame = context.operations, context.steps.frame
+    launched = array(context.trace[tables.CALLS], "start")[operations.call[rows]]
     found = np.full(len(rows), -1, np.intp)
     for process in tables.distinct(operations.process[rows]).tolist():
         mine = np.flatnonzero(operations.process[rows] == process)

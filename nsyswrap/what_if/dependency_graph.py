@@ -37,7 +37,7 @@ class Change:
         host: Time that the feeding threads save, in ns: spans for all of them, or spans by thread. Their waits for the
             GPU are no part of it: these follow from the replay.
         host_factor: What is left of that time; 0 for nothing.
-        operations: Rows of the study's operations whose length changes.
+        operations: Rows of the context's operations whose length changes.
         factor: What their length is multiplied by: one number, or one for each of them. With 0 it does not happen at
             all: its latency and the gap before it are gone as well.
         waits: Rows in ``trace[CALLS]`` of calls that no longer wait for the GPU.
@@ -69,7 +69,7 @@ class Schedule:
         thread: Global id of the thread of a node of the host; 0 for operations.
         work_start: Start of the host's own work in ``own``, in ns since capture start.
         work_end: Its end; not after the start where there is no such work.
-        operation: Row of the study's operations that ends with this node; -1 for none.
+        operation: Row of the context's operations that ends with this node; -1 for none.
         length: Length of that operation in ns, which is a part of ``own`` and of ``held``.
         call: Row in ``trace[CALLS]`` of the call that waits for the GPU in this node; -1 for none.
         is_batch: Whether this node is the loader's next batch; ``held`` is then the loader's own pace.
@@ -181,7 +181,7 @@ class Replay:
 
     @property
     def operations(self) -> Indices:
-        """Return the rows of the study's operations that are replayed."""
+        """Return the rows of the context's operations that are replayed."""
         rows: Indices = self.schedule.operation[self.schedule.operation >= 0]
         return rows
 

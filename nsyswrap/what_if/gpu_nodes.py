@@ -37,7 +37,7 @@ class Queued:
     Arrays of equal length.
 
     Attributes:
-        row: Row in the study's operations.
+        row: Row in the context's operations.
         start: ns since capture start.
         end: ns since capture start.
         launch: Index of the host node that launched it; ``NONE`` where that was before the stretch.

@@ -22,7 +22,7 @@ from nsyswrap.what_if.sample import choose_stretch
 from nsyswrap.what_if.sync_waits import Holds, find_holds, find_recorded
 
 if TYPE_CHECKING:
-    from nsyswrap.loop.context import Study
+    from nsyswrap.loop.context import TraceContext
 
 NO_OPERATIONS = "no operation was launched in it"
 UNKNOWN_LAUNCHES = "the capture does not show who launched {count} of its operations"
@@ -30,23 +30,23 @@ SILENT = "calls of its main thread were lost"
 HIDDEN_GRAPHS = "CUDA graphs were launched that left no trace on the GPU"
 
 
-def find_replay(study: "Study", window: Window) -> Replay:
+def find_replay(context: "TraceContext", window: Window) -> Replay:
     """Return the replay of a window, or of as much of it as can be replayed quickly."""
-    operations = study.operations
-    launched = _launch_times(study.trace, operations)
-    chosen = choose_stretch(launched, study.steps, window)
+    operations = context.operations
+    launched = _launch_times(context.trace, operations)
+    chosen = choose_stretch(launched, context.steps, window)
     stretch = chosen.window
     # Nobody launches a migration: what it delays, a kernel or the host, is as long as measured.
     asked = ~operations.migration
     inside = np.flatnonzero((launched >= stretch.start_ns) & (launched < stretch.end_ns) & asked)
     backlog = np.flatnonzero((launched < stretch.start_ns) & (operations.end > stretch.start_ns) & asked)
-    if obstacle := _obstacle(study, inside, stretch):
+    if obstacle := _obstacle(context, inside, stretch):
         return Replay(EMPTY, stretch, chosen.steps, 0, stretch.length_ns, chosen.scale, obstacle=obstacle)
-    sources = HostSources(study.trace, operations, study.phases, study.states(window), stretch)
+    sources = HostSources(context.trace, operations, context.phases, context.states(window), stretch)
     nodes = find_host(sources, inside)
-    queued = queue_operations(study.trace, operations, nodes, inside, backlog)
-    recorded = find_recorded(study.trace, operations, nodes, queued, launched)
-    holds = find_holds(study.trace, nodes, queued, recorded)
+    queued = queue_operations(context.trace, operations, nodes, inside, backlog)
+    recorded = find_recorded(context.trace, operations, nodes, queued, launched)
+    holds = find_holds(context.trace, nodes, queued, recorded)
     schedule = schedule_of(nodes, queued, find_starts(queued), holds, stretch)
     begun = max(stretch.start_ns, int(operations.end[backlog].max(initial=stretch.start_ns)))
     ended = max(int(nodes.moment[-1]), int(operations.end[inside].max()))
@@ -69,14 +69,14 @@ def _launch_times(trace: Trace, operations: Operations) -> Times:
     return found
 
 
-def _obstacle(study: "Study", inside: Indices, stretch: Window) -> str:
+def _obstacle(context: "TraceContext", inside: Indices, stretch: Window) -> str:
     """Return why a stretch cannot be replayed; empty where it can."""
-    trace, operations = study.trace, study.operations
+    trace, operations = context.trace, context.operations
     if not len(inside):
         return NO_OPERATIONS
     if unknown := int(operations.orphaned[inside].sum()):
         return UNKNOWN_LAUNCHES.format(count=unknown)
-    if study.silences:
+    if context.silences:
         return SILENT
     graphs = launch_rows(trace)
     start = array(trace[tables.CALLS], "start")[graphs]

@@ -10,7 +10,7 @@ from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, t
 
 from nsyswrap.attribution import root_causes
 from nsyswrap.attribution.root_causes import NAMES, ROOTS, claims
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.sections import idle, launches, ledger
@@ -280,8 +280,8 @@ def test_communication_that_nothing_hides(trace_of: TraceOf) -> None:
         at = number * STEP
         made.kernel(at + 400 * US, at + 700 * US, "ncclDevKernel_AllReduce", stream=8, launched=(at, at + US))
         made.range("backward", at + US, at + 5 * US)
-    study = Study(trace_of(made))
-    (finding,) = ledger.run(study, choose_window(study)).findings
+    context = TraceContext(trace_of(made))
+    (finding,) = ledger.run(context, choose_window(context)).findings
     assert (finding.rule, finding.lost_ns, finding.severity) == ("communication/exposed", 10 * 100 * US, "warning")
     assert finding.evidence[0] == "1.00 ms of 3.00 ms in 10 launches of ncclDevKernel_AllReduce"
     assert "DistributedDataParallel" in finding.advice
@@ -347,19 +347,19 @@ def test_kernels_that_no_layout_of_images_would_spare(trace_of: TraceOf, moving:
 
 def test_roots_do_not_change_the_causes(trace_of: TraceOf) -> None:
     """The table keeps every nanosecond under its cause; only who advises on it differs."""
-    study = Study(trace_of(reading(605)))
-    chosen = choose_window(study)
-    table = idle.run(study, chosen).tables["causes"]
+    context = TraceContext(trace_of(reading(605)))
+    chosen = choose_window(context)
+    table = idle.run(context, chosen).tables["causes"]
     assert set(table["cause"]) <= set(NAMES) - set(ROOTS)
-    assert claims(study, 0, chosen).total.sum() == table["idle_ns"].sum()
+    assert claims(context, 0, chosen).total.sum() == table["idle_ns"].sum()
 
 
 def test_claims_are_worked_out_once(trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = Study(trace_of(loop()))
-    chosen = choose_window(study)
-    idle.run(study, chosen)
+    context = TraceContext(trace_of(loop()))
+    chosen = choose_window(context)
+    idle.run(context, chosen)
     monkeypatch.setattr(root_causes, "explain", None)
-    assert launches.run(study, chosen).key == "launches"
+    assert launches.run(context, chosen).key == "launches"
 
 
 def test_another_thread_s_calls_are_not_this_one_s(trace_of: TraceOf) -> None:

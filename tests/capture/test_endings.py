@@ -62,7 +62,7 @@ def test_a_disk_that_fills_while_the_recording_moves_is_an_error_of_ours(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setenv("FAKE_NSYS_FAILURE", "no-importer")
-    monkeypatch.setattr("shutil.move", fills)
+    monkeypatch.setattr("shutil.move", memsets)
     with pytest.raises(CaptureError, match="cannot be kept: No space left on device") as caught:
         profile(options(tmp_path / "result", "true"), fake_nsys)
     assert (caught.value.exit_code, "Free space" in caught.value.hint) == (125, True)

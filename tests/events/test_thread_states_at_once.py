@@ -15,7 +15,7 @@ from nsyswrap import tables
 from nsyswrap.events import api_calls, thread_states
 from nsyswrap.events.thread_states import NAMES, NO_NAME
 from nsyswrap.intervals import total
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -56,16 +56,16 @@ def busy(threads: int) -> ExportBuilder:
 def test_all_who_ask_at_once_get_the_same(trace_of: TraceOf) -> None:
     trace = trace_of(busy(6))
     threads = [thread(100 + number) for number in range(6)]
-    alone = Study(trace).states(WHOLE)
+    alone = TraceContext(trace).states(WHOLE)
     wanted = {each: (alone.call_time(each), len(alone.waits(each).start)) for each in threads}
     assert [time for time, _ in wanted.values()] == [(10 + number) * US + 4 for number in range(6)]
     for _ in range(ROUNDS):
-        study, begin = Study(trace), Barrier(ASKING)
+        context, begin = TraceContext(trace), Barrier(ASKING)
 
-        def asked(first: int, study: Study = study, begin: Barrier = begin) -> dict[int, tuple[int, int]]:
+        def asked(first: int, context: TraceContext = context, begin: Barrier = begin) -> dict[int, tuple[int, int]]:
             begin.wait()
             order = [*threads[first:], *threads[:first]]
-            states = study.states(WHOLE)
+            states = context.states(WHOLE)
             return {each: (states.call_time(each), len(states.waits(each).start)) for each in order}
 
         with ThreadPoolExecutor(ASKING) as pool:
@@ -76,7 +76,7 @@ def test_all_who_ask_at_once_get_the_same(trace_of: TraceOf) -> None:
 def test_names_keep_their_numbers(trace_of: TraceOf) -> None:
     trace = trace_of(busy(6))
     for _ in range(ROUNDS):
-        states, begin = Study(trace).states(WHOLE), Barrier(ASKING)
+        states, begin = TraceContext(trace).states(WHOLE), Barrier(ASKING)
 
         def named(first: int, begin: Barrier = begin, states: object = states) -> None:
             begin.wait()

@@ -6,7 +6,7 @@ import pytest
 from analysis_fixtures import window
 from export_builder import ExportBuilder
 
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section, Severity
 from nsyswrap.sections import tensor_cores
 from nsyswrap.tables import Trace
@@ -22,7 +22,7 @@ UNKNOWN = "my_own_kernel(float*)"
 
 def section(trace: Trace, start: int = 0, end: int = 1000) -> Section:
     """Return the section on tensor cores."""
-    return tensor_cores.run(Study(trace), window(start, end))
+    return tensor_cores.run(TraceContext(trace), window(start, end))
 
 
 def share(trace: Trace, start: int = 0, end: int = 1000) -> float | None:

@@ -9,7 +9,7 @@ from analysis_fixtures import window
 from export_builder import ExportBuilder, thread
 
 from nsyswrap.db.load import load_export
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section
 from nsyswrap.sections import counters
 from nsyswrap.tables import Trace
@@ -19,7 +19,7 @@ TraceOf = Callable[[ExportBuilder], Trace]
 
 def section(trace: Trace, start: int = 0, end: int = 100) -> Section:
     """Return the section of a stretch."""
-    return counters.run(Study(trace), window(start, end))
+    return counters.run(TraceContext(trace), window(start, end))
 
 
 def training() -> ExportBuilder:

@@ -9,7 +9,7 @@ from export_builder import DEVICE, MAIN, PINNED, PROCESS, ExportBuilder, global_
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Section, Severity
 from nsyswrap.sections import device_memory
 from nsyswrap.tables import Trace
@@ -21,7 +21,7 @@ OTHER = global_id(77)
 
 def section(trace: Trace, start: int = 0, end: int = 100) -> Section:
     """Return the section of a stretch."""
-    return device_memory.run(Study(trace), window(start, end))
+    return device_memory.run(TraceContext(trace), window(start, end))
 
 
 def device(trace: Trace, start: int = 0, end: int = 100) -> dict[str, Any]:

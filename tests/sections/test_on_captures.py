@@ -20,7 +20,7 @@ from nsyswrap import tables
 from nsyswrap.db.load import load_export
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.intervals import Window, gaps, merge, overlap, total
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Report
 from nsyswrap.report import ALL, build_report, choose_window
 from nsyswrap.sections import ranges
@@ -41,9 +41,9 @@ every_capture = pytest.mark.parametrize("name", CAPTURE_NAMES)
 every_window = pytest.mark.parametrize("wanted", ["", ALL])
 
 
-def study_of(trace: Trace) -> Study:
-    """Return a study without settings."""
-    return Study(trace)
+def study_of(trace: Trace) -> TraceContext:
+    """Return a context without settings."""
+    return TraceContext(trace)
 
 
 @every_gpu_capture
@@ -65,14 +65,14 @@ def test_idle_time_is_the_same_in_ledger_causes_and_gaps(name: str, wanted: str,
 @every_window
 def test_gaps_and_operations_tile_the_window(name: str, wanted: str, real_trace: RealTrace) -> None:
     """The pieces of gaps and the busy spans of each device together cover every nanosecond once."""
-    study = study_of(real_trace(name))
-    window = choose_window(study, wanted)
-    section = build_report(study.trace, wanted).section("idle")
+    context = study_of(real_trace(name))
+    window = choose_window(context, wanted)
+    section = build_report(context.trace, wanted).section("idle")
     assert section
     pieces = section.tables["gaps"]
-    for device in study.operations.devices:
+    for device in context.operations.devices:
         mine = pieces[pieces["device_id"] == device]
-        holes = gaps(study.operations.busy(device), window.start_ns, window.end_ns)
+        holes = gaps(context.operations.busy(device), window.start_ns, window.end_ns)
         joined = merge(array(mine, "start_ns"), array(mine, "end_ns"))
         assert np.array_equal(joined.start, holes.start)
         assert np.array_equal(joined.end, holes.end)
@@ -179,8 +179,8 @@ COLLECTIVES = {0: (176, 23508753, 42520164, 0), 1: (176, 29158264, 32183858, 0)}
 @pytest.mark.parametrize("device", COLLECTIVES)
 def test_communication_on_two_gpus_is_the_reference_numbers(device: int, real_trace: RealTrace) -> None:
     """No kernel hides any of it, so all of it is exposed."""
-    study = study_of(real_trace(TWO_GPUS))
-    operations = study.operations
+    context = study_of(real_trace(TWO_GPUS))
+    operations = context.operations
     mine = operations.device_id == device
     spans = {
         kind: merge(
@@ -191,7 +191,7 @@ def test_communication_on_two_gpus_is_the_reference_numbers(device: int, real_tr
     count = int((mine & (operations.kind == COMMUNICATION)).sum())
     both = overlap(spans[COMPUTE], spans[COMMUNICATION])
     assert (count, total(spans[COMMUNICATION]), total(spans[COMPUTE]), both) == COLLECTIVES[device]
-    exposed = ledger_rows(operations, device, choose_window(study, ALL))["communication_exposed_ns"]
+    exposed = ledger_rows(operations, device, choose_window(context, ALL))["communication_exposed_ns"]
     assert exposed == COLLECTIVES[device][1]
 
 

@@ -7,7 +7,7 @@ import pytest
 from analysis_fixtures import window
 from export_builder import ExportBuilder, global_id, thread
 
-from nsyswrap.loop.context import Settings, Study
+from nsyswrap.loop.context import Settings, TraceContext
 from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.sections import phases
 from nsyswrap.tables import Trace
@@ -55,24 +55,24 @@ SPELLINGS = {
 }
 
 
-def study_of(trace: Trace, *rules: PhaseRule) -> Study:
-    """Return a study, with rules of the user's."""
-    return Study(trace, Settings(phase_rules=rules))
+def study_of(trace: Trace, *rules: PhaseRule) -> TraceContext:
+    """Return a context, with rules of the user's."""
+    return TraceContext(trace, Settings(phase_rules=rules))
 
 
-def rows_of(study: Study, start: int = 0, end: int = 100) -> dict[str, tuple[int, int, int, int, int]]:
+def rows_of(context: TraceContext, start: int = 0, end: int = 100) -> dict[str, tuple[int, int, int, int, int]]:
     """Return count, time on the host, on the GPU, idle, and kernels of each phase."""
-    table = phases.run(study, window(start, end)).tables["phases"]
+    table = phases.run(context, window(start, end)).tables["phases"]
     columns = [table[name] for name in ("phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count")]
     return {str(name): (*map(int, row),) for name, *row in zip(*columns, strict=True)}  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(("phase", "text"), [(phase, text) for phase, texts in SPELLINGS.items() for text in texts])
 def test_the_usual_spellings_are_phases(phase: str, text: str, trace_of: TraceOf) -> None:
-    study = study_of(trace_of(ExportBuilder().range(text, 0, 100).kernel(20, 30, launched=(5, 6))))
-    assert [study.phases.name(int(code)) for code in study.phases.of_operations(study.trace, study.operations)] == [
-        phase
-    ]
+    context = study_of(trace_of(ExportBuilder().range(text, 0, 100).kernel(20, 30, launched=(5, 6))))
+    assert [
+        context.phases.name(int(code)) for code in context.phases.of_operations(context.trace, context.operations)
+    ] == [phase]
 
 
 def test_a_rule_of_the_user_comes_before_the_usual_spellings(trace_of: TraceOf) -> None:
@@ -162,9 +162,9 @@ def test_host_time_is_summed_over_processes(trace_of: TraceOf) -> None:
     assert rows_of(study_of(trace_of(builder)))["forward"][:2] == (2, 120)
 
 
-def facts_of(study: Study) -> dict[str, object]:
+def facts_of(context: TraceContext) -> dict[str, object]:
     """Return the facts of the section."""
-    return {fact.label: fact.value for fact in phases.run(study, window(0, 100)).facts}
+    return {fact.label: fact.value for fact in phases.run(context, window(0, 100)).facts}
 
 
 def test_the_share_that_was_joined_through_the_main_thread_is_stated(trace_of: TraceOf) -> None:

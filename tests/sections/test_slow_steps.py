@@ -13,7 +13,7 @@ from real_captures import CAPTURE_NAMES
 from nsyswrap.attribution.causes import CAUSES, idle_sums
 from nsyswrap.attribution.step_outliers import is_outlier
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import idle, steps
@@ -57,8 +57,8 @@ def loop(slow: str, builder: ExportBuilder | None = None) -> ExportBuilder:
 
 def section(trace: Trace, chosen: Window | None = None) -> Section:
     """Return the section on steps, of the measured window where no other is given."""
-    study = Study(trace)
-    return steps.run(study, chosen or choose_window(study))
+    context = TraceContext(trace)
+    return steps.run(context, chosen or choose_window(context))
 
 
 def only(trace: Trace) -> Finding:
@@ -105,10 +105,10 @@ def test_the_finding_names_the_step_and_what_grew(trace_of: TraceOf) -> None:
 
 def test_what_another_finding_counts_is_not_counted_again(trace_of: TraceOf) -> None:
     """The data phase of one step grew: the GPU starves there as in the others, only longer."""
-    study = Study(trace_of(loop("data")))
-    chosen = choose_window(study)
-    assert steps.run(study, chosen).findings == ()
-    costs = {each.rule: each.lost_ns for each in idle.run(study, chosen).findings}
+    context = TraceContext(trace_of(loop("data")))
+    chosen = choose_window(context)
+    assert steps.run(context, chosen).findings == ()
+    costs = {each.rule: each.lost_ns for each in idle.run(context, chosen).findings}
     assert costs["idle/data_work"] == 10 * 200 + 500
 
 
@@ -120,12 +120,12 @@ def test_host_code_of_a_long_step_is_its_own(trace_of: TraceOf) -> None:
         more = 300_000 if number == SLOW else 0
         built.range(f"batch {number}", at, at + 50_000 + more).kernel(at + 100, at + 50_000, launched=(at, at + 50))
         at += 50_000 + more
-    study = Study(trace_of(built))
-    chosen = choose_window(study)
-    (found,) = steps.run(study, chosen).findings
+    context = TraceContext(trace_of(built))
+    chosen = choose_window(context)
+    (found,) = steps.run(context, chosen).findings
     assert (found.rule, found.lost_ns, found.severity) == ("steps/uneven", 300_000, "problem")
     assert "what the host does in them" in found.advice, "a larger batch mends no stall of one step"
-    assert idle.run(study, chosen).findings == ()
+    assert idle.run(context, chosen).findings == ()
 
 
 def test_facts_of_spread_and_outliers(trace_of: TraceOf) -> None:
@@ -231,21 +231,21 @@ def test_outliers_are_the_longest_and_fewer_than_half(lengths: list[int]) -> Non
 @WITH_KERNELS
 def test_sums_of_idle_time_are_those_of_the_idle_section(real_trace: RealTrace, name: str) -> None:
     """By cause over the window; of the steps no more than of the window."""
-    study = Study(real_trace(name))
-    chosen = choose_window(study)
-    causes = idle.run(study, chosen).tables["causes"]
-    for device in study.operations.devices:
+    context = TraceContext(real_trace(name))
+    chosen = choose_window(context)
+    causes = idle.run(context, chosen).tables["causes"]
+    for device in context.operations.devices:
         mine = causes[causes["device_id"] == device].groupby("cause")["idle_ns"].sum()
-        sums = idle_sums(study, device, chosen)
+        sums = idle_sums(context, device, chosen)
         assert {c: t for c, t in zip(CAUSES, sums.total.tolist(), strict=True) if t} == mine[mine > 0].to_dict()
         assert (sums.of_steps.sum(axis=1) <= sums.total).all()
 
 
 @WITH_STEPS
 def test_what_grew_in_a_real_step_is_no_more_than_the_step(real_trace: RealTrace, name: str) -> None:
-    study = Study(real_trace(name))
-    chosen = choose_window(study)
-    found = find_outliers(study, chosen)
+    context = TraceContext(real_trace(name))
+    chosen = choose_window(context)
+    found = find_outliers(context, chosen)
     for column in ("part_grown_ns", "cause_grown_ns", "phase_grown_ns", "excess_ns"):
         assert (found[column] >= 0).all()
         assert (found[column] <= found["length_ns"]).all()
@@ -253,8 +253,8 @@ def test_what_grew_in_a_real_step_is_no_more_than_the_step(real_trace: RealTrace
 
 def test_idle_time_is_explained_once(real_trace: RealTrace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who needs sums after the idle section does not explain again: of a large capture that takes seconds."""
-    study = Study(real_trace("alexnet_data_parallel_2gpu"))
-    chosen = choose_window(study)
-    idle.run(study, chosen)
+    context = TraceContext(real_trace("alexnet_data_parallel_2gpu"))
+    chosen = choose_window(context)
+    idle.run(context, chosen)
     monkeypatch.setattr("nsyswrap.attribution.causes.explain", None)
-    assert len(steps.run(study, chosen).tables["outliers"]) == 2
+    assert len(steps.run(context, chosen).tables["outliers"]) == 2

@@ -6,7 +6,7 @@ import pytest
 from analysis_fixtures import window
 from export_builder import ExportBuilder
 
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Section, Severity
 from nsyswrap.sections import tensor_cores
 from nsyswrap.tables import Trace
@@ -34,7 +34,7 @@ def kernels(*parts: tuple[str, int]) -> ExportBuilder:
 
 def section_of(trace: Trace, end: int = 1000) -> Section:
     """Return the section of a stretch from 0."""
-    return tensor_cores.run(Study(trace), window(0, end))
+    return tensor_cores.run(TraceContext(trace), window(0, end))
 
 
 def facts_of(section: Section) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Settings, Study
+from nsyswrap.loop.context import Settings, TraceContext
 from nsyswrap.model import Section
 from nsyswrap.sections import idle
 from nsyswrap.tables import Trace, array
@@ -25,7 +25,7 @@ def window(start: int, end: int) -> Window:
 
 def idle_section(trace: Trace, start: int, end: int, settings: Settings | None = None) -> Section:
     """Return the section on idle time of a stretch."""
-    return idle.run(Study(trace, settings or Settings()), window(start, end))
+    return idle.run(TraceContext(trace, settings or Settings()), window(start, end))
 
 
 def explained(trace: Trace, start: int, end: int, device: int = 0, settings: Settings | None = None) -> list[Piece]:

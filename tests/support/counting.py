@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nsyswrap import tables
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import Trace
 
 KINDS = ("compute", "communication", "copy", "memset", "idle")
@@ -110,7 +110,7 @@ class Counter:
 
     def __init__(self, trace: Trace, start: int, end: int) -> None:
         self.start, self.end = start, end
-        self.study = Study(trace)
+        self.context = TraceContext(trace)
         self.trace = trace
         self.work = work_of(trace)
         self.calls = rows_of(trace, tables.CALLS)
@@ -153,11 +153,11 @@ class Counter:
     def _before(self, asked: int, ender: Work | None, when: int) -> tuple[str, str]:
         """Return cause and phase of a nanosecond before the launch call."""
         state = self.state(asked, when)
-        main = self.study.phases.main_thread.get(self._process(asked), asked)
+        main = self.context.phases.main_thread.get(self._process(asked), asked)
         if state == "peer" and main != asked:
             asked, state = main, self.state(main, when)
         phase = self.phase(asked, when)
-        if self._process(asked) in self.study.phases.main_thread:
+        if self._process(asked) in self.context.phases.main_thread:
             if phase == "data" and state in WAITS:
                 return "data_wait", phase
             if phase == "data" and state == "running":
@@ -191,7 +191,7 @@ class Counter:
         if self._waited(launcher, stretch) <= least or not stretch:
             return launcher
         process = self._process(launcher)
-        main = self.study.phases.main_thread.get(process)
+        main = self.context.phases.main_thread.get(process)
         others = [each for each in self.launchers if self._process(each) == process and each != launcher]
         asked = launcher
         for other in sorted(others, key=lambda each: (each != main, each)):
@@ -232,7 +232,7 @@ class Counter:
 
     def phase(self, thread: int, when: int) -> str:
         """Return the innermost phase open on a thread, else on the main thread of its process."""
-        main = self.study.phases.main_thread.get(self._process(thread), thread)
+        main = self.context.phases.main_thread.get(self._process(thread), thread)
         for each in (thread, main):
             here = [
                 (row.start, -row.end, number, row.name)

@@ -8,7 +8,7 @@ import pytest
 from export_builder import ExportBuilder, global_id, thread
 
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.report import choose_window
 from nsyswrap.tables import Trace
 from nsyswrap.what_if.changes import Gains, gains
@@ -54,11 +54,11 @@ def trained(builder: ExportBuilder, blocks: int, collectives: int, pid: int = 47
     return builder
 
 
-def found(trace: Trace) -> tuple[Study, Gains]:
-    """The study, and the gain on GPU 0 over the measured steps."""
-    study = Study(trace)
-    window = choose_window(study)
-    return study, gains(study, window, lambda one, within: beside_backward(one, within, 0))
+def found(trace: Trace) -> tuple[TraceContext, Gains]:
+    """The context, and the gain on GPU 0 over the measured steps."""
+    context = TraceContext(trace)
+    window = choose_window(context)
+    return context, gains(context, window, lambda one, within: beside_backward(one, within, 0))
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def found(trace: Trace) -> tuple[Study, Gains]:
     ],
 )
 def test_kernels_get_slower_by_whole_waves(blocks: int, slower: float, trace_of: TraceOf) -> None:
-    study = Study(trace_of(trained(ExportBuilder().gpu(), blocks, 6)))
-    kernels, collectives = (np.flatnonzero(study.operations.kind == kind) for kind in (COMPUTE, COMMUNICATION))
-    assert slowdown(study, kernels, collectives, 0).tolist() == pytest.approx([slower] * len(kernels))
-    assert slowdown(study, kernels, collectives[:0], 0).tolist() == [1] * len(kernels)
-    assert slowdown(study, kernels, collectives, 7).tolist() == [1] * len(kernels), "nothing is known of such a GPU"
+    context = TraceContext(trace_of(trained(ExportBuilder().gpu(), blocks, 6)))
+    kernels, collectives = (np.flatnonzero(context.operations.kind == kind) for kind in (COMPUTE, COMMUNICATION))
+    assert slowdown(context, kernels, collectives, 0).tolist() == pytest.approx([slower] * len(kernels))
+    assert slowdown(context, kernels, collectives[:0], 0).tolist() == [1] * len(kernels)
+    assert slowdown(context, kernels, collectives, 7).tolist() == [1] * len(kernels), "nothing is known of such a GPU"
 
 
 def step(kernels: list[int], slower: list[float], collectives: list[int]) -> Step:
@@ -100,8 +100,8 @@ def test_what_finds_no_room_is_not_hidden() -> None:
 
 def test_the_gain_is_replayed(trace_of: TraceOf) -> None:
     """Of 6 collectives of 49 us, 5 run beside a kernel that they do not delay."""
-    study, gained = found(trace_of(trained(ExportBuilder().gpu(), 132, 6)))
-    steps = len(study.steps.measured_inside(choose_window(study)))
+    context, gained = found(trace_of(trained(ExportBuilder().gpu(), 132, 6)))
+    steps = len(context.steps.measured_inside(choose_window(context)))
     assert gained.high_ns == pytest.approx(steps * (5 - 6 * AVERAGING_SHARE) * 49 * US, rel=0.05)
     assert gained.low_ns == pytest.approx((gained.high_ns or 0) / 2, rel=0.05)
     assert "but for the first layer's" in gained.said[0]
@@ -109,8 +109,8 @@ def test_the_gain_is_replayed(trace_of: TraceOf) -> None:
 
 def test_what_kernels_lose_meanwhile_is_no_gain(trace_of: TraceOf) -> None:
     """Kernels take twice as long: half of what is hidden."""
-    study, gained = found(trace_of(trained(ExportBuilder().gpu(), 264, 6)))
-    steps = len(study.steps.measured_inside(choose_window(study)))
+    context, gained = found(trace_of(trained(ExportBuilder().gpu(), 264, 6)))
+    steps = len(context.steps.measured_inside(choose_window(context)))
     assert gained.high_ns == pytest.approx(steps * (2.5 - 6 * AVERAGING_SHARE) * 49 * US, rel=0.05)
 
 
@@ -126,11 +126,11 @@ def test_what_is_hidden_already_is_no_gain(trace_of: TraceOf) -> None:
             ran = at + start * US, at + end * US
             builder.kernel(*ran, ALL_REDUCE, gridX=CHANNELS, blockX=544, streamId=8, launched=called)
         builder.call("cudaDeviceSynchronize", at + 70 * US, at + 492 * US)
-    study = Study(trace_of(builder))
-    rows = np.flatnonzero(study.operations.kind == COMMUNICATION)
-    assert set(exposed(study, rows).tolist()) == {0, 50 * US}
-    change = beside_backward(study, choose_window(study), 0).high
-    of_hidden, of_exposed = (exposed(study, change.operations) == length for length in (0, 50 * US))
+    context = TraceContext(trace_of(builder))
+    rows = np.flatnonzero(context.operations.kind == COMMUNICATION)
+    assert set(exposed(context, rows).tolist()) == {0, 50 * US}
+    change = beside_backward(context, choose_window(context), 0).high
+    of_hidden, of_exposed = (exposed(context, change.operations) == length for length in (0, 50 * US))
     factors = np.asarray(change.factor)
     assert factors[of_hidden] == pytest.approx(1)
     assert factors[of_exposed] == pytest.approx(AVERAGING_SHARE)
@@ -140,11 +140,11 @@ def test_collectives_of_all_gpus_change_together(trace_of: TraceOf) -> None:
     """One that gets shorter on one GPU alone still waits for the other."""
     alone = trained(ExportBuilder().gpu(), 132, 6)
     both = trained(trained(ExportBuilder().gpu().gpu(1), 132, 6), 132, 6, pid=4712, device=1)
-    study, gained = found(trace_of(both))
+    context, gained = found(trace_of(both))
     assert gained.high_ns == pytest.approx(found(trace_of(alone))[1].high_ns, rel=0.05)
-    changed = beside_backward(study, choose_window(study), 0).high.operations
-    assert set(study.operations.device_id[changed].tolist()) == {0, 1}
-    assert (study.operations.kind[changed] == COMMUNICATION).all()
+    changed = beside_backward(context, choose_window(context), 0).high.operations
+    assert set(context.operations.device_id[changed].tolist()) == {0, 1}
+    assert (context.operations.kind[changed] == COMMUNICATION).all()
 
 
 def test_without_steps_and_phases_all_kernels_give_room(trace_of: TraceOf) -> None:
@@ -155,7 +155,7 @@ def test_without_steps_and_phases_all_kernels_give_room(trace_of: TraceOf) -> No
         called = ((6 + 2 * place) * US, (7 + 2 * place) * US)
         builder.kernel(start, start + 49 * US, ALL_REDUCE, gridX=CHANNELS, blockX=544, streamId=8, launched=called)
     builder.call("cudaDeviceSynchronize", 70 * US, 642 * US)
-    study = Study(trace_of(builder))
-    (whole,) = steps_of(study, np.arange(len(study.operations.start)), 0)
+    context = TraceContext(trace_of(builder))
+    (whole,) = steps_of(context, np.arange(len(context.operations.start)), 0)
     assert whole.kernels.tolist() == [400 * US]
     assert whole.collectives.tolist() == [49 * US] * 4

@@ -8,7 +8,7 @@ from analysis_fixtures import window
 from export_builder import MAIN, PROCESS, ExportBuilder, thread
 
 from nsyswrap.intervals import Spans
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import CALLS, Trace, array
 from nsyswrap.what_if.cpu_nodes import HostSources, find_host
 from nsyswrap.what_if.dependency_graph import Change
@@ -45,13 +45,13 @@ def two_kernels() -> Program:
 
 def found(trace: Trace) -> Recorded:
     """Return what is known of the waits of a program."""
-    study = Study(trace)
+    context = TraceContext(trace)
     whole = window(0, END)
-    rows = np.flatnonzero(study.operations.call >= 0)
-    nodes = find_host(HostSources(trace, study.operations, study.phases, study.states(whole), whole), rows)
-    queued = queue_operations(trace, study.operations, nodes, rows, rows[:0])
-    launched = array(trace[CALLS], "start")[study.operations.call]
-    return find_recorded(trace, study.operations, nodes, queued, launched)
+    rows = np.flatnonzero(context.operations.call >= 0)
+    nodes = find_host(HostSources(trace, context.operations, context.phases, context.states(whole), whole), rows)
+    queued = queue_operations(trace, context.operations, nodes, rows, rows[:0])
+    launched = array(trace[CALLS], "start")[context.operations.call]
+    return find_recorded(trace, context.operations, nodes, queued, launched)
 
 
 def test_a_wait_is_for_what_was_launched_before_the_record(trace_of: TraceOf) -> None:
@@ -93,6 +93,6 @@ def test_a_host_that_gets_ahead_is_held_by_the_event(trace_of: TraceOf, recorded
     when the second kernel is over, at 222. It takes 20 ns.
     """
     program = two_kernels().recorded(5, recorded).waited(5, 240, 243).kernel(341, 361, launched=(331, 335), stream=7)
-    replay = Study(trace_of(program)).replay(window(0, END))
+    replay = TraceContext(trace_of(program)).replay(window(0, END))
     assert replay.predicts
     assert replay.gain(Change(host=Spans(np.array([52]), np.array([240])))) == gain

@@ -11,7 +11,7 @@ from replay_programs import START, Act, Machine, programs
 
 from nsyswrap.db.load import load_export
 from nsyswrap.intervals import Spans
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import CALLS
 from nsyswrap.what_if import changes
 from nsyswrap.what_if.dependency_graph import Change, Replay
@@ -20,11 +20,11 @@ SOME = settings(max_examples=25, deadline=None, suppress_health_check=[HealthChe
 pieces = st.lists(st.tuples(st.integers(0, 1500), st.integers(1, 120)), max_size=6)
 
 
-def study_of(program: tuple[Act, ...], folder: Path) -> tuple[Study, Replay]:
-    """A program as a study, and its replay."""
+def study_of(program: tuple[Act, ...], folder: Path) -> tuple[TraceContext, Replay]:
+    """A program as a context, and its replay."""
     machine = Machine().run(program)
-    study = Study(load_export(machine.builder.write(folder / "program.sqlite")))
-    return study, study.replay(window(START, max(machine.now, machine.ended)))
+    context = TraceContext(load_export(machine.builder.write(folder / "program.sqlite")))
+    return context, context.replay(window(START, max(machine.now, machine.ended)))
 
 
 def spans_of(parts: list[tuple[int, int]]) -> Spans:
@@ -63,8 +63,8 @@ def test_saving_time_makes_nothing_longer_and_saves_no_more_than_was_taken_out(
 @SOME
 @given(program=programs)
 def test_waiting_for_nothing_makes_nothing_longer(program: tuple[Act, ...], tmp_path: Path) -> None:
-    study, replay = study_of(program, tmp_path)
-    every = np.arange(len(study.trace[CALLS]))
+    context, replay = study_of(program, tmp_path)
+    every = np.arange(len(context.trace[CALLS]))
     assert replay.length(Change(waits=every)) <= replay.length(None)
 
 
@@ -72,12 +72,12 @@ def test_waiting_for_nothing_makes_nothing_longer(program: tuple[Act, ...], tmp_
 @given(sketch=random_traces.sketches)
 def test_no_trace_is_too_strange(sketch: random_traces.Sketch, tmp_path: Path) -> None:
     """Whatever is in a trace, the replay answers or says why not, and every gain is at least nothing and ordered."""
-    study = Study(random_traces.loaded(random_traces.built(sketch), tmp_path))
-    whole = whole_session(study.trace)
-    replay = study.replay(whole)
+    context = TraceContext(random_traces.loaded(random_traces.built(sketch), tmp_path))
+    whole = whole_session(context.trace)
+    replay = context.replay(whole)
     assert replay.obstacle or replay.replayed_ns is not None
     for what in changes.OF_CAUSE.values():
-        low, high, said = changes.gains(study, whole, what)
+        low, high, said = changes.gains(context, whole, what)
         assert said
         if low is None or high is None:
             assert not replay.predicts

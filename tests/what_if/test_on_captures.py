@@ -8,7 +8,7 @@ import pytest
 from real_captures import CAPTURE_NAMES
 
 from nsyswrap.db.load import load_export
-from nsyswrap.loop.context import Study
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.tables import Trace
@@ -47,8 +47,8 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trace]:
 
 @pytest.mark.parametrize("name", REPLAYED)
 def test_a_real_run_is_reproduced(name: str, real_trace: RealTrace) -> None:
-    study = Study(real_trace(name))
-    found = study.replay(choose_window(study))
+    context = TraceContext(real_trace(name))
+    found = context.replay(choose_window(context))
     assert found.predicts
     assert found.error_share is not None
     assert found.error_share * 1000 == pytest.approx(OFF[name], abs=0.01)
@@ -66,8 +66,8 @@ def test_a_capture_that_lost_calls_is_not_replayed(real_trace: RealTrace) -> Non
 
 def test_a_long_window_is_stood_for_by_steps_near_the_median(real_trace: RealTrace) -> None:
     """Of the 19,432 operations of eight steps, four steps are replayed, and count twice."""
-    study = Study(real_trace("bench_source"))
-    found = study.replay(choose_window(study))
+    context = TraceContext(real_trace("bench_source"))
+    found = context.replay(choose_window(context))
     assert (found.steps, found.scale) == (4, 2.0)
     assert len(found.operations) == 9716
     assert found.stretch.label.startswith("4 of 8 steps, from step ")
@@ -113,8 +113,8 @@ def test_no_gain_is_more_than_the_window_or_upside_down(name: str, real_trace: R
 
 def test_two_autograd_threads_are_awaited_by_the_main_one(real_trace: RealTrace) -> None:
     """Batches are made in the training process on the host: loading them elsewhere saves about the time that costs."""
-    study = Study(real_trace("alexnet_data_parallel_2gpu"))
-    low, high, _ = changes.gains(study, choose_window(study), changes.loader_work)
+    context = TraceContext(real_trace("alexnet_data_parallel_2gpu"))
+    low, high, _ = changes.gains(context, choose_window(context), changes.loader_work)
     assert low is not None
     assert high is not None
     assert low == pytest.approx(high / 2, rel=0.05)
