@@ -26,7 +26,7 @@ _TOOL_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class Machine:
     """What the checks look at.
 
     Args:
@@ -42,42 +42,42 @@ class Patient:
     proc: Path = Path("/proc")
 
 
-def examine(patient: Patient | None = None) -> Iterator[Check]:
+def run_checks(machine: Machine | None = None) -> Iterator[Check]:
     """Make every check, in order, each when it is asked for.
 
     Args:
-        patient: What to look at; None finds this machine's nsys.
+        machine: What to look at; None finds this machine's nsys.
 
     Yields:
         One result a check.
     """
-    patient = this_machine() if patient is None else patient
+    machine = this_machine() if machine is None else machine
     for check in CHECKS:
-        yield check(patient)
+        yield check(machine)
 
 
-def this_machine() -> Patient:
+def this_machine() -> Machine:
     """Find the nsys that a capture would use here."""
     try:
-        return Patient(find_nsys())
+        return Machine(find_nsys())
     except NsysNotFoundError as error:
-        return Patient(None, error.message, error.hint)
+        return Machine(None, error.message, error.hint)
 
 
-def check_nsys(patient: Patient) -> Check:
+def check_nsys(machine: Machine) -> Check:
     """Is there an nsys, and which?"""
-    if patient.nsys is None:
-        return Check("nsys", Status.FAILED, patient.reason, patient.remedy)
+    if machine.nsys is None:
+        return Check("nsys", Status.FAILED, machine.reason, machine.remedy)
     return Check(
-        "nsys", Status.OK, f"{patient.nsys.version_text} from {patient.nsys.source}, {patient.nsys.path.resolve()}"
+        "nsys", Status.OK, f"{machine.nsys.version_text} from {machine.nsys.source}, {machine.nsys.path.resolve()}"
     )
 
 
-def check_importer(patient: Patient) -> Check:
+def check_importer(machine: Machine) -> Check:
     """Does the part of nsys start that writes the report? Where it does not, nsys exits with 0 all the same."""
-    importer = importer_of(patient.nsys) if patient.nsys else None
+    importer = importer_of(machine.nsys) if machine.nsys else None
     if importer is None:
-        detail = "its place is not known; the self-test shows whether it works" if patient.nsys else "there is no nsys"
+        detail = "its place is not known; the self-test shows whether it works" if machine.nsys else "there is no nsys"
         return Check("importer", Status.WARNING, detail)
     missing = missing_libraries(importer)
     if missing:
@@ -93,9 +93,9 @@ def check_importer(patient: Patient) -> Check:
     return Check("importer", Status.OK, "it starts and finds its libraries")
 
 
-def check_gpu(patient: Patient) -> Check:
+def check_gpu(machine: Machine) -> Check:
     """Is there a GPU and a driver?"""
-    del patient
+    del machine
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         output = output_of(query, timeout_s=_TOOL_TIMEOUT_S)
@@ -113,10 +113,10 @@ def check_gpu(patient: Patient) -> Check:
     return Check("GPU", Status.OK, f"{', '.join(names)}; driver {driver}")
 
 
-def check_sampling(patient: Patient) -> Check:
+def check_sampling(machine: Machine) -> Check:
     """May this user sample the CPU? Only `--sample` needs it."""
     try:
-        level = int((patient.proc / "sys/kernel/perf_event_paranoid").read_text(encoding="ascii"))
+        level = int((machine.proc / "sys/kernel/perf_event_paranoid").read_text(encoding="ascii"))
     except (OSError, ValueError):
         return Check("CPU sampling", Status.WARNING, "the kernel does not show perf_event_paranoid")
     if level > _PARANOID_FOR_SAMPLING and os.geteuid() != 0:
@@ -129,10 +129,10 @@ def check_sampling(patient: Patient) -> Check:
     return Check("CPU sampling", Status.OK, f"allowed (perf_event_paranoid is {level})")
 
 
-def check_gpu_metrics(patient: Patient) -> Check:
+def check_gpu_metrics(machine: Machine) -> Check:
     """May this user sample GPU counters? Only `--gpu-metrics` needs it."""
     try:
-        parameters = (patient.proc / "driver/nvidia/params").read_text(encoding="utf-8")
+        parameters = (machine.proc / "driver/nvidia/params").read_text(encoding="utf-8")
     except OSError:
         return Check("GPU counters", Status.OK, "there is no NVIDIA driver to ask")
     if "RmProfilingAdminOnly: 1" in parameters and os.geteuid() != 0:
@@ -145,9 +145,9 @@ def check_gpu_metrics(patient: Patient) -> Check:
     return Check("GPU counters", Status.OK, "allowed")
 
 
-def check_disk(patient: Patient) -> Check:
+def check_disk(machine: Machine) -> Check:
     """Is there room for a capture and its export in the working folder?"""
-    del patient
+    del machine
     free_bytes = shutil.disk_usage(Path.cwd()).free
     status = Status.OK if free_bytes >= _LOW_BYTES else Status.WARNING
     status = Status.FAILED if free_bytes < _TOO_LOW_BYTES else status
@@ -155,9 +155,9 @@ def check_disk(patient: Patient) -> Check:
     return Check("disk", status, f"{free_bytes / 1e9:.1f} GB free in the working folder", remedy)
 
 
-def check_temporary(patient: Patient) -> Check:
+def check_temporary(machine: Machine) -> Check:
     """Can nsys use the temporary folder for what it records, and for its sockets?"""
-    del patient
+    del machine
     folder = tempfile.gettempdir()
     free_bytes = shutil.disk_usage(folder).free
     if len(os.fsencode(folder)) > _LONGEST_TEMPORARY:
@@ -169,9 +169,9 @@ def check_temporary(patient: Patient) -> Check:
     return Check("temporary folder", Status.OK, f"{folder}, {free_bytes / 1e9:.1f} GB free")
 
 
-def check_nvtx(patient: Patient) -> Check:
+def check_nvtx(machine: Machine) -> Check:
     """Is the Python package there with which programs mark their phases?"""
-    del patient
+    del machine
     version = nvtx_version()
     if not version:
         detail = "the Python that runs nsyswrap has no package nvtx"
@@ -179,14 +179,14 @@ def check_nvtx(patient: Patient) -> Check:
     return Check("nvtx", Status.OK, version)
 
 
-def check_self_test(patient: Patient) -> Check:
+def check_self_test(machine: Machine) -> Check:
     """Does a range that a program opens arrive in an export?"""
-    if patient.nsys is None:
+    if machine.nsys is None:
         return Check("self-test", Status.WARNING, "not tried, as there is no nsys")
-    return self_test(patient.nsys)
+    return self_test(machine.nsys)
 
 
-CHECKS: tuple[Callable[[Patient], Check], ...] = (
+CHECKS: tuple[Callable[[Machine], Check], ...] = (
     check_nsys,
     check_importer,
     check_gpu,

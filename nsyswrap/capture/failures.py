@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from nsyswrap.capture.foreground import Ended
+from nsyswrap.capture.foreground import RunResult
 from nsyswrap.capture.locate import Nsys, importer_of, missing_libraries
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.run_dir import quoted
 from nsyswrap.errors import CaptureError, ExportError
 
 
-def no_report(ended: Ended, options: CaptureOptions, nsys: Nsys, unfinished: Path | None) -> CaptureError:
+def no_report(ended: RunResult, options: CaptureOptions, nsys: Nsys, unfinished: Path | None) -> CaptureError:
     """Say why a run left no report.
 
     Args:
@@ -70,7 +70,7 @@ def export_failed(nsys: Nsys, report: Path, reason: str) -> ExportError:
     )
 
 
-def _importer_failed(ended: Ended, nsys: Nsys, unfinished: Path) -> CaptureError:
+def _importer_failed(ended: RunResult, nsys: Nsys, unfinished: Path) -> CaptureError:
     importer = importer_of(nsys)
     missing = missing_libraries(importer) if importer is not None else ()
     cause = f": its importer lacks {', '.join(missing)}" if missing else quoted(ended.said)

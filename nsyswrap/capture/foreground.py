@@ -39,9 +39,9 @@ from nsyswrap.capture.process_tree import (
     shell_code,
     wait_for,
 )
-from nsyswrap.capture.progress import Phase, Progress, Rising
-from nsyswrap.capture.run_dir import Workplace, quoted
-from nsyswrap.capture.stopping import Stopper, abandoned_by, signals_kept
+from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress
+from nsyswrap.capture.run_dir import RunDir, quoted
+from nsyswrap.capture.stopping import Stopper, aborted_error, collected_signals
 from nsyswrap.errors import CaptureError
 
 _POLL_S = 0.05
@@ -56,7 +56,7 @@ class Limits:
         timeout_s: Until the program is told to end; None for never.
         grace_s: From then until it is killed.
         start_s: Until nsys must have started the program.
-        take_s: How long nsys may need to take what was recorded, before the program is ended.
+        collect_s: How long nsys may need to take what was recorded, before the program is ended.
         silence_s: How long nsys may write nothing while it makes its report.
     """
 
@@ -64,12 +64,12 @@ class Limits:
     timeout_s: float | None = None
     grace_s: float = 10.0
     start_s: float = 120.0
-    take_s: float = 60.0
+    collect_s: float = 60.0
     silence_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunResult:
     """How a run under nsys ended.
 
     Args:
@@ -94,8 +94,8 @@ class ForegroundCall:
     """What to run in the terminal.
 
     Args:
-        argv: nsys's command line, with ``workplace.inner(program)`` as the program.
-        workplace: The private folder of this run.
+        argv: nsys's command line, with ``run_dir.inner(program)`` as the program.
+        run_dir: The private folder of this run.
         env: Environment of nsys and the program.
         stop: Returns the command that stops the recording, given the program's process id; None where there is none.
         cwd: Working folder of both; None for ours.
@@ -104,7 +104,7 @@ class ForegroundCall:
     """
 
     argv: Sequence[str]
-    workplace: Workplace
+    run_dir: RunDir
     env: Mapping[str, str]
     stop: Callable[[int], Sequence[str]] | None = None
     cwd: Path | None = None
@@ -112,7 +112,7 @@ class ForegroundCall:
     output_to_stderr: bool = False
 
 
-def run_in_foreground(call: ForegroundCall, progress: Progress) -> Ended:
+def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
     """Run nsys and the program under it to their end.
 
     Args:
@@ -127,24 +127,24 @@ def run_in_foreground(call: ForegroundCall, progress: Progress) -> Ended:
         CaptureInterruptedError: Ctrl-C came twice.
         CaptureTerminatedError: Another ending signal came twice.
     """
-    spare = frozenset(children_by_parent().get(os.getpid(), ()))
-    with adopting_orphans(), signals_kept() as received:
+    excluded = frozenset(children_by_parent().get(os.getpid(), ()))
+    with adopting_orphans(), collected_signals() as received:
         process = subprocess.Popen(  # noqa: S603 - running the user's command is what this is for; no shell reads it
-            call.workplace.outer(call.argv),
+            call.run_dir.outer(call.argv),
             stdout=2 if call.output_to_stderr else None,
             env=call.env,
             cwd=call.cwd,
             start_new_session=True,
         )
-        stopper = Stopper(call.stop, call.workplace, call.env, call.limits.take_s)
-        run = _Run(process, call.workplace, call.limits, received, stopper, spare)
+        stopper = Stopper(call.stop, call.run_dir, call.env, call.limits.collect_s)
+        run = _Run(process, call.run_dir, call.limits, received, stopper, excluded)
         try:
             return run.to_the_end(progress)
         finally:
             if run.abandoned:
-                kill_all(os.getpid(), spare)
+                kill_all(os.getpid(), excluded)
             process.wait()
-            reap_children(spare)
+            reap_children(excluded)
 
 
 @dataclass(slots=True)
@@ -152,11 +152,11 @@ class _Run:
     """One run, from the start of nsys to its end; the loop looks every 50 ms."""
 
     process: subprocess.Popen[bytes]
-    workplace: Workplace
+    run_dir: RunDir
     limits: Limits
     received: list[signal.Signals]
     stopper: Stopper
-    spare: frozenset[int]
+    excluded: frozenset[int]
     abandoned: bool = True
     launched: bool = False
     program: int | None = None
@@ -166,14 +166,14 @@ class _Run:
     timed_out: bool = False
     began: float = field(default_factory=time.monotonic)
 
-    def to_the_end(self, progress: Progress) -> Ended:
+    def to_the_end(self, progress: Progress) -> RunResult:
         """Start, run, write: each phase has its own way to end."""
         progress(Phase.RUNNING, None)
         while not self.launched and self.process.poll() is None:
             self._look_for_program()
             if not self.launched and self._passed(self.limits.start_s):
                 raise CaptureError(
-                    f"nsys did not start the program within {self.limits.start_s:g} s{quoted(self.workplace.said())}",
+                    f"nsys did not start the program within {self.limits.start_s:g} s{quoted(self.run_dir.said())}",
                     hint="Run 'nsyswrap doctor'",
                 )
             self._pause()
@@ -187,7 +187,7 @@ class _Run:
         self._write(progress)
         self.abandoned = False
         stopped_by = self.ending if self.received and not self.timed_out else None
-        return Ended(self._code(), self.launched, wall_ns, stopped_by, self.timed_out, self.workplace.said())
+        return RunResult(self._code(), self.launched, wall_ns, stopped_by, self.timed_out, self.run_dir.said())
 
     def _passed(self, limit_s: float | None) -> bool:
         """Whether so much time has passed since the program's start, or since ours where it has not started."""
@@ -196,9 +196,9 @@ class _Run:
     def _look_for_program(self) -> None:
         """Take the program's process id from the shell that became it; a short program may be gone again by now."""
         with contextlib.suppress(OSError, ValueError):
-            inner = int(self.workplace.pid.read_text(encoding="ascii"))
+            inner = int(self.run_dir.pid.read_text(encoding="ascii"))
             self.launched, self.began = True, time.monotonic()
-            self.program = outer_pid(inner, descendants(os.getpid(), self.spare))
+            self.program = outer_pid(inner, descendants(os.getpid(), self.excluded))
         self._abandon_if_repeated(allowed=1)
 
     def _program_runs(self) -> bool:
@@ -222,7 +222,7 @@ class _Run:
     def _end_program(self) -> None:
         """Signal the program once nsys has taken what was recorded; kill it where a time-out is not heeded."""
         now = time.monotonic()
-        if self.ending is not None and self.sent_at is None and self.stopper.has_taken_all():
+        if self.ending is not None and self.sent_at is None and self.stopper.has_collected_all():
             self.sent_at = now
             self._signal_program(self.ending)
         overdue = self.timed_out and self.sent_at is not None and now - self.sent_at > self.limits.grace_s
@@ -243,17 +243,17 @@ class _Run:
 
     def _write(self, progress: Progress) -> None:
         """Wait for nsys to write its report, as long as it shows signs of life."""
-        announce = Rising(progress, Phase.WRITING)
-        last_change, seen = time.monotonic(), self.workplace.signs_of_life()
+        announce = MonotonicProgress(progress, Phase.WRITING)
+        last_change, seen = time.monotonic(), self.run_dir.file_sizes()
         handled = max(len(self.received), 1)
         while not self.stopper.has_ended() or self.process.poll() is None:
             self._abandon_if_repeated(allowed=handled)
-            announce(self.workplace.bars())
-            signs = self.workplace.signs_of_life()
+            announce(self.run_dir.bars())
+            signs = self.run_dir.file_sizes()
             if signs != seen:
                 last_change, seen = time.monotonic(), signs
             elif time.monotonic() - last_change > self.limits.silence_s:
-                said = quoted(self.workplace.said())
+                said = quoted(self.run_dir.said())
                 raise CaptureError(
                     f"nsys wrote no more for {self.limits.silence_s:g} s after the program{said}",
                     hint="Record less (--duration, --capture-range), or run 'nsyswrap doctor'",
@@ -269,7 +269,7 @@ class _Run:
     def _abandon_if_repeated(self, allowed: int) -> None:
         """Give up where the user insists; the caller's clean-up kills all that runs."""
         if len(self.received) > allowed:
-            raise abandoned_by(self.received[-1])
+            raise aborted_error(self.received[-1])
 
     def _pause(self) -> None:
         if self.process.returncode is not None:

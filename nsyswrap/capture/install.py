@@ -24,7 +24,7 @@ from nsyswrap.capture.distribution import (
     mirror_of,
     this_distribution,
 )
-from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_whole, nsys_at
+from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, nsys_at
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.unpack import build_tree
 from nsyswrap.errors import NsysNotFoundError, NsyswrapError
@@ -221,7 +221,7 @@ def _check_free(root: Path) -> None:
         )
 
 
-def provide_nsys(tell: Callable[[str], None], *, force: bool = False) -> Nsys:
+def ensure_nsys(tell: Callable[[str], None], *, force: bool = False) -> Nsys:
     """Find nsys, or fetch it where there is none or where its importer lacks libraries.
 
     Args:
@@ -242,7 +242,7 @@ def provide_nsys(tell: Callable[[str], None], *, force: bool = False) -> Nsys:
                 raise NsyswrapError(error.message, hint=error.hint) from error
         else:
             tell(f"nsys {nsys.version_text} is here already: {nsys.path} ({nsys.source})")
-            if is_whole(nsys) or os.environ.get(VARIABLE):
+            if is_complete(nsys) or os.environ.get(VARIABLE):
                 return nsys
             tell("It could not write a report, as its importer lacks libraries; another is fetched")
     return _fetched(install(installed_folder(), tell))

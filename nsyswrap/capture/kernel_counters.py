@@ -229,12 +229,12 @@ def _ending_with_us() -> Iterator[None]:
     if current_thread() is not main_thread():
         yield
         return
-    spare = frozenset(children_by_parent().get(os.getpid(), ()))
+    excluded = frozenset(children_by_parent().get(os.getpid(), ()))
     before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     except (CaptureTerminatedError, KeyboardInterrupt):
-        kill_all(os.getpid(), spare)  # a signal may come while ncu is being started, before anyone knows of it
+        kill_all(os.getpid(), excluded)  # a signal may come while ncu is being started, before anyone knows of it
         raise
     finally:
         for number, handler in before.items():

@@ -76,7 +76,7 @@ def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) 
         return _named(environ[VARIABLE])
     first: Nsys | None = None
     for nsys in _found(environ, root):
-        if is_whole(nsys):
+        if is_complete(nsys):
             return nsys
         first = first or nsys
     if first is not None:
@@ -87,7 +87,7 @@ def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) 
     )
 
 
-def is_whole(nsys: Nsys) -> bool:
+def is_complete(nsys: Nsys) -> bool:
     """Tell whether nsys's importer finds its libraries; where the importer is not found, nothing speaks against it."""
     importer = importer_of(nsys)
     return importer is None or not missing_libraries(importer)

@@ -16,7 +16,7 @@ from pathlib import Path
 from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.failures import export_failed, no_report
-from nsyswrap.capture.foreground import Ended, ForegroundCall, Limits, run_in_foreground
+from nsyswrap.capture.foreground import ForegroundCall, Limits, RunResult, run_in_foreground
 from nsyswrap.capture.isolate import kept_environment, namespace_entry, namespace_prefix
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import (
@@ -27,9 +27,9 @@ from nsyswrap.capture.options import (
     stop_invocation,
 )
 from nsyswrap.capture.process import output_of
-from nsyswrap.capture.progress import Phase, Progress, Rising, silent
+from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress, silent
 from nsyswrap.capture.result_folder import EXPORT_NAME, REPORT_NAME, UNFINISHED_NAME, result_folder
-from nsyswrap.capture.run_dir import Workplace, files_below
+from nsyswrap.capture.run_dir import RunDir, files_below
 from nsyswrap.capture.stopping import CaptureInterruptedError
 from nsyswrap.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
 
@@ -141,7 +141,7 @@ def export_report(nsys: Nsys, report: Path, target: Path, progress: Progress = s
         argv = export_invocation(nsys, capabilities_of(nsys), linked, fresh).argv
         env = {**os.environ, "TMPDIR": str(temporary)}
         try:
-            on_stderr = Rising(progress, Phase.EXPORTING)
+            on_stderr = MonotonicProgress(progress, Phase.EXPORTING)
             output = output_of(argv, timeout_s=_EXPORT_TIMEOUT_S, env=env, on_stderr=on_stderr)
         except (OSError, TimeoutError) as error:
             raise export_failed(nsys, report, str(error)) from error
@@ -201,7 +201,7 @@ def _prepared(
     The folders are nsys's own, for temporary files, and that of the run.
     """
     temporary, run_folder = folders
-    work = Workplace(temporary, os.environ.get("TMPDIR", ""))
+    work = RunDir(temporary, os.environ.get("TMPDIR", ""))
     work.out.symlink_to(run_folder.absolute(), target_is_directory=True)
     invocation = profile_invocation(options, nsys, capabilities, work, program)
     hidden = options.hide_environment
@@ -212,7 +212,7 @@ def _prepared(
 
     call = ForegroundCall(
         argv=(*namespace_prefix(), *work.held(invocation.argv)) if hidden else invocation.argv,
-        workplace=work,
+        run_dir=work,
         # The program inherits it, but for TMPDIR, which the inner shell gives back to it.
         env={**_program_environment(options, environ, temporary), "TMPDIR": str(temporary)},
         stop=stop,
@@ -236,10 +236,10 @@ def _program_environment(options: CaptureOptions, environ: dict[str, str], tempo
 
 
 def _injection(options: CaptureOptions, temporary: Path) -> Injection:
-    return Injection(temporary / "annotate", options.replay_batches)
+    return Injection(temporary / "annotate", options.cached_batches)
 
 
-def _keep_report(ended: Ended, options: CaptureOptions, nsys: Nsys, folders: tuple[Path, Path]) -> None:
+def _keep_report(ended: RunResult, options: CaptureOptions, nsys: Nsys, folders: tuple[Path, Path]) -> None:
     """Check that nsys wrote a report; where it did not, keep what it recorded and say why."""
     temporary, run_folder = folders
     report = run_folder / REPORT_NAME
@@ -266,7 +266,7 @@ def _rescue(unfinished: Path, target: Path) -> None:
         ) from error
 
 
-def _notes(ended: Ended, options: CaptureOptions) -> tuple[str, ...]:
+def _notes(ended: RunResult, options: CaptureOptions) -> tuple[str, ...]:
     """Say what ended the program, where it did not end well by itself."""
     if ended.timed_out:
         return (f"The program was ended after {options.timeout_s:g} s (--timeout)",)

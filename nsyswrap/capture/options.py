@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nsyswrap.capture.capabilities import Capabilities
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.run_dir import Workplace
+from nsyswrap.capture.run_dir import RunDir
 from nsyswrap.errors import UsageError
 
 DEFAULT_TRACES = ("cuda", "nvtx", "cudnn", "cublas", "osrt")
@@ -37,7 +37,7 @@ class CaptureOptions:
         cuda_memory: Record the size of each allocation on the GPU.
         pytorch: Value of nsys's own ``--pytorch``; empty for none.
         annotate: Put NVTX phases into a PyTorch program that is not changed.
-        replay_batches: Have each loader give its first so many batches again and again; 0 to leave loaders as they are.
+        cached_batches: Have each loader give its first so many batches again and again; 0 to leave loaders as they are.
         environment: Variables to set for the program, as pairs.
         cwd: The program's working folder; None for ours.
         nsys_args: Arguments to nsys as they are; they come last and so have the last word.
@@ -63,7 +63,7 @@ class CaptureOptions:
     cuda_memory: bool = False
     pytorch: str = ""
     annotate: bool = False
-    replay_batches: int = 0
+    cached_batches: int = 0
     environment: tuple[tuple[str, str], ...] = ()
     cwd: Path | None = None
     nsys_args: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Invocation:
 
 
 def profile_invocation(
-    options: CaptureOptions, nsys: Nsys, capabilities: Capabilities, work: Workplace, program: Sequence[str]
+    options: CaptureOptions, nsys: Nsys, capabilities: Capabilities, work: RunDir, program: Sequence[str]
 ) -> Invocation:
     """Build the command line of ``nsys profile``.
 
@@ -140,7 +140,7 @@ def export_invocation(nsys: Nsys, capabilities: Capabilities, report: Path, targ
     return Invocation((*argv, str(report)))
 
 
-def stop_invocation(nsys: Nsys, work: Workplace) -> Invocation:
+def stop_invocation(nsys: Nsys, work: RunDir) -> Invocation:
     """Build the command line of ``nsys stop``: nsys takes what was recorded and writes its report, the program goes on.
 
     Args:
@@ -223,7 +223,7 @@ def _optional_flags(options: CaptureOptions, capabilities: Capabilities) -> list
     return flags
 
 
-def _session_flags(work: Workplace, capabilities: Capabilities) -> list[tuple[str, str]]:
+def _session_flags(work: RunDir, capabilities: Capabilities) -> list[tuple[str, str]]:
     """Leave the program's life to the program: recording may end before it, and what it leaves behind may go on.
 
     By default nsys kills the program when recording ends, and waits for every process that the program left behind,

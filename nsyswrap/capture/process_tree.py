@@ -45,23 +45,23 @@ def children_by_parent() -> dict[int, list[int]]:
     return children
 
 
-def descendants(pid: int, spare: frozenset[int] = frozenset()) -> list[int]:
+def descendants(pid: int, excluded: frozenset[int] = frozenset()) -> list[int]:
     """List the living processes below one.
 
     Args:
         pid: Whose.
-        spare: Processes to leave out, and all below them.
+        excluded: Processes to leave out, and all below them.
 
     Returns:
         Process ids, parents before their children.
     """
     children = children_by_parent()
     found: list[int] = []
-    waiting = [child for child in children.get(pid, []) if child not in spare]
+    waiting = [child for child in children.get(pid, []) if child not in excluded]
     while waiting:
         process = waiting.pop(0)
         found.append(process)
-        waiting += [child for child in children.get(process, []) if child not in spare]
+        waiting += [child for child in children.get(process, []) if child not in excluded]
     return found
 
 
@@ -88,19 +88,19 @@ def outer_pid(inner: int, candidates: list[int]) -> int | None:
     return None
 
 
-def kill_all(pid: int, spare: frozenset[int]) -> bool:
+def kill_all(pid: int, excluded: frozenset[int]) -> bool:
     """Kill every process below one, and those they start meanwhile.
 
     Args:
         pid: Whose descendants.
-        spare: Processes to leave alone, and all below them.
+        excluded: Processes to leave alone, and all below them.
 
     Returns:
         Whether none is left.
     """
     quiet_rounds = 0
     for _ in range(_KILL_ROUNDS):
-        left = descendants(pid, spare)
+        left = descendants(pid, excluded)
         # One look can miss a process whose parent ends while we read; two in a row do not.
         quiet_rounds = 0 if left else quiet_rounds + 1
         if quiet_rounds == _QUIET_ROUNDS:
@@ -125,10 +125,10 @@ def wait_for(pid: int) -> int | None:
     return shell_code(os.waitstatus_to_exitcode(status)) if done else None
 
 
-def reap_children(spare: frozenset[int]) -> None:
+def reap_children(excluded: frozenset[int]) -> None:
     """Take the exit codes of ended children of ours, so that none stays as a zombie; the spared are left alone."""
     for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and int(entry.name) not in spare and _stat(int(entry.name)) == (os.getpid(), "Z"):
+        if entry.name.isdigit() and int(entry.name) not in excluded and _stat(int(entry.name)) == (os.getpid(), "Z"):
             wait_for(int(entry.name))
 
 

@@ -42,7 +42,7 @@ def share_in(output: bytes) -> float | None:
     return min(int(found[-1]), 100) / 100 if found else None
 
 
-class Rising:
+class MonotonicProgress:
     """Pass on a phase's share only where it rises: nsys's own bar goes back and forth.
 
     Args:

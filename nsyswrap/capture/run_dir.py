@@ -24,7 +24,7 @@ _TAIL_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class RunDir:
     """The private folder of one run.
 
     Args:
@@ -85,7 +85,7 @@ class Workplace:
         """Return the last words of nsys, where its progress stands."""
         return b"\n".join(_tail(path, _TAIL_BYTES) for path in (self.status, self.stop_status))
 
-    def signs_of_life(self) -> tuple[tuple[str, int], ...]:
+    def file_sizes(self) -> tuple[tuple[str, int], ...]:
         """Return names and sizes of all that nsys writes, here and in the folder of the result."""
         signs = []
         for path in (*files_below(self.folder), *files_below(self.out)):

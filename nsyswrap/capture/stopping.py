@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from threading import current_thread, main_thread
 from types import FrameType
 
-from nsyswrap.capture.run_dir import Workplace
+from nsyswrap.capture.run_dir import RunDir
 from nsyswrap.errors import CaptureError
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -42,15 +42,15 @@ class Stopper:
 
     Args:
         command: Returns the command that stops the recording, given the program's process id; None where there is none.
-        workplace: The private folder of the run.
+        run_dir: The private folder of the run.
         env: The environment of nsys.
-        patience_s: How long to wait for nsys to take what was recorded.
+        collect_s: How long to wait for nsys to take what was recorded.
     """
 
     command: Callable[[int], Sequence[str]] | None
-    workplace: Workplace
+    run_dir: RunDir
     env: Mapping[str, str]
-    patience_s: float
+    collect_s: float
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _began: float | None = field(default=None, init=False)
 
@@ -62,8 +62,8 @@ class Stopper:
         if self.command is None:
             return
         # Where nsys cannot be told, the program is ended all the same, and its last moments may be lost.
-        with contextlib.suppress(OSError), self.workplace.stop_status.open("wb") as status:
-            self.workplace.stopping.touch()
+        with contextlib.suppress(OSError), self.run_dir.stop_status.open("wb") as status:
+            self.run_dir.stopping.touch()
             self._process = subprocess.Popen(  # noqa: S603 - nsys itself, with arguments of ours
                 self.command(program),
                 stdin=subprocess.DEVNULL,
@@ -73,26 +73,26 @@ class Stopper:
                 start_new_session=True,
             )
 
-    def has_taken_all(self) -> bool:
+    def has_collected_all(self) -> bool:
         """Tell whether nsys has what was recorded, or will not get it: the program may be ended now."""
         if self._began is None:
             return False
-        if self.has_ended() or time.monotonic() - self._began > self.patience_s:
+        if self.has_ended() or time.monotonic() - self._began > self.collect_s:
             return True
         with contextlib.suppress(OSError):
-            return _TAKEN in self.workplace.stop_status.read_bytes()
+            return _TAKEN in self.run_dir.stop_status.read_bytes()
         return False
 
     def has_ended(self) -> bool:
         """Tell whether nothing is at work that stops the recording; it writes the report before it ends."""
         ended = self._process is None or self._process.poll() is not None
         if ended:
-            self.workplace.stopping.unlink(missing_ok=True)
+            self.run_dir.stopping.unlink(missing_ok=True)
         return ended
 
 
 @contextmanager
-def signals_kept() -> Iterator[list[signal.Signals]]:
+def collected_signals() -> Iterator[list[signal.Signals]]:
     """Collect ending signals instead of dying of them, so that nsys can still write its report."""
     received: list[signal.Signals] = []
 
@@ -110,7 +110,7 @@ def signals_kept() -> Iterator[list[signal.Signals]]:
             signal.signal(number, handler)
 
 
-def abandoned_by(number: signal.Signals) -> CaptureError:
+def aborted_error(number: signal.Signals) -> CaptureError:
     """Return the error of a run that was ended a second time, by this signal."""
     error = CaptureInterruptedError if number is signal.SIGINT else CaptureTerminatedError
     return error("stopped before nsys had written its report", hint="Interrupt once to keep what was recorded")

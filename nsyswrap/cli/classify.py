@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.capture_inputs import kernel_rules_option, rules_of
+from nsyswrap.cli.inputs import kernel_rules_option, read_kernel_rules
+from nsyswrap.cli.output import print_result
 from nsyswrap.cli.terminal import printable
-from nsyswrap.cli.writing import print_result
 from nsyswrap.hardware.kernel_names.classify import Classification
 from nsyswrap.hardware.kernel_names.classify import classify as classify_name
 
@@ -70,7 +70,7 @@ def classify(
       nsyswrap classify --compute-capability 7.5 ampere_sgemm_128x64_nn
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     given = [readable(name) for name in names] or list(lines(standard_input()))
-    learned = rules_of(kernel_rules)
+    learned = read_kernel_rules(kernel_rules)
     found = [classify_name(name, capability, learned) for name in given]
     if text := FORMS[form](found):
         print_result(text)

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 import click
 
-from nsyswrap.capture.doctor import examine
+from nsyswrap.capture.doctor import run_checks
 from nsyswrap.capture.self_test import Check, Status
+from nsyswrap.cli.output import print_result
 from nsyswrap.cli.terminal import columns
-from nsyswrap.cli.writing import print_result
 
 # Where the details of a check begin.
 INDENT = 27
@@ -30,7 +30,7 @@ def doctor(form: str) -> None:
       nsyswrap doctor
       nsyswrap doctor --format json
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    checks = tuple(examine())
+    checks = tuple(run_checks())
     print_result(json_of(checks) if form == "json" else text_of(checks, columns()))
     sys.exit(int(has_failed(checks)))
 

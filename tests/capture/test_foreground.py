@@ -12,7 +12,7 @@ from capture_fixtures import Run, driven, fake_nsys, living, marker, python, unt
 from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.progress import Phase, silent
-from nsyswrap.capture.run_dir import Workplace, files_below, quoted
+from nsyswrap.capture.run_dir import RunDir, files_below, quoted
 from nsyswrap.errors import CaptureError
 
 __all__ = ["driven", "fake_nsys", "marker"]
@@ -53,9 +53,9 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", sys.argv[
 def foreground(nsys: Nsys, folder: Path, *program: str, limits: Limits | None = None) -> ForegroundCall:
     """A call of the fake nsys for a program, with its private folder."""
     folder.mkdir(exist_ok=True)
-    work = Workplace(folder)
+    work = RunDir(folder)
     argv = (str(nsys.path), "profile", f"--output={folder / 'capture'}", *work.inner(program))
-    return ForegroundCall(argv=argv, workplace=work, env={"PATH": "/usr/bin:/bin"}, limits=limits or Limits())
+    return ForegroundCall(argv=argv, run_dir=work, env={"PATH": "/usr/bin:/bin"}, limits=limits or Limits())
 
 
 def test_the_exit_code_is_the_programs(driven: Driven) -> None:
@@ -82,7 +82,7 @@ def test_the_program_can_write_to_stderr_only(
     """Where stdout is kept for results, the program's stdout goes to stderr."""
     call = foreground(fake_nsys, tmp_path / "w", *python("print('from the program')"))
     ended = run_in_foreground(
-        ForegroundCall(argv=call.argv, workplace=call.workplace, env=call.env, output_to_stderr=True), silent
+        ForegroundCall(argv=call.argv, run_dir=call.run_dir, env=call.env, output_to_stderr=True), silent
     )
     out, err = capfd.readouterr()
     assert (ended.code, out, err) == (0, "", "from the program\n")
@@ -187,8 +187,8 @@ def test_nsys_that_ends_before_the_program_does_not_end_the_run(
 ) -> None:
     """Where recording ends first, the program's own end and code are waited for."""
     early = ForegroundCall(
-        argv=("sh", "-c", '"$@" & sleep 0.3', "early", *Workplace(tmp_path).inner(["sh", "-c", "sleep 1; exit 5"])),
-        workplace=Workplace(tmp_path),
+        argv=("sh", "-c", '"$@" & sleep 0.3', "early", *RunDir(tmp_path).inner(["sh", "-c", "sleep 1; exit 5"])),
+        run_dir=RunDir(tmp_path),
         env={"PATH": "/usr/bin:/bin"},
     )
     ended = run_in_foreground(early, silent)
@@ -209,7 +209,7 @@ def test_nsys_that_never_starts_the_program_is_given_up(fake_nsys: Nsys, tmp_pat
     call = foreground(fake_nsys, tmp_path / "w", "true", marker, limits=Limits(start_s=0.5))
     call = ForegroundCall(
         argv=call.argv,
-        workplace=call.workplace,
+        run_dir=call.run_dir,
         env={**call.env, "FAKE_NSYS_FAILURE": "hangs-at-start"},
         limits=call.limits,
     )
@@ -223,7 +223,7 @@ def test_nsys_that_falls_silent_while_writing_is_given_up(fake_nsys: Nsys, tmp_p
     call = foreground(fake_nsys, tmp_path / "w", "true", marker, limits=Limits(silence_s=0.5))
     call = ForegroundCall(
         argv=call.argv,
-        workplace=call.workplace,
+        run_dir=call.run_dir,
         env={**call.env, "FAKE_NSYS_FAILURE": "hangs-writing"},
         limits=call.limits,
     )

@@ -145,7 +145,7 @@ def test_a_file_that_is_there_stays_as_it_is(command: str, small: Path, tmp_path
     target.write_text("mine")
     refused = run(command, small, "-o", target)
     assert (refused.exit_code, target.read_text()) == (2, "mine")
-    assert refused.stderr == f"nsyswrap: {target} is there already\nhint: give another file, or --force to replace it\n"
+    assert refused.stderr == f"nsyswrap: {target} exists already\nhint: give another file, or --force to replace it\n"
     assert run(command, small, "-o", target, "--force").exit_code == 0
     assert target.read_text() != "mine"
 

@@ -47,7 +47,7 @@ OPTIONS: dict[str, tuple[list[str], dict[str, object]]] = {
     "counters": (["--gpu-metrics"], {"gpu_metrics": "all"}),
     "counters of some": (["--gpu-metrics=0,1"], {"gpu_metrics": "0,1"}),
     "python": (["--python-sampling"], {"python_sampling_hz": 1000}),
-    "no annotation": ([], {"annotate": False, "pytorch": "", "replay_batches": 0}),
+    "no annotation": ([], {"annotate": False, "pytorch": "", "cached_batches": 0}),
     "annotation off": (["--annotate", "off"], {"annotate": False, "pytorch": ""}),
     "phases": (["--annotate", "auto"], {"annotate": True, "pytorch": ""}),
     "operators": (["--annotate", "ops"], {"annotate": True, "pytorch": "autograd-nvtx"}),
@@ -124,7 +124,7 @@ def test_a_virtual_environment_comes_before_conda_s(tmp_path: Path) -> None:
 
 
 def test_the_folder_is_named_after_the_script_and_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it is there already is asked when it is made."""
+    """Whether it exists already is asked when it is made."""
     monkeypatch.setattr("time.strftime", lambda _: "20260102-030405")
     assert default_folder("workloads/mnist.py") == Path("reports/mnist-20260102-030405")
 

@@ -10,9 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nsyswrap.cli import cli
-from nsyswrap.cli.compare import ACCEPTABLE, FORMS
-from nsyswrap.cli.compare_inputs import names_of
-from nsyswrap.cli.writing import form_of
+from nsyswrap.cli.compare import ACCEPTABLE, FORMS, names_of
+from nsyswrap.cli.output import form_of
 from nsyswrap.compare import ACCEPTABLE as HURDLES
 from nsyswrap.compare import MARGIN
 from nsyswrap.model import Report
@@ -139,7 +138,7 @@ def test_what_cannot_be_told_exits_with_3(gate: list[str], slow: Path, tmp_path:
     assert result.exit_code == 3
     assert "Cannot tell: short.json has too few measured steps, 5" in result.stdout
     assert result.stderr == (
-        "nsyswrap: it cannot be told whether a step is faster or slower\nhint: profile more steps\n"
+        "nsyswrap: it is uncertain whether a step became faster or slower\nhint: profile more steps\n"
     )
 
 

@@ -205,9 +205,9 @@ def test_what_is_there_is_kept_but_with_force(tmp_path: Path) -> None:
     (folder / "mine").write_text("mine")
     file.write_text("mine")
     for form, target, said in (
-        ("perfetto", file, "is there already"),
+        ("perfetto", file, "exists already"),
         ("perfetto", folder, "is a folder"),
-        ("parquet", folder, "is there already"),
+        ("parquet", folder, "exists already"),
         ("csv", file, "is a file"),
     ):
         result = run(capture, "--format", form, "-o", target)

@@ -52,7 +52,7 @@ def test_a_file_that_is_there_is_a_usage_error(whole: Path, tmp_path: Path) -> N
     (tmp_path / "there.sqlite").write_text("mine")
     result = run(whole, "-o", tmp_path / "there.sqlite")
     assert result.exit_code == 2
-    assert "is there already\nhint: give another file, or --force to replace it\n" in result.stderr
+    assert "exists already\nhint: give another file, or --force to replace it\n" in result.stderr
     assert (tmp_path / "there.sqlite").read_text() == "mine"
 
 

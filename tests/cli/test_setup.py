@@ -9,7 +9,7 @@ import pytest
 from capture_fixtures import fake_nsys, fake_tree
 
 from nsyswrap.capture import install as installing
-from nsyswrap.capture.install import provide_nsys
+from nsyswrap.capture.install import ensure_nsys
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.self_test import RANGE, Check, Status
 from nsyswrap.cli.setup import require
@@ -83,19 +83,19 @@ def test_a_wrong_variable_is_an_error_of_setup_too() -> None:
 def test_where_there_is_none_it_is_fetched(fetched: Path) -> None:
     """Into the folder for the user's data."""
     told: list[str] = []
-    nsys = provide_nsys(told.append)
+    nsys = ensure_nsys(told.append)
     assert (nsys.path, nsys.version, told) == (fetched, (2023, 4, 4, 54), ["Fetching"])
 
 
 def test_where_there_is_one_nothing_is_fetched(fetched: Path, fake_nsys: Nsys) -> None:
     """What is here is used."""
-    assert provide_nsys(lambda _line: None) == fake_nsys
+    assert ensure_nsys(lambda _line: None) == fake_nsys
     assert fetched != fake_nsys.path
 
 
 def test_force_fetches_all_the_same(fetched: Path, fake_nsys: Nsys) -> None:
     """To mend a broken copy."""
-    assert provide_nsys(lambda _line: None, force=True).path == fetched != fake_nsys.path
+    assert ensure_nsys(lambda _line: None, force=True).path == fetched != fake_nsys.path
 
 
 def test_an_nsys_that_cannot_write_reports_does_not_count(
@@ -104,7 +104,7 @@ def test_an_nsys_that_cannot_write_reports_does_not_count(
     """Its importer lacks libraries, so another is fetched, and the user is told why."""
     monkeypatch.setattr(installing, "is_whole", lambda _nsys: False)
     told: list[str] = []
-    assert provide_nsys(told.append).path == fetched
+    assert ensure_nsys(told.append).path == fetched
     assert told[0].startswith(f"nsys 2023.4.4.54 is here already: {fake_nsys.path}")
     assert told[1] == "It could not write a report, as its importer lacks libraries; another is fetched"
 
@@ -115,7 +115,7 @@ def test_the_variable_decides_even_for_one_that_cannot_write_reports(
     """A fetched one would not be used while it is set."""
     monkeypatch.setenv("NSYSWRAP_NSYS", str(fake_nsys.path))
     monkeypatch.setattr(installing, "is_whole", lambda _nsys: False)
-    assert provide_nsys(lambda _line: None).path == fake_nsys.path != fetched
+    assert ensure_nsys(lambda _line: None).path == fake_nsys.path != fetched
 
 
 @pytest.mark.usefixtures("without_nsys")
@@ -123,7 +123,7 @@ def test_what_was_fetched_must_answer(fetched: Path) -> None:
     """Or it is of no use."""
     fetched.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(NsyswrapError, match="was fetched and does not answer"):
-        provide_nsys(lambda _line: None)
+        ensure_nsys(lambda _line: None)
 
 
 def test_a_warning_is_no_error() -> None:

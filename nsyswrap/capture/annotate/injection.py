@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsyswrap.capture.annotate.process_start import ANSWERS_VARIABLE, REPLAY_VARIABLE
+from nsyswrap.capture.annotate.process_start import CACHED_BATCHES_VARIABLE, STATUS_VARIABLE
 
 PACKAGE = Path(__file__).parent
 
@@ -41,11 +41,11 @@ class Injection:
 
     Args:
         folder: A folder that is there as long as the program runs.
-        replay_batches: How many batches each loader keeps and gives again and again; 0 to leave loaders as they are.
+        cached_batches: How many batches each loader keeps and gives again and again; 0 to leave loaders as they are.
     """
 
     folder: Path
-    replay_batches: int = 0
+    cached_batches: int = 0
 
     def prepare(self) -> None:
         """Write what each Python process of the program finds when it starts."""
@@ -63,9 +63,9 @@ class Injection:
         path = environ.get("PYTHONPATH", "")
         made = {
             "PYTHONPATH": f"{self._startup}{os.pathsep}{path}" if path else str(self._startup),
-            ANSWERS_VARIABLE: str(self._answers),
+            STATUS_VARIABLE: str(self._answers),
         }
-        return made | ({REPLAY_VARIABLE: str(self.replay_batches)} if self.replay_batches else {})
+        return made | ({CACHED_BATCHES_VARIABLE: str(self.cached_batches)} if self.cached_batches else {})
 
     def notes(self) -> tuple[str, ...]:
         """Say what the processes of the program answered, once it has ended."""

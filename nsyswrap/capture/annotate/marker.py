@@ -38,7 +38,7 @@ class Sink(Protocol):
         """Return what closes the range that was opened last on the thread that calls it."""
 
 
-class Here:
+class ThreadState:
     """What one thread is doing.
 
     Attributes:
@@ -80,11 +80,11 @@ class Threads(threading.local):
     """What each thread is doing.
 
     Attributes:
-        here: What this one does.
+        state: What this one does.
     """
 
     def __init__(self) -> None:
-        self.here = Here()
+        self.state = ThreadState()
 
 
 class Marker:
@@ -109,28 +109,28 @@ class Marker:
         self._backwards = 0
         self.threads = Threads()
 
-    def begin_data(self, *, grad: bool) -> "Here | None":
+    def begin_data(self, *, grad: bool) -> "ThreadState | None":
         """Open "data" for the next batch, in the step that it belongs to; None where one is open already.
 
         Args:
             grad: Whether gradients are on.
         """
         try:
-            here = self.threads.here
-            if DATA in here.open:
+            state = self.threads.state
+            if DATA in state.open:
                 return None
-            if not here.open:
-                self._place(here, evaluating=not grad or _left_training(here), again=True)
-            here.reads = True
-            here.open.append(DATA)
+            if not state.open:
+                self._place(state, evaluating=not grad or _left_training(state), again=True)
+            state.reads = True
+            state.open.append(DATA)
             call, arguments = self._openers[DATA]
             call(*arguments)
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong here is no reason to end the program
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong state is no reason to end the program
             self._fail(error)
             return None
-        return here
+        return state
 
-    def begin_forward(self, module: object, *, grad: bool) -> "Here | None":
+    def begin_forward(self, module: object, *, grad: bool) -> "ThreadState | None":
         """Open "forward" for a module that no other module calls; None inside another, or inside backward.
 
         Args:
@@ -138,133 +138,135 @@ class Marker:
             grad: Whether gradients are on.
         """
         try:
-            here = self.threads.here
-            if self._backwards or here.inside:
+            state = self.threads.state
+            if self._backwards or state.inside:
                 return None
-            if not here.open and not (here.reads and here.step):
-                same = here.trained is None or here.trained[0]() is module
-                self._place(here, evaluating=not grad and same, again=here.root is not None and here.root() is module)
+            if not state.open and not (state.reads and state.step):
+                same = state.trained is None or state.trained[0]() is module
+                self._place(
+                    state, evaluating=not grad and same, again=state.root is not None and state.root() is module
+                )
             reference = _reference(module)
-            if here.root is None:
-                here.root = reference
+            if state.root is None:
+                state.root = reference
             if grad:
-                here.last = reference, bool(getattr(module, "training", True))
-            here.had_forward = here.inside = True
-            here.open.append(FORWARD)
+                state.last = reference, bool(getattr(module, "training", True))
+            state.had_forward = state.inside = True
+            state.open.append(FORWARD)
             call, arguments = self._openers[FORWARD]
             call(*arguments)
         except Exception as error:  # noqa: BLE001 - see begin_data
             self._fail(error)
             return None
-        return here
+        return state
 
-    def begin_backward(self) -> "Here | None":
+    def begin_backward(self) -> "ThreadState | None":
         """Open "backward"; None inside another of this thread."""
         try:
-            here = self.threads.here
-            if BACKWARD in here.open:
+            state = self.threads.state
+            if BACKWARD in state.open:
                 return None
-            here.had_backward = True
-            here.trained = here.last or here.trained
+            state.had_backward = True
+            state.trained = state.last or state.trained
             self._backwards += 1
-            here.open.append(BACKWARD)
+            state.open.append(BACKWARD)
             call, arguments = self._openers[BACKWARD]
             call(*arguments)
         except Exception as error:  # noqa: BLE001 - see begin_data
             self._fail(error)
             return None
-        return here
+        return state
 
-    def begin(self, phase: str) -> "Here | None":
+    def begin(self, phase: str) -> "ThreadState | None":
         """Open a phase that says nothing of the step; None where it is open already."""
         try:
-            here = self.threads.here
-            if phase in here.open:
+            state = self.threads.state
+            if phase in state.open:
                 return None
-            here.open.append(phase)
+            state.open.append(phase)
             call, arguments = self._openers[phase]
             call(*arguments)
         except Exception as error:  # noqa: BLE001 - see begin_data
             self._fail(error)
             return None
-        return here
+        return state
 
-    def stepped(self, here: Here, optimizer: object) -> None:
+    def stepped(self, state: ThreadState, optimizer: object) -> None:
         """Say that an optimizer takes its step: where it is the one that steps are counted by, the step is over.
 
         With several optimizers it is the first, as long as it goes on stepping.
 
         Args:
-            here: What opened its phase returned.
+            state: What opened its phase returned.
             optimizer: The optimizer.
         """
         if self._backwards:
             return
-        owner = here.owner() if here.owner else None
+        owner = state.owner() if state.owner else None
         if owner is not optimizer:
-            if owner is not None and id(optimizer) not in here.others:
-                here.others.add(id(optimizer))
+            if owner is not None and id(optimizer) not in state.others:
+                state.others.add(id(optimizer))
                 return
-            here.owner = _reference(optimizer)
-        here.due = True
+            state.owner = _reference(optimizer)
+        state.due = True
 
-    def end(self, here: Here) -> None:
+    def end(self, state: ThreadState) -> None:
         """Close the phase that was opened last on this thread, and the step where it is over.
 
         Args:
-            here: What opened it returned.
+            state: What opened it returned.
         """
         try:
-            if not here.open:
+            if not state.open:
                 return
-            phase = here.open.pop()
+            phase = state.open.pop()
             if phase == FORWARD:
-                here.inside = False
+                state.inside = False
             elif phase == BACKWARD:
                 self._backwards -= 1
             call, arguments = self._closer
             call(*arguments)
-            if here.due and not here.open:
-                here.due = False
-                self._close_step(here, done=True)
-                self._open_step(here, "step")
+            if state.due and not state.open:
+                state.due = False
+                self._close_step(state, done=True)
+                self._open_step(state, "step")
         except Exception as error:  # noqa: BLE001 - see begin_data
             self._fail(error)
 
     def finish(self) -> None:
         """Close all that is open on this thread: the program ends."""
-        here = self.threads.here
-        while here.open:
-            self.end(here)
-        self._close_step(here, done=False)
+        state = self.threads.state
+        while state.open:
+            self.end(state)
+        self._close_step(state, done=False)
 
     def forget(self) -> None:
         """Begin anew, in a process that was forked: nothing is open in it."""
-        self.threads.here.clear()
+        self.threads.state.clear()
         self._backwards = 0
 
-    def _place(self, here: Here, *, evaluating: bool, again: bool) -> None:
+    def _place(self, state: ThreadState, *, evaluating: bool, again: bool) -> None:
         """Have the right range open below a phase that begins.
 
         Args:
-            here: What this thread is doing.
+            state: What this thread is doing.
             evaluating: Whether what begins is evaluation.
             again: Whether it begins a batch, where the batch before was only evaluated.
         """
         wanted = "batch" if evaluating else "step"
-        untrained = wanted == "batch" or here.trained is None
-        over = again and here.had_forward and not here.had_backward and untrained
-        if here.step and (here.step != wanted or over):
-            self._close_step(here, done=here.step == wanted)
-        if not here.step:
-            self._open_step(here, wanted)
+        untrained = wanted == "batch" or state.trained is None
+        over = again and state.had_forward and not state.had_backward and untrained
+        if state.step and (state.step != wanted or over):
+            self._close_step(state, done=state.step == wanted)
+        if not state.step:
+            self._open_step(state, wanted)
 
-    def _open_step(self, here: Here, kind: str) -> None:
-        here.step = kind
-        here.root = None
-        here.had_forward = here.had_backward = False
-        here.others.clear()
-        number = here.steps if kind == "step" else here.batches
+    def _open_step(self, state: ThreadState, kind: str) -> None:
+        state.step = kind
+        state.root = None
+        state.had_forward = state.had_backward = False
+        state.others.clear()
+        number = state.steps if kind == "step" else state.batches
         found = self._ahead.get(f"{kind} {number}") or self._made_ready(kind, number)
         call, arguments = found
         call(*arguments)
@@ -275,16 +277,16 @@ class Marker:
         self._ahead = ready = {name: self._sink.opener(name, GRAY) for name in names}
         return ready[names[0]]
 
-    def _close_step(self, here: Here, *, done: bool) -> None:
-        if not here.step:
+    def _close_step(self, state: ThreadState, *, done: bool) -> None:
+        if not state.step:
             return
         call, arguments = self._closer
         call(*arguments)
-        if done and here.step == "step":
-            here.steps += 1
-        elif here.step == "batch":
-            here.batches += 1
-        here.step = ""
+        if done and state.step == "step":
+            state.steps += 1
+        elif state.step == "batch":
+            state.batches += 1
+        state.step = ""
 
     def _fail(self, error: Exception) -> None:
         """Send no more ranges, and say so once."""
@@ -301,11 +303,11 @@ def warn(text: str) -> None:
         sys.stderr.write(f"nsyswrap: annotate: {text}\n")
 
 
-def _left_training(here: Here) -> bool:
+def _left_training(state: ThreadState) -> bool:
     """Return whether the module that is trained was switched to evaluation."""
-    if here.trained is None:
+    if state.trained is None:
         return False
-    reference, training = here.trained
+    reference, training = state.trained
     module = reference()
     return training and module is not None and not getattr(module, "training", True)
 

@@ -19,8 +19,8 @@ from .marker import Marker, Sink, warn
 from .nvtx_calls import connected
 
 # Where each process says what it marks; set by nsyswrap.
-ANSWERS_VARIABLE = "NSYSWRAP_ANNOTATE"
-REPLAY_VARIABLE = "NSYSWRAP_REPLAY_BATCHES"
+STATUS_VARIABLE = "NSYSWRAP_ANNOTATE"
+CACHED_BATCHES_VARIABLE = "NSYSWRAP_CACHED_BATCHES"
 
 
 def start(folder: str) -> None:
@@ -70,7 +70,7 @@ def _install(torch: Any, calls: "Sink | None", environ: Mapping[str, str]) -> No
     """Replace the calls of torch: those of the loader by a replay where it is asked for, and all by marked ones."""
     from .torch_calls import patch  # noqa: PLC0415 - only where there is torch
 
-    batches = int(environ.get(REPLAY_VARIABLE, "0"))
+    batches = int(environ.get(CACHED_BATCHES_VARIABLE, "0"))
     if batches:
         from .batch_cache import replay  # noqa: PLC0415 - only where it is asked for
 
@@ -86,7 +86,7 @@ def _install(torch: Any, calls: "Sink | None", environ: Mapping[str, str]) -> No
 
 def answer(torch: Any, environ: Mapping[str, str], *, problem: str = "") -> None:  # noqa: ANN401
     """Write down that this process marks its phases, or why it does not."""
-    folder = environ.get(ANSWERS_VARIABLE)
+    folder = environ.get(STATUS_VARIABLE)
     if not folder:
         return
     said = {"pid": os.getpid(), "torch": str(getattr(torch, "__version__", "")), "problem": problem}

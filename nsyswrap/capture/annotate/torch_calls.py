@@ -1,4 +1,4 @@
-# ruff: noqa: ANN401 - torch is not imported here, and what a program passes on may be anything
+# ruff: noqa: ANN401 - torch is not imported state, and what a program passes on may be anything
 """Where the phases of a PyTorch program begin and end: the calls of torch that every training loop makes.
 
 Each call is replaced by one that opens a range, makes the call, and closes the range, whatever the call does. While
@@ -142,16 +142,16 @@ def _forward(call: Call, torch: Any, marker: Marker) -> Call:
     def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
         if compiling():
             return call(module, *args, **kwargs)
-        if threads.here.inside and direct:
+        if threads.state.inside and direct:
             compiled = module._compiled_call_impl  # noqa: SLF001 - as torch's own call does
             return module._call_impl(*args, **kwargs) if compiled is None else compiled(*args, **kwargs)  # noqa: SLF001
-        here = begin(module, grad=grad())
-        if here is None:
+        state = begin(module, grad=grad())
+        if state is None:
             return call(module, *args, **kwargs)
         try:
             return call(module, *args, **kwargs)
         finally:
-            end(here)
+            end(state)
 
     return forward
 
@@ -171,14 +171,14 @@ def _moving(call: Call, torch: Any, marker: Marker) -> Call:
     compiling, threads = compile_check(torch), marker.threads
 
     def moved(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if compiling() or threads.here.moving:
+        if compiling() or threads.state.moving:
             return call(module, *args, **kwargs)
-        here = threads.here
-        here.moving = True
+        state = threads.state
+        state.moving = True
         try:
             return call(module, *args, **kwargs)
         finally:
-            here.moving = False
+            state.moving = False
 
     return moved
 
@@ -193,15 +193,15 @@ def _copied(call: Call, torch: Any, marker: Marker, named: str = "") -> Call:
             compiling()
             or type(target := named or (args[0] if args else kwargs.get("device"))) in no_device
             or not _on_accelerator(target)
-            or threads.here.moving
+            or threads.state.moving
             or tensor.device.type != "cpu"
-            or (here := marker.begin(COPY)) is None
+            or (state := marker.begin(COPY)) is None
         ):
             return call(tensor, *args, **kwargs)
         try:
             return call(tensor, *args, **kwargs)
         finally:
-            marker.end(here)
+            marker.end(state)
 
     return copied
 
@@ -222,12 +222,12 @@ def _backward(call: Call, torch: Any, marker: Marker) -> Call:
     compiling, begin, end = compile_check(torch), marker.begin_backward, marker.end
 
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or (here := begin()) is None:
+        if compiling() or (state := begin()) is None:
             return call(*args, **kwargs)
         try:
             return call(*args, **kwargs)
         finally:
-            end(here)
+            end(state)
 
     return backward
 
@@ -236,13 +236,13 @@ def _data(call: Call, torch: Any, marker: Marker) -> Call:
     grad, begin, end = torch.is_grad_enabled, marker.begin_data, marker.end
 
     def read(loader: Any) -> Any:
-        here = begin(grad=grad())
-        if here is None:
+        state = begin(grad=grad())
+        if state is None:
             return call(loader)
         try:
             return call(loader)
         finally:
-            end(here)
+            end(state)
 
     return read
 
@@ -251,12 +251,12 @@ def _phase(call: Call, compiling: Callable[[], bool], marker: Marker, phase: str
     begin, end = marker.begin, marker.end
 
     def marked(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or (here := begin(phase)) is None:
+        if compiling() or (state := begin(phase)) is None:
             return call(*args, **kwargs)
         try:
             return call(*args, **kwargs)
         finally:
-            end(here)
+            end(state)
 
     return marked
 
@@ -266,12 +266,12 @@ def _step(call: Call, compiling: Callable[[], bool], marker: Marker, place: int)
     begin, stepped, end = marker.begin, marker.stepped, marker.end
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or (here := begin(OPTIMIZER)) is None:
+        if compiling() or (state := begin(OPTIMIZER)) is None:
             return call(*args, **kwargs)
         try:
             return call(*args, **kwargs)
         finally:
-            stepped(here, args[place] if len(args) > place else kwargs.get("optimizer"))
-            end(here)
+            stepped(state, args[place] if len(args) > place else kwargs.get("optimizer"))
+            end(state)
 
     return step

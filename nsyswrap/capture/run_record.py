@@ -23,7 +23,7 @@ from nsyswrap.privacy import looks_secret, neutral, neutral_command
 SCHEMA = "nsyswrap.run/1"
 
 # Variables that change what the GPU does or how work is spread, and hold no address and no secret.
-TELLING_VARIABLES = (
+RECORDED_VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
     "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUDA_DEVICE_ORDER",
@@ -107,7 +107,7 @@ def shared_environment(environ: Mapping[str, str]) -> dict[str, object]:
     told = {
         name: neutral(value)
         for name, value in sorted(environ.items())
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in TELLING_VARIABLES) and not looks_secret(name)
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in RECORDED_VARIABLES) and not looks_secret(name)
     }
     return {"names": sorted(environ), "values": told}
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from export_builder import ExportBuilder
 
 from nsyswrap.cli import cli
-from nsyswrap.cli.capture_inputs import phase_rule
+from nsyswrap.cli.inputs import phase_rule
 from nsyswrap.errors import UsageError
 
 COMMANDS = ("analyze", "report")

@@ -11,7 +11,7 @@ from capture_fixtures import executable, options
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions
-from nsyswrap.capture.record import git_state, program_versions, run_record, shared_command, shared_environment
+from nsyswrap.capture.run_record import git_state, program_versions, run_record, shared_command, shared_environment
 
 NSYS = Nsys(Path("/opt/nsys"), (2023, 4, 4, 54), "test")
 

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from export_builder import ExportBuilder
 
-from nsyswrap.cli import cli, writing
-from nsyswrap.cli.writing import form_of, whole, whole_folder
+from nsyswrap.cli import cli, output
+from nsyswrap.cli.output import atomic_file, atomic_folder, form_of
 from nsyswrap.errors import ExportError
 
 TEXT = "what was there"
@@ -71,7 +71,7 @@ def test_a_result_never_replaces_what_is_read(command: list[str], name: str, sma
     NAMES[name](output, small)
     code, text = said(*command, small if small.exists() else output, "-o", output, "-f")
     assert code == 2
-    assert text == f"nsyswrap: {output} is what is read: it would be lost\nhint: give another file with -o\n"
+    assert text == f"nsyswrap: {output} is an input and would be overwritten\nhint: give another file with -o\n"
     assert output.read_bytes() == before
 
 
@@ -100,7 +100,7 @@ def test_a_file_is_replaced_only_when_the_new_one_is_whole(tmp_path: Path) -> No
     """A disk that fills up leaves the old one, and nothing beside it."""
     target = tmp_path / "r.html"
     target.write_text(TEXT)
-    with pytest.raises(OSError, match="No space"), whole(target) as place:
+    with pytest.raises(OSError, match="No space"), atomic_file(target) as place:
         half_written(place)
     assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
     assert target.read_text() == TEXT
@@ -116,7 +116,7 @@ def test_a_full_disk_is_our_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(ExportError, match=r"cannot write .*r\.html: No space left on device"):
-        writing.write_result("new", target, force=True)
+        output.write_result("new", target, force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
     assert target.read_text() == TEXT
 
@@ -127,7 +127,7 @@ def test_what_replaces_a_file_is_where_it_was_and_as_private(tmp_path: Path) -> 
     target.write_text(TEXT)
     target.chmod(0o600)
     link.symlink_to(target)
-    writing.write_result("new", link, force=True)
+    output.write_result("new", link, force=True)
     assert link.is_symlink()
     assert target.read_text() == "new"
     assert target.stat().st_mode & 0o777 == 0o600
@@ -160,7 +160,7 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "a.csv").write_text(TEXT)
     for name in ("there", "fresh"):
-        with pytest.raises(OSError, match="No space"), whole_folder(tmp_path / name, ["*.csv"]) as place:
+        with pytest.raises(OSError, match="No space"), atomic_folder(tmp_path / name, ["*.csv"]) as place:
             half_written(place / "b.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
     assert [(path.name, path.read_text()) for path in (tmp_path / "there").iterdir()] == [("a.csv", TEXT)]

@@ -6,8 +6,8 @@ import sys
 # Eight threads allocate and free one after another; with heaps of their own each keeps what it has freed.
 PROGRAM = """
 import ctypes, sys, threading
-from nsyswrap.cli.heap import share_one_heap
-if sys.argv[1] == "one": share_one_heap()
+from nsyswrap.cli.malloc_settings import tune_malloc
+if sys.argv[1] == "one": tune_malloc()
 heaps = set()
 def work():
     libc = ctypes.CDLL(None)
@@ -35,8 +35,8 @@ def test_threads_share_one_heap() -> None:
 
 FAULTS = """
 import resource, sys
-from nsyswrap.cli.heap import share_one_heap
-if sys.argv[1] == "one": share_one_heap()
+from nsyswrap.cli.malloc_settings import tune_malloc
+if sys.argv[1] == "one": tune_malloc()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(5):
     b"1" * 50_000_000
