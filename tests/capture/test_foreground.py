@@ -12,7 +12,7 @@ from capture_fixtures import Run, driven, fake_nsys, living, marker, python, unt
 from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.progress import Phase, silent
-from nsyswrap.capture.run_dir import RunDir, files_below, quoted
+from nsyswrap.capture.run_dir import RunDir, files_below, quoted_output
 from nsyswrap.errors import CaptureError
 
 __all__ = ["driven", "fake_nsys", "marker"]
@@ -91,7 +91,7 @@ def test_the_program_can_write_to_stderr_only(
 def test_what_nsys_prints_is_kept_apart(fake_nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The words of nsys itself are in the result, not on the terminal."""
     ended = run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true"), silent)
-    assert "Generating" in ended.said
+    assert "Generating" in ended.nsys_output
     assert capfd.readouterr() == ("", "")
 
 
@@ -102,7 +102,7 @@ def test_ctrl_c_goes_to_the_program_which_ends_in_its_own_way(driven: Driven) ->
     run.send(signal.SIGINT)
     assert run.finish() == 9
     assert "cleaned up" in run.output
-    assert run.answer["notes"] == ["The program was stopped by SIGINT; the capture holds what was recorded until then"]
+    assert run.result["notes"] == ["The program was stopped by SIGINT; the capture holds what was recorded until then"]
 
 
 def test_a_program_that_dies_of_ctrl_c_gives_130(driven: Driven) -> None:
@@ -120,7 +120,7 @@ def test_terminating_signals_are_passed_on_too(driven: Driven, number: signal.Si
     run.wait_for_output("ready")
     run.send(number)
     assert run.finish() == 128 + number
-    assert run.answer["exit_code"] == 128 + number
+    assert run.result["exit_code"] == 128 + number
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -137,7 +137,7 @@ def test_a_second_signal_ends_everything_at_once(
     run.send(number)
     assert run.finish() == code
     until(lambda: not [pid for pid in living(marker) if pid != run.process.pid], "all processes gone")
-    assert not (run.answer_path.parent / "result").exists()
+    assert not (run.result_path.parent / "result").exists()
 
 
 def test_a_second_signal_names_what_was_lost(driven: Driven, marker: str) -> None:
@@ -148,15 +148,15 @@ def test_a_second_signal_names_what_was_lost(driven: Driven, marker: str) -> Non
     run.send(signal.SIGTERM)
     run.send(signal.SIGINT)
     run.finish()
-    assert run.answer["message"] == "stopped before nsys had written its report"
-    assert run.answer["hint"] == "Interrupt once to keep what was recorded"
+    assert run.result["message"] == "stopped before nsys had written its report"
+    assert run.result["hint"] == "Interrupt once to keep what was recorded"
 
 
 def test_a_time_out_ends_the_program_and_keeps_the_capture(driven: Driven) -> None:
     """The program gets SIGTERM, so its code is 143, and the note names the option."""
     run = driven(*python(SLEEPER), timeout_s=0.5)
     assert run.finish() == 143
-    assert run.answer["notes"] == ["The program was ended after 0.5 s (--timeout)"]
+    assert run.result["notes"] == ["The program was ended after 0.5 s (--timeout)"]
 
 
 def test_a_program_that_ignores_the_time_out_is_killed(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
@@ -250,8 +250,8 @@ def test_arguments_reach_the_program_as_they_are(driven: Driven) -> None:
 
 def test_only_the_last_words_of_nsys_are_quoted() -> None:
     """Progress bars are left out, and empty lines."""
-    assert quoted("one\r[1/1] [==20% ] x\r\n\ntwo\nthree\nfour\n") == " (nsys: two / three / four)"
-    assert not quoted("\r[1/1] [=100%] x\n")
+    assert quoted_output("one\r[1/1] [==20% ] x\r\n\ntwo\nthree\nfour\n") == " (nsys: two / three / four)"
+    assert not quoted_output("\r[1/1] [=100%] x\n")
 
 
 def test_files_of_a_folder_that_vanishes_are_none(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_recording_of_limited_length_is_stopped_once(driven: Driven, log: Path
     run = driven("sh", "-c", "sleep 1; exit 4", duration_s=0.2, delay_s=0.1)
     assert run.finish() == 4
     assert len(log.read_text().splitlines()) == 1
-    assert run.answer["notes"] == ["The program ended with exit code 4"]
+    assert run.result["notes"] == ["The program ended with exit code 4"]
 
 
 @pytest.mark.usefixtures("fake_nsys")
@@ -173,7 +173,7 @@ def test_a_namespace_is_held_until_the_recording_is_stopped(tmp_path: Path) -> N
     began = time.monotonic()
     watcher = threading.Thread(target=lambda: until(slow.has_ended, "the end"))
     watcher.start()
-    output = output_of(slow.run_dir.held(["sh", "-c", "exit 7"]), timeout_s=10)
+    output = output_of(slow.run_dir.namespace_init(["sh", "-c", "exit 7"]), timeout_s=10)
     watcher.join()
     assert output.code == 7
     assert time.monotonic() - began > 0.5
@@ -181,7 +181,7 @@ def test_a_namespace_is_held_until_the_recording_is_stopped(tmp_path: Path) -> N
 
 def test_a_namespace_without_a_stop_ends_with_nsys(tmp_path: Path) -> None:
     """There is nothing to wait for."""
-    assert output_of(RunDir(tmp_path).held(["sh", "-c", "exit 143"]), timeout_s=5).code == 143
+    assert output_of(RunDir(tmp_path).namespace_init(["sh", "-c", "exit 143"]), timeout_s=5).code == 143
 
 
 def test_patience_ends(tmp_path: Path) -> None:

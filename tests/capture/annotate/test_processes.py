@@ -284,7 +284,7 @@ def test_the_notes_count_processes_and_name_torch(tmp_path: Path) -> None:
     variable = {process_start.STATUS_VARIABLE: injection.environment({})[process_start.STATUS_VARIABLE]}
     torch = ModuleType("torch")
     torch.__version__ = "2.9"  # type: ignore[attr-defined]
-    process_start.answer(torch, variable)
+    process_start.write_status(torch, variable)
     assert injection.notes()[0].startswith("Phases were marked in 1 process by nsyswrap")
     folder = Path(variable[process_start.STATUS_VARIABLE])
     for pid in (1, 2):
@@ -300,9 +300,9 @@ def test_the_notes_count_processes_and_name_torch(tmp_path: Path) -> None:
 def test_an_answer_that_cannot_be_written_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And where nobody asked, nothing is written."""
     torch = ModuleType("torch")
-    process_start.answer(torch, {process_start.STATUS_VARIABLE: str(tmp_path / "gone")})
+    process_start.write_status(torch, {process_start.STATUS_VARIABLE: str(tmp_path / "gone")})
     assert "cannot write" in capsys.readouterr().err
-    process_start.answer(torch, {})
+    process_start.write_status(torch, {})
     assert capsys.readouterr().err == ""
 
 
