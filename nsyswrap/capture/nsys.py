@@ -69,8 +69,7 @@ class CaptureResult:
 def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) -> CaptureResult:
     """Run a program under nsys and export the capture.
 
-    Ctrl-C and other ending signals go to the program, and the recorded data is kept. A second signal ends everything at
-    once.
+    Ctrl-C and other ending signals go to the program, and the recorded data is kept; a second one ends everything.
 
     Args:
         options: What to run and to record.

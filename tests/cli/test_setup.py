@@ -59,7 +59,7 @@ def test_an_existing_nsys_is_named_and_tested(fake_nsys: Nsys) -> None:
     """Nothing is installed, and stdout stays empty."""
     done = run(FAKE_NSYS_RANGE=RANGE)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.splitlines()[0] == f"nsys 2023.4.4.54 is here already: {fake_nsys.path} (PATH)"
+    assert done.stderr.splitlines()[0] == f"nsys 2023.4.4.54 is installed already: {fake_nsys.path} (PATH)"
     assert done.stderr.splitlines()[1].startswith("Self-test: a range of nvtx")
 
 
@@ -105,8 +105,8 @@ def test_an_nsys_that_cannot_write_reports_is_replaced(
     monkeypatch.setattr(installing, "is_complete", lambda _nsys: False)
     told: list[str] = []
     assert ensure_nsys(told.append).path == fetched
-    assert told[0].startswith(f"nsys 2023.4.4.54 is here already: {fake_nsys.path}")
-    assert told[1] == "It could not write a report, as its importer lacks libraries; another is fetched"
+    assert told[0].startswith(f"nsys 2023.4.4.54 is installed already: {fake_nsys.path}")
+    assert told[1] == "It cannot write reports, because its importer lacks libraries; installing another"
 
 
 def test_the_variable_takes_precedence_even_if_its_nsys_cannot_write_reports(
@@ -122,7 +122,7 @@ def test_the_variable_takes_precedence_even_if_its_nsys_cannot_write_reports(
 def test_a_new_nsys_that_does_not_run_is_an_error(fetched: Path) -> None:
     """Its version must be readable."""
     fetched.write_text("#!/bin/sh\nexit 1\n")
-    with pytest.raises(NsyswrapError, match="was fetched and does not answer"):
+    with pytest.raises(NsyswrapError, match="was installed but does not run"):
         ensure_nsys(lambda _line: None)
 
 

@@ -143,9 +143,9 @@ def test_a_failing_program_gives_a_note_and_its_measurements_are_used(
     ("failure", "told"),
     [
         ("no-permission", ("ERR_NVGPUCTRPERM", "Run as root")),
-        ("no-gpu", ("no GPU that it can measure", "nvidia-smi")),
-        ("silent", ("saw none of the 4 kernels", "--capture")),
-        ("no-kernels", ("saw none of the 4 kernels", "--capture")),
+        ("no-gpu", ("no GPU that it supports", "nvidia-smi")),
+        ("silent", ("saw none of the 4 chosen kernels", "--capture")),
+        ("no-kernels", ("saw none of the 4 chosen kernels", "--capture")),
         ("query-silent", ("measured nothing", "ncu --query-metrics")),
     ],
 )
@@ -200,7 +200,7 @@ def test_an_invalid_rules_file_is_an_error_before_anything_runs(
 def test_a_missing_program_is_an_error(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA))
     result = run("--capture", capture, command=("no-such-program",))
-    assert (result.exit_code, "there is no such command" in result.stderr) == (1, True)
+    assert (result.exit_code, "command not found" in result.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
