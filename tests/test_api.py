@@ -34,10 +34,10 @@ def test_the_examples_in_the_documentation_work(
     """Each `>>>` of docs/library.md is run, in order, on a real capture."""
     shutil.copy(captures("cnn_amp"), tmp_path / "capture.sqlite")
     monkeypatch.chdir(tmp_path)
-    said: list[str] = []
+    failures: list[str] = []
     runner = doctest.DocTestRunner()
-    runner.run(doctest.DocTestParser().get_doctest(PAGE.read_text(), {}, PAGE.name, str(PAGE), 0), out=said.append)
-    assert said == []
+    runner.run(doctest.DocTestParser().get_doctest(PAGE.read_text(), {}, PAGE.name, str(PAGE), 0), out=failures.append)
+    assert failures == []
     assert runner.tries >= 15
 
 
@@ -155,7 +155,7 @@ class Seen(HTMLParser):
         super().__init__()
         self.tags: list[str] = []
         self.attributes: set[str] = set()
-        self.said = ""
+        self.text = ""
         self.open: list[str] = []
         self.feed(text)
 
@@ -176,7 +176,7 @@ class Seen(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Collect a text."""
-        self.said += data
+        self.text += data
 
 
 @pytest.mark.parametrize(
@@ -198,18 +198,18 @@ def test_a_notebook_shows_the_verdict_the_ledger_and_the_findings(report: Report
     assert seen.attributes <= {"x", "width", "height", "fill", "role", "aria-label", "aria-hidden"}
     ledger = report.section("ledger")
     devices = len(ledger.tables["devices"]) if ledger else 0
-    assert seen.said.count("idle ") >= devices
+    assert seen.text.count("idle ") >= devices
     assert seen.tags.count("tr") == (len(report.findings) + 1 if report.findings else 0)
     if report.verdict != HOSTILE:
-        assert report.verdict in seen.said
-    assert "\u202e" not in seen.said
+        assert report.verdict in seen.text
+    assert "\u202e" not in seen.text
 
 
 def test_many_findings_are_cut_with_a_note() -> None:
     report = hand_made.full_report()
     values = {each.name: getattr(report, each.name) for each in fields(Report)}
     many = Report(**(values | {"findings": report.findings[:1] * 30}))
-    assert "10 of 30 findings." in Seen(notebook_view.render(many)).said
+    assert "10 of 30 findings." in Seen(notebook_view.render(many)).text
 
 
 def test_jupyter_shows_the_html_view_of_a_capture(captures: Callable[[str], Path]) -> None:

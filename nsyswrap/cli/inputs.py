@@ -82,7 +82,7 @@ class ReadOptions(NamedTuple):
             UsageError: The window, a pattern, a phase or a rules file is invalid.
         """
         if any(self):
-            from nsyswrap import report  # noqa: PLC0415 - heavy; loaded only where there is something to check
+            from nsyswrap import report  # noqa: PLC0415 - heavy; loaded only when there is something to check
 
             report.check_request(self.window, self.settings())
 
@@ -148,7 +148,7 @@ def read_kernel_rules(files: tuple[Path, ...]) -> "tuple[NameRule, ...]":
     Raises:
         UsageError: A file cannot be read, or holds an invalid rule.
     """
-    from nsyswrap.hardware.kernel_names.user_rules import read_rules  # noqa: PLC0415 - loaded where there is a file
+    from nsyswrap.hardware.kernel_names.user_rules import read_rules  # noqa: PLC0415 - loaded when there is a file
 
     return tuple(rule for file in files for rule in read_rules(file))
 
@@ -256,7 +256,7 @@ def sqlite_export(capture: Path) -> Iterator[Path]:
 
 
 def _capture_of(report: Path) -> str:
-    """Return the capture to give instead of a report.json: the file beside it, or a description where there is none."""
+    """Return the capture to give instead of a report.json: the file beside it, or a description if there is none."""
     files = (report.parent / name for name in CAPTURE_NAMES)
     return next((str(file) for file in files if file.is_file()), "the .nsys-rep or .sqlite file that it was made from")
 

@@ -90,8 +90,8 @@ def failing(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
 
 def fetched(tmp_path: Path, debian: Distribution) -> tuple[Path, list[str]]:
     """Install, and return the program and the messages."""
-    told: list[str] = []
-    return install(tmp_path / "nsys", told.append, debian), told
+    messages: list[str] = []
+    return install(tmp_path / "nsys", messages.append, debian), messages
 
 
 def test_nsys_is_installed_in_a_folder_named_after_its_version(
@@ -135,9 +135,9 @@ def test_the_licence_is_shown_before_the_download(packages: Path, tmp_path: Path
     calls: list[bool] = []
     install(tmp_path / "nsys", lambda _line: calls.append((packages.parent / "log").exists()), debian)
     assert calls[0] is False
-    told: list[str] = []
-    install(tmp_path / "nsys", told.append, debian)
-    assert "NVIDIA's End User License Agreement" in told[0]
+    messages: list[str] = []
+    install(tmp_path / "nsys", messages.append, debian)
+    assert "NVIDIA's End User License Agreement" in messages[0]
     assert (tmp_path / "nsys" / "2023.4.4.54" / "licence" / "EULA.txt.gz").read_text() == "the licence"
 
 
@@ -168,8 +168,8 @@ def test_libraries_come_only_from_the_own_release(debian: Distribution) -> None:
 
 def test_the_address_of_the_mirror_is_not_shown(packages: Path, tmp_path: Path, debian: Distribution) -> None:
     """It may contain a password."""
-    _, told = fetched(tmp_path, debian)
-    assert not any("mirror.example" in line for line in told)
+    _, messages = fetched(tmp_path, debian)
+    assert not any("mirror.example" in line for line in messages)
     assert packages.is_dir()
 
 

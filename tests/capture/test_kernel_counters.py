@@ -122,11 +122,11 @@ def test_each_instance_of_a_template_is_measured(tmp_path: Path, monkeypatch: py
     """With the function name alone only the first would be."""
     instances = [PACKED.replace("Gelu", other) for other in ("Gelu", "Relu", "Gelu")]
     put_on_path(tmp_path, monkeypatch, *(kernel(name, {"HFMA2": 1}) for name in instances))
-    asked = request("at::native::vectorized_elementwise_kernel")
-    assert len(launches_in(count_kernels(find_ncu(), asked).csv)) == 2
+    wanted = request("at::native::vectorized_elementwise_kernel")
+    assert len(launches_in(count_kernels(find_ncu(), wanted).csv)) == 2
     monkeypatch.setenv("FAKE_NCU_FAILURE", "by-function")
-    assert len(launches_in(count_kernels(find_ncu(), asked).csv)) == 1
-    every = CounterRequest(TRUE, asked.kernels, 10, every_launch=True)
+    assert len(launches_in(count_kernels(find_ncu(), wanted).csv)) == 1
+    every = CounterRequest(TRUE, wanted.kernels, 10, every_launch=True)
     assert len(launches_in(count_kernels(find_ncu(), every).csv)) == 3
 
 

@@ -92,7 +92,7 @@ def test_an_empty_last_list_is_an_error(
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("output", "message"),
     [
         ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access ...", "ERR_NVGPUCTRPERM"),
         ("==ERROR== No devices found", "no GPU"),
@@ -102,8 +102,8 @@ def test_an_empty_last_list_is_an_error(
         ("", "measured nothing$"),
     ],
 )
-def test_the_output_of_ncu_determines_the_error(said: str, message: str) -> None:
-    error = failure(Ncu(Path("/ncu"), (2025, 3, 1, 0), "PATH"), said)
+def test_the_output_of_ncu_determines_the_error(output: str, message: str) -> None:
+    error = failure(Ncu(Path("/ncu"), (2025, 3, 1, 0), "PATH"), output)
     with pytest.raises(NcuFailedError, match=message):
         raise error
     assert error.hint

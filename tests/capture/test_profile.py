@@ -138,7 +138,7 @@ def test_force_replaces_the_complete_result(fake_nsys: Nsys, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "expected"),
     [
         ("never-starts", ("did not start the program (nsys: Unable to launch the application)", "nsyswrap doctor")),
         ("no-report", ("nsys wrote no report; the program ended with code 0", "nsyswrap doctor")),
@@ -151,14 +151,14 @@ def test_force_replaces_the_complete_result(fake_nsys: Nsys, tmp_path: Path) -> 
     ],
 )
 def test_each_known_failure_of_nsys_is_an_error_with_cause_and_remedy(
-    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, said: tuple[str, str]
+    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, expected: tuple[str, str]
 ) -> None:
     """This holds even if nsys exits with 0."""
     failing(monkeypatch, how)
     with pytest.raises(CaptureError) as caught:
         profile(options(tmp_path / "result", "true"), fake_nsys)
-    assert said[0] in caught.value.message
-    assert said[1] in caught.value.hint
+    assert expected[0] in caught.value.message
+    assert expected[1] in caught.value.hint
     assert caught.value.exit_code == 125
 
 

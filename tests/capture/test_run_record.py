@@ -85,11 +85,11 @@ def test_the_record_has_all_versions(tmp_path: Path) -> None:
 
 def test_only_values_of_harmless_variables_are_recorded() -> None:
     """The names of all variables are recorded."""
-    told = shareable_environment(
+    environment = shareable_environment(
         {"WANDB_API_KEY": "s3cret", "CUDA_VISIBLE_DEVICES": "0,1", "FOO": "bar", "OMP_NUM_THREADS": "4"}
     )
-    assert told["names"] == ["CUDA_VISIBLE_DEVICES", "FOO", "OMP_NUM_THREADS", "WANDB_API_KEY"]
-    assert told["values"] == {"CUDA_VISIBLE_DEVICES": "0,1", "OMP_NUM_THREADS": "4"}
+    assert environment["names"] == ["CUDA_VISIBLE_DEVICES", "FOO", "OMP_NUM_THREADS", "WANDB_API_KEY"]
+    assert environment["values"] == {"CUDA_VISIBLE_DEVICES": "0,1", "OMP_NUM_THREADS": "4"}
 
 
 @pytest.mark.parametrize("name", ["TORCH_HUB_TOKEN", "NCCL_SECRET", "PYTORCH_API_KEY"])

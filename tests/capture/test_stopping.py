@@ -30,12 +30,12 @@ Driven = Callable[..., Run]
 WITNESS = """
 import os, signal, sys, time
 from pathlib import Path
-def tell(number, frame):
+def print_log(number, frame):
     log = Path(os.environ["FAKE_NSYS_LOG"])
     print("log:", log.read_text() if log.exists() else "empty", flush=True)
     sys.exit(5)
-signal.signal(signal.SIGINT, tell)
-signal.signal(signal.SIGTERM, tell)
+signal.signal(signal.SIGINT, print_log)
+signal.signal(signal.SIGTERM, print_log)
 print("ready", flush=True)
 time.sleep(60)
 """
@@ -212,9 +212,9 @@ def test_the_command_gets_the_process_id_of_the_program(tmp_path: Path) -> None:
         return ("true",)
 
     (tmp_path / "w").mkdir()
-    told = Stopper(command, RunDir(tmp_path / "w"), {"PATH": "/usr/bin:/bin"}, 1.0)
-    told.start(4711)
-    until(told.has_ended, "the end")
+    stopper = Stopper(command, RunDir(tmp_path / "w"), {"PATH": "/usr/bin:/bin"}, 1.0)
+    stopper.start(4711)
+    until(stopper.has_ended, "the end")
     assert seen == [4711]
 
 

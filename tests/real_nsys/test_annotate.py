@@ -26,7 +26,7 @@ class Run:
 
     Attributes:
         code: The program's exit code.
-        notes: What was noted.
+        notes: The notes of the capture.
         trace: The capture.
     """
 

@@ -206,12 +206,12 @@ def namespaces_or_skip() -> None:
 def test_only_the_capture_range_is_recorded(nsys: Nsys, tmp_path: Path) -> None:
     """The program continues after it."""
     program = python(
-        "import nvtx\nfor name in ('before', 'asked', 'after'):\n"
+        "import nvtx\nfor name in ('before', 'wanted', 'after'):\n"
         "    with nvtx.annotate(name):\n        with nvtx.annotate(f'in {name}'): pass\nraise SystemExit(2)"
     )
-    result = profile(options(tmp_path / "result", *program, traces=("nvtx",), capture_range="asked"), nsys)
+    result = profile(options(tmp_path / "result", *program, traces=("nvtx",), capture_range="wanted"), nsys)
     assert result.exit_code == 2
-    assert holds_range(result.export, "in asked")
+    assert holds_range(result.export, "in wanted")
     assert not holds_range(result.export, "in before")
     assert not holds_range(result.export, "in after")
 

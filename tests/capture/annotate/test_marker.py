@@ -327,9 +327,9 @@ def test_a_failing_profiler_gives_one_warning_and_the_program_continues(
         call()
         marker.end(marker.threads.state)
     marker.finish()
-    said = capsys.readouterr().err
-    assert said.count("nsyswrap: annotate: no more phases are marked: OSError: no room for") == 1
-    assert said.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert stderr.count("nsyswrap: annotate: no more phases are marked: OSError: no room for") == 1
+    assert stderr.count("\n") == 1
 
 
 def test_a_program_without_stderr_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

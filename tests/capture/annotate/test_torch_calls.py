@@ -110,11 +110,11 @@ def test_a_replacement_of_the_call_by_another_tool_is_called(monkeypatch: pytest
     seen: list[type] = []
     own = nn.Module.__call__
 
-    def told(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def replacement(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         seen.append(type(module))
         return own(module, *args, **kwargs)
 
-    monkeypatch.setattr(nn.Module, "__call__", told)
+    monkeypatch.setattr(nn.Module, "__call__", replacement)
     recorder = Recorder()
     patches = patch(torch, Marker(recorder))
     nn.Sequential(nn.ReLU(), nn.GELU())(torch.ones(1))
@@ -342,7 +342,7 @@ class Breaking(nn.Module):
         print(end="")
         return self.second(x)
 
-def told(name, value):
+def show(name, value):
     print(name, value, counters["stats"]["unique_graphs"], counters["stats"]["calls_captured"],
           counters["frames"]["ok"], sum(counters["graph_break"].values()))
     counters.clear()
@@ -350,12 +350,12 @@ def told(name, value):
 
 torch.manual_seed(0)
 x = torch.randn(2, 4)
-told("whole", torch.compile(nn.Sequential(Block(), Block()), fullgraph=True, backend="eager")(x).sum().item())
+show("whole", torch.compile(nn.Sequential(Block(), Block()), fullgraph=True, backend="eager")(x).sum().item())
 value = x
 for block in [torch.compile(Block(), backend="eager") for _ in range(12)]:
     value = block(value)
-told("many", value.sum().item())
-told("breaking", torch.compile(Breaking(), backend="eager")(x).sum().item())
+show("many", value.sum().item())
+show("breaking", torch.compile(Breaking(), backend="eager")(x).sum().item())
 model = Block()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 step = torch.compile(optimizer.step, backend="eager")
