@@ -17,7 +17,7 @@ from nsyswrap.tables import Trace, array
 
 NO_PHASE = -1
 NONE = "none"
-BATCH, DATA, COPY = "batch", "data", "copy"
+BATCH, DATA, COPY, OPTIMIZER = "batch", "data", "copy", "optimizer"
 
 
 @dataclass(frozen=True, slots=True)

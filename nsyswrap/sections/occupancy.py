@@ -133,4 +133,4 @@ def _notes(launches: pd.DataFrame) -> tuple[str, ...]:
     return (NOTE, lost)
 
 
-SECTION = SectionSpec("occupancy", "Occupancy", (tables.KERNELS,), run, of_gains=True)
+SECTION = SectionSpec("occupancy", "Occupancy", (tables.KERNELS,), run)

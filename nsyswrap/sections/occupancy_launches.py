@@ -8,15 +8,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.events.launch_shapes import estimates
 from nsyswrap.hardware.kernel_names.classify import classify
-from nsyswrap.hardware.occupancy_calculator import WARP_THREADS, Shapes, limiters, limits_of, occupancy
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
 from nsyswrap.sections.tensor_cores import kernels_in
 from nsyswrap.tables import array
 
-UNTOLD = ""
 _INT32 = np.int64(1 << 32)
 
 
@@ -90,28 +89,3 @@ def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Indices, Indices]:
     first = np.empty(int(codes.max(initial=-1)) + 1, np.intp)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     return codes, first
-
-
-def estimates(frame: pd.DataFrame, rows: Indices, gpu: Gpu) -> dict[str, Any]:
-    """Return what can be told of each launch from its configuration alone."""
-    grid = array(frame, "grid_blocks")[rows]
-    names = ("block_threads", "registers", "shared_bytes", "shared_executed_bytes")
-    shapes = Shapes(*(array(frame, name)[rows].astype(np.int64) for name in names))
-    nothing = np.full(len(rows), np.nan)
-    multiprocessors = gpu.sm_count if gpu.sm_count > 0 else np.nan
-    per_sm = np.where(grid > 0, grid / multiprocessors, np.nan)
-    limits = limits_of(gpu)
-    if limits is None:
-        estimates = dict.fromkeys(("theoretical_occupancy", "achieved_estimate", "waves"), nothing)
-        return {**estimates, "sm_efficiency_estimate": np.minimum(per_sm, 1), "limiter": UNTOLD}
-    blocks, share = occupancy(limits, shapes)
-    # What ran did fit: a shape that does not is one the export does not tell.
-    known = (shapes.threads > 0) & (shapes.registers > 0) & (blocks > 0)
-    resident = np.where(known, blocks, np.nan)
-    return {
-        "theoretical_occupancy": np.where(known, share, np.nan),
-        "achieved_estimate": np.minimum(resident, per_sm) * shapes.threads / (limits.warps * WARP_THREADS),
-        "sm_efficiency_estimate": np.minimum(per_sm, 1),
-        "waves": per_sm / resident,
-        "limiter": np.where(known, np.array(limiters(limits, shapes), dtype=object), UNTOLD),
-    }

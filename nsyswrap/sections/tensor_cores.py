@@ -128,4 +128,4 @@ def _by_phase(context: TraceContext, launches: Launches, verdict: npt.NDArray[np
     return frame[frame["kernel_ns"] > 0].sort_values(["kernel_ns", "phase"], ascending=[False, True], ignore_index=True)
 
 
-SECTION = SectionSpec("tensor_cores", "Tensor cores", (), run, of_operations=True, of_gains=True)
+SECTION = SectionSpec("tensor_cores", "Tensor cores", (), run, of_operations=True)
