@@ -1,9 +1,9 @@
 """All that ran on the GPUs as one set of operations, each joined to the host call that launched it."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
-from nsyswrap.intervals import Indices, Spans, Times, Window, clip, merge, subtract, union
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, merge, subtract, union
 from nsyswrap.tables import TableSpec, Trace, array, blocks
 
 COMPUTE, COMMUNICATION, COPY, FILL = range(4)
@@ -24,7 +24,25 @@ UNIFIED = "Unified "
 GRAPH_LAUNCHES = frozenset({"cudaGraphLaunch", "cuGraphLaunch"})
 
 
-@dataclass(frozen=True)
+class DeviceWork(NamedTuple):
+    """The work of one device.
+
+    Attributes:
+        rows: Its rows of ``Operations``, ascending.
+        first_ns: When its first operation starts, in ns since capture start.
+        last_ns: When its last operation ends.
+        busy: When it ran anything.
+        exclusive: One set of spans for each of ``KINDS``; together disjoint, and together ``busy``.
+    """
+
+    rows: Indices
+    first_ns: int
+    last_ns: int
+    busy: Spans
+    exclusive: tuple[Spans, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Operations:
     """Operations of all devices, sorted by start, those that start together by end; arrays of equal length.
 
@@ -38,6 +56,7 @@ class Operations:
         row: Its row in that table.
         process: Global id of its process.
         migration: Whether it is a copy of unified memory that a page fault began: no host call asked for it.
+        by_device: The work of each device that ran something, by ascending device id.
     """
 
     start: Times
@@ -49,68 +68,44 @@ class Operations:
     row: Indices
     process: Times
     migration: npt.NDArray[np.bool_]
+    by_device: Mapping[int, DeviceWork]
 
-    _exclusive: dict[int, list[Spans]] = field(default_factory=dict)
-    _of_device: dict[int, tuple[Indices, Spans]] = field(default_factory=dict)
-
-    @cached_property
+    @property
     def devices(self) -> list[int]:
         """Return the ids of the devices that ran something, ascending."""
-        return [int(device) for device in tables.distinct(self.device_id)]
+        return list(self.by_device)
 
     def used_in(self, window: Window) -> list[int]:
-        """Return the devices that are in use in a window: it lies between their first operation and their last.
+        """Return the devices in use in a window: those whose first operation to last operation overlaps it.
 
-        One that ran something only before it, to try it out, does not starve in it. All, where none is in use.
+        A device that ran something only before the window, to try it out, is not in use. Where no device is in use,
+        all are returned.
         """
         used = [
-            device for device, (first, last) in self._in_use.items() if first < window.end_ns and last > window.start_ns
+            device
+            for device, work in self.by_device.items()
+            if work.first_ns < window.end_ns and work.last_ns > window.start_ns
         ]
         return used or self.devices
 
-    @cached_property
-    def _in_use(self) -> dict[int, tuple[int, int]]:
-        """Return when the first operation of each device starts and its last ends."""
-        rows = {device: self.on(device) for device in self.devices}
-        return {device: (int(self.start[mine[0]]), int(self.end[mine].max())) for device, mine in rows.items()}
-
     def on(self, device_id: int) -> Indices:
-        """Return the rows of one device."""
-        return self._device(device_id)[0]
+        """Return the rows of one device, ascending; none where the device ran nothing."""
+        return self.by_device.get(device_id, NO_WORK).rows
 
     def busy(self, device_id: int) -> Spans:
         """Return when the device ran anything."""
-        return self._device(device_id)[1]
-
-    def _device(self, device_id: int) -> tuple[Indices, Spans]:
-        if device_id not in self._of_device:
-            rows = np.flatnonzero(self.device_id == device_id)
-            self._of_device[device_id] = rows, merge(self.start[rows], self.end[rows])
-        return self._of_device[device_id]
+        return self.by_device.get(device_id, NO_WORK).busy
 
     def exclusive(self, device_id: int, window: Window) -> list[Spans]:
         """Return the spans of the window that belong to each kind.
 
-        Where operations overlap, a nanosecond belongs to the first of compute, communication, copy, fill.
+        Where operations overlap, a nanosecond belongs to the first of compute, communication, copy, memset.
 
         Returns:
             One set of spans for each of ``KINDS``; together disjoint.
         """
-        if device_id not in self._exclusive:
-            # Of all time, whatever the window: several analyses ask, for windows of their own.
-            self._exclusive[device_id] = self._without_overlap(device_id)
-        return [clip(spans, window.start_ns, window.end_ns) for spans in self._exclusive[device_id]]
-
-    def _without_overlap(self, device_id: int) -> list[Spans]:
-        mine = self.on(device_id)
-        kinds = self.kind[mine]
-        taken, found = merge([], []), []
-        for kind in range(len(KINDS)):
-            of_kind = mine[kinds == kind]
-            spans = merge(self.start[of_kind], self.end[of_kind])
-            found.append(subtract(spans, taken))
-            taken = union(taken, spans)
-        return found
+        whole = self.by_device.get(device_id, NO_WORK).exclusive
+        return [clip(spans, window.start_ns, window.end_ns) for spans in whole]
 
     @property
     def orphaned(self) -> npt.NDArray[np.bool_]:
@@ -123,6 +118,7 @@ class Operations:
 
 
 SOURCES = (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS)
+NO_WORK = DeviceWork(np.empty(0, np.intp), 0, 0, NOTHING, (NOTHING,) * len(KINDS))
 
 
 def find_operations(trace: Trace) -> Operations:
@@ -136,19 +132,44 @@ def find_operations(trace: Trace) -> Operations:
     def column(name: str, dtype: type[np.integer[Any]] = np.int64) -> npt.NDArray[Any]:
         return ordered((array(trace[spec], name) for spec in sources), dtype)
 
-    process = column("process")
+    start, end, process = column("start"), column("end"), column("process")
+    device_id = column("device_id", np.int32)
+    kind = ordered((_kinds(trace, spec, trace[spec]) for spec in sources), np.int8)
     call = launch_calls(trace, process, column("correlation_id"))
     return Operations(
-        start=column("start"),
-        end=column("end"),
-        device_id=column("device_id", np.int32),
-        kind=ordered((_kinds(trace, spec, trace[spec]) for spec in sources), np.int8),
+        start=start,
+        end=end,
+        device_id=device_id,
+        kind=kind,
         call=call,
         table=ordered((np.full(len(trace[spec]), SOURCES.index(spec), np.int8) for spec in sources), np.int8),
         row=ordered((np.arange(len(trace[spec])) for spec in sources), np.intp),
         process=process,
         migration=ordered((_unified(trace, spec) for spec in sources), np.bool_) & (call < 0),
+        by_device=_by_device(start, end, device_id, kind),
     )
+
+
+def _by_device(
+    start: Times, end: Times, device_id: npt.NDArray[np.int32], kind: npt.NDArray[np.int8]
+) -> Mapping[int, DeviceWork]:
+    """Return the work of each device that ran something, by ascending device id."""
+    found = {}
+    for device in tables.distinct(device_id).tolist():
+        rows = np.flatnonzero(device_id == device)
+        found[device] = _work(rows, start[rows], end[rows], kind[rows])
+    return MappingProxyType(found)
+
+
+def _work(rows: Indices, start: Times, end: Times, kind: npt.NDArray[np.int8]) -> DeviceWork:
+    """Return the work of one device from its rows and the times and kinds of these."""
+    busy, exclusive = NOTHING, []
+    for each in range(len(KINDS)):
+        of_kind = kind == each
+        spans = merge(start[of_kind], end[of_kind])
+        exclusive.append(subtract(spans, busy))
+        busy = union(busy, spans)
+    return DeviceWork(rows, int(start[0]), int(end.max()), busy, tuple(exclusive))
 
 
 def _order(trace: Trace, sources: Sequence[TableSpec]) -> Indices:
@@ -236,3 +257,9 @@ def launch_rows(trace: Trace) -> Indices:
     """Return the rows of ``trace[CALLS]`` that launch a CUDA graph."""
     ids = [key for key, text in trace.strings.items() if base_name(text) in GRAPH_LAUNCHES]
     return np.flatnonzero(np.isin(array(trace[tables.CALLS], "name_id"), ids)) if ids else np.empty(0, np.intp)
+
+
+def launching_threads(trace: Trace, operations: Operations) -> Times:
+    """Return the global ids of the threads that launched an operation, ascending."""
+    call = operations.call
+    return tables.distinct(array(trace[tables.CALLS], "thread")[call[call >= 0]])

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nsyswrap import tables
 from nsyswrap.attribution.idle_sums import IdleSums
 from nsyswrap.events.gpu_counters import Reading, find_readings
 from nsyswrap.events.lost_events import Silence, silent_threads
-from nsyswrap.events.operations import Operations, find_operations
+from nsyswrap.events.operations import Operations, find_operations, launching_threads
 from nsyswrap.events.python_stacks import SourceLines, find_lines
-from nsyswrap.events.thread_states import ThreadStates
+from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.intervals import Window
 from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
@@ -67,8 +68,14 @@ class TraceContext:
         with self._asking:
             if window not in self._states:
                 self._states.clear()
-                self._states[window] = ThreadStates(self.trace, self.operations, window)
+                self._states[window] = find_thread_states(self.trace, self.operations, window, self._threads())
             return self._states[window]
+
+    def _threads(self) -> set[int]:
+        """Return the threads that launch operations, the main threads, and the processes, for unknown launches."""
+        launching = launching_threads(self.trace, self.operations)
+        processes = tables.distinct(self.operations.process)
+        return {*launching.tolist(), *processes.tolist(), *self.phases.main_thread.values()}
 
     def replay(self, window: Window) -> Replay:
         """Return the replay of a window, which says what a change would gain; made once."""
