@@ -1,4 +1,4 @@
-"""All that ran on the GPUs as one set of operations, each joined to the host call that launched it."""
+"""What ran on the GPUs: kernels, copies, memsets and graphs as one set of operations, each with its launch call."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,13 @@ from nsyswrap.events.api_calls import base_name
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, merge, subtract, union
 from nsyswrap.tables import TableSpec, Trace, array, blocks
 
-COMPUTE, COMMUNICATION, COPY, FILL = range(4)
+COMPUTE, COMMUNICATION, COPY, MEMSET = range(4)
 KINDS = ("compute", "communication", "copy", "memset")
 
-# Source: definitions of nsys recipes compared; the name is right where matching NCCL's ranges is not.
+# A kernel is a collective where its name holds this. Source: the recipes of nsys compared: the name identifies
+# collectives that matching NCCL's ranges misses.
 COLLECTIVE = "nccl"
-# Source: ENUM_CUDA_MEMCPY_OPER of nsys's exports, 2022 to 2025: "Unified Host-to-Device" and so on.
+# Labels of copies of unified memory begin with this. Source: ENUM_CUDA_MEMCPY_OPER of nsys's exports, 2022 to 2025.
 UNIFIED = "Unified "
 GRAPH_LAUNCHES = frozenset({"cudaGraphLaunch", "cuGraphLaunch"})
 
@@ -50,12 +51,12 @@ class Operations:
         start: ns since capture start.
         end: ns since capture start.
         device_id: GPU it ran on, int32.
-        kind: COMPUTE, COMMUNICATION, COPY or FILL, int8.
+        kind: COMPUTE, COMMUNICATION, COPY or MEMSET, int8.
         call: Row in ``trace[CALLS]`` of the call that launched it, or -1.
-        table: Index into ``SOURCES`` of the table it is from, int8.
+        table: Index into ``SOURCES`` of the table it comes from, int8.
         row: Its row in that table.
         process: Global id of its process.
-        migration: Whether it is a copy of unified memory that a page fault began: no host call asked for it.
+        migration: Whether it is a copy of unified memory that a page fault started: no host call launched it.
         by_device: The work of each device that ran something, by ascending device id.
     """
 
@@ -109,7 +110,7 @@ class Operations:
 
     @property
     def orphaned(self) -> npt.NDArray[np.bool_]:
-        """Return whether each operation's host call is missing: it had one, and the capture does not hold it."""
+        """Return whether each operation had a launch call that the capture does not hold."""
         return (self.call < 0) & ~self.migration
 
     def from_table(self, spec: TableSpec) -> Indices:
@@ -173,7 +174,7 @@ def _work(rows: Indices, start: Times, end: Times, kind: npt.NDArray[np.int8]) -
 
 
 def _order(trace: Trace, sources: Sequence[TableSpec]) -> Indices:
-    """Return the order of starts; of equal ones by what they are, since an export promises no order of rows."""
+    """Return the order by start; equal starts are ordered by content, since an export does not define an order."""
     start = np.concatenate([np.empty(0, np.int64), *(array(trace[spec], "start") for spec in sources)])
     order = np.argsort(start, kind="stable")
     start = start[order]
@@ -192,7 +193,7 @@ def _kinds(trace: Trace, spec: TableSpec, frame: pd.DataFrame) -> npt.NDArray[np
     if spec is tables.COPIES:
         return np.full(len(frame), COPY, np.int8)
     if spec is tables.MEMSETS:
-        return np.full(len(frame), FILL, np.int8)
+        return np.full(len(frame), MEMSET, np.int8)
     if spec is tables.GRAPHS:
         return np.full(len(frame), COMPUTE, np.int8)
     codes, names = pd.factorize(frame["name_id"])
@@ -212,14 +213,14 @@ def _unified(trace: Trace, spec: TableSpec) -> npt.NDArray[np.bool_]:
 def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices:
     """Return the row in ``trace[CALLS]`` of the call with the same process and correlation id, or -1.
 
-    Correlation ids are unique within a process only. Of several calls with one id the last to start is taken.
+    Correlation ids are unique within a process only. Of several calls with one id, the last to start is returned.
     """
     calls = trace[tables.CALLS]
     thread, ids = array(calls, "thread"), array(calls, "correlation_id")
     processes = pd.unique(process)
     if len(processes) == 1 and len(ids) and ids.min() > 0:
-        alone = all((tables.process_of(thread[block]) == processes[0]).all() for block in blocks(len(ids)))
-        if alone:
+        only_one = all((tables.process_of(thread[block]) == processes[0]).all() for block in blocks(len(ids)))
+        if only_one:
             return _lookup(ids, np.arange(len(ids)), correlation_id)
     owner = tables.process_of(thread)
     found = np.full(len(process), -1, np.intp)
@@ -232,7 +233,7 @@ def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices
 
 
 def _lookup(ids: Times, rows: Indices, wanted: Times) -> Indices:
-    """Return the row of each wanted id, or -1: by a direct table where ids are dense, else by bisection."""
+    """Return the row of each wanted id, or -1: through a table where ids are dense, else by binary search."""
     low, high = int(ids.min()), int(ids.max())
     result = np.full(len(wanted), -1, np.intp)
     if high - low < 2 * len(ids) + 1024:

@@ -11,13 +11,13 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events import api_calls
-from nsyswrap.events.api_calls import holds_host
+from nsyswrap.events.api_calls import blocks_host
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import (
     NOTHING,
     Indices,
+    LabelledSpans,
     Spans,
-    Timeline,
     Times,
     Window,
     clip,
@@ -34,7 +34,7 @@ NAMES = 1 << 20
 NO_NAME = NAMES - 1
 
 WAITS = (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT)
-NO_STATES = Timeline(NOTHING, np.empty(0, np.int32))
+NO_STATES = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
 
 class ThreadActivity(NamedTuple):
@@ -47,7 +47,7 @@ class ThreadActivity(NamedTuple):
         alive: When its first call in the capture starts and its last one ends, in ns; (0, 0) where it has none.
     """
 
-    states: Timeline
+    states: LabelledSpans
     waits: Spans
     call_ns: int
     alive: tuple[int, int]
@@ -73,7 +73,7 @@ class ThreadStates:
         """Return the name index of some rows of a table of calls."""
         return _indices(array(self.trace[spec], "name_id")[rows], self.name_index)
 
-    def of(self, thread: int) -> Timeline:
+    def of(self, thread: int) -> LabelledSpans:
         """Return what a thread does: codes of kind and name; between them no call is open that explains idle time."""
         return self.activity[thread].states
 
@@ -168,7 +168,7 @@ def _copying_calls(trace: Trace, operations: Operations) -> tuple[Indices, Indic
     """Return the calls of copies that block the host, and of copies that do not, whatever the names of the calls."""
     rows = operations.from_table(tables.COPIES)
     call = operations.call[rows]
-    blocking = holds_host(trace, operations.row[rows], call)
+    blocking = blocks_host(trace, operations.row[rows], call)
     return call[blocking], call[~blocking & (call >= 0)]
 
 
@@ -183,7 +183,7 @@ def _activity(trace: Trace, calls: Mapping[TableSpec, _Calls], window: Window, t
         in_os = _open(calls[tables.OS_CALLS], rows[tables.OS_CALLS])
         off_cpu = subtract(subtract(off_cpu, in_cuda), in_os)
         codes = np.full(len(off_cpu.start), api_calls.OFF_CPU * NAMES + NO_NAME, np.int32)
-        states = fill(states, Timeline(off_cpu, codes))
+        states = fill(states, LabelledSpans(off_cpu, codes))
     waiting = np.isin(states.code // NAMES, WAITS)
     waits = subtract(merge(states.spans.start[waiting], states.spans.end[waiting]), in_cuda)
     call_ns = total(clip(in_cuda, window.start_ns, window.end_ns))
@@ -204,7 +204,7 @@ def _alive(parts: Iterable[tuple[_Calls, Indices]]) -> tuple[int, int]:
     return min(start for start, _ in found), max(end for _, end in found)
 
 
-def _call_states(parts: Iterable[_Calls], thread: int) -> Timeline:
+def _call_states(parts: Iterable[_Calls], thread: int) -> LabelledSpans:
     """Return the open call of a thread that explains idle time: of several, the first in order of kind."""
     starts, ends, kinds, codes = [], [], [], []
     for calls in parts:

@@ -11,8 +11,8 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.idle_sums import IdleSums
-from nsyswrap.events.gpu_counters import Reading, find_readings
-from nsyswrap.events.lost_events import Silence, silent_threads
+from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
+from nsyswrap.events.lost_events import SilentThread, silent_threads
 from nsyswrap.events.operations import Operations, find_operations, launching_threads
 from nsyswrap.events.python_stacks import SourceLines, find_lines
 from nsyswrap.events.thread_states import ThreadStates, find_thread_states
@@ -90,14 +90,14 @@ class TraceContext:
         return find_operations(self.trace)
 
     @cached_property
-    def silences(self) -> list[Silence]:
+    def silences(self) -> list[SilentThread]:
         """Return the main threads whose calls were lost."""
         return silent_threads(self.trace, self.operations)
 
     @cached_property
-    def readings(self) -> tuple[Reading, ...]:
+    def readings(self) -> tuple[CounterSamples, ...]:
         """Return the samples of each GPU counter; nothing where none were taken."""
-        return find_readings(self.trace)
+        return find_counter_samples(self.trace)
 
     @cached_property
     def lines(self) -> SourceLines:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsyswrap import tables, units
-from nsyswrap.events.gpu_counters import PER_CENT, Reading
+from nsyswrap.events.gpu_counters import PER_CENT, CounterSamples
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.intervals import Indices, Spans, Window, clip, merge, overlap, total, union
 from nsyswrap.loop.context import TraceContext
@@ -122,7 +122,7 @@ def _sum(parts: list[TensorWork]) -> TensorWork:
     )
 
 
-def _of_tensor_cores(context: TraceContext, device: int) -> Iterator[Reading]:
+def _of_tensor_cores(context: TraceContext, device: int) -> Iterator[CounterSamples]:
     for reading in context.readings:
         if reading.device_id == device and reading.name.startswith(COUNTER) and SHARED_WITH not in reading.name:
             yield reading
