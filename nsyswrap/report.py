@@ -11,9 +11,8 @@ import numpy as np
 from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.errors import CannotTellError, UsageError
-from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_context
+from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_context, find_states
 from nsyswrap.loop.step_detection import step_matcher
 from nsyswrap.model import NO_STEP, Finding, Report, Section, Severity, StepTimes
 from nsyswrap.sections import SECTIONS
@@ -38,12 +37,8 @@ SAMPLE = (
 CANNOT_TELL = ("idle/unknown", "idle/not_traced")
 
 
-def _states(context: TraceContext, window: Window) -> ThreadStates:
-    return ThreadStates(context.trace, context.operations, window)
-
-
 VALUES: Mapping[str, Callable[..., Any]] = {
-    "states": _states,
+    "states": find_states,
     "attributions": find_attributions,
     "simulation": find_simulation,
 }

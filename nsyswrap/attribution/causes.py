@@ -23,7 +23,7 @@ from nsyswrap.attribution.pieces import Pieces, joined_in_order
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates
-from nsyswrap.intervals import NOTHING, Indices, Spans, Timeline, Times, Window, fill, overlay, within
+from nsyswrap.intervals import NOTHING, Indices, LabelledSpans, Spans, Times, Window, fill, overlay, within
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
 from nsyswrap.tables import array, blocks
@@ -61,7 +61,7 @@ _BY_STATE = {
 _STATE_CAUSE = np.array([CODE[_BY_STATE[kind]] for kind in range(len(_BY_STATE))], np.int8)
 _WAITING = np.isin(np.arange(len(_BY_STATE)), (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT))
 
-EMPTY = Timeline(NOTHING, np.empty(0, np.int32))
+EMPTY = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
 
 def find_causes(context: TraceContext, states: ThreadStates, device_id: int, window: Window) -> Pieces:
@@ -229,12 +229,12 @@ def _ends_with_batch(context: TraceContext, found: DeviceGaps) -> npt.NDArray[np
     return result
 
 
-def _cut(spans: Spans, labels: Timeline, otherwise: int) -> tuple[Indices, npt.NDArray[np.int32], Times, Times]:
+def _cut(spans: Spans, labels: LabelledSpans, otherwise: int) -> tuple[Indices, npt.NDArray[np.int32], Times, Times]:
     """Cut spans where their label changes: index of the span, label, start, end; ``otherwise`` where there is none."""
     if not len(spans.start):
         return np.empty(0, np.intp), np.empty(0, np.int32), spans.start, spans.end
     low, high = int(spans.start[0]), int(spans.end[-1])
-    rest = Timeline(Spans(np.array([low]), np.array([high])), np.array([otherwise], np.int32))
+    rest = LabelledSpans(Spans(np.array([low]), np.array([high])), np.array([otherwise], np.int32))
     whole = fill(within(labels, low, high), rest)
     part, other, start, end = overlay(spans, whole.spans)
     return part, whole.code[other], start, end

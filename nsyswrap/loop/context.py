@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.events.gpu_counters import Reading, find_readings
-from nsyswrap.events.lost_events import Silence, silent_threads
-from nsyswrap.events.operations import Operations, find_operations
+from nsyswrap import tables
+from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
+from nsyswrap.events.lost_events import SilentThread, silent_threads
+from nsyswrap.events.operations import Operations, find_operations, launching_threads
 from nsyswrap.events.python_stacks import SourceLines, find_lines
+from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
+from nsyswrap.intervals import Window
 from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
 from nsyswrap.loop.step_detection import Steps, find_steps
 from nsyswrap.tables import Trace
@@ -47,7 +50,7 @@ class TraceContext:
         settings: What the user said about steps, phases and kernel names.
         operations: All that ran on the GPUs, joined to the calls that launched it.
         silences: Main threads whose calls were lost.
-        readings: The samples of each GPU counter; empty where none were taken.
+        counter_samples: The samples of each GPU counter; empty where none were taken.
         lines: The lines of Python that the sampled stacks stand for.
         steps: The steps of the training loop.
         phases: The phase open on each thread at each time.
@@ -58,8 +61,8 @@ class TraceContext:
     trace: Trace
     settings: Settings
     operations: Operations
-    silences: list[Silence]
-    readings: tuple[Reading, ...]
+    silences: list[SilentThread]
+    counter_samples: tuple[CounterSamples, ...]
     lines: SourceLines
     steps: Steps
     phases: Phases
@@ -81,16 +84,25 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
         joining = pool.submit(find_operations, trace)
         steps = find_steps(trace, settings.step_pattern)
         phases = find_phases(trace, steps, settings.phase_rules)
-        readings, lines = find_readings(trace), find_lines(trace)
+        counter_samples, lines = find_counter_samples(trace), find_lines(trace)
         operations = joining.result()
     return TraceContext(
         trace=trace,
         settings=settings,
         operations=operations,
         silences=silent_threads(trace, operations),
-        readings=readings,
+        counter_samples=counter_samples,
         lines=lines,
         steps=steps,
         phases=phases,
         phase_of_operations=phases.of_operations(trace, operations),
     )
+
+
+def find_states(context: TraceContext, window: Window) -> ThreadStates:
+    """Return what the launching threads and the main threads do inside a window."""
+    launching = launching_threads(context.trace, context.operations)
+    # A process stands for its threads where the launch of an operation is unknown.
+    processes = tables.distinct(context.operations.process)
+    threads = {*launching.tolist(), *processes.tolist(), *context.phases.main_thread.values()}
+    return find_thread_states(context.trace, context.operations, window, threads)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.operations import Operations
-from nsyswrap.intervals import Timeline, Times, fill, innermost, label_at
+from nsyswrap.intervals import LabelledSpans, Times, fill, innermost, label_at
 from nsyswrap.loop.injected_ranges import injected_steps, repeated
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.tables import Trace, array
@@ -74,8 +74,8 @@ class Phases:
     names: tuple[str, ...]
     ranges: pd.DataFrame
     main_thread: Mapping[int, int]
-    _own: dict[int, Timeline] = field(default_factory=dict)
-    _shown: dict[int, Timeline] = field(default_factory=dict)
+    _own: dict[int, LabelledSpans] = field(default_factory=dict)
+    _shown: dict[int, LabelledSpans] = field(default_factory=dict)
 
     def name(self, code: int) -> str:
         """Return the name of a phase code; "none" for no phase."""
@@ -89,7 +89,7 @@ class Phases:
         """Return whether the process has ranges of a phase."""
         return bool(((self.ranges["process"] == process) & (self.ranges["phase"] == self.code(phase))).any())
 
-    def own(self, thread: int) -> Timeline:
+    def own(self, thread: int) -> LabelledSpans:
         """Return the innermost phase open on the thread itself."""
         if thread not in self._own:
             mine = self.ranges[self.ranges["thread"] == thread]
@@ -99,7 +99,7 @@ class Phases:
                 self._own[thread] = fill(self._own[thread], _innermost(mine[below]))
         return self._own[thread]
 
-    def shown(self, thread: int) -> Timeline:
+    def shown(self, thread: int) -> LabelledSpans:
         """Return the innermost phase open on the thread, or on the main thread where it has none."""
         if thread not in self._shown:
             main = self.main_thread.get(int(tables.process_of(np.array([thread]))[0]))
@@ -161,7 +161,7 @@ def of_library(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
     return library[ranges["domain"].cat.codes.to_numpy()] if len(library) else np.empty(0, bool)
 
 
-def _innermost(ranges: pd.DataFrame) -> Timeline:
+def _innermost(ranges: pd.DataFrame) -> LabelledSpans:
     return innermost(ranges["start"], ranges["end"], ranges["phase"])
 
 

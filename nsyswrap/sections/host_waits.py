@@ -5,7 +5,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import Spans, Timeline, Window, clip, fill, overlay, total
+from nsyswrap.intervals import LabelledSpans, Spans, Window, clip, fill, overlay, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
@@ -83,7 +83,9 @@ def _waits(context: TraceContext, states: ThreadStates, thread: int, window: Win
     # What waits are is decided in one place: they are cut out of what the thread does, and keep the name of the call.
     waiting = clip(states.waits(thread), window.start_ns, window.end_ns)
     _, state, start, end = overlay(waiting, doing.spans)
-    nothing = Timeline(Spans(np.array([window.start_ns]), np.array([window.end_ns])), np.array([NO_PHASE], np.int32))
+    nothing = LabelledSpans(
+        Spans(np.array([window.start_ns]), np.array([window.end_ns])), np.array([NO_PHASE], np.int32)
+    )
     phases = fill(context.phases.shown(thread), nothing)
     piece, phase, low, high = overlay(Spans(start, end), phases.spans)
     name, code = doing.code[state][piece] % NAMES, phases.code[phase]
