@@ -152,7 +152,7 @@ def find_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = ()) -
     found["below"] = below[rows]
     main_thread = _main_threads(found)
     own = _own_phases(found)
-    shown = _shown_phases(own, found, main_thread)
+    shown = _shown_phases(own, main_thread)
     return Phases(names, found, MappingProxyType(main_thread), MappingProxyType(own), MappingProxyType(shown))
 
 
@@ -164,28 +164,26 @@ def of_library(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
 
 def _own_phases(ranges: pd.DataFrame) -> dict[int, Timeline]:
     """Return the innermost phase open on each thread that has ranges."""
+    start, end, phase, below = (array(ranges, name) for name in ("start", "end", "phase", "below"))
+    codes, threads = pd.factorize(array(ranges, "thread"))
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(threads) + 1))
     found: dict[int, Timeline] = {}
-    for _, mine in ranges.groupby("thread", sort=False):
-        below = mine["below"].to_numpy(bool)
-        phases = _innermost(mine[~below]) if below.any() else _innermost(mine)
-        found[int(mine["thread"].iloc[0])] = fill(phases, _innermost(mine[below])) if below.any() else phases
+    for index, thread in enumerate(threads.tolist()):
+        rows = order[bounds[index] : bounds[index + 1]]
+        above, under = rows[~below[rows]], rows[below[rows]]
+        phases = innermost(start[above], end[above], phase[above])
+        found[thread] = fill(phases, innermost(start[under], end[under], phase[under])) if len(under) else phases
     return found
 
 
-def _shown_phases(
-    own: Mapping[int, Timeline], ranges: pd.DataFrame, main_thread: Mapping[int, int]
-) -> dict[int, Timeline]:
+def _shown_phases(own: Mapping[int, Timeline], main_thread: Mapping[int, int]) -> dict[int, Timeline]:
     """Return the phases of each thread that has ranges, filled up with those of the main thread of its process."""
-    of_process = dict(zip(ranges["thread"].tolist(), ranges["process"].tolist(), strict=True))
     found: dict[int, Timeline] = {}
     for thread, phases in own.items():
-        main = main_thread[of_process[thread]]
+        main = main_thread[int(tables.process_of(np.array([thread]))[0])]
         found[thread] = phases if thread == main else fill(phases, own[main])
     return found
-
-
-def _innermost(ranges: pd.DataFrame) -> Timeline:
-    return innermost(ranges["start"], ranges["end"], ranges["phase"])
 
 
 def _phase(text: str, names: tuple[str, ...], rules: tuple[PhaseRule, ...]) -> int:
