@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from nsyswrap import tables
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
+from nsyswrap.hardware.launch_estimates import estimates
 from nsyswrap.intervals import Indices, Spans, Times, Window, containing, covered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
-from nsyswrap.sections.occupancy_launches import estimates
 from nsyswrap.tables import array
 from nsyswrap.what_if.changes import HALF, WhatIf, faster
 

@@ -81,7 +81,7 @@ REASONS = {
 
 
 @dataclass(frozen=True)
-class Launches:
+class ClassifiedKernels:
     """The kernels of a window with what their names say; arrays of equal length.
 
     Attributes:
@@ -99,7 +99,7 @@ class Launches:
     duration: Times
 
 
-def not_used(launches: Launches, phases: Phases) -> pd.DataFrame:
+def not_used(launches: ClassifiedKernels, phases: Phases) -> pd.DataFrame:
     """Return kernels that could have used tensor cores by name, reason and phase, dearest first; ``COLUMNS``."""
     width = len(phases.names) + 1
     half = _phases_with_half(launches)
@@ -146,7 +146,7 @@ def reason(found: Classification, capability: Capability | None, *, beside_half:
     return "type_unsupported" if lacks else "shape_or_layout"
 
 
-def _kinds(launches: Launches) -> list[tuple[Classification, Capability | None]]:
+def _kinds(launches: ClassifiedKernels) -> list[tuple[Classification, Capability | None]]:
     """Return the kinds of kernels that run in the window."""
     return [
         (launches.found[kind], launches.capability[kind])
@@ -154,14 +154,14 @@ def _kinds(launches: Launches) -> list[tuple[Classification, Capability | None]]
     ]
 
 
-def _phases_with_half(launches: Launches) -> set[int]:
+def _phases_with_half(launches: ClassifiedKernels) -> set[int]:
     """Return the phases in which a product in half precision runs."""
     is_half = [each.verdict in _PRODUCT and each.precision in _HALF for each in launches.found]
     mine = np.array(is_half, bool)[launches.code] if len(launches.code) else np.empty(0, bool)
     return set(np.unique(launches.phase[mine]).tolist())
 
 
-def on_tensor_cores(launches: Launches, rows: Indices) -> WhatIf:
+def on_tensor_cores(launches: ClassifiedKernels, rows: Indices) -> WhatIf:
     """Return what running on tensor cores changes: those kernels that could gain are faster.
 
     Args:

@@ -7,8 +7,8 @@ from nsyswrap import units
 from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Severity
-from nsyswrap.sections.eligibility import Launches
 from nsyswrap.sections.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
+from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels
 from nsyswrap.what_if.changes import HALF, faster, gains
 
 # The rule and the library of the kernels that cuDNN puts around a convolution. Other kernels that move values, such as
@@ -19,7 +19,7 @@ CONVOLUTION = "conv"
 DEAREST = 3
 
 
-def findings(context: TraceContext, launches: Launches, rows: Indices, window: Window) -> tuple[Finding, ...]:
+def findings(context: TraceContext, launches: ClassifiedKernels, rows: Indices, window: Window) -> tuple[Finding, ...]:
     """Return one finding where kernels that turn layouts for convolutions take 2 % of the window or more.
 
     Args:
@@ -59,7 +59,7 @@ def findings(context: TraceContext, launches: Launches, rows: Indices, window: W
     )
 
 
-def _dearest(launches: Launches, summed: pd.DataFrame) -> tuple[str, ...]:
+def _dearest(launches: ClassifiedKernels, summed: pd.DataFrame) -> tuple[str, ...]:
     """Return a line for each of the kernels that take most time."""
     return tuple(
         f"{units.duration(int(time))} in {count} launches of {launches.found[int(str(kind))].name}"
