@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_context, find_states
 from nsyswrap.loop.step_detection import step_matcher
-from nsyswrap.model import NO_STEP, Finding, Report, Section, Severity, StepTimes
+from nsyswrap.model import NO_STEP, Report, Section, StepTimes
 from nsyswrap.sections import SECTIONS
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
 from nsyswrap.timeline.build import timeline
+from nsyswrap.verdict import find_verdict
 from nsyswrap.what_if.simulate import find_simulation
 
 # numpy releases Python's lock, so two threads share the work.
@@ -33,8 +34,6 @@ SAMPLE = (
     "No GPU operation was recorded, so there is no ledger: nsys saw no CUDA work in this program or on this machine. "
     "Phases, steps and operating system calls are below; reports/samples/ holds a report from a real GPU."
 )
-# Findings that say that the capture does not show the cause.
-CANNOT_TELL = ("idle/unknown", "idle/not_traced")
 
 
 VALUES: Mapping[str, Callable[..., Any]] = {
@@ -76,7 +75,8 @@ def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = 
     used = {gpu.device_id: gpu for gpu in trace.gpus}
     idle = next((section.tables["gaps"] for section in sections if section.key == "idle"), None)
     findings = tuple(sorted((f for s in sections for f in s.findings), key=lambda finding: finding.order))
-    sentence, rule = verdict(sections, findings, chosen)
+    step = _step_times(context, chosen)
+    sentence, rule = find_verdict(sections, findings, chosen, step)
     return Report(
         capture=trace.capture,
         session=trace.session,
@@ -88,7 +88,7 @@ def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = 
         notes=(*_unmet(context, window, chosen), *left_out),
         timeline=timeline(context, chosen, idle) if with_timeline and idle is not None else None,
         verdict_rule=rule,
-        step=_step_times(context, chosen),
+        step=step,
     )
 
 
@@ -250,26 +250,3 @@ def _between(text: str) -> Window:
     if max(-start, end) > FARTHEST:
         raise UsageError(f"--window {text}: no capture lasts that long", hint=BETWEEN_HINT)
     return Window(start, end, f"{found.group(1)} s to {found.group(2)} s", "user")
-
-
-def verdict(sections: list[Section], findings: tuple[Finding, ...], window: Window) -> tuple[str, str | None]:
-    """Return one sentence on what limits the run, and the rule of the finding that it states.
-
-    The finding is the first one. There is none where kernels alone limit the run, and where the capture cannot tell.
-    """
-    by_key = {section.key: section for section in sections}
-    if "ledger" not in by_key:
-        return "No GPU work was recorded: this says where the host's time went, not the GPU's.", None
-    first = findings[0] if findings else None
-    if first is None or first.severity is Severity.NOTE:
-        if any(each.rule in CANNOT_TELL and each.lost_ns >= window.length_ns // 10 for each in findings):
-            return "The capture cannot show why the GPU is idle.", None
-        return _compute_bound(by_key["ledger"], window), None
-    return first.headline, first.rule
-
-
-def _compute_bound(ledger: Section, window: Window) -> str:
-    """Return the verdict where no finding is worth a warning."""
-    devices = ledger.tables["devices"]
-    share = units.share(int(devices["compute_ns"].sum()) / int(devices["window_ns"].sum()))
-    return f"Compute-bound: kernels run {share} of the time, in {window.label}."

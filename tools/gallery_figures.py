@@ -80,14 +80,14 @@ def _count(value: float) -> str:
 
 
 MEASURES: Mapping[str, tuple[Callable[[Result], float], Callable[[float], str]]] = {
-    "step": (lambda each: each.fact("breakdown", "mean_step_ns"), _ms),
+    "step": (lambda each: each.fact("step_breakdown", "mean_step_ns"), _ms),
     "kernels": (lambda each: kernel_ns(each) or 0, _ms),
     "data": (lambda each: phase_ns(each, "data") or 0, _ms),
     "data_median": (lambda each: _range_ns(each, "data", "median_ns"), _ms),
     "decode": (lambda each: _range_ns(each, "decode"), _ms),
     "augment": (lambda each: _range_ns(each, "augment"), _ms),
     "epoch": (_epoch_ns, _seconds),
-    "busy": (lambda each: each.fact("breakdown", "gpu_utilization_share"), percent),
+    "busy": (lambda each: each.fact("step_breakdown", "gpu_utilization_share"), percent),
     "idle": (_idle, percent),
     "idle_for_host": (lambda each: _idle(each, "cpu"), percent),
     "tensor": (lambda each: each.fact("tensor_cores", "share_low"), percent),

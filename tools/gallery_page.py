@@ -83,10 +83,10 @@ def cells(result: Result) -> tuple[str, ...]:
     """Return the cells of a case: name, step, data and kernels in ms, shares, limit and first finding."""
     return (
         _name(result),
-        milliseconds(result.fact("breakdown", "mean_step_ns")),
+        milliseconds(result.fact("step_breakdown", "mean_step_ns")),
         milliseconds(phase_ns(result, "data")),
         milliseconds(kernel_ns(result)),
-        percent(result.fact("breakdown", "gpu_utilization_share")),
+        percent(result.fact("step_breakdown", "gpu_utilization_share")),
         percent(result.fact("occupancy", "achieved_estimate_share")),
         tensor_share(result),
         result.limit,
@@ -108,7 +108,7 @@ def _name(result: Result) -> str:
 
 
 def _breakdown(there: Sequence[Result]) -> list[str]:
-    means = [{row["role"]: row["share"] for row in each.rows("breakdown", "mean")} for each in there]
+    means = [{row["role"]: row["share"] for row in each.rows("step_breakdown", "mean")} for each in there]
     roles = list(dict.fromkeys(role for each in means for role in each))
     rows = [
         _line((each.case.name, *(percent(mean.get(role)) for role in roles)))

@@ -26,10 +26,10 @@ SHARED = frozenset({
 })  # fmt: skip
 # Rows of a table that stay; they are the largest, for tables are in that order.
 ROWS = 20
-WHOLE = {("idle", "causes"), ("phases", "phases"), ("breakdown", "mean")}
+WHOLE = {("idle", "causes"), ("phases", "phases"), ("step_breakdown", "mean")}
 # Times of steps and operations in order of their start, of which twenty say nothing.
 DROPPED = {
-    *(("steps", "steps"), ("idle", "gaps"), ("breakdown", "steps")),
+    *(("steps", "steps"), ("idle", "gaps"), ("step_breakdown", "steps")),
     *(("ranges", "kernels"), ("ranges", "projection")),
 }
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.events.api_calls import holds_host, is_pageable
+from nsyswrap.events.api_calls import blocks_host, is_pageable
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import TableSpec, array
@@ -26,7 +26,7 @@ def find_copies(context: TraceContext, window: Window) -> pd.DataFrame:
     """
     frame, trace = _moved(context, tables.COPIES, window), context.trace
     row, call = frame.pop("row").to_numpy(np.intp), array(frame, "call")
-    frame["pageable"], frame["blocking"] = is_pageable(trace, row), holds_host(trace, row, call)
+    frame["pageable"], frame["blocking"] = is_pageable(trace, row), blocks_host(trace, row, call)
     labels = (trace.copy_kinds, trace.memory_kinds, trace.memory_kinds)
     for key, column, names in zip(KEYS, ("copy_kind", "source_kind", "target_kind"), labels, strict=True):
         frame[key] = _labels(names, frame.pop(column).to_numpy())

@@ -15,10 +15,12 @@ import numpy.typing as npt
 
 from nsyswrap import tables
 from nsyswrap.attribution.causes import CODE
+from nsyswrap.attribution.launch_pace import usual_gap_ns
 from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Indices, Spans, Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.tables import array
 
 Mask = npt.NDArray[np.bool_]
 
@@ -122,9 +124,10 @@ class IdlePieces:
     def set_back(self, delayed: Mask, delay: Times, free: Mask) -> Mask:
         """Return the idle time that delays of the host cause, each delay paired with the gaps behind it.
 
-        A delay that lasts until the GPU is idle sets the host back by its own length: without it, every later launch
-        comes that much earlier, until the host is ahead of the GPU again. So a delay explains the gap in which it ends
-        and the gaps after it, up to its own length, and none after a gap whose operation was launched in time.
+        A delay during which the GPU runs out of work sets the host back by its own length: without it, every later
+        launch comes that much earlier. So delays explain the gaps that begin during them and those that follow, up to
+        the sum of the delays so far, until the host is ahead of the GPU again. CPU time much longer than launches
+        usually are apart is no part of it: there the host does something else.
 
         ::
 
@@ -137,27 +140,37 @@ class IdlePieces:
             delay: Length of that delay in ns, of each gap; read where ``delayed``.
             free: The pieces that may be explained.
         """
-        process = self.process[self.first]
-        explained = self.none
-        late = self.any_in_gap(self.is_cause("cpu", "launch", "lock", "off_cpu", "unknown"))
+        usual_ns = usual_gap_ns(self.context, self.device_id, self.window)
+        process, caught_up = self.process[self.first], self._caught_up(usual_ns)
+        explained, usual = self.none, free & (self.length <= usual_ns)
         for each in tables.distinct(process[delayed]):
             own = np.flatnonzero(process == each)
-            begins = np.flatnonzero(delayed[own])
-            group = np.searchsorted(begins, np.arange(len(own)), side="right") - 1
-            in_time = np.cumsum(~late[own] & ~delayed[own])
-            ahead = in_time - in_time[begins[np.maximum(group, 0)]] > 0
-            gap_of = np.full(len(self.first), -1, np.intp)
-            gap_of[own] = np.where((group >= 0) & ~ahead, group, -1)
-            budget = delay[own[begins]]
-            rows = np.flatnonzero(free & (gap_of[self.gap] >= 0))
-            explained[rows[_within(gap_of[self.gap[rows]], self.length[rows], budget)]] = True
+            # The host catches up between two gaps: what was set back before is made up.
+            spell = np.cumsum(np.diff(caught_up[own], prepend=0) > 0).astype(np.intp)
+            set_back = _running_sum(np.where(delayed[own], delay[own], 0), spell)
+            budget = np.zeros(len(self.first), np.int64)
+            group = np.full(len(self.first), -1, np.intp)
+            budget[own], group[own] = set_back, spell
+            rows = np.flatnonzero(usual & (budget[self.gap] > 0))
+            before = _running_sum(self.length[rows], group[self.gap[rows]]) - self.length[rows]
+            explained[rows[before + self.length[rows] // 2 <= budget[self.gap[rows]]]] = True
         return explained
 
+    def _caught_up(self, usual_ns: float) -> Indices:
+        """Return for each gap how many operations before it had been launched well before they began."""
+        operations, calls = self.context.operations, self.context.trace[tables.CALLS]
+        mine = operations.on(self.device_id)
+        mine = mine[operations.call[mine] >= 0]
+        lead = operations.start[mine] - array(calls, "end")[operations.call[mine]]
+        ahead = operations.start[mine[lead > usual_ns]]
+        found: Indices = np.searchsorted(ahead, self.gaps.start, side="right")
+        return found
 
-def _within(group: Indices, length: Times, budget: Times) -> Mask:
-    """Return which pieces lie in the budget of their group: more than half of each, taken in order."""
-    so_far = np.cumsum(length) - length
+
+def _running_sum(values: Times, group: Indices) -> Times:
+    """Return the sum of the values of each group so far, the value itself included; groups lie one after another."""
+    so_far: Times = np.cumsum(values)
     first = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
-    before = so_far - np.repeat(so_far[first], np.diff(np.append(first, len(group))))
-    found: Mask = before + length // 2 <= budget[group]
+    before = (so_far - values)[first]
+    found: Times = so_far - np.repeat(before, np.diff(np.append(first, len(group))))
     return found

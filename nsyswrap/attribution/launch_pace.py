@@ -31,6 +31,9 @@ FEW = 5
 #     host   |launch 1|launch 2|launch 3|
 #     GPU          |#|      |#|      |#|
 LATENCY_NS = 20_000
+# A gap that takes longer than this many usual launch intervals is no matter of pace: the host did something else.
+# Source: ours; Python between two launches varies by a few times.
+USUAL_INTERVALS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,13 @@ def find_pace(context: TraceContext, device_id: int, window: Window) -> Pace | N
     """Return the pace of one device inside a window; None where too few operations have a known launch."""
     launched = on_device(context, find_launches(context, window), device_id)
     return pace_of(context, launched) if len(launched.row) >= FEW else None
+
+
+def usual_gap_ns(context: TraceContext, device_id: int, window: Window) -> float:
+    """Return how long a gap may last between launches at their usual pace; without limit where no pace is known."""
+    pace = find_pace(context, device_id, window)
+    interval = pace.median_launch_interval_ns if pace else None
+    return USUAL_INTERVALS * interval if interval else float("inf")
 
 
 def on_device(context: TraceContext, launched: LaunchTimes, device_id: int) -> LaunchTimes:

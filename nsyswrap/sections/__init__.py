@@ -19,9 +19,9 @@ from nsyswrap.sections import (
     step_breakdown,
     steps,
     summaries,
-    tensor_cores,
 )
 from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.tensor_cores import section as tensor_cores
 
 SECTIONS: tuple[SectionSpec, ...] = (
     ledger.SECTION,

@@ -7,8 +7,8 @@ import numpy as np
 
 from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
-from nsyswrap.attribution.launch_pace import find_pace
-from nsyswrap.attribution.root_causes import blocking_waits, launch_bound
+from nsyswrap.attribution.launch_pace import usual_gap_ns
+from nsyswrap.attribution.root_causes import blocking_waits
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array
@@ -158,12 +158,8 @@ def advice_for(context: TraceContext, attribution: Attribution, rule: str) -> Ad
 
 def _of_cpu(context: TraceContext, attribution: Attribution) -> str:
     """Return other advice where the CPU time lies between launches at their usual pace: then launches are too many."""
-    pace = find_pace(context, attribution.device_id, attribution.window)
-    chosen = attribution.of_rule("idle/cpu")
-    if pace is None or pace.median_launch_interval_ns is None or not chosen.any():
-        return ""
-    length = attribution.pieces.length[chosen]
-    usual = length <= launch_bound.USUAL_INTERVALS * pace.median_launch_interval_ns
+    length = attribution.pieces.length[attribution.of_rule("idle/cpu")]
+    usual = length <= usual_gap_ns(context, attribution.device_id, attribution.window)
     return SHORT_CODE if length[usual].sum() > length.sum() / 2 else ""
 
 

@@ -1,6 +1,6 @@
 """The findings on idle time: one for each device and rule that takes enough of the window."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -24,7 +24,7 @@ from nsyswrap.sections.idle_advice import ADVICE, SMALL_COPIES, Advice, advice_f
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.tables import Frame, array
 from nsyswrap.what_if import changes
-from nsyswrap.what_if.changes import NO_SAVING, Saving, predict
+from nsyswrap.what_if.changes import NO_SAVING, Saving, WhatIf, predict
 from nsyswrap.what_if.simulate import Simulation
 
 WORST_GAPS = 3
@@ -46,9 +46,11 @@ def find_findings(
     for each in attributions:
         mine = gaps.iloc[first : first + len(each.rule)]
         first += len(each.rule)
-        for rule in _printed_here(simulation.context):
-            if worth_printing(each.idle_of(rule), window):
-                found.append(_finding(simulation, attributions, each, rule, mine))
+        found += [
+            _finding(simulation, attributions, each, rule, mine)
+            for rule in _printed_here(simulation.context)
+            if worth_printing(each.idle_of(rule), window)
+        ]
     return tuple(sorted(found, key=lambda finding: finding.order))
 
 
@@ -104,7 +106,7 @@ def _saving(
     if cause in changes.OF_CAUSE:
         return predict(simulation, changes.OF_CAUSE[cause])
     spans = host_spans(simulation, attributions, rule)
-    of_root = {
+    of_root: dict[str, Callable[[Simulation], WhatIf]] = {
         allocator_churn.RULE: changes.allocation,
         blocking_waits.RULE: changes.one_copy if advice.advice == SMALL_COPIES else changes.reads,
         worker_start.RULE: partial(changes.worker_starts, spans),

@@ -43,6 +43,7 @@ def make_finding(  # noqa: PLR0913 - the parts of a finding
     device_id: int | None,
     window: Window,
     is_note: bool = False,
+    worst: Severity = Severity.PROBLEM,
 ) -> Finding:
     """Return a finding with its severity, and its prediction as the last lines of evidence.
 
@@ -56,11 +57,13 @@ def make_finding(  # noqa: PLR0913 - the parts of a finding
         device_id: GPU it is about; None for the whole capture.
         window: Interval the numbers are about.
         is_note: Whether it is never more than a note.
+        worst: The severity that it does not exceed.
     """
+    severity = Severity.NOTE if is_note else severity_of(lost_ns, saving, window)
     more = (MORE_THAN_LOST,) if (saving.high_ns or 0) > lost_ns else ()
     return Finding(
         rule=rule,
-        severity=Severity.NOTE if is_note else severity_of(lost_ns, saving, window),
+        severity=max(severity, worst, key=lambda each: each.rank),
         headline=headline,
         lost_ns=lost_ns,
         saving_low_ns=saving.low_ns,

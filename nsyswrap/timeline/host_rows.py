@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.attribution.sampled_lines import spelled
 from nsyswrap.events import api_calls
 from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates
 from nsyswrap.intervals import LabelledSpans, Spans, Times, Window, fill, innermost, times
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import TraceContext, find_states
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
-from nsyswrap.sections.idle_lines import spelled
 from nsyswrap.tables import array
 from nsyswrap.timeline.bins import Grid
 
@@ -91,7 +91,7 @@ def host_rows(context: TraceContext, grid: Grid, window: Window) -> HostRows:
     start, end = int(grid.edges[0]), int(grid.edges[-1])
     is_window = (start, end) == (window.start_ns, window.end_ns)
     # What was worked out for the window serves again where no more is shown.
-    states = context.states(window if is_window else Window(start, end, "all that is shown", "session"))
+    states = find_states(context, window if is_window else Window(start, end, "all that is shown", "session"))
     rows: list[TimelineRow] = []
     for thread in shown:
         rows.append(_thread_row(context, states, grid, thread, MOST_CALLS // len(shown)))

@@ -189,7 +189,7 @@ def fused_optimizer(simulation: Simulation) -> WhatIf:
     return WhatIf(
         Change(host=host or spans, host_factor=HALF),
         Change(host=host or spans, operations=mine, factor=FUSED_PASSES),
-        "the host saves half of its time in the optimizer, or all of it, and kernels the memory traffic of a fused pass",
+        "half of the host's time in the optimizer is saved, or all of it and the traffic that a fused pass saves",
     )
 
 

@@ -22,10 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
-from nsyswrap.events.launch_shapes import estimates
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
+from nsyswrap.hardware.launch_estimates import estimates
 from nsyswrap.intervals import Indices, Spans, Times, Window, containing, covered
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Gpu
 from nsyswrap.tables import array
 from nsyswrap.what_if.changes import HALF, WhatIf, faster
@@ -34,6 +35,9 @@ from nsyswrap.what_if.simulate import Simulation
 PHASE = "backward"
 # Collectives that reduce gradients; others carry what the next layer needs at once.
 REDUCTIONS = ("AllReduce", "ReduceScatter")
+# Dividing gradients moves each twice; Adam, which moves most of the usual optimizers, moves seven numbers for each.
+# Source: torch.optim.Adam with fused=True, its formula counted.
+FEWEST_PASSES = 2 / 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +54,12 @@ class Step:
     slower: npt.NDArray[np.float64]
     collectives: npt.NDArray[np.int64]
 
-    def saved(self, behind: int) -> float:
+    def saved(self, behind: int, averaging_ns: float) -> float:
         """Return by how much the step gets shorter.
 
         Args:
             behind: The part of the collectives that stays behind the pass, in ns.
+            averaging_ns: What dividing the gradients by the number of ranks takes.
         """
         left, lost = max(float(self.collectives.sum()) - behind, 0.0), 0.0
         hidden = left
@@ -64,7 +69,7 @@ class Step:
             beside = min(length * slower, left)
             left -= beside
             lost += beside * (1 - 1 / slower)
-        return max(hidden - left - lost, 0.0)
+        return max(hidden - left - lost - averaging_ns, 0.0)
 
 
 def is_reduction(context: TraceContext, rows: Indices) -> npt.NDArray[np.bool_]:
@@ -119,9 +124,10 @@ def beside_backward(device: int, simulation: Simulation) -> WhatIf:
     whole = sum(float(step.collectives.sum()) for step in each)
     length = np.maximum(context.operations.end[rows] - context.operations.start[rows], 1)
     exposed_part = exposed(context, rows) / length
+    averaging = _averaging_ns(context, ran, device) / max(len(each), 1)
     low, high = (
-        1 - (sum(step.saved(int(behind(step.collectives))) for step in each) / whole if whole else 0.0) * exposed_part
-        for behind in (np.max, np.min)
+        1 - (sum(step.saved(int(behind(step.collectives)), cost) for step in each) / max(whole, 1.0)) * exposed_part
+        for behind, cost in ((np.max, averaging), (np.min, averaging * FEWEST_PASSES))
     )
     return faster(
         rows,
@@ -130,6 +136,18 @@ def beside_backward(device: int, simulation: Simulation) -> WhatIf:
         "collectives run beside the backward pass, but for the last one, and take multiprocessors from its kernels: half "
         "of it with the longest collective last, or all of it with the shortest",
     )
+
+
+def _averaging_ns(context: TraceContext, ran: Indices, device: int) -> float:
+    """Return at most what dividing all gradients takes in the sample: one pass of the optimizer, which reads them too.
+
+    Dividing reads and writes each gradient once. Every optimizer reads each gradient and reads and writes each weight,
+    so it moves at least as much.
+    """
+    operations = context.operations
+    mine = ran[(operations.device_id[ran] == device) & (operations.kind[ran] == COMPUTE)]
+    mine = mine[context.phase_of_operations[mine] == context.phases.code(OPTIMIZER)]
+    return float((operations.end[mine] - operations.start[mine]).sum())
 
 
 def fewer_bytes(simulation: Simulation) -> WhatIf:

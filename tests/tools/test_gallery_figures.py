@@ -42,7 +42,7 @@ def result(tools: Tools, name: str, step_ms: float, *, said: tuple[str, ...] = (
     ]
     sections: dict[str, Any] = {
         "steps": {"facts": {"measured_steps": {"value": 2}}},
-        "breakdown": {"facts": {"mean_step_ns": {"value": step_ns}, "gpu_utilization_share": {"value": 0.5}}},
+        "step_breakdown": {"facts": {"mean_step_ns": {"value": step_ns}, "gpu_utilization_share": {"value": 0.5}}},
         "ledger": {"tables": {"devices": [{"device_id": 0, "window_ns": window_ns, "compute_ns": window_ns / 2}]}},
         "idle": {"tables": {"causes": causes}},
         "phases": {"tables": {"phases": phases}},

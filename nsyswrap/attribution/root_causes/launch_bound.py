@@ -4,7 +4,7 @@ import numpy as np
 
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
-from nsyswrap.attribution.launch_pace import find_pace
+from nsyswrap.attribution.launch_pace import find_pace, usual_gap_ns
 
 RULE = "launches/launch_bound"
 
@@ -12,9 +12,6 @@ RULE = "launches/launch_bound"
 # ours, as LATE in launch_pace.
 OTHER_CAUSES = ("data_wait", "data_work", "synchronization", "blocking_copy", "lock")
 OTHER_SHARE = 0.30
-# A gap that takes longer than this many usual launch intervals is no matter of pace: the host did something else.
-# Source: ours; Python between two launches varies by a few times.
-USUAL_INTERVALS = 10
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
@@ -26,6 +23,6 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     pace = find_pace(idle.context, idle.device_id, idle.window)
     if pace is None or not pace.is_bound:
         return idle.none
-    short = idle.gaps.end - idle.gaps.start <= USUAL_INTERVALS * (pace.median_launch_interval_ns or 0)
+    short = idle.gaps.end - idle.gaps.start <= usual_gap_ns(idle.context, idle.device_id, idle.window)
     found: Mask = short[idle.gap] & idle.is_cause("cpu", "launch", "queued")
     return found

@@ -1,4 +1,4 @@
-"""How full a GPU each kernel launch could keep, from its launch configuration alone."""
+"""Estimates of how full kernels keep a GPU, from the configuration of their launches alone."""
 
 from typing import Any
 
@@ -10,20 +10,21 @@ from nsyswrap.intervals import Indices
 from nsyswrap.model import Gpu
 from nsyswrap.tables import array
 
-UNTOLD = ""
+UNKNOWN_LIMITER = ""
 
 
 def estimates(frame: pd.DataFrame, rows: Indices, gpu: Gpu) -> dict[str, Any]:
-    """Return estimates of each launch.
+    """Return the estimates of some kernel launches.
 
     Args:
-        frame: The table of kernels.
-        rows: Its rows to look at.
-        gpu: The GPU they ran on.
+        frame: The table of kernels of a trace.
+        rows: Rows of it, shape (n,).
+        gpu: The GPU that they ran on.
 
     Returns:
-        theoretical_occupancy, achieved_estimate, sm_efficiency_estimate and waves as ratios of shape (rows,), NaN where
-        the export does not say; limiter as texts, empty where it is not known.
+        theoretical_occupancy, achieved_estimate and sm_efficiency_estimate as shares of 1, waves (blocks of the grid by
+        the blocks that the GPU holds at once): float64, shape (n,), NaN where the export does not hold the inputs.
+        limiter: the resource that stops one more block; ``UNKNOWN_LIMITER`` where that is not known.
     """
     grid = array(frame, "grid_blocks")[rows]
     names = ("block_threads", "registers", "shared_bytes", "shared_executed_bytes")
@@ -34,9 +35,9 @@ def estimates(frame: pd.DataFrame, rows: Indices, gpu: Gpu) -> dict[str, Any]:
     limits = limits_of(gpu)
     if limits is None:
         estimates = dict.fromkeys(("theoretical_occupancy", "achieved_estimate", "waves"), nothing)
-        return {**estimates, "sm_efficiency_estimate": np.minimum(per_sm, 1), "limiter": UNTOLD}
+        return {**estimates, "sm_efficiency_estimate": np.minimum(per_sm, 1), "limiter": UNKNOWN_LIMITER}
     blocks, share = occupancy(limits, shapes)
-    # What ran did fit: a shape that does not is one the export does not tell.
+    # A kernel that ran fits on the GPU: where the calculator finds no room, the export lacks its configuration.
     known = (shapes.threads > 0) & (shapes.registers > 0) & (blocks > 0)
     resident = np.where(known, blocks, np.nan)
     return {
@@ -44,5 +45,5 @@ def estimates(frame: pd.DataFrame, rows: Indices, gpu: Gpu) -> dict[str, Any]:
         "achieved_estimate": np.minimum(resident, per_sm) * shapes.threads / (limits.warps * WARP_THREADS),
         "sm_efficiency_estimate": np.minimum(per_sm, 1),
         "waves": per_sm / resident,
-        "limiter": np.where(known, np.array(limiters(limits, shapes), dtype=object), UNTOLD),
+        "limiter": np.where(known, np.array(limiters(limits, shapes), dtype=object), UNKNOWN_LIMITER),
     }
