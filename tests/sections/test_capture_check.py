@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, thread
 
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section, Severity
 from nsyswrap.sections import capture_check
 from nsyswrap.tables import Trace
@@ -19,7 +19,7 @@ PEER = global_id(5000)
 
 def section_of(trace: Trace) -> Section:
     """Return the section of a stretch."""
-    return capture_check.run(TraceContext(trace), window(0, 1000))
+    return run_section(capture_check, find_context(trace), window(0, 1000))
 
 
 def found(trace: Trace) -> list[tuple[str, Severity, str]]:
