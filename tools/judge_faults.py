@@ -27,7 +27,7 @@ WORKLOADS = ROOT / "workloads"
 CAPTURES = ROOT / "tests" / "captures" / "faults"
 PAGE = ROOT / "docs" / "faults.md"
 NO_GPU = "faults: this needs an NVIDIA GPU; `--again` writes the table from the captures in tests/captures/faults"
-FORMS = ("", "--mended")
+FORMS = ("", "--fixed")
 LONGEST_S = 120
 PACKERS = 4
 
