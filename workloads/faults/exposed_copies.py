@@ -6,6 +6,8 @@ one trains.
 
 from faults import batches, training
 
+SHAPE = "linear layers; one large copy from pinned memory before each step"
+LIBRARY = ""
 EXPECTS = {"": ("copies/exposed",), "--fixed": ()}
 
 

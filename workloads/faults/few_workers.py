@@ -5,6 +5,8 @@ The training waits for it in each step. Fixed, twelve processes share the same w
 
 from faults import samples, training
 
+SHAPE = "linear layers behind a loader; one process prepares the batches"
+LIBRARY = ""
 EXPECTS = {"": ("idle/input_wait",), "--fixed": ()}
 
 

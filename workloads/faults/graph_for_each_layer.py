@@ -5,6 +5,7 @@ kernel. Fixed, all layers are one graph.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import common
 import torch
@@ -54,7 +55,7 @@ def prepared(run: Run, layers: Layers) -> list[Callable[[], None]]:
     layers.every()
     if run.fixed:
         return [as_graph(layers.every)]
-    return [as_graph(lambda number=number: layers.layer(number)) for number in range(len(layers.scales))]
+    return [as_graph(partial(layers.layer, number)) for number in range(len(layers.scales))]
 
 
 def main(arguments: list[str] | None = None) -> None:

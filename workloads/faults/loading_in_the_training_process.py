@@ -5,6 +5,8 @@ Fixed, twelve loader processes do the same work beside it.
 
 from faults import samples, training
 
+SHAPE = "linear layers behind a loader without processes"
+LIBRARY = ""
 EXPECTS = {"": ("idle/input_work",), "--fixed": ()}
 
 

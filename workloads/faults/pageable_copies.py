@@ -5,6 +5,8 @@ The host is held longer than the GPU computes. Fixed, they lie in pinned memory,
 
 from faults import batches, training
 
+SHAPE = "linear layers; one large copy a step, to the GPU"
+LIBRARY = ""
 EXPECTS = {"": ("copies/pageable",), "--fixed": ()}
 
 

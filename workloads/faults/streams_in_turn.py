@@ -1,7 +1,7 @@
-"""Behind passes over a large matrix, each small operation runs in the other of two streams, after an event of the one before it.
+"""Small operations run in two streams in turn, and each waits for an event of the one before it.
 
-The host has launched them all while the passes ran, and nothing runs side by side, so what is lost is the way from
-one stream to the other. Fixed, all operations run in one stream.
+The host has launched them all while passes over a large tensor ran, and nothing runs side by side: what is lost is the
+way from one stream to the other. Fixed, all operations run in one stream.
 """
 
 import common

@@ -9,6 +9,8 @@ import torch
 
 from faults import training
 
+SHAPE = "linear layers; every eighth step collects garbage"
+LIBRARY = ""
 EXPECTS = {"": ("steps/uneven",), "--fixed": ()}
 
 WIDTH, ROWS = 4096, 4096
