@@ -203,7 +203,7 @@ def test_ranks_side_by_side_are_counted_together(trace_of: TraceOf) -> None:
     steps = find_steps(trace_of(builder))
     assert steps.processes == frozenset({PROCESS, PEER})
     assert (bounds(steps.measured_window()), steps.measured_count) == ((35, 70), 4)
-    assert "counted are those of 4711, 5000, which" in steps.notes[0]
+    assert "the steps of 4711, 5000 count, which" in steps.notes[0]
 
 
 def test_findings_are_about_the_steps_that_are_counted(trace_of: TraceOf) -> None:
