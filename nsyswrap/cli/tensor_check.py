@@ -148,11 +148,11 @@ def _study_of(export: Path, learned: "tuple[NameRule, ...]") -> "tuple[TraceCont
     """
     from nsyswrap.cli.heap import share_one_heap  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
-    from nsyswrap.loop.context import Settings, TraceContext  # noqa: PLC0415 - heavy
+    from nsyswrap.loop.context import Settings, find_context  # noqa: PLC0415 - heavy
     from nsyswrap.report import ALL, choose_window  # noqa: PLC0415
 
     share_one_heap()
-    context = TraceContext(load_export(export), Settings(kernel_rules=learned))
+    context = find_context(load_export(export), Settings(kernel_rules=learned))
     if not len(context.operations.start):
         raise CannotTellError("the program ran nothing on a GPU", hint="Run 'nsyswrap doctor'")
     return context, choose_window(context, ALL)

@@ -11,16 +11,16 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.operations import Operations
-from nsyswrap.intervals import NOTHING, Timeline, Times, fill, innermost, label_at
+from nsyswrap.intervals import NOTHING, LabelledSpans, Times, fill, innermost, label_at
 from nsyswrap.loop.injected_ranges import injected_steps, repeated
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.tables import Trace, array
 
 NO_PHASE = -1
 NONE = "none"
-BATCH, DATA, COPY = "batch", "data", "copy"
+BATCH, DATA, COPY, OPTIMIZER = "batch", "data", "copy", "optimizer"
 
-_NOTHING_OPEN = Timeline(NOTHING, np.empty(0, np.int32))
+_NOTHING_OPEN = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class Phases:
     names: tuple[str, ...]
     ranges: pd.DataFrame
     main_thread: Mapping[int, int]
-    own_by_thread: Mapping[int, Timeline]
-    shown_by_thread: Mapping[int, Timeline]
+    own_by_thread: Mapping[int, LabelledSpans]
+    shown_by_thread: Mapping[int, LabelledSpans]
 
     def name(self, code: int) -> str:
         """Return the name of a phase code; "none" for no phase."""
@@ -94,11 +94,11 @@ class Phases:
         """Return whether the process has ranges of a phase."""
         return bool(((self.ranges["process"] == process) & (self.ranges["phase"] == self.code(phase))).any())
 
-    def own(self, thread: int) -> Timeline:
+    def own(self, thread: int) -> LabelledSpans:
         """Return the innermost phase open on the thread itself."""
         return self.own_by_thread.get(thread, _NOTHING_OPEN)
 
-    def shown(self, thread: int) -> Timeline:
+    def shown(self, thread: int) -> LabelledSpans:
         """Return the innermost phase open on the thread, or on the main thread where it has none."""
         if thread in self.shown_by_thread:
             return self.shown_by_thread[thread]
@@ -162,13 +162,13 @@ def of_library(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
     return library[ranges["domain"].cat.codes.to_numpy()] if len(library) else np.empty(0, bool)
 
 
-def _own_phases(ranges: pd.DataFrame) -> dict[int, Timeline]:
+def _own_phases(ranges: pd.DataFrame) -> dict[int, LabelledSpans]:
     """Return the innermost phase open on each thread that has ranges."""
     start, end, phase, below = (array(ranges, name) for name in ("start", "end", "phase", "below"))
     codes, threads = pd.factorize(array(ranges, "thread"))
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(threads) + 1))
-    found: dict[int, Timeline] = {}
+    found: dict[int, LabelledSpans] = {}
     for index, thread in enumerate(threads.tolist()):
         rows = order[bounds[index] : bounds[index + 1]]
         above, under = rows[~below[rows]], rows[below[rows]]
@@ -177,9 +177,9 @@ def _own_phases(ranges: pd.DataFrame) -> dict[int, Timeline]:
     return found
 
 
-def _shown_phases(own: Mapping[int, Timeline], main_thread: Mapping[int, int]) -> dict[int, Timeline]:
+def _shown_phases(own: Mapping[int, LabelledSpans], main_thread: Mapping[int, int]) -> dict[int, LabelledSpans]:
     """Return the phases of each thread that has ranges, filled up with those of the main thread of its process."""
-    found: dict[int, Timeline] = {}
+    found: dict[int, LabelledSpans] = {}
     for thread, phases in own.items():
         main = main_thread[int(tables.process_of(np.array([thread]))[0])]
         found[thread] = phases if thread == main else fill(phases, own[main])

@@ -2,6 +2,7 @@
 
 from nsyswrap.sections import (
     capture_check,
+    communication,
     copies,
     counters,
     cuda_graphs,
@@ -25,6 +26,7 @@ from nsyswrap.sections.tensor_cores import section as tensor_cores
 SECTIONS: tuple[SectionSpec, ...] = (
     ledger.SECTION,
     idle.SECTION,
+    communication.SECTION,
     python_lines.SECTION,
     tensor_cores.SECTION,
     counters.SECTION,

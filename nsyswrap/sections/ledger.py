@@ -7,7 +7,6 @@ from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Spans, Times, Window, covered, total, union
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
-from nsyswrap.sections.communication import findings
 from nsyswrap.sections.spec import SectionSpec
 
 ROWS = (
@@ -75,7 +74,6 @@ def run(context: TraceContext, window: Window) -> Section:
             Fact("idle_share", idle / whole, "share"),
         ),
         tables={"devices": devices, "over_time": pd.concat(over_time, ignore_index=True)},
-        findings=findings(context, window),
         notes=(
             *([ALL_TRANSFER] if devices["communication_transfer_ns"].any() else []),
             *(_left_out(device) for device in operations.devices if device not in used),
@@ -97,4 +95,4 @@ def _over_time(operations: Operations, device: int, window: Window) -> pd.DataFr
     return pd.DataFrame({"device_id": device, "start_ns": start, "end_ns": end, "busy_ns": busy, "busy_share": share})
 
 
-SECTION = SectionSpec("ledger", "Where the GPU's time went", (), run, of_operations=True, of_gains=True)
+SECTION = SectionSpec("ledger", "Where the GPU's time went", (), run, of_operations=True)

@@ -1,6 +1,7 @@
 """Occupancy: estimates of how full kernels keep the multiprocessors, what limits them, and advice on both."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,11 @@ from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
+from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
-from nsyswrap.what_if.changes import WhatIf, faster, gains
+from nsyswrap.what_if.changes import WhatIf, faster, predict
+from nsyswrap.what_if.simulate import Simulation
 
 ESTIMATES = ("theoretical_occupancy", "achieved_estimate", "sm_efficiency_estimate")
 NOTE = (
@@ -41,7 +44,7 @@ SHORT_NS = 10_000
 LISTED = 3
 
 
-def run(context: TraceContext, window: Window) -> Section:
+def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
     """Return the estimated occupancy of kernels by name, and the mean over all kernels weighted by time.
 
     ``unfilled_share`` is the share of kernel time in launches of less than one wave: they never fill the GPU.
@@ -64,7 +67,7 @@ def run(context: TraceContext, window: Window) -> Section:
             Fact("tail_share", weighted(tail, filled), "share"),
         ),
         tables={"kernels": _by_name(launches)},
-        findings=findings(context, launches, window),
+        findings=find_findings(simulation, launches, window),
         notes=_notes(launches),
     )
 
@@ -152,11 +155,11 @@ def _notes(launches: pd.DataFrame) -> tuple[str, ...]:
     return (NOTE, left_out)
 
 
-def findings(context: TraceContext, launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
+def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
     """Return the findings on the kernel launches of each device.
 
     Args:
-        context: The trace and its operations.
+        simulation: The run as it was.
         launches: Kernels by device, name and launch configuration, with their estimates.
         window: Window that the launches are from.
     """
@@ -169,11 +172,14 @@ def findings(context: TraceContext, launches: pd.DataFrame, window: Window) -> t
             & (mine["theoretical_occupancy"] < LOW_OCCUPANCY)
             & (mine["sm_efficiency_estimate"] >= SMALL_GRID)
         ]
-        found += [_small_grid(context, int(str(device)), small, window), _low(context, int(str(device)), low, window)]
+        found += [
+            _small_grid(simulation, int(str(device)), small, window),
+            _low(simulation, int(str(device)), low, window),
+        ]
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
-def _small_grid(context: TraceContext, device: int, small: pd.DataFrame, window: Window) -> Finding | None:
+def _small_grid(simulation: Simulation, device: int, small: pd.DataFrame, window: Window) -> Finding | None:
     """Return the finding on grids too small for the GPU; a full GPU would do their work in ``ratio`` of the time."""
     return _finding(
         rule="occupancy/small_grid",
@@ -182,13 +188,13 @@ def _small_grid(context: TraceContext, device: int, small: pd.DataFrame, window:
         "or torch.compile to fuse small kernels. A smaller GPU runs a small model just as fast.",
         spent=small,
         ratio=small["sm_efficiency_estimate"],
-        context=context,
+        simulation=simulation,
         device=device,
         window=window,
     )
 
 
-def _low(context: TraceContext, device: int, low: pd.DataFrame, window: Window) -> Finding | None:
+def _low(simulation: Simulation, device: int, low: pd.DataFrame, window: Window) -> Finding | None:
     """Return the finding on kernels that fill few warps."""
     limiters = low.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
     return _finding(
@@ -199,7 +205,7 @@ def _low(context: TraceContext, device: int, low: pd.DataFrame, window: Window) 
         "__launch_bounds__ in CUDA. Leave kernels of a library as they are.",
         spent=low,
         ratio=low["theoretical_occupancy"] / LOW_OCCUPANCY,
-        context=context,
+        simulation=simulation,
         device=device,
         window=window,
     )
@@ -212,7 +218,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     advice: str,
     spent: pd.DataFrame,
     ratio: "pd.Series[float]",
-    context: TraceContext,
+    simulation: Simulation,
     device: int,
     window: Window,
 ) -> Finding | None:
@@ -220,27 +226,25 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     share = lost / window.length_ns
     if share < NOTE_SHARE:
         return None
-    gained = gains(context, window, lambda *_: _filled(context, spent, ratio, device, window))
-    return Finding(
+    return make_finding(
         rule=rule,
-        severity=Severity.WARNING if share >= WARNING_SHARE else Severity.NOTE,
         headline=headline.format(share=units.share(share)),
         lost_ns=lost,
-        saving_low_ns=gained.low_ns,
-        saving_high_ns=gained.high_ns,
+        saving=predict(simulation, partial(_filled, spent, ratio, device)),
         advice=advice,
-        evidence=(*_costliest(spent), *gained.said),
+        evidence=_costliest(spent),
         device_id=device,
         window=window,
+        is_note=share < WARNING_SHARE,
+        worst=Severity.WARNING,
     )
 
 
-def _filled(
-    context: TraceContext, spent: pd.DataFrame, ratio: "pd.Series[float]", device: int, window: Window
-) -> WhatIf:
+def _filled(spent: pd.DataFrame, ratio: "pd.Series[float]", device: int, simulation: Simulation) -> WhatIf:
     """Return the change "those kernels fill the GPU": they take ``ratio`` of their time, or half-way to it."""
+    context = simulation.context
     operations, kernels = context.operations, context.trace[tables.KERNELS]
-    ran = context.replay(window).operations
+    ran = simulation.operations
     ran = ran[(operations.table[ran] == SOURCES.index(tables.KERNELS)) & (operations.device_id[ran] == device)]
     rows = operations.row[ran]
     codes, ids = pd.factorize(array(kernels, "name_id")[rows])
@@ -263,4 +267,4 @@ def _costliest(spent: pd.DataFrame) -> tuple[str, ...]:
     )
 
 
-SECTION = SectionSpec("occupancy", "Occupancy", (tables.KERNELS,), run, of_gains=True)
+SECTION = SectionSpec("occupancy", "Occupancy", (tables.KERNELS,), run)

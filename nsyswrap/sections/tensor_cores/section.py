@@ -15,12 +15,13 @@ from nsyswrap.sections.launch_groups import kernels_in
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.tensor_cores import layout_kernels
 from nsyswrap.sections.tensor_cores.counter_check import contradictions, count_tensor_work
-from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels, findings, not_used, on_tensor_cores
+from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels, find_findings, not_used, on_tensor_cores
 from nsyswrap.tables import array
-from nsyswrap.what_if.changes import gains
+from nsyswrap.what_if.changes import predict
+from nsyswrap.what_if.simulate import Simulation
 
 
-def run(context: TraceContext, window: Window) -> Section:
+def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
     """Return kernel time by verdict, kernel and phase; collectives are no kernels here."""
     rows = kernels_in(context, window)
     operations = context.operations
@@ -33,8 +34,9 @@ def run(context: TraceContext, window: Window) -> Section:
     whole = int(duration.sum())
     tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
-    gained = partial(gains, context, window, lambda *_: on_tensor_cores(launches, rows))
-    advice = (*findings(unused, total, gained, window), *layout_kernels.findings(context, launches, rows, window))
+    saving = partial(predict, simulation, lambda _: on_tensor_cores(launches, rows))
+    layout = layout_kernels.find_findings(simulation, launches, rows, window)
+    advice = (*find_findings(unused, total, saving, window), *layout)
     counted = count_tensor_work(context, window, rows[is_tensor], rows[is_unknown])
     return Section(
         key="tensor_cores",
@@ -119,4 +121,4 @@ def _by_phase(context: TraceContext, launches: ClassifiedKernels, verdict: npt.N
     return frame[frame["kernel_ns"] > 0].sort_values(["kernel_ns", "phase"], ascending=[False, True], ignore_index=True)
 
 
-SECTION = SectionSpec("tensor_cores", "Tensor cores", (), run, of_operations=True, of_gains=True)
+SECTION = SectionSpec("tensor_cores", "Tensor cores", (), run, of_operations=True)
