@@ -21,9 +21,10 @@ from nsyswrap.db.load import load_export
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.intervals import Window, gaps, merge, overlap, total
 from nsyswrap.loop.context import TraceContext, find_context
-from nsyswrap.model import Report
+from nsyswrap.model import Report, Severity
 from nsyswrap.report import ALL, build_report, choose_window
 from nsyswrap.sections import ranges
+from nsyswrap.sections.capture_check import outweighs
 from nsyswrap.sections.ledger import ROWS, ledger_rows
 from nsyswrap.tables import Trace, array
 
@@ -242,10 +243,13 @@ def test_launches_in_the_measured_window_are_the_reference_numbers(name: str, re
 
 
 def test_an_incomplete_capture_is_found_out(real_trace: RealTrace) -> None:
-    """An old nsys lost the main thread's calls and says so nowhere; the verdict does."""
+    """An old nsys lost the main thread's calls and ranges without a message; nearly all of the window can be wrong."""
     report = build_report(real_trace(OLD))
     finding = next(each for each in report.findings if each.rule == "capture/incomplete")
-    assert "main thread's CUDA calls stop 542 ms" in finding.headline
+    assert (finding.severity, finding.lost_ns) == (Severity.PROBLEM, 4_292_657_392)
+    assert "stop 542 ms before the last launch" in finding.evidence[0]
+    best = next(each for each in report.findings if not each.rule.startswith("capture/"))
+    assert outweighs(report.section("capture_check"), best.lost_ns)
     assert report.verdict.startswith("Cannot tell: the capture is incomplete.")
 
 
@@ -267,7 +271,8 @@ def test_an_export_that_lost_rows_is_found_out(
     with closing(sqlite3.connect(copy)) as database, database:
         database.execute("delete from CUPTI_ACTIVITY_KIND_KERNEL where rowid = 1000")
     findings = build_report(load_export(copy)).findings
-    assert [each.evidence for each in findings if each.rule == "capture/incomplete"] == [("1 CUDA events are missing",)]
+    (evidence,) = (each.evidence for each in findings if each.rule == "capture/incomplete")
+    assert evidence[0].startswith("1 CUDA events are missing: nsys counted ")
     assert not [each for each in build_report(real_trace(name)).findings if each.rule == "capture/incomplete"]
 
 
