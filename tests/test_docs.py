@@ -99,8 +99,8 @@ def test_the_readme_names_only_targets_that_exist() -> None:
 
 
 def test_each_analysis_has_a_page_and_each_page_an_analysis() -> None:
-    """Whatever is registered in SECTIONS is explained in docs/analyses/<key>.md."""
-    pages = {path.stem for path in (ROOT / "docs" / "analyses").glob("*.md")}
+    """Whatever is registered in SECTIONS is explained in docs/sections/<key>.md."""
+    pages = {path.stem for path in (ROOT / "docs" / "sections").glob("*.md")}
     assert pages == {analysis.key for analysis in SECTIONS}
 
 

@@ -10,7 +10,7 @@ from nsyswrap import tables
 from nsyswrap.intervals import Indices
 from nsyswrap.tables import Trace, array
 
-# What a thread does, the first that holds: the order of causes in docs/analyses/idle.md.
+# What a thread does, the first that holds: the order of causes in docs/sections/idle.md.
 PROFILER, MODULE_LOAD, ALLOCATION, BLOCKING_COPY, SYNCHRONIZATION, LOCK_WAIT, OTHER_WAIT, PEER_THREAD_WAIT, OFF_CPU = (
     range(9)
 )

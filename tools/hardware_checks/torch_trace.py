@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - a module beside programs, not a package
 """What PyTorch's TensorBoard plugin says of a trace of PyTorch's profiler, worked out anew from its definitions.
 
-The plugin is no longer maintained. Its definitions are those that docs/analyses/breakdown.md names: a nanosecond of a
+The plugin is no longer maintained. Its definitions are those that docs/sections/step_breakdown.md names: a nanosecond of a
 step goes to the first role that holds, of kernel, memcpy, memset, runtime, data loader, CPU and other.
 """
 
