@@ -53,7 +53,7 @@ def test_the_public_names_are_lazy_too() -> None:
 
 
 def test_the_version_is_in_one_place() -> None:
-    """pip and the package report the same version."""
+    """Pip and the package report the same version."""
     assert importlib.metadata.version("nsyswrap") == nsyswrap.__version__
     assert "version" in PROJECT["project"]["dynamic"]
     assert Version(nsyswrap.__version__)

@@ -49,8 +49,8 @@ dl { display: grid; gap: 0 1rem; grid-template-columns: repeat(4, auto); margin:
 dt { color: var(--soft); font-size: .75rem; grid-row: 1; } dd { font-weight: 600; grid-row: 2; margin: 0; }
 dd { font-size: .9rem; font-variant-numeric: tabular-nums; }
 """
-BEFORE = """The cases were profiled and judged by nsyswrap before report.json version 2. In report.json only names and terms
-were converted; values and the order of findings were kept. Each report.html is the page of that time."""
+BEFORE = """The cases were profiled and judged by nsyswrap before report.json version 2. In report.json only names and
+terms were converted; values and the order of findings were kept. Each report.html is the page of that time."""
 FILES = (("report.html", "report"), (REPORT, "report.json"), ("capture.nsys-rep", "capture for Nsight Systems"))
 
 
