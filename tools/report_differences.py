@@ -106,8 +106,10 @@ def values(report: Tree) -> Values:
         *_findings(report["findings"]),
     ):
         before = found.get((field, item))
-        both = isinstance(before, int | float) and value is not None
-        found[field, item] = value + before if both else value
+        if isinstance(before, int | float) and isinstance(value, int | float):
+            found[field, item] = before + value
+        else:
+            found[field, item] = value
     return found
 
 
