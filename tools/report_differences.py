@@ -85,7 +85,7 @@ def reports(folder: Path) -> dict[str, Tree]:
     """
     files = {path.stem: path for path in folder.glob("*.json")}
     files |= {path.parent.name: path for path in folder.glob("*/report.json")}
-    found = {}
+    found: dict[str, Tree] = {}
     for name, path in sorted(files.items()):
         report = json.loads(path.read_text())
         if not isinstance(report, dict) or report.get("schema") not in VERSIONS:
