@@ -196,14 +196,14 @@ def containing(spans: Spans, at: Times) -> Indices:
     return found
 
 
-class Timeline(NamedTuple):
+class LabelledSpans(NamedTuple):
     """Spans with a label each: sorted, disjoint, int64 starts and ends, and an int32 code."""
 
     spans: Spans
     code: npt.NDArray[np.int32]
 
 
-def timeline(layers: list[tuple[int, Spans]]) -> Timeline:
+def layered(layers: list[tuple[int, Spans]]) -> LabelledSpans:
     """Lay labelled spans over one another; the first layer that covers a nanosecond has it.
 
     Args:
@@ -221,7 +221,7 @@ def timeline(layers: list[tuple[int, Spans]]) -> Timeline:
     return _ordered(parts, codes)
 
 
-def innermost(start: npt.ArrayLike, end: npt.ArrayLike, code: npt.ArrayLike) -> Timeline:
+def innermost(start: npt.ArrayLike, end: npt.ArrayLike, code: npt.ArrayLike) -> LabelledSpans:
     """Flatten nested intervals: each nanosecond has the label of the innermost interval open.
 
     Innermost is the open interval that started last; of equal starts, the shorter one::
@@ -242,7 +242,7 @@ def innermost(start: npt.ArrayLike, end: npt.ArrayLike, code: npt.ArrayLike) -> 
     starts, ends, codes = starts[real], ends[real], codes[real]
     order = np.argsort(starts, kind="stable")
     if np.all(starts[order[1:]] >= ends[order[:-1]]):
-        return Timeline(Spans(starts[order], ends[order]), codes[order])
+        return LabelledSpans(Spans(starts[order], ends[order]), codes[order])
     order = np.lexsort((-ends, starts))
     starts, ends, codes = starts[order], ends[order], codes[order]
     outer = _outlasting(ends)
@@ -258,7 +258,7 @@ def innermost(start: npt.ArrayLike, end: npt.ArrayLike, code: npt.ArrayLike) -> 
     runs = np.flatnonzero(np.append(True, holder[1:] != holder[:-1]))
     held = holder[runs[:-1]]
     inside = held >= 0
-    return Timeline(Spans(at[runs[:-1]][inside], at[runs[1:]][inside]), codes[held[inside]])
+    return LabelledSpans(Spans(at[runs[:-1]][inside], at[runs[1:]][inside]), codes[held[inside]])
 
 
 def _outlasting(ends: Times) -> Indices:
@@ -273,7 +273,7 @@ def _outlasting(ends: Times) -> Indices:
     return np.array(found, np.intp)
 
 
-def fill(over: Timeline, under: Timeline) -> Timeline:
+def fill(over: LabelledSpans, under: LabelledSpans) -> LabelledSpans:
     """Return ``over``, with ``under`` showing where it has nothing."""
     if not len(under.code):
         return over
@@ -282,14 +282,14 @@ def fill(over: Timeline, under: Timeline) -> Timeline:
     return _ordered([over.spans, Spans(start, end)], [over.code, under.code[left]])
 
 
-def within(labels: Timeline, start_ns: int, end_ns: int) -> Timeline:
+def within(labels: LabelledSpans, start_ns: int, end_ns: int) -> LabelledSpans:
     """Return the labelled spans that touch ``[start_ns, end_ns)``, whole; views, no copies."""
     first = int(np.searchsorted(labels.spans.end, start_ns, side="right"))
     last = max(int(np.searchsorted(labels.spans.start, end_ns, side="left")), first)
-    return Timeline(Spans(labels.spans.start[first:last], labels.spans.end[first:last]), labels.code[first:last])
+    return LabelledSpans(Spans(labels.spans.start[first:last], labels.spans.end[first:last]), labels.code[first:last])
 
 
-def label_at(labels: Timeline, at: Times, default: int) -> npt.NDArray[np.int32]:
+def label_at(labels: LabelledSpans, at: Times, default: int) -> npt.NDArray[np.int32]:
     """Return the label at each time, or ``default`` where none is."""
     if not len(labels.code):
         return np.full(len(at), default, np.int32)
@@ -298,10 +298,10 @@ def label_at(labels: Timeline, at: Times, default: int) -> npt.NDArray[np.int32]
     return found
 
 
-def _ordered(parts: list[Spans], codes: list[npt.NDArray[np.int32]]) -> Timeline:
+def _ordered(parts: list[Spans], codes: list[npt.NDArray[np.int32]]) -> LabelledSpans:
     if not parts:
-        return Timeline(NOTHING, np.empty(0, np.int32))
+        return LabelledSpans(NOTHING, np.empty(0, np.int32))
     start = np.concatenate([p.start for p in parts])
     order = np.argsort(start, kind="stable")
     end = np.concatenate([p.end for p in parts])[order]
-    return Timeline(Spans(start[order], end), np.concatenate(codes)[order])
+    return LabelledSpans(Spans(start[order], end), np.concatenate(codes)[order])

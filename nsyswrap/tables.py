@@ -215,19 +215,29 @@ def by_name(
         dtype: Type of the numbers.
     """
     ids = array(trace[spec], "name_id")
-    if len(ids) and ids.min() >= 0 and ids.max() < DENSE_IDS:
-        # String ids count from zero, so a table answers faster than hashing millions of them.
-        codes, distinct = ids, np.arange(int(ids.max()) + 1)
-        used = np.zeros(len(distinct), bool)
-        used[ids] = True
+    used = used_ids(ids)
+    if _dense(ids):
+        codes, numbers = ids, np.zeros(int(ids.max()) + 1, dtype)
+        numbers[used] = [meaning(trace.text(each)) for each in used.tolist()]
     else:
-        codes, distinct = pd.factorize(ids)
-        used = np.ones(len(distinct), bool)
-    numbers = np.zeros(len(distinct), dtype)
-    for place in np.flatnonzero(used):
-        numbers[place] = meaning(trace.text(int(distinct[place])))
+        codes = np.searchsorted(used, ids)
+        numbers = np.array([meaning(trace.text(each)) for each in used.tolist()], dtype)
     found: npt.NDArray[Any] = numbers[codes]
     return found
+
+
+def used_ids(ids: Ids) -> Ids:
+    """Return the string ids that occur, ascending."""
+    if not _dense(ids):
+        return distinct(ids)
+    used = np.zeros(int(ids.max()) + 1, bool)
+    used[ids] = True
+    return np.flatnonzero(used)
+
+
+def _dense(ids: Ids) -> bool:
+    """Return whether ids can index a table: they count from zero, and that is faster than hashing millions of them."""
+    return len(ids) > 0 and ids.min() >= 0 and ids.max() < DENSE_IDS
 
 
 def array(frame: pd.DataFrame, column: str) -> npt.NDArray[Any]:

@@ -121,13 +121,13 @@ def study_of(
     from nsyswrap.cli.heap import share_one_heap  # noqa: PLC0415
     from nsyswrap.cli.progress import working  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
-    from nsyswrap.loop.context import TraceContext  # noqa: PLC0415 - heavy; loaded when a capture is read
+    from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
 
     share_one_heap()
     with export_of(capture) as export, working("reading the export", quiet=quiet):
         trace = load_export(export)
     named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
-    return TraceContext(named, settings_of(step_range, phases, kernel_rules))
+    return find_context(named, settings_of(step_range, phases, kernel_rules))
 
 
 def settings_of(step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...] = ()) -> "Settings":

@@ -115,7 +115,7 @@ def _traces(base: Report, new: Report) -> Iterator[Obstacle]:
 
 
 def _has_graphs(report: Report) -> bool:
-    return _has_rows(report, "graphs")
+    return _has_rows(report, "cuda_graphs")
 
 
 def _extras(report: Report) -> list[str]:

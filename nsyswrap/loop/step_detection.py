@@ -24,7 +24,7 @@ WARM_UP_STEPS = 2
 WARM_UP_FACTOR = 2.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Steps:
     """The steps of all processes, by process and start.
 

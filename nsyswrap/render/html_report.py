@@ -36,8 +36,8 @@ _MOST_GAPS = 20
 _TITLE_WIDTH = 80
 _SPECIAL = ("ledger", "idle")
 _GROUPS = (
-    ("GPU", ("tensor_cores", "counters", "kernels", "occupancy", "copies", "memory", "graphs")),
-    ("Program", ("steps", "phases", "breakdown", "counterfactual", "ranges", "python_lines")),
+    ("GPU", ("tensor_cores", "counters", "kernels", "occupancy", "copies", "memory", "cuda_graphs")),
+    ("Program", ("steps", "phases", "step_breakdown", "counterfactual", "ranges", "python_lines")),
     ("Host", ("launches", "host_calls", "host_waits", "os_calls")),
 )
 _CHECK, _LAST = "capture_check", "Capture"

@@ -20,7 +20,7 @@ _MUTED = "dim"
 _STYLES = {Severity.PROBLEM: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
 _TOLD_ELSEWHERE = (
     *("kernels", "copies", "launches", "host_calls", "os_calls", "ranges", "capture_check"),
-    *("breakdown", "graphs", "host_waits", "python_lines", "counters", "memory"),
+    *("step_breakdown", "cuda_graphs", "host_waits", "python_lines", "counters", "memory"),
 )
 _SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases")
 _LEFT_OUT = ("p05_ns", "p95_ns")

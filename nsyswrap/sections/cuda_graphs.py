@@ -43,13 +43,13 @@ def run(context: TraceContext, window: Window) -> Section:
     """Return launches of CUDA graphs by how much of them is shown, and the kernels inside."""
     found = _find(context, window)
     if not (len(found.launches) or len(found.operations)):
-        return Section("graphs", "CUDA graphs", window, (Fact("graph_launches", 0, "count"),), {}, (), (NO_GRAPH,))
+        return Section("cuda_graphs", "CUDA graphs", window, (Fact("graph_launches", 0, "count"),), {}, (), (NO_GRAPH,))
     launches = _launches(context, found, window)
     kernels = _kernels(context, found, window)
     inside = int(kernels["total_ns"].sum()) + _length(context, found.operations[found.whole], window)
     everything = _length(context, _of_tables(context, (tables.KERNELS, tables.GRAPHS)), window)
     return Section(
-        key="graphs",
+        key="cuda_graphs",
         title="CUDA graphs",
         window=window,
         facts=(
@@ -155,4 +155,4 @@ def _finding(shown: str, severity: Severity, headline: str, evidence: str, windo
     return Finding(f"graphs/{shown}", severity, headline, 0, 0, 0, REMEDY, (evidence,), None, window)
 
 
-SECTION = SectionSpec("graphs", "CUDA graphs", (tables.CALLS,), run)
+SECTION = SectionSpec("cuda_graphs", "CUDA graphs", (tables.CALLS,), run)

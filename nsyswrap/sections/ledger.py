@@ -7,7 +7,6 @@ from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Spans, Times, Window, covered, total, union
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
-from nsyswrap.sections.communication import findings
 from nsyswrap.sections.spec import SectionSpec
 
 ROWS = (
@@ -74,7 +73,6 @@ def run(context: TraceContext, window: Window) -> Section:
             Fact("idle_share", idle / whole, "share"),
         ),
         tables={"devices": devices, "over_time": pd.concat(over_time, ignore_index=True)},
-        findings=findings(context, window),
         notes=tuple(
             f"GPU {device} ran operations only outside: left out."
             for device in operations.devices
@@ -93,4 +91,4 @@ def _over_time(operations: Operations, device: int, window: Window) -> pd.DataFr
     return pd.DataFrame({"device_id": device, "start_ns": start, "end_ns": end, "busy_ns": busy, "busy_share": share})
 
 
-SECTION = SectionSpec("ledger", "Where the GPU's time went", (), run, of_operations=True, of_gains=True)
+SECTION = SectionSpec("ledger", "Where the GPU's time went", (), run, of_operations=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import Indices, Spans, Timeline, Times, Window, covered, times
+from nsyswrap.intervals import Indices, LabelledSpans, Spans, Times, Window, covered, times
 from nsyswrap.model import Flags
 
 # The window has so many bins of equal length, and all that is shown half as many; where there are very many operations,
@@ -39,7 +39,7 @@ class Grid:
         """Return how many bins there are."""
         return len(self.edges) - 1
 
-    def sums(self, labels: Timeline, classes: int) -> npt.NDArray[np.int64]:
+    def sums(self, labels: LabelledSpans, classes: int) -> npt.NDArray[np.int64]:
         """Return how many ns of each bin each class covers, shape (classes, bins).
 
         Args:

@@ -9,7 +9,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.events.operations import KINDS, SOURCES
-from nsyswrap.intervals import Indices, Spans, Timeline, Times, Window, gaps, intersect, merge, timeline
+from nsyswrap.intervals import Indices, LabelledSpans, Spans, Times, Window, gaps, intersect, layered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
@@ -48,7 +48,7 @@ def gpu_row(context: TraceContext, grid: Grid, window: Window, idle: pd.DataFram
     start, end, code = whole.pop("start"), whole.pop("end"), whole.pop("code")
     exact, chosen = grid.choose(start, end, MOST_PIECES // len(context.operations.devices))
     details = {name: values[chosen] for name, values in whole.items()}
-    labels = Timeline(Spans(start, end), code.astype(np.int32))
+    labels = LabelledSpans(Spans(start, end), code.astype(np.int32))
     return TimelineRow(
         *("gpu", f"GPU {device_id}", device_id, 0, 0, GPU_CLASSES),
         sums=grid.sums(labels, len(GPU_CLASSES)),
@@ -173,12 +173,12 @@ def _stream_row(  # noqa: PLR0913, PLR0917 - one argument a thing that a row is 
     return TimelineRow("stream", lane.label, device_id, lane.process, 0, STREAM_CLASSES, sums, exact, items)
 
 
-def _flat(spans: Spans, code: Numbers) -> Timeline:
+def _flat(spans: Spans, code: Numbers) -> LabelledSpans:
     """Return the operations of a stream as labels; where a graph lets them overlap, the first class has the time."""
     if np.all(spans.start[1:] >= spans.end[:-1]):
-        return Timeline(spans, code.astype(np.int32))
+        return LabelledSpans(spans, code.astype(np.int32))
     layers = [(each, merge(spans.start[code == each], spans.end[code == each])) for each in range(len(STREAM_CLASSES))]
-    return timeline(layers)
+    return layered(layers)
 
 
 def _details(context: TraceContext, names: OperationNames, threads: Times, rows: Indices) -> dict[str, Numbers]:
@@ -213,7 +213,7 @@ def counter_rows(context: TraceContext, grid: Grid, device_id: int) -> list[Time
     found = []
     start, end = grid.edges[:-1], grid.edges[1:]
     nothing = TimelineItems(start[:0], start[:0], start[:0])
-    for reading in context.readings:
+    for reading in context.counter_samples:
         if reading.device_id != device_id:
             continue
         sampled = reading.sampled(start, end)

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.attribution.sampled_lines import spelled
 from nsyswrap.events import api_calls
 from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates
-from nsyswrap.intervals import Spans, Timeline, Times, Window, fill, innermost, times
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.intervals import LabelledSpans, Spans, Times, Window, fill, innermost, times
+from nsyswrap.loop.context import TraceContext, find_states
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
-from nsyswrap.sections.idle_lines import spelled
 from nsyswrap.tables import array
 from nsyswrap.timeline.bins import Grid
 
@@ -91,7 +91,7 @@ def host_rows(context: TraceContext, grid: Grid, window: Window) -> HostRows:
     start, end = int(grid.edges[0]), int(grid.edges[-1])
     is_window = (start, end) == (window.start_ns, window.end_ns)
     # What was worked out for the window serves again where no more is shown.
-    states = context.states(window if is_window else Window(start, end, "all that is shown", "session"))
+    states = find_states(context, window if is_window else Window(start, end, "all that is shown", "session"))
     rows: list[TimelineRow] = []
     for thread in shown:
         rows.append(_thread_row(context, states, grid, thread, MOST_CALLS // len(shown)))
@@ -128,12 +128,12 @@ def _thread_row(context: TraceContext, states: ThreadStates, grid: Grid, thread:
     exact, chosen = grid.choose(start, end, most)
     details: dict[str, Numbers] = {"host_call": np.where(name == NO_NAME, 0, name + 1)[chosen]}
     items = TimelineItems(start[chosen], end[chosen], kind[chosen], details)
-    sums = grid.sums(Timeline(Spans(start, end), kind), len(THREAD_CLASSES))
+    sums = grid.sums(LabelledSpans(Spans(start, end), kind), len(THREAD_CLASSES))
     pid, tid = tables.pid(thread), tables.tid(thread)
     return TimelineRow("thread", _label(context, thread), -1, pid, tid, THREAD_CLASSES, sums, exact, items)
 
 
-def _other_calls(context: TraceContext, states: ThreadStates, thread: int) -> Timeline:
+def _other_calls(context: TraceContext, states: ThreadStates, thread: int) -> LabelledSpans:
     frame = context.trace[tables.CALLS]
     rows = np.flatnonzero(array(frame, "thread") == thread)
     code = states.names_of(tables.CALLS, rows) + np.int32(LAUNCH * NAMES)
@@ -161,6 +161,6 @@ def _python_rows(context: TraceContext, grid: Grid, thread: int) -> list[Timelin
     code = np.zeros(len(start), np.int32)
     exact, chosen = grid.choose(start, end, MOST_SAMPLES)
     items = TimelineItems(start[chosen], end[chosen], code[chosen], {"line": stack[chosen] + 1})
-    sums = grid.sums(Timeline(Spans(start, end), code), 1)
+    sums = grid.sums(LabelledSpans(Spans(start, end), code), 1)
     pid, tid = tables.pid(thread), tables.tid(thread)
     return [TimelineRow("python", f"Python of {tid}", -1, pid, tid, ("sampled",), sums, exact, items)]

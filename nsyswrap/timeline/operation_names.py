@@ -10,7 +10,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
-from nsyswrap.events.operations import COMMUNICATION, COPY, FILL, SOURCES
+from nsyswrap.events.operations import COMMUNICATION, COPY, MEMSET, SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
 from nsyswrap.intervals import Indices
 from nsyswrap.loop.context import TraceContext
@@ -19,7 +19,7 @@ from nsyswrap.tables import TableSpec, Trace, array
 
 # What a kernel's colour says: its verdict; or else what it is.
 STREAM_CLASSES = (*(str(verdict) for verdict in Verdict), "communication", "copy", "memset")
-_BY_KIND = {kind: len(Verdict) + at for at, kind in enumerate((COMMUNICATION, COPY, FILL))}
+_BY_KIND = {kind: len(Verdict) + at for at, kind in enumerate((COMMUNICATION, COPY, MEMSET))}
 # A graph traced as a whole holds kernels that nobody can tell.
 GRAPH = KernelName("CUDA graph, traced as a whole", str(Verdict.UNKNOWN))
 

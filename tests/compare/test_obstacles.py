@@ -76,7 +76,7 @@ def test_other_traces_are_said() -> None:
 def test_the_granularity_of_graphs_matters_where_there_are_graphs() -> None:
     nodes = pairs.with_session(NEW, graph_trace="Node")
     assert obstacles(BASE, nodes) == []
-    found = only(BASE, pairs.with_section(nodes, "graphs", launches=pd.DataFrame({"count": [50]})))
+    found = only(BASE, pairs.with_section(nodes, "cuda_graphs", launches=pd.DataFrame({"count": [50]})))
     assert "CUDA graphs were traced as Graph and as Node" in found.words
 
 

@@ -180,7 +180,7 @@ def test_the_same_program_traced_by_graph_has_one_row_a_launch(real_trace: Calla
 @pytest.mark.parametrize("name", ["cuda_graph_node_trace", "cuda_graph_graph_trace"])
 def test_time_in_graphs_is_part_of_the_busy_time(name: str, real_trace: Callable[[str], Trace]) -> None:
     report = build_report(real_trace(name))
-    section, ledger = report.section("graphs"), report.section("ledger")
+    section, ledger = report.section("cuda_graphs"), report.section("ledger")
     assert section is not None
     assert ledger is not None
     devices = ledger.tables["devices"]

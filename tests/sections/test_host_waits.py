@@ -6,8 +6,6 @@ import pytest
 from analysis_fixtures import window
 from export_builder import ExportBuilder, global_id, thread
 
-from nsyswrap.events.thread_states import ThreadStates
-from nsyswrap.intervals import total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section
 from nsyswrap.report import choose_window
@@ -185,9 +183,3 @@ def test_states_are_worked_out_once_for_a_window(trace_of: TraceOf) -> None:
     first = context.states(window(0, 1000))
     assert context.states(window(0, 1000)) is first
     assert context.states(window(0, 500)) is not first
-
-
-def test_waits_are_the_same_however_often_they_are_asked_for(trace_of: TraceOf) -> None:
-    context = TraceContext(trace_of(launching().os_call("poll", 100, 200)))
-    states = ThreadStates(context.trace, context.operations, window(0, 1000))
-    assert total(states.waits(thread(4711))) == total(states.waits(thread(4711))) == 100

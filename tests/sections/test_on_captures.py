@@ -191,7 +191,7 @@ def test_communication_on_two_gpus_is_the_reference_numbers(device: int, real_tr
     count = int((mine & (operations.kind == COMMUNICATION)).sum())
     both = overlap(spans[COMPUTE], spans[COMMUNICATION])
     assert (count, total(spans[COMMUNICATION]), total(spans[COMPUTE]), both) == COLLECTIVES[device]
-    exposed = ledger_rows(operations, device, choose_window(context, ALL))["communication_exposed_ns"]
+    exposed = ledger_rows(operations, device, choose_window(context, ALL))["communication_transfer_ns"]
     assert exposed == COLLECTIVES[device][1]
 
 

@@ -28,6 +28,7 @@ LAYERS = {
     "what_if": 7,
     "sections": 8,
     "timeline": 8,
+    "verdict": 8,
     "report": 9,
     "compare": 10,
     "render": 11,

@@ -48,7 +48,7 @@ def ledger(report: Report, device: int) -> dict[str, int]:
     assert idle is not None
     devices = section.tables["devices"]
     (row,) = devices[devices["device_id"] == device].to_dict("records")
-    names = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "memset_exposed_ns")
+    names = ("compute_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns")
     found = {kind: int(row[name]) for kind, name in zip(BUSY, names, strict=True)}
     causes = idle.tables["causes"]
     mine = causes[causes["device_id"] == device]

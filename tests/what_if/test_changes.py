@@ -39,7 +39,7 @@ def gained(trace: Trace, what: Callable[[TraceContext, Window], WhatIf]) -> tupl
     low, high, said = gains(TraceContext(trace), WHOLE, what)
     assert low is not None
     assert high is not None
-    assert said[0].startswith("gain by replay: ")
+    assert said[0].startswith("gain by simulation: ")
     return round(low / US), round(high / US)
 
 
@@ -160,4 +160,4 @@ def test_nothing_is_asked_where_nothing_can_be_predicted(trace_of: TraceOf) -> N
         raise AssertionError
 
     found = gains(TraceContext(trace_of(ExportBuilder().kernel(0, 10))), WHOLE, never)
-    assert found == (None, None, ("no gain is given: the replay cannot predict this run",))
+    assert found == (None, None, ("no gain is given: the simulation cannot predict this run",))

@@ -93,6 +93,6 @@ def test_a_host_that_gets_ahead_is_held_by_the_event(trace_of: TraceOf, recorded
     when the second kernel is over, at 222. It takes 20 ns.
     """
     program = two_kernels().recorded(5, recorded).waited(5, 240, 243).kernel(341, 361, launched=(331, 335), stream=7)
-    replay = TraceContext(trace_of(program)).replay(window(0, END))
-    assert replay.predicts
-    assert replay.gain(Change(host=Spans(np.array([52]), np.array([240])))) == gain
+    simulation = TraceContext(trace_of(program)).simulation(window(0, END))
+    assert simulation.predicts
+    assert simulation.gain(Change(host=Spans(np.array([52]), np.array([240])))) == gain

@@ -1,4 +1,4 @@
-"""The replay of real captures: how near it comes to what was measured, and a gain that came true."""
+"""The simulation of real captures: how near it comes to what was measured, and a gain that came true."""
 
 import lzma
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trace]:
 @pytest.mark.parametrize("name", REPLAYED)
 def test_a_real_run_is_reproduced(name: str, real_trace: RealTrace) -> None:
     context = TraceContext(real_trace(name))
-    found = context.replay(choose_window(context))
+    found = context.simulation(choose_window(context))
     assert found.predicts
     assert found.error_share is not None
     assert found.error_share * 1000 == pytest.approx(OFF[name], abs=0.01)
@@ -56,21 +56,21 @@ def test_a_real_run_is_reproduced(name: str, real_trace: RealTrace) -> None:
 
 def test_a_capture_that_lost_calls_is_not_replayed(real_trace: RealTrace) -> None:
     report = build_report(real_trace(INCOMPLETE))
-    section = report.section("replay")
+    section = report.section("simulation")
     assert section is not None
     assert "calls of its main thread were lost" in section.notes[0]
-    replayed = [each for each in report.findings if each.rule.startswith("idle/") and each.saving_high_ns != 0]
-    assert replayed
-    assert {each.saving_high_ns for each in replayed} == {None}
+    simulated = [each for each in report.findings if each.rule.startswith("idle/") and each.saving_high_ns != 0]
+    assert simulated
+    assert {each.saving_high_ns for each in simulated} == {None}
 
 
 def test_a_long_window_is_stood_for_by_steps_near_the_median(real_trace: RealTrace) -> None:
-    """Of the 19,432 operations of eight steps, four steps are replayed, and count twice."""
+    """Of the 19,432 operations of eight steps, four steps are simulated, and count twice."""
     context = TraceContext(real_trace("bench_source"))
-    found = context.replay(choose_window(context))
+    found = context.simulation(choose_window(context))
     assert (found.steps, found.scale) == (4, 2.0)
     assert len(found.operations) == 9716
-    assert found.stretch.label.startswith("4 of 8 steps, from step ")
+    assert found.sample.label.startswith("4 of 8 steps, from step ")
 
 
 def test_a_starved_run_gains_what_more_workers_gained(sample: RealTrace) -> None:

@@ -1,10 +1,11 @@
-"""Which lines of Python ran while a GPU was idle: samples of the thread that was looked at, inside the idle time."""
+"""Which lines of Python ran while a GPU was idle: samples of the thread that explains the idle time, inside it."""
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.attribution.causes import CAUSES, Pieces
+from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.events.python_stacks import SourceLines
 from nsyswrap.intervals import Indices, Spans, containing
 from nsyswrap.loop.context import TraceContext
@@ -13,6 +14,7 @@ from nsyswrap.tables import Frame, array
 COLUMNS = {
     "device_id": "int64",
     "cause": "object",
+    "rule": "object",
     "phase": "object",
     "function": "object",
     "file": "object",
@@ -22,48 +24,53 @@ COLUMNS = {
     "share": "float64",
     "idle_estimate_ns": "int64",
 }
+ORDER = ["idle_estimate_ns", "sample_count", "cause", "rule", "phase", "file", "line"]
 
 
-def idle_lines(context: TraceContext, pieces: Pieces, device_id: int, names: tuple[str, ...] = CAUSES) -> pd.DataFrame:
-    """Return the sampled lines of one GPU's idle time by cause and phase, most samples first.
+def find_sampled_lines(
+    context: TraceContext, pieces: Pieces, rule: npt.NDArray[np.int8], names: tuple[tuple[str, ...], tuple[str, ...]]
+) -> pd.DataFrame:
+    """Return the sampled lines of one GPU's idle time by cause, rule and phase, the most idle time first.
 
-    A sample counts for the piece of idle time it lies in, if it is of the thread that explains the piece. ``share``
-    is of the samples of that cause and phase; ``idle_estimate_ns`` is that share of its idle time.
+    A sample counts for the piece of idle time that it lies in, if it is of the thread that explains the piece.
+    ``share`` is of the samples of that cause, rule and phase; ``idle_estimate_ns`` is that share of their idle time.
+    The column ``device_id`` is missing.
 
     Args:
         context: The trace and its samples.
-        pieces: The idle time of the GPU, each piece with cause, phase and thread.
-        device_id: The GPU.
-        names: What the numbers of causes stand for.
+        pieces: The idle time of the GPU.
+        rule: Code of the rule of each piece.
+        names: What the codes of causes stand for, and those of rules.
     """
     if not len(context.trace[tables.SAMPLES]):
         return _table([])
+    causes, rules = names
     sample, piece = _inside(context, pieces)
     width = len(context.phases.names) + 1
-    key = pieces.cause.astype(np.int64) * width + pieces.phase + 1
+    key = (pieces.cause.astype(np.int64) * len(rules) + rule) * width + pieces.phase + 1
     idle = _idle_by_key(context, pieces, key)
     stack = array(context.trace[tables.SAMPLES], "stack")[sample]
     rows: list[tuple[object, ...]] = []
     for each in np.unique(key[piece]).tolist():
         stacks = stack[key[piece] == each]
-        cause, phase = divmod(each, width)
+        code, phase = divmod(each, width)
+        place = (causes[code // len(rules)], rules[code % len(rules)], context.phases.name(phase - 1))
         for own, inner, count in _counted(context.lines, stacks):
             share = count / len(stacks)
-            place = (device_id, names[cause], context.phases.name(phase - 1))
             line = (own.function, own.file, own.line, spelled(inner))
             rows.append((*place, *line, count, share, round(share * idle[each])))
     return _table(rows)
 
 
-def _table(rows: list[tuple[object, ...]]) -> pd.DataFrame:
-    frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
-    order = ["idle_estimate_ns", "sample_count", "cause", "phase", "file", "line"]
-    return frame.sort_values(order, ascending=[False, False, True, True, True, True], ignore_index=True)
-
-
 def spelled(frame: Frame) -> str:
     """Return a frame in words: ``train.py:42 in transform``."""
     return f"{frame.file}:{frame.line} in {frame.function}"
+
+
+def _table(rows: list[tuple[object, ...]]) -> pd.DataFrame:
+    columns = {name: kind for name, kind in COLUMNS.items() if name != "device_id"}
+    frame = pd.DataFrame(rows, columns=list(columns)).astype(columns)
+    return frame.sort_values(ORDER, ascending=[False, False, *([True] * 5)], ignore_index=True)
 
 
 def _inside(context: TraceContext, pieces: Pieces) -> tuple[Indices, Indices]:

@@ -1,4 +1,4 @@
-"""Is the run bound by launches: the GPU finishes what it was given before the host has launched the next?
+"""How fast operations were launched, and how long they ran: does the GPU finish each before the next is launched?
 
 ::
 
@@ -6,22 +6,18 @@
     GPU           |#|        |#|        |#|       operations of 2 us: idle when the next launch begins
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
-from nsyswrap.model import Finding, Severity
-from nsyswrap.sections.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
 from nsyswrap.tables import array
-from nsyswrap.what_if.changes import gains, one_launch
 
 # Source: the captures of definite runs that the rule was tried on. Those bound by launches began 0.54 to 0.95 of their
 # operations on an idle GPU, those bound by data, a peer or the GPU itself 0.07 to 0.35.
@@ -35,15 +31,13 @@ FEW = 5
 #     host   |launch 1|launch 2|launch 3|
 #     GPU          |#|      |#|      |#|
 LATENCY_NS = 20_000
-# Where the host waits for something else this much of the idle time, more launches at once would not help it.
-OTHER_CAUSES = ("data_wait", "data_work", "synchronization", "blocking_copy", "lock", "peer_wait")
-OTHER_SHARE = 0.30
-# The idle time that fewer launches would shorten.
-BETWEEN_LAUNCHES = ("cpu", "launch")
+# A gap that takes longer than this many usual launch intervals is no matter of pace: the host did something else.
+# Source: ours; Python between two launches varies by a few times.
+USUAL_INTERVALS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Launched:
+class LaunchTimes:
     """The operations of a window whose launch is known, in order of start: arrays of equal length.
 
     Attributes:
@@ -87,15 +81,15 @@ class Pace:
         return self.late_share >= LATE and interval is not None and interval > self.median_operation_ns
 
 
-def by_phase(context: TraceContext, launched: Launched) -> pd.DataFrame:
+def by_phase(context: TraceContext, launched: LaunchTimes) -> pd.DataFrame:
     """Return the pace of each phase in which operations were launched, in the order of phases."""
-    paces = _paces(context, launched)
+    found = paces(context, launched)
     columns = ["phase", "count", "just_in_time_share", "median_launch_interval_ns", "median_operation_ns"]
-    rows = [(phase, *(getattr(pace, column) for column in columns[1:])) for phase, pace in paces.items()]
+    rows = [(phase, *(getattr(pace, column) for column in columns[1:])) for phase, pace in found.items()]
     return pd.DataFrame(rows, columns=columns).astype({"median_launch_interval_ns": float})
 
 
-def find_launched(context: TraceContext, window: Window) -> Launched:
+def find_launches(context: TraceContext, window: Window) -> LaunchTimes:
     """Return the operations that touch a window and whose launch is known."""
     operations = context.operations
     inside = (operations.start < window.end_ns) & (operations.end > window.start_ns) & (operations.call >= 0)
@@ -104,7 +98,7 @@ def find_launched(context: TraceContext, window: Window) -> Launched:
     reach, start = _reach_before(context, rows), operations.start[rows]
     on_idle = began >= reach
     late = on_idle | ((start > reach) & (start - began <= LATENCY_NS))
-    return Launched(rows, began, on_idle, late, _since(operations, rows, began))
+    return LaunchTimes(rows, began, on_idle, late, _since(operations, rows, began))
 
 
 def _since(operations: Operations, rows: Indices, began: Times) -> Times:
@@ -131,89 +125,34 @@ def _reach_before(context: TraceContext, rows: Indices) -> Times:
     return reach[rows]
 
 
-def is_bound(context: TraceContext, device_id: int, window: Window, idle: Mapping[str, int], between: int) -> bool:
-    """Return whether a device is bound by launches, and nothing else holds the host for long.
-
-    Args:
-        context: The trace and its operations.
-        device_id: The GPU.
-        window: Stretch it is about.
-        idle: Its idle time by cause in ns; causes may be missing.
-        between: What of it lies between launches and has no root of its own, in ns.
-    """
-    if sum(idle.get(cause, 0) for cause in OTHER_CAUSES) >= OTHER_SHARE * sum(idle.values()):
-        return False
-    if between < NOTE_SHARE * window.length_ns:
-        return False
-    launched = _on(context, find_launched(context, window), device_id)
-    return len(launched.row) >= FEW and _pace_of(context, launched).is_bound
+def find_pace(context: TraceContext, device_id: int, window: Window) -> Pace | None:
+    """Return the pace of one device inside a window; None where too few operations have a known launch."""
+    launched = on_device(context, find_launches(context, window), device_id)
+    return pace_of(context, launched) if len(launched.row) >= FEW else None
 
 
-def _on(context: TraceContext, launched: Launched, device_id: int) -> Launched:
+def usual_gap_ns(context: TraceContext, device_id: int, window: Window) -> float:
+    """Return how long a gap may last between launches at their usual pace; without limit where no pace is known."""
+    pace = find_pace(context, device_id, window)
+    interval = pace.median_launch_interval_ns if pace else None
+    return USUAL_INTERVALS * interval if interval else float("inf")
+
+
+def on_device(context: TraceContext, launched: LaunchTimes, device_id: int) -> LaunchTimes:
+    """Return the launches of one device."""
     return _only(launched, np.flatnonzero(context.operations.device_id[launched.row] == device_id))
 
 
-def _pace_of(context: TraceContext, launched: Launched) -> Pace:
+def pace_of(context: TraceContext, launched: LaunchTimes) -> Pace:
+    """Return the pace of some launches, all together."""
     return _pace(context, launched, np.arange(len(launched.row)))
 
 
-def findings(
-    context: TraceContext, launched: Launched, window: Window, claimed: Mapping[int, int]
-) -> tuple[Finding, ...]:
-    """Return one finding for each device that is bound by launches.
-
-    Args:
-        context: The trace and its operations.
-        launched: What was launched in the window.
-        window: Stretch it is about.
-        claimed: What each device idles between launches, in ns; nothing where it is not bound by them.
-    """
-    found = []
-    for device, between in claimed.items():
-        mine = _on(context, launched, device)
-        if len(mine.row) and between >= NOTE_SHARE * window.length_ns:
-            found.append(_finding(context, mine, device, window, between))
-    return tuple(sorted(found, key=lambda finding: finding.order))
+def _only(launched: LaunchTimes, chosen: Indices) -> LaunchTimes:
+    return LaunchTimes(*(getattr(launched, field.name)[chosen] for field in fields(launched)))
 
 
-def _finding(context: TraceContext, launched: Launched, device: int, window: Window, between: int) -> Finding:
-    pace, share = _pace_of(context, launched), between / window.length_ns
-    gained = gains(context, window, one_launch).within(between)
-    phases = {name: each for name, each in _paces(context, launched).items() if each.is_bound}
-    grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
-    return Finding(
-        rule="launches/launch_bound",
-        severity=grave if share >= WARNING_SHARE else Severity.NOTE,
-        headline=f"The GPU waits {units.share(share)} of the time for the next launch: "
-        f"{units.share(pace.late_share)} of them come too late for it.",
-        lost_ns=between,
-        saving_low_ns=gained.low_ns,
-        saving_high_ns=gained.high_ns,
-        advice="Launch less and longer operations: torch.compile, CUDA graphs "
-        '(torch.compile(mode="reduce-overhead")), a fused optimizer (fused=True), or a larger batch.',
-        evidence=(
-            f"all: {_words(pace)}",
-            *(f"phase {name}: {_words(each)}" for name, each in phases.items()),
-            *gained.said,
-        ),
-        device_id=device,
-        window=window,
-    )
-
-
-def _words(pace: Pace) -> str:
-    interval = pace.median_launch_interval_ns
-    return (
-        f"{units.count(pace.count)} operations, {units.share(pace.late_share)} launched too late, "
-        f"one every {units.duration(interval or 0)}, {units.duration(pace.median_operation_ns)} long (medians)"
-    )
-
-
-def _only(launched: Launched, chosen: Indices) -> Launched:
-    return Launched(*(getattr(launched, field.name)[chosen] for field in fields(launched)))
-
-
-def _paces(context: TraceContext, launched: Launched) -> dict[str, Pace]:
+def paces(context: TraceContext, launched: LaunchTimes) -> dict[str, Pace]:
     """Return the pace of each phase, in the order of phases, those without one last."""
     phase = context.phase_of_operations[launched.row]
     codes = [*range(len(context.phases.names)), NO_PHASE]
@@ -221,7 +160,7 @@ def _paces(context: TraceContext, launched: Launched) -> dict[str, Pace]:
     return {name: _pace(context, launched, mine) for name, mine in chosen.items() if len(mine)}
 
 
-def _pace(context: TraceContext, launched: Launched, chosen: Indices) -> Pace:
+def _pace(context: TraceContext, launched: LaunchTimes, chosen: Indices) -> Pace:
     rows = launched.row[chosen]
     known = launched.since[chosen]
     known = known[known >= 0]

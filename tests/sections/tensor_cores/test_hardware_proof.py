@@ -11,7 +11,7 @@ from ncu_fixtures import LAYOUT, PACKED, PRODUCT
 
 from nsyswrap.errors import NsyswrapError
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
-from nsyswrap.sections.tensor_proof import Launch, Proof, launches_in, opcodes_in, type_of, worst
+from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof, launches_in, opcodes_in, type_of, worst
 
 HEAD = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size")
 ALL, PLAIN = "sass__inst_executed_per_opcode_with_modifier_all", "sass__inst_executed_per_opcode"
@@ -20,10 +20,10 @@ GMMA = "sm__inst_executed_pipe_tensor_op_gmma.sum"
 ACTIVE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
 
 
-def launch(opcodes: dict[str, int] | None = None, **values: float) -> Launch:
+def launch(opcodes: dict[str, int] | None = None, **values: float) -> NcuLaunch:
     """One launch; the short names stand for ncu's own."""
     names = {"hmma": HMMA, "hfma2": HFMA2, "gmma": GMMA, "active": ACTIVE}
-    return Launch("kernel", opcodes or {}, {names[key]: value for key, value in values.items()}, {})
+    return NcuLaunch("kernel", opcodes or {}, {names[key]: value for key, value in values.items()}, {})
 
 
 def page(*rows: dict[str, str], metrics: tuple[str, ...] = (ALL, PLAIN)) -> str:
@@ -207,7 +207,7 @@ ON_AN_H200 = [
 
 def test_a_real_page_of_an_h200_is_read_as_it_is() -> None:
     """Names agree with it wherever they say anything; the half-precision softmax executes HFMA2.MMA alone."""
-    launches = launches_in((Path(__file__).parents[1] / "data" / "ncu_h200.csv").read_text(encoding="utf-8"))
+    launches = launches_in((Path(__file__).parents[2] / "data" / "ncu_h200.csv").read_text(encoding="utf-8"))
     for launch, (part, proof, precisions) in zip(launches, ON_AN_H200, strict=True):
         assert part in launch.name
         assert (launch.proof, launch.precisions) == (proof, precisions)

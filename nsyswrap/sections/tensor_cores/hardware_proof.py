@@ -64,7 +64,7 @@ class Proof(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class NcuLaunch:
     """One measured launch.
 
     Attributes:
@@ -157,7 +157,7 @@ def type_of(opcode: str) -> str:
     return next((_TYPES[part] for part in parts if part in _TYPES and _TYPES[part] not in {"fp16", "bf16"}), "")
 
 
-def launches_in(text: str) -> list[Launch]:
+def launches_in(text: str) -> list[NcuLaunch]:
     """Return the launches in ncu's raw pages as CSV, one or several; what the program printed before is skipped.
 
     Raises:
@@ -185,13 +185,13 @@ def opcodes_in(cell: str) -> dict[str, int]:
     return {name.strip(): int(_number(count)) for name, count in _INSTANCES.findall(cell)}
 
 
-def worst(launches: Iterable[Launch]) -> Proof:
+def worst(launches: Iterable[NcuLaunch]) -> Proof:
     """Return what is proved of a kernel by its launches: used if any used them, else open if any is open."""
     found = {launch.proof for launch in launches}
     return next((each for each in (Proof.USED, Proof.OPEN, Proof.UNUSED) if each in found), Proof.OPEN)
 
 
-def _launch(header: Sequence[str], row: Sequence[str]) -> Launch:
+def _launch(header: Sequence[str], row: Sequence[str]) -> NcuLaunch:
     cells = dict(zip(header, row, strict=True))
     opcodes = next((found for name in OPCODE_METRICS if (found := opcodes_in(cells.get(name, "")))), {})
     values = {}
@@ -200,7 +200,7 @@ def _launch(header: Sequence[str], row: Sequence[str]) -> Launch:
         if match and re.search(r"\d", match[1]):
             values[name] = _number(match[1])
     texts = {name: cell for name, cell in cells.items() if "__" not in name}
-    return Launch(cells["Kernel Name"], opcodes, values, texts)
+    return NcuLaunch(cells["Kernel Name"], opcodes, values, texts)
 
 
 def _number(text: str) -> float:

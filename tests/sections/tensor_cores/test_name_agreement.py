@@ -11,7 +11,8 @@ from ncu_fixtures import LAYOUT, PACKED, PRODUCT, SIMT, TRITON
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.loop.context import Settings, TraceContext
-from nsyswrap.sections.name_agreement import (
+from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof
+from nsyswrap.sections.tensor_cores.name_agreement import (
     Outcome,
     choose,
     compare,
@@ -21,7 +22,6 @@ from nsyswrap.sections.name_agreement import (
     rules_from,
     spelling,
 )
-from nsyswrap.sections.tensor_proof import Launch, Proof
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -39,9 +39,9 @@ def rows(*parts: tuple[str, int], configurations: int = 1) -> pd.DataFrame:
     return frame.assign(verdict=[str(classify(name).verdict) for name in frame["name"]])
 
 
-def launch(name: str, opcodes: dict[str, int]) -> Launch:
+def launch(name: str, opcodes: dict[str, int]) -> NcuLaunch:
     """One measured launch."""
-    return Launch(name, opcodes, {}, {})
+    return NcuLaunch(name, opcodes, {}, {})
 
 
 @pytest.mark.parametrize(

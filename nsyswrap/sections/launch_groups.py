@@ -1,4 +1,4 @@
-"""Kernels grouped by how they were launched: one row a name and launch configuration on one GPU."""
+"""The compute kernels of a window, and the same grouped by how they were launched."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,37 +8,44 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.events.operations import COMPUTE
 from nsyswrap.hardware.kernel_names.classify import classify
-from nsyswrap.hardware.occupancy_calculator import WARP_THREADS, Shapes, limiters, limits_of, occupancy
+from nsyswrap.hardware.launch_estimates import estimates
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
-from nsyswrap.sections.tensor_cores import kernels_in
 from nsyswrap.tables import array
 
-UNTOLD = ""
 _INT32 = np.int64(1 << 32)
 
 
+def kernels_in(context: TraceContext, window: Window) -> Indices:
+    """Return the operations that are compute kernels and touch the window."""
+    operations = context.operations
+    rows = operations.from_table(tables.KERNELS)
+    start, end = operations.start[rows], operations.end[rows]
+    found: Indices = rows[(operations.kind[rows] == COMPUTE) & (start < window.end_ns) & (end > window.start_ns)]
+    return found
+
+
 def kernels_by_device(context: TraceContext, window: Window) -> dict[int, Indices]:
-    """Return the operations of a window that are compute kernels, by device."""
+    """Return the compute kernels that touch the window, as operations by device, for devices that ran any."""
     device_id, rows = context.operations.device_id, kernels_in(context, window)
     of_row = device_id[rows]
     found = {device: rows[of_row == device] for device in context.operations.devices}
     return {device: mine for device, mine in found.items() if len(mine)}
 
 
-def find_launches(context: TraceContext, kernels: Mapping[int, Indices], window: Window) -> pd.DataFrame:
-    """Return the compute kernels of a window by device, name and launch configuration.
+def launch_groups(context: TraceContext, kernels: Mapping[int, Indices], window: Window) -> pd.DataFrame:
+    """Return the compute kernels of a window, one row for each device, name and launch configuration.
 
     Args:
         context: The trace and its operations.
-        kernels: What ``kernels_by_device`` found.
-        window: Stretch of time.
+        kernels: Result of ``kernels_by_device``.
+        window: Window to which kernel times are clipped.
 
     Returns:
-        device_id, name, verdict, count, total_ns (clipped to the window); blocks of the grid; theoretical_occupancy,
-        achieved_estimate, sm_efficiency_estimate and waves as ratios, NaN where the export does not tell; limiter.
+        device_id, name, verdict, count, total_ns, blocks of the grid, and the estimates of ``launch_estimates``.
     """
     gpus = {gpu.device_id: gpu for gpu in context.trace.gpus}
     found = [_of_device(context, rows, gpus.get(device, Gpu(device, "")), window) for device, rows in kernels.items()]
@@ -76,13 +83,13 @@ def _of_device(context: TraceContext, rows: Indices, gpu: Gpu, window: Window) -
 
 
 def _pair(frame: pd.DataFrame, high: str, low: str, rows: Indices) -> Times:
-    """Return two columns of 32 bits as one number that tells each pair from any other."""
+    """Return two columns of 32 bits as one number, different for each pair of values."""
     both: Times = array(frame, high)[rows].astype(np.int64) * _INT32 + array(frame, low)[rows]
     return both
 
 
 def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Indices, Indices]:
-    """Return the group of each row, rows being alike where all columns are, and the first row of each group."""
+    """Return the group of each row, and the first row of each group; the rows of a group are equal in all columns."""
     codes, _ = pd.factorize(columns[0])
     for column in columns[1:]:
         other, distinct = pd.factorize(column)
@@ -90,28 +97,3 @@ def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Indices, Indices]:
     first = np.empty(int(codes.max(initial=-1)) + 1, np.intp)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     return codes, first
-
-
-def estimates(frame: pd.DataFrame, rows: Indices, gpu: Gpu) -> dict[str, Any]:
-    """Return what can be told of each launch from its configuration alone."""
-    grid = array(frame, "grid_blocks")[rows]
-    names = ("block_threads", "registers", "shared_bytes", "shared_executed_bytes")
-    shapes = Shapes(*(array(frame, name)[rows].astype(np.int64) for name in names))
-    nothing = np.full(len(rows), np.nan)
-    multiprocessors = gpu.sm_count if gpu.sm_count > 0 else np.nan
-    per_sm = np.where(grid > 0, grid / multiprocessors, np.nan)
-    limits = limits_of(gpu)
-    if limits is None:
-        estimates = dict.fromkeys(("theoretical_occupancy", "achieved_estimate", "waves"), nothing)
-        return {**estimates, "sm_efficiency_estimate": np.minimum(per_sm, 1), "limiter": UNTOLD}
-    blocks, share = occupancy(limits, shapes)
-    # What ran did fit: a shape that does not is one the export does not tell.
-    known = (shapes.threads > 0) & (shapes.registers > 0) & (blocks > 0)
-    resident = np.where(known, blocks, np.nan)
-    return {
-        "theoretical_occupancy": np.where(known, share, np.nan),
-        "achieved_estimate": np.minimum(resident, per_sm) * shapes.threads / (limits.warps * WARP_THREADS),
-        "sm_efficiency_estimate": np.minimum(per_sm, 1),
-        "waves": per_sm / resident,
-        "limiter": np.where(known, np.array(limiters(limits, shapes), dtype=object), UNTOLD),
-    }

@@ -8,7 +8,7 @@ from export_builder import ExportBuilder
 
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Section, Severity
-from nsyswrap.sections import tensor_cores
+from nsyswrap.sections.tensor_cores import section as tensor_cores
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]

@@ -11,8 +11,8 @@ from nsyswrap.hardware.kernel_names.classify import Classification, Verdict, cla
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.sections.occupancy_launches import find_launches, kernels_by_device
-from nsyswrap.sections.tensor_proof import Launch, Proof, worst
+from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
+from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof, worst
 
 # Kernels whose name does say are measured from this share of kernel time on.
 LEAST_SHARE = 0.0001
@@ -131,7 +131,7 @@ class Agreement:
 
 def kernel_launches(context: TraceContext, window: Window) -> pd.DataFrame:
     """Return the compute kernels of a window: a row a device, name and launch configuration, with its time."""
-    return find_launches(context, kernels_by_device(context, window), window)
+    return launch_groups(context, kernels_by_device(context, window), window)
 
 
 def function_of(name: str) -> str:
@@ -179,7 +179,7 @@ def choose(launches: pd.DataFrame, budget: int) -> Choice:
 
 def compare(
     launches: pd.DataFrame,
-    measured: Sequence[Launch],
+    measured: Sequence[NcuLaunch],
     capability: tuple[int, int] | None,
     learned: Sequence[NameRule] = (),
 ) -> Agreement:
@@ -191,7 +191,7 @@ def compare(
         capability: Compute capability of the GPU; None where not known.
         learned: Rules from files, which stand before our own.
     """
-    by_spelling: dict[str, list[Launch]] = {}
+    by_spelling: dict[str, list[NcuLaunch]] = {}
     for launch in measured:
         by_spelling.setdefault(spelling(launch.name), []).append(launch)
     totals = launches.groupby("name")["total_ns"].sum() if len(launches) else pd.Series(dtype="int64")
@@ -247,7 +247,7 @@ def _learned_verdict(checked: Checked) -> Verdict:
     return Verdict.SIMT_ELIGIBLE if is_matrix else Verdict.NOT_ELIGIBLE
 
 
-def _checked(named: Classification, total_ns: int, whole: int, measured: Sequence[Launch]) -> Checked:
+def _checked(named: Classification, total_ns: int, whole: int, measured: Sequence[NcuLaunch]) -> Checked:
     proof = worst(measured) if measured else None
     telling = next((each for each in measured if each.proof is proof), None)
     types: Mapping[str, None] = dict.fromkeys(each for launch in measured for each in launch.precisions)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsyswrap import tables, units
-from nsyswrap.events.gpu_counters import PER_CENT, Reading
+from nsyswrap.events.gpu_counters import PER_CENT, CounterSamples
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.intervals import Indices, Spans, Window, clip, merge, overlap, total, union
 from nsyswrap.loop.context import TraceContext
@@ -83,7 +83,7 @@ def count_tensor_work(context: TraceContext, window: Window, tensor: Indices, un
         tensor: Operations whose name says tensor cores.
         unknown: Operations whose name does not tell.
     """
-    if not context.readings:
+    if not context.counter_samples:
         return None
     operations = context.operations
     graphs = operations.from_table(tables.GRAPHS)
@@ -122,8 +122,8 @@ def _sum(parts: list[TensorWork]) -> TensorWork:
     )
 
 
-def _of_tensor_cores(context: TraceContext, device: int) -> Iterator[Reading]:
-    for reading in context.readings:
+def _of_tensor_cores(context: TraceContext, device: int) -> Iterator[CounterSamples]:
+    for reading in context.counter_samples:
         if reading.device_id == device and reading.name.startswith(COUNTER) and SHARED_WITH not in reading.name:
             yield reading
 

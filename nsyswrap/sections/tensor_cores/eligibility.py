@@ -13,7 +13,8 @@ from nsyswrap.hardware.peak_rates import speed_up
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.phase_detection import Phases
 from nsyswrap.model import Finding, Severity
-from nsyswrap.what_if.changes import Gains, WhatIf, faster
+from nsyswrap.sections.severity import make_finding
+from nsyswrap.what_if.changes import Saving, WhatIf, faster
 
 # Eligible kernels without tensor cores are worth a sentence from this share of kernel time on.
 NOTE_SHARE, WARNING_SHARE = 0.05, 0.20
@@ -81,7 +82,7 @@ REASONS = {
 
 
 @dataclass(frozen=True)
-class Launches:
+class ClassifiedKernels:
     """The kernels of a window with what their names say; arrays of equal length.
 
     Attributes:
@@ -99,7 +100,7 @@ class Launches:
     duration: Times
 
 
-def not_used(launches: Launches, phases: Phases) -> pd.DataFrame:
+def not_used(launches: ClassifiedKernels, phases: Phases) -> pd.DataFrame:
     """Return kernels that could have used tensor cores by name, reason and phase, dearest first; ``COLUMNS``."""
     width = len(phases.names) + 1
     half = _phases_with_half(launches)
@@ -146,7 +147,7 @@ def reason(found: Classification, capability: Capability | None, *, beside_half:
     return "type_unsupported" if lacks else "shape_or_layout"
 
 
-def _kinds(launches: Launches) -> list[tuple[Classification, Capability | None]]:
+def _kinds(launches: ClassifiedKernels) -> list[tuple[Classification, Capability | None]]:
     """Return the kinds of kernels that run in the window."""
     return [
         (launches.found[kind], launches.capability[kind])
@@ -154,14 +155,14 @@ def _kinds(launches: Launches) -> list[tuple[Classification, Capability | None]]
     ]
 
 
-def _phases_with_half(launches: Launches) -> set[int]:
+def _phases_with_half(launches: ClassifiedKernels) -> set[int]:
     """Return the phases in which a product in half precision runs."""
     is_half = [each.verdict in _PRODUCT and each.precision in _HALF for each in launches.found]
     mine = np.array(is_half, bool)[launches.code] if len(launches.code) else np.empty(0, bool)
     return set(np.unique(launches.phase[mine]).tolist())
 
 
-def on_tensor_cores(launches: Launches, rows: Indices) -> WhatIf:
+def on_tensor_cores(launches: ClassifiedKernels, rows: Indices) -> WhatIf:
     """Return what running on tensor cores changes: those kernels that could gain are faster.
 
     Args:
@@ -190,15 +191,15 @@ def _most_faster(found: Classification, capability: Capability | None, target: s
     return MOST_FASTER_FP64 if found.precision == "fp64" else speed_up(target, capability)
 
 
-def findings(
-    table: pd.DataFrame, total: dict[Verdict, int], gained: Callable[[], Gains], window: Window
+def find_findings(
+    table: pd.DataFrame, total: dict[Verdict, int], saving: Callable[[], Saving], window: Window
 ) -> tuple[Finding, ...]:
-    """Return one finding where work that could gain takes at least 5 % of kernel time, with its dearest reason.
+    """Return one finding where work that could gain takes at least 5 % of kernel time, with its main reason.
 
     Args:
         table: What ``not_used`` returns.
         total: Kernel time by verdict, in ns.
-        gained: Says what tensor cores would gain; asked where there is a finding.
+        saving: Returns what tensor cores would save; called where there is a finding.
         window: Stretch both are about.
     """
     gaining = table[table["reason"].map(lambda name: REASONS[name].can_gain).astype(bool)]
@@ -209,20 +210,19 @@ def findings(
     main, of_main = str(by_reason.index[0]), int(by_reason.iloc[0])
     part = "" if len(by_reason) == 1 else f", {units.share(of_main / cost)} of it"
     share = units.share(cost / whole)
-    gain = gained()
     return (
-        Finding(
+        make_finding(
             rule="tensor_cores/not_used",
-            severity=Severity.WARNING if cost / whole >= WARNING_SHARE else Severity.NOTE,
             headline=f"{share} of kernel time is matrix work that could run on tensor cores and does not"
             f"{part}{',' if part else ''} because {REASONS[main].words}.",
             lost_ns=cost,
-            saving_low_ns=gain.low_ns,
-            saving_high_ns=gain.high_ns,
+            saving=saving(),
             advice=REASONS[main].advice,
-            evidence=(*_evidence(gaining, by_reason, total), *gain.said),
+            evidence=tuple(_evidence(gaining, by_reason, total)),
             device_id=None,
             window=window,
+            is_note=cost / whole < WARNING_SHARE,
+            worst=Severity.WARNING,
         ),
     )
 

@@ -10,8 +10,8 @@ from nsyswrap.hardware.kernel_names.classify import Capability, Classification, 
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section, Severity
 from nsyswrap.report import choose_window
-from nsyswrap.sections import tensor_cores
-from nsyswrap.sections.eligibility import REASONS, reason
+from nsyswrap.sections.tensor_cores import section as tensor_cores
+from nsyswrap.sections.tensor_cores.eligibility import REASONS, reason
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]

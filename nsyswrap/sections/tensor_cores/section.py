@@ -7,20 +7,21 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.events.operations import COMPUTE
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
-from nsyswrap.sections import layout_kernels
-from nsyswrap.sections.counter_check import contradictions, count_tensor_work
-from nsyswrap.sections.eligibility import Launches, findings, not_used, on_tensor_cores
+from nsyswrap.sections.launch_groups import kernels_in
 from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.tensor_cores import layout_kernels
+from nsyswrap.sections.tensor_cores.counter_check import contradictions, count_tensor_work
+from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels, find_findings, not_used, on_tensor_cores
 from nsyswrap.tables import array
-from nsyswrap.what_if.changes import gains
+from nsyswrap.what_if.changes import predict
+from nsyswrap.what_if.simulate import Simulation
 
 
-def run(context: TraceContext, window: Window) -> Section:
+def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
     """Return kernel time by verdict, kernel and phase; collectives are no kernels here."""
     rows = kernels_in(context, window)
     operations = context.operations
@@ -33,8 +34,9 @@ def run(context: TraceContext, window: Window) -> Section:
     whole = int(duration.sum())
     tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
-    gained = partial(gains, context, window, lambda *_: on_tensor_cores(launches, rows))
-    advice = (*findings(unused, total, gained, window), *layout_kernels.findings(context, launches, rows, window))
+    saving = partial(predict, simulation, lambda _: on_tensor_cores(launches, rows))
+    layout = layout_kernels.find_findings(simulation, launches, rows, window)
+    advice = (*find_findings(unused, total, saving, window), *layout)
     counted = count_tensor_work(context, window, rows[is_tensor], rows[is_unknown])
     return Section(
         key="tensor_cores",
@@ -61,15 +63,6 @@ def run(context: TraceContext, window: Window) -> Section:
     )
 
 
-def kernels_in(context: TraceContext, window: Window) -> Indices:
-    """Return the operations that are compute kernels and touch the window."""
-    operations = context.operations
-    rows = operations.from_table(tables.KERNELS)
-    start, end = operations.start[rows], operations.end[rows]
-    found: Indices = rows[(operations.kind[rows] == COMPUTE) & (start < window.end_ns) & (end > window.start_ns)]
-    return found
-
-
 def _notes(context: TraceContext) -> tuple[str, ...]:
     notes = ["Shares are of the summed time of compute kernels; collectives, copies and memsets are not among them."]
     if len(context.trace[tables.GRAPHS]):
@@ -80,7 +73,7 @@ def _notes(context: TraceContext) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _launches(context: TraceContext, rows: Indices, duration: Times) -> Launches:
+def _launches(context: TraceContext, rows: Indices, duration: Times) -> ClassifiedKernels:
     """Return the kernels with what is said of each name on each GPU."""
     operations, trace = context.operations, context.trace
     ids = array(trace[tables.KERNELS], "name_id")[operations.row[rows]]
@@ -91,17 +84,17 @@ def _launches(context: TraceContext, rows: Indices, duration: Times) -> Launches
     learned = context.settings.kernel_rules
     found = [classify(name, able, learned) for name, able in zip(names, capability, strict=True)]
     phase = context.phase_of_operations[rows]
-    return Launches(found, capability, codes, phase, duration)
+    return ClassifiedKernels(found, capability, codes, phase, duration)
 
 
-def _verdicts(launches: Launches) -> npt.NDArray[np.int8]:
+def _verdicts(launches: ClassifiedKernels) -> npt.NDArray[np.int8]:
     """Return the verdict of each kernel, as an index into ``Verdict``."""
     order = {verdict: index for index, verdict in enumerate(Verdict)}
     of_kind = np.array([order[each.verdict] for each in launches.found], np.int8)
     return of_kind[launches.code] if len(launches.code) else np.empty(0, np.int8)
 
 
-def _by_kernel(launches: Launches) -> pd.DataFrame:
+def _by_kernel(launches: ClassifiedKernels) -> pd.DataFrame:
     """Return kernels by name and what it says, dearest first."""
     keys = ["name", "verdict", "precision", "library", "op"]
     frame = pd.DataFrame({key: [str(getattr(each, key)) for each in launches.found] for key in keys})
@@ -112,7 +105,7 @@ def _by_kernel(launches: Launches) -> pd.DataFrame:
     return merged.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
 
 
-def _by_phase(context: TraceContext, launches: Launches, verdict: npt.NDArray[np.int8]) -> pd.DataFrame:
+def _by_phase(context: TraceContext, launches: ClassifiedKernels, verdict: npt.NDArray[np.int8]) -> pd.DataFrame:
     phase, duration = launches.phase + 1, launches.duration
     width = len(context.phases.names) + 1
     order = list(Verdict)
@@ -128,4 +121,4 @@ def _by_phase(context: TraceContext, launches: Launches, verdict: npt.NDArray[np
     return frame[frame["kernel_ns"] > 0].sort_values(["kernel_ns", "phase"], ascending=[False, True], ignore_index=True)
 
 
-SECTION = SectionSpec("tensor_cores", "Tensor cores", (), run, of_operations=True, of_gains=True)
+SECTION = SectionSpec("tensor_cores", "Tensor cores", (), run, of_operations=True)

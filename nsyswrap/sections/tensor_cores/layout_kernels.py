@@ -5,25 +5,27 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.intervals import Indices, Window
-from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Finding, Severity
-from nsyswrap.sections.eligibility import Launches
-from nsyswrap.sections.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
-from nsyswrap.what_if.changes import HALF, faster, gains
+from nsyswrap.model import Finding
+from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels
+from nsyswrap.what_if.changes import HALF, faster, predict
+from nsyswrap.what_if.simulate import Simulation
 
 # The rule and the library of the kernels that cuDNN puts around a convolution. Other kernels that move values, such as
 # those of torch.cat, and transposes for other products, go on with any layout of images.
 RULE, LIBRARY = "layout", "cudnn"
 # What a convolution and the kernels around it are called.
 CONVOLUTION = "conv"
-DEAREST = 3
+LISTED = 3
 
 
-def findings(context: TraceContext, launches: Launches, rows: Indices, window: Window) -> tuple[Finding, ...]:
+def find_findings(
+    simulation: Simulation, launches: ClassifiedKernels, rows: Indices, window: Window
+) -> tuple[Finding, ...]:
     """Return one finding where kernels that turn layouts for convolutions take 2 % of the window or more.
 
     Args:
-        context: The trace and its operations.
+        simulation: The run as it was.
         launches: The kernels of a window with what their names say.
         rows: The same as rows of the context's operations.
         window: Stretch they are about.
@@ -32,36 +34,31 @@ def findings(context: TraceContext, launches: Launches, rows: Indices, window: W
         return ()
     turns = np.array([each.rule == RULE and each.library == LIBRARY for each in launches.found], bool)
     mine = np.flatnonzero(turns[launches.code]) if len(launches.code) else np.empty(0, np.intp)
-    cost = int(launches.duration[mine].sum())
-    share = cost / window.length_ns
-    if share < NOTE_SHARE:
+    lost = int(launches.duration[mine].sum())
+    if not worth_printing(lost, window):
         return ()
-    gained = gains(
-        context, window, lambda *_: faster(rows[mine], HALF, 0.0, "half of those kernels are left out, or all of them")
-    )
     frame = pd.DataFrame({"kind": launches.code[mine], "duration": launches.duration[mine]})
     summed = frame.groupby("kind")["duration"].agg(["sum", "size"]).sort_values("sum", ascending=False)
-    grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
+    share = units.share(lost / window.length_ns)
+    change = faster(rows[mine], HALF, 0.0, "half of those kernels are left out, or all of them")
     return (
-        Finding(
+        make_finding(
             rule="tensor_cores/layout",
-            severity=grave if share >= WARNING_SHARE else Severity.NOTE,
-            headline=f"Kernels that only turn tensors into another layout take {units.share(share)} of the time.",
-            lost_ns=cost,
-            saving_low_ns=gained.low_ns,
-            saving_high_ns=gained.high_ns,
+            headline=f"Kernels that only turn tensors into another layout take {share} of the time.",
+            lost_ns=lost,
+            saving=predict(simulation, lambda _: change),
             advice="Keep images with channels last: model.to(memory_format=torch.channels_last), and the same for each "
             "batch, so that convolutions take them as they are.",
-            evidence=(*_dearest(launches, summed), *gained.said),
+            evidence=_costliest(launches, summed),
             device_id=None,
             window=window,
         ),
     )
 
 
-def _dearest(launches: Launches, summed: pd.DataFrame) -> tuple[str, ...]:
+def _costliest(launches: ClassifiedKernels, summed: pd.DataFrame) -> tuple[str, ...]:
     """Return a line for each of the kernels that take most time."""
     return tuple(
         f"{units.duration(int(time))} in {count} launches of {launches.found[int(str(kind))].name}"
-        for kind, time, count in summed.head(DEAREST).itertuples()
+        for kind, time, count in summed.head(LISTED).itertuples()
     )
