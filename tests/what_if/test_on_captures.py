@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 INCOMPLETE, NO_GPU = "cnn_fp32_nsys2023", "ranges_nsys2022"
 REPLAYED = [name for name in CAPTURE_NAMES if name not in {INCOMPLETE, NO_GPU}]
 
-# By how much each is off, in thousandths, as docs/analyses/simulation.md has it: a change of the model shows here.
+# By how much each is off, in thousandths, as docs/sections/prediction.md has it: a change of the model shows here.
 OFF = {
     "alexnet_data_parallel_2gpu": 0.06,
     "bench_source": -2.22,
