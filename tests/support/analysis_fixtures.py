@@ -36,17 +36,6 @@ def run_section(module: HasSection, context: TraceContext, window: Window) -> Se
     return run_sections([module.SECTION], context, window)[0]
 
 
-class HasSection(Protocol):
-    """A module that makes a section."""
-
-    SECTION: SectionSpec
-
-
-def run_section(module: HasSection, context: TraceContext, window: Window) -> Section:
-    """Return the section of a module, made as a report makes it."""
-    return run_sections([module.SECTION], context, window)[0]
-
-
 def idle_section(trace: Trace, start: int, end: int, settings: Settings | None = None) -> Section:
     """Return the section on idle time of a stretch."""
     return run_section(idle, find_context(trace, settings or Settings()), window(start, end))
