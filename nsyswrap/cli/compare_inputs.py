@@ -9,7 +9,7 @@ from nsyswrap.cli.capture_inputs import report_of
 from nsyswrap.errors import CannotTellError, NsyswrapError, UsageError
 
 if TYPE_CHECKING:
-    from nsyswrap.compare import Comparison, Settings
+    from nsyswrap.compare import Comparison, ComparisonOptions
     from nsyswrap.model import Report
 
 REPORT_SUFFIX = ".json"
@@ -52,14 +52,16 @@ def report_at(path: Path, reading: Reading) -> "Report":
     return read_report(path)
 
 
-def comparison_of(base: Sequence[Path], new: Sequence[Path], reading: Reading, settings: "Settings") -> "Comparison":
+def comparison_of(
+    base: Sequence[Path], new: Sequence[Path], reading: Reading, options: "ComparisonOptions"
+) -> "Comparison":
     """Read what was before and what is now, and compare.
 
     Args:
         base: One file a run, the first of which gives the side its name.
         new: The same.
         reading: How captures among them are read.
-        settings: How they are compared.
+        options: How they are compared.
 
     Raises:
         ExportError: One of them cannot be read.
@@ -69,7 +71,7 @@ def comparison_of(base: Sequence[Path], new: Sequence[Path], reading: Reading, s
     from nsyswrap.compare import compare_reports  # noqa: PLC0415 - loads pandas
 
     before, now = ([report_at(path, reading) for path in paths] for paths in (base, new))
-    return compare_reports(before, now, names_of(base[0], new[0]), settings)
+    return compare_reports(before, now, names_of(base[0], new[0]), options)
 
 
 def names_of(base: Path, new: Path) -> tuple[str, str]:
@@ -88,19 +90,19 @@ def names_of(base: Path, new: Path) -> tuple[str, str]:
     return "/".join(names[0]), "/".join(names[1])
 
 
-def settings_of(margin: float, accept: tuple[str, ...]) -> "Settings":
+def settings_of(margin: float, accept: tuple[str, ...]) -> "ComparisonOptions":
     """Return how two reports are compared.
 
     Args:
         margin: Smallest change that counts, in per cent.
-        accept: Hurdles that are meant.
+        accept: Kinds of issues that are accepted.
 
     Raises:
         UsageError: The margin says nothing.
     """
-    from nsyswrap.compare import Hurdle, Settings  # noqa: PLC0415 - loads pandas
+    from nsyswrap.compare import ComparisonOptions, IssueKind  # noqa: PLC0415 - loads pandas
 
-    return Settings(margin / 100, frozenset(map(Hurdle, accept)))
+    return ComparisonOptions(margin / 100, frozenset(map(IssueKind, accept)))
 
 
 def check_most(most_percent: float | None) -> None:

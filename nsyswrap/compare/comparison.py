@@ -24,7 +24,7 @@ class Outcome(StrEnum):
     CANNOT_TELL = "cannot tell"
 
 
-class Hurdle(StrEnum):
+class IssueKind(StrEnum):
     """What may stand in the way of a comparison; those of ``ACCEPTABLE`` may be meant."""
 
     STEPS = "steps"
@@ -38,12 +38,12 @@ class Hurdle(StrEnum):
     SAME = "same"
 
 
-ACCEPTABLE = (Hurdle.INCOMPLETE, Hurdle.GPU, Hurdle.TRACES, Hurdle.WINDOW)
+ACCEPTABLE = (IssueKind.INCOMPLETE, IssueKind.GPU, IssueKind.TRACES, IssueKind.WINDOW)
 """Hurdles that withhold the verdict unless they are accepted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ComparisonOptions:
     """How two reports are compared.
 
     Attributes:
@@ -55,7 +55,7 @@ class Settings:
     """
 
     margin: float = MARGIN
-    accept: frozenset[Hurdle] = frozenset()
+    accept: frozenset[IssueKind] = frozenset()
 
     def __post_init__(self) -> None:
         """Check the margin."""
@@ -67,17 +67,17 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
+class ComparabilityIssue:
     """One way in which two reports differ that a reader must know before the verdict.
 
     Attributes:
-        hurdle: Which.
+        kind: Which.
         words: One sentence: what differs.
         blocks: Whether it withholds the verdict.
         hint: What to do about it; empty where nothing can be advised.
     """
 
-    hurdle: Hurdle
+    kind: IssueKind
     words: str
     blocks: bool
     hint: str = ""
@@ -247,11 +247,11 @@ class Comparison:
     Attributes:
         base: What was before.
         new: What is now.
-        settings: How they were compared.
+        options: How they were compared.
         outcome: What it comes to.
         verdict: The same in one sentence.
         hint: What to do where it cannot be told; empty where it can.
-        obstacles: What a reader must know first, what withholds the verdict before the rest.
+        issues: What a reader must know first, what withholds the verdict before the rest.
         estimates: Median step, then time per step; empty where there are too few steps.
         basis: Whether amounts are of one step, in ns, or shares of the window.
         tables: What moved, by kind.
@@ -263,11 +263,11 @@ class Comparison:
 
     base: Side
     new: Side
-    settings: Settings
+    options: ComparisonOptions
     outcome: Outcome
     verdict: str
     hint: str
-    obstacles: tuple[Obstacle, ...]
+    issues: tuple[ComparabilityIssue, ...]
     estimates: tuple[Estimate, ...]
     basis: Basis
     tables: tuple[ChangeTable, ...]
@@ -288,7 +288,7 @@ class Comparison:
     @property
     def blocked(self) -> bool:
         """Return whether something withholds the verdict."""
-        return any(one.blocks for one in self.obstacles)
+        return any(one.blocks for one in self.issues)
 
     def regression(self) -> float:
         """Return by how much a step became slower as a share; 0 where that is not shown."""

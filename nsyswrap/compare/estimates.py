@@ -26,7 +26,7 @@ class Bounds(NamedTuple):
     noise: float
 
 
-class Judged(NamedTuple):
+class Decision(NamedTuple):
     """What the estimates come to; where they cannot tell why, as a clause without a full stop, and what would help."""
 
     outcome: Outcome
@@ -59,7 +59,7 @@ def estimate_changes(
     )
 
 
-def judge(estimates: tuple[Estimate, Estimate], what: str = "steps") -> Judged:
+def decide(estimates: tuple[Estimate, Estimate], what: str = "steps") -> Decision:
     """Return what both measures come to together.
 
     The time per step decides where it can: it is what training takes. Outliers may hide its change; then the median
@@ -72,28 +72,28 @@ def judge(estimates: tuple[Estimate, Estimate], what: str = "steps") -> Judged:
     """
     of_median, of_mean = estimates
     if of_mean.outcome in (Outcome.FASTER, Outcome.SLOWER):
-        return Judged(of_mean.outcome)
+        return Decision(of_mean.outcome)
     if of_median.outcome in (Outcome.FASTER, Outcome.SLOWER):
         if of_mean.low <= of_median.high and of_median.low <= of_mean.high:
-            return Judged(of_median.outcome)
+            return Decision(of_median.outcome)
         reason = "the median step changed and the time per step did not: time has moved to outliers or between steps"
-        return Judged(Outcome.CANNOT_TELL, reason, MORE_STEPS)
+        return Decision(Outcome.CANNOT_TELL, reason, MORE_STEPS)
     return _unchanged(estimates, what)
 
 
-def _unchanged(estimates: tuple[Estimate, Estimate], what: str) -> Judged:
+def _unchanged(estimates: tuple[Estimate, Estimate], what: str) -> Decision:
     """Return what it comes to where neither measure shows a change."""
     for one in estimates:
         if one.outcome is Outcome.CANNOT_TELL and (one.low > 0 or one.high < 0):
             reason = f"the {one.label} drifts within the captures by as much as it differs between them"
-            return Judged(Outcome.CANNOT_TELL, reason, MORE_STEPS)
+            return Decision(Outcome.CANNOT_TELL, reason, MORE_STEPS)
     if any(one.outcome is Outcome.NO_DIFFERENCE for one in estimates):
-        return Judged(Outcome.NO_DIFFERENCE)
+        return Decision(Outcome.NO_DIFFERENCE)
     if any(map(_hidden_by_runs, estimates)):
         reason = "two runs of such a loop may differ by as much with nothing changed"
-        return Judged(Outcome.CANNOT_TELL, reason, MORE_RUNS)
+        return Decision(Outcome.CANNOT_TELL, reason, MORE_RUNS)
     hint = MORE_RUNS if what == "runs" else MORE_STEPS
-    return Judged(Outcome.CANNOT_TELL, f"the {what} vary too much for their number", hint)
+    return Decision(Outcome.CANNOT_TELL, f"the {what} vary too much for their number", hint)
 
 
 def _hidden_by_runs(one: Estimate) -> bool:

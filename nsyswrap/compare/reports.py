@@ -1,24 +1,24 @@
-"""Two sides compared: obstacles first, then step times, then what moved, and one sentence over it all."""
+"""Two sides compared: issues first, then step times, then what moved, and one sentence over it all."""
 
 from collections.abc import Sequence
 
 from nsyswrap import units
 from nsyswrap.compare.changes import basis_of, change_tables, fact_changes
+from nsyswrap.compare.comparability import find_issues
 from nsyswrap.compare.comparison import (
     Change,
     ChangeTable,
+    ComparabilityIssue,
     Comparison,
+    ComparisonOptions,
     Estimate,
-    Hurdle,
-    Obstacle,
+    IssueKind,
     Outcome,
-    Settings,
     Side,
     deciding,
 )
-from nsyswrap.compare.estimates import CONFIDENCE, MEAN, MEDIAN, Judged, estimate_changes, judge
+from nsyswrap.compare.estimates import CONFIDENCE, MEAN, MEDIAN, Decision, decide, estimate_changes
 from nsyswrap.compare.findings import pair_findings
-from nsyswrap.compare.obstacles import find_obstacles
 from nsyswrap.compare.run_noise import run_noise
 from nsyswrap.model import Report
 from nsyswrap.report import LIMITS
@@ -30,7 +30,7 @@ AGREEING = 2.0
 
 
 def compare_reports(
-    base: Sequence[Report], new: Sequence[Report], names: tuple[str, str], settings: Settings | None = None
+    base: Sequence[Report], new: Sequence[Report], names: tuple[str, str], options: ComparisonOptions | None = None
 ) -> Comparison:
     """Return what changed from one side to another.
 
@@ -38,28 +38,28 @@ def compare_reports(
         base: What was before: one report, or those of several runs of the same program.
         new: What is now.
         names: What the two are called.
-        settings: How they are compared.
+        options: How they are compared.
     """
-    chosen = settings or Settings()
+    chosen = options or ComparisonOptions()
     before, now = (Side.of(name, reports) for name, reports in zip(names, (base, new), strict=True))
     basis = basis_of(before, now)
-    obstacles = tuple(find_obstacles(before, now, chosen))
-    timed = not any(one.hurdle is Hurdle.STEPS for one in obstacles)
+    issues = tuple(find_issues(before, now, chosen))
+    timed = not any(one.kind is IssueKind.STEPS for one in issues)
     noise = run_noise(before.runs, now.runs, CONFIDENCE) if timed else 0.0
     estimates = estimate_changes(before.runs, now.runs, chosen.margin, noise) if timed else ()
     what = "runs" if len(base) + len(new) > 2 else "steps"  # noqa: PLR2004 - one run each
-    judged = judge(estimates, what) if estimates else Judged(Outcome.CANNOT_TELL)
+    decision = decide(estimates, what) if estimates else Decision(Outcome.CANNOT_TELL)
     tables = change_tables(before, now, basis)
     solved, arisen, left = pair_findings(before, now, basis)
-    blocks = tuple(one for one in obstacles if one.blocks)
+    blocks = tuple(one for one in issues if one.blocks)
     return Comparison(
         base=before,
         new=now,
-        settings=chosen,
-        outcome=Outcome.CANNOT_TELL if blocks else judged.outcome,
-        verdict=_verdict(judged, estimates, tables, blocks),
-        hint=next((one.hint for one in blocks if one.hint), judged.hint),
-        obstacles=obstacles,
+        options=chosen,
+        outcome=Outcome.CANNOT_TELL if blocks else decision.outcome,
+        verdict=_verdict(decision, estimates, tables, blocks),
+        hint=next((one.hint for one in blocks if one.hint), decision.hint),
+        issues=issues,
         estimates=estimates,
         basis=basis,
         tables=tables,
@@ -71,17 +71,17 @@ def compare_reports(
 
 
 def _verdict(
-    judged: Judged,
+    decision: Decision,
     estimates: tuple[Estimate, ...],
     tables: tuple[ChangeTable, ...],
-    blocks: tuple[Obstacle, ...],
+    blocks: tuple[ComparabilityIssue, ...],
 ) -> str:
     """Return the one sentence, or what withholds it and the sentence after."""
-    said = _sentence(judged, estimates, tables) if estimates else ""
+    said = _sentence(decision, estimates, tables) if estimates else ""
     if not blocks:
         return said
     reason = f"Cannot tell: {_as_clause(blocks[0].words)}."
-    if not said or judged.outcome is Outcome.CANNOT_TELL:
+    if not said or decision.outcome is Outcome.CANNOT_TELL:
         return reason
     return f"{reason} What the captures hold says: {said}"
 
@@ -92,15 +92,15 @@ def _as_clause(sentence: str) -> str:
     return words[0].lower() + words[1:] if words.startswith(("The ", "A ")) else words
 
 
-def _sentence(judged: Judged, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...]) -> str:
-    one = deciding(estimates, judged.outcome)
+def _sentence(decision: Decision, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...]) -> str:
+    one = deciding(estimates, decision.outcome)
     times = f"{units.duration(one.base_ns)} in base and {units.duration(one.new_ns)} in new"
     interval = f"95 % interval of the change {units.change(one.low)} to {units.change(one.high)}"
-    if judged.outcome is Outcome.CANNOT_TELL:
-        return f"Cannot tell: {judged.reason} ({one.label} {times}, {interval})."
-    if judged.outcome is Outcome.NO_DIFFERENCE:
+    if decision.outcome is Outcome.CANNOT_TELL:
+        return f"Cannot tell: {decision.reason} ({one.label} {times}, {interval})."
+    if decision.outcome is Outcome.NO_DIFFERENCE:
         return f"No difference: the {one.label} {'is' if one.label == MEAN else 'takes'} {times} ({interval})."
-    less = judged.outcome is Outcome.FASTER
+    less = decision.outcome is Outcome.FASTER
     word, how = ("Faster", "less") if less else ("Slower", "more")
     bounds = sorted((abs(one.low), abs(one.high)))
     amount = f"{units.share(abs(one.change))} {how} (95 % interval {units.share_band(*bounds)})"

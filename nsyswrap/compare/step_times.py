@@ -10,8 +10,15 @@ import pandas as pd
 from nsyswrap.compare.bootstrap import Series
 from nsyswrap.model import Report
 
-LEDGER_ROWS = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "memset_exposed_ns", "idle_ns")
-KERNEL_ROWS = LEDGER_ROWS[:2]
+LEDGER_ROWS = (
+    "compute_ns",
+    "communication_wait_ns",
+    "communication_transfer_ns",
+    "copy_exposed_ns",
+    "memset_exposed_ns",
+    "idle_ns",
+)
+KERNEL_ROWS = ("compute_ns", "communication_wait_ns", "communication_transfer_ns")
 _NUMBER = re.compile(r"\d+")
 # Where more than this share of the time lies between steps, what is in them does not tell of all of it.
 MOST_BETWEEN = 0.05

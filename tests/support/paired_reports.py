@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.compare import Comparison, Settings, Side, compare_reports
+from nsyswrap.compare import Comparison, ComparisonOptions, Side, compare_reports
 from nsyswrap.compare.step_times import LEDGER_ROWS
 from nsyswrap.intervals import Window
 from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity
@@ -102,7 +102,7 @@ def side(whole: Report, name: str = "base") -> Side:
 
 def compared(base: Report, new: Report, **settings: Any) -> Comparison:  # noqa: ANN401 - any setting
     """Return the comparison of two reports."""
-    return compare_reports([base], [new], ("before", "after"), Settings(**settings))
+    return compare_reports([base], [new], ("before", "after"), ComparisonOptions(**settings))
 
 
 def kernels(**totals: int) -> pd.DataFrame:

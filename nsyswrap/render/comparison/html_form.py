@@ -124,8 +124,8 @@ def _context(comparison: Comparison) -> dict[str, Any]:
         "outcome": comparison.outcome.value,
         "verdict": visible(comparison.verdict),
         "blocked": comparison.blocked,
-        "obstacles": [(one.blocks, visible(one.words), visible(one.hint)) for one in comparison.obstacles],
-        "margin": units.share(comparison.settings.margin),
+        "issues": [(one.blocks, visible(one.words), visible(one.hint)) for one in comparison.issues],
+        "margin": units.share(comparison.options.margin),
         "estimates": _estimates(comparison),
         "intervals": summary_model.intervals_of(comparison),
         "curves": drawings.curves(comparison.base.steps.length, comparison.new.steps.length),
@@ -150,7 +150,7 @@ def _side(side: Side) -> tuple[str, str]:
 
 
 def _estimates(comparison: Comparison) -> tuple[EstimateView, ...]:
-    pictures = drawings.intervals(comparison.estimates, comparison.settings.margin)
+    pictures = drawings.intervals(comparison.estimates, comparison.options.margin)
     return tuple(
         EstimateView(
             label=one.label,

@@ -18,13 +18,13 @@ def tree(comparison: Comparison) -> Tree:
         "schema": SCHEMA,
         "outcome": comparison.outcome.value,
         "verdict": comparison.verdict,
-        "margin_share": comparison.settings.margin,
-        "accepted": sorted(one.value for one in comparison.settings.accept),
+        "margin_share": comparison.options.margin,
+        "accepted": sorted(one.value for one in comparison.options.accept),
         "base": _side(comparison.base),
         "new": _side(comparison.new),
-        "obstacles": [
-            {"hurdle": one.hurdle.value, "blocks": one.blocks, "words": one.words, "hint": one.hint}
-            for one in comparison.obstacles
+        "issues": [
+            {"kind": one.kind.value, "blocks": one.blocks, "words": one.words, "hint": one.hint}
+            for one in comparison.issues
         ],
         "step_time": [_estimate(one) for one in comparison.estimates],
         "basis": comparison.basis,

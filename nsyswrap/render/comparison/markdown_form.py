@@ -9,7 +9,7 @@ from nsyswrap.render.markdown_report import details, escape, fitted, name, pipe_
 
 _MOST_ROWS = 8
 _MOST_FINDINGS = 5
-_MOST_OBSTACLES = 6
+_MOST_ISSUES = 6
 _FOLDED = ("phases", "families", "kernels", "copies", "host_calls")
 _SIGNS = {
     Outcome.FASTER: "faster",
@@ -28,8 +28,8 @@ def _parts(comparison: Comparison) -> Iterator[str]:
     """Yield the parts of the comment, the most important first."""
     yield f"### nsyswrap compare: {name(comparison.base.name)} → {name(comparison.new.name)}"
     yield f"**{escape(comparison.verdict)}**"
-    if comparison.obstacles:
-        listed = comparison.obstacles[:_MOST_OBSTACLES]
+    if comparison.issues:
+        listed = comparison.issues[:_MOST_ISSUES]
         yield "\n".join(f"> {'**Not comparable:** ' if one.blocks else ''}{escape(one.words)}  " for one in listed)
     if comparison.estimates:
         yield _step_time(comparison)

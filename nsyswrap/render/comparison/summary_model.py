@@ -94,7 +94,7 @@ def scale_of(comparison: Comparison) -> float:
             default=1.0,
         )
     whole = comparison.estimates[-1].base_ns if comparison.estimates else 0.0
-    return max(comparison.settings.margin * whole, *(abs(one.delta) for one in parts.changes))
+    return max(comparison.options.margin * whole, *(abs(one.delta) for one in parts.changes))
 
 
 def tensor_words(comparison: Comparison) -> str:

@@ -17,7 +17,7 @@ _HEADING, _MUTED = "bold", "dim"
 _STYLES = {Outcome.FASTER: "bold green", Outcome.SLOWER: "bold red", Outcome.CANNOT_TELL: "bold yellow"}
 _MOST_ROWS = 5
 _MOST_FINDINGS = 4
-_MOST_OBSTACLES = 6
+_MOST_ISSUES = 6
 _NAME_WIDTH = 30
 _TABLES = ("phases", "families", "kernels", "copies", "host_calls")
 
@@ -36,7 +36,7 @@ def render(comparison: Comparison, *, width: int = 80, colour: bool = False) -> 
 def _blocks(comparison: Comparison) -> Iterator[RenderableType]:
     yield from _header(comparison)
     yield Text("\n").append(visible(comparison.verdict), style=_STYLES.get(comparison.outcome, _HEADING))
-    yield from _obstacles(comparison)
+    yield from _issues(comparison)
     yield from _step_time(comparison)
     ledger = comparison.table("ledger")
     if ledger is not None:
@@ -68,11 +68,11 @@ def _header(comparison: Comparison) -> Iterator[Text]:
         )
 
 
-def _obstacles(comparison: Comparison) -> Iterator[RenderableType]:
-    if not comparison.obstacles:
+def _issues(comparison: Comparison) -> Iterator[RenderableType]:
+    if not comparison.issues:
         return
     yield _title("Comparable", "no" if comparison.blocked else "yes, with what is noted here")
-    for one in comparison.obstacles[:_MOST_OBSTACLES]:
+    for one in comparison.issues[:_MOST_ISSUES]:
         yield _indented(Text("NO    " if one.blocks else "note  ").append(visible(one.words)))
         if one.blocks and one.hint:
             yield _indented(Text(f"-> {visible(one.hint)}", style=_MUTED), 8)
