@@ -1,4 +1,4 @@
-"""Two reports beside each other: is a step faster, slower, no different, or can that not be told; and what moved."""
+"""Comparison of two reports: whether a step is faster or slower, how sure that is, and which amounts changed."""
 
 from nsyswrap.compare.comparison import (
     ACCEPTABLE,
@@ -10,8 +10,10 @@ from nsyswrap.compare.comparison import (
     ComparisonOptions,
     Estimate,
     FactChange,
+    FindingChange,
     FindingPair,
     IssueKind,
+    MovedTime,
     Outcome,
     Side,
 )
@@ -27,8 +29,10 @@ __all__ = [
     "ComparisonOptions",
     "Estimate",
     "FactChange",
+    "FindingChange",
     "FindingPair",
     "IssueKind",
+    "MovedTime",
     "Outcome",
     "Side",
     "compare_reports",
