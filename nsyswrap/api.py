@@ -16,7 +16,7 @@ from nsyswrap.db.load import load_export
 from nsyswrap.errors import UsageError
 from nsyswrap.hardware.kernel_names.user_rules import read_rules
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Settings, TraceContext
+from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.model import Finding, Report, Section
 from nsyswrap.privacy import neutral
@@ -43,7 +43,7 @@ class OpenedCapture:
     def __init__(self, trace: Trace, window: str, settings: Settings) -> None:
         self.trace = trace
         self._requested_window = window
-        self._context = TraceContext(trace, settings)
+        self._context = find_context(trace, settings)
 
     @cached_property
     def report(self) -> Report:

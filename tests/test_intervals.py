@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap import intervals
-from nsyswrap.intervals import NOTHING, Spans, Timeline, Window
+from nsyswrap.intervals import NOTHING, LabelledSpans, Spans, Window
 
 FIRST, LAST = -12, 48
 
@@ -35,13 +35,13 @@ def merged(loose: Loose) -> Spans:
     return intervals.merge([start for start, _ in loose], [end for _, end in loose])
 
 
-def painted(labels: Timeline) -> dict[int, int]:
+def painted(labels: LabelledSpans) -> dict[int, int]:
     """Return the label of each labelled nanosecond."""
     rows = zip(labels.spans.start.tolist(), labels.spans.end.tolist(), labels.code.tolist(), strict=True)
     return {at: code for start, end, code in rows for at in range(start, end)}
 
 
-def innermost_of(rows: Labelled) -> Timeline:
+def innermost_of(rows: Labelled) -> LabelledSpans:
     """Flatten labelled intervals."""
     return intervals.innermost([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows])
 
@@ -53,7 +53,7 @@ def assert_spans(spans: Spans) -> None:
     assert (spans.start[1:] >= spans.end[:-1]).all()
 
 
-def assert_timeline(labels: Timeline) -> None:
+def assert_timeline(labels: LabelledSpans) -> None:
     """Check what every timeline promises: spans, and one int32 label for each."""
     assert_spans(labels.spans)
     assert labels.code.dtype == np.int32
@@ -176,7 +176,7 @@ def test_containing_finds_the_span_of_a_moment(loose: Loose, at: list[int]) -> N
 
 @given(st.lists(st.tuples(st.integers(0, 4), loose_lists), max_size=4))
 def test_the_first_layer_of_a_timeline_has_a_nanosecond(layers: list[tuple[int, Loose]]) -> None:
-    labels = intervals.timeline([(code, merged(loose)) for code, loose in layers])
+    labels = intervals.layered([(code, merged(loose)) for code, loose in layers])
     assert_timeline(labels)
     expected: dict[int, int] = {}
     for code, loose in layers:

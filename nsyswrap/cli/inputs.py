@@ -217,13 +217,13 @@ def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -
     from nsyswrap.cli.malloc_settings import tune_malloc  # noqa: PLC0415
     from nsyswrap.cli.progress import working  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
-    from nsyswrap.loop.context import TraceContext  # noqa: PLC0415 - heavy; loaded when a capture is read
+    from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
 
     tune_malloc()
     with sqlite_export(capture) as export, working("reading the export", quiet=quiet):
         trace = load_export(export)
     named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
-    return TraceContext(named, options.settings())
+    return find_context(named, options.settings())
 
 
 @contextmanager

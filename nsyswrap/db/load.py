@@ -12,7 +12,7 @@ from nsyswrap import tables
 from nsyswrap.db import counters, queries, schema
 from nsyswrap.db.connection import AGAIN, Export, opened
 from nsyswrap.db.description import read_gpus, read_session
-from nsyswrap.db.read_table import UNKNOWN, Array, Arrays, TableReading
+from nsyswrap.db.read_table import UNKNOWN, Array, Arrays, TableReader
 from nsyswrap.db.samples import read_samples
 from nsyswrap.db.schema import Source
 from nsyswrap.errors import ExportError
@@ -109,7 +109,7 @@ def _all_arrays(export: Export) -> tuple[dict[str, Arrays], dict[str, int], dict
         _check_columns(export, source)
     arrays, counts, dropped = {}, dict.fromkeys((s.family for s in sources if s.family), 0), {}
     with ThreadPoolExecutor(READERS) as pool:
-        readings = [TableReading.begin(export, source) for source in sources]
+        readings = [TableReader.begin(export, source) for source in sources]
         running = [[pool.submit(reading.read, part) for part in reading.parts] for reading in readings]
         for source, reading, parts in zip(sources, readings, running, strict=True):
             found = reading.end([part.result() for part in parts])

@@ -47,7 +47,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class TableReading:
+class TableReader:
     """One table while it is read: make it with ``begin``, ``read`` each part, then ``end``.
 
     Attributes:
@@ -63,7 +63,7 @@ class TableReading:
     columns: Arrays
 
     @classmethod
-    def begin(cls, export: Export, source: Source) -> "TableReading":
+    def begin(cls, export: Export, source: Source) -> "TableReader":
         """Make room for a table, and cut it into parts where the numbers of its rows allow.
 
         Raises:

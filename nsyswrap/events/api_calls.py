@@ -1,4 +1,7 @@
-"""What a host call, an operating system call or a profiler's overhead means for an idle GPU, told from its name."""
+"""What a host call means for an idle GPU: its kind by its name, and whether a copy blocks the host.
+
+Calls are those of CUDA, of the operating system, and the overhead of the profiler.
+"""
 
 import re
 
@@ -10,11 +13,17 @@ from nsyswrap import tables
 from nsyswrap.intervals import Indices
 from nsyswrap.tables import Trace, array
 
-# What a thread does, the first that holds: the order of causes in docs/analyses/idle.md.
+# What a thread does. Of several open calls the first kind counts: the order of causes in docs/sections/idle.md.
 PROFILER, MODULE_LOAD, ALLOCATION, BLOCKING_COPY, SYNCHRONIZATION, LOCK_WAIT, OTHER_WAIT, PEER_THREAD_WAIT, OFF_CPU = (
     range(9)
 )
 RUNNING = 9
+
+# Kinds of memory, and directions in which the host takes no part. Source: the labels in an export.
+PAGEABLE, DEVICE = "Pageable", "Device"
+BETWEEN_DEVICES = ("Device-to-Device", "Peer-to-Peer")
+
+Mask = npt.NDArray[np.bool_]
 
 _MODULE_LOAD = re.compile(
     r"cu(?:da)?(?:Library|Module)(?:Load|Unload|Get|Enumerate)|cuLink|cuKernelGetFunction|cuKernelSetAttribute"
@@ -39,18 +48,18 @@ _WAIT = re.compile(
 )
 
 _LOADED = re.compile(r"dlopen|dlclose|dlmopen")
-# What stands behind a call's name: its version, and ptds or ptsz where streams are one for each thread; the runtime and
-# the driver write the two in different order. Source: cuda_runtime_api.h and cuda.h.
+# The end of a call's name: its version, and ptds or ptsz where each thread has a default stream of its own. The runtime
+# and the driver write the two in different order. Source: cuda_runtime_api.h and cuda.h.
 _VERSION = re.compile(r"(?:_pt[ds][sz])?(?:_v\d+)?(?:_pt[ds][sz])?$")
 
 
 def base_name(name: str) -> str:
-    """Return a call's name without its version and its default stream: cudaMemcpy for cudaMemcpy_ptds_v7000."""
+    """Return a call's name without its version and default stream: cudaMemcpy for cudaMemcpy_ptds_v7000."""
     return _VERSION.sub("", name)
 
 
 def call_kind(name: str) -> int | None:
-    """Return what an open CUDA call means, or None for one that says nothing of its own."""
+    """Return the kind of a CUDA call; None for a call that does not explain idle time, such as a launch."""
     if _SYNCHRONIZATION.match(name):
         return SYNCHRONIZATION
     if _ALLOCATION.match(name):
@@ -66,7 +75,7 @@ def is_copy(name: str) -> bool:
 
 
 def os_call_kind(name: str) -> int | None:
-    """Return what kind of wait an operating system call is, or None for one that works instead of waiting."""
+    """Return the kind of wait of an operating system call; None for a call that does not wait."""
     if _LOCK.fullmatch(name):
         return LOCK_WAIT
     if _PEER_THREAD.fullmatch(name):
@@ -75,15 +84,8 @@ def os_call_kind(name: str) -> int | None:
 
 
 def overhead_kind(name: str) -> int:
-    """Return what a row of profiler overhead is: nsys files the loading of libraries there, since it hooks it."""
+    """Return the kind of a row of profiler overhead: nsys records the loading of libraries there, which it hooks."""
     return MODULE_LOAD if _LOADED.match(name) else PROFILER
-
-
-PAGEABLE, DEVICE = "Pageable", "Device"
-# Directions without the host. Source: the labels of copy kinds in an export.
-INSIDE = ("Device-to-Device", "Peer-to-Peer")
-
-Mask = npt.NDArray[np.bool_]
 
 
 def is_pageable(trace: Trace, rows: Indices) -> Mask:
@@ -91,36 +93,36 @@ def is_pageable(trace: Trace, rows: Indices) -> Mask:
     return np.logical_or(*_ends(trace, rows, PAGEABLE))
 
 
-def holds_host(trace: Trace, rows: Indices, call: Indices) -> Mask:
-    """Return which copies hold the host until they are done.
+def blocks_host(trace: Trace, rows: Indices, call: Indices) -> Mask:
+    """Return which copies block the host until they are done.
 
     Args:
         trace: The tables of one export.
         rows: Rows of ``trace[COPIES]``.
-        call: The row in ``trace[CALLS]`` of the call of each; -1 where it is unknown: of these none holds the host. A
-            copy inside a CUDA graph belongs to the graph's launch, which does not wait for it.
+        call: Row in ``trace[CALLS]`` of the call of each copy; -1 where it is unknown, and then the copy does not
+            count as blocking. The call of a copy inside a CUDA graph is the graph's launch, which does not wait.
     """
-    copying, held = _calls(trace, call)
-    kinds = [kind for kind, label in trace.copy_kinds.items() if label in INSIDE]
-    inside = np.isin(array(trace[tables.COPIES], "copy_kind")[rows], kinds)
-    inside |= np.logical_and(*_ends(trace, rows, DEVICE))
-    found: Mask = copying & (is_pageable(trace, rows) | (held & ~inside))
+    copying, blocking = _copy_calls(trace, call)
+    kinds = [kind for kind, label in trace.copy_kinds.items() if label in BETWEEN_DEVICES]
+    without_host = np.isin(array(trace[tables.COPIES], "copy_kind")[rows], kinds)
+    without_host |= np.logical_and(*_ends(trace, rows, DEVICE))
+    found: Mask = copying & (is_pageable(trace, rows) | (blocking & ~without_host))
     return found
 
 
 def _ends(trace: Trace, rows: Indices, label: str) -> tuple[Mask, Mask]:
-    """Return which copies are from memory of a kind, and which are to it."""
+    """Return which copies read from a kind of memory, and which write to it."""
     wanted = [kind for kind, each in trace.memory_kinds.items() if each == label]
     copies = trace[tables.COPIES]
     return np.isin(array(copies, "source_kind")[rows], wanted), np.isin(array(copies, "target_kind")[rows], wanted)
 
 
-def _calls(trace: Trace, call: Indices) -> tuple[Mask, Mask]:
-    """Return which calls copy, and which of these hold the host by their name; a launch of a graph does neither."""
+def _copy_calls(trace: Trace, call: Indices) -> tuple[Mask, Mask]:
+    """Return which calls copy, and which of these block the host by their name; the launch of a graph does neither."""
     known = call >= 0
-    copying, held = np.zeros(len(call), bool), np.zeros(len(call), bool)
+    copying, blocking = np.zeros(len(call), bool), np.zeros(len(call), bool)
     codes, ids = pd.factorize(array(trace[tables.CALLS], "name_id")[call[known]])
     names = [base_name(trace.text(int(each))) for each in ids]
     copying[known] = np.array([is_copy(name) for name in names], bool)[codes]
-    held[known] = np.array([call_kind(name) == BLOCKING_COPY for name in names], bool)[codes]
-    return copying, held
+    blocking[known] = np.array([call_kind(name) == BLOCKING_COPY for name in names], bool)[codes]
+    return copying, blocking

@@ -1,4 +1,4 @@
-"""Count, total, mean, median, least, most and spread of durations by group."""
+"""Count, total, mean, median, minimum, maximum and standard deviation of durations by group."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,11 +19,11 @@ def summarize(codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int6
         groups: Number of groups; those without a duration get zeros.
 
     Returns:
-        One row a group, in order, with ``COLUMNS``. The median is the mean of the two middle values, the spread
-        that of a sample (n - 1), 0 for one value; ``share`` is of the total of all groups.
-        Source: the statistics of nsys's own reports, so that both can be compared.
+        One row for each group, in order, with ``COLUMNS``. The median of an even number of values is the mean of the
+        two middle ones. The standard deviation is that of a sample (n - 1), and 0 for one value. ``share`` is the
+        share of the total of all groups. Source: the statistics of nsys's own reports, so that both can be compared.
     """
-    # Of one or two bytes numpy sorts by counting.
+    # numpy sorts integers of one or two bytes by counting, which is faster.
     small = codes.astype(np.min_scalar_type(groups))
     order = np.argsort(small, kind="stable")
     ordered = duration[order]
@@ -53,7 +53,7 @@ def summarize(codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int6
 
 
 def by_name(names: Sequence[str], codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64]) -> pd.DataFrame:
-    """Return the statistics by name, dearest first; groups of equal name become one.
+    """Return the statistics by name, largest total first; groups of equal name become one.
 
     Args:
         names: Name of each code.

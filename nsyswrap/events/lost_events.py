@@ -1,4 +1,4 @@
-"""Main threads whose calls were lost: they fall silent while other threads of their process go on launching."""
+"""Events that nsys lost: main threads whose calls stop while others go on, and counts that the export lacks."""
 
 import re
 from typing import NamedTuple
@@ -9,20 +9,20 @@ from nsyswrap import tables
 from nsyswrap.events.operations import SOURCES, Operations
 from nsyswrap.tables import Trace, array
 
-# A main thread that launched kernels before and then makes no call for this share of the GPU's active time, while
-# other threads go on launching, has been lost; an autograd thread that outlives it by a step has not.
+# The calls of a main thread were lost where it launched kernels and then makes no call for this share of the time in
+# which its process launches. An autograd thread may launch for one step longer than the main thread. Ours.
 SILENT_SHARE = 0.10
-# A main thread that only allocates, and copies a model to the GPU, may leave all else to a thread of its own.
+# Only a main thread that launched kernels counts: one that just allocates and copies may leave the rest to a thread.
 COMPUTES = (SOURCES.index(tables.KERNELS), SOURCES.index(tables.GRAPHS))
 
 
-class Silence(NamedTuple):
-    """A main thread that fell silent.
+class SilentThread(NamedTuple):
+    """A main thread whose calls stop while other threads of its process go on launching.
 
     Attributes:
         main: Global id of the thread.
-        last_call_ns: When its last call ends, in ns since capture start.
-        last_launch_ns: When the last launch of its process begins.
+        last_call_ns: End of its last call, in ns since capture start.
+        last_launch_ns: Start of the last launch of its process.
     """
 
     main: int
@@ -30,10 +30,10 @@ class Silence(NamedTuple):
     last_launch_ns: int
 
 
-def silent_threads(trace: Trace, operations: Operations) -> list[Silence]:
-    """Return the main threads that launched kernels and whose calls stop while others of their process go on launching.
+def silent_threads(trace: Trace, operations: Operations) -> list[SilentThread]:
+    """Return the main threads that launched kernels and whose calls then stop while their process goes on launching.
 
-    Where nsys tells how many events it collected and the export holds as many, no call was lost.
+    Where the export holds as many events as nsys says it collected, no call was lost, and none is returned.
     """
     calls = trace[tables.CALLS]
     known = operations.call >= 0
@@ -51,7 +51,7 @@ def silent_threads(trace: Trace, operations: Operations) -> list[Silence]:
         mine = launches[owner == process]
         first, last, silent = int(mine.min()), int(mine.max()), int(mine.max()) - int(of_main.max())
         if silent > SILENT_SHARE * max(last - first, 1):
-            found.append(Silence(main, int(of_main.max()), last))
+            found.append(SilentThread(main, int(of_main.max()), last))
     return found
 
 
@@ -59,18 +59,18 @@ _COUNTED = re.compile(r"Number of (CUDA|NVTX) events collected:\s*([\d,]+)")
 
 
 def collected(trace: Trace) -> dict[str, int]:
-    """Return how many events of each family ("CUDA", "NVTX") nsys collected, of all processes together.
+    """Return how many events of each family ("CUDA", "NVTX") nsys says it collected, in all processes together.
 
-    Families that no message tells of are left out.
+    A family that no message names is left out.
     """
-    told: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for text in trace[tables.DIAGNOSTICS]["text"].astype(str):
         found = _COUNTED.search(text)
         if found:
-            told[found.group(1)] = told.get(found.group(1), 0) + int(found.group(2).replace(",", ""))
-    return told
+            counts[found.group(1)] = counts.get(found.group(1), 0) + int(found.group(2).replace(",", ""))
+    return counts
 
 
 def all_arrived(trace: Trace, family: str) -> bool:
-    """Return whether nsys tells how many events of a family it collected, and the export holds just as many."""
+    """Return whether nsys says how many events of a family it collected, and the export holds exactly as many."""
     return collected(trace).get(family) == trace.event_counts.get(family, 0)

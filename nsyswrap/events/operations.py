@@ -1,9 +1,9 @@
-"""All that ran on the GPUs as one set of operations, each joined to the host call that launched it."""
+"""What ran on the GPUs: kernels, copies, memsets and graphs as one set of operations, each with its launch call."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,20 +11,39 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
-from nsyswrap.intervals import Indices, Spans, Times, Window, clip, merge, subtract, union
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, merge, subtract, union
 from nsyswrap.tables import TableSpec, Trace, array, blocks
 
-COMPUTE, COMMUNICATION, COPY, FILL = range(4)
+COMPUTE, COMMUNICATION, COPY, MEMSET = range(4)
 KINDS = ("compute", "communication", "copy", "memset")
 
-# Source: definitions of nsys recipes compared; the name is right where matching NCCL's ranges is not.
+# A kernel is a collective where its name holds this. Source: the recipes of nsys compared: the name identifies
+# collectives that matching NCCL's ranges misses.
 COLLECTIVE = "nccl"
-# Source: ENUM_CUDA_MEMCPY_OPER of nsys's exports, 2022 to 2025: "Unified Host-to-Device" and so on.
+# Labels of copies of unified memory begin with this. Source: ENUM_CUDA_MEMCPY_OPER of nsys's exports, 2022 to 2025.
 UNIFIED = "Unified "
 GRAPH_LAUNCHES = frozenset({"cudaGraphLaunch", "cuGraphLaunch"})
 
 
-@dataclass(frozen=True)
+class DeviceWork(NamedTuple):
+    """The work of one device.
+
+    Attributes:
+        rows: Its rows of ``Operations``, ascending.
+        first_ns: When its first operation starts, in ns since capture start.
+        last_ns: When its last operation ends.
+        busy: When it ran anything.
+        exclusive: One set of spans for each of ``KINDS``; together disjoint, and together ``busy``.
+    """
+
+    rows: Indices
+    first_ns: int
+    last_ns: int
+    busy: Spans
+    exclusive: tuple[Spans, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Operations:
     """Operations of all devices, sorted by start, those that start together by end; arrays of equal length.
 
@@ -32,12 +51,13 @@ class Operations:
         start: ns since capture start.
         end: ns since capture start.
         device_id: GPU it ran on, int32.
-        kind: COMPUTE, COMMUNICATION, COPY or FILL, int8.
+        kind: COMPUTE, COMMUNICATION, COPY or MEMSET, int8.
         call: Row in ``trace[CALLS]`` of the call that launched it, or -1.
-        table: Index into ``SOURCES`` of the table it is from, int8.
+        table: Index into ``SOURCES`` of the table it comes from, int8.
         row: Its row in that table.
         process: Global id of its process.
-        migration: Whether it is a copy of unified memory that a page fault began: no host call asked for it.
+        migration: Whether it is a copy of unified memory that a page fault started: no host call launched it.
+        by_device: The work of each device that ran something, by ascending device id.
     """
 
     start: Times
@@ -49,72 +69,48 @@ class Operations:
     row: Indices
     process: Times
     migration: npt.NDArray[np.bool_]
+    by_device: Mapping[int, DeviceWork]
 
-    _exclusive: dict[int, list[Spans]] = field(default_factory=dict)
-    _of_device: dict[int, tuple[Indices, Spans]] = field(default_factory=dict)
-
-    @cached_property
+    @property
     def devices(self) -> list[int]:
         """Return the ids of the devices that ran something, ascending."""
-        return [int(device) for device in tables.distinct(self.device_id)]
+        return list(self.by_device)
 
     def used_in(self, window: Window) -> list[int]:
-        """Return the devices that are in use in a window: it lies between their first operation and their last.
+        """Return the devices in use in a window: those whose first operation to last operation overlaps it.
 
-        One that ran something only before it, to try it out, does not starve in it. All, where none is in use.
+        A device that ran something only before the window, to try it out, is not in use. Where no device is in use,
+        all are returned.
         """
         used = [
-            device for device, (first, last) in self._in_use.items() if first < window.end_ns and last > window.start_ns
+            device
+            for device, work in self.by_device.items()
+            if work.first_ns < window.end_ns and work.last_ns > window.start_ns
         ]
         return used or self.devices
 
-    @cached_property
-    def _in_use(self) -> dict[int, tuple[int, int]]:
-        """Return when the first operation of each device starts and its last ends."""
-        rows = {device: self.on(device) for device in self.devices}
-        return {device: (int(self.start[mine[0]]), int(self.end[mine].max())) for device, mine in rows.items()}
-
     def on(self, device_id: int) -> Indices:
-        """Return the rows of one device."""
-        return self._device(device_id)[0]
+        """Return the rows of one device, ascending; none where the device ran nothing."""
+        return self.by_device.get(device_id, NO_WORK).rows
 
     def busy(self, device_id: int) -> Spans:
         """Return when the device ran anything."""
-        return self._device(device_id)[1]
-
-    def _device(self, device_id: int) -> tuple[Indices, Spans]:
-        if device_id not in self._of_device:
-            rows = np.flatnonzero(self.device_id == device_id)
-            self._of_device[device_id] = rows, merge(self.start[rows], self.end[rows])
-        return self._of_device[device_id]
+        return self.by_device.get(device_id, NO_WORK).busy
 
     def exclusive(self, device_id: int, window: Window) -> list[Spans]:
         """Return the spans of the window that belong to each kind.
 
-        Where operations overlap, a nanosecond belongs to the first of compute, communication, copy, fill.
+        Where operations overlap, a nanosecond belongs to the first of compute, communication, copy, memset.
 
         Returns:
             One set of spans for each of ``KINDS``; together disjoint.
         """
-        if device_id not in self._exclusive:
-            # Of all time, whatever the window: several analyses ask, for windows of their own.
-            self._exclusive[device_id] = self._without_overlap(device_id)
-        return [clip(spans, window.start_ns, window.end_ns) for spans in self._exclusive[device_id]]
-
-    def _without_overlap(self, device_id: int) -> list[Spans]:
-        mine = self.on(device_id)
-        kinds = self.kind[mine]
-        taken, found = merge([], []), []
-        for kind in range(len(KINDS)):
-            of_kind = mine[kinds == kind]
-            spans = merge(self.start[of_kind], self.end[of_kind])
-            found.append(subtract(spans, taken))
-            taken = union(taken, spans)
-        return found
+        whole = self.by_device.get(device_id, NO_WORK).exclusive
+        return [clip(spans, window.start_ns, window.end_ns) for spans in whole]
 
     @property
     def orphaned(self) -> npt.NDArray[np.bool_]:
-        """Return whether each operation's host call is missing: it had one, and the capture does not hold it."""
+        """Return whether each operation had a launch call that the capture does not hold."""
         return (self.call < 0) & ~self.migration
 
     def from_table(self, spec: TableSpec) -> Indices:
@@ -123,6 +119,7 @@ class Operations:
 
 
 SOURCES = (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS)
+NO_WORK = DeviceWork(np.empty(0, np.intp), 0, 0, NOTHING, (NOTHING,) * len(KINDS))
 
 
 def find_operations(trace: Trace) -> Operations:
@@ -136,23 +133,48 @@ def find_operations(trace: Trace) -> Operations:
     def column(name: str, dtype: type[np.integer[Any]] = np.int64) -> npt.NDArray[Any]:
         return ordered((array(trace[spec], name) for spec in sources), dtype)
 
-    process = column("process")
+    start, end, process = column("start"), column("end"), column("process")
+    device_id = column("device_id", np.int32)
+    kind = ordered((_kinds(trace, spec, trace[spec]) for spec in sources), np.int8)
     call = launch_calls(trace, process, column("correlation_id"))
     return Operations(
-        start=column("start"),
-        end=column("end"),
-        device_id=column("device_id", np.int32),
-        kind=ordered((_kinds(trace, spec, trace[spec]) for spec in sources), np.int8),
+        start=start,
+        end=end,
+        device_id=device_id,
+        kind=kind,
         call=call,
         table=ordered((np.full(len(trace[spec]), SOURCES.index(spec), np.int8) for spec in sources), np.int8),
         row=ordered((np.arange(len(trace[spec])) for spec in sources), np.intp),
         process=process,
         migration=ordered((_unified(trace, spec) for spec in sources), np.bool_) & (call < 0),
+        by_device=_by_device(start, end, device_id, kind),
     )
 
 
+def _by_device(
+    start: Times, end: Times, device_id: npt.NDArray[np.int32], kind: npt.NDArray[np.int8]
+) -> Mapping[int, DeviceWork]:
+    """Return the work of each device that ran something, by ascending device id."""
+    found = {}
+    for device in tables.distinct(device_id).tolist():
+        rows = np.flatnonzero(device_id == device)
+        found[device] = _work(rows, start[rows], end[rows], kind[rows])
+    return MappingProxyType(found)
+
+
+def _work(rows: Indices, start: Times, end: Times, kind: npt.NDArray[np.int8]) -> DeviceWork:
+    """Return the work of one device from its rows and the times and kinds of these."""
+    busy, exclusive = NOTHING, []
+    for each in range(len(KINDS)):
+        of_kind = kind == each
+        spans = merge(start[of_kind], end[of_kind])
+        exclusive.append(subtract(spans, busy))
+        busy = union(busy, spans)
+    return DeviceWork(rows, int(start[0]), int(end.max()), busy, tuple(exclusive))
+
+
 def _order(trace: Trace, sources: Sequence[TableSpec]) -> Indices:
-    """Return the order of starts; of equal ones by what they are, since an export promises no order of rows."""
+    """Return the order by start; equal starts are ordered by content, since an export does not define an order."""
     start = np.concatenate([np.empty(0, np.int64), *(array(trace[spec], "start") for spec in sources)])
     order = np.argsort(start, kind="stable")
     start = start[order]
@@ -171,7 +193,7 @@ def _kinds(trace: Trace, spec: TableSpec, frame: pd.DataFrame) -> npt.NDArray[np
     if spec is tables.COPIES:
         return np.full(len(frame), COPY, np.int8)
     if spec is tables.MEMSETS:
-        return np.full(len(frame), FILL, np.int8)
+        return np.full(len(frame), MEMSET, np.int8)
     if spec is tables.GRAPHS:
         return np.full(len(frame), COMPUTE, np.int8)
     codes, names = pd.factorize(frame["name_id"])
@@ -188,17 +210,27 @@ def _unified(trace: Trace, spec: TableSpec) -> npt.NDArray[np.bool_]:
     return np.isin(array(frame, "copy_kind"), kinds)
 
 
+def streams_of(trace: Trace, operations: Operations, rows: Indices) -> Times:
+    """Return the number of the stream of some operations; -1 where the export does not tell."""
+    found = np.full(len(rows), -1, np.int64)
+    for index, spec in enumerate(SOURCES):
+        mine = operations.table[rows] == index
+        if mine.any():
+            found[mine] = array(trace[spec], "stream")[operations.row[rows[mine]]]
+    return found
+
+
 def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices:
     """Return the row in ``trace[CALLS]`` of the call with the same process and correlation id, or -1.
 
-    Correlation ids are unique within a process only. Of several calls with one id the last to start is taken.
+    Correlation ids are unique within a process only. Of several calls with one id, the last to start is returned.
     """
     calls = trace[tables.CALLS]
     thread, ids = array(calls, "thread"), array(calls, "correlation_id")
     processes = pd.unique(process)
     if len(processes) == 1 and len(ids) and ids.min() > 0:
-        alone = all((tables.process_of(thread[block]) == processes[0]).all() for block in blocks(len(ids)))
-        if alone:
+        only_one = all((tables.process_of(thread[block]) == processes[0]).all() for block in blocks(len(ids)))
+        if only_one:
             return _lookup(ids, np.arange(len(ids)), correlation_id)
     owner = tables.process_of(thread)
     found = np.full(len(process), -1, np.intp)
@@ -211,7 +243,7 @@ def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices
 
 
 def _lookup(ids: Times, rows: Indices, wanted: Times) -> Indices:
-    """Return the row of each wanted id, or -1: by a direct table where ids are dense, else by bisection."""
+    """Return the row of each wanted id, or -1: through a table where ids are dense, else by binary search."""
     low, high = int(ids.min()), int(ids.max())
     result = np.full(len(wanted), -1, np.intp)
     if high - low < 2 * len(ids) + 1024:
@@ -236,3 +268,9 @@ def launch_rows(trace: Trace) -> Indices:
     """Return the rows of ``trace[CALLS]`` that launch a CUDA graph."""
     ids = [key for key, text in trace.strings.items() if base_name(text) in GRAPH_LAUNCHES]
     return np.flatnonzero(np.isin(array(trace[tables.CALLS], "name_id"), ids)) if ids else np.empty(0, np.intp)
+
+
+def launching_threads(trace: Trace, operations: Operations) -> Times:
+    """Return the global ids of the threads that launched an operation, ascending."""
+    call = operations.call
+    return tables.distinct(array(trace[tables.CALLS], "thread")[call[call >= 0]])

@@ -1,4 +1,4 @@
-"""Which line of the program a sampled stack stands for, and how its file is shown."""
+"""The line of the program that each sampled Python stack was in, and how its file is shown."""
 
 import re
 from collections import Counter
@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from nsyswrap.tables import Frame, Trace
 
-# Files of installed packages and of Python itself, and what of their path is not shown.
+# The part of a path that is not shown, of files of installed packages and of Python itself.
 _LIBRARY = re.compile(
     r"^(?:.*/)?(?:lib(?:64)?/python\d[\d.]*/)?(?:(?:site|dist)-packages)/|^(?:.*/)?lib(?:64)?/python\d[\d.]*/"
 )
@@ -18,13 +18,12 @@ _TYPED = "<"
 
 @dataclass(frozen=True)
 class SourceLines:
-    """The lines that sampled stacks stand for.
+    """The line of each sampled stack.
 
     Attributes:
-        trace: The tables of one export.
-        innermost: Innermost frame of each stack code, its file as it is shown.
-        own: The innermost frame of the program itself, neither of Python nor of a package; where there is none, the
-            innermost frame.
+        innermost: Innermost frame of each stack code, with its file as it is shown.
+        own: Innermost frame of each stack code that is in the program itself, not in Python or a package; where there
+            is none, the innermost frame.
     """
 
     innermost: tuple[Frame, ...]
@@ -32,7 +31,7 @@ class SourceLines:
 
 
 def find_lines(trace: Trace) -> SourceLines:
-    """Return the lines that the stacks of a trace stand for."""
+    """Return the line of each stack of a trace."""
     files = {frame.file for stack in trace.stacks for frame in stack}
     mine = {file for file in files if _is_own(file)}
     folder = _program_folder(trace.stacks, mine)
@@ -40,12 +39,12 @@ def find_lines(trace: Trace) -> SourceLines:
     innermost, own = [], []
     for stack in trace.stacks:
         innermost.append(_as_shown(stack[0], shown))
-        own.append(_as_shown(_look_at(stack, mine), shown))
+        own.append(_as_shown(_own_frame(stack, mine), shown))
     return SourceLines(tuple(innermost), tuple(own))
 
 
-def _look_at(stack: tuple[Frame, ...], mine: set[str]) -> Frame:
-    """Return the innermost frame of a file of the program, else of code that was typed in, else the innermost."""
+def _own_frame(stack: tuple[Frame, ...], mine: set[str]) -> Frame:
+    """Return the innermost frame of the program's files, else of code that has no file, else of all."""
     typed = (frame for frame in stack if frame.file.startswith(_TYPED) and not frame.file.startswith(_FROZEN))
     return next((frame for frame in stack if frame.file in mine), next(typed, stack[0]))
 
@@ -59,7 +58,7 @@ def _as_shown(frame: Frame, shown: dict[str, str]) -> Frame:
 
 
 def _program_folder(stacks: Iterable[tuple[Frame, ...]], mine: set[str]) -> PurePosixPath:
-    """Return the folder of the program: of the file that most stacks begin with."""
+    """Return the folder of the program: that of the file in which most stacks begin."""
     outermost = (next((frame.file for frame in reversed(stack) if frame.file in mine), None) for stack in stacks)
     counts = Counter(file for file in outermost if file)
     first = max(counts, key=lambda file: (counts[file], file), default="")
@@ -67,7 +66,7 @@ def _program_folder(stacks: Iterable[tuple[Frame, ...]], mine: set[str]) -> Pure
 
 
 def _shown(file: str, folder: PurePosixPath) -> str:
-    """Return a file of a package by package, one of the program below its folder, any other with its own folder."""
+    """Return how a file is shown: relative to its package or to the program's folder, else with its own folder."""
     if not _is_own(file):
         return _LIBRARY.sub("", file)
     path = PurePosixPath(file)

@@ -1,10 +1,9 @@
 """What a thread is doing at each time: the open call that explains an idle GPU, by the precedence of causes."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from functools import cached_property
-from threading import RLock
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +11,13 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events import api_calls
-from nsyswrap.events.api_calls import holds_host
+from nsyswrap.events.api_calls import blocks_host
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import (
     NOTHING,
     Indices,
+    LabelledSpans,
     Spans,
-    Timeline,
     Times,
     Window,
     clip,
@@ -27,7 +26,6 @@ from nsyswrap.intervals import (
     merge,
     subtract,
     total,
-    union,
 )
 from nsyswrap.tables import TableSpec, Trace, array, by_name
 
@@ -35,149 +33,217 @@ from nsyswrap.tables import TableSpec, Trace, array, by_name
 NAMES = 1 << 20
 NO_NAME = NAMES - 1
 
-NO_TIMES = np.empty(0, np.int64)
 WAITS = (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT)
+NO_STATES = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
 
-@dataclass(frozen=True)
+class ThreadActivity(NamedTuple):
+    """What one thread does inside a window.
+
+    Attributes:
+        states: Codes of kind and name; between them no call is open that explains idle time.
+        waits: When the thread only waits in the operating system, outside any CUDA call.
+        call_ns: How long it has a CUDA call open inside the window.
+        alive: When its first call in the capture starts and its last one ends, in ns; (0, 0) where it has none.
+    """
+
+    states: LabelledSpans
+    waits: Spans
+    call_ns: int
+    alive: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadStates:
-    """What the threads of a trace do inside a window; each is looked at once, whoever asks first.
+    """What some threads of a trace do inside a window.
 
     Attributes:
         trace: The tables of one export.
-        operations: All that ran on the GPUs, for copies that block although their call is called asynchronous.
-        window: Stretch of time; events outside are not looked at.
+        activity: What each thread does, by its global id.
+        names: Name of each name index: the calls of the trace without their versions, in alphabetical order.
+        name_index: Index into ``names`` of each string id that names a call.
     """
 
     trace: Trace
-    operations: Operations
-    window: Window
-    _looking: AbstractContextManager[object] = field(default_factory=RLock)
-    _states: dict[int, Timeline] = field(default_factory=dict)
-    _waits: dict[int, Spans] = field(default_factory=dict)
-    _call_ns: dict[int, int] = field(default_factory=dict)
-    _name_index: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the name of each name index that was given out so far."""
-        return tuple(self._name_index)
+    activity: Mapping[int, ThreadActivity]
+    names: tuple[str, ...]
+    name_index: Mapping[int, int]
 
     def names_of(self, spec: TableSpec, rows: Indices) -> npt.NDArray[np.int32]:
         """Return the name index of some rows of a table of calls."""
-        codes, ids = pd.factorize(self._column(spec, "name_id")[rows])
-        texts = (api_calls.base_name(self.trace.text(int(i))) for i in ids)
-        with self._looking:
-            index = [self._name_index.setdefault(text, len(self._name_index)) for text in texts]
-        found: npt.NDArray[np.int32] = np.array(index, np.int32)[codes]
-        return found
+        return _indices(array(self.trace[spec], "name_id")[rows], self.name_index)
 
-    def of(self, thread: int) -> Timeline:
-        """Return what a thread does: codes of kind and name; holes are times with no call of meaning open."""
-        with self._looking:
-            if thread not in self._states:
-                whole = Timeline(NOTHING, np.empty(0, np.int32))
-                for kind in range(api_calls.RUNNING):
-                    whole = fill(whole, self._of_kind(thread, kind))
-                self._states[thread] = whole
-            return self._states[thread]
+    def of(self, thread: int) -> LabelledSpans:
+        """Return what a thread does: codes of kind and name; between them no call is open that explains idle time."""
+        return self.activity[thread].states
 
     def waits(self, thread: int) -> Spans:
-        """Return when a thread only waits in the operating system, outside any call that explains the wait."""
-        with self._looking:
-            if thread not in self._waits:
-                states = self.of(thread)
-                waiting = np.isin(states.code // NAMES, WAITS)
-                in_os = merge(states.spans.start[waiting], states.spans.end[waiting])
-                in_calls = self._open(tables.CALLS, thread)
-                self._waits[thread] = subtract(in_os, in_calls)
-                # The spans are many, and needed here alone; of their length others ask too.
-                self._call_ns[thread] = total(clip(in_calls, self.window.start_ns, self.window.end_ns))
-            return self._waits[thread]
+        """Return when a thread only waits in the operating system, outside any CUDA call."""
+        return self.activity[thread].waits
 
     def call_time(self, thread: int) -> int:
         """Return how long a thread has a CUDA call open inside the window, in ns."""
-        self.waits(thread)
-        return self._call_ns[thread]
+        return self.activity[thread].call_ns
 
     def alive(self, thread: int) -> tuple[int, int]:
-        """Return from when to when a thread is seen in the capture; (0, 0) if never."""
-        found = [
-            (int(self._column(spec, "start")[rows[0]]), int(self._column(spec, "end")[rows].max()))
-            for spec in (tables.CALLS, tables.OS_CALLS)
-            if len(rows := np.flatnonzero(self._column(spec, "thread") == thread))
-        ]
-        if not found:
-            return 0, 0
-        return min(start for start, _ in found), max(end for _, end in found)
+        """Return when a thread's first call in the capture starts and its last one ends; (0, 0) where it has none."""
+        return self.activity[thread].alive
 
-    def _of_kind(self, thread: int, kind: int) -> Timeline:
-        if kind == api_calls.OFF_CPU:
-            return self._off_cpu(thread)
-        starts, ends, codes = [NO_TIMES], [NO_TIMES], [NO_TIMES]
-        for spec, (rows, threads, kinds) in self._telling.items():
-            mine = rows[(threads == thread) & (kinds == kind)]
-            starts.append(self._column(spec, "start")[mine])
-            ends.append(self._column(spec, "end")[mine])
-            codes.append(self.names_of(spec, mine) + np.int64(kind * NAMES))
-        return innermost(np.concatenate(starts), np.concatenate(ends), np.concatenate(codes))
 
-    def _off_cpu(self, thread: int) -> Timeline:
-        """Return when a thread is off the CPU of itself: one that is inside a call is off because of the call."""
-        frame = self.trace[tables.SCHEDULING]
-        mine = array(frame, "thread") == thread
-        start, running = array(frame, "start")[mine], array(frame, "running")[mine]
-        end = np.append(start[1:], self.window.end_ns) if len(start) else start
-        spans = merge(start[~running], end[~running])
-        if len(spans.start):
-            spans = subtract(spans, union(self._open(tables.CALLS, thread), self._open(tables.OS_CALLS, thread)))
-        return Timeline(spans, np.full(len(spans.start), api_calls.OFF_CPU * NAMES + NO_NAME, np.int32))
+def find_thread_states(trace: Trace, operations: Operations, window: Window, threads: Iterable[int]) -> ThreadStates:
+    """Return what threads do inside a window.
 
-    def _open(self, spec: TableSpec, thread: int) -> Spans:
-        """Return when a thread has a call of one table open, whatever it is."""
-        rows = np.flatnonzero((self._column(spec, "thread") == thread) & self._touching(spec))
-        return merge(self._column(spec, "start")[rows], self._column(spec, "end")[rows])
+    Args:
+        trace: The tables of one export.
+        operations: All that ran on the GPUs; they show which asynchronous copies block the host.
+        window: Interval of time; events outside it are left out.
+        threads: Global ids of the threads; a thread without events has no states.
+    """
+    names, name_index = _names(trace)
+    calls = _find_calls(trace, operations, window, name_index)
+    activity = {thread: _activity(trace, calls, window, thread) for thread in sorted(set(threads))}
+    return ThreadStates(trace, MappingProxyType(activity), names, MappingProxyType(name_index))
 
-    def _column(self, spec: TableSpec, name: str) -> npt.NDArray[np.int64]:
-        return array(self.trace[spec], name)
 
-    def _touching(self, spec: TableSpec) -> npt.NDArray[np.bool_]:
-        start, end = self._column(spec, "start"), self._column(spec, "end")
-        return (start < self.window.end_ns) & (end > self.window.start_ns)
+def _names(trace: Trace) -> tuple[tuple[str, ...], dict[int, int]]:
+    """Return the names of all calls, and for each string id the index of its name."""
+    ids = np.concatenate([tables.used_ids(array(trace[spec], "name_id")) for spec in KIND_OF])
+    base = {each: api_calls.base_name(trace.text(each)) for each in ids.tolist()}
+    names = tuple(sorted(set(base.values())))
+    index = {name: number for number, name in enumerate(names)}
+    return names, {each: index[name] for each, name in base.items()}
 
-    @cached_property
-    def _telling(self) -> Mapping[TableSpec, tuple[Indices, Times, npt.NDArray[np.int8]]]:
-        """Return, for each table of calls, the rows inside the window that explain idle time: row, thread, kind."""
-        holding, free = self._copying_calls()
-        found = {}
-        for spec, kind_of in KIND_OF.items():
-            kinds = by_name(self.trace, spec, kind_of, np.int8)
-            if spec == tables.CALLS:
-                kinds[free[kinds[free] == api_calls.BLOCKING_COPY]] = NOTHING_TOLD
-                kinds[holding] = api_calls.BLOCKING_COPY
-            rows = np.flatnonzero((kinds >= 0) & self._touching(spec))
-            found[spec] = rows, self._column(spec, "thread")[rows], kinds[rows]
-        return found
 
-    def _copying_calls(self) -> tuple[Indices, Indices]:
-        """Return the calls of copies that hold the host, and those of copies that do not, whatever their names say."""
-        rows = self.operations.from_table(tables.COPIES)
-        call = self.operations.call[rows]
-        holding = holds_host(self.trace, self.operations.row[rows], call)
-        return call[holding], call[~holding & (call >= 0)]
+def _indices(ids: Times, name_index: Mapping[int, int]) -> npt.NDArray[np.int32]:
+    """Return the name index of each string id."""
+    codes, distinct = pd.factorize(ids)
+    found: npt.NDArray[np.int32] = np.array([name_index[each] for each in distinct.tolist()], np.int32)[codes]
+    return found
+
+
+class _Calls(NamedTuple):
+    """One table of calls.
+
+    Attributes:
+        thread: Thread of each row of the table.
+        start: Start of each row, ascending.
+        end: End of each row.
+        touching: Whether each row touches the window.
+        explaining: Rows that touch the window and explain idle time.
+        kind: Kind of call of each explaining row.
+        code: State code of each explaining row.
+    """
+
+    thread: Times
+    start: Times
+    end: Times
+    touching: npt.NDArray[np.bool_]
+    explaining: Indices
+    kind: npt.NDArray[np.int8]
+    code: npt.NDArray[np.int32]
+
+
+def _find_calls(
+    trace: Trace, operations: Operations, window: Window, name_index: Mapping[int, int]
+) -> dict[TableSpec, _Calls]:
+    """Return each table of calls with the rows in it that explain idle time."""
+    blocking, free = _copying_calls(trace, operations)
+    found = {}
+    for spec, kind_of in KIND_OF.items():
+        frame = trace[spec]
+        start, end = array(frame, "start"), array(frame, "end")
+        kinds = by_name(trace, spec, kind_of, np.int8)
+        if spec == tables.CALLS:
+            kinds[free[kinds[free] == api_calls.BLOCKING_COPY]] = NO_KIND
+            kinds[blocking] = api_calls.BLOCKING_COPY
+        touching = (start < window.end_ns) & (end > window.start_ns)
+        rows = np.flatnonzero((kinds != NO_KIND) & touching)
+        names = _indices(array(frame, "name_id")[rows], name_index)
+        code = kinds[rows].astype(np.int32) * np.int32(NAMES) + names
+        found[spec] = _Calls(array(frame, "thread"), start, end, touching, rows, kinds[rows], code)
+    return found
+
+
+def _copying_calls(trace: Trace, operations: Operations) -> tuple[Indices, Indices]:
+    """Return the calls of copies that block the host, and of copies that do not, whatever the names of the calls."""
+    rows = operations.from_table(tables.COPIES)
+    call = operations.call[rows]
+    blocking = blocks_host(trace, operations.row[rows], call)
+    return call[blocking], call[~blocking & (call >= 0)]
+
+
+def _activity(trace: Trace, calls: Mapping[TableSpec, _Calls], window: Window, thread: int) -> ThreadActivity:
+    """Return what one thread does inside a window."""
+    rows = {spec: np.flatnonzero(calls[spec].thread == thread) for spec in (tables.CALLS, tables.OS_CALLS)}
+    in_cuda = _open(calls[tables.CALLS], rows[tables.CALLS])
+    states = _call_states(calls.values(), thread)
+    off_cpu = _off_cpu(trace, window, thread)
+    if len(off_cpu.start):
+        # Inside a call, the call is what takes the thread off the CPU.
+        in_os = _open(calls[tables.OS_CALLS], rows[tables.OS_CALLS])
+        off_cpu = subtract(subtract(off_cpu, in_cuda), in_os)
+        codes = np.full(len(off_cpu.start), api_calls.OFF_CPU * NAMES + NO_NAME, np.int32)
+        states = fill(states, LabelledSpans(off_cpu, codes))
+    waiting = np.isin(states.code // NAMES, WAITS)
+    waits = subtract(merge(states.spans.start[waiting], states.spans.end[waiting]), in_cuda)
+    call_ns = total(clip(in_cuda, window.start_ns, window.end_ns))
+    return ThreadActivity(states, waits, call_ns, _alive((calls[spec], mine) for spec, mine in rows.items()))
+
+
+def _open(calls: _Calls, rows: Indices) -> Spans:
+    """Return when any of some calls is open, of those that touch the window."""
+    rows = rows[calls.touching[rows]]
+    return merge(calls.start[rows], calls.end[rows])
+
+
+def _alive(parts: Iterable[tuple[_Calls, Indices]]) -> tuple[int, int]:
+    """Return when the first of some calls starts and when the last one ends; (0, 0) where there are none."""
+    found = [(int(calls.start[rows[0]]), int(calls.end[rows].max())) for calls, rows in parts if len(rows)]
+    if not found:
+        return 0, 0
+    return min(start for start, _ in found), max(end for _, end in found)
+
+
+def _call_states(parts: Iterable[_Calls], thread: int) -> LabelledSpans:
+    """Return the open call of a thread that explains idle time: of several, the first in order of kind."""
+    starts, ends, kinds, codes = [], [], [], []
+    for calls in parts:
+        mine = calls.thread[calls.explaining] == thread
+        rows = calls.explaining[mine]
+        starts.append(calls.start[rows])
+        ends.append(calls.end[rows])
+        kinds.append(calls.kind[mine])
+        codes.append(calls.code[mine])
+    start, end, kind, code = (np.concatenate(each) for each in (starts, ends, kinds, codes))
+    states = NO_STATES
+    for each in range(api_calls.OFF_CPU):
+        of_kind = kind == each
+        states = fill(states, innermost(start[of_kind], end[of_kind], code[of_kind]))
+    return states
+
+
+def _off_cpu(trace: Trace, window: Window, thread: int) -> Spans:
+    """Return when a thread is off the CPU, in a call or not."""
+    frame = trace[tables.SCHEDULING]
+    mine = array(frame, "thread") == thread
+    start, running = array(frame, "start")[mine], array(frame, "running")[mine]
+    end = np.append(start[1:], window.end_ns) if len(start) else start
+    return merge(start[~running], end[~running])
+
+
+NO_KIND = -1
 
 
 def _kind_of(kind: Callable[[str], int | None]) -> Callable[[str], int]:
-    """Return what tells a kind from a name as CUPTI writes it; -1 for one that explains nothing."""
+    """Return a function from a call's name, as CUPTI writes it, to its kind; ``NO_KIND`` where it explains nothing."""
 
-    def told(name: str) -> int:
+    def kind_of(name: str) -> int:
         found = kind(api_calls.base_name(name))
-        return NOTHING_TOLD if found is None else found
+        return NO_KIND if found is None else found
 
-    return told
+    return kind_of
 
 
-NOTHING_TOLD = -1
 KIND_OF: Mapping[TableSpec, Callable[[str], int]] = {
     tables.CALLS: _kind_of(api_calls.call_kind),
     tables.OS_CALLS: _kind_of(api_calls.os_call_kind),

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.events.gpu_counters import PER_CENT, Reading, period_ns
-from nsyswrap.intervals import NOTHING, Spans, Timeline, Times, Window, clip, fill, merge, overlay, timeline
+from nsyswrap.events.gpu_counters import PER_CENT, CounterSamples, period_ns
+from nsyswrap.intervals import NOTHING, LabelledSpans, Spans, Times, Window, clip, fill, layered, merge, overlay
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
@@ -25,7 +25,7 @@ def run(context: TraceContext, window: Window) -> Section:
     A moment belongs to the phase that launched the operation the GPU runs; where it runs none, to the phase that is
     open on the main thread. All counters are shares of the most the hardware can do.
     """
-    readings = context.readings
+    readings = context.counter_samples
     whole = _window_table(readings, window)
     if not readings or not len(whole):
         return Section("counters", TITLE, window, notes=(ELSEWHERE if readings else HOW,))
@@ -45,7 +45,7 @@ def run(context: TraceContext, window: Window) -> Section:
     )
 
 
-def _notes(readings: tuple[Reading, ...]) -> tuple[str, ...]:
+def _notes(readings: tuple[CounterSamples, ...]) -> tuple[str, ...]:
     notes = [
         "Counters are of the whole GPU: other programs on it count too.",
         "Samples are whole numbers of per cent, rounded up: a mean may be 1 % too high, and a link at rest reads 1 %.",
@@ -55,7 +55,7 @@ def _notes(readings: tuple[Reading, ...]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _window_table(readings: tuple[Reading, ...], window: Window) -> pd.DataFrame:
+def _window_table(readings: tuple[CounterSamples, ...], window: Window) -> pd.DataFrame:
     start, end = np.array([window.start_ns]), np.array([window.end_ns])
     rows = [
         {
@@ -71,7 +71,7 @@ def _window_table(readings: tuple[Reading, ...], window: Window) -> pd.DataFrame
     return pd.DataFrame(rows, columns=["name", "device_id", "mean_share", "mean_at_least_share", "max_share"])
 
 
-def means(reading: Reading, start: Times, end: Times) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def means(reading: CounterSamples, start: Times, end: Times) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     """Return the mean of a counter over each stretch as a share of 1; NaN where it was not sampled."""
     sampled = reading.sampled(start, end)
     shares = reading.integral(start, end) / (PER_CENT * np.maximum(sampled, 1))
@@ -97,7 +97,7 @@ def _by_phase(context: TraceContext, device: int, window: Window) -> pd.DataFram
     return frame.sort_values(["time_ns", "phase"], ascending=[False, True], ignore_index=True)
 
 
-def gpu_phases(context: TraceContext, device: int, window: Window) -> Timeline:
+def gpu_phases(context: TraceContext, device: int, window: Window) -> LabelledSpans:
     """Return the phase of each moment of the window on one GPU, as ``run`` says; -1 for none."""
     operations = context.operations
     of_operation = context.phase_of_operations
@@ -108,21 +108,21 @@ def gpu_phases(context: TraceContext, device: int, window: Window) -> Timeline:
         spans = clip(merge(operations.start[rows], operations.end[rows]), window.start_ns, window.end_ns)
         layers.append((code, spans))
     # An operation without a phase gives way to one that has one.
-    running = timeline([*layers[1:], layers[0]])
-    none = Timeline(_everything(window), np.array([NO_PHASE], np.int32))
+    running = layered([*layers[1:], layers[0]])
+    none = LabelledSpans(_everything(window), np.array([NO_PHASE], np.int32))
     return fill(fill(running, _host_phases(context, device, window)), none)
 
 
-def _host_phases(context: TraceContext, device: int, window: Window) -> Timeline:
+def _host_phases(context: TraceContext, device: int, window: Window) -> LabelledSpans:
     """Return the phases of the main threads of the processes that use a GPU; of several, the first one's."""
     operations = context.operations
-    whole = Timeline(NOTHING, np.empty(0, np.int32))
+    whole = LabelledSpans(NOTHING, np.empty(0, np.int32))
     for process in np.unique(operations.process[operations.on(device)]).tolist():
         thread = context.phases.main_thread.get(process)
         if thread is not None:
             whole = fill(whole, context.phases.own(thread))
     rows, _, start, end = overlay(whole.spans, _everything(window))
-    return Timeline(Spans(start, end), whole.code[rows])
+    return LabelledSpans(Spans(start, end), whole.code[rows])
 
 
 def _everything(window: Window) -> Spans:
@@ -153,8 +153,8 @@ def _means(context: TraceContext, device: int, start: Times, end: Times) -> pd.D
     return pd.DataFrame({"device_id": device, "start_ns": start, "end_ns": end, **shares})
 
 
-def _of(context: TraceContext, device: int) -> tuple[Reading, ...]:
-    return tuple(reading for reading in context.readings if reading.device_id == device)
+def _of(context: TraceContext, device: int) -> tuple[CounterSamples, ...]:
+    return tuple(reading for reading in context.counter_samples if reading.device_id == device)
 
 
 SECTION = SectionSpec("counters", TITLE, (tables.KERNELS,), run)

@@ -5,7 +5,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import Spans, Timeline, Window, clip, fill, overlay, total
+from nsyswrap.intervals import LabelledSpans, Spans, Window, clip, fill, overlay, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
@@ -17,14 +17,13 @@ SPLIT_COLUMNS = (*WHO, "launch_count", "wait_ns", "cuda_call_ns", "rest_ns", "un
 WAIT_COLUMNS = (*WHO, "call", "phase", "total_ns", "count", "share")
 
 
-def run(context: TraceContext, window: Window) -> Section:
+def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
     """Return for each thread that launches work how its time splits, and where it waits.
 
     ``wait_ns`` is time in waiting calls of the operating system outside any CUDA call, ``cuda_call_ns`` time in CUDA
     calls, ``unseen_ns`` time before the thread's first event in the capture or after its last, ``rest_ns`` all other
     time: work, most of it. The four add up to the window.
     """
-    states = context.states(window)
     names = dict(
         zip(array(context.trace[tables.THREADS], "thread"), context.trace[tables.THREADS]["name"], strict=True)
     )
@@ -83,7 +82,9 @@ def _waits(context: TraceContext, states: ThreadStates, thread: int, window: Win
     # What waits are is decided in one place: they are cut out of what the thread does, and keep the name of the call.
     waiting = clip(states.waits(thread), window.start_ns, window.end_ns)
     _, state, start, end = overlay(waiting, doing.spans)
-    nothing = Timeline(Spans(np.array([window.start_ns]), np.array([window.end_ns])), np.array([NO_PHASE], np.int32))
+    nothing = LabelledSpans(
+        Spans(np.array([window.start_ns]), np.array([window.end_ns])), np.array([NO_PHASE], np.int32)
+    )
     phases = fill(context.phases.shown(thread), nothing)
     piece, phase, low, high = overlay(Spans(start, end), phases.spans)
     name, code = doing.code[state][piece] % NAMES, phases.code[phase]

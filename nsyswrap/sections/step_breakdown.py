@@ -19,20 +19,20 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, FILL
+from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, MEMSET
 from nsyswrap.intervals import (
+    LabelledSpans,
     Spans,
-    Timeline,
     Times,
     Window,
     containing,
     covered,
     fill,
     gaps,
+    layered,
     merge,
     overlay,
     subtract,
-    timeline,
     total,
     union,
 )
@@ -45,7 +45,7 @@ from nsyswrap.tables import array
 ROLES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 """The roles, by priority; what none of the others covers is ``other``."""
 
-_ON_DEVICE = (COMPUTE, COPY, FILL, COMMUNICATION)
+_ON_DEVICE = (COMPUTE, COPY, MEMSET, COMMUNICATION)
 WHOLE_WINDOW = "whole window"
 
 
@@ -76,7 +76,7 @@ def run(context: TraceContext, window: Window) -> Section:
     devices = _devices(context, span)
     spent = int(devices["kernel_ns"].sum())
     return Section(
-        key="breakdown",
+        key="step_breakdown",
         title="Step-time breakdown",
         window=window,
         facts=(
@@ -190,9 +190,9 @@ def _on_host(context: TraceContext, slots: Slots, free: Spans) -> dict[str, Time
         free       |------|   |-----------|     cut where the label changes; of each piece,
         label    data ddddddd program ppppppp   what calls cover is runtime, the rest is the label's
     """
-    host = timeline([(0, _data(context, slots.process)), (1, _program(context, slots))])
+    host = layered([(0, _data(context, slots.process)), (1, _program(context, slots))])
     low, high = int(slots.start[0]), int(slots.end.max())
-    whole = fill(host, Timeline(Spans(np.array([low]), np.array([high])), np.array([2], np.int32)))
+    whole = fill(host, LabelledSpans(Spans(np.array([low]), np.array([high])), np.array([2], np.int32)))
     slot, label, start, end = overlay(Spans(slots.start, slots.end), whole.spans)
     cell, _, low_ends, high_ends = overlay(Spans(start, end), free)
     called = covered(_call_spans(context, slots), low_ends, high_ends)
@@ -238,4 +238,4 @@ def _notes(context: TraceContext, slots: list[Slots]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-SECTION = SectionSpec("breakdown", "Step-time breakdown", (tables.KERNELS,), run)
+SECTION = SectionSpec("step_breakdown", "Step-time breakdown", (tables.KERNELS,), run)

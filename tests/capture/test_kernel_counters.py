@@ -19,8 +19,8 @@ from nsyswrap.capture.kernel_counters import (
 )
 from nsyswrap.capture.ncu import Ncu, NcuFailedError, find_ncu
 from nsyswrap.errors import CaptureError
-from nsyswrap.sections.name_agreement import function_of
-from nsyswrap.sections.tensor_proof import launches_in
+from nsyswrap.sections.tensor_cores.hardware_proof import launches_in
+from nsyswrap.sections.tensor_cores.name_agreement import function_of
 
 NCU = Ncu(Path("/opt/ncu"), (2025, 3, 1, 0), "PATH")
 TRUE = (sys.executable, "-c", "print('the program')")

@@ -10,7 +10,7 @@ from export_builder import ExportBuilder
 
 from nsyswrap.db import read_table, schema
 from nsyswrap.db.connection import opened
-from nsyswrap.db.read_table import UNKNOWN, Part, TableReading
+from nsyswrap.db.read_table import UNKNOWN, Part, TableReader
 from nsyswrap.errors import ExportError
 
 Build = Callable[..., ExportBuilder]
@@ -45,7 +45,7 @@ def export_with(build: Build, tmp_path: Path) -> Callable[..., Path]:
 def read(path: Path, order: Callable[[Iterable[Part]], Iterable[Part]] = list) -> tuple[int, list[int], list[int]]:
     """Return how many parts there were, and starts and ends; parts are read in any order."""
     with opened(path) as export:
-        reading = TableReading.begin(export, CALLS)
+        reading = TableReader.begin(export, CALLS)
         counts = {part: reading.read(part) for part in order(reading.parts)}
         found = reading.end([counts[part] for part in reading.parts])
     return len(reading.parts), found["start"].tolist(), found["end"].tolist()
@@ -102,6 +102,6 @@ def test_a_value_that_is_no_number_is_named_whatever_part_it_is_in(export_with: 
 
 def test_more_rows_than_numbers_is_damage(export_with: Callable[..., Path]) -> None:
     with opened(export_with()) as export:
-        reading = TableReading.begin(export, CALLS)
+        reading = TableReader.begin(export, CALLS)
         with pytest.raises(ExportError, match="it has more rows than"):
             reading.read(Part(0, ROWS - 1))

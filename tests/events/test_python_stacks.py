@@ -1,4 +1,4 @@
-"""The line a stack stands for: the program's own before that of libraries, and files shown without their folders."""
+"""The line of a sampled stack: the program's own lines come before those of libraries, and paths are shortened."""
 
 import pytest
 from hypothesis import given
@@ -31,16 +31,16 @@ def trace(*stacks: tuple[Frame, ...]) -> Trace:
 
 
 def stack(*files: str) -> tuple[Frame, ...]:
-    """Return a stack of one frame a file, innermost first; lines count from 1."""
+    """Return a stack with one frame for each file, innermost first; lines count from 1."""
     return tuple(Frame(f"f{line}", file, line) for line, file in enumerate(files, 1))
 
 
 def own(*files: str) -> str:
-    """Return the file of the line that a stack stands for, as it is shown."""
+    """Return the file of a stack's line, as it is shown."""
     return find_lines(trace(stack(*files))).own[0].file
 
 
-def test_the_innermost_line_of_the_program_is_looked_at() -> None:
+def test_the_innermost_line_of_the_program_is_shown() -> None:
     found = find_lines(trace(stack(TORCH, "/srv/app/models/net.py", SCRIPT)))
     assert found.own == (Frame("f2", "models/net.py", 2),)
     assert found.innermost == (Frame("f1", "torch/nn/modules/conv.py", 1),)
@@ -63,22 +63,22 @@ def test_a_library_is_not_the_program(library: str) -> None:
 
 
 @pytest.mark.parametrize("file", ["/srv/lib/python_tools/a.py", "/srv/mylib/python3.12/a.py", "python.py"])
-def test_a_folder_that_sounds_like_one_is_no_library(file: str) -> None:
+def test_a_folder_with_a_similar_name_is_not_a_library(file: str) -> None:
     assert find_lines(trace(stack(file, THREADING))).own[0].line == 1
 
 
-def test_code_that_was_typed_in_stands_before_a_library() -> None:
-    """``python -c`` has no file; generated code of dataclasses looks the same, so a real file goes first."""
+def test_code_without_a_file_comes_before_a_library() -> None:
+    """``python -c`` has no file, nor has the code that dataclasses generate; so a real file comes first."""
     assert own(TORCH, "<string>") == "<string>"
     assert own("<string>", SCRIPT) == "train.py"
 
 
-def test_a_stack_of_libraries_alone_stands_for_its_innermost_frame() -> None:
+def test_the_line_of_a_stack_of_libraries_is_its_innermost_frame() -> None:
     assert own(THREADING, TORCH) == "threading.py"
 
 
 def test_files_are_shown_below_the_folder_of_the_script() -> None:
-    """The script is what most stacks begin with."""
+    """The script is the file in which most stacks begin."""
     stacks = [stack("/srv/app/models/net.py", SCRIPT), stack("/srv/app/data/read.py", SCRIPT), stack("/srv/other/x.py")]
     files = [frame.file for frame in find_lines(trace(*stacks)).own]
     assert files == ["models/net.py", "data/read.py", "other/x.py"]
@@ -90,7 +90,7 @@ def test_a_trace_without_stacks_has_no_lines() -> None:
 
 @given(st.lists(st.lists(st.sampled_from(FILES), min_size=1, max_size=5), max_size=6))
 def test_each_stack_has_one_line_that_is_in_it(files: list[list[str]]) -> None:
-    """And no file is shown with the folder it stands in from the root."""
+    """No file is shown with its absolute path."""
     stacks = [stack(*each) for each in files]
     found = find_lines(trace(*stacks))
     for given_stack, mine, inner in zip(stacks, found.own, found.innermost, strict=True):

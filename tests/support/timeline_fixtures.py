@@ -5,7 +5,7 @@ from dataclasses import replace
 import hand_made
 import numpy as np
 
-from nsyswrap.intervals import Spans, Timeline, Window
+from nsyswrap.intervals import LabelledSpans, Spans, Window
 from nsyswrap.model import KernelName, LongGap, Report, TimelineData, TimelineItems, TimelineRow
 from nsyswrap.timeline.bins import Grid
 from nsyswrap.timeline.gpu_rows import GPU_CLASSES
@@ -16,8 +16,8 @@ US = 1_000
 BINS = 40
 END = 4_000 * US
 WINDOW = Window(400 * US, 3_600 * US, "steps 3 to 20", "steps")
-HOST = GPU_CLASSES.index("cpu")
-INPUT_WAIT = GPU_CLASSES.index("data_wait")
+HOST = GPU_CLASSES.index("idle/cpu")
+INPUT_WAIT = GPU_CLASSES.index("idle/data_wait")
 
 
 def timeline_report(*, is_exact: bool = True, hostile: str = "") -> Report:
@@ -66,7 +66,7 @@ def _row(  # noqa: PLR0913 - one argument a thing that a row is made of
     is_exact: bool = True,
 ) -> TimelineRow:
     start, end, code = (np.array(column, np.int64) for column in zip(*items, strict=True))
-    sums = Grid(edges, np.arange(0)).sums(Timeline(Spans(start, end), code.astype(np.int32)), len(classes))
+    sums = Grid(edges, np.arange(0)).sums(LabelledSpans(Spans(start, end), code.astype(np.int32)), len(classes))
     exact = np.ones(len(edges) - 1, bool) if is_exact else edges[1:] <= 1_000 * US
     kept = is_exact | (start < 1_000 * US)
     told = {name: np.full(int(kept.sum()), value) for name, value in (details or {}).items()}
