@@ -76,7 +76,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
 def test_a_file_of_another_kind(tmp_path: Path) -> None:
     """Such as the .nsys-rep itself under a wrong name."""
     (tmp_path / "report.sqlite").write_bytes(b"QDSTRM" + bytes(5000))
-    assert "is no SQLite file" in refusal(tmp_path / "report.sqlite").message
+    assert "is not a SQLite file" in refusal(tmp_path / "report.sqlite").message
 
 
 def test_a_file_of_another_program(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_an_export_whose_transaction_is_open(path: Path, writer: sqlite3.Connect
 def test_an_export_whose_writer_died(path: Path, suffix: str) -> None:
     Path(f"{path}{suffix}").write_bytes(b"left over")
     error = refusal(path)
-    assert "died before its end" in error.message
+    assert "stopped before its end" in error.message
     assert "nsys export" in error.hint
 
 
@@ -233,7 +233,7 @@ def test_a_table_without_a_column_it_must_have(build: Build, tmp_path: Path, tab
 def test_something_else_where_a_number_belongs(path: Path, table: str, column: str, value: str) -> None:
     """SQLite stores anything anywhere; a number that was guessed from it would be wrong."""
     changed(path, f"update {table} set {column} = {value} where rowid = 17")  # noqa: S608 - our own names
-    assert f"column {column} of {table} holds a value that is no whole number" in refusal(path).message
+    assert f"column {column} of {table} holds a value that is not a whole number" in refusal(path).message
 
 
 def test_a_word_far_behind_the_first_rows(build: Build, tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_word_far_behind_the_first_rows(build: Build, tmp_path: Path) -> None:
     for index in range(66_000):
         builder.os_call("poll", index, index + 1)
     path = changed(builder.write(tmp_path / "x.sqlite"), "update OSRT_API set end = 'soon' where rowid = 65990")
-    assert "column end of OSRT_API holds a value that is no whole number" in refusal(path).message
+    assert "column end of OSRT_API holds a value that is not a whole number" in refusal(path).message
 
 
 @pytest.mark.parametrize(

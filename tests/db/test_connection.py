@@ -91,7 +91,7 @@ def test_whole_numbers_pass(path: Path, value: int | None, whole: int) -> None:
 
 @pytest.mark.parametrize("value", ["5", 5.0, b"5"])
 def test_anything_else_does_not(path: Path, value: object) -> None:
-    with pytest.raises(ExportError, match=r"x\.sqlite: column c of T holds a value that is no whole number"):
+    with pytest.raises(ExportError, match=r"x\.sqlite: column c of T holds a value that is not a whole number"):
         Export(path, None, {}).whole(value, "T", "c")
 
 

@@ -104,7 +104,7 @@ def test_a_word_for_a_number_is_named(
     builder = build().gpu().session()
     builder.rows[table][0][column] = value
     export = open_export(builder)
-    with pytest.raises(ExportError, match=f"column {column} of {table} holds a value that is no whole number"):
+    with pytest.raises(ExportError, match=f"column {column} of {table} holds a value that is not a whole number"):
         read_session(export), read_gpus(export)
 
 

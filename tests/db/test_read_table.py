@@ -96,7 +96,7 @@ def test_a_column_that_begins_with_nothing_in_some_parts_stays_one_of_numbers(
 @pytest.mark.usefixtures("small_parts")
 def test_a_value_that_is_no_number_is_named_whatever_part_it_is_in(export_with: Callable[..., Path]) -> None:
     path = export_with("update OSRT_API set end = 'soon' where start = 40")
-    with pytest.raises(ExportError, match="column end of OSRT_API holds a value that is no whole number"):
+    with pytest.raises(ExportError, match="column end of OSRT_API holds a value that is not a whole number"):
         read(path)
 
 

@@ -1,4 +1,4 @@
-"""Rules for kernels that compilers name: Inductor, Triton, XLA, TensorRT's Myelin."""
+"""Rules for kernels named by compilers: Inductor, Triton, XLA, TensorRT's Myelin."""
 
 import re
 

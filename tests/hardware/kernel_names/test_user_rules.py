@@ -63,24 +63,24 @@ def test_what_is_written_is_read_again(rows: list[tuple[str, bool, Verdict]]) ->
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no JSON"),
-        ("{", "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
-        ("[]", "is no file of kernel rules"),
-        ('{"schema": "other/1", "rules": []}', "is no file of kernel rules"),
-        (json.dumps({"schema": SCHEMA, "rules": {}}), "is no file of kernel rules"),
-        (file_of("x"), "rule 1 is no object"),
+        ("", "is not JSON"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[]", "is not a file of kernel rules"),
+        ('{"schema": "other/1", "rules": []}', "is not a file of kernel rules"),
+        (json.dumps({"schema": SCHEMA, "rules": {}}), "is not a file of kernel rules"),
+        (file_of("x"), "rule 1 is not an object"),
         (file_of({"kernel": "abcd", "verdict": "yes"}), '"verdict" must be one of tensor, simt_eligible'),
         (file_of({"kernel": "abcd"}), '"verdict" must be one of'),
         (file_of({"verdict": "tensor"}), 'needs either "kernel" or "prefix"'),
         (file_of({"kernel": "abcd", "prefix": "abcd", "verdict": "tensor"}), 'needs either "kernel" or "prefix"'),
-        (file_of({"kernel": "abcd", "verdict": "tensor", "pattern": ".*"}), "has pattern, which no rule has"),
+        (file_of({"kernel": "abcd", "verdict": "tensor", "pattern": ".*"}), "has unknown fields: pattern"),
         (file_of({"kernel": 7, "verdict": "tensor"}), "kernel must be text"),
         (file_of({"kernel": "  ", "verdict": "tensor"}), "too short"),
         (file_of({"prefix": "abc", "verdict": "tensor"}), "too short"),
         (
             file_of({"kernel": "abcd", "verdict": "tensor"}, {"kernel": "abcd", "verdict": "unknown"}),
-            "says two things of abcd",
+            "has two verdicts for abcd",
         ),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         read_rules(tmp_path / "gone.json")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="no UTF-8"):
+    with pytest.raises(UsageError, match="not UTF-8"):
         read_rules(tmp_path / "bytes.json")
 
 
