@@ -1,4 +1,4 @@
-"""Files of rules over kernel names: what they may hold, what they decide, and how a wrong one is told."""
+"""Files of rules over kernel names: what they may hold, what they decide, and the errors for wrong files."""
 
 import json
 from pathlib import Path
@@ -14,11 +14,11 @@ from nsyswrap.hardware.kernel_names.user_rules import SCHEMA, NameRule, read_rul
 
 
 def file_of(*rules: object) -> str:
-    """A file with these rules."""
+    """Return the text of a file with these rules."""
     return json.dumps({"schema": SCHEMA, "rules": rules})
 
 
-def test_a_rule_decides_before_our_own() -> None:
+def test_a_rule_from_a_file_comes_before_the_built_in_rules() -> None:
     learned = (NameRule(TRITON, is_prefix=False, verdict=Verdict.TENSOR, precision="bf16", op="gemm"),)
     assert classify(TRITON).verdict is Verdict.UNKNOWN
     found = classify(TRITON, (9, 0), learned)
@@ -31,14 +31,14 @@ def test_a_whole_name_decides_for_that_kernel_alone() -> None:
     assert classify(SIMT, learned=learned).verdict is Verdict.SIMT_ELIGIBLE
 
 
-def test_a_prefix_decides_for_all_that_begin_so() -> None:
+def test_a_prefix_decides_for_all_names_that_begin_with_it() -> None:
     learned = (NameRule("triton_tem_fused_mm", is_prefix=True, verdict=Verdict.TENSOR),)
     assert classify("triton_tem_fused_mm_17", learned=learned).verdict is Verdict.TENSOR
     assert classify("triton_tem_fused_bmm_17", learned=learned).rule != FROM_FILE
 
 
 def test_the_spelling_of_the_tool_does_not_matter() -> None:
-    """Tools write casts and hidden namespaces each in their own way; a pointer's star is no wildcard."""
+    """Tools write casts and anonymous namespaces differently. The star of a pointer is not a wildcard."""
     learned = (NameRule(LAYOUT, is_prefix=False, verdict=Verdict.TENSOR),)
     other = LAYOUT.removeprefix("void ").replace("(bool)0", "0").replace("(bool)1", "1")
     assert classify(other, learned=learned).rule == FROM_FILE
