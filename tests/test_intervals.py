@@ -247,13 +247,13 @@ def test_within_keeps_spans_that_overlap_an_interval_uncut(rows: Labelled, start
     labels = innermost_of(rows)
     found = intervals.within(labels, start, end)
     assert_labelled(found)
-    stretch = set(range(start, end))
+    inside = set(range(start, end))
     assert label_of_each(found).items() <= label_of_each(labels).items()
-    assert {at: label for at, label in label_of_each(found).items() if at in stretch} == {
-        at: label for at, label in label_of_each(labels).items() if at in stretch
+    assert {at: label for at, label in label_of_each(found).items() if at in inside} == {
+        at: label for at, label in label_of_each(labels).items() if at in inside
     }
     if start < end:
-        assert all(set(range(*one)) & stretch for one in zip(found.spans.start, found.spans.end, strict=True))
+        assert all(set(range(*one)) & inside for one in zip(found.spans.start, found.spans.end, strict=True))
 
 
 @given(labelled_lists, st.lists(moments))

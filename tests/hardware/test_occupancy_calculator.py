@@ -37,9 +37,9 @@ def shapes(*launches: Launch) -> Shapes:
 
 def one(limits: Limits, launch: Launch) -> tuple[int, float, str]:
     """Return resident blocks, occupancy and limiter of one launch."""
-    asked = shapes(launch)
-    blocks, share = occupancy(limits, asked)
-    return int(blocks[0]), float(share[0]), limiters(limits, asked)[0]
+    launched = shapes(launch)
+    blocks, share = occupancy(limits, launched)
+    return int(blocks[0]), float(share[0]), limiters(limits, launched)[0]
 
 
 # Worked out by hand from the table of compute capabilities and the rules of the CUDA occupancy calculator.
