@@ -1,54 +1,51 @@
-"""One report of one trace: choose the window, run the analyses, order the findings, say the verdict."""
+"""One report of one trace: choose the window, run the sections, rank the findings; the verdict is the first."""
 
+import inspect
 import re
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
 
-from nsyswrap import tables, units
+import numpy as np
+
+from nsyswrap import tables
+from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Settings, TraceContext
+from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_context, find_states
 from nsyswrap.loop.step_detection import step_matcher
-from nsyswrap.model import Report, Section
+from nsyswrap.model import NO_STEP, Report, Section, StepTimes
 from nsyswrap.sections import SECTIONS
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import Trace
+from nsyswrap.tables import Trace, array
 from nsyswrap.timeline.build import timeline
+from nsyswrap.verdict import find_verdict
+from nsyswrap.what_if.simulate import find_simulation
 
-ANALYSTS = 2
+# numpy releases Python's lock, so two threads share the work.
+WORKERS = 2
 STEPS, ALL = "steps", "all"
 BETWEEN_HINT = "seconds count from the start of the capture: --window 12.5:14"
 # Nothing real lies 70 years from the start of its capture.
 FARTHEST = 1 << 61
 _BETWEEN = re.compile(r"(-?\d+(?:\.\d+)?):(-?\d+(?:\.\d+)?)")
 
-# Below this share of idle or exposed time nothing but the kernels themselves limits the run.
-LIMIT_SHARE = 0.10
-# A verdict names a cause only where this share of the idle time is explained at all.
-EXPLAINED_SHARE = 0.50
-
 SAMPLE = (
     "No GPU operation was recorded, so there is no ledger: nsys saw no CUDA work in this program or on this machine. "
     "Phases, steps and operating system calls are below; reports/samples/ holds a report from a real GPU."
 )
-LIMITS = {
-    "data_wait": "waiting for the data loader",
-    "data_work": "preparing data in the training process",
-    "cpu": "running host code between launches",
-    "launch": "in launch calls",
-    "queued": "past the launch and the work has not begun",
-    "synchronization": "in synchronizing calls",
-    "blocking_copy": "in blocking copies",
-    "allocation": "allocating memory",
-    "module_load": "loading modules or compiling",
-    "lock": "waiting for a lock or the GIL",
-    "off_cpu": "off the CPU",
-    "profiler": "in the profiler itself",
+
+
+VALUES: Mapping[str, Callable[..., Any]] = {
+    "states": find_states,
+    "attributions": find_attributions,
+    "simulation": find_simulation,
 }
+"""The values that sections may name beside ``context`` and ``window``: each is built once, from those it names."""
 
 
 def build_report(
-    trace: Trace, window: str = "", settings: Settings | None = None, *, with_timeline: bool = False
+    trace: Trace, window: str = "", settings: Settings = NO_SETTINGS, *, with_timeline: bool = False
 ) -> Report:
     """Return everything that is said about a trace.
 
@@ -62,35 +59,96 @@ def build_report(
         UsageError: The window cannot be read or is empty.
         CannotTellError: Steps are asked for and none are found, or the capture holds nothing at all.
     """
-    return report_of(TraceContext(trace, settings or Settings()), window, with_timeline=with_timeline)
+    return report_of(find_context(trace, settings), window, with_timeline=with_timeline)
 
 
 def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = False) -> Report:
-    """Return everything that is said about a context's trace, as ``build_report`` does; the context keeps what it found.
+    """Return everything that is said about a trace, as ``build_report`` does.
 
     Raises:
         UsageError: The window cannot be read or is empty.
         CannotTellError: Steps are asked for and none are found, or the capture holds nothing at all.
     """
-    trace = context.trace
-    chosen = choose_window(context, window)
-    sections, notes = _run(SECTIONS, context, chosen)
+    trace, chosen = context.trace, choose_window(context, window)
+    wanted, left_out = _wanted(context)
+    sections = run_sections(wanted, context, chosen)
     used = {gpu.device_id: gpu for gpu in trace.gpus}
-    gpus = tuple(used[device] for device in context.operations.devices if device in used)
     idle = next((section.tables["gaps"] for section in sections if section.key == "idle"), None)
-    drawn = timeline(context, chosen, idle) if with_timeline and idle is not None else None
-    findings = sorted((f for s in sections for f in s.findings), key=lambda finding: finding.order)
+    findings = tuple(sorted((f for s in sections for f in s.findings), key=lambda finding: finding.order))
+    step = _step_times(context, chosen)
+    sentence, rule = find_verdict(sections, findings, chosen, step)
     return Report(
         capture=trace.capture,
         session=trace.session,
-        gpus=gpus,
+        gpus=tuple(used[device] for device in context.operations.devices if device in used),
         window=chosen,
-        verdict=verdict(sections, chosen),
+        verdict=sentence,
         sections=tuple(sections),
-        findings=tuple(findings),
-        notes=(*_unmet(context, window, chosen), *notes),
-        timeline=drawn,
+        findings=findings,
+        notes=(*_unmet(context, window, chosen), *left_out),
+        timeline=timeline(context, chosen, idle) if with_timeline and idle is not None else None,
+        verdict_rule=rule,
+        step=step,
     )
+
+
+def _step_times(context: TraceContext, window: Window) -> StepTimes:
+    """Return the count and the median length of the measured steps that the window is made of."""
+    if window.source != "steps":
+        return NO_STEP
+    measured = context.steps.measured
+    length = array(measured, "end") - array(measured, "start")
+    return StepTimes(context.steps.measured_count, round(float(np.median(length))))
+
+
+def _wanted(context: TraceContext) -> tuple[list[SectionSpec], tuple[str, ...]]:
+    """Return the sections that the capture has tables for, and in words which others are left out and why."""
+    missing = {each.key: [spec.name for spec in each.needs if not len(context.trace[spec])] for each in SECTIONS}
+    gpu_worked = len(context.operations.start) > 0
+    wanted = [each for each in SECTIONS if not missing[each.key] and (gpu_worked or not each.of_operations)]
+    if not gpu_worked:
+        return wanted, (SAMPLE,)
+    return wanted, tuple(
+        f"{each.title}: left out, the capture has no {' and no '.join(missing[each.key]).replace('_', ' ')}."
+        for each in SECTIONS
+        if missing[each.key]
+    )
+
+
+def run_sections(specs: list[SectionSpec], context: TraceContext, window: Window) -> list[Section]:
+    """Return sections, each made from the values that it names; what several of them name is built once.
+
+    A section or a value starts as soon as the values that it names are there.
+    """
+    found: dict[str, Any] = {"context": context, "window": window}
+    waiting: dict[str, Callable[..., Any]] = _needed(specs) | {f"section {each.key}": each.run for each in specs}
+    running: dict[Future[Any], str] = {}
+    with ThreadPoolExecutor(WORKERS) as pool:
+        while waiting or running:
+            ready = {name: make for name, make in waiting.items() if set(_named(make)) <= found.keys()}
+            for name, make in ready.items():
+                running[pool.submit(make, **{each: found[each] for each in _named(make)})] = name
+                del waiting[name]
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            found |= {running.pop(each): each.result() for each in done}
+    return [found[f"section {each.key}"] for each in specs]
+
+
+def _named(make: Callable[..., Any]) -> list[str]:
+    """Return the values that a function names as parameters."""
+    return list(inspect.signature(make).parameters)
+
+
+def _needed(specs: list[SectionSpec]) -> dict[str, Callable[..., Any]]:
+    """Return the values that some sections name, and those that these need in turn."""
+    pending = [name for each in specs for name in _named(each.run)]
+    needed: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name in VALUES and name not in needed:
+            needed.add(name)
+            pending += _named(VALUES[name])
+    return {name: VALUES[name] for name in VALUES if name in needed}
 
 
 def check_request(window: str, settings: Settings) -> None:
@@ -192,64 +250,3 @@ def _between(text: str) -> Window:
     if max(-start, end) > FARTHEST:
         raise UsageError(f"--window {text}: no capture lasts that long", hint=BETWEEN_HINT)
     return Window(start, end, f"{found.group(1)} s to {found.group(2)} s", "user")
-
-
-def _run(
-    analyses: tuple[SectionSpec, ...], context: TraceContext, window: Window
-) -> tuple[list[Section], tuple[str, ...]]:
-    """Return the sections of all analyses that the capture has tables for, and what was left out and why.
-
-    numpy lets go of Python's lock, so two threads share the work. What many of them need is worked out before, beside
-    those that do not need it.
-    """
-    missing = {each.key: [spec.name for spec in each.needs if not len(context.trace[spec])] for each in analyses}
-    whole = [each for each in analyses if not missing[each.key]]
-    with ThreadPoolExecutor(ANALYSTS) as pool:
-        running = {each.key: pool.submit(each.run, context, window) for each in whole if each.of_calls}
-        gpu_worked = len(context.operations.start) > 0
-        _ = context.phases
-        wanted = [each for each in whole if gpu_worked or not each.of_operations]
-        begun = sorted((each for each in wanted if each.key not in running), key=lambda each: each.of_gains)
-        running |= {each.key: pool.submit(each.run, context, window) for each in begun}
-        sections = [running[each.key].result() for each in wanted]
-    if not gpu_worked:
-        return sections, (SAMPLE,)
-    left_out = [each for each in analyses if missing[each.key]]
-    return sections, tuple(
-        f"{each.title}: left out, the capture has no {' and no '.join(missing[each.key]).replace('_', ' ')}."
-        for each in left_out
-    )
-
-
-def verdict(sections: Iterable[Section], window: Window) -> str:
-    """Return one sentence: what limits this run."""
-    by_key = {section.key: section for section in sections}
-    check = by_key.get("capture_check")
-    if "ledger" not in by_key:
-        return "No GPU work was recorded: this says where the host's time went, not the GPU's."
-    sentence = _limit(by_key["ledger"], by_key.get("idle"), window)
-    if check and any(finding.rule == "capture/incomplete" for finding in check.findings):
-        return f"Cannot tell: the capture is incomplete. What it holds says: {sentence}"
-    return sentence
-
-
-def _limit(ledger: Section, idle: Section | None, window: Window) -> str:
-    devices = ledger.tables["devices"]
-    whole = int(devices["window_ns"].sum())
-    shares = {row: int(devices[row].sum()) / whole for row in devices.columns if row not in {"device_id", "window_ns"}}
-    over = f"in {window.label}"
-    worst = max((row for row in shares if row != "compute_ns"), key=lambda row: shares[row])
-    if shares[worst] < LIMIT_SHARE:
-        return f"Compute-bound: kernels run {units.share(shares['compute_ns'])} of the time, {over}."
-    if worst != "idle_ns" or idle is None:
-        what = worst.removesuffix("_exposed_ns")
-        return f"Bound by {what}: {units.share(shares[worst])} of the time no kernel hides it, {over}."
-    share = units.share(shares[worst])
-    causes = idle.tables["causes"].groupby("cause")["idle_ns"].sum().sort_values(ascending=False, kind="stable")
-    total = int(causes.sum())
-    known = causes[~causes.index.isin(["unknown", "not_traced"])]
-    if not len(known) or known.sum() < EXPLAINED_SHARE * total:
-        return f"The GPU is idle {share} of the time, and the capture cannot show why, {over}."
-    name = str(known.index[0])
-    part = units.share(int(known.iloc[0]) / whole)
-    return f"The GPU is idle {share} of the time; for {part} of the time the host is {LIMITS[name]}, {over}."

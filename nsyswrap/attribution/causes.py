@@ -7,11 +7,11 @@ A gap ends with an operation E, launched by the call r of thread T::
                |  segment A    | launch    | queued    |
 
 Segment A is cut where what T does changes; every piece has one cause and one phase. Source: the table of causes
-in docs/analyses/idle.md.
+in docs/sections/idle.md.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from nsyswrap import tables
 from nsyswrap.attribution.gaps import DeviceGaps, find_gaps
-from nsyswrap.attribution.idle_sums import IdleSums, sum_idle
+from nsyswrap.attribution.pieces import Pieces, joined_in_order
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates
@@ -39,7 +39,6 @@ CAUSES = (
     "synchronization",
     "data_wait",
     "data_work",
-    "peer_wait",
     "lock",
     "off_cpu",
     "cpu",
@@ -65,62 +64,24 @@ _WAITING = np.isin(np.arange(len(_BY_STATE)), (api_calls.LOCK_WAIT, api_calls.OT
 EMPTY = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """Idle time of one device cut where cause or phase changes; arrays of equal length, sorted by time.
-
-    Attributes:
-        start: ns since capture start.
-        end: ns since capture start.
-        gap: Index of the gap each piece is part of.
-        cause: Index into ``CAUSES``, int8.
-        phase: Phase code, int32; -1 for none.
-        thread: Global id of the thread that was looked at; its process and thread 0 where none is known.
-        name: Index into ``ThreadStates.names`` of the call that explains it; NO_NAME for none.
-    """
-
-    start: Times
-    end: Times
-    gap: Indices
-    cause: npt.NDArray[np.int8]
-    phase: npt.NDArray[np.int32]
-    thread: Times
-    name: npt.NDArray[np.int32]
-
-
-NO_PIECES = Pieces(*NOTHING, np.empty(0, np.intp), np.empty(0, np.int8), EMPTY.code, np.empty(0, np.int64), EMPTY.code)
-
-
-def explain(context: TraceContext, states: ThreadStates, device_id: int, window: Window) -> Pieces:
+def find_causes(context: TraceContext, states: ThreadStates, device_id: int, window: Window) -> Pieces:
     """Return the idle time of one device inside a window, each piece with its cause.
 
     Args:
-        context: The trace and what is known of its operations and phases.
-        states: What its threads do inside the window.
+        context: The trace, its operations and its phases.
+        states: What the threads do inside the window.
         device_id: The GPU.
-        window: Stretch of time.
+        window: Interval of time.
 
     Returns:
-        Pieces whose lengths add up to the device's idle time exactly.
+        Pieces in order of time; their lengths add up to the device's idle time exactly.
     """
-    with context.explaining:
-        found = find_gaps(context, states, device_id, window)
-        # Few gaps at a time: the pieces between are many, and none outlives its gap.
-        pieces = _behind_one_another(
-            _joined(_ordered(_Explainer(context, states, found.of(block), block.start).pieces()))
-            for block in blocks(len(found.ender))
-        )
-        spans = Spans(pieces.start, pieces.end)
-        context.idle_sums[device_id, window] = sum_idle(spans, pieces.cause, len(CAUSES), context.steps)
-    return pieces
-
-
-def idle_sums(context: TraceContext, device_id: int, window: Window) -> IdleSums:
-    """Return the idle time of one device by cause, of a window and of each step; explained once."""
-    with context.explaining:
-        if (device_id, window) not in context.idle_sums:
-            explain(context, context.states(window), device_id, window)
-        return context.idle_sums[device_id, window]
+    found = find_gaps(context, states, device_id, window)
+    # A few gaps at a time: the intermediate pieces are many, and none is needed after its gap is done.
+    return joined_in_order(
+        _merge_equal(_sort_by_start(_Explainer(context, states, found.of(block), block.start).pieces()))
+        for block in blocks(len(found.ender))
+    )
 
 
 @dataclass(frozen=True)
@@ -241,17 +202,10 @@ def _real(gap: Indices, spans: Spans) -> tuple[Indices, Spans]:
     return gap[real], Spans(spans.start[real], spans.end[real])
 
 
-def _ordered(parts: Iterable[Pieces]) -> Pieces:
-    """Put pieces in order of time."""
-    whole = _behind_one_another(parts)
-    order = np.argsort(whole.start, kind="stable")
-    return Pieces(*(getattr(whole, each.name)[order] for each in fields(Pieces)))
-
-
-def _behind_one_another(parts: Iterable[Pieces]) -> Pieces:
-    """Return the pieces of all parts."""
-    every = [NO_PIECES, *parts]
-    return Pieces(*(np.concatenate([getattr(part, each.name) for part in every]) for each in fields(Pieces)))
+def _sort_by_start(parts: Iterable[Pieces]) -> Pieces:
+    """Return the pieces of all parts, sorted by start."""
+    whole = joined_in_order(parts)
+    return whole.of(np.argsort(whole.start, kind="stable"))
 
 
 def has_loader(context: TraceContext, process: int) -> bool:
@@ -286,8 +240,8 @@ def _cut(spans: Spans, labels: LabelledSpans, otherwise: int) -> tuple[Indices, 
     return part, whole.code[other], start, end
 
 
-def _joined(pieces: Pieces) -> Pieces:
-    """Join neighbours of one gap with the same cause and phase; the longest one's evidence stands for them."""
+def _merge_equal(pieces: Pieces) -> Pieces:
+    """Merge neighbouring pieces of one gap with the same cause and phase, with the call name of the longest."""
     if not len(pieces.start):
         return pieces
     same = (

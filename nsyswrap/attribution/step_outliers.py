@@ -12,7 +12,7 @@ from nsyswrap.intervals import Spans, Times, containing
 Mask = npt.NDArray[np.bool_]
 
 # Beyond the outer quartile by one and a half times the distance of the quartiles. Source: J. Tukey, Exploratory Data
-# SectionSpec, 1977. Ours: at least a tenth more than the median, since steps of a measured run differ by less than that.
+# Analysis, 1977. Ours: at least a tenth more than the median, since warmed-up steps differ by less.
 FENCE = 1.5
 LEAST = 0.10
 

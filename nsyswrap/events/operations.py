@@ -210,6 +210,16 @@ def _unified(trace: Trace, spec: TableSpec) -> npt.NDArray[np.bool_]:
     return np.isin(array(frame, "copy_kind"), kinds)
 
 
+def streams_of(trace: Trace, operations: Operations, rows: Indices) -> Times:
+    """Return the number of the stream of some operations; -1 where the export does not tell."""
+    found = np.full(len(rows), -1, np.int64)
+    for index, spec in enumerate(SOURCES):
+        mine = operations.table[rows] == index
+        if mine.any():
+            found[mine] = array(trace[spec], "stream")[operations.row[rows[mine]]]
+    return found
+
+
 def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices:
     """Return the row in ``trace[CALLS]`` of the call with the same process and correlation id, or -1.
 

@@ -1,28 +1,24 @@
-"""What every analysis is given and gives back: a context of one trace, and sections about one window of it."""
+"""A trace with what is known of its events and its training loop: the value that all later stages read."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
-from threading import RLock
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.attribution.idle_sums import IdleSums
 from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
 from nsyswrap.events.lost_events import SilentThread, silent_threads
 from nsyswrap.events.operations import Operations, find_operations, launching_threads
 from nsyswrap.events.python_stacks import SourceLines, find_lines
 from nsyswrap.events.thread_states import ThreadStates, find_thread_states
+from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.intervals import Window
 from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
 from nsyswrap.loop.step_detection import Steps, find_steps
 from nsyswrap.tables import Trace
-from nsyswrap.what_if.dependency_graph import Replay
-from nsyswrap.what_if.simulate import find_replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,88 +29,80 @@ class Settings:
         step_pattern: Regular expression of the ranges that are steps; empty for the usual spellings.
         phase_rules: Rules that come before the usual spellings of the phases.
         kernel_rules: Rules over kernel names that come before our own.
+        copy_rates: Rates of pinned copies, measured on the machine of the capture, by direction.
     """
 
     step_pattern: str = ""
     phase_rules: tuple[PhaseRule, ...] = ()
     kernel_rules: tuple[NameRule, ...] = ()
+    copy_rates: Mapping[str, CopyRate] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+NO_SETTINGS = Settings()
+
+
+@dataclass(frozen=True, slots=True)
 class TraceContext:
-    """A trace with what several analyses need of it, worked out once.
+    """A trace, its events and its loop. Nothing in it changes, so threads may share it.
 
     Attributes:
         trace: The tables of one export.
-        settings: What the user said about steps and phases.
-        explaining: Held while idle time is explained, so that who needs its sums waits instead of doing it again.
-        idle_sums: Idle time by cause of each device and window that was explained.
-        claims: The same by the finding that each piece of idle time belongs to.
-        root_lines: The lines of Python sampled in it, by the same findings.
+        settings: What the user said about steps, phases and kernel names.
+        operations: All that ran on the GPUs, joined to the calls that launched it.
+        silences: Main threads whose calls were lost.
+        counter_samples: The samples of each GPU counter; empty where none were taken.
+        lines: The lines of Python that the sampled stacks stand for.
+        steps: The steps of the training loop.
+        phases: The phase open on each thread at each time.
+        phase_of_operations: Code of the phase in which each operation was launched, shape (operations,); -1 for none or
+            an unknown launch.
     """
 
     trace: Trace
-    settings: Settings = field(default_factory=Settings)
-    explaining: AbstractContextManager[object] = field(default_factory=RLock)
-    idle_sums: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
-    claims: dict[tuple[int, Window], IdleSums] = field(default_factory=dict)
-    root_lines: dict[tuple[int, Window], pd.DataFrame] = field(default_factory=dict)
-    _asking: AbstractContextManager[object] = field(default_factory=RLock)
-    _states: dict[Window, ThreadStates] = field(default_factory=dict)
-    _replays: dict[Window, Replay] = field(default_factory=dict)
+    settings: Settings
+    operations: Operations
+    silences: list[SilentThread]
+    counter_samples: tuple[CounterSamples, ...]
+    lines: SourceLines
+    steps: Steps
+    phases: Phases
+    phase_of_operations: npt.NDArray[np.int32]
 
-    def states(self, window: Window) -> ThreadStates:
-        """Return what the threads do inside a window; that of the last window asked for is kept."""
-        with self._asking:
-            if window not in self._states:
-                self._states.clear()
-                self._states[window] = find_thread_states(self.trace, self.operations, window, self._threads())
-            return self._states[window]
 
-    def _threads(self) -> set[int]:
-        """Return the threads that launch operations, the main threads, and the processes, for unknown launches."""
-        launching = launching_threads(self.trace, self.operations)
-        processes = tables.distinct(self.operations.process)
-        return {*launching.tolist(), *processes.tolist(), *self.phases.main_thread.values()}
+def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext:
+    """Return the events and the loop of a trace.
 
-    def replay(self, window: Window) -> Replay:
-        """Return the replay of a window, which says what a change would gain; made once."""
-        with self.explaining:
-            if window not in self._replays:
-                self._replays[window] = find_replay(self, window)
-            return self._replays[window]
+    Args:
+        trace: The tables of one export.
+        settings: What the user said about steps, phases and kernel names.
 
-    @cached_property
-    def operations(self) -> Operations:
-        """Return all that ran on the GPUs, joined to the calls that launched it."""
-        return find_operations(self.trace)
+    Raises:
+        UsageError: The pattern of steps is no regular expression.
+    """
+    # Operations take longest and need no ranges, so they are joined on a thread of their own.
+    with ThreadPoolExecutor(1) as pool:
+        joining = pool.submit(find_operations, trace)
+        steps = find_steps(trace, settings.step_pattern)
+        phases = find_phases(trace, steps, settings.phase_rules)
+        counter_samples, lines = find_counter_samples(trace), find_lines(trace)
+        operations = joining.result()
+    return TraceContext(
+        trace=trace,
+        settings=settings,
+        operations=operations,
+        silences=silent_threads(trace, operations),
+        counter_samples=counter_samples,
+        lines=lines,
+        steps=steps,
+        phases=phases,
+        phase_of_operations=phases.of_operations(trace, operations),
+    )
 
-    @cached_property
-    def silences(self) -> list[SilentThread]:
-        """Return the main threads whose calls were lost."""
-        return silent_threads(self.trace, self.operations)
 
-    @cached_property
-    def readings(self) -> tuple[CounterSamples, ...]:
-        """Return the samples of each GPU counter; nothing where none were taken."""
-        return find_counter_samples(self.trace)
-
-    @cached_property
-    def lines(self) -> SourceLines:
-        """Return the lines of Python that the sampled stacks stand for."""
-        return find_lines(self.trace)
-
-    @cached_property
-    def steps(self) -> Steps:
-        """Return the steps of the training loop."""
-        return find_steps(self.trace, self.settings.step_pattern)
-
-    @cached_property
-    def phases(self) -> Phases:
-        """Return the phase open on each thread at each time."""
-        return find_phases(self.trace, self.steps, self.settings.phase_rules)
-
-    @cached_property
-    def phase_of_operations(self) -> npt.NDArray[np.int32]:
-        """Return the code of the phase in which each operation was launched; -1 for none or an unknown launch."""
-        return self.phases.of_operations(self.trace, self.operations)
+def find_states(context: TraceContext, window: Window) -> ThreadStates:
+    """Return what the launching threads and the main threads do inside a window."""
+    launching = launching_threads(context.trace, context.operations)
+    # A process stands for its threads where the launch of an operation is unknown.
+    processes = tables.distinct(context.operations.process)
+    threads = {*launching.tolist(), *processes.tolist(), *context.phases.main_thread.values()}
+    return find_thread_states(context.trace, context.operations, window, threads)

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -10,14 +11,16 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.operations import Operations
-from nsyswrap.intervals import LabelledSpans, Times, fill, innermost, label_at
+from nsyswrap.intervals import NOTHING, LabelledSpans, Times, fill, innermost, label_at
 from nsyswrap.loop.injected_ranges import injected_steps, repeated
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.tables import Trace, array
 
 NO_PHASE = -1
 NONE = "none"
-BATCH, DATA, COPY = "batch", "data", "copy"
+BATCH, DATA, COPY, OPTIMIZER = "batch", "data", "copy", "optimizer"
+
+_NOTHING_OPEN = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,29 +63,31 @@ LIBRARY_DOMAINS = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Phases:
-    """The phases of all threads.
+    """The phases of all threads: an immutable value, safe to read from several threads.
 
     Attributes:
         names: Name of each phase code.
         ranges: Rows of ``trace[RANGES]`` that are a phase, with columns start, end, thread, process, phase (code) and
             below (bool: it shows only where no other phase is open); the index is the row there.
-        main_thread: The thread of each process whose phases stand in where another thread has none.
+        main_thread: The thread of each process whose phases apply where another thread of it has none.
+        own_by_thread: The innermost phase open on each thread that has ranges.
+        shown_by_thread: The same, with the phases of the main thread where the thread itself has none.
     """
 
     names: tuple[str, ...]
     ranges: pd.DataFrame
     main_thread: Mapping[int, int]
-    _own: dict[int, LabelledSpans] = field(default_factory=dict)
-    _shown: dict[int, LabelledSpans] = field(default_factory=dict)
+    own_by_thread: Mapping[int, LabelledSpans]
+    shown_by_thread: Mapping[int, LabelledSpans]
 
     def name(self, code: int) -> str:
         """Return the name of a phase code; "none" for no phase."""
         return NONE if code == NO_PHASE else self.names[code]
 
     def code(self, name: str) -> int:
-        """Return the code of a phase; -1 if no range has it."""
+        """Return the code of a phase; -1 for an unknown name."""
         return self.names.index(name) if name in self.names else NO_PHASE
 
     def marks(self, process: int, phase: str) -> bool:
@@ -91,21 +96,14 @@ class Phases:
 
     def own(self, thread: int) -> LabelledSpans:
         """Return the innermost phase open on the thread itself."""
-        if thread not in self._own:
-            mine = self.ranges[self.ranges["thread"] == thread]
-            below = mine["below"].to_numpy(bool)
-            self._own[thread] = _innermost(mine[~below])
-            if below.any():
-                self._own[thread] = fill(self._own[thread], _innermost(mine[below]))
-        return self._own[thread]
+        return self.own_by_thread.get(thread, _NOTHING_OPEN)
 
     def shown(self, thread: int) -> LabelledSpans:
         """Return the innermost phase open on the thread, or on the main thread where it has none."""
-        if thread not in self._shown:
-            main = self.main_thread.get(int(tables.process_of(np.array([thread]))[0]))
-            own = self.own(thread)
-            self._shown[thread] = own if main is None or main == thread else fill(own, self.own(main))
-        return self._shown[thread]
+        if thread in self.shown_by_thread:
+            return self.shown_by_thread[thread]
+        main = self.main_thread.get(int(tables.process_of(np.array([thread]))[0]))
+        return _NOTHING_OPEN if main is None else self.own(main)
 
     def at(self, thread: Times, when: Times) -> npt.NDArray[np.int32]:
         """Return the phase code shown on each thread at each time; -1 for none."""
@@ -152,7 +150,10 @@ def find_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = ()) -
     found["process"] = tables.process_of(array(found, "thread"))
     found["phase"] = phase[rows]
     found["below"] = below[rows]
-    return Phases(names, found, _main_threads(found))
+    main_thread = _main_threads(found)
+    own = _own_phases(found)
+    shown = _shown_phases(own, main_thread)
+    return Phases(names, found, MappingProxyType(main_thread), MappingProxyType(own), MappingProxyType(shown))
 
 
 def of_library(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
@@ -161,8 +162,28 @@ def of_library(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
     return library[ranges["domain"].cat.codes.to_numpy()] if len(library) else np.empty(0, bool)
 
 
-def _innermost(ranges: pd.DataFrame) -> LabelledSpans:
-    return innermost(ranges["start"], ranges["end"], ranges["phase"])
+def _own_phases(ranges: pd.DataFrame) -> dict[int, LabelledSpans]:
+    """Return the innermost phase open on each thread that has ranges."""
+    start, end, phase, below = (array(ranges, name) for name in ("start", "end", "phase", "below"))
+    codes, threads = pd.factorize(array(ranges, "thread"))
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(threads) + 1))
+    found: dict[int, LabelledSpans] = {}
+    for index, thread in enumerate(threads.tolist()):
+        rows = order[bounds[index] : bounds[index + 1]]
+        above, under = rows[~below[rows]], rows[below[rows]]
+        phases = innermost(start[above], end[above], phase[above])
+        found[thread] = fill(phases, innermost(start[under], end[under], phase[under])) if len(under) else phases
+    return found
+
+
+def _shown_phases(own: Mapping[int, LabelledSpans], main_thread: Mapping[int, int]) -> dict[int, LabelledSpans]:
+    """Return the phases of each thread that has ranges, filled up with those of the main thread of its process."""
+    found: dict[int, LabelledSpans] = {}
+    for thread, phases in own.items():
+        main = main_thread[int(tables.process_of(np.array([thread]))[0])]
+        found[thread] = phases if thread == main else fill(phases, own[main])
+    return found
 
 
 def _phase(text: str, names: tuple[str, ...], rules: tuple[PhaseRule, ...]) -> int:

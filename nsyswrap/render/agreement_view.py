@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from nsyswrap import units
 from nsyswrap.render.escape import visible
-from nsyswrap.sections.name_agreement import Agreement, Checked, Outcome
-from nsyswrap.sections.tensor_proof import Proof
+from nsyswrap.sections.tensor_cores.hardware_proof import Proof
+from nsyswrap.sections.tensor_cores.name_agreement import Agreement, Checked, Outcome
 
 SCHEMA = "nsyswrap.tensor_agreement/1"
 SHOWN = 20

@@ -34,7 +34,7 @@ def render(report: Report, *, width: int | None = None) -> str:
         report: The report.
         width: Columns no line exceeds; None for lines in full.
     """
-    section = report.section("breakdown")
+    section = report.section("step_breakdown")
     lines = [f"{report.capture.name}: {report.window.label}"]
     if section is None:
         lines += ["", NOTHING]

@@ -125,7 +125,7 @@ def _most(kind: str, rows: tuple[Row, ...]) -> str:
 
 def _graphs(report: Report) -> Iterator[str]:
     """Yield what the first table leaves out: nvprof saw the kernels inside a graph, this capture does not."""
-    for row in summary_model.rows(report.section("graphs"), "launches"):
+    for row in summary_model.rows(report.section("cuda_graphs"), "launches"):
         if row["shown"] == "whole":
             graphs, time = units.count(row["operation_count"]), units.duration(row["gpu_ns"])
             yield f"Note: {graphs} CUDA graphs, {time} on the GPU, were traced as a whole and are not in these tables."

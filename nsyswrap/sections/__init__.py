@@ -2,6 +2,7 @@
 
 from nsyswrap.sections import (
     capture_check,
+    communication,
     copies,
     counters,
     cuda_graphs,
@@ -18,13 +19,14 @@ from nsyswrap.sections import (
     step_breakdown,
     steps,
     summaries,
-    tensor_cores,
 )
 from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.tensor_cores import section as tensor_cores
 
 SECTIONS: tuple[SectionSpec, ...] = (
     ledger.SECTION,
     idle.SECTION,
+    communication.SECTION,
     python_lines.SECTION,
     tensor_cores.SECTION,
     counters.SECTION,

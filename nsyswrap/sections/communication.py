@@ -1,4 +1,4 @@
-"""Advice on communication between GPUs that no kernel hides."""
+"""Communication between GPUs: what the collectives take, how much of it no kernel hides, and advice on it."""
 
 from functools import partial
 
@@ -7,56 +7,133 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.events.operations import COMMUNICATION
-from nsyswrap.intervals import Spans, Window, covered, total
+from nsyswrap.intervals import Indices, Window, covered, total
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Finding, Severity
-from nsyswrap.sections.idle_findings import NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
-from nsyswrap.sections.optimizer_kernels import PHASE as OPTIMIZER
+from nsyswrap.loop.phase_detection import OPTIMIZER
+from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
-from nsyswrap.what_if.changes import Gains, gains
+from nsyswrap.what_if.changes import Saving, predict
 from nsyswrap.what_if.communication_overlap import PHASE as BACKWARD
-from nsyswrap.what_if.communication_overlap import beside_backward
+from nsyswrap.what_if.communication_overlap import beside_backward, fewer_bytes, is_reduction, overlaps_already
+from nsyswrap.what_if.simulate import Simulation
 
-DEAREST = 3
+TITLE = "Communication between GPUs"
+LISTED = 3
 FORWARD, TRAINING = "forward", {BACKWARD, OPTIMIZER}
-ADVICE = (
+OVERLAP_ADVICE = (
     "Let communication run beside the backward pass: DistributedDataParallel instead of all_reduce after it, smaller "
     "buckets (bucket_cap_mb), and gradients in bfloat16 (bf16_compress_hook)."
+)
+FEWER_ADVICE = (
+    "Communication runs beside the backward pass already and takes longer. Send less: gradients in bfloat16 "
+    "(bf16_compress_hook), a larger batch, or gradients accumulated over several steps (no_sync); check the links."
+)
+NEEDED_ADVICE = (
+    "Most of it is no reduction of gradients: the next layer needs what is sent at once. With FSDP, prefetch earlier "
+    "(forward_prefetch, limit_all_gathers=False) or keep gathered weights (reshard_after_forward=False); with "
+    "DataParallel, use DistributedDataParallel; send bfloat16."
 )
 FORWARD_ADVICE = (
     "There is no backward pass to hide it behind. Communicate less: split the model over fewer GPUs and the batches "
     "over the rest, and send bfloat16. Or take two halves of a batch in turn: one computes while the other is sent."
 )
-NOT_ESTIMATED = Gains(None, None, ("no gain is given: the forward pass needs what it sends at once",))
+NEEDED_AT_ONCE = Saving(None, None, None, ("no saving is predicted: the next layer needs what is sent at once",))
+ALL_TRANSFER = "Waiting for other ranks is not told apart from transfer: all exposed communication counts as transfer."
+NONE = "No collective ran in the window."
 
 
-def findings(context: TraceContext, window: Window) -> tuple[Finding, ...]:
-    """Return a finding for each device that does nothing but communicate for 2 % of the window or more."""
-    found = []
-    forward = _is_forward_only(context)
-    for device in context.operations.devices:
-        exposed = context.operations.exclusive(device, window)[COMMUNICATION]
-        cost = total(exposed)
-        share = cost / window.length_ns
-        if share < NOTE_SHARE:
+def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
+    """Return the time of the collectives by kernel, and a finding for each device that they leave without compute."""
+    devices = context.operations.used_in(window)
+    rows = {device: _collectives(context, device, window) for device in devices}
+    if not any(len(each) for each in rows.values()):
+        return Section("communication", TITLE, window, notes=(NONE,))
+    table = pd.concat([_by_kernel(context, device, each, window) for device, each in rows.items()], ignore_index=True)
+    return Section(
+        key="communication",
+        title=TITLE,
+        window=window,
+        facts=(
+            Fact("communication_ns", int(table["total_ns"].sum()), "ns"),
+            Fact("exposed_ns", int(table["exposed_ns"].sum()), "ns"),
+        ),
+        tables={"kernels": table},
+        findings=_findings(simulation, rows, window),
+        notes=(ALL_TRANSFER,),
+    )
+
+
+def _collectives(context: TraceContext, device: int, window: Window) -> Indices:
+    """Return the collectives of one device that touch the window, as rows of the context's operations."""
+    operations = context.operations
+    rows = operations.on(device)
+    inside = (operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)
+    found: Indices = rows[inside & (operations.kind[rows] == COMMUNICATION)]
+    return found
+
+
+def _by_kernel(context: TraceContext, device: int, rows: Indices, window: Window) -> pd.DataFrame:
+    """Return a row for each kernel of one device, the most exposed first: device_id, name, count, total_ns, exposed_ns.
+
+    Collectives side by side are added up in ``total_ns``; both times are clipped to the window.
+    """
+    operations = context.operations
+    exposed = operations.exclusive(device, window)[COMMUNICATION]
+    start, end = operations.start[rows], operations.end[rows]
+    frame = pd.DataFrame(
+        {
+            "name_id": array(context.trace[tables.KERNELS], "name_id")[operations.row[rows]],
+            "total_ns": np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns),
+            "exposed_ns": covered(exposed, start, end),
+        }
+    )
+    summed = frame.groupby("name_id").agg(
+        count=("total_ns", "size"), total_ns=("total_ns", "sum"), exposed_ns=("exposed_ns", "sum")
+    )
+    summed = summed.reset_index()
+    names = [context.trace.text(int(each)) for each in summed.pop("name_id")]
+    summed.insert(0, "device_id", device)
+    summed.insert(1, "name", np.array(names, dtype=object))
+    return summed.sort_values(["exposed_ns", "total_ns", "name"], ascending=[False, False, True], ignore_index=True)
+
+
+def _findings(simulation: Simulation, rows: dict[int, Indices], window: Window) -> tuple[Finding, ...]:
+    """Return a finding for each device that only communicates for a good part of the window."""
+    context, found = simulation.context, []
+    for device, mine in rows.items():
+        lost = total(context.operations.exclusive(device, window)[COMMUNICATION])
+        if not len(mine) or not worth_printing(lost, window):
             continue
-        grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
-        gained = NOT_ESTIMATED if forward else gains(context, window, partial(beside_backward, device=device))
+        advice, saving = _advice(simulation, device, mine)
+        share = units.share(lost / window.length_ns)
         found.append(
-            Finding(
+            make_finding(
                 rule="communication/exposed",
-                severity=grave if share >= WARNING_SHARE else Severity.NOTE,
-                headline=f"The GPU communicates and computes nothing for {units.share(share)} of the time.",
-                lost_ns=cost,
-                saving_low_ns=gained.low_ns,
-                saving_high_ns=gained.high_ns,
-                advice=FORWARD_ADVICE if forward else ADVICE,
-                evidence=(*_dearest(context, exposed, device, window), *gained.said),
+                headline=f"The GPU communicates and computes nothing for {share} of the time.",
+                lost_ns=lost,
+                saving=saving,
+                advice=advice,
+                evidence=_longest(_by_kernel(context, device, mine, window)),
                 device_id=device,
                 window=window,
             )
         )
     return tuple(found)
+
+
+def _advice(simulation: Simulation, device: int, rows: Indices) -> tuple[str, Saving]:
+    """Return the change to make for the collectives of one device, and what it saves."""
+    context, operations = simulation.context, simulation.context.operations
+    if _is_forward_only(context):
+        return FORWARD_ADVICE, NEEDED_AT_ONCE
+    length, reduces = operations.end[rows] - operations.start[rows], is_reduction(context, rows)
+    if length[reduces].sum() < length.sum() / 2:
+        return NEEDED_ADVICE, NEEDED_AT_ONCE
+    if overlaps_already(context, rows[reduces], device):
+        return FEWER_ADVICE, predict(simulation, fewer_bytes)
+    return OVERLAP_ADVICE, predict(simulation, partial(beside_backward, device))
 
 
 def _is_forward_only(context: TraceContext) -> bool:
@@ -65,25 +142,13 @@ def _is_forward_only(context: TraceContext) -> bool:
     return FORWARD in seen and not seen & TRAINING
 
 
-def _dearest(context: TraceContext, exposed: Spans, device: int, window: Window) -> tuple[str, ...]:
-    """Return a line for each of the collectives that are exposed longest."""
-    operations = context.operations
-    rows = operations.on(device)
-    inside = (operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)
-    rows = rows[inside & (operations.kind[rows] == COMMUNICATION)]
-    names = array(context.trace[tables.KERNELS], "name_id")[operations.row[rows]]
-    frame = pd.DataFrame(
-        {
-            "name": names,
-            "whole": np.minimum(operations.end[rows], window.end_ns)
-            - np.maximum(operations.start[rows], window.start_ns),
-            "exposed": covered(exposed, operations.start[rows], operations.end[rows]),
-        }
-    )
-    summed = frame.groupby("name").agg(count=("whole", "size"), whole=("whole", "sum"), exposed=("exposed", "sum"))
-    dearest = summed.sort_values(["exposed", "whole"], ascending=False).head(DEAREST)
+def _longest(table: pd.DataFrame) -> tuple[str, ...]:
+    """Return a line for each of the kernels that are exposed longest."""
+    rows = table.head(LISTED)[["exposed_ns", "total_ns", "count", "name"]].itertuples(index=False)
     return tuple(
-        f"{units.duration(int(hidden))} of {units.duration(int(whole))} in {count} launches of "
-        f"{context.trace.text(int(str(name)))}"
-        for name, count, whole, hidden in dearest.itertuples()
+        f"{units.duration(int(exposed))} of {units.duration(int(whole))} in {count} launches of {name}"
+        for exposed, whole, count, name in rows
     )
+
+
+SECTION = SectionSpec("communication", TITLE, (tables.KERNELS,), run, of_operations=True)

@@ -1,26 +1,41 @@
-"""Memory copies and memsets: what moved between which kinds of memory, how fast, and whether host or GPU waited for it."""
+"""Memory copies and memsets: between which kinds of memory, how fast, and whether host or GPU waited for them."""
 
-from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
-from nsyswrap.events.api_calls import blocks_host, is_pageable
+from nsyswrap import units
+from nsyswrap.attribution.attribution import Attribution
+from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_copies, find_memsets, held_by, uploads_of
+from nsyswrap.attribution.root_causes import pageable_copies
 from nsyswrap.events.duration_stats import summarize
-from nsyswrap.events.operations import COPY
-from nsyswrap.intervals import Indices, Times, Window, clip, covered, merge, total
+from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY
+from nsyswrap.intervals import Window, clip, merge, subtract, total, union
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Fact, Section
-from nsyswrap.sections.copies_findings import findings
+from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.sections.idle_findings import most_sampled
+from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import TableSpec, array
+from nsyswrap.what_if.changes import beside_kernels, pinned_copies, predict
+from nsyswrap.what_if.simulate import Simulation
 
-KEYS = ["kind", "source_memory", "target_memory"]
+TITLE = "Memory copies and memsets"
+ADVICE = {
+    UPLOAD: "Copy the next batch while this one trains: pinned memory, non_blocking=True and a stream of its own. "
+    "Send less: integers or float16 that the GPU converts; keep on the GPU what is used again.",
+    "Device-to-Host": "Copy to the host less often (.item(), .cpu(), print(loss), checkpoints), and what has to be "
+    "there into a pinned tensor with non_blocking=True, on a stream of its own.",
+    "Device-to-Device": "Copy less inside the GPU: take views in place of .clone(), and write results where they are "
+    "wanted (out=, or slices of a tensor made once) in place of copying them there.",
+    "Peer-to-Peer": "Send less from GPU to GPU: keep each tensor where it is used (DistributedDataParallel, with a "
+    "process for each GPU, in place of DataParallel), and send the rest on a stream of its own while kernels run.",
+}
 
 
-def run(context: TraceContext, window: Window) -> Section:
+def run(
+    context: TraceContext, window: Window, attributions: tuple[Attribution, ...], simulation: Simulation
+) -> Section:
     """Return copies by direction and kind of memory, and memsets, with bytes, rate, exposed time and blocked calls."""
     operations = context.operations
     copies = find_copies(context, window)
@@ -32,7 +47,7 @@ def run(context: TraceContext, window: Window) -> Section:
         busy += total(clip(merge(operations.start[mine], operations.end[mine]), window.start_ns, window.end_ns))
     return Section(
         key="copies",
-        title="Memory copies and memsets",
+        title=TITLE,
         window=window,
         facts=(
             Fact("copied_bytes", int(copies["bytes"].sum()), "bytes"),
@@ -40,73 +55,97 @@ def run(context: TraceContext, window: Window) -> Section:
             Fact("exposed_share", exposed / busy if busy else None, "share"),
             Fact("blocking_count", int(copies["blocking"].sum()), "count"),
         ),
-        tables={"summary": _summary(copies, _memsets(context, window))},
-        findings=findings(context, copies, window),
+        tables={"summary": _summary(copies, find_memsets(context, window))},
+        findings=_findings(simulation, attributions, copies, window),
         notes=("Time of copies side by side is added up in the table, and counted once in the facts.",),
     )
 
 
-def find_copies(context: TraceContext, window: Window) -> pd.DataFrame:
-    """Return the copies that touch a window, one row each, in order of start.
+def _findings(
+    simulation: Simulation, attributions: tuple[Attribution, ...], copies: pd.DataFrame, window: Window
+) -> tuple[Finding, ...]:
+    """Return a finding for each device whose copies take enough of the window: pageable ones, and other exposed ones."""
+    found: list[Finding | None] = []
+    for each in attributions:
+        mine = copies[copies["device_id"] == each.device_id]
+        found += [_pageable(simulation, each, mine, window), _exposed(simulation, each.device_id, mine, window)]
+    return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
-    Returns:
-        device_id, bytes, start and end (ns, not clipped), duration and exposed (ns, clipped to the window), call (row
-        in ``trace[CALLS]``, -1 if unknown), kind, source_memory and target_memory (texts), pageable and blocking.
-        A copy is blocking where its call holds the host, see ``copy_calls``.
+
+def _pageable(simulation: Simulation, attribution: Attribution, copies: pd.DataFrame, window: Window) -> Finding | None:
+    """Return advice on copies of pageable memory: their calls hold the host until the driver has staged the data.
+
+    ::
+
+        call    |--------|           time lost: the host is held, and no kernel hides it
+        kernel  ####|      |###
+        lost        |-----|
     """
-    frame, trace = _moved(context, tables.COPIES, window), context.trace
-    row, call = frame.pop("row").to_numpy(np.intp), array(frame, "call")
-    frame["pageable"], frame["blocking"] = is_pageable(trace, row), blocks_host(trace, row, call)
-    labels = (trace.copy_kinds, trace.memory_kinds, trace.memory_kinds)
-    for key, column, names in zip(KEYS, ("copy_kind", "source_kind", "target_kind"), labels, strict=True):
-        frame[key] = _labels(names, frame.pop(column).to_numpy())
-    return frame
-
-
-def _memsets(context: TraceContext, window: Window) -> pd.DataFrame:
-    """Return the memsets that touch a window as copies from nowhere, which no call waits for."""
-    frame = _moved(context, tables.MEMSETS, window)
-    target = _labels(context.trace.memory_kinds, frame.pop("memory_kind").to_numpy())
-    return frame.assign(kind="Memset", source_memory="", target_memory=target, blocking=False)
-
-
-def _moved(context: TraceContext, spec: TableSpec, window: Window) -> pd.DataFrame:
-    """Return the copies or the memsets that touch a window with the columns of their table that say what they are."""
-    operations, frame = context.operations, context.trace[spec]
-    rows = operations.from_table(spec)
-    rows = rows[(operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)]
-    start, end = operations.start[rows], operations.end[rows]
-    about = [name for name in spec.columns if name == "bytes" or name.endswith("_kind")]
-    return pd.DataFrame(
-        {
-            "device_id": operations.device_id[rows],
-            "start": start,
-            "end": end,
-            "duration": np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns),
-            "exposed": _exposed(context, rows, window),
-            "call": operations.call[rows],
-            "row": operations.row[rows],
-            **{name: array(frame, name)[operations.row[rows]] for name in about},
-        }
+    context, device = simulation.context, attribution.device_id
+    mine = copies[uploads_of(copies)]
+    call, held = held_by(context, mine, window)
+    exclusive = context.operations.exclusive(device, window)
+    lost = total(subtract(held, union(exclusive[COMPUTE], exclusive[COMMUNICATION])))
+    if not worth_printing(lost, window):
+        return None
+    share = units.share(lost / window.length_ns)
+    return make_finding(
+        rule=pageable_copies.RULE,
+        headline=f"The host is held by copies of pageable memory, with no kernel running, for {share} of the time.",
+        lost_ns=lost,
+        saving=predict(simulation, pinned_copies),
+        advice="Copy from pinned memory without blocking: DataLoader(pin_memory=True) and tensor.to(device, "
+        "non_blocking=True). To the host, copy into a pinned tensor, and less often.",
+        evidence=(
+            f"{units.duration(total(held))} of the host in {len(call)} calls",
+            *most_sampled(attribution, pageable_copies.RULE),
+            *_by_kind(mine),
+        ),
+        device_id=device,
+        window=window,
     )
 
 
-def _exposed(context: TraceContext, rows: Indices, window: Window) -> Times:
-    """Return for how many ns of the window each operation is what the ledger says the GPU does."""
-    operations = context.operations
-    found = np.zeros(len(rows), np.int64)
-    for device in np.unique(operations.device_id[rows]):
-        mine = np.flatnonzero(operations.device_id[rows] == device)
-        spans = operations.exclusive(int(device), window)[int(operations.kind[rows[0]])]
-        found[mine] = covered(spans, operations.start[rows[mine]], operations.end[rows[mine]])
-    return found
+def _exposed(simulation: Simulation, device: int, copies: pd.DataFrame, window: Window) -> Finding | None:
+    """Return advice on copies that no kernel hides."""
+    staged = uploads_of(copies)
+    mine = copies[(copies["exposed"] > 0) & ~staged]
+    whole = total(simulation.context.operations.exclusive(device, window)[COPY])
+    lost = max(whole - int(copies["exposed"][staged].sum()), 0)
+    if not worth_printing(lost, window):
+        return None
+    return make_finding(
+        rule="copies/exposed",
+        headline=f"The GPU copies and computes nothing for {units.share(lost / window.length_ns)} of the time.",
+        lost_ns=lost,
+        saving=predict(simulation, partial(beside_kernels, device, COPY, "copies")),
+        advice=_advice(mine),
+        evidence=_by_kind(mine),
+        device_id=device,
+        window=window,
+    )
 
 
-def _labels(labels: Mapping[int, str], kinds: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
-    """Return the label of each kind; nothing for an unknown one, a number for one the export has no label for."""
-    codes, unique = pd.factorize(kinds)
-    texts = [labels.get(int(kind), "" if kind < 0 else f"kind {kind}") for kind in unique]
-    return np.array(texts, dtype=object)[codes]
+def _advice(copies: pd.DataFrame) -> str:
+    """Return the change to make for the direction of copies that is exposed longest."""
+    exposed = copies.groupby("kind")["exposed"].sum()
+    longest = max(exposed.index, key=lambda kind: (int(exposed[kind]), kind), default=UPLOAD)
+    return ADVICE.get(str(longest), ADVICE[UPLOAD])
+
+
+def _by_kind(copies: pd.DataFrame) -> tuple[str, ...]:
+    """Return a line for each direction and pair of memories, dearest first."""
+    lines = []
+    for (kind, source, target), mine in copies.groupby(["kind", "source_memory", "target_memory"]):
+        duration, size = int(mine["duration"].sum()), int(mine["bytes"].sum())
+        whole = int((mine["end"] - mine["start"]).sum())
+        rate = f", {units.size(size * 1e9 / whole)} a second" if whole else ""
+        line = (
+            f"{units.duration(duration)} in {len(mine)} {kind} copies, {source} to {target}, {units.size(size)}{rate}, "
+            f"{units.duration(int(mine['exposed'].sum()))} of it exposed"
+        )
+        lines.append((-duration, line))
+    return tuple(line for _, line in sorted(lines))
 
 
 def _summary(copies: pd.DataFrame, memsets: pd.DataFrame) -> pd.DataFrame:
@@ -129,4 +168,4 @@ def _summary(copies: pd.DataFrame, memsets: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["total_ns", "kind"], ascending=[False, True], ignore_index=True)
 
 
-SECTION = SectionSpec("copies", "Memory copies and memsets", (), run, of_operations=True, of_gains=True)
+SECTION = SectionSpec("copies", TITLE, (), run, of_operations=True)

@@ -25,7 +25,7 @@ def run(context: TraceContext, window: Window) -> Section:
     A moment belongs to the phase that launched the operation the GPU runs; where it runs none, to the phase that is
     open on the main thread. All counters are shares of the most the hardware can do.
     """
-    readings = context.readings
+    readings = context.counter_samples
     whole = _window_table(readings, window)
     if not readings or not len(whole):
         return Section("counters", TITLE, window, notes=(ELSEWHERE if readings else HOW,))
@@ -154,7 +154,7 @@ def _means(context: TraceContext, device: int, start: Times, end: Times) -> pd.D
 
 
 def _of(context: TraceContext, device: int) -> tuple[CounterSamples, ...]:
-    return tuple(reading for reading in context.readings if reading.device_id == device)
+    return tuple(reading for reading in context.counter_samples if reading.device_id == device)
 
 
 SECTION = SectionSpec("counters", TITLE, (tables.KERNELS,), run)

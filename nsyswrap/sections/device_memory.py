@@ -1,20 +1,23 @@
 """Memory on the GPUs: the most that was held, and steps that allocate when they should not any more."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from nsyswrap import tables, units
-from nsyswrap.attribution.root_causes import CHURN, claimed
+from nsyswrap.attribution.attribution import Attribution
+from nsyswrap.attribution.root_causes import allocator_churn
 from nsyswrap.events import api_calls
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, containing, merge, total
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
-from nsyswrap.what_if.changes import allocation, gains
+from nsyswrap.what_if.changes import allocation, predict
+from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "GPU memory"
 HOW = "Allocations were not recorded: capture again with --cuda-memory."
@@ -38,10 +41,6 @@ ALIVE = (
     *(tables.CALLS, tables.OS_CALLS, tables.RANGES, tables.SCHEDULING),
 )
 FIRST = np.iinfo(np.int64).min
-
-# A caching allocator that has warmed up asks for nothing; more than one step in ten is no accident. Source: ours.
-CHURN_SHARE = 0.10
-WARNING_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -81,11 +80,13 @@ def find_allocations(context: TraceContext) -> Allocations:
     )
 
 
-def run(context: TraceContext, window: Window) -> Section:
+def run(
+    context: TraceContext, window: Window, attributions: tuple[Attribution, ...], simulation: Simulation
+) -> Section:
     """Return the memory held on each GPU in the window, and a finding where measured steps allocate."""
     allocations = find_allocations(context)
     if not len(context.trace[tables.MEMORY]):
-        return Section("memory", TITLE, window, notes=(HOW,))
+        return Section("device_memory", TITLE, window, notes=(HOW,))
     memory = {gpu.device_id: gpu.memory_bytes for gpu in context.trace.gpus}
     ends = _ends(context, np.unique(allocations.process))
     found = [
@@ -100,8 +101,8 @@ def run(context: TraceContext, window: Window) -> Section:
         Fact("allocations", int(devices["allocation_count"].sum()), "count"),
         Fact("releases", int(devices["release_count"].sum()), "count"),
     )
-    findings = tuple(_churn(context, allocations, window))
-    return Section("memory", TITLE, window, facts, {"devices": devices}, findings, NOTES)
+    findings = tuple(_churn(simulation, attributions, allocations, window))
+    return Section("device_memory", TITLE, window, facts, {"devices": devices}, findings, NOTES)
 
 
 def _ends(context: TraceContext, processes: Times) -> dict[int, int]:
@@ -162,14 +163,21 @@ def _device(
     }
 
 
-def _churn(context: TraceContext, allocations: Allocations, window: Window) -> Iterator[Finding]:
-    """Yield a finding for each GPU on which more than a few of the measured steps allocate or release."""
+def _churn(
+    simulation: Simulation, attributions: tuple[Attribution, ...], allocations: Allocations, window: Window
+) -> Iterator[Finding]:
+    """Yield a finding for each GPU on which more than a few of the measured steps allocate or free."""
+    # A GPU that runs nothing waits for nothing.
+    idle = {each.device_id: each.idle_of(allocator_churn.RULE) for each in attributions}
     for device in np.unique(allocations.device_id).tolist():
         rows = np.flatnonzero((allocations.device_id == device) & ~allocations.variable & ~allocations.pooled)
-        step, count = _steps_of(context, allocations, rows, window)
+        step, count = _steps_of(simulation.context, allocations, rows, window)
         touched = len(np.unique(step[step >= 0]))
-        if touched and touched > CHURN_SHARE * count:
-            yield _finding(context, allocations, rows[step >= 0], (touched, count, device), window)
+        if touched > allocator_churn.CHURN_SHARE * count:
+            steps = f"{touched} of {count} measured steps"
+            found = _finding(simulation, allocations, rows[step >= 0], (device, idle.get(device, 0)), window)
+            headline = f"{steps} allocate or free GPU memory, which a warmed-up step does not."
+            yield replace(found, headline=headline)
 
 
 def _steps_of(context: TraceContext, allocations: Allocations, rows: Indices, window: Window) -> tuple[Indices, int]:
@@ -188,31 +196,26 @@ def _steps_of(context: TraceContext, allocations: Allocations, rows: Indices, wi
 
 
 def _finding(
-    context: TraceContext, allocations: Allocations, rows: Indices, counts: tuple[int, int, int], window: Window
+    simulation: Simulation, allocations: Allocations, rows: Indices, lost: tuple[int, int], window: Window
 ) -> Finding:
-    touched, steps, device = counts
+    """Return the finding on one GPU without its headline; ``lost`` is the GPU and the time lost, in ns."""
+    device, lost_ns = lost
     change = allocations.change[rows]
     taken, given = change[change > 0], change[change < 0]
-    # A GPU that runs nothing waits for nothing.
-    cost = claimed(context, device, window, CHURN) if device in context.operations.devices else 0
-    held = _cost(context, allocations.process[rows], window)
-    gained = gains(context, window, allocation)
+    held = _cost(simulation.context, allocations.process[rows], window)
     worst = rows[int(np.argmax(np.abs(change)))]
     largest = abs(int(allocations.change[worst]))
-    return Finding(
-        rule="memory/churn",
-        severity=Severity.WARNING if cost >= WARNING_SHARE * window.length_ns else Severity.NOTE,
-        headline=f"{touched} of {steps} measured steps allocate or release GPU memory, which a warmed-up step does not.",
-        lost_ns=cost,
-        saving_low_ns=gained.low_ns,
-        saving_high_ns=gained.high_ns,
+    return make_finding(
+        rule=allocator_churn.RULE,
+        headline="",
+        lost_ns=lost_ns,
+        saving=predict(simulation, allocation),
         advice=ADVICE,
         evidence=(
             f"{len(taken)} allocations, {units.size(int(taken.sum()))} in all",
             f"{len(given)} releases, {units.size(-int(given.sum()))} in all",
             f"the largest: {units.size(largest)} at {units.point(allocations.start[worst])}",
-            f"{units.duration(held)} of the host's time in calls that allocate or release",
-            *gained.said,
+            f"{units.duration(held)} of the host's time in calls that allocate or free",
         ),
         device_id=device,
         window=window,
@@ -230,4 +233,4 @@ def _cost(context: TraceContext, processes: Times, window: Window) -> int:
     return total(clip(spans, window.start_ns, window.end_ns))
 
 
-SECTION = SectionSpec("memory", TITLE, (tables.KERNELS,), run, of_gains=True)
+SECTION = SectionSpec("device_memory", TITLE, (tables.KERNELS,), run)

@@ -17,14 +17,13 @@ SPLIT_COLUMNS = (*WHO, "launch_count", "wait_ns", "cuda_call_ns", "rest_ns", "un
 WAIT_COLUMNS = (*WHO, "call", "phase", "total_ns", "count", "share")
 
 
-def run(context: TraceContext, window: Window) -> Section:
+def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
     """Return for each thread that launches work how its time splits, and where it waits.
 
     ``wait_ns`` is time in waiting calls of the operating system outside any CUDA call, ``cuda_call_ns`` time in CUDA
     calls, ``unseen_ns`` time before the thread's first event in the capture or after its last, ``rest_ns`` all other
     time: work, most of it. The four add up to the window.
     """
-    states = context.states(window)
     names = dict(
         zip(array(context.trace[tables.THREADS], "thread"), context.trace[tables.THREADS]["name"], strict=True)
     )

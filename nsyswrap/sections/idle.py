@@ -1,7 +1,6 @@
-"""Why the GPU was idle: its gaps, each nanosecond with a cause, a phase and the evidence for it."""
+"""Why the GPU was idle: each idle nanosecond with its rule, cause, phase and evidence, as the attribution has them."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,17 +8,20 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.attribution.causes import CAUSES, Pieces
-from nsyswrap.attribution.root_causes import NAMES, explain_roots
+from nsyswrap.attribution.attribution import RULES, Attribution
+from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.events.thread_states import NO_NAME, ThreadStates
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
-from nsyswrap.sections.idle_findings import IdleTables, findings
+from nsyswrap.sections.idle_findings import find_findings
 from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.what_if.simulate import Simulation
 
-# {name} is the call that shows the cause, {thread} the thread that feeds the GPU.
+TITLE = "Why the GPU was idle"
+
+# {name} is the call that shows the cause, {thread} the thread that launches.
 EVIDENCE = {
     "not_traced": "the capture does not show what ran or who launched it",
     "queued": "launched by {name} on thread {thread}, not begun yet",
@@ -33,50 +35,40 @@ EVIDENCE = {
     "data_work": "thread {thread} prepares data itself",
     "lock": "thread {thread} waits for a lock in {name}",
     "off_cpu": "thread {thread} is off the CPU",
-    "cpu": "thread {thread} runs code between launches",
+    "cpu": "thread {thread} runs code outside CUDA calls",
     "unknown": "thread {thread} waits in {name} for another thread",
 }
-HOST_WAIT = "thread {thread} is in {name}"
+IN_CALL = "thread {thread} is in {name}"
 UNTRACED = "thread {thread}: waiting or working, operating system calls were not traced"
+UNEXPLAINED = ("unknown", "not_traced")
 
 
-def run(context: TraceContext, window: Window) -> Section:
-    """Return the gaps of each device and what they cost by cause and phase."""
-    states = context.states(window)
-    causes, found_gaps, roots = [], [], []
-    for device in context.operations.used_in(window):
-        explained = explain_roots(context, states, device, window)
-        causes.append(_by_cause(context, explained.pieces, device))
-        found_gaps.append(_gaps_table(context, states, explained.pieces, device))
-        rooted = replace(explained.pieces, cause=explained.finding)
-        roots.append(
-            IdleTables(
-                by_cause=_by_cause(context, rooted, device),
-                gaps=found_gaps[-1].assign(
-                    cause=_category(explained.finding, NAMES), process=tables.process_of(explained.pieces.thread)
-                ),
-                lines=context.root_lines[device, window],
-            )
-        )
-    everywhere = roots[0].gaps if len(roots) == 1 else pd.concat([device.gaps for device in roots], ignore_index=True)
-    by_cause, gaps = pd.concat(causes, ignore_index=True), pd.concat(found_gaps, ignore_index=True)
-    idle = int(by_cause["idle_ns"].sum())
-    unknown = int(by_cause.loc[by_cause["cause"].isin(["unknown", "not_traced"]), "idle_ns"].sum())
+def run(
+    context: TraceContext,
+    window: Window,
+    states: ThreadStates,
+    attributions: tuple[Attribution, ...],
+    simulation: Simulation,
+) -> Section:
+    """Return the idle time of each device by rule, cause and phase, gap by gap and pattern by pattern."""
+    by_account = pd.concat([_by_account(context, each) for each in attributions], ignore_index=True)
+    gaps = pd.concat([_gaps(context, states, each) for each in attributions], ignore_index=True)
+    idle = int(by_account["idle_ns"].sum())
+    unknown = int(by_account.loc[by_account["cause"].isin(UNEXPLAINED), "idle_ns"].sum())
     return Section(
         key="idle",
-        title="Why the GPU was idle",
+        title=TITLE,
         window=window,
         facts=(
             Fact("idle_ns", idle, "ns"),
             Fact("explained_share", (idle - unknown) / idle if idle else 1.0, "share"),
         ),
-        tables={"causes": by_cause, "gaps": gaps},
-        findings=tuple(
-            sorted(
-                (each for device in roots for each in findings(context, device, everywhere, window)),
-                key=lambda finding: finding.order,
-            )
-        ),
+        tables={
+            "attribution": by_account,
+            "gaps": gaps,
+            "patterns": pd.concat([_patterns(context, each, window) for each in attributions], ignore_index=True),
+        },
+        findings=find_findings(simulation, attributions, gaps, window),
         notes=_notes(context),
     )
 
@@ -93,47 +85,87 @@ def _notes(context: TraceContext) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _by_cause(context: TraceContext, pieces: Pieces, device: int) -> pd.DataFrame:
-    """Return idle time and the number of gaps by cause and phase, dearest first."""
+def _by_account(context: TraceContext, attribution: Attribution) -> pd.DataFrame:
+    """Return idle time and the number of gaps by rule, cause and phase, largest first."""
+    pieces = attribution.pieces
     width = len(context.phases.names) + 1
-    key = pieces.cause.astype(np.int64) * width + (pieces.phase + 1)
+    key = (attribution.rule.astype(np.int64) * len(CAUSES) + pieces.cause) * width + (pieces.phase + 1)
     codes, unique = pd.factorize(key)
-    length = pieces.end - pieces.start
     idle = np.zeros(len(unique), np.int64)
-    np.add.at(idle, codes, length)
-    # Pieces stand in order of their gaps, so these keys are nearly sorted: a gap counts once for each cause in it.
-    keys = np.sort(pieces.gap * np.int64(len(unique) + 1) + codes, kind="stable")
-    fresh = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
-    count = np.bincount(keys[fresh] % (len(unique) + 1), minlength=len(unique))
+    np.add.at(idle, codes, pieces.length)
+    accounts = [divmod(int(each), width) for each in unique]
     frame = pd.DataFrame(
         {
-            "device_id": np.full(len(unique), device),
-            "cause": [NAMES[int(k) // width] for k in unique],
-            "phase": [context.phases.name(int(k) % width - 1) for k in unique],
+            "device_id": np.full(len(unique), attribution.device_id),
+            "cause": [CAUSES[account % len(CAUSES)] for account, _ in accounts],
+            "rule": [RULES[account // len(CAUSES)] for account, _ in accounts],
+            "phase": [context.phases.name(phase - 1) for _, phase in accounts],
             "idle_ns": idle,
-            "gap_count": count,
+            "gap_count": _gaps_of(pieces.gap, codes, len(unique)),
         }
     )
-    return frame.sort_values(["idle_ns", "cause", "phase"], ascending=[False, True, True], ignore_index=True)
+    return frame.sort_values(
+        ["idle_ns", "rule", "cause", "phase"], ascending=[False, True, True, True], ignore_index=True
+    )
 
 
-def _gaps_table(context: TraceContext, states: ThreadStates, pieces: Pieces, device: int) -> pd.DataFrame:
+def _gaps_of(gap: npt.NDArray[np.intp], codes: npt.NDArray[np.intp], count: int) -> npt.NDArray[np.intp]:
+    """Return in how many gaps each code occurs, shape (count,)."""
+    # Pieces are in order of their gaps, so these keys are nearly sorted: a gap counts once for each code in it.
+    keys = np.sort(gap * np.int64(count + 1) + codes, kind="stable")
+    fresh = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
+    return np.bincount(keys[fresh] % (count + 1), minlength=count)
+
+
+def _gaps(context: TraceContext, states: ThreadStates, attribution: Attribution) -> pd.DataFrame:
+    """Return a row for each piece of idle time, in order of time."""
+    pieces = attribution.pieces
     names = [context.phases.name(code) for code in range(NO_PHASE, len(context.phases.names))]
     return pd.DataFrame(
         {
-            "device_id": np.full(len(pieces.start), device),
+            "device_id": np.full(len(pieces.start), attribution.device_id),
             "start_ns": pieces.start,
             "end_ns": pieces.end,
             "cause": _category(pieces.cause, CAUSES),
+            "rule": _category(attribution.rule, RULES),
             "phase": _category(pieces.phase - NO_PHASE, names),
-            "evidence": _evidence(context, states, pieces),
+            "evidence": _evidence(context, states, attribution),
         },
         copy=False,
     )
 
 
-def _evidence(context: TraceContext, states: ThreadStates, pieces: Pieces) -> "pd.Series[Any]":
+def _patterns(context: TraceContext, attribution: Attribution, window: Window) -> pd.DataFrame:
+    """Return the idle time of each rule and phase as so many gaps of a median length, largest first.
+
+    The idle time of one gap with one rule and phase counts once. ``per_step`` is their number in a step; NaN where the
+    window is not made of steps.
+    """
+    pieces = attribution.pieces
+    key = attribution.rule.astype(np.int64) * (len(context.phases.names) + 1) + pieces.phase + 1
+    codes, unique = pd.factorize(key)
+    frame = pd.DataFrame({"gap": pieces.gap, "code": codes, "length": pieces.length})
+    whole = frame.groupby(["code", "gap"], sort=False)["length"].sum().groupby("code")
+    summed = whole.agg(["size", "median", "sum"]).reindex(range(len(unique)))
+    steps = context.steps.measured_count if window.source == "steps" else 0
+    count = summed["size"].to_numpy(np.int64)
+    found = pd.DataFrame(
+        {
+            "device_id": np.full(len(unique), attribution.device_id),
+            "rule": [RULES[int(each) // (len(context.phases.names) + 1)] for each in unique],
+            "phase": [context.phases.name(int(each) % (len(context.phases.names) + 1) - 1) for each in unique],
+            "count": count,
+            "median_ns": summed["median"].to_numpy(float),
+            "idle_ns": summed["sum"].to_numpy(np.int64),
+            "per_step": count / steps if steps else np.full(len(unique), np.nan),
+        }
+    )
+    return found.sort_values(["idle_ns", "rule", "phase"], ascending=[False, True, True], ignore_index=True)
+
+
+def _evidence(context: TraceContext, states: ThreadStates, attribution: Attribution) -> "pd.Series[Any]":
     """Return a sentence for each piece; few are distinct, so each is written once."""
+    pieces = attribution.pieces
     threads, thread_ids = pd.factorize(pieces.thread)
     key = (pieces.cause.astype(np.int64) * len(thread_ids) + threads) * (NO_NAME + 1) + pieces.name
     codes, unique = pd.factorize(key)
@@ -157,9 +189,9 @@ def _sentence(cause: str, thread: int, name: int, states: ThreadStates, *, untra
     if cause == "unknown" and (name == NO_NAME or untraced):
         template = UNTRACED
     elif cause == "cpu" and name != NO_NAME:
-        template = HOST_WAIT
+        template = IN_CALL
     call = states.names[name] if name != NO_NAME else "a call"
     return template.format(name=call, thread=tables.tid(thread))
 
 
-SECTION = SectionSpec("idle", "Why the GPU was idle", (), run, of_operations=True)
+SECTION = SectionSpec("idle", TITLE, (), run, of_operations=True)

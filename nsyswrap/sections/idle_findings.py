@@ -1,260 +1,163 @@
-"""Advice on idle time: for each cause what it means and the change to make."""
+"""The findings on idle time: one for each device and rule that takes enough of the window."""
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from nsyswrap import tables, units
+from nsyswrap.attribution.attribution import Attribution
+from nsyswrap.attribution.root_causes import (
+    ROOT_CAUSES,
+    allocator_churn,
+    between_operations,
+    blocking_waits,
+    capture_overhead,
+    worker_start,
+)
+from nsyswrap.attribution.sampled_lines import spelled
 from nsyswrap.intervals import Spans, Window, merge
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import MOST_SAMPLES, Finding, Severity
-from nsyswrap.sections.idle_lines import spelled
+from nsyswrap.model import MOST_SAMPLES, Finding
+from nsyswrap.sections.idle_advice import ADVICE, SMALL_COPIES, Advice, advice_for
+from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.tables import Frame, array
-from nsyswrap.what_if.changes import (
-    NO_GAIN,
-    OF_CAUSE,
-    Gains,
-    allocation,
-    gains,
-    idle_host,
-    reads,
-    worker_starts,
-)
-
-# A cause is worth a sentence from 2 % of the window on, a warning from 5 %, a problem from 20 %.
-# Source: torch_tb_profiler advises from 5 % of the step on; the other two are ours, so that CI is not told of noise.
-NOTE_SHARE, WARNING_SHARE, PROBLEM_SHARE = 0.02, 0.05, 0.20
+from nsyswrap.what_if import changes
+from nsyswrap.what_if.changes import NO_SAVING, Saving, WhatIf, predict
+from nsyswrap.what_if.simulate import Simulation
 
 WORST_GAPS = 3
+OWN_CAUSES = {each.rule: each.own_causes for each in ROOT_CAUSES if each.own_causes}
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """What to say of one cause.
-
-    Attributes:
-        headline: One sentence; {share} and {time} are filled in.
-        advice: The change to make, in PyTorch's terms.
-        can_gain: Whether mending it can win the time back; False where the cause is the capture itself.
-        is_note: Whether it is never more than a note, however much it is.
-    """
-
-    headline: str
-    advice: str
-    can_gain: bool = True
-    is_note: bool = False
-
-
-ADVICE = {
-    "data_wait": Advice(
-        "The GPU starves for {share} of the time while the training loop waits for the data loader.",
-        "Give the DataLoader more workers (num_workers), pin_memory=True, persistent_workers=True and a larger "
-        "prefetch_factor, or make the transform cheaper.",
-    ),
-    "data_work": Advice(
-        "The GPU starves for {share} of the time while the training process prepares the data itself.",
-        "Load in the background: DataLoader(num_workers=4, pin_memory=True, persistent_workers=True); with workers "
-        "already there, move collating and unpacking into them.",
-    ),
-    "cpu": Advice(
-        "The GPU waits {share} of the time for host code that runs between launches.",
-        "Give the GPU more work per launch: a larger batch, torch.compile(model), or CUDA graphs "
-        '(torch.compile(mode="reduce-overhead")); move host work out of the step.',
-    ),
-    "launch": Advice(
-        "The GPU waits {share} of the time for launch calls: the kernels are too short for the host to keep ahead.",
-        "Launch less: CUDA graphs or torch.compile, a fused optimizer (fused=True), a larger batch.",
-    ),
-    "queued": Advice(
-        "Work was launched but had not begun for {share} of the time.",
-        "Look at dependencies between streams and at launch latency in the timeline.",
-    ),
-    "synchronization": Advice(
-        "The GPU runs dry for {share} of the time because the host waits for it in a synchronizing call.",
-        "Keep .item(), .cpu(), print(loss) and torch.cuda.synchronize() out of the step; log every n steps.",
-    ),
-    "blocking_copy": Advice(
-        "The GPU is idle for {share} of the time while a blocking copy holds the host.",
-        "Copy from pinned memory without blocking: pin_memory=True and tensor.to(device, non_blocking=True).",
-    ),
-    "allocation": Advice(
-        "The GPU is idle for {share} of the time while memory is allocated or freed.",
-        "Keep shapes stable so that the caching allocator can reuse blocks; allocate before the loop; "
-        "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
-    ),
-    "module_load": Advice(
-        "The GPU is idle for {share} of the time while modules are loaded or code is compiled.",
-        "Warm up before measuring; set CUDA_MODULE_LOADING=EAGER to load everything before the first step.",
-    ),
-    "lock": Advice(
-        "The GPU is idle for {share} of the time while the feeding thread waits for the GIL or a lock.",
-        "Move Python work of other threads into processes (DataLoader workers instead of threads).",
-    ),
-    "off_cpu": Advice(
-        "The GPU is idle for {share} of the time because the feeding thread is off the CPU.",
-        "Free CPU cores: fewer workers, torch.set_num_threads, or pin the process to cores of its own.",
-    ),
-    "profiler": Advice(
-        "The profiler itself accounts for {share} of the time as idle GPU.",
-        "Trace less (fewer -t options) or profile a shorter stretch; the program is faster than it looks here.",
-        can_gain=False,
-    ),
-    "not_traced": Advice(
-        "For {share} of the time the capture cannot show what ran.",
-        "Capture again with --cuda-graph-trace=node and complete CUDA traces.",
-        can_gain=False,
-    ),
-    "unknown": Advice(
-        "For {share} of the time no cause can be shown.",
-        "Capture again with osrt among the traces, with --sample-cpu, and with NVTX ranges around the phases.",
-        can_gain=False,
-    ),
-}
-
-
-# What to say where OS calls were traced already.
-STILL_UNKNOWN = replace(
-    ADVICE["unknown"], advice="Capture again with --sample-cpu, and with NVTX ranges around the phases."
-)
-CHURN, WORKER_START = "memory/churn", "data/worker_start"
-IN_STEP, BETWEEN = "synchronization/in_step", "gpu/between_operations"
-ROOT_ADVICE = {
-    "capture/overhead": Advice(
-        "The host writes down NVTX ranges for {share} of the time, and the GPU waits: the program is faster than it "
-        "looks here.",
-        "Take ranges out of inner loops, or profile with --trace cuda,osrt; the gain is one of profiles alone.",
-    ),
-    "modules/in_window": Advice(
-        "The GPU is idle for {share} of the time while kernels are compiled and loaded in steps that should be warm.",
-        "Compile once, before the loop: pass numbers that change as tensors or arguments instead of writing them into "
-        "code, mark changing sizes with torch.compile(dynamic=True), and run each shape once before the first step.",
-    ),
-    CHURN: Advice(
-        "The GPU is idle for {share} of the time while steps ask the driver for memory and give it back.",
-        "Take torch.cuda.empty_cache() out of the step and keep shapes stable (pad, bucket, drop_last=True), so that "
-        "the allocator reuses its blocks; or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
-    ),
-    WORKER_START: Advice(
-        "The GPU starves for {share} of the time while loader processes are started again for another epoch.",
-        "Keep them: DataLoader(persistent_workers=True); or make epochs longer.",
-    ),
-    BETWEEN: Advice(
-        "The GPU goes from one operation to the next for {share} of the time, some microseconds for each.",
-        "Let fewer operations do the same: torch.compile fuses elementwise ones, and a larger batch makes all longer.",
-        is_note=True,
-    ),
-    IN_STEP: Advice(
-        "The GPU runs dry for {share} of the time because the host waits for it inside the step and then has to launch "
-        "anew.",
-        "Keep .item(), .cpu(), .tolist(), print(loss) and torch.cuda.synchronize() out of the step: collect tensors "
-        "and read them together every n steps.",
-    ),
-}
-"""Advice on what stands behind several causes, by the name of its finding."""
-
-
-class IdleTables(NamedTuple):
-    """Idle time of devices by root or cause: with phase, as gaps (and whose), and the lines of Python sampled in it."""
-
-    by_cause: pd.DataFrame
-    gaps: pd.DataFrame
-    lines: pd.DataFrame
-
-
-def findings(context: TraceContext, idle: IdleTables, everywhere: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
-    """Return one finding for each device and cause that costs at least 2 % of the window.
+def find_findings(
+    simulation: Simulation, attributions: tuple[Attribution, ...], gaps: pd.DataFrame, window: Window
+) -> tuple[Finding, ...]:
+    """Return one finding for each device and rule that takes at least 2 % of the window.
 
     Args:
-        context: The trace and its steps.
-        idle: Its idle time.
-        everywhere: That of all devices, as gaps: ranks run the same program, and a change is made in all of them.
-        window: Stretch it is about.
+        simulation: The run as it was.
+        attributions: The idle time of each device.
+        gaps: The table of gaps: the rows of each attribution, one after another.
+        window: Interval they are about.
     """
-    found, told = [], _told(context)
-    for device in idle.by_cause["device_id"].unique():
-        for rule, advice in told.items():
-            cause = rule.removeprefix("idle/")
-            mine = _of(idle.by_cause, device, cause)
-            cost = int(mine["idle_ns"].sum())
-            if cost < NOTE_SHARE * window.length_ns:
-                continue
-            gaps = _of(idle.gaps, device, cause)
-            gained, share = NO_GAIN, cost / window.length_ns
-            if advice.can_gain:
-                gained = _gains(context, gaps, everywhere, cause, window)
-            lines = (*_per_step(context, cost, window), *most_sampled(_of(idle.lines, device, cause)))
-            found.append(
-                Finding(
-                    rule=rule,
-                    severity=_severity(advice, share),
-                    headline=advice.headline.format(share=units.share(share)),
-                    lost_ns=cost,
-                    saving_low_ns=gained.low_ns,
-                    saving_high_ns=gained.high_ns,
-                    advice=advice.advice,
-                    evidence=(*lines, *_by_phase(mine), *_longest(gaps), *gained.said),
-                    device_id=int(device),
-                    window=window,
-                )
-            )
+    found, first = [], 0
+    for each in attributions:
+        mine = gaps.iloc[first : first + len(each.rule)]
+        first += len(each.rule)
+        found += [
+            _finding(simulation, attributions, each, rule, mine)
+            for rule in _printed_here(simulation.context)
+            if worth_printing(each.idle_of(rule), window)
+        ]
     return tuple(sorted(found, key=lambda finding: finding.order))
 
 
-def _told(context: TraceContext) -> dict[str, Advice]:
-    """Return what may be said of a trace, by rule."""
-    roots = {key: each for key, each in ROOT_ADVICE.items() if key != CHURN or not len(context.trace[tables.MEMORY])}
-    told = {**{f"idle/{cause}": each for cause, each in ADVICE.items()}, **roots}
-    return {**told, "idle/unknown": STILL_UNKNOWN} if len(context.trace[tables.OS_CALLS]) else told
+def _printed_here(context: TraceContext) -> Iterator[str]:
+    """Yield the rules of ``ADVICE``; where allocations were recorded, churn stands in the section on memory."""
+    churn = allocator_churn.RULE if len(context.trace[tables.MEMORY]) else ""
+    yield from (rule for rule in ADVICE if rule != churn)
 
 
-def _gains(context: TraceContext, mine: pd.DataFrame, everywhere: pd.DataFrame, cause: str, window: Window) -> Gains:
-    """Return what mending a cause or a root gains, of which some gaps are one device's."""
-    if cause in OF_CAUSE:
-        return gains(context, window, OF_CAUSE[cause])
-    if cause == BETWEEN:
-        return Gains(0, int((mine["end_ns"] - mine["start_ns"]).sum()), ())
-    own = everywhere["cause"] == cause
-    saved = _host_spans(context, everywhere.loc[own, ["start_ns", "end_ns", "process"]], window)
-    of_root = {CHURN: allocation, IN_STEP: reads, WORKER_START: lambda *_: worker_starts(saved)}
-    return gains(context, window, of_root.get(cause, lambda *_: idle_host(saved)))
+def _finding(
+    simulation: Simulation,
+    attributions: tuple[Attribution, ...],
+    attribution: Attribution,
+    rule: str,
+    gaps: pd.DataFrame,
+) -> Finding:
+    context, window = simulation.context, attribution.window
+    advice, lost = advice_for(context, attribution, rule), attribution.idle_of(rule)
+    saving = _saving(simulation, attributions, attribution, rule, advice)
+    return make_finding(
+        rule=rule,
+        headline=advice.headline.format(share=units.share(lost / window.length_ns)),
+        lost_ns=lost,
+        saving=saving,
+        advice=advice.advice,
+        evidence=(
+            *per_step(context, lost, window),
+            *most_sampled(attribution, rule),
+            *_by_phase(context, attribution, rule),
+            *_longest(gaps, attribution, rule),
+        ),
+        device_id=attribution.device_id,
+        window=window,
+        is_note=advice.is_note or not advice.can_save,
+    )
 
 
-def _host_spans(context: TraceContext, idle: pd.DataFrame, window: Window) -> dict[int, Spans]:
-    """Return when each feeding thread would save time: in the idle time that its own process explains."""
+def _saving(
+    simulation: Simulation,
+    attributions: tuple[Attribution, ...],
+    attribution: Attribution,
+    rule: str,
+    advice: Advice,
+) -> Saving:
+    """Return what fixing a rule saves: a change is made in all ranks, which run the same program."""
+    if not advice.can_save:
+        # What the capture does not show cannot be predicted; what the profiler costs is not the program's to save.
+        return NO_SAVING if rule == "idle/profiler" else Saving(None, None, None, ())
+    if rule == between_operations.RULE:
+        said = ("estimated: from nothing to all of the time between the operations",)
+        return Saving(0, attribution.idle_of(rule), "estimated", said)
+    cause = rule.removeprefix("idle/")
+    if cause in changes.OF_CAUSE:
+        return predict(simulation, changes.OF_CAUSE[cause])
+    spans = host_spans(simulation, attributions, rule)
+    of_root: dict[str, Callable[[Simulation], WhatIf]] = {
+        allocator_churn.RULE: changes.allocation,
+        blocking_waits.RULE: changes.one_copy if advice.advice == SMALL_COPIES else changes.reads,
+        worker_start.RULE: partial(changes.worker_starts, spans),
+        capture_overhead.RULE: partial(changes.marks, spans, _mark_share(simulation.context, attribution)),
+    }
+    return predict(simulation, of_root.get(rule, partial(changes.idle_host, spans)))
+
+
+def _mark_share(context: TraceContext, attribution: Attribution) -> float:
+    """Return the part of its idle time that the marks of ranges take themselves, at most."""
+    chosen = attribution.of_rule(capture_overhead.RULE)
+    pieces, cost = attribution.pieces.of(chosen), 0.0
+    for thread, at in capture_overhead.mark_times(context).items():
+        mine = pieces.thread == thread
+        low, high = (np.searchsorted(at, side[mine]) for side in (pieces.start, pieces.end))
+        cost += float((high - low).sum()) * capture_overhead.mark_cost_ns(at)
+    return cost / max(int(pieces.length.sum()), 1)
+
+
+def host_spans(simulation: Simulation, attributions: tuple[Attribution, ...], rule: str) -> dict[int, Spans]:
+    """Return when each launching thread would save time: in the idle time of the rule that its process explains."""
     found = {}
-    for thread in context.replay(window).threads:
-        own = idle[idle["process"] == thread & ~tables.THREAD_MASK]
-        found[thread] = merge(array(own, "start_ns"), array(own, "end_ns"))
+    for thread in simulation.threads:
+        process = thread & ~tables.THREAD_MASK
+        mine = [
+            each.pieces.of(each.of_rule(rule) & (tables.process_of(each.pieces.thread) == process))
+            for each in attributions
+        ]
+        found[thread] = merge(
+            np.concatenate([each.start for each in mine]), np.concatenate([each.end for each in mine])
+        )
     return found
 
 
-def _of(table: pd.DataFrame, device: int, cause: str) -> pd.DataFrame:
-    return table[(table["device_id"] == device) & (table["cause"] == cause)]
-
-
-def _severity(advice: Advice, share: float) -> Severity:
-    if not advice.can_gain or advice.is_note or share < WARNING_SHARE:
-        return Severity.NOTE
-    return Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
-
-
-def _per_step(context: TraceContext, cost: int, window: Window) -> tuple[str, ...]:
+def per_step(context: TraceContext, lost_ns: int, window: Window) -> tuple[str, ...]:
+    """Return the time lost in a step as a line of evidence; nothing where the window is not made of steps."""
     # Of one process: ranks take the same steps side by side.
     steps = context.steps.measured_count
     if window.source != "steps" or not steps:
         return ()
-    return (f"{units.duration(cost // steps)} a step, in {window.label}",)
+    return (f"{units.duration(lost_ns // steps)} a step, in {window.label}",)
 
 
-def _by_phase(mine: pd.DataFrame) -> tuple[str, ...]:
-    rows = zip(mine["phase"], mine["idle_ns"], mine["gap_count"], strict=True)
-    return tuple(f"{units.duration(int(idle))} in phase {phase}, {count} gaps" for phase, idle, count in rows)
+def most_sampled(attribution: Attribution, rule: str) -> tuple[str, ...]:
+    """Return the line of Python with most samples as evidence; nothing where there is no sample.
 
-
-def most_sampled(lines: pd.DataFrame) -> tuple[str, ...]:
-    """Return the line of Python with most samples, all phases together; nothing where there is no sample."""
+    Where the rule is about a kind of call, the line is that of the call, not of what follows it.
+    """
+    lines = attribution.lines[attribution.lines["rule"] == rule]
+    in_calls = lines[lines["cause"].isin(OWN_CAUSES.get(rule, ()))]
+    lines = in_calls if len(in_calls) else lines
     if not len(lines):
         return ()
     by_line = lines.groupby(["file", "line", "function"], as_index=False)["sample_count"].sum()
@@ -263,9 +166,24 @@ def most_sampled(lines: pd.DataFrame) -> tuple[str, ...]:
     return (f"{MOST_SAMPLES}{where}, {most['sample_count']} of {by_line['sample_count'].sum()}",)
 
 
-def _longest(gaps: pd.DataFrame) -> tuple[str, ...]:
-    """Return the longest pieces of gaps with their evidence."""
-    length = array(gaps, "end_ns") - array(gaps, "start_ns")
-    rows = np.argsort(-length, kind="stable")[:WORST_GAPS]
+def _by_phase(context: TraceContext, attribution: Attribution, rule: str) -> tuple[str, ...]:
+    """Return a line for each phase: idle time and number of gaps, largest first."""
+    pieces = attribution.pieces.of(attribution.of_rule(rule))
+    rows = []
+    for code in np.unique(pieces.phase).tolist():
+        mine = pieces.phase == code
+        rows.append((int(pieces.length[mine].sum()), context.phases.name(code), len(np.unique(pieces.gap[mine]))))
+    rows.sort(key=lambda row: (-row[0], row[1]))
+    return tuple(f"{units.duration(idle)} in phase {phase}, {count} gaps" for idle, phase, count in rows)
+
+
+def _longest(gaps: pd.DataFrame, attribution: Attribution, rule: str) -> tuple[str, ...]:
+    """Return the longest pieces of a rule with their evidence."""
+    rows = np.flatnonzero(attribution.of_rule(rule))
+    length = attribution.pieces.length[rows]
+    longest = rows[np.argsort(-length, kind="stable")[:WORST_GAPS]]
     start, evidence = array(gaps, "start_ns"), gaps["evidence"].to_numpy()
-    return tuple(f"{units.duration(int(length[r]))} at {start[r] / 1e9:.6f} s: {evidence[r]}" for r in rows)
+    return tuple(
+        f"{units.duration(int(attribution.pieces.length[row]))} at {start[row] / 1e9:.6f} s: {evidence[row]}"
+        for row in longest
+    )

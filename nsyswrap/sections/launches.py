@@ -1,24 +1,31 @@
 """Launches: how long from the call to the operation, told apart from waiting behind earlier work."""
 
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
-from nsyswrap.attribution.root_causes import LAUNCH_BOUND, OPTIMIZER, claimed, sampled_lines
+from nsyswrap import tables, units
+from nsyswrap.attribution.attribution import Attribution
+from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, by_phase, find_launches, on_device, pace_of, paces
+from nsyswrap.attribution.optimizer_pass import PHASE, SHORT_NS, find_pass
+from nsyswrap.attribution.root_causes import launch_bound, optimizer_kernels
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.duration_stats import by_name
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
-from nsyswrap.sections import launch_bound, optimizer_kernels
-from nsyswrap.sections.launch_bound import by_phase, find_launched
+from nsyswrap.sections.idle_findings import host_spans, most_sampled
+from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
+from nsyswrap.what_if.changes import fused_optimizer, idle_host, predict
+from nsyswrap.what_if.simulate import Simulation
 
 
-def run(context: TraceContext, window: Window) -> Section:
+def run(
+    context: TraceContext, window: Window, attributions: tuple[Attribution, ...], simulation: Simulation
+) -> Section:
     """Return launch latency and queue time by the call that launched.
 
     Of an operation whose device was idle when its call began, the time from the call's start to the operation's
@@ -28,7 +35,7 @@ def run(context: TraceContext, window: Window) -> Section:
     interval is from call to call of one process on one device.
     """
     operations, trace = context.operations, context.trace
-    launched = find_launched(context, window)
+    launched = find_launches(context, window)
     rows, began, idle = launched.row, launched.began, launched.just_in_time
     calls = trace[tables.CALLS]
     call = operations.call[rows]
@@ -53,20 +60,79 @@ def run(context: TraceContext, window: Window) -> Section:
             Fact("median_launch_interval_ns", _median(launched.since[launched.since >= 0]), "ns"),
         ),
         tables={"summary": pd.concat(parts, ignore_index=True), "phases": by_phase(context, launched)},
-        findings=_findings(context, launched, window),
+        findings=_findings(simulation, attributions, launched, window),
     )
 
 
-def _findings(context: TraceContext, launched: launch_bound.Launched, window: Window) -> tuple[Finding, ...]:
+def _findings(
+    simulation: Simulation, attributions: tuple[Attribution, ...], launches: LaunchTimes, window: Window
+) -> tuple[Finding, ...]:
     """Return what the launches cost: those of the optimizer, and all others."""
-    devices = context.operations.used_in(window)
-    between = {each: claimed(context, each, window, LAUNCH_BOUND) for each in devices}
-    of_optimizer = {each: claimed(context, each, window, OPTIMIZER) for each in devices}
-    optimizer = (optimizer_kernels.finding(context, each, window, idle) for each, idle in of_optimizer.items())
-    found = (*launch_bound.findings(context, launched, window, between), *(each for each in optimizer if each))
-    return tuple(
-        replace(each, evidence=(*each.evidence, *sampled_lines(context, int(each.device_id or 0), window, each.rule)))
-        for each in found
+    found: list[Finding | None] = []
+    for each in attributions:
+        found += [_launch_bound(simulation, attributions, each, launches), _optimizer(simulation, each, window)]
+    return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
+
+
+def _launch_bound(
+    simulation: Simulation, attributions: tuple[Attribution, ...], attribution: Attribution, launches: LaunchTimes
+) -> Finding | None:
+    """Return advice on a device that is bound by launches; None where that takes too little of the window."""
+    window, lost = attribution.window, attribution.idle_of(launch_bound.RULE)
+    mine = on_device(simulation.context, launches, attribution.device_id)
+    if not worth_printing(lost, window) or not len(mine.row):
+        return None
+    pace, spans = pace_of(simulation.context, mine), host_spans(simulation, attributions, launch_bound.RULE)
+    phases = {name: each for name, each in paces(simulation.context, mine).items() if each.is_bound}
+    return make_finding(
+        rule=launch_bound.RULE,
+        headline=f"The GPU waits {units.share(lost / window.length_ns)} of the time for the next launch: "
+        f"{units.share(pace.late_share)} of the operations are launched after the GPU went idle.",
+        lost_ns=lost,
+        saving=predict(simulation, partial(idle_host, spans)),
+        advice="Launch fewer and longer operations: torch.compile, CUDA graphs "
+        '(torch.compile(mode="reduce-overhead")), a fused optimizer (fused=True), or a larger batch.',
+        evidence=(
+            f"all: {_words(pace)}",
+            *(f"phase {name}: {_words(each)}" for name, each in phases.items()),
+            *most_sampled(attribution, launch_bound.RULE),
+        ),
+        device_id=attribution.device_id,
+        window=window,
+    )
+
+
+def _words(pace: Pace) -> str:
+    interval = pace.median_launch_interval_ns
+    return (
+        f"{units.count(pace.count)} operations, {units.share(pace.late_share)} launched too late, "
+        f"one every {units.duration(interval or 0)}, {units.duration(pace.median_operation_ns)} long (medians)"
+    )
+
+
+def _optimizer(simulation: Simulation, attribution: Attribution, window: Window) -> Finding | None:
+    """Return advice on the optimizer of one device; None where it takes too little of the window."""
+    device, idle = attribution.device_id, attribution.idle_of(optimizer_kernels.RULE)
+    found = find_pass(simulation.context, device, window)
+    if found is None or not found.is_many or not worth_printing(idle + found.short_ns, window):
+        return None
+    lost = idle + found.short_ns
+    return make_finding(
+        rule=optimizer_kernels.RULE,
+        headline="The optimizer's many short kernels, and the waits between them, "
+        f"take {units.share(lost / window.length_ns)} of the time.",
+        lost_ns=lost,
+        saving=predict(simulation, fused_optimizer),
+        advice="Update all parameters together: fused=True, or foreach=True where an optimizer has no fused form, "
+        "as in torch.optim.AdamW(parameters, fused=True).",
+        evidence=(
+            f"{units.count(round(found.per_step))} kernels a step in phase {PHASE}",
+            f"{units.share(found.short_share)} of them shorter than {units.duration(SHORT_NS)}",
+            f"{units.duration(found.short_ns)} in the short ones, {units.duration(idle)} idle between them",
+            *most_sampled(attribution, optimizer_kernels.RULE),
+        ),
+        device_id=device,
+        window=window,
     )
 
 
@@ -80,4 +146,4 @@ def _names(context: TraceContext, call: Indices) -> tuple[Indices, list[str]]:
     return codes, [base_name(context.trace.text(int(each))) for each in ids]
 
 
-SECTION = SectionSpec("launches", "Launches", (tables.CALLS,), run, of_operations=True, of_gains=True)
+SECTION = SectionSpec("launches", "Launches", (tables.CALLS,), run, of_operations=True)

@@ -1,35 +1,57 @@
-"""Occupancy: how full kernels could keep the multiprocessors, and what limits them; estimates, not measurements."""
+"""Occupancy: estimates of how full kernels keep the multiprocessors, what limits them, and advice on both."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables, units
+from nsyswrap.events.operations import SOURCES
+from nsyswrap.hardware.kernel_names.classify import Verdict
+from nsyswrap.hardware.launch_estimates import UNKNOWN_LIMITER
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Fact, Section
-from nsyswrap.sections.occupancy_findings import findings
-from nsyswrap.sections.occupancy_launches import UNTOLD, find_launches, kernels_by_device
+from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
+from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
+from nsyswrap.what_if.changes import WhatIf, faster, predict
+from nsyswrap.what_if.simulate import Simulation
 
 ESTIMATES = ("theoretical_occupancy", "achieved_estimate", "sm_efficiency_estimate")
 NOTE = (
-    "Occupancy is worked out from how kernels were launched, weighted by their time; nothing of it was measured. It is "
-    "an upper bound: clusters and barriers are not in a capture. Collectives are left out."
+    "Occupancy is estimated from the launch configuration of kernels and weighted by their time; it is not measured. "
+    "It is an upper bound: a capture does not show clusters and barriers. Collectives are left out."
 )
 
+# A grid is small where it leaves half of the multiprocessors without a block. Source: torch_tb_profiler advises a
+# larger batch below 50 % of GPU utilization; the CUDA C++ Best Practices Guide wants a block for each multiprocessor.
+SMALL_GRID = 0.50
+# Below this share of the warps occupancy counts as low. Source: ours. The CUDA C++ Best Practices Guide names no
+# number; it says that low occupancy hides less memory latency, and that above some point more occupancy gains nothing.
+LOW_OCCUPANCY = 0.25
+# Share of the window from which on there is a note (source: torch_tb_profiler), and a warning (source: ours).
+NOTE_SHARE, WARNING_SHARE = 0.05, 0.20
+# Matrix kernels keep their tiles in registers and shared memory, and hide latency inside each warp: they run few warps
+# by design. Source: V. Volkov, "Better performance at lower occupancy", GTC 2010.
+FEW_WARPS_BY_DESIGN = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
+# Launching a shorter kernel takes longer than the kernel, whatever its grid. Source: launches take 5 to 10 us in all
+# captures of tests/captures.
+SHORT_NS = 10_000
+LISTED = 3
 
-def run(context: TraceContext, window: Window) -> Section:
-    """Return the occupancy of kernels by name, and of all of them weighted by time.
 
-    ``unfilled_share`` is the share of kernel time in launches that leave room for more blocks from their start: less
-    than one wave. ``tail_share`` is the part of the places that launches of a wave or more leave empty in their last.
+def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
+    """Return the estimated occupancy of kernels by name, and the mean over all kernels weighted by time.
+
+    ``unfilled_share`` is the share of kernel time in launches of less than one wave: they never fill the GPU.
+    ``tail_share`` is the mean share of block slots that stay empty in launches of a wave or more, in their last wave.
     """
     kernels = kernels_by_device(context, window)
-    launches = find_launches(context, kernels, window)
+    launches = launch_groups(context, kernels, window)
     waves = launches["waves"]
     filled = launches[waves >= 1]
     tail = 1 - filled["waves"] / np.ceil(filled["waves"])
@@ -45,20 +67,20 @@ def run(context: TraceContext, window: Window) -> Section:
             Fact("tail_share", weighted(tail, filled), "share"),
         ),
         tables={"kernels": _by_name(launches)},
-        findings=findings(context, launches, window),
+        findings=find_findings(simulation, launches, window),
         notes=_notes(launches),
     )
 
 
 def weighted(values: "pd.Series[float]", launches: pd.DataFrame) -> float | None:
-    """Return the mean of values that are known, weighted by the time of their launches; None where none is."""
+    """Return the mean of the known values, weighted by the time of their launches; None where no value is known."""
     known = values.notna()
     weights = launches["total_ns"][known].to_numpy(float)
     return float(np.average(values[known].to_numpy(float), weights=weights)) if weights.sum() else None
 
 
 def _by_name(launches: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a name, dearest first; the limiter is the one that stands for most of its time."""
+    """Return one row for each kernel name, longest total time first; the limiter is that of most of its time."""
     code, names = pd.factorize(launches["name"])
     weight = launches["total_ns"].to_numpy(float)
     table = pd.DataFrame({"name": np.asarray(names, dtype=object)})
@@ -69,18 +91,18 @@ def _by_name(launches: pd.DataFrame) -> pd.DataFrame:
         summed = np.bincount(code[known], (value * weight)[known], len(names))
         table[column] = np.divide(summed, total, out=np.full(len(names), np.nan), where=total > 0)
     by_limiter = launches.assign(code=code).groupby(["code", "limiter"], sort=False)["total_ns"].sum().reset_index()
-    dearest = by_limiter.loc[by_limiter.groupby("code")["total_ns"].idxmax()]
-    table["limiter"] = dearest["limiter"].to_numpy(object)
-    summed_up = launches.groupby(code)[["count", "total_ns"]].sum()
-    table[["count", "total_ns"]] = summed_up.to_numpy(np.int64)
+    of_most_time = by_limiter.loc[by_limiter.groupby("code")["total_ns"].idxmax()]
+    table["limiter"] = of_most_time["limiter"].to_numpy(object)
+    totals = launches.groupby(code)[["count", "total_ns"]].sum()
+    table[["count", "total_ns"]] = totals.to_numpy(np.int64)
     return table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
 
 
 def sm_efficiency(context: TraceContext, kernels: Mapping[int, Indices], window: Window) -> float | None:
-    """Return the share of all multiprocessors that had a block to run, over the window and all GPUs that ran kernels.
+    """Return the mean share of multiprocessors that have a block to run, over the window and all GPUs that ran kernels.
 
-    At each instant the blocks of the running kernels are spread over the multiprocessors; none is counted twice.
-    None where a GPU's multiprocessors or a kernel's grid are not known.
+    At each instant the blocks of the running kernels are spread over the multiprocessors; no multiprocessor counts
+    twice. The result is None where the number of multiprocessors of a GPU or the grid of a kernel is not known.
 
     Source: "Est. SM Efficiency" of torch_tb_profiler.
     """
@@ -98,7 +120,7 @@ def sm_efficiency(context: TraceContext, kernels: Mapping[int, Indices], window:
 
 
 def busy_multiprocessors(start: Times, end: Times, blocks: npt.NDArray[np.int64], multiprocessors: int) -> float:
-    """Return the summed time of multiprocessors that have a block to run, in ns.
+    """Return the time in which multiprocessors have a block to run, summed over multiprocessors, in ns.
 
     ::
 
@@ -108,8 +130,8 @@ def busy_multiprocessors(start: Times, end: Times, blocks: npt.NDArray[np.int64]
 
     Args:
         start: Starts of kernels in ns, ascending, shape (n,).
-        end: Their ends, shape (n,).
-        blocks: Blocks of their grids, at least 1, shape (n,).
+        end: Ends of the kernels in ns, shape (n,).
+        blocks: Blocks of the grid of each kernel, at least 1, shape (n,).
         multiprocessors: How many the GPU has.
     """
     wanted = np.minimum(blocks, multiprocessors)
@@ -117,7 +139,7 @@ def busy_multiprocessors(start: Times, end: Times, blocks: npt.NDArray[np.int64]
     meets = np.concatenate([[False], start[1:] < reach[:-1], [False]])
     alone = ~(meets[:-1] | meets[1:])
     busy = float(np.dot(wanted[alone].astype(float), (end - start)[alone].astype(float)))
-    # Few kernels overlap: only of these the times have to be put in order.
+    # Few kernels overlap. Only their times have to be sorted.
     at = np.concatenate([start[~alone], end[~alone]])
     change = np.concatenate([wanted[~alone], -wanted[~alone]])
     order = np.argsort(at, kind="stable")
@@ -126,11 +148,123 @@ def busy_multiprocessors(start: Times, end: Times, blocks: npt.NDArray[np.int64]
 
 
 def _notes(launches: pd.DataFrame) -> tuple[str, ...]:
-    untold = launches.loc[launches["limiter"] == UNTOLD, "total_ns"].sum()
-    if not untold:
+    unknown = int(launches.loc[launches["limiter"] == UNKNOWN_LIMITER, "total_ns"].sum())
+    if not unknown:
         return (NOTE,)
-    lost = f"Of {units.duration(int(untold))} of kernel time the capture does not tell the GPU or the launch."
-    return (NOTE, lost)
+    left_out = f"The capture lacks the GPU or the launch configuration for {units.duration(unknown)} of kernel time."
+    return (NOTE, left_out)
 
 
-SECTION = SectionSpec("occupancy", "Occupancy", (tables.KERNELS,), run, of_gains=True)
+def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
+    """Return the findings on the kernel launches of each device.
+
+    Args:
+        simulation: The run as it was.
+        launches: Kernels by device, name and launch configuration, with their estimates.
+        window: Window that the launches are from.
+    """
+    found: list[Finding | None] = []
+    for device, mine in launches.groupby("device_id"):
+        long = mine["total_ns"] >= SHORT_NS * mine["count"]
+        small = mine[(mine["sm_efficiency_estimate"] < SMALL_GRID) & (mine["verdict"] != Verdict.SIMT_ELIGIBLE) & long]
+        low = mine[
+            ~mine["verdict"].isin(FEW_WARPS_BY_DESIGN)
+            & (mine["theoretical_occupancy"] < LOW_OCCUPANCY)
+            & (mine["sm_efficiency_estimate"] >= SMALL_GRID)
+        ]
+        found += [
+            _small_grid(simulation, int(str(device)), small, window),
+            _low(simulation, int(str(device)), low, window),
+        ]
+    return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
+
+
+def _small_grid(simulation: Simulation, device: int, small: pd.DataFrame, window: Window) -> Finding | None:
+    """Return the finding on grids too small for the GPU; a full GPU would do their work in ``ratio`` of the time."""
+    return _finding(
+        rule="occupancy/small_grid",
+        headline="Kernels with too few blocks for half of the GPU take {share} of the time.",
+        advice="Give each kernel more work: a larger batch, batched operations instead of a loop over small tensors, "
+        "or torch.compile to fuse small kernels. A smaller GPU runs a small model just as fast.",
+        spent=small,
+        ratio=small["sm_efficiency_estimate"],
+        simulation=simulation,
+        device=device,
+        window=window,
+    )
+
+
+def _low(simulation: Simulation, device: int, low: pd.DataFrame, window: Window) -> Finding | None:
+    """Return the finding on kernels that fill few warps."""
+    limiters = low.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
+    return _finding(
+        rule="occupancy/low",
+        headline="Kernels that fill less than a quarter of the GPU's warps take {share} of the time.",
+        advice=f"Limited by {', then '.join(map(str, limiters))}. Measure with Nsight Compute first: some kernels are "
+        "fast with few warps. In your own kernels, reduce what a block uses: smaller tiles or num_stages in Triton, "
+        "__launch_bounds__ in CUDA. Leave kernels of a library as they are.",
+        spent=low,
+        ratio=low["theoretical_occupancy"] / LOW_OCCUPANCY,
+        simulation=simulation,
+        device=device,
+        window=window,
+    )
+
+
+def _finding(  # noqa: PLR0913 - the parts of a finding that differ
+    *,
+    rule: str,
+    headline: str,
+    advice: str,
+    spent: pd.DataFrame,
+    ratio: "pd.Series[float]",
+    simulation: Simulation,
+    device: int,
+    window: Window,
+) -> Finding | None:
+    lost = int(spent["total_ns"].sum())
+    share = lost / window.length_ns
+    if share < NOTE_SHARE:
+        return None
+    return make_finding(
+        rule=rule,
+        headline=headline.format(share=units.share(share)),
+        lost_ns=lost,
+        saving=predict(simulation, partial(_filled, spent, ratio, device)),
+        advice=advice,
+        evidence=_costliest(spent),
+        device_id=device,
+        window=window,
+        is_note=share < WARNING_SHARE,
+        worst=Severity.WARNING,
+    )
+
+
+def _filled(spent: pd.DataFrame, ratio: "pd.Series[float]", device: int, simulation: Simulation) -> WhatIf:
+    """Return the change "those kernels fill the GPU": they take ``ratio`` of their time, or half-way to it."""
+    context = simulation.context
+    operations, kernels = context.operations, context.trace[tables.KERNELS]
+    ran = simulation.operations
+    ran = ran[(operations.table[ran] == SOURCES.index(tables.KERNELS)) & (operations.device_id[ran] == device)]
+    rows = operations.row[ran]
+    codes, ids = pd.factorize(array(kernels, "name_id")[rows])
+    names = np.array([context.trace.text(int(each)) for each in ids], dtype=object)[codes]
+    launched = pd.MultiIndex.from_arrays([names, array(kernels, "grid_blocks")[rows]])
+    known = ratio.groupby([spent["name"], spent["blocks"]]).mean()
+    factor = np.asarray(known.reindex(launched).fillna(1.0), np.float64)
+    said = "those kernels take the time that a full GPU would, or half-way to that"
+    return faster(ran, np.add(factor, 1) / 2, factor, said)
+
+
+def _costliest(spent: pd.DataFrame) -> tuple[str, ...]:
+    """Return one line for each of the launch configurations that take most time."""
+    rows = spent.sort_values(["total_ns", "name"], ascending=[False, True]).head(LISTED)
+    wanted = rows[["total_ns", "count", "blocks", "theoretical_occupancy", "name"]]
+    return tuple(
+        f"{units.duration(int(total))} in {units.count(int(count))} launches of {units.count(int(blocks))} blocks, "
+        f"theoretical occupancy {units.share(occupancy)}: {name}"
+        for total, count, blocks, occupancy, name in wanted.itertuples(index=False)
+    )
+
+
+SECTION = SectionSpec("occupancy", "Occupancy", (tables.KERNELS,), run)

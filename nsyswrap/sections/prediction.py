@@ -1,47 +1,45 @@
-"""How well the model behind all gains reproduces what was measured, before it changes anything."""
+"""The prediction error: how well the simulation behind all savings reproduces what was measured."""
 
 from nsyswrap import tables, units
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.what_if.dependency_graph import TOLERANCE, Replay
+from nsyswrap.what_if.simulate import TOLERANCE, Simulation
 
-TITLE = "Can gains be predicted?"
+TITLE = "Prediction error"
 
 
-def run(context: TraceContext, window: Window) -> Section:
-    """Return how long the stretch takes when it is replayed unchanged, and whether gains may be told from it."""
-    replay = context.replay(window)
-    what, parts = ("step", replay.steps) if replay.steps else ("stretch", 1)
-    replayed = None if replay.replayed_ns is None else round(replay.replayed_ns / parts)
+def run(window: Window, simulation: Simulation) -> Section:
+    """Return the simulated and the measured length of the sample, and whether savings are predicted from it."""
+    what, parts = ("step", simulation.steps) if simulation.steps else ("sample", 1)
+    simulated = None if simulation.simulated_ns is None else round(simulation.simulated_ns / parts)
     return Section(
-        key="replay",
+        key="prediction",
         title=TITLE,
         window=window,
         facts=(
-            Fact("predicts", "yes" if replay.predicts else "no", "text"),
-            Fact(f"replayed_{what}_ns", replayed, "ns"),
-            Fact(f"measured_{what}_ns", round(replay.measured_ns / parts), "ns"),
-            Fact("replay_error_share", replay.error_share, "share"),
-            Fact("replayed_operations", len(replay.operations), "count"),
+            Fact("predicts", "yes" if simulation.predicts else "no", "text"),
+            Fact(f"simulated_{what}_ns", simulated, "ns"),
+            Fact(f"measured_{what}_ns", round(simulation.measured_ns / parts), "ns"),
+            Fact("prediction_error_share", simulation.error_share, "share"),
+            Fact("simulated_operations", len(simulation.operations), "count"),
         ),
-        notes=(_note(replay),),
+        notes=(_note(simulation),),
     )
 
 
-def _note(replay: Replay) -> str:
-    """Return in words what was replayed and what follows for gains."""
-    where = replay.stretch.label
-    if replay.obstacle:
-        return f"The replay cannot predict this run, so findings give no gain: {replay.obstacle}. Replayed: {where}."
-    off = units.share(abs(replay.error_share or 0))
-    if not replay.predicts:
+def _note(simulation: Simulation) -> str:
+    """Return in words what was simulated and what follows for savings."""
+    where = simulation.sample.label
+    if simulation.obstacle:
+        return f"No saving is predicted: {simulation.obstacle}. Simulated: {where}."
+    error = units.share(abs(simulation.error_share or 0))
+    if not simulation.predicts:
         return (
-            f"The replay cannot predict this run, so findings give no gain: it is off by {off}, more than "
-            f"{units.share(TOLERANCE)}. Replayed: {where}."
+            f"No saving is predicted: the simulation differs from the measured time by {error}, more than "
+            f"{units.share(TOLERANCE)}. Simulated: {where}."
         )
-    return f"Gains follow from a replay that is off by {off} before anything is changed. Replayed: {where}."
+    return f"Savings follow from a simulation that differs from the measured time by {error}. Simulated: {where}."
 
 
-SECTION = SectionSpec("replay", TITLE, (tables.CALLS,), run, of_operations=True, of_gains=True)
+SECTION = SectionSpec("prediction", TITLE, (tables.CALLS,), run, of_operations=True)

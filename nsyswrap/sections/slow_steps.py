@@ -4,18 +4,23 @@ from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables, units
-from nsyswrap.attribution.causes import CAUSES, idle_sums
+from nsyswrap.attribution.attribution import Attribution
+from nsyswrap.attribution.causes import CAUSES
+from nsyswrap.attribution.root_causes import uneven_steps
 from nsyswrap.attribution.step_outliers import cost_of, is_outlier, unexplained
 from nsyswrap.intervals import Spans, Times, Window, covered
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Finding, Severity
-from nsyswrap.sections.idle_findings import ADVICE, NOTE_SHARE, PROBLEM_SHARE, WARNING_SHARE
+from nsyswrap.model import Finding
+from nsyswrap.sections.idle_advice import ADVICE
+from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.ledger import ROWS, ledger_of_spans
+from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.tables import array
+from nsyswrap.what_if.changes import Saving
+from nsyswrap.what_if.simulate import Simulation
 
 WORST = 3
 
@@ -31,7 +36,7 @@ Key = TypeVar("Key", bound=Hashable)
 PART_ADVICE = {
     "compute_ns": "More was computed in them: put inputs of similar size in one batch, and keep evaluation out of the "
     "training step.",
-    "communication_exposed_ns": "Look for the rank that came late: communication lasts until it takes part.",
+    "communication_transfer_ns": "Look for the rank that came late: communication lasts until it takes part.",
     "copy_exposed_ns": "Copy from the GPU less often (logging, checkpoints), from pinned memory and without blocking.",
     "memset_exposed_ns": "Keep buffers between steps instead of clearing new ones.",
 }
@@ -40,7 +45,7 @@ HOST_ADVICE = "Look at what the host does in them: logging, checkpoints, garbage
 HOST_CAUSES = frozenset({"cpu", "launch", "lock", "unknown"})
 
 
-def find_outliers(context: TraceContext, window: Window) -> pd.DataFrame:
+def find_outliers(context: TraceContext, attributions: tuple[Attribution, ...], window: Window) -> pd.DataFrame:
     """Return the outliers among the measured steps of a window, in order of process and start.
 
     Returns:
@@ -54,7 +59,7 @@ def find_outliers(context: TraceContext, window: Window) -> pd.DataFrame:
         outliers = np.flatnonzero(is_outlier(length))
         if not len(outliers):
             continue
-        times = _times(context, int(str(process)), steps, window)
+        times = _times(context, attributions, int(str(process)), steps)
         excess = length - np.median(length)
         for at in outliers:
             start, end = int(array(steps, "start")[at]), int(array(steps, "end")[at])
@@ -78,18 +83,18 @@ class _Times(NamedTuple):
     phases: Mapping[str, Times]
 
 
-def _times(context: TraceContext, process: int, steps: pd.DataFrame, window: Window) -> _Times:
+def _times(context: TraceContext, attributions: tuple[Attribution, ...], process: int, steps: pd.DataFrame) -> _Times:
     operations, start, end = context.operations, array(steps, "start"), array(steps, "end")
-    parts, causes = {}, {}
-    for device in operations.devices:
-        mine = operations.on(device)
+    parts, rules = {}, {}
+    for each in attributions:
+        device, mine = each.device_id, operations.on(each.device_id)
         if not (operations.process[mine] == process).any():
             continue
-        ledger = ledger_of_spans(operations.exclusive(device, window), start, end)
+        ledger = ledger_of_spans(operations.exclusive(device, each.window), start, end)
         parts.update({(device, row): ledger[row] for row in ROWS})
-        of_steps = idle_sums(context, device, window).of_steps[:, steps.index]
-        causes.update({(device, cause): of_steps[code] for code, cause in enumerate(CAUSES)})
-    return _Times(parts, causes, _phase_times(context, process, start, end))
+        of_steps = each.steps_by_cause[:, steps.index]
+        rules.update({(device, cause): of_steps[code] for code, cause in enumerate(CAUSES)})
+    return _Times(parts, rules, _phase_times(context, process, start, end))
 
 
 def _reason(times: _Times, at: int) -> tuple[int, str, int, str, int, str, int]:
@@ -121,44 +126,53 @@ def _phase_times(context: TraceContext, process: int, start: Times, end: Times) 
     return found
 
 
-def findings(
-    context: TraceContext, outliers: pd.DataFrame, window: Window, explained: npt.NDArray[np.int64]
+def find_findings(
+    simulation: Simulation,
+    attributions: tuple[Attribution, ...],
+    outliers: pd.DataFrame,
+    explained: Times,
+    window: Window,
 ) -> tuple[Finding, ...]:
-    """Return one finding for each process whose outliers take 2 % of the window more than their median step.
+    """Return one finding for each process whose outliers take enough of the window more than its median step.
 
     Args:
-        context: The trace and its steps.
+        simulation: The run as it was.
+        attributions: The idle time of each device.
         outliers: What ``find_outliers`` returns.
-        window: Stretch they are about.
-        explained: Idle time of each of the context's steps that another finding counts, in ns: what of it an outlier has
-            more than the median step is not counted again.
+        explained: Idle time of each of the context's steps that another finding counts, in ns: what an outlier has more
+            of it than the median step is not counted again.
+        window: Interval they are about.
     """
+    context = simulation.context
     outliers, costs = _without(context, outliers, window, explained)
     found = []
     measured = context.steps.measured_inside(window).groupby("process").size()
     for process, mine in outliers.groupby("process"):
-        cost = costs[int(str(process))]
-        share = cost / window.length_ns
-        if share < NOTE_SHARE:
+        lost = costs[int(str(process))]
+        if not worth_printing(lost, window):
             continue
-        grave = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
         devices = set(mine["device_id"]) - {NO_DEVICE}
+        said = "estimated: from nothing to all of the time that they take longer"
         found.append(
-            Finding(
-                rule="steps/uneven",
-                severity=grave if share >= WARNING_SHARE else Severity.NOTE,
-                headline=f"{len(mine)} of {measured[process]} measured steps are outliers: what they take more than the "
-                f"median step is {units.share(share)} of the time.",
-                lost_ns=cost,
-                saving_low_ns=0,
-                saving_high_ns=cost,
+            make_finding(
+                rule=uneven_steps.RULE,
+                headline=f"{len(mine)} of {measured[process]} measured steps are outliers: the time beyond the median "
+                f"step is {units.share(lost / window.length_ns)} of the time.",
+                lost_ns=lost,
+                saving=Saving(0, lost, "estimated", (said,)),
                 advice=_advice(mine),
-                evidence=(f"process {tables.pid(int(str(process)))}", *_worst(mine)),
+                evidence=(f"process {tables.pid(int(str(process)))}", *_sampled(attributions, devices), *_worst(mine)),
                 device_id=int(devices.pop()) if len(devices) == 1 else None,
                 window=window,
             )
         )
     return tuple(sorted(found, key=lambda finding: finding.order))
+
+
+def _sampled(attributions: tuple[Attribution, ...], devices: set[int]) -> tuple[str, ...]:
+    """Return the most sampled line of the outliers' idle time, of the first of their devices that has one."""
+    found = [most_sampled(each, uneven_steps.RULE) for each in attributions if each.device_id in devices]
+    return next((each for each in found if each), ())
 
 
 def _without(
@@ -180,8 +194,8 @@ def _advice(outliers: pd.DataFrame) -> str:
     """Return the change to make against what made most of the excess."""
     excess = outliers.groupby(["part", "cause"])["excess_ns"].sum()
     part, cause = max(excess.index, key=lambda key: (int(excess[key]), key))
-    if cause in ADVICE and cause not in HOST_CAUSES:
-        return ADVICE[cause].advice
+    if f"idle/{cause}" in ADVICE and cause not in HOST_CAUSES:
+        return ADVICE[f"idle/{cause}"].advice
     return PART_ADVICE.get(part, HOST_ADVICE)
 
 

@@ -1,33 +1,27 @@
-"""What a section of the report is made by."""
+"""What a section of the report is: a key, a title, and a function of the values that it names."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nsyswrap.intervals import Window
-from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section
 from nsyswrap.tables import TableSpec
 
 
 @dataclass(frozen=True, slots=True)
 class SectionSpec:
-    """One question and how it is answered.
+    """One question about a trace and how it is answered.
 
     Attributes:
-        key: Name of its section.
-        title: Heading of its section.
-        needs: Tables that must have rows; without them the analysis is skipped and the report says so.
-        run: The answer for one window; pure.
-        of_operations: Whether it is about what ran on the GPU, of whatever kind; left out where nothing did.
-        of_calls: Whether it looks at host calls alone; it can run while operations are still being joined.
-        of_gains: Whether it promises gains, which the replay tells, which asks for what idle time was explained by; it
-            is begun when all others are, so that it need not wait.
+        key: Key of the section.
+        title: Heading of the section.
+        needs: Tables that must have rows; without them the section is left out and the report says so.
+        run: The answer, a pure function. Its parameters name the values that it reads: ``context``, ``window``,
+            ``states``, ``attributions`` and ``simulation``, as ``report.py`` builds them.
+        of_operations: Whether it is about what ran on the GPU; left out where nothing did.
     """
 
     key: str
     title: str
     needs: tuple[TableSpec, ...]
-    run: Callable[[TraceContext, Window], Section]
+    run: Callable[..., Section]
     of_operations: bool = False
-    of_calls: bool = False
-    of_gains: bool = False

@@ -76,7 +76,7 @@ def run(context: TraceContext, window: Window) -> Section:
     devices = _devices(context, span)
     spent = int(devices["kernel_ns"].sum())
     return Section(
-        key="breakdown",
+        key="step_breakdown",
         title="Step-time breakdown",
         window=window,
         facts=(
@@ -238,4 +238,4 @@ def _notes(context: TraceContext, slots: list[Slots]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-SECTION = SectionSpec("breakdown", "Step-time breakdown", (tables.KERNELS,), run)
+SECTION = SectionSpec("step_breakdown", "Step-time breakdown", (tables.KERNELS,), run)

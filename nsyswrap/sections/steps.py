@@ -4,14 +4,15 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.attribution.root_causes import claims, specific
+from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.sections.ledger import ROWS, ledger_of_spans
-from nsyswrap.sections.slow_steps import find_outliers, findings
+from nsyswrap.sections.slow_steps import find_findings, find_outliers
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
+from nsyswrap.what_if.simulate import Simulation
 
 NO_STEPS = (
     'No range names a step: put an NVTX range such as "batch 17" around each step, or name yours with --step-range.'
@@ -19,7 +20,9 @@ NO_STEPS = (
 NO_WHOLE_STEP = "No whole measured step lies inside the window, so there is no median step."
 
 
-def run(context: TraceContext, window: Window) -> Section:
+def run(
+    context: TraceContext, window: Window, attributions: tuple[Attribution, ...], simulation: Simulation
+) -> Section:
     """Return every step with its ledger on each device, the median of the measured ones, and the outliers.
 
     Outliers are those of the window, each with what in it grew most. Warm-up steps are listed too, marked, in full
@@ -30,7 +33,7 @@ def run(context: TraceContext, window: Window) -> Section:
     length = end - start
     warm_up = array(frame, "warm_up")
     measured = _measured(context, window)
-    outliers = find_outliers(context, window)
+    outliers = find_outliers(context, attributions, window)
     facts = [
         Fact("measured_steps", len(measured), "count"),
         Fact("median_ns", float(np.median(measured)) if len(measured) else None, "ns"),
@@ -44,7 +47,13 @@ def run(context: TraceContext, window: Window) -> Section:
     ]
     shown = {"steps": _table(context), "outliers": outliers.drop(columns="process")}
     return Section(
-        "steps", "Steps", window, tuple(facts), shown, _findings(context, outliers, window), _notes(context, window)
+        "steps",
+        "Steps",
+        window,
+        tuple(facts),
+        shown,
+        _findings(simulation, attributions, outliers, window),
+        _notes(context, window),
     )
 
 
@@ -55,13 +64,14 @@ def _measured(context: TraceContext, window: Window) -> Times:
     return length
 
 
-def _findings(context: TraceContext, outliers: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
-    """Return what the outliers cost beside what other findings count."""
-    explained = np.zeros(len(context.steps.frame), np.int64)
-    if len(outliers):
-        for device in context.operations.used_in(window):
-            explained = np.maximum(explained, specific(claims(context, device, window)))
-    return findings(context, outliers, window, explained)
+def _findings(
+    simulation: Simulation, attributions: tuple[Attribution, ...], outliers: pd.DataFrame, window: Window
+) -> tuple[Finding, ...]:
+    """Return what the outliers take beside what other findings count."""
+    explained = np.zeros(len(simulation.context.steps.frame), np.int64)
+    for each in attributions:
+        explained = np.maximum(explained, each.of_specific_rules())
+    return find_findings(simulation, attributions, outliers, explained, window)
 
 
 def _spread(length: Times) -> float | None:
@@ -93,4 +103,4 @@ def _table(context: TraceContext) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-SECTION = SectionSpec("steps", "Steps", (tables.RANGES,), run, of_gains=True)
+SECTION = SectionSpec("steps", "Steps", (tables.RANGES,), run)

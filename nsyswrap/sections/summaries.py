@@ -69,5 +69,5 @@ def os_calls(context: TraceContext, window: Window) -> Section:
 
 
 KERNELS = SectionSpec("kernels", "Kernels", (tables.KERNELS,), kernels)
-HOST_CALLS = SectionSpec("host_calls", "CUDA API calls", (tables.CALLS,), host_calls, of_calls=True)
-OS_CALLS = SectionSpec("os_calls", "Operating system calls", (tables.OS_CALLS,), os_calls, of_calls=True)
+HOST_CALLS = SectionSpec("host_calls", "CUDA API calls", (tables.CALLS,), host_calls)
+OS_CALLS = SectionSpec("os_calls", "Operating system calls", (tables.OS_CALLS,), os_calls)

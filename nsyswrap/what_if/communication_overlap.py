@@ -1,14 +1,18 @@
-"""What running collectives beside the backward pass would save: not all of them fit, and kernels get slower meanwhile.
+"""What running collectives beside the backward pass would save, where the program does not do so yet.
 
 ::
 
     as it is     |## backward ##||coll.|coll.|coll.|
-    mended       |# # # backward ##||coll.|            the first layer's gradients are ready when the pass is over
+    changed      |# # # backward ##||coll.|            the last gradients are ready when the pass is over
                  |coll.|coll.|                         beside collectives kernels have fewer multiprocessors
 
+A capture does not show which gradients a collective carries, so it does not show which one must stay behind the pass:
+at best the shortest, at worst the longest. Where collectives begin during the backward pass already, the transfer itself
+is the limit, and only fewer bytes help.
+
 A collective keeps a multiprocessor for each of its blocks. A kernel whose blocks filled the GPU in one wave then takes
-two; one of many waves gets slower by little more than its share. Source: blocks are handed out in waves, as in CUDA's
-programming guide; NCCL's kernels have one block a channel.
+two; one of many waves gets slower by little more than its share. Source: blocks are handed out in waves, as CUDA's
+programming guide says; NCCL's kernels have one block a channel.
 """
 
 from collections.abc import Iterator
@@ -19,18 +23,21 @@ import numpy.typing as npt
 
 from nsyswrap import tables
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
+from nsyswrap.hardware.launch_estimates import estimates
 from nsyswrap.intervals import Indices, Spans, Times, Window, containing, covered
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Gpu
-from nsyswrap.sections.occupancy_launches import estimates
 from nsyswrap.tables import array
 from nsyswrap.what_if.changes import HALF, WhatIf, faster
+from nsyswrap.what_if.simulate import Simulation
 
 PHASE = "backward"
-# What DistributedDataParallel takes to divide the gradients by the number of ranks, of the collectives' own time.
-# Source: 132 to 263 us beside 983 to 2037 us of collectives, in four programs on two H200 with NVLink; less where links
-# are slower.
-AVERAGING_SHARE = 0.13
+# Collectives that reduce gradients; others carry what the next layer needs at once.
+REDUCTIONS = ("AllReduce", "ReduceScatter")
+# Dividing gradients moves each twice; Adam, which moves most of the usual optimizers, moves seven numbers for each.
+# Source: torch.optim.Adam with fused=True, its formula counted.
+FEWEST_PASSES = 2 / 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,57 +47,114 @@ class Step:
     Attributes:
         kernels: Length of each compute kernel of the backward pass, in order of start.
         slower: How many times as long each takes beside a collective.
-        collectives: What of each collective no kernel hides, in order of start.
+        collectives: The part of each collective that no kernel hides, in order of start.
     """
 
     kernels: npt.NDArray[np.int64]
     slower: npt.NDArray[np.float64]
     collectives: npt.NDArray[np.int64]
 
-    def saved(self) -> float:
-        """Return what the step gets shorter by.
+    def saved(self, behind: int, averaging_ns: float) -> float:
+        """Return by how much the step gets shorter.
 
-        The collectives run from the start of the backward pass. The one that comes first is of the first layer, whose
-        gradients are ready last: parameters are sent in their order, and stay behind the pass.
+        Args:
+            behind: The part of the collectives that stays behind the pass, in ns.
+            averaging_ns: What dividing the gradients by the number of ranks takes.
         """
-        if not len(self.collectives):
-            return 0.0
-        whole = float(self.collectives.sum())
-        hidden = whole - float(self.collectives[0])
-        left, lost = hidden, 0.0
+        left, lost = max(float(self.collectives.sum()) - behind, 0.0), 0.0
+        hidden = left
         for length, slower in zip(self.kernels.tolist(), self.slower.tolist(), strict=True):
             if left <= 0:
                 break
             beside = min(length * slower, left)
             left -= beside
             lost += beside * (1 - 1 / slower)
-        return max(hidden - left - lost - AVERAGING_SHARE * whole, 0.0)
+        return max(hidden - left - lost - averaging_ns, 0.0)
 
 
-def beside_backward(context: TraceContext, window: Window, device: int) -> WhatIf:
-    """Return what running collectives beside the kernels of the backward pass changes.
+def is_reduction(context: TraceContext, rows: Indices) -> npt.NDArray[np.bool_]:
+    """Return which collectives reduce gradients, by the name of their kernel.
+
+    Args:
+        context: The trace.
+        rows: Rows of the context's operations.
+    """
+    frame, operations = context.trace[tables.KERNELS], context.operations
+    found = np.zeros(len(rows), bool)
+    of_kernels = operations.table[rows] == 0
+    names = array(frame, "name_id")[operations.row[rows[of_kernels]]]
+    wanted = [each for each in np.unique(names) if any(kind in context.trace.text(int(each)) for kind in REDUCTIONS)]
+    found[of_kernels] = np.isin(names, wanted)
+    return found
+
+
+def overlaps_already(context: TraceContext, rows: Indices, device: int) -> bool:
+    """Return whether most of the time of some collectives begins before the last backward kernel of their step ends.
+
+    Args:
+        context: The trace.
+        rows: Rows of the context's operations: the collectives of one device.
+        device: The GPU.
+    """
+    operations = context.operations
+    mine = operations.on(device)
+    kernels = _backward_kernels(context, mine)
+    of_kernels, of_rows = (_step_of(context, each) for each in (kernels, rows))
+    ends: dict[int, int] = {}
+    for number in tables.distinct(of_kernels).tolist():
+        ends[number] = int(operations.end[kernels[of_kernels == number]].max())
+    last = np.array([ends.get(number, np.iinfo(np.int64).min) for number in of_rows.tolist()], np.int64)
+    length = operations.end[rows] - operations.start[rows]
+    return bool(length[operations.start[rows] < last].sum() > HALF * length.sum()) if len(rows) else False
+
+
+def beside_backward(device: int, simulation: Simulation) -> WhatIf:
+    """Return what running gradient reductions beside the kernels of the backward pass changes.
 
     A collective ends on all GPUs together, so those of all devices change alike.
 
     Args:
-        context: The trace.
-        window: Stretch of time.
-        device: The GPU that tells how much can be hidden.
+        device: The GPU that shows how much can be hidden.
+        simulation: The run as it was.
     """
-    ran = context.replay(window).operations
+    context, ran = simulation.context, simulation.operations
     rows = ran[context.operations.kind[ran] == COMMUNICATION]
+    rows = rows[is_reduction(context, rows)]
     each = list(steps_of(context, ran, device))
     whole = sum(float(step.collectives.sum()) for step in each)
-    share = sum(step.saved() for step in each) / whole if whole else 0.0
     length = np.maximum(context.operations.end[rows] - context.operations.start[rows], 1)
-    saved = share * exposed(context, rows) / length
+    exposed_part = exposed(context, rows) / length
+    averaging = _averaging_ns(context, ran, device) / max(len(each), 1)
+    low, high = (
+        1 - (sum(step.saved(int(behind(step.collectives)), cost) for step in each) / max(whole, 1.0)) * exposed_part
+        for behind, cost in ((np.max, averaging), (np.min, averaging * FEWEST_PASSES))
+    )
     return faster(
         rows,
-        1 - HALF * saved,
-        1 - saved,
-        "half of this comes true, or all: collectives run beside the backward pass, but for the first layer's; kernels "
-        "get slower by the multiprocessors that they keep, and gradients are divided by the number of ranks",
+        (1 + low) * HALF,
+        high,
+        "collectives run beside the backward pass, but for the last one, and take multiprocessors from its kernels: half "
+        "of it with the longest collective last, or all of it with the shortest",
     )
+
+
+def _averaging_ns(context: TraceContext, ran: Indices, device: int) -> float:
+    """Return at most what dividing all gradients takes in the sample: one pass of the optimizer, which reads them too.
+
+    Dividing reads and writes each gradient once. Every optimizer reads each gradient and reads and writes each weight,
+    so it moves at least as much.
+    """
+    operations = context.operations
+    mine = ran[(operations.device_id[ran] == device) & (operations.kind[ran] == COMPUTE)]
+    mine = mine[context.phase_of_operations[mine] == context.phases.code(OPTIMIZER)]
+    return float((operations.end[mine] - operations.start[mine]).sum())
+
+
+def fewer_bytes(simulation: Simulation) -> WhatIf:
+    """Return what half the bytes change: the collectives of all devices take half their time."""
+    ran, operations = simulation.operations, simulation.context.operations
+    rows = ran[operations.kind[ran] == COMMUNICATION]
+    return faster(rows, 1 - HALF * HALF, HALF, "collectives send half the bytes: half of the time saved, or all of it")
 
 
 def steps_of(context: TraceContext, ran: Indices, device: int) -> Iterator[Step]:
@@ -104,6 +168,7 @@ def steps_of(context: TraceContext, ran: Indices, device: int) -> Iterator[Step]
     operations = context.operations
     mine = np.sort(ran[operations.device_id[ran] == device])
     collectives = mine[operations.kind[mine] == COMMUNICATION]
+    collectives = collectives[is_reduction(context, collectives)]
     kernels = _backward_kernels(context, mine)
     slower = slowdown(context, kernels, collectives, device)
     of_kernels, of_collectives = (_step_of(context, rows) for rows in (kernels, collectives))
@@ -144,9 +209,9 @@ def slowdown(context: TraceContext, kernels: Indices, collectives: Indices, devi
     if left < 1:
         return np.ones(len(kernels))
     fewer = gpu.sm_count / left
-    # A full wave is no more than one, whatever the last digit says.
+    # A full wave counts as one, whatever the last digit says.
     waves = estimates(frame, row[kernels], gpu)["waves"] * (1 - 1e-9)
-    # Of a kernel whose waves are not known it is taken to have many.
+    # A kernel whose waves are not known is taken to have many.
     found: npt.NDArray[np.float64] = np.where(
         np.isnan(waves), fewer, np.ceil(waves * fewer) / np.maximum(np.ceil(waves), 1)
     )

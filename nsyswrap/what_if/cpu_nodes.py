@@ -1,4 +1,4 @@
-"""The host's part of a replay: what each feeding thread does from one call that matters to the next.
+"""The host's part of a simulation: what each feeding thread does from one call that matters to the next.
 
 ::
 
@@ -49,7 +49,7 @@ class HostNodes:
         moment: In ns: the return of a call, or, of one that launches and then waits for that, its begin.
         kind: LAUNCH, BLOCKING_LAUNCH (begins), RETURN (of such a call), WAIT, BATCH or END.
         call: Row in ``trace[CALLS]``; -1 where there is no call.
-        after: Index of the node that it follows; ``START`` for the start of the stretch.
+        after: Index of the node that it follows; ``START`` for the start of the sample.
     """
 
     thread: Times
@@ -69,22 +69,22 @@ class HostSources:
         operations: All that ran on the GPUs.
         phases: The phases of all threads.
         states: What the threads do inside the window.
-        stretch: The part that is replayed.
+        sample: The part that is simulated.
     """
 
     trace: Trace
     operations: Operations
     phases: Phases
     states: ThreadStates
-    stretch: Window
+    sample: Window
 
 
 def find_host(sources: HostSources, launched: Indices) -> HostNodes:
-    """Return the moments of the feeding threads in a stretch.
+    """Return the moments of the feeding threads in a sample.
 
     Args:
         sources: The trace and what is known of it.
-        launched: Rows of the operations that were launched in the stretch.
+        launched: Rows of the operations that were launched in the sample.
     """
     calls = sources.trace[tables.CALLS]
     launching = np.unique(sources.operations.call[launched])
@@ -136,9 +136,9 @@ def _blocking(sources: HostSources, launched: Indices) -> Indices:
 
 def _waits(sources: HostSources, launching: Indices, threads: Times) -> pd.DataFrame:
     """Return calls of the feeding threads that wait for the GPU and launch nothing."""
-    calls, stretch = sources.trace[tables.CALLS], sources.stretch
+    calls, sample = sources.trace[tables.CALLS], sources.sample
     start = array(calls, "start")
-    first, last = np.searchsorted(start, [stretch.start_ns, stretch.end_ns])
+    first, last = np.searchsorted(start, [sample.start_ns, sample.end_ns])
     names, ids = pd.factorize(array(calls, "name_id")[first:last])
     waiting = np.array([_waits_for_gpu(sources.trace.text(int(i))) for i in ids], bool)
     rows = first + np.flatnonzero(waiting[names]) if len(names) else np.empty(0, np.intp)
@@ -161,7 +161,7 @@ def _batches(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
         data = sources.phases.own(main)
         mine = data.code == sources.phases.code(DATA)
         spans = clip(
-            Spans(data.spans.start[mine], data.spans.end[mine]), sources.stretch.start_ns, sources.stretch.end_ns
+            Spans(data.spans.start[mine], data.spans.end[mine]), sources.sample.start_ns, sources.sample.end_ns
         )
         if main not in threads or not len(spans.start):
             continue
@@ -169,7 +169,7 @@ def _batches(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
         awake = merge(waits.start - WAKE_UP_NS, waits.end)
         inside, _, start, end = overlay(spans, Spans(awake.start + WAKE_UP_NS, awake.end))
         longest = _longest_of_each(inside, start, end)
-        long = (end - start)[longest] >= BATCH_SHARE * sources.stretch.length_ns / len(spans.start)
+        long = (end - start)[longest] >= BATCH_SHARE * sources.sample.length_ns / len(spans.start)
         chosen = longest[long]
         found.append(_part(np.full(len(chosen), main), start[chosen], end[chosen], BATCH))
     return found
@@ -186,11 +186,11 @@ def _longest_of_each(group: Indices, start: Times, end: Times) -> Indices:
 def _ends(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
     """Return for each process the moment at which its last step ends, on its main thread or on one that launches.
 
-    A stretch that is not made of steps ends with what happens last in it.
+    A sample that is not made of steps ends with what happens last in it.
     """
-    if sources.stretch.source != "steps":
+    if sources.sample.source != "steps":
         return []
-    end = np.array([sources.stretch.end_ns])
+    end = np.array([sources.sample.end_ns])
     processes = tables.process_of(threads)
     mains = sources.phases.main_thread
     return [
@@ -209,21 +209,21 @@ def _followed(sources: HostSources, thread: Times, begun: Times, moment: Times) 
         others = np.flatnonzero((process == process[mine[0]]) & (thread != each))
         if not len(others):
             continue
-        since = np.append(sources.stretch.start_ns, moment[mine[:-1]])
+        since = np.append(sources.sample.start_ns, moment[mine[:-1]])
         latest = np.searchsorted(moment[others], begun[mine], side="right") - 1
         peer = others[np.maximum(latest, 0)]
         between = (latest >= 0) & (moment[peer] > since) & (peer < mine)
         first = others[np.minimum(np.searchsorted(moment[others], since, side="right"), len(others) - 1)]
         handed = between & _only_waited(sources, int(each), since, begun[mine], moment[peer] - moment[first])
-        # A thread that was not there when the stretch began was started by another one.
+        # A thread that was not there when the sample began was started by another one.
         if between[0] and not handed[0]:
-            handed[0] = sources.states.alive(int(each))[0] > sources.stretch.start_ns
+            handed[0] = sources.states.alive(int(each))[0] > sources.sample.start_ns
         found[mine[handed]] = peer[handed]
     return found
 
 
 def _only_waited(sources: HostSources, thread: int, since: Times, until: Times, others: Times) -> npt.NDArray[np.bool_]:
-    """Return in which stretches a thread only waited; where waits were not traced, other threads tell."""
+    """Return in which samples a thread only waited; where waits were not traced, other threads tell."""
     traced = tables.OS_CALLS.name not in sources.trace.absent
     waited = covered(sources.states.waits(thread), since, until) if traced else others
     found: npt.NDArray[np.bool_] = waited > ONLY_WAITED * (until - since)

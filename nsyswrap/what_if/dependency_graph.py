@@ -1,4 +1,4 @@
-"""The replay itself: a schedule of what waits for what, run again with some of its times changed.
+"""The dependency graph: what waits for what on host and GPU, run again with some of its times changed.
 
 ::
 
@@ -7,21 +7,18 @@
     stream           [####] -held-> [####]-------------|
 
 Each node happens when the last of what it waits for has happened and its own time has passed since: the longest path
-through the schedule. Times of single calls, operations and gaps go in, the time of the whole comes out; it is compared
+through the graph. Times of single calls, operations and gaps go in, the time of the whole comes out; it is compared
 with the time measured before anything is changed.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, clip, covered
 
-# A model that is off by more than this may not predict. Source: ours, the project's own bound.
-TOLERANCE = 0.05
 # A node that nothing else holds: no time of another node is late enough to.
 FREE = np.int64(-(1 << 60))
 NO_ROWS = np.empty(0, np.intp)
@@ -31,11 +28,11 @@ Factors = float | npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Change:
-    """What mending something would alter; all else stays as it was measured.
+    """What a fix would alter; all else stays as it was measured.
 
     Attributes:
         host: Time that the feeding threads save, in ns: spans for all of them, or spans by thread. Their waits for the
-            GPU are no part of it: these follow from the replay.
+            GPU are no part of it: these follow from the simulation.
         host_factor: What is left of that time; 0 for nothing.
         operations: Rows of the context's operations whose length changes.
         factor: What their length is multiplied by: one number, or one for each of them. With 0 it does not happen at
@@ -56,13 +53,13 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class DependencyGraph:
     """Nodes in an order in which none waits for a later one; arrays of equal length.
 
     A node happens at the later of two moments: that of ``after`` plus ``own``, and that of ``held_by`` plus ``held``.
 
     Attributes:
-        after: Node that it follows. Node 0 is the start of the stretch and follows itself.
+        after: Node that it follows. Node 0 is the start of the sample and follows itself.
         own: ns from that node to this one.
         held_by: Another node that it waits for; node 0 where there is none.
         held: ns from that node to this one; ``FREE`` where there is none.
@@ -73,7 +70,7 @@ class Schedule:
         length: Length of that operation in ns, which is a part of ``own`` and of ``held``.
         call: Row in ``trace[CALLS]`` of the call that waits for the GPU in this node; -1 for none.
         is_batch: Whether this node is the loader's next batch; ``held`` is then the loader's own pace.
-        is_end: Whether the stretch is over only when this node has happened.
+        is_end: Whether the sample is over only when this node has happened.
     """
 
     after: Indices
@@ -90,7 +87,7 @@ class Schedule:
     is_end: npt.NDArray[np.bool_]
 
     def run(self, change: Change | None = None) -> Times:
-        """Return when each node happens, in ns since the start of the stretch."""
+        """Return when each node happens, in ns since the start of the sample."""
         own, held = (self.own, self.held) if change is None else self.weights(change)
         happened = [0]
         columns = (self.after, own, self.held_by, held)
@@ -139,7 +136,7 @@ class Schedule:
 
 
 _NO_TIMES, _NO_FLAGS = np.zeros(1, np.int64), np.zeros(1, bool)
-EMPTY = Schedule(
+EMPTY = DependencyGraph(
     after=_NO_TIMES,
     own=_NO_TIMES,
     held_by=_NO_TIMES,
@@ -153,67 +150,3 @@ EMPTY = Schedule(
     is_batch=_NO_FLAGS,
     is_end=_NO_FLAGS,
 )
-
-
-@dataclass(frozen=True)
-class Replay:
-    """A stretch of a trace that can be run again, and how well that reproduces what was measured.
-
-    Attributes:
-        schedule: What waits for what in the stretch.
-        stretch: The part of the window that is replayed.
-        steps: Steps in it; 0 where the stretch is not made of steps.
-        begun_ns: When the stretch counts as begun: the GPU may still be busy with what came before. ns since its start.
-        ended_ns: When it had ended as measured, the GPU's work included; ns since its start.
-        scale: How many times the stretch fits into the window.
-        threads: The threads that feed the GPU in it, ascending.
-        obstacle: Why nothing can be replayed, as the end of a sentence; empty where it can.
-    """
-
-    schedule: Schedule
-    stretch: Window
-    steps: int
-    begun_ns: int
-    ended_ns: int
-    scale: float
-    threads: tuple[int, ...] = ()
-    obstacle: str = ""
-
-    @property
-    def operations(self) -> Indices:
-        """Return the rows of the context's operations that are replayed."""
-        rows: Indices = self.schedule.operation[self.schedule.operation >= 0]
-        return rows
-
-    @property
-    def measured_ns(self) -> int:
-        """Return how long the stretch took as measured."""
-        return self.ended_ns - self.begun_ns
-
-    @cached_property
-    def replayed_ns(self) -> int | None:
-        """Return how long the stretch takes when it is replayed without a change; None where it cannot be."""
-        return None if self.obstacle else self.length(None)
-
-    @property
-    def error_share(self) -> float | None:
-        """Return by how much the replay is off, as a share of what was measured; None where there is no replay."""
-        if self.replayed_ns is None or self.measured_ns <= 0:
-            return None
-        return (self.replayed_ns - self.measured_ns) / self.measured_ns
-
-    @property
-    def predicts(self) -> bool:
-        """Return whether the replay is close enough to what was measured to say what a change would do."""
-        return self.error_share is not None and abs(self.error_share) <= TOLERANCE
-
-    def length(self, change: Change | None) -> int:
-        """Return how long the stretch takes with a change, in ns."""
-        happened = self.schedule.run(change)[self.schedule.is_end]
-        return max(int(happened.max(initial=0)) - self.begun_ns, 0)
-
-    def gain(self, change: Change) -> int | None:
-        """Return how many ns of the window a change saves; None where the replay cannot predict."""
-        if not self.predicts or self.replayed_ns is None:
-            return None
-        return round((self.replayed_ns - self.length(change)) * self.scale)

@@ -1,4 +1,4 @@
-"""The GPU's part of a replay: in which order operations were launched, and what each waited for before it began.
+"""The GPU's part of a simulation: in which order operations were launched, and what each waited for before it began.
 
 ::
 
@@ -6,9 +6,9 @@
                    .latency.                 and the one before it in its stream has ended
     stream   ####|gap|[######]
 
-Latencies and gaps are the medians of the stretch for each kind of launch. A call that was long may have launched before
+Latencies and gaps are the medians of the sample for each kind of launch. A call that was long may have launched before
 it returned: then its operation's own latency counts. What began later than that waited for another stream, if one
-ended just then; time that nothing accounts for is missing in the replay, and shows as its error.
+ended just then; time that nothing accounts for is missing in the simulation, and shows as its error.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.events.operations import SOURCES, Operations
+from nsyswrap.events.operations import Operations, streams_of
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array
 from nsyswrap.what_if.cpu_nodes import BLOCKING_LAUNCH, LAUNCH, HostNodes
@@ -32,7 +32,7 @@ EARLY = np.int64(-(1 << 50))
 
 @dataclass(frozen=True)
 class Queued:
-    """The operations of a stretch in the order in which they were launched, those launched before it first.
+    """The operations of a sample in the order in which they were launched, those launched before it first.
 
     Arrays of equal length.
 
@@ -40,7 +40,7 @@ class Queued:
         row: Row in the context's operations.
         start: ns since capture start.
         end: ns since capture start.
-        launch: Index of the host node that launched it; ``NONE`` where that was before the stretch.
+        launch: Index of the host node that launched it; ``NONE`` where that was before the sample.
         launched: When that was, in ns.
         process: Global id of its process.
         stream: Number of its stream; those of other devices and processes are others.
@@ -68,7 +68,7 @@ class Queued:
 
 @dataclass(frozen=True)
 class Starts:
-    """What each operation of a stretch waits for before it begins: arrays of one value an operation.
+    """What each operation of a sample waits for before it begins: arrays of one value an operation.
 
     Attributes:
         latency: ns from its launch to its begin, where nothing else holds it.
@@ -86,13 +86,13 @@ class Starts:
 def queue_operations(
     trace: Trace, operations: Operations, nodes: HostNodes, launched: Indices, backlog: Indices
 ) -> Queued:
-    """Return the operations of a stretch.
+    """Return the operations of a sample.
 
     Args:
         trace: The tables of one export.
         operations: All that ran on the GPUs.
         nodes: Moments of the host.
-        launched: Rows of the operations launched in the stretch.
+        launched: Rows of the operations launched in the sample.
         backlog: Rows of those launched before it that end in it.
     """
     launching = np.flatnonzero((nodes.kind == LAUNCH) | (nodes.kind == BLOCKING_LAUNCH))
@@ -118,16 +118,6 @@ def queue_operations(
         group=pd.factorize(pd.MultiIndex.from_arrays([call_names, operations.table[row], staged]))[0],
         staged=staged,
     )
-
-
-def streams_of(trace: Trace, operations: Operations, rows: Indices) -> Times:
-    """Return the number of the stream of some operations; -1 where the export does not tell."""
-    found = np.full(len(rows), -1, np.int64)
-    for index, spec in enumerate(SOURCES):
-        mine = operations.table[rows] == index
-        if mine.any():
-            found[mine] = array(trace[spec], "stream")[operations.row[rows[mine]]]
-    return found
 
 
 def _before(stream: Indices) -> Indices:

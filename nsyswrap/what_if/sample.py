@@ -1,4 +1,4 @@
-"""Which part of a window is replayed: all of it, or as many steps near the median as can be replayed quickly."""
+"""Which part of a window is simulated: all of it, or as many steps near the median as can be simulated quickly."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.tables import array
 
-# More operations are not replayed: 9,716 of them, with what launches them, took 4 ms of CPU time a run. Ours.
+# More operations are not simulated: 9,716 of them, with what launches them, took 4 ms of CPU time a run. Ours.
 MOST_OPERATIONS = 12_000
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Sample:
     """A part of a window.
 
     Attributes:
@@ -27,8 +27,8 @@ class Stretch:
     scale: float
 
 
-def choose_stretch(launched: Times, steps: Steps, window: Window) -> Stretch:
-    """Return the part of a window to replay.
+def choose_sample(launched: Times, steps: Steps, window: Window) -> Sample:
+    """Return the part of a window to simulation.
 
     Args:
         launched: When each operation was launched, in ns; where no call is known, when it began.
@@ -43,7 +43,7 @@ def choose_stretch(launched: Times, steps: Steps, window: Window) -> Stretch:
     inside = np.sort(launched[(launched >= window.start_ns) & (launched < window.end_ns)], kind="stable")
     start, end = _measured(steps, window)
     if len(inside) <= MOST_OPERATIONS:
-        return Stretch(window, len(start) if window.source == "steps" else 0, 1.0)
+        return Sample(window, len(start) if window.source == "steps" else 0, 1.0)
     if len(start):
         count = np.searchsorted(inside, np.append(start, end[-1]))
         fitting = MOST_OPERATIONS // max(int(np.median(np.diff(count))), 1)
@@ -52,7 +52,7 @@ def choose_stretch(launched: Times, steps: Steps, window: Window) -> Stretch:
     first = (len(inside) - MOST_OPERATIONS) // 2
     begin, stop = int(inside[first]), int(inside[first + MOST_OPERATIONS - 1]) + 1
     part = Window(begin, stop, f"{MOST_OPERATIONS} operations from the middle of {window.label}", window.source)
-    return Stretch(part, 0, window.length_ns / part.length_ns)
+    return Sample(part, 0, window.length_ns / part.length_ns)
 
 
 def _measured(steps: Steps, window: Window) -> tuple[Times, Times]:
@@ -66,7 +66,7 @@ def _measured(steps: Steps, window: Window) -> tuple[Times, Times]:
     return array(mine, "start"), array(mine, "end")
 
 
-def _median_run(start: Times, end: Times, count: int, window: Window) -> Stretch:
+def _median_run(start: Times, end: Times, count: int, window: Window) -> Sample:
     """Return the run of ``count`` steps, with what lies between them, that lasts nearest to the median of such runs."""
     # A step lasts until the next one starts: what lies between two steps belongs to the window as well.
     until = np.append(start[1:], end[-1])
@@ -75,7 +75,7 @@ def _median_run(start: Times, end: Times, count: int, window: Window) -> Stretch
     chosen = _nearest(length, float(np.median(length)))
     begin, stop = int(start[chosen]), int(until[chosen + count - 1])
     label = f"{count} of {len(start)} steps, from step {chosen + 1} of {window.label}"
-    return Stretch(Window(begin, stop, label, "steps"), count, len(start) / count)
+    return Sample(Window(begin, stop, label, "steps"), count, len(start) / count)
 
 
 def _nearest(values: Times, wanted: float) -> int:

@@ -1,28 +1,26 @@
-"""The model that is replayed: moments of the host and operations in their streams, as one schedule.
+"""The simulation: a sample of the run as one dependency graph of host moments and operations in their streams.
 
-Each operation stands behind the moment of the host that launched it, so that nothing waits for what comes later. What
-waits for more than a node can say has nodes before it that only wait.
+Each operation comes after the host moment that launched it, so no node waits for a later one. A node waits for at most
+two others; where it has to wait for more, nodes before it do so.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.events.operations import Operations, launch_rows
+from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import Trace, array
 from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import HostNodes, HostSources, find_host
-from nsyswrap.what_if.dependency_graph import EMPTY, FREE, Replay, Schedule
+from nsyswrap.what_if.dependency_graph import EMPTY, FREE, Change, DependencyGraph
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, Starts, find_starts, queue_operations
-from nsyswrap.what_if.sample import choose_stretch
+from nsyswrap.what_if.sample import choose_sample
 from nsyswrap.what_if.sync_waits import Holds, find_holds, find_recorded
-
-if TYPE_CHECKING:
-    from nsyswrap.loop.context import TraceContext
 
 NO_OPERATIONS = "no operation was launched in it"
 UNKNOWN_LAUNCHES = "the capture does not show who launched {count} of its operations"
@@ -30,32 +28,108 @@ SILENT = "calls of its main thread were lost"
 HIDDEN_GRAPHS = "CUDA graphs were launched that left no trace on the GPU"
 
 
-def find_replay(context: "TraceContext", window: Window) -> Replay:
-    """Return the replay of a window, or of as much of it as can be replayed quickly."""
+# A simulation that is off by more than this does not predict. Source: ours, the project's own bound.
+TOLERANCE = 0.05
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A sample of the run as a dependency graph, and how well the simulation of it reproduces what was measured.
+
+    Attributes:
+        context: The trace, its events and its loop.
+        states: What the threads do inside the window.
+        graph: What waits for what in the sample.
+        sample: The part of the window that is simulated.
+        steps: Steps in it; 0 where the sample is not made of steps.
+        begun_ns: When the sample counts as begun: the GPU may still be busy with what came before. ns since its start.
+        ended_ns: When it had ended as measured, the GPU's work included; ns since its start.
+        scale: How many times the sample fits into the window.
+        threads: The threads that feed the GPU in it, ascending.
+        obstacle: Why nothing can be simulated, as the end of a sentence; empty where it can.
+    """
+
+    context: TraceContext
+    states: ThreadStates
+    graph: DependencyGraph
+    sample: Window
+    steps: int
+    begun_ns: int
+    ended_ns: int
+    scale: float
+    threads: tuple[int, ...] = ()
+    obstacle: str = ""
+
+    @property
+    def operations(self) -> Indices:
+        """Return the rows of the context's operations that are simulated."""
+        rows: Indices = self.graph.operation[self.graph.operation >= 0]
+        return rows
+
+    @property
+    def measured_ns(self) -> int:
+        """Return how long the sample took as measured."""
+        return self.ended_ns - self.begun_ns
+
+    @cached_property
+    def simulated_ns(self) -> int | None:
+        """Return how long the sample takes when it is simulated without a change; None where it cannot be."""
+        return None if self.obstacle else self.length(None)
+
+    @property
+    def error_share(self) -> float | None:
+        """Return the error of the simulation as a share of the measured time; None where there is no simulation."""
+        if self.simulated_ns is None or self.measured_ns <= 0:
+            return None
+        return (self.simulated_ns - self.measured_ns) / self.measured_ns
+
+    @property
+    def predicts(self) -> bool:
+        """Return whether the simulation is close enough to what was measured to say what a change would do."""
+        return self.error_share is not None and abs(self.error_share) <= TOLERANCE
+
+    def length(self, change: Change | None) -> int:
+        """Return how long the sample takes with a change, in ns."""
+        happened = self.graph.run(change)[self.graph.is_end]
+        return max(int(happened.max(initial=0)) - self.begun_ns, 0)
+
+    def saving(self, change: Change) -> int | None:
+        """Return how many ns of the window a change saves; None where the simulation cannot predict."""
+        if not self.predicts or self.simulated_ns is None:
+            return None
+        return round((self.simulated_ns - self.length(change)) * self.scale)
+
+
+def find_simulation(context: TraceContext, states: ThreadStates, window: Window) -> Simulation:
+    """Return the simulation of a window, or of as much of it as can be simulated quickly."""
     operations = context.operations
     launched = _launch_times(context.trace, operations)
-    chosen = choose_stretch(launched, context.steps, window)
-    stretch = chosen.window
+    chosen = choose_sample(launched, context.steps, window)
+    sample = chosen.window
     # Nobody launches a migration: what it delays, a kernel or the host, is as long as measured.
     asked = ~operations.migration
-    inside = np.flatnonzero((launched >= stretch.start_ns) & (launched < stretch.end_ns) & asked)
-    backlog = np.flatnonzero((launched < stretch.start_ns) & (operations.end > stretch.start_ns) & asked)
-    if obstacle := _obstacle(context, inside, stretch):
-        return Replay(EMPTY, stretch, chosen.steps, 0, stretch.length_ns, chosen.scale, obstacle=obstacle)
-    sources = HostSources(context.trace, operations, context.phases, context.states(window), stretch)
+    inside = np.flatnonzero((launched >= sample.start_ns) & (launched < sample.end_ns) & asked)
+    backlog = np.flatnonzero((launched < sample.start_ns) & (operations.end > sample.start_ns) & asked)
+    if obstacle := _obstacle(context, inside, sample):
+        return Simulation(
+            context, states, EMPTY, sample, chosen.steps, 0, sample.length_ns, chosen.scale, obstacle=obstacle
+        )
+    sources = HostSources(context.trace, operations, context.phases, states, sample)
     nodes = find_host(sources, inside)
     queued = queue_operations(context.trace, operations, nodes, inside, backlog)
     recorded = find_recorded(context.trace, operations, nodes, queued, launched)
     holds = find_holds(context.trace, nodes, queued, recorded)
-    schedule = schedule_of(nodes, queued, find_starts(queued), holds, stretch)
-    begun = max(stretch.start_ns, int(operations.end[backlog].max(initial=stretch.start_ns)))
+    graph = graph_of(nodes, queued, find_starts(queued), holds, sample)
+    begun = max(sample.start_ns, int(operations.end[backlog].max(initial=sample.start_ns)))
     ended = max(int(nodes.moment[-1]), int(operations.end[inside].max()))
-    return Replay(
-        schedule=schedule,
-        stretch=stretch,
+    return Simulation(
+        context=context,
+        states=states,
+        graph=graph,
+        sample=sample,
         steps=chosen.steps,
-        begun_ns=begun - stretch.start_ns,
-        ended_ns=ended - stretch.start_ns,
+        begun_ns=begun - sample.start_ns,
+        ended_ns=ended - sample.start_ns,
         scale=chosen.scale,
         threads=tuple(tables.distinct(nodes.thread).tolist()),
     )
@@ -69,8 +143,8 @@ def _launch_times(trace: Trace, operations: Operations) -> Times:
     return found
 
 
-def _obstacle(context: "TraceContext", inside: Indices, stretch: Window) -> str:
-    """Return why a stretch cannot be replayed; empty where it can."""
+def _obstacle(context: TraceContext, inside: Indices, sample: Window) -> str:
+    """Return why a sample cannot be simulated; empty where it can."""
     trace, operations = context.trace, context.operations
     if not len(inside):
         return NO_OPERATIONS
@@ -80,13 +154,13 @@ def _obstacle(context: "TraceContext", inside: Indices, stretch: Window) -> str:
         return SILENT
     graphs = launch_rows(trace)
     start = array(trace[tables.CALLS], "start")[graphs]
-    graphs = graphs[(start >= stretch.start_ns) & (start < stretch.end_ns)]
+    graphs = graphs[(start >= sample.start_ns) & (start < sample.end_ns)]
     return "" if np.isin(graphs, operations.call[inside]).all() else HIDDEN_GRAPHS
 
 
 @dataclass(frozen=True)
 class _Places:
-    """Where nodes stand in the schedule: the start, what was launched before, then each moment with what it launched.
+    """Where nodes stand in the graph: the start, what was launched before, then each moment with what it launched.
 
     Attributes:
         nodes: Moments of the host.
@@ -136,29 +210,29 @@ class _Places:
         return 1 + int(self._sizes.sum()) + int((self.joins + 1).sum())
 
 
-def schedule_of(nodes: HostNodes, queued: Queued, starts: Starts, holds: Holds, stretch: Window) -> Schedule:
-    """Return moments of the host and operations as one schedule."""
+def graph_of(nodes: HostNodes, queued: Queued, starts: Starts, holds: Holds, sample: Window) -> DependencyGraph:
+    """Return moments of the host and operations as one graph."""
     places = _Places(nodes, queued, starts, holds)
     names = ("after", "own", "held_by", "held", "thread", "work_start", "work_end", "operation", "length", "call")
     table = {name: np.zeros(places.count, np.int64) for name in names}
     table["held"][:] = FREE
     table["operation"][:] = table["call"][:] = NONE
-    table["work_start"][:] = table["work_end"][:] = stretch.start_ns
-    _add_host(table, places, stretch)
+    table["work_start"][:] = table["work_end"][:] = sample.start_ns
+    _add_host(table, places, sample)
     _add_joins(table, places)
-    _add_operations(table, places, stretch)
+    _add_operations(table, places, sample)
     is_batch, is_end = np.zeros((2, places.count), bool)
     is_batch[places.host[nodes.kind == host.BATCH]] = True
     is_end[places.host] = True
     is_end[places.operation[queued.launch >= 0]] = True
-    return Schedule(**table, is_batch=is_batch, is_end=is_end)
+    return DependencyGraph(**table, is_batch=is_batch, is_end=is_end)
 
 
-def _add_host(table: dict[str, Times], places: _Places, stretch: Window) -> None:
+def _add_host(table: dict[str, Times], places: _Places, sample: Window) -> None:
     """Fill in the moments of the host."""
     nodes, holds, at = places.nodes, places.holds, places.host
     follows = nodes.after >= 0
-    since = np.where(follows, nodes.moment[nodes.after], stretch.start_ns)
+    since = np.where(follows, nodes.moment[nodes.after], sample.start_ns)
     table["after"][at] = np.where(follows, at[nodes.after], 0)
     table["own"][at] = np.maximum(holds.busy_until - since, 0)
     table["work_start"][at], table["work_end"][at] = since, np.maximum(holds.busy_until, since)
@@ -171,7 +245,7 @@ def _add_host(table: dict[str, Times], places: _Places, stretch: Window) -> None
     for thread in tables.distinct(nodes.thread[nodes.kind == host.BATCH]):
         mine = np.flatnonzero((nodes.kind == host.BATCH) & (nodes.thread == thread))
         table["held_by"][at[mine]] = np.append(0, at[mine[:-1]])
-        table["held"][at[mine]] = np.diff(nodes.moment[mine], prepend=stretch.start_ns)
+        table["held"][at[mine]] = np.diff(nodes.moment[mine], prepend=sample.start_ns)
 
 
 def _add_joins(table: dict[str, Times], places: _Places) -> None:
@@ -185,14 +259,14 @@ def _add_joins(table: dict[str, Times], places: _Places) -> None:
             table["held_by"][place] = join
 
 
-def _add_operations(table: dict[str, Times], places: _Places, stretch: Window) -> None:
-    """Fill in the operations; of those launched before the stretch only their end is known to matter."""
+def _add_operations(table: dict[str, Times], places: _Places, sample: Window) -> None:
+    """Fill in the operations; of those launched before the sample only their end is known to matter."""
     queued, starts, at = places.queued, places.starts, places.operation
     length = queued.end - queued.start
     inside = queued.launch >= 0
     table["operation"][at[inside]], table["length"][at[inside]] = queued.row[inside], length[inside]
     launch = np.where(inside, places.host[queued.launch], 0)
-    own = np.where(inside, starts.latency + length, queued.end - stretch.start_ns)
+    own = np.where(inside, starts.latency + length, queued.end - sample.start_ns)
     table["after"][at], table["own"][at] = launch, own
     follows = inside & (queued.before >= 0)
     table["held_by"][at[follows]] = at[queued.before[follows]]

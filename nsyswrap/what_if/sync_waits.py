@@ -1,4 +1,4 @@
-"""What the host waits for in a replay: operations that must end before a call returns.
+"""What the host waits for in a simulation: operations that must end before a call returns.
 
 ::
 
@@ -16,12 +16,12 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
-from nsyswrap.events.operations import Operations, launch_calls
+from nsyswrap.events.operations import Operations, launch_calls, streams_of
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array
 from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import CLOCK_NS, FREEING, HostNodes
-from nsyswrap.what_if.gpu_nodes import NONE, Queued, medians, streams_of
+from nsyswrap.what_if.gpu_nodes import NONE, Queued, medians
 
 # A stream holds so many operations that have not ended; who launches another one waits. Source: observed with driver
 # 580: of 1327 long launch calls of one capture nearly all began behind just 1022 operations.
@@ -65,7 +65,7 @@ def find_holds(trace: Trace, nodes: HostNodes, queued: Queued, recorded: Recorde
     Args:
         trace: The tables of one export.
         nodes: Moments of the host.
-        queued: Operations of the stretch.
+        queued: Operations of the sample.
         recorded: What waits for events are known to wait for; of others it is guessed.
     """
     calls = trace[tables.CALLS]
@@ -173,7 +173,7 @@ def find_recorded(trace: Trace, operations: Operations, nodes: HostNodes, queued
         trace: The tables of one export.
         operations: All that ran on the GPUs.
         nodes: Moments of the host.
-        queued: Operations of the stretch.
+        queued: Operations of the sample.
         launched: When each of all operations was launched, in ns since capture start.
     """
     if not len(trace[tables.EVENT_RECORDS]) or not len(trace[tables.EVENT_WAITS]):
@@ -212,7 +212,7 @@ def _records(trace: Trace) -> pd.DataFrame:
 
 
 def _ran(trace: Trace, operations: Operations, queued: Queued, launched: Times) -> pd.DataFrame:
-    """Return the operations of the stretch by when they were launched."""
+    """Return the operations of the sample by when they were launched."""
     rows = queued.row
     columns = {
         "operation": np.arange(len(rows)),

@@ -7,8 +7,8 @@ import pytest
 from ncu_fixtures import PACKED, PRODUCT, SIMT, TRITON
 
 from nsyswrap.render.agreement_view import FORMS, SCHEMA, SHOWN, Measured, json_of, markdown_of, text_of
-from nsyswrap.sections.name_agreement import compare
-from nsyswrap.sections.tensor_proof import Launch
+from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch
+from nsyswrap.sections.tensor_cores.name_agreement import compare
 
 MMA, FMA = {"HGMMA.64x64x16.F32.BF16": 4096}, {"HFMA2.MMA": 512}
 HOSTILE = 'evil|"<script>\x1b[31m\n`name'
@@ -17,7 +17,7 @@ HOSTILE = 'evil|"<script>\x1b[31m\n`name'
 def measured(*parts: tuple[str, int, dict[str, int] | None]) -> Measured:
     """Kernels with their time and what was counted of them; None for not measured."""
     frame = pd.DataFrame([(name, time) for name, time, _ in parts], columns=["name", "total_ns"])
-    launches = [Launch(name, opcodes, {}, {}) for name, _, opcodes in parts if opcodes is not None]
+    launches = [NcuLaunch(name, opcodes, {}, {}) for name, _, opcodes in parts if opcodes is not None]
     return Measured(compare(frame, launches, (9, 0)), "NVIDIA H100", "2025.3.1.0", ("train.py", "-n"), 3, "")
 
 

@@ -1,28 +1,28 @@
-"""The replay on traces that can be checked by eye: what waits for what, and what a change then gains."""
+"""The simulation on traces that can be checked by eye: what waits for what, and what a change then gains."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import DEVICE, HOST_TO_DEVICE, MAIN, PAGEABLE, ExportBuilder, thread
 
 from nsyswrap.intervals import Spans
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report
 from nsyswrap.sections import prediction
 from nsyswrap.tables import Trace
 from nsyswrap.what_if import changes
-from nsyswrap.what_if.dependency_graph import Change, Replay
+from nsyswrap.what_if.dependency_graph import Change, Simulation
 
 TraceOf = Callable[[ExportBuilder], Trace]
 US = 1_000
 AUTOGRAD = thread(4712)
 
 
-def replay_of(trace: Trace, end: int, start: int = 0) -> Replay:
-    """The replay of a stretch."""
-    return TraceContext(trace).replay(window(start, end))
+def replay_of(trace: Trace, end: int, start: int = 0) -> Simulation:
+    """The simulation of a sample."""
+    return find_context(trace).simulation(window(start, end))
 
 
 def spans(*pairs: tuple[int, int]) -> Spans:
@@ -42,9 +42,9 @@ def launches(builder: ExportBuilder, count: int, every: int, length: int) -> Exp
 
 
 def test_a_run_bound_by_launches_is_reproduced(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """Ten launches every 20 ns of kernels of 5 ns: the last one ends at 195, in the replay too."""
+    """Ten launches every 20 ns of kernels of 5 ns: the last one ends at 195, in the simulation too."""
     found = replay_of(trace_of(launches(build(), 10, 20, 5)), 195)
-    assert (found.replayed_ns, found.measured_ns) == (195, 195)
+    assert (found.simulated_ns, found.measured_ns) == (195, 195)
 
 
 def test_host_work_is_worth_its_length_where_launches_are_the_limit(
@@ -62,7 +62,7 @@ def test_host_work_is_worth_nothing_where_the_gpu_is_the_limit(
 ) -> None:
     """Kernels of 50 ns in line from 10 on; who launches them sooner gains nothing."""
     found = replay_of(trace_of(launches(build(), 10, 20, 50)), 519)
-    assert found.replayed_ns == 519
+    assert found.simulated_ns == 519
     assert found.gain(Change(host=spans((4, 180)))) == 0
 
 
@@ -85,26 +85,26 @@ def synchronous(builder: ExportBuilder) -> ExportBuilder:
 
 def test_a_wait_follows_what_it_waits_for(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
     found = replay_of(trace_of(synchronous(build())), 500)
-    assert (found.replayed_ns, found.measured_ns) == (480, 480)
+    assert (found.simulated_ns, found.measured_ns) == (480, 480)
     assert found.gain(Change(operations=found.operations, factor=0.5)) == 5 * 29
 
 
 def test_without_waits_host_and_gpu_work_side_by_side(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
     """Nothing but the GPU is left: five kernels of 58 ns, the first of which begins at 20."""
-    context = TraceContext(trace_of(synchronous(build())))
+    context = find_context(trace_of(synchronous(build())))
     changed = changes.waits(context, window(0, 500)).low
     assert list(changed.waits) == [1, 3, 5, 7, 9]
-    assert context.replay(window(0, 500)).length(changed) == pytest.approx(20 + 5 * 58, abs=30)
+    assert context.simulation(window(0, 500)).length(changed) == pytest.approx(20 + 5 * 58, abs=30)
 
 
 def test_a_wait_for_nothing_is_no_work(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """The capture does not show what the host waits 300 ns for: the replay is off, and predicts nothing."""
+    """The capture does not show what the host waits 300 ns for: the simulation is off, and predicts nothing."""
     trace = trace_of(launches(build(), 5, 20, 5).call("cudaStreamSynchronize", 100, 400))
     found = replay_of(trace, 410)
     assert found.error_share == pytest.approx(-296 / 400)
     assert not found.predicts
     assert found.gain(Change(host=spans((0, 400)))) is None
-    section = prediction.run(TraceContext(trace), window(0, 410))
+    section = run_section(prediction, find_context(trace), window(0, 410))
     assert "cannot predict this run, so findings give no gain: it is off by 74.0 %" in section.notes[0]
 
 
@@ -115,7 +115,7 @@ def test_findings_of_a_run_that_cannot_be_predicted_give_no_gain(
     report = build_report(trace_of(builder.kernel(410, 420, launched=(404, 408))))
     found = {finding.rule: finding for finding in report.findings}["synchronization/in_step"]
     assert (found.saving_low_ns, found.saving_high_ns) == (None, None)
-    assert found.evidence[-1] == "no gain is given: the replay cannot predict this run"
+    assert found.evidence[-1] == "no gain is given: the simulation cannot predict this run"
 
 
 def test_autograds_thread_goes_on_where_the_main_thread_stopped(
@@ -134,7 +134,7 @@ def test_autograds_thread_goes_on_where_the_main_thread_stopped(
         builder.kernel(at + 10, at + 12, launched=(at, at + 4), thread=AUTOGRAD)
     builder.os_call("pthread_cond_wait", 8, 100).os_call("pthread_cond_wait", 0, 22, thread=AUTOGRAD)
     found = replay_of(trace_of(builder.os_call("pthread_cond_wait", 90, 130, thread=AUTOGRAD)), 116)
-    assert found.replayed_ns == 116
+    assert found.simulated_ns == 116
     # What autograd saves between its first launch and its last, main is back sooner.
     assert found.gain(Change(host={AUTOGRAD: spans((28, 84))})) == 84 - 28
     assert found.gain(Change(host={MAIN: spans((28, 84))})) == 0
@@ -150,9 +150,9 @@ def test_a_blocking_copy_holds_its_thread_until_it_is_done(
         builder.copy(*at, HOST_TO_DEVICE, launched=(turn, turn + 72), srcKind=PAGEABLE, dstKind=DEVICE)
         builder.call("cudaStreamSynchronize", turn + 74, turn + 76)
         builder.kernel(turn + 88, turn + 98, launched=(turn + 78, turn + 82))
-    context = TraceContext(trace_of(builder))
-    found = context.replay(window(0, 400))
-    assert found.replayed_ns == 398
+    context = find_context(trace_of(builder))
+    found = context.simulation(window(0, 400))
+    assert found.simulated_ns == 398
     change = changes.blocking_copies(context, window(0, 400)).low
     assert len(change.waits) == 8
     # The GPU is left with four copies and four kernels, which are 280 ns, and what begins the first.
@@ -167,10 +167,10 @@ def test_a_loader_that_is_waited_for_sets_the_pace(trace_of: TraceOf, build: Cal
         builder.range("data", at, at + 800 * US).os_call("sem_clockwait", at + 5 * US, at + 790 * US)
         builder.range("forward", at + 800 * US, at + 1_000 * US)
         builder.kernel(at + 910 * US, at + 950 * US, launched=(at + 900 * US, at + 904 * US))
-    context = TraceContext(trace_of(builder))
+    context = find_context(trace_of(builder))
     whole = window(0, 10_000 * US)
-    found = context.replay(whole)
-    assert found.replayed_ns == 9_950 * US
+    found = context.simulation(whole)
+    assert found.simulated_ns == 9_950 * US
     step = spans(*((number * 1_000 * US + 805 * US, number * 1_000 * US + 895 * US) for number in range(10)))
     assert found.gain(Change(host=step)) == 90 * US  # the last step's: no batch is waited for after it
     low, high, _ = changes.gains(context, whole, changes.loader_waits)
@@ -190,7 +190,7 @@ def test_a_queue_that_is_full_holds_who_launches(trace_of: TraceOf, build: Calla
         now = returned + 6
     trace = trace_of(builder.call("cudaDeviceSynchronize", now, free + 2))
     found = replay_of(trace, free + 2)
-    assert found.replayed_ns == pytest.approx(free + 2, abs=3)
+    assert found.simulated_ns == pytest.approx(free + 2, abs=3)
     # Half the length: the GPU is still the limit, and who launches is held only half as long.
     assert found.gain(Change(operations=found.operations, factor=0.5)) == pytest.approx(60_000, rel=0.01)
 
@@ -200,7 +200,7 @@ def test_an_operation_waits_for_another_stream(trace_of: TraceOf, build: Callabl
     builder = build().kernel(10 * US, 50 * US, launched=(0, 4 * US), stream=7)
     builder.kernel(52 * US, 60 * US, launched=(6 * US, 8 * US), stream=8)
     found = replay_of(trace_of(builder.kernel(80 * US, 90 * US, launched=(72 * US, 74 * US), stream=8)), 90 * US)
-    assert found.replayed_ns == 90 * US
+    assert found.simulated_ns == 90 * US
     first = found.operations[:1]
     assert found.length(Change(operations=first, factor=0.5, host=spans((8 * US, 72 * US)))) < 60 * US
 
@@ -213,7 +213,7 @@ def test_a_device_wide_wait_is_for_all_streams(trace_of: TraceOf, build: Callabl
         builder.kernel(turn + 16, turn + 76, launched=(turn + 6, turn + 10), stream=8)
         builder.call("cudaDeviceSynchronize", turn + 12, turn + 92)
     found = replay_of(trace_of(builder), 600)
-    assert found.replayed_ns == 492
+    assert found.simulated_ns == 492
     longer = found.operations[[0, 2, 4]]
     assert found.gain(Change(operations=longer, factor=0.0)) == 3 * 14
 
@@ -223,7 +223,7 @@ def test_a_graph_is_one_launch_of_many_kernels(trace_of: TraceOf, build: Callabl
     for number in range(5):
         builder.kernel(10 + number * 21, 30 + number * 21, correlation=9, graph_node=number + 1)
     found = replay_of(trace_of(builder), 114)
-    assert (found.replayed_ns, found.measured_ns) == (114, 114)
+    assert (found.simulated_ns, found.measured_ns) == (114, 114)
     assert found.gain(Change(operations=found.operations, factor=0.5)) == 50
 
 
@@ -242,10 +242,10 @@ def test_what_cannot_be_replayed_says_why(
     change: Callable[[ExportBuilder], ExportBuilder], why: str, trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
     trace = trace_of(change(launches(build(), 5, 20, 5)))
-    section = prediction.run(TraceContext(trace), window(0, 9_100))
+    section = run_section(prediction, find_context(trace), window(0, 9_100))
     assert why in section.notes[0]
     assert section.fact("predicts").value == "no"  # type: ignore[union-attr]
-    assert TraceContext(trace).replay(window(0, 9_100)).gain(Change()) is None
+    assert find_context(trace).simulation(window(0, 9_100)).gain(Change()) is None
 
 
 def test_migrations_of_unified_memory_are_no_obstacle(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
@@ -254,7 +254,7 @@ def test_migrations_of_unified_memory_are_no_obstacle(trace_of: TraceOf, build: 
     for number in range(3):
         builder.copy(number * 20 + 17, number * 20 + 19, 11, stream=None)
     found = replay_of(trace_of(builder), 195)
-    assert (found.obstacle, found.replayed_ns, found.measured_ns) == ("", 195, 195)
+    assert (found.obstacle, found.simulated_ns, found.measured_ns) == ("", 195, 195)
     assert found.gain(Change(host=spans((5, 15)))) == 10
 
 
@@ -271,7 +271,7 @@ def test_a_window_without_operations_cannot_be_replayed(trace_of: TraceOf, build
 def test_what_was_launched_before_the_stretch_is_waited_for(
     trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
-    """A kernel of before runs until 100: the stretch counts from there, and the next kernel waits for it."""
+    """A kernel of before runs until 100: the sample counts from there, and the next kernel waits for it."""
     builder = build().kernel(10, 100, launched=(0, 4)).kernel(101, 151, launched=(60, 64))
     found = replay_of(trace_of(builder), 80, 50)
-    assert (found.measured_ns, found.replayed_ns) == (51, 51)
+    assert (found.measured_ns, found.simulated_ns) == (51, 51)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nsyswrap.sections.tensor_proof import Launch
+from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tools" / "hardware_checks"
@@ -105,7 +105,7 @@ def test_both_breakdowns_stand_side_by_side(tmp_path: Path) -> None:
     roles = {"kernel": 4e6, "memcpy": 0, "memset": 0, "communication": 0, "runtime": 1e6, "dataloader": 0}
     report = {
         "sections": {
-            "breakdown": {
+            "step_breakdown": {
                 "tables": {
                     "mean": [{"role": r, "mean_ns": n} for r, n in {**roles, "cpu_exec": 4e6, "other": 1e6}.items()]
                 },
@@ -130,7 +130,7 @@ def test_both_breakdowns_stand_side_by_side(tmp_path: Path) -> None:
     assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
 
 
-def shaped(share: float, limit: int = 8, **values: float) -> Launch:
+def shaped(share: float, limit: int = 8, **values: float) -> NcuLaunch:
     """A launch of 256 threads with 32 registers on an H100, as ncu describes it."""
     inputs = {
         "launch__block_size": 256,
@@ -143,7 +143,7 @@ def shaped(share: float, limit: int = 8, **values: float) -> Launch:
         "launch__occupancy_limit_blocks": 32,
         "sm__maximum_warps_per_active_cycle_pct": share,
     }
-    return Launch("void ns::f<float>(float *)", {}, {**inputs, **values}, {"CC": "9.0"})
+    return NcuLaunch("void ns::f<float>(float *)", {}, {**inputs, **values}, {"CC": "9.0"})
 
 
 def test_equal_occupancy_is_equal() -> None:

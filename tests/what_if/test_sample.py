@@ -1,4 +1,4 @@
-"""Which part of a window is replayed."""
+"""Which part of a window is simulated."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ import pytest
 from nsyswrap.intervals import Window
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.what_if import sample
-from nsyswrap.what_if.sample import choose_stretch
+from nsyswrap.what_if.sample import choose_sample
 
 
 def steps(*lengths: int) -> Steps:
@@ -26,32 +26,32 @@ def window(end: int, source: str = "steps") -> Window:
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ten operations be the most that are replayed."""
+    """Let ten operations be the most that are simulated."""
     monkeypatch.setattr(sample, "MOST_OPERATIONS", 10)
 
 
 def test_a_small_window_is_replayed_whole() -> None:
-    found = choose_stretch(np.arange(0, 100, 10), steps(50, 50), window(100))
+    found = choose_sample(np.arange(0, 100, 10), steps(50, 50), window(100))
     assert (found.window, found.steps, found.scale) == (window(100), 2, 1.0)
 
 
 def test_a_window_that_is_not_of_steps_counts_none() -> None:
-    assert choose_stretch(np.arange(0, 100, 10), steps(50, 50), window(100, "user")).steps == 0
+    assert choose_sample(np.arange(0, 100, 10), steps(50, 50), window(100, "user")).steps == 0
 
 
 def test_of_many_steps_the_run_nearest_to_the_median_stands_for_all() -> None:
     """Of six steps of four operations two fit. Runs of two take 130, 80, 60, 65 and 75 ns: 75 is the median."""
-    found = choose_stretch(_four_a_step(100, 30, 50, 10, 55, 20), steps(100, 30, 50, 10, 55, 20), window(265))
+    found = choose_sample(_four_a_step(100, 30, 50, 10, 55, 20), steps(100, 30, 50, 10, 55, 20), window(265))
     assert (found.window.start_ns, found.window.end_ns) == (190, 265)
     assert (found.steps, found.scale) == (2, 3.0)
     assert found.window.label == "2 of 6 steps, from step 5 of the window"
 
 
 def test_a_step_lasts_until_the_next_one() -> None:
-    """What lies between two steps is part of the window, and of the stretch."""
+    """What lies between two steps is part of the window, and of the sample."""
     frame = steps(20, 20, 20, 20).frame
     frame["end"] -= 5
-    found = choose_stretch(_four_a_step(20, 20, 20, 20), Steps(frame), window(80))
+    found = choose_sample(_four_a_step(20, 20, 20, 20), Steps(frame), window(80))
     assert found.window.length_ns in {35, 40}
     assert found.steps == 2
 
@@ -59,21 +59,21 @@ def test_a_step_lasts_until_the_next_one() -> None:
 def test_warm_up_is_not_replayed() -> None:
     frame = steps(20, 20, 20, 20, 20).frame
     frame["warm_up"] = [True, True, False, False, False]
-    found = choose_stretch(_four_a_step(20, 20, 20, 20, 20), Steps(frame), window(100))
+    found = choose_sample(_four_a_step(20, 20, 20, 20, 20), Steps(frame), window(100))
     assert found.window.start_ns >= 40
 
 
 @pytest.mark.parametrize("make", [lambda: steps(1000), steps])
 def test_where_no_step_fits_the_middle_of_the_window_is_replayed(make: Callable[[], Steps]) -> None:
     """Of a hundred operations, one every 10 ns, those from the 46th to the 55th."""
-    found = choose_stretch(np.arange(0, 1000, 10), make(), window(1000))
+    found = choose_sample(np.arange(0, 1000, 10), make(), window(1000))
     assert (found.window.start_ns, found.window.end_ns, found.steps) == (450, 541, 0)
     assert found.scale == pytest.approx(1000 / 91)
     assert found.window.label == "10 operations from the middle of the window"
 
 
 def test_operations_outside_the_window_do_not_count() -> None:
-    found = choose_stretch(np.arange(-1000, 2000, 10), steps(50, 50), window(100))
+    found = choose_sample(np.arange(-1000, 2000, 10), steps(50, 50), window(100))
     assert found.scale == 1.0
 
 

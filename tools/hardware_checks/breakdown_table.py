@@ -34,11 +34,11 @@ def beside(name: str) -> ModuleType:
 def ours(report: Mapping[str, Any]) -> dict[str, float]:
     """Return nsyswrap's numbers: mean ns of each role, and the three shares."""
     sections = report["sections"]
-    numbers = {row["role"]: float(row["mean_ns"]) for row in sections["breakdown"]["tables"]["mean"]}
+    numbers = {row["role"]: float(row["mean_ns"]) for row in sections["step_breakdown"]["tables"]["mean"]}
     occupancy_facts = sections["occupancy"]["facts"]
     return {
         **{role: ns for role, ns in numbers.items() if role != "communication"},
-        "utilization": sections["breakdown"]["facts"]["gpu_utilization_share"]["value"],
+        "utilization": sections["step_breakdown"]["facts"]["gpu_utilization_share"]["value"],
         "sm_efficiency": occupancy_facts["sm_efficiency_estimate_share"]["value"],
         "achieved": occupancy_facts["achieved_estimate_share"]["value"],
     }

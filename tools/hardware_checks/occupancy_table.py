@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from nsyswrap.hardware.occupancy_calculator import LIMITS, Limits, Shapes, block_limits, occupancy
-from nsyswrap.sections.name_agreement import function_of
-from nsyswrap.sections.tensor_proof import Launch, launches_in
+from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, launches_in
+from nsyswrap.sections.tensor_cores.name_agreement import function_of
 
 # Limits in the order of nsyswrap's formula.
 THEIRS = (
@@ -55,7 +55,7 @@ class Compared:
         return min(self.ours) == min(self.theirs) and abs(self.our_share - self.their_share) < TOLERANCE
 
 
-def compared(launch: Launch, limits: Limits) -> Compared:
+def compared(launch: NcuLaunch, limits: Limits) -> Compared:
     """Return one launch by both; its inputs are those that Nsight Compute names."""
     values = launch.values
     asked = values["launch__shared_mem_per_block_static"] + values["launch__shared_mem_per_block_dynamic"]
@@ -77,7 +77,7 @@ def compared(launch: Launch, limits: Limits) -> Compared:
     )
 
 
-def limits_for(launch: Launch) -> Limits:
+def limits_for(launch: NcuLaunch) -> Limits:
     """Return the limits of the GPU that ran a launch."""
     major, _, minor = launch.texts["CC"].partition(".")
     return LIMITS[int(major), int(minor)]

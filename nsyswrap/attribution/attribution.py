@@ -1,0 +1,126 @@
+"""Where each idle nanosecond of a GPU belongs: one account, worked out once, which everything else reads.
+
+Each piece of idle time has a cause (what the host did), a rule (the finding it belongs to: a root cause, or the cause
+itself where no root cause explains it), a phase and a thread. Where Python was sampled, lines belong to them too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap.attribution.causes import CAUSES, find_causes
+from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
+from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.attribution.root_causes import ROOT_CAUSES, uneven_steps
+from nsyswrap.attribution.sampled_lines import find_sampled_lines
+from nsyswrap.events.thread_states import ThreadStates
+from nsyswrap.intervals import Spans, Times, Window, covered
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.tables import array
+
+# A rule for each cause, under the same code, and then one for each root cause.
+RULES = (*(f"idle/{cause}" for cause in CAUSES), *(each.rule for each in ROOT_CAUSES))
+RULE_CODE: Mapping[str, int] = {rule: code for code, rule in enumerate(RULES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """The idle time of one device inside a window, each nanosecond once.
+
+    Attributes:
+        device_id: The GPU.
+        window: Interval of time.
+        pieces: The idle time with causes, phases and threads; the lengths add up to the device's idle time.
+        rule: Code of the rule of each piece, index into ``RULES``, int8.
+        idle_ns: Idle time of each rule, shape (rules,).
+        steps_by_rule: Idle time by rule and row of the context's steps, clipped to the window, shape (rules, steps).
+        steps_by_cause: The same by cause, shape (causes, steps).
+        lines: Sampled lines of Python by cause, rule and phase, as ``find_sampled_lines`` returns them.
+    """
+
+    device_id: int
+    window: Window
+    pieces: Pieces
+    rule: npt.NDArray[np.int8]
+    idle_ns: Times
+    steps_by_rule: npt.NDArray[np.int64]
+    steps_by_cause: npt.NDArray[np.int64]
+    lines: pd.DataFrame
+
+    def of_rule(self, rule: str) -> Mask:
+        """Return which pieces belong to a rule."""
+        found: Mask = self.rule == RULE_CODE[rule]
+        return found
+
+    def idle_of(self, rule: str) -> int:
+        """Return the idle time of a rule, in ns."""
+        return int(self.idle_ns[RULE_CODE[rule]])
+
+    def of_specific_rules(self) -> Times:
+        """Return the idle time of each step that has a reason of its own, uneven steps aside, in ns."""
+        rest = {*(f"idle/{cause}" for cause in (*GENERIC, "not_traced")), uneven_steps.RULE}
+        found: Times = self.steps_by_rule[[code for code, rule in enumerate(RULES) if rule not in rest]].sum(axis=0)
+        return found
+
+
+def find_attributions(context: TraceContext, states: ThreadStates, window: Window) -> tuple[Attribution, ...]:
+    """Return the attribution of each device that is in use in a window, by device id."""
+    return tuple(find_attribution(context, states, device, window) for device in context.operations.used_in(window))
+
+
+def find_attribution(context: TraceContext, states: ThreadStates, device_id: int, window: Window) -> Attribution:
+    """Return where the idle time of one device inside a window belongs.
+
+    Args:
+        context: The trace, its events and its loop.
+        states: What the threads do inside the window.
+        device_id: The GPU.
+        window: Interval of time.
+    """
+    pieces = find_causes(context, states, device_id, window)
+    rule = _rules(IdlePieces(context, states, device_id, window, pieces))
+    steps_by_rule = _by_step(context, pieces, rule, len(RULES))
+    return Attribution(
+        device_id=device_id,
+        window=window,
+        pieces=pieces,
+        rule=rule,
+        idle_ns=_sums(rule, pieces.length),
+        steps_by_rule=steps_by_rule,
+        steps_by_cause=_by_step(context, pieces, pieces.cause, len(CAUSES)),
+        lines=find_sampled_lines(context, pieces, rule, (CAUSES, RULES)),
+    )
+
+
+def _rules(idle: IdlePieces) -> npt.NDArray[np.int8]:
+    """Return the code of the rule of each piece: the first root cause that takes it, else its cause."""
+    rule = idle.pieces.cause.astype(np.int8, copy=True)
+    if not len(rule):
+        return rule
+    free = np.ones(len(rule), bool)
+    for each in ROOT_CAUSES:
+        found = free & each.find(idle, free)
+        rule[found] = RULE_CODE[each.rule]
+        free &= ~found
+    return rule
+
+
+def _sums(rule: npt.NDArray[np.int8], length: Times) -> Times:
+    found = np.zeros(len(RULES), np.int64)
+    np.add.at(found, rule, length)
+    return found
+
+
+def _by_step(context: TraceContext, pieces: Pieces, code: npt.NDArray[np.int8], count: int) -> npt.NDArray[np.int64]:
+    """Return idle time by code and step, shape (count, steps)."""
+    start, end = array(context.steps.frame, "start"), array(context.steps.frame, "end")
+    found = np.zeros((count, len(start)), np.int64)
+    if not len(start):
+        return found
+    for each in np.flatnonzero(np.bincount(code, minlength=count)):
+        mine = code == each
+        found[each] = covered(Spans(pieces.start[mine], pieces.end[mine]), start, end)
+    return found

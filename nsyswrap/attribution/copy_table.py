@@ -1,0 +1,105 @@
+"""The copies and memsets of a window, one row each: what moved, how long, and whether host or GPU waited for it."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.api_calls import blocks_host, is_pageable
+from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.tables import TableSpec, array
+
+KEYS = ["kind", "source_memory", "target_memory"]
+UPLOAD = "Host-to-Device"
+
+
+def find_copies(context: TraceContext, window: Window) -> pd.DataFrame:
+    """Return the copies that touch a window, one row each, in order of start.
+
+    Returns:
+        device_id, bytes, start and end (ns, not clipped), duration and exposed (ns, clipped to the window), call (row
+        in ``trace[CALLS]``, -1 if unknown), kind, source_memory and target_memory (texts), pageable and blocking.
+        A copy is blocking where its call holds the host, see ``copy_calls``.
+    """
+    frame, trace = _moved(context, tables.COPIES, window), context.trace
+    row, call = frame.pop("row").to_numpy(np.intp), array(frame, "call")
+    frame["pageable"], frame["blocking"] = is_pageable(trace, row), blocks_host(trace, row, call)
+    labels = (trace.copy_kinds, trace.memory_kinds, trace.memory_kinds)
+    for key, column, names in zip(KEYS, ("copy_kind", "source_kind", "target_kind"), labels, strict=True):
+        frame[key] = _labels(names, frame.pop(column).to_numpy())
+    return frame
+
+
+def find_memsets(context: TraceContext, window: Window) -> pd.DataFrame:
+    """Return the memsets that touch a window as copies from nowhere, which no call waits for."""
+    frame = _moved(context, tables.MEMSETS, window)
+    target = _labels(context.trace.memory_kinds, frame.pop("memory_kind").to_numpy())
+    return frame.assign(kind="Memset", source_memory="", target_memory=target, blocking=False)
+
+
+def _moved(context: TraceContext, spec: TableSpec, window: Window) -> pd.DataFrame:
+    """Return the copies or the memsets that touch a window with the columns of their table that say what they are."""
+    operations, frame = context.operations, context.trace[spec]
+    rows = operations.from_table(spec)
+    rows = rows[(operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)]
+    start, end = operations.start[rows], operations.end[rows]
+    about = [name for name in spec.columns if name == "bytes" or name.endswith("_kind")]
+    return pd.DataFrame(
+        {
+            "device_id": operations.device_id[rows],
+            "start": start,
+            "end": end,
+            "duration": np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns),
+            "exposed": _exposed(context, rows, window),
+            "call": operations.call[rows],
+            "row": operations.row[rows],
+            **{name: array(frame, name)[operations.row[rows]] for name in about},
+        }
+    )
+
+
+def _exposed(context: TraceContext, rows: Indices, window: Window) -> Times:
+    """Return for how many ns of the window each operation is what the ledger says the GPU does."""
+    operations = context.operations
+    found = np.zeros(len(rows), np.int64)
+    for device in np.unique(operations.device_id[rows]):
+        mine = np.flatnonzero(operations.device_id[rows] == device)
+        spans = operations.exclusive(int(device), window)[int(operations.kind[rows[0]])]
+        found[mine] = covered(spans, operations.start[rows[mine]], operations.end[rows[mine]])
+    return found
+
+
+def _labels(labels: Mapping[int, str], kinds: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
+    """Return the label of each kind; nothing for an unknown one, a number for one the export has no label for."""
+    codes, unique = pd.factorize(kinds)
+    texts = [labels.get(int(kind), "" if kind < 0 else f"kind {kind}") for kind in unique]
+    return np.array(texts, dtype=object)[codes]
+
+
+def held_by(context: TraceContext, uploads: pd.DataFrame, window: Window) -> tuple[Indices, Spans]:
+    """Return the calls of some copies, and when one of them holds the host."""
+    calls = context.trace[tables.CALLS]
+    # One call may be several copies, so calls are taken once.
+    call = np.unique(array(uploads, "call"))
+    held = merge(array(calls, "start")[call], array(calls, "end")[call])
+    return call, clip(held, window.start_ns, window.end_ns)
+
+
+def staging(context: TraceContext, copies: pd.DataFrame, device: int, window: Window) -> Spans:
+    """Return when the driver stages pageable memory for a device and so holds the host.
+
+    Args:
+        context: The trace and its operations.
+        copies: The copies of the window, as ``find_copies`` returns them.
+        device: The GPU that they go to.
+        window: Interval they are about.
+    """
+    return held_by(context, copies[uploads_of(copies) & (copies["device_id"] == device)], window)[1]
+
+
+def uploads_of(copies: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which copies hold the host until pageable memory is staged; those to the host are waits for the GPU."""
+    return copies["pageable"] & copies["blocking"] & (copies["kind"] == UPLOAD)

@@ -1,0 +1,176 @@
+"""The idle time of one device as the rules for root causes look at it: pieces, their gaps, and simple masks over them.
+
+::
+
+    GPU     ####|.............gap 0.............|####|.....gap 1.....|####
+    pieces      | 0: wait | 1: cpu | 2: launch  |    | 3: cpu | 4: ..|
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap import tables
+from nsyswrap.attribution.causes import CODE
+from nsyswrap.attribution.launch_pace import usual_gap_ns
+from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.events.thread_states import ThreadStates
+from nsyswrap.intervals import Indices, Spans, Times, Window
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.tables import array
+
+Mask = npt.NDArray[np.bool_]
+
+# These causes only say that the host had not launched the next operation yet; a root cause may say why.
+GENERIC = ("cpu", "launch", "queued", "unknown", "lock", "off_cpu")
+DATA_CAUSES = ("data_wait", "data_work")
+
+
+@dataclass(frozen=True)
+class IdlePieces:
+    """The pieces of one device's idle time; at least one.
+
+    Attributes:
+        context: The trace, its events and its loop.
+        states: What the threads do inside the window.
+        device_id: The GPU.
+        window: Interval of time.
+        pieces: Its idle time with causes.
+    """
+
+    context: TraceContext
+    states: ThreadStates
+    device_id: int
+    window: Window
+    pieces: Pieces
+
+    @property
+    def none(self) -> Mask:
+        """Return a mask with no piece chosen."""
+        return np.zeros(len(self.pieces.start), bool)
+
+    @cached_property
+    def length(self) -> Times:
+        """Return the length of each piece, in ns."""
+        return self.pieces.length
+
+    @cached_property
+    def gap(self) -> Indices:
+        """Return the gap of each piece, counted from 0."""
+        return (np.cumsum(np.append(True, self.pieces.gap[1:] != self.pieces.gap[:-1])) - 1).astype(np.intp)
+
+    @cached_property
+    def first(self) -> Indices:
+        """Return the first piece of each gap."""
+        return np.flatnonzero(np.append(True, self.gap[1:] != self.gap[:-1]))
+
+    @cached_property
+    def gaps(self) -> Spans:
+        """Return the gaps."""
+        last = np.append(self.first[1:], len(self.gap)) - 1
+        return Spans(self.pieces.start[self.first], self.pieces.end[last])
+
+    @cached_property
+    def process(self) -> Times:
+        """Return the process of each piece's thread."""
+        return tables.process_of(self.pieces.thread)
+
+    @cached_property
+    def ender(self) -> Indices:
+        """Return the first operation of the device at or after the end of each gap; -1 where none follows."""
+        operations = self.context.operations
+        mine = operations.on(self.device_id)
+        at = np.searchsorted(operations.start[mine], self.gaps.end, side="left")
+        found: Indices = np.where(at < len(mine), mine[np.minimum(at, len(mine) - 1)], -1)
+        return found
+
+    def is_cause(self, *causes: str) -> Mask:
+        """Return the pieces that have one of these causes."""
+        wanted = np.zeros(len(CODE), bool)
+        wanted[[CODE[cause] for cause in causes]] = True
+        found: Mask = wanted[self.pieces.cause]
+        return found
+
+    def is_named(self, pattern: re.Pattern[str]) -> Mask:
+        """Return the pieces explained by a call whose name begins with the pattern."""
+        wanted = [index for index, name in enumerate(self.states.names) if pattern.match(name)]
+        found: Mask = np.isin(self.pieces.name, wanted)
+        return found
+
+    def any_in_gap(self, chosen: Mask) -> Mask:
+        """Return which gaps hold a chosen piece."""
+        found = np.zeros(len(self.first), bool)
+        found[self.gap[chosen]] = True
+        return found
+
+    def from_first(self, chosen: Mask) -> Mask:
+        """Return the pieces at or after the first chosen one of their gap."""
+        so_far = np.cumsum(chosen)
+        before: Times = (so_far - chosen)[self.first]
+        found: Mask = so_far > before[self.gap]
+        return found
+
+    def until_last(self, chosen: Mask) -> Mask:
+        """Return the pieces at or before the last chosen one of their gap."""
+        backwards = np.cumsum(chosen[::-1])[::-1]
+        last = np.append(self.first[1:], len(self.gap)) - 1
+        behind: Times = (backwards - chosen)[last]
+        found: Mask = backwards > behind[self.gap]
+        return found
+
+    def set_back(self, delayed: Mask, delay: Times, free: Mask) -> Mask:
+        """Return the idle time that delays of the host cause, each delay paired with the gaps behind it.
+
+        A delay during which the GPU runs out of work sets the host back by its own length: without it, every later
+        launch comes that much earlier. So delays explain the gaps that begin during them and those that follow, up to
+        the sum of the delays so far, until the host is ahead of the GPU again. CPU time much longer than launches
+        usually are apart is no part of it: there the host does something else.
+
+        ::
+
+            host    |---- delay ----| launch     launch    launch
+            GPU     ####|....gap....#####|..gap..####|.gap.#####
+            pieces       |explained  |   |explained| left over: the delay was no longer
+
+        Args:
+            delayed: Which gaps begin during a delay.
+            delay: Length of that delay in ns, of each gap; read where ``delayed``.
+            free: The pieces that may be explained.
+        """
+        usual_ns = usual_gap_ns(self.context, self.device_id, self.window)
+        process, caught_up = self.process[self.first], self._caught_up(usual_ns)
+        explained, usual = self.none, free & (self.length <= usual_ns)
+        for each in tables.distinct(process[delayed]):
+            own = np.flatnonzero(process == each)
+            # The host catches up between two gaps: what was set back before is made up.
+            spell = np.cumsum(np.diff(caught_up[own], prepend=0) > 0).astype(np.intp)
+            set_back = _running_sum(np.where(delayed[own], delay[own], 0), spell)
+            budget = np.zeros(len(self.first), np.int64)
+            group = np.full(len(self.first), -1, np.intp)
+            budget[own], group[own] = set_back, spell
+            rows = np.flatnonzero(usual & (budget[self.gap] > 0))
+            before = _running_sum(self.length[rows], group[self.gap[rows]]) - self.length[rows]
+            explained[rows[before + self.length[rows] // 2 <= budget[self.gap[rows]]]] = True
+        return explained
+
+    def _caught_up(self, usual_ns: float) -> Indices:
+        """Return for each gap how many operations before it had been launched well before they began."""
+        operations, calls = self.context.operations, self.context.trace[tables.CALLS]
+        mine = operations.on(self.device_id)
+        mine = mine[operations.call[mine] >= 0]
+        lead = operations.start[mine] - array(calls, "end")[operations.call[mine]]
+        ahead = operations.start[mine[lead > usual_ns]]
+        found: Indices = np.searchsorted(ahead, self.gaps.start, side="right")
+        return found
+
+
+def _running_sum(values: Times, group: Indices) -> Times:
+    """Return the sum of the values of each group so far, the value itself included; groups lie one after another."""
+    so_far: Times = np.cumsum(values)
+    first = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
+    before = (so_far - values)[first]
+    found: Times = so_far - np.repeat(before, np.diff(np.append(first, len(group))))
+    return found

@@ -1,0 +1,72 @@
+"""The optimizer's pass over the parameters in each step: how many kernels it launches, and how short they are."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsyswrap import tables
+from nsyswrap.events.operations import COMPUTE
+from nsyswrap.intervals import Indices, Times, Window, containing, merge
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.tables import array
+
+PHASE = "optimizer"
+# A fused optimizer takes some kernels for all parameters together and one with foreach some dozens; one that takes the
+# tensors one by one needs about ten for each. Source: torch.optim's Adam, counted in tests/captures and
+# workloads/faults.
+MANY = 100
+# Kernels shorter than the launch of one do not keep the GPU busy. Source: launches take 5 to 10 us in all captures of
+# tests/captures.
+SHORT_NS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """The kernels of the optimizer in a window.
+
+    Attributes:
+        per_step: How many it launches in a step.
+        short_share: Share of them that are shorter than a launch.
+        kernel_ns: How long they run.
+        short_ns: How long the short ones of them run.
+    """
+
+    per_step: float
+    short_share: float
+    kernel_ns: int
+    short_ns: int
+
+    @property
+    def is_many(self) -> bool:
+        """Return whether it launches very many kernels in each step, most of them short."""
+        return self.per_step >= MANY and self.short_share > 1 / 2
+
+
+def find_pass(context: TraceContext, device_id: int, window: Window) -> Pass | None:
+    """Return the optimizer's kernels on one device; None without such a kernel or a whole step in the window."""
+    operations, code = context.operations, context.phases.code(PHASE)
+    if code < 0:
+        return None
+    rows = operations.on(device_id)
+    rows = rows[context.phase_of_operations[rows] == code]
+    rows = rows[operations.kind[rows] == COMPUTE]
+    per_step = _per_step(context, rows, window)
+    rows = rows[(operations.start[rows] >= window.start_ns) & (operations.end[rows] <= window.end_ns)]
+    if per_step is None or not len(rows):
+        return None
+    length: Times = operations.end[rows] - operations.start[rows]
+    short = length < SHORT_NS
+    return Pass(per_step, float(short.mean()), int(length.sum()), int(length[short].sum()))
+
+
+def _per_step(context: TraceContext, rows: Indices, window: Window) -> float | None:
+    """Return how many of some operations are launched in a measured step of the window; None where it holds no step."""
+    steps = context.steps.measured_inside(window)
+    own = np.isin(array(steps, "process"), tables.distinct(context.operations.process[rows]))
+    # Ranks take the same steps side by side, so another's stand in where a process marks none.
+    steps = steps[own] if own.any() else steps
+    if not len(steps):
+        return None
+    launched = array(context.trace[tables.CALLS], "start")[context.operations.call[rows]]
+    inside = containing(merge(array(steps, "start"), array(steps, "end")), launched) >= 0
+    return int(inside.sum()) * steps["process"].nunique() / len(steps)

@@ -1,0 +1,56 @@
+"""Root cause: step after step asks the driver for memory, or gives it back."""
+
+import re
+
+import numpy as np
+
+from nsyswrap import tables
+from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
+from nsyswrap.events import api_calls
+from nsyswrap.intervals import Spans, Times, containing
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.tables import array
+
+RULE = "memory/churn"
+# A caching allocator that has warmed up asks the driver for nothing; more than one step in ten is no accident.
+# Source: ours.
+CHURN_SHARE = 0.10
+
+# Calls of memory pools are ordered in a stream and wait for nothing.
+_POOLED = re.compile(r"Async")
+
+
+def find(idle: IdlePieces, free: Mask) -> Mask:
+    """Return the calls that allocate or free, the time between them, and the gaps that their delay causes."""
+    calls = idle.is_cause("allocation") & free
+    if not calls.any() or not _is_habit(idle):
+        return idle.none
+    between = idle.from_first(calls) & idle.until_last(calls) & idle.is_cause(*GENERIC, "synchronization")
+    delayed = idle.any_in_gap(calls)
+    delay = np.bincount(idle.gap[calls], idle.length[calls], len(idle.first)).astype(np.int64)
+    rest = free & idle.is_cause(*GENERIC) & ~delayed[idle.gap]
+    return calls | between | idle.set_back(delayed, delay, rest)
+
+
+def _is_habit(idle: IdlePieces) -> bool:
+    """Return whether more than a few measured steps allocate or free."""
+    steps = idle.context.steps.measured_inside(idle.window)
+    if not len(steps):
+        return False
+    start, end = array(steps, "start"), array(steps, "end")
+    order = np.argsort(start, kind="stable")
+    step = containing(Spans(start[order], end[order]), _allocations(idle.context))
+    return len(np.unique(step[step >= 0])) > CHURN_SHARE * len(steps)
+
+
+def _allocations(context: TraceContext) -> Times:
+    """Return when calls that allocate or free began, of any thread, in ns."""
+    kinds = tables.by_name(context.trace, tables.CALLS, _allocates, np.int8)
+    found: Times = array(context.trace[tables.CALLS], "start")[kinds > 0]
+    return found
+
+
+def _allocates(name: str) -> int:
+    """Return 1 for a call that allocates or frees outside of a memory pool; else 0."""
+    base = api_calls.base_name(name)
+    return int(api_calls.call_kind(base) == api_calls.ALLOCATION and not _POOLED.search(base))

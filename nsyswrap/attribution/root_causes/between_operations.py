@@ -1,0 +1,28 @@
+"""Root cause: the GPU goes from one operation to the next one of the same stream, launched before: its own pace."""
+
+import numpy as np
+
+from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.events.operations import streams_of
+
+RULE = "gpu/between_operations"
+# A queued operation that begins later than this many usual gaps waited for something else, such as another stream.
+# Source: ours.
+USUAL_GAPS = 10
+
+
+def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
+    """Return whole gaps in which the next operation is queued behind the one before it in the same stream."""
+    operations = idle.context.operations
+    mine = operations.on(idle.device_id)
+    place = np.searchsorted(operations.start[mine], idle.gaps.end, side="left")
+    before, after = mine[np.clip(place - 1, 0, len(mine) - 1)], mine[np.minimum(place, len(mine) - 1)]
+    follows = (place > 0) & (place < len(mine)) & (operations.end[before] == idle.gaps.start)
+    one, other = (streams_of(idle.context.trace, operations, rows) for rows in (before, after))
+    same = follows & (one >= 0) & (one == other) & (operations.process[before] == operations.process[after])
+    queued = idle.is_cause("queued")
+    same &= ~idle.any_in_gap(~queued)
+    length = idle.gaps.end - idle.gaps.start
+    usual = same & (length <= USUAL_GAPS * float(np.median(length[same]))) if same.any() else same
+    found: Mask = queued & usual[idle.gap]
+    return found

@@ -1,0 +1,18 @@
+"""Root cause: code is compiled or loaded inside the window."""
+
+import re
+
+from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+
+RULE = "modules/in_window"
+
+_LOADS = re.compile(
+    r"cu(?:da)?(?:Library|Module)Load|cuLink|nvrtc|nvJitLink|cuKernelGetFunction|cuFuncLoad|dlm?open|cudaGraphInstantiate"
+    r"|cuGraphInstantiate"
+)
+
+
+def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
+    """Return the pieces in which code is loaded, and the CPU time before them in the same gap, which compiled it."""
+    loads = idle.is_cause("module_load") & idle.is_named(_LOADS)
+    return loads | (idle.is_cause("cpu", "unknown", "lock", "module_load") & idle.until_last(loads))

@@ -1,0 +1,18 @@
+"""Root cause: the optimizer launches very many short kernels, one or more for each parameter."""
+
+import numpy as np
+
+from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
+from nsyswrap.attribution.optimizer_pass import PHASE, find_pass
+
+RULE = "optimizer/many_kernels"
+
+
+def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
+    """Return the generic pieces of gaps that end with a kernel of the optimizer."""
+    found = find_pass(idle.context, idle.device_id, idle.window)
+    if found is None or not found.is_many:
+        return idle.none
+    phase = idle.context.phase_of_operations[np.maximum(idle.ender, 0)]
+    ends: Mask = (idle.ender >= 0) & (phase == idle.context.phases.code(PHASE))
+    return ends[idle.gap] & idle.is_cause(*GENERIC)

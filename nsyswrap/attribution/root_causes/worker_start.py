@@ -1,0 +1,16 @@
+"""Root cause: loader processes are started again, as for each epoch."""
+
+from nsyswrap.attribution.idle_pieces import DATA_CAUSES, IdlePieces, Mask
+from nsyswrap.attribution.loader_starts import find_starts
+from nsyswrap.intervals import containing
+
+RULE = "data/worker_start"
+
+
+def find(idle: IdlePieces, free: Mask) -> Mask:
+    """Return the gaps in which loader processes are started, where that happens in more than one step."""
+    starts = find_starts(idle.context, idle.window)
+    where = containing(idle.gaps, starts)
+    started = idle.none[: len(idle.first)]
+    started[where[where >= 0]] = True
+    return free & started[idle.gap] & idle.is_cause(*DATA_CAUSES, "cpu", "unknown", "lock", "off_cpu")

@@ -1,0 +1,112 @@
+"""Which lines of Python ran while a GPU was idle: samples of the thread that explains the idle time, inside it."""
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.events.python_stacks import SourceLines
+from nsyswrap.intervals import Indices, Spans, containing
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.tables import Frame, array
+
+COLUMNS = {
+    "device_id": "int64",
+    "cause": "object",
+    "rule": "object",
+    "phase": "object",
+    "function": "object",
+    "file": "object",
+    "line": "int64",
+    "innermost": "object",
+    "sample_count": "int64",
+    "share": "float64",
+    "idle_estimate_ns": "int64",
+}
+ORDER = ["idle_estimate_ns", "sample_count", "cause", "rule", "phase", "file", "line"]
+
+
+def find_sampled_lines(
+    context: TraceContext, pieces: Pieces, rule: npt.NDArray[np.int8], names: tuple[tuple[str, ...], tuple[str, ...]]
+) -> pd.DataFrame:
+    """Return the sampled lines of one GPU's idle time by cause, rule and phase, the most idle time first.
+
+    A sample counts for the piece of idle time that it lies in, if it is of the thread that explains the piece.
+    ``share`` is of the samples of that cause, rule and phase; ``idle_estimate_ns`` is that share of their idle time.
+    The column ``device_id`` is missing.
+
+    Args:
+        context: The trace and its samples.
+        pieces: The idle time of the GPU.
+        rule: Code of the rule of each piece.
+        names: What the codes of causes stand for, and those of rules.
+    """
+    if not len(context.trace[tables.SAMPLES]):
+        return _table([])
+    causes, rules = names
+    sample, piece = _inside(context, pieces)
+    width = len(context.phases.names) + 1
+    key = (pieces.cause.astype(np.int64) * len(rules) + rule) * width + pieces.phase + 1
+    idle = _idle_by_key(context, pieces, key)
+    stack = array(context.trace[tables.SAMPLES], "stack")[sample]
+    rows: list[tuple[object, ...]] = []
+    for each in np.unique(key[piece]).tolist():
+        stacks = stack[key[piece] == each]
+        code, phase = divmod(each, width)
+        place = (causes[code // len(rules)], rules[code % len(rules)], context.phases.name(phase - 1))
+        for own, inner, count in _counted(context.lines, stacks):
+            share = count / len(stacks)
+            line = (own.function, own.file, own.line, spelled(inner))
+            rows.append((*place, *line, count, share, round(share * idle[each])))
+    return _table(rows)
+
+
+def spelled(frame: Frame) -> str:
+    """Return a frame in words: ``train.py:42 in transform``."""
+    return f"{frame.file}:{frame.line} in {frame.function}"
+
+
+def _table(rows: list[tuple[object, ...]]) -> pd.DataFrame:
+    columns = {name: kind for name, kind in COLUMNS.items() if name != "device_id"}
+    frame = pd.DataFrame(rows, columns=list(columns)).astype(columns)
+    return frame.sort_values(ORDER, ascending=[False, False, *([True] * 5)], ignore_index=True)
+
+
+def _inside(context: TraceContext, pieces: Pieces) -> tuple[Indices, Indices]:
+    """Return each sample that lies in a piece of its own thread, with the piece: two arrays of indices."""
+    frame = context.trace[tables.SAMPLES]
+    thread, start = array(frame, "thread"), array(frame, "start")
+    samples, found = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
+    for each in np.intersect1d(pieces.thread, thread).tolist():
+        mine, of_thread = np.flatnonzero(thread == each), np.flatnonzero(pieces.thread == each)
+        where = containing(Spans(pieces.start[of_thread], pieces.end[of_thread]), start[mine])
+        samples.append(mine[where >= 0])
+        found.append(of_thread[where[where >= 0]])
+    return np.concatenate(samples), np.concatenate(found)
+
+
+def _idle_by_key(
+    context: TraceContext, pieces: Pieces, key: "np.ndarray[tuple[int], np.dtype[np.int64]]"
+) -> dict[int, int]:
+    """Return the idle time of each key, of threads that were sampled at all."""
+    sampled = np.isin(pieces.thread, array(context.trace[tables.SAMPLES], "thread"))
+    codes, unique = pd.factorize(key[sampled])
+    total = np.zeros(len(unique), np.int64)
+    np.add.at(total, codes, (pieces.end - pieces.start)[sampled])
+    return dict(zip(unique.tolist(), total.tolist(), strict=True))
+
+
+def _counted(
+    lines: SourceLines, stacks: "np.ndarray[tuple[int], np.dtype[np.int32]]"
+) -> list[tuple[Frame, Frame, int]]:
+    """Return each line of the program with its commonest innermost frame and how many samples it has."""
+    codes, counts = np.unique(stacks, return_counts=True)
+    by_line: dict[Frame, dict[Frame, int]] = {}
+    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+        inner = by_line.setdefault(lines.own[code], {})
+        inner[lines.innermost[code]] = inner.get(lines.innermost[code], 0) + count
+    return [
+        (own, max(inner, key=lambda frame: (inner[frame], frame)), sum(inner.values()))
+        for own, inner in by_line.items()
+    ]

@@ -1,0 +1,214 @@
+"""Checks whether two reports can be compared; the issues are shown before the verdict."""
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import combinations
+
+from nsyswrap import units
+from nsyswrap.compare.comparison import ComparabilityIssue, ComparisonOptions, IssueKind, Side
+from nsyswrap.model import Gpu, Report
+
+# Intervals from fewer steps contain the true value too rarely; docs/compare.md has the rates.
+FEWEST_STEPS = 10
+# A step whose input differs in size by more than this share does different work.
+WORK_SHARE = 0.01
+_INCOMPLETE = "capture/incomplete"
+_MOST_WORDS = 8
+_MOST_PARTS = 4
+_LONGEST = 200
+# Sections that have rows only with additional recording options of nsys.
+_EXTRAS = {"counters": "GPU counters", "python_lines": "Python stacks", "device_memory": "memory"}
+
+
+def find_issues(base: Side, new: Side, options: ComparisonOptions) -> list[ComparabilityIssue]:
+    """Return the issues of a comparison; those that withhold the verdict come first."""
+    found = [
+        *_between(base, new),
+        *(one for side in (base, new) for one in _among_runs(side)),
+    ]
+    accepted = [
+        ComparabilityIssue(one.kind, f"{one.message} You accepted this.", blocks=False)
+        if one.kind in options.accept
+        else one
+        for one in found
+    ]
+    return sorted(dict.fromkeys(accepted), key=lambda one: not one.blocks)
+
+
+def _between(base: Side, new: Side) -> list[ComparabilityIssue]:
+    return [
+        *_steps(base, new),
+        *_incomplete(base, new),
+        *_gpus(base.report, new.report),
+        *_traces(base.report, new.report),
+        *_windows(base, new),
+        *_versions(base.report, new.report),
+        *_command(base.report, new.report),
+        *_work(base, new),
+        *_same(base.report, new.report),
+    ]
+
+
+def _among_runs(side: Side) -> Iterator[ComparabilityIssue]:
+    """Yield the differences among the runs of one side, and runs that are given twice."""
+    first, *others = (Side.of(side.name, [report]) for report in side.reports)
+    for run in others:
+        for one in _between(first, run):
+            if one.kind not in {IssueKind.STEPS, IssueKind.SAME}:
+                words = f"Among the runs of {side.name}, with the first as base and another as new: {one.message}"
+                yield ComparabilityIssue(one.kind, words, blocks=one.blocks, hint=one.hint)
+    for report, another in combinations(side.reports, 2):
+        if _is_same(report, another):
+            words = f"One capture is given twice as a run of {side.name}."
+            yield ComparabilityIssue(IssueKind.SAME, words, blocks=True, hint="give each run once")
+
+
+def _steps(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
+    for side in (base, new):
+        count = min(run.count for run in side.runs)
+        name = side.name if len(side.runs) == 1 else f"a run of {side.name}"
+        if not count:
+            words = f"{name} has no measured steps in its window, so there is no step time to compare."
+            hint = 'put an NVTX range such as "batch 17" around each step, or name your own with --step-range'
+            yield ComparabilityIssue(IssueKind.STEPS, words, blocks=True, hint=hint)
+        elif count < FEWEST_STEPS:
+            words = f"{name} has {count} measured steps; a comparison needs {FEWEST_STEPS}."
+            yield ComparabilityIssue(IssueKind.STEPS, words, blocks=True, hint="profile more steps")
+
+
+def _incomplete(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
+    for side in (base, new):
+        if any(finding.rule == _INCOMPLETE for finding in side.report.findings):
+            words = f"The capture of {side.name} is incomplete, so lost events cannot be compared."
+            yield ComparabilityIssue(
+                IssueKind.INCOMPLETE, words, blocks=True, hint="follow the advice in its report and capture again"
+            )
+
+
+def _gpus(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
+    before, now = (_gpu_words(report.gpus) for report in (base, new))
+    if before != now:
+        hint = "compare runs on the same GPU, or use --accept gpu to compare GPUs"
+        yield ComparabilityIssue(IssueKind.GPU, f"The GPUs differ: {before} and {now}.", blocks=True, hint=hint)
+
+
+def _gpu_words(gpus: tuple[Gpu, ...]) -> str:
+    counted = Counter((gpu.name, gpu.sm_count) for gpu in gpus)
+    several = len({name for name, _ in counted}) < len(counted)
+    words = (
+        f"{count} x {name}" + (f" with {multiprocessors} SMs" if several or multiprocessors else "")
+        for (name, multiprocessors), count in sorted(counted.items())
+    )
+    return " and ".join(words) or "none"
+
+
+def _traces(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
+    """Yield differences in what nsys recorded; recording takes time, mostly for calls, ranges and graph nodes."""
+    before, now = ({*report.session.traces, *_extras(report)} for report in (base, new))
+    differences = [f"only base traced {', '.join(sorted(before - now))}"] if before - now else []
+    differences += [f"only new traced {', '.join(sorted(now - before))}"] if now - before else []
+    graphs = (base.session.graph_trace, new.session.graph_trace)
+    if graphs[0] != graphs[1] and (_has_graphs(base) or _has_graphs(new)):
+        differences.append("CUDA graphs were traced as {} and as {}".format(*(one or "unknown" for one in graphs)))
+    if differences:
+        words = f"nsys recorded different events, and recording takes time: {'; '.join(differences)}."
+        hint = "profile both with the same options, or use --accept traces"
+        yield ComparabilityIssue(IssueKind.TRACES, words, blocks=True, hint=hint)
+
+
+def _has_graphs(report: Report) -> bool:
+    return _has_rows(report, "cuda_graphs")
+
+
+def _extras(report: Report) -> list[str]:
+    return [what for key, what in _EXTRAS.items() if _has_rows(report, key)]
+
+
+def _has_rows(report: Report, key: str) -> bool:
+    section = report.section(key)
+    return section is not None and any(len(table) for table in section.tables.values())
+
+
+def _windows(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
+    before, now = base.report.window, new.report.window
+    if before.source != now.source:
+        words = f"The windows differ: {before.label} in base, {now.label} in new."
+        hint = "use the same --window for both, or --accept window"
+        yield ComparabilityIssue(IssueKind.WINDOW, words, blocks=True, hint=hint)
+    elif before.source == "user":
+        yield ComparabilityIssue(IssueKind.WINDOW, "Both windows were chosen by the user.", blocks=False)
+    families = base.steps.family, new.steps.family
+    if all(families) and families[0] != families[1]:
+        words = f"Steps have different names, {families[0]} and {families[1]}: check that they do the same work."
+        yield ComparabilityIssue(IssueKind.WINDOW, words, blocks=False)
+
+
+def _versions(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
+    pairs = (
+        ("nsys", base.session.nsys_version, new.session.nsys_version),
+        ("export schema", base.session.schema_version, new.session.schema_version),
+        ("driver", base.session.driver_version, new.session.driver_version),
+        ("CUDA", base.session.cuda_version, new.session.cuda_version),
+    )
+    words = [f"{what} {before or 'unknown'} and {now or 'unknown'}" for what, before, now in pairs if before != now]
+    if words:
+        yield ComparabilityIssue(IssueKind.VERSIONS, f"Versions differ: {'; '.join(words)}.", blocks=False)
+
+
+def _command(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
+    before, now = base.session.command, new.session.command
+    if before == now:
+        return
+    before, now = ((*words[:_LONGEST], *(["..."] if len(words) > _LONGEST else [])) for words in (before, now))
+    parts = [
+        f"{_words(before, first, last)} in base, {_words(now, start, end)} in new"
+        for kind, first, last, start, end in SequenceMatcher(None, before, now, autojunk=False).get_opcodes()
+        if kind != "equal"
+    ]
+    more = f"; {len(parts) - _MOST_PARTS} more" if len(parts) > _MOST_PARTS else ""
+    listed = "; ".join(parts[:_MOST_PARTS]) or f"after their first {_LONGEST} arguments"
+    words = f"The commands differ: {listed}{more}. Check that a step does the same work."
+    yield ComparabilityIssue(IssueKind.COMMAND, words, blocks=False)
+
+
+def _words(command: Sequence[str], first: int, last: int) -> str:
+    """Return some arguments of a command, with the option before them; "nothing" where there are none."""
+    if first == last:
+        return "nothing"
+    shown = command[first : min(last, first + _MOST_WORDS)]
+    option = command[first - 1 : first] if first and command[first - 1].startswith("-") else ()
+    return shlex.join([*option, *shown]) + (" ..." if last - first > _MOST_WORDS else "")
+
+
+def _work(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
+    """Yield an issue where a step copies different amounts to the GPU: its batch may have another size."""
+    before, now = (_input_bytes(side) for side in (base, new))
+    if before is None or now is None or abs(now - before) <= WORK_SHARE * max(before, now):
+        return
+    words = (
+        f"A step copies {units.size(before)} to the GPU in base and {units.size(now)} in new; with another batch size, "
+        "a step is not the same work."
+    )
+    yield ComparabilityIssue(IssueKind.WORK, words, blocks=False)
+
+
+def _input_bytes(side: Side) -> float | None:
+    """Return the bytes copied from CPU to GPU in a step; None where they are unknown."""
+    section = side.report.section("copies")
+    if section is None or side.report.window.source != "steps" or not side.step_count:
+        return None
+    table = section.tables.get("summary")
+    if table is None or not {"kind", "bytes"} <= set(table.columns):
+        return None
+    return float(table.loc[table["kind"] == "Host-to-Device", "bytes"].sum()) / side.step_count
+
+
+def _same(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
+    if _is_same(base, new):
+        yield ComparabilityIssue(IssueKind.SAME, "Base and new are the same capture.", blocks=False)
+
+
+def _is_same(one: Report, other: Report) -> bool:
+    return bool(one.session.started_utc) and (one.session, one.capture.bytes) == (other.session, other.capture.bytes)

@@ -1,0 +1,209 @@
+"""What to say of each rule of idle time: the headline, the change to make, and what fits the evidence."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nsyswrap import tables, units
+from nsyswrap.attribution.attribution import Attribution
+from nsyswrap.attribution.launch_pace import usual_gap_ns
+from nsyswrap.attribution.root_causes import blocking_waits
+from nsyswrap.events.operations import SOURCES
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.tables import array
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to say of one rule.
+
+    Attributes:
+        headline: One sentence; {share} is filled in.
+        advice: The change to make, in PyTorch's terms.
+        can_save: Whether fixing it can win the time back; False where the cause is the capture itself.
+        is_note: Whether it is never more than a note, however large.
+    """
+
+    headline: str
+    advice: str
+    can_save: bool = True
+    is_note: bool = False
+
+
+ADVICE = {
+    "idle/data_wait": Advice(
+        "The GPU starves for {share} of the time while the training loop waits for the data loader.",
+        "Give the DataLoader more workers (num_workers), pin_memory=True, persistent_workers=True and a larger "
+        "prefetch_factor, or make the transform cheaper.",
+    ),
+    "idle/data_work": Advice(
+        "The GPU starves for {share} of the time while the training process prepares the data itself.",
+        "Load in the background: DataLoader(num_workers=4, pin_memory=True, persistent_workers=True); with workers "
+        "already there, move collating and unpacking into them.",
+    ),
+    "idle/cpu": Advice(
+        "The GPU waits {share} of the time for Python and other CPU code outside CUDA calls.",
+        "Find what the CPU does in the step (the Python line below, or nsyswrap profile --python-sampling), and move it "
+        "out of the step or into another process.",
+    ),
+    "idle/launch": Advice(
+        "The GPU waits {share} of the time for launch calls: the kernels are too short for the host to keep ahead.",
+        "Launch less: CUDA graphs or torch.compile, a fused optimizer (fused=True), a larger batch.",
+    ),
+    "idle/queued": Advice(
+        "Operations were launched but had not begun for {share} of the time.",
+        "Look at dependencies between streams and at launch latency in the timeline.",
+    ),
+    "idle/synchronization": Advice(
+        "The GPU is idle for {share} of the time because the host waits for it in a synchronizing call.",
+        "Keep .item(), .cpu(), print(loss) and torch.cuda.synchronize() out of the step; log every n steps.",
+    ),
+    "idle/blocking_copy": Advice(
+        "The GPU is idle for {share} of the time while a blocking copy holds the host.",
+        "Copy from pinned memory without blocking: pin_memory=True and tensor.to(device, non_blocking=True).",
+    ),
+    "idle/allocation": Advice(
+        "The GPU is idle for {share} of the time while memory is allocated or freed.",
+        "Keep shapes stable so that the caching allocator can reuse blocks; allocate before the loop; "
+        "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+    ),
+    "idle/module_load": Advice(
+        "The GPU is idle for {share} of the time while modules are loaded or code is compiled.",
+        "Warm up before measuring; set CUDA_MODULE_LOADING=EAGER to load everything before the first step.",
+    ),
+    "idle/lock": Advice(
+        "The GPU is idle for {share} of the time while the launching thread waits for the GIL or a lock.",
+        "Move Python work of other threads into processes (DataLoader workers instead of threads).",
+    ),
+    "idle/off_cpu": Advice(
+        "The GPU is idle for {share} of the time because the launching thread is off the CPU.",
+        "Free CPU cores: fewer workers, torch.set_num_threads, or pin the process to cores of its own.",
+    ),
+    "idle/profiler": Advice(
+        "The profiler itself accounts for {share} of the time as idle GPU.",
+        "Trace less (fewer -t options) or profile a shorter interval; the program is faster than it looks here.",
+        can_save=False,
+    ),
+    "idle/not_traced": Advice(
+        "For {share} of the time the capture cannot show what ran.",
+        "Capture again with --cuda-graph-trace=node and complete CUDA traces.",
+        can_save=False,
+    ),
+    "idle/unknown": Advice(
+        "For {share} of the time the GPU is idle and the capture cannot show why.",
+        "Capture again with osrt among the traces, with --sample-cpu, and with NVTX ranges around the phases.",
+        can_save=False,
+    ),
+    "capture/overhead": Advice(
+        "The host records NVTX ranges for {share} of the time while the GPU waits: without the profiler the program is "
+        "faster.",
+        "Take ranges out of inner loops, or profile with --trace cuda,osrt; the saving is one of profiled runs alone.",
+    ),
+    "modules/in_window": Advice(
+        "The GPU is idle for {share} of the time while kernels are compiled and loaded{warm}.",
+        "Compile once, before the loop: pass numbers that change as tensors or arguments instead of writing them into "
+        "code, mark changing sizes with torch.compile(dynamic=True), and run each shape once before the first step.",
+    ),
+    "memory/churn": Advice(
+        "The GPU is idle for {share} of the time while steps ask the driver for memory and give it back.",
+        "Take torch.cuda.empty_cache() out of the step and keep shapes stable (pad, bucket, drop_last=True), so that "
+        "the allocator reuses its blocks; or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+    ),
+    "data/worker_start": Advice(
+        "The GPU starves for {share} of the time while loader processes are started again for another epoch.",
+        "Keep them: DataLoader(persistent_workers=True); or make epochs longer.",
+    ),
+    "gpu/between_operations": Advice(
+        "The GPU goes from one operation to the next for {share} of the time, some microseconds for each.",
+        "Let fewer operations do the same: torch.compile fuses elementwise ones, and a larger batch makes all longer.",
+        is_note=True,
+    ),
+    "synchronization/in_step": Advice(
+        "The GPU goes idle for {share} of the time because the host waits for it inside the step and then has to "
+        "launch again.",
+        "Keep .item(), .cpu(), .tolist(), print(loss) and torch.cuda.synchronize() out of the step: collect tensors "
+        "and read them together every n steps.",
+    ),
+}
+"""Advice by rule, for the rules whose findings stand in the section on idle time."""
+
+WARM = " in steps that should be warm"
+SHORT_CODE = (
+    "Give the GPU more work per launch: a larger batch, torch.compile(model), or CUDA graphs "
+    '(torch.compile(mode="reduce-overhead")); move CPU work out of the step.'
+)
+SMALL_COPIES = (
+    "Copy to the GPU once instead of many times: collect the values in one tensor on the host (torch.stack, or the "
+    "collate function of the DataLoader), pin it, and copy it with non_blocking=True."
+)
+# What to say where OS calls were traced already.
+STILL_UNKNOWN = "Capture again with --sample-cpu, and with NVTX ranges around the phases."
+
+
+def advice_for(context: TraceContext, attribution: Attribution, rule: str) -> Advice:
+    """Return the advice on a rule that fits what the capture shows of it.
+
+    Args:
+        context: The trace, its events and its loop.
+        attribution: The idle time of the device that the finding is about.
+        rule: One of ``ADVICE``.
+    """
+    advice = ADVICE[rule]
+    headline = advice.headline.replace("{warm}", WARM if context.steps.measured_count else "")
+    fitted = _FITTED.get(rule)
+    text = fitted(context, attribution) if fitted else ""
+    return replace(advice, headline=headline, advice=text or advice.advice)
+
+
+def _of_cpu(context: TraceContext, attribution: Attribution) -> str:
+    """Return other advice where the CPU time lies between launches at their usual pace: then launches are too many."""
+    length = attribution.pieces.length[attribution.of_rule("idle/cpu")]
+    usual = length <= usual_gap_ns(context, attribution.device_id, attribution.window)
+    return SHORT_CODE if length[usual].sum() > length.sum() / 2 else ""
+
+
+def _of_waits(context: TraceContext, attribution: Attribution) -> str:
+    """Return other advice where most of the idle time lies behind copies to the GPU."""
+    chosen = attribution.of_rule(blocking_waits.RULE)
+    to_gpu, to_host = (_behind(context, attribution, direction) & chosen for direction in _DIRECTIONS)
+    length = attribution.pieces.length
+    return SMALL_COPIES if length[to_gpu].sum() > max(length[to_host].sum(), length[chosen].sum() / 2) else ""
+
+
+_DIRECTIONS = ("Host-to-Device", "Device-to-Host")
+
+
+def _behind(
+    context: TraceContext, attribution: Attribution, direction: str
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return the pieces whose gap follows a copy of this direction on the device."""
+    operations, trace, pieces = context.operations, context.trace, attribution.pieces
+    mine = operations.on(attribution.device_id)
+    ends = np.sort(operations.end[mine])
+    order = np.argsort(operations.end[mine], kind="stable")
+    first = np.append(True, pieces.gap[1:] != pieces.gap[:-1])[: len(pieces.gap)]
+    before = np.searchsorted(ends, pieces.start[first], side="right") - 1
+    last = mine[order[np.maximum(before, 0)]]
+    kinds = [kind for kind, label in trace.copy_kinds.items() if label == direction]
+    is_copy = (before >= 0) & (operations.table[last] == SOURCES.index(tables.COPIES))
+    found = np.zeros(len(last), bool)
+    copy_kind = array(trace[tables.COPIES], "copy_kind")
+    found[is_copy] = np.isin(copy_kind[operations.row[last[is_copy]]], kinds)
+    return np.repeat(found, np.diff(np.append(np.flatnonzero(first), len(pieces.gap))))
+
+
+def _of_unknown(context: TraceContext, _attribution: Attribution) -> str:
+    return STILL_UNKNOWN if len(context.trace[tables.OS_CALLS]) else ""
+
+
+_FITTED: dict[str, Callable[[TraceContext, Attribution], str]] = {
+    "idle/cpu": _of_cpu,
+    "idle/unknown": _of_unknown,
+    blocking_waits.RULE: _of_waits,
+}
+
+
+def share_of(lost_ns: int, window_ns: int) -> str:
+    """Return a part of the window as text."""
+    return units.share(lost_ns / window_ns)

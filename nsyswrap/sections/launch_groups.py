@@ -1,0 +1,99 @@
+"""The compute kernels of a window, and the same grouped by how they were launched."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.operations import COMPUTE
+from nsyswrap.hardware.kernel_names.classify import classify
+from nsyswrap.hardware.launch_estimates import estimates
+from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import Gpu
+from nsyswrap.tables import array
+
+_INT32 = np.int64(1 << 32)
+
+
+def kernels_in(context: TraceContext, window: Window) -> Indices:
+    """Return the operations that are compute kernels and touch the window."""
+    operations = context.operations
+    rows = operations.from_table(tables.KERNELS)
+    start, end = operations.start[rows], operations.end[rows]
+    found: Indices = rows[(operations.kind[rows] == COMPUTE) & (start < window.end_ns) & (end > window.start_ns)]
+    return found
+
+
+def kernels_by_device(context: TraceContext, window: Window) -> dict[int, Indices]:
+    """Return the compute kernels that touch the window, as operations by device, for devices that ran any."""
+    device_id, rows = context.operations.device_id, kernels_in(context, window)
+    of_row = device_id[rows]
+    found = {device: rows[of_row == device] for device in context.operations.devices}
+    return {device: mine for device, mine in found.items() if len(mine)}
+
+
+def launch_groups(context: TraceContext, kernels: Mapping[int, Indices], window: Window) -> pd.DataFrame:
+    """Return the compute kernels of a window, one row for each device, name and launch configuration.
+
+    Args:
+        context: The trace and its operations.
+        kernels: Result of ``kernels_by_device``.
+        window: Window to which kernel times are clipped.
+
+    Returns:
+        device_id, name, verdict, count, total_ns, blocks of the grid, and the estimates of ``launch_estimates``.
+    """
+    gpus = {gpu.device_id: gpu for gpu in context.trace.gpus}
+    found = [_of_device(context, rows, gpus.get(device, Gpu(device, "")), window) for device, rows in kernels.items()]
+    nothing = np.empty(0, np.intp)
+    return pd.concat(found, ignore_index=True) if found else _of_device(context, nothing, Gpu(0, ""), window)
+
+
+def _of_device(context: TraceContext, rows: Indices, gpu: Gpu, window: Window) -> pd.DataFrame:
+    operations, frame = context.operations, context.trace[tables.KERNELS]
+    kernel = operations.row[rows]
+    codes, first = groups(
+        [
+            array(frame, "name_id")[kernel],
+            array(frame, "grid_blocks")[kernel],
+            _pair(frame, "block_threads", "registers", kernel),
+            _pair(frame, "shared_bytes", "shared_executed_bytes", kernel),
+        ]
+    )
+    duration = np.minimum(operations.end[rows], window.end_ns) - np.maximum(operations.start[rows], window.start_ns)
+    total = np.zeros(len(first), np.int64)
+    np.add.at(total, codes, duration)
+    shown, learned = kernel[first], context.settings.kernel_rules
+    names = [context.trace.text(int(each)) for each in array(frame, "name_id")[shown]]
+    launches = pd.DataFrame(
+        {
+            "device_id": gpu.device_id,
+            "name": names,
+            "verdict": [str(classify(name, gpu.compute_capability, learned).verdict) for name in names],
+            "count": np.bincount(codes, minlength=len(first)),
+            "total_ns": total,
+            "blocks": array(frame, "grid_blocks")[shown],
+        }
+    )
+    return launches.assign(**estimates(frame, shown, gpu))
+
+
+def _pair(frame: pd.DataFrame, high: str, low: str, rows: Indices) -> Times:
+    """Return two columns of 32 bits as one number, different for each pair of values."""
+    both: Times = array(frame, high)[rows].astype(np.int64) * _INT32 + array(frame, low)[rows]
+    return both
+
+
+def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Indices, Indices]:
+    """Return the group of each row, and the first row of each group; the rows of a group are equal in all columns."""
+    codes, _ = pd.factorize(columns[0])
+    for column in columns[1:]:
+        other, distinct = pd.factorize(column)
+        codes, _ = pd.factorize(codes * np.int64(len(distinct)) + other)
+    first = np.empty(int(codes.max(initial=-1)) + 1, np.intp)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return codes, first

@@ -1,0 +1,124 @@
+"""What share of kernel time ran on tensor cores: known by kernel name, with what no name tells as a band."""
+
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.hardware.kernel_names.classify import Verdict, classify
+from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import Fact, Section
+from nsyswrap.sections.launch_groups import kernels_in
+from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.tensor_cores import layout_kernels
+from nsyswrap.sections.tensor_cores.counter_check import contradictions, count_tensor_work
+from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels, find_findings, not_used, on_tensor_cores
+from nsyswrap.tables import array
+from nsyswrap.what_if.changes import predict
+from nsyswrap.what_if.simulate import Simulation
+
+
+def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
+    """Return kernel time by verdict, kernel and phase; collectives are no kernels here."""
+    rows = kernels_in(context, window)
+    operations = context.operations
+    start = np.maximum(operations.start[rows], window.start_ns)
+    duration = np.minimum(operations.end[rows], window.end_ns) - start
+    launches = _launches(context, rows, duration)
+    verdict = _verdicts(launches)
+    unused = not_used(launches, context.phases)
+    total = {each: int(duration[verdict == index].sum()) for index, each in enumerate(Verdict)}
+    whole = int(duration.sum())
+    tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
+    is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
+    saving = partial(predict, simulation, lambda _: on_tensor_cores(launches, rows))
+    layout = layout_kernels.find_findings(simulation, launches, rows, window)
+    advice = (*find_findings(unused, total, saving, window), *layout)
+    counted = count_tensor_work(context, window, rows[is_tensor], rows[is_unknown])
+    return Section(
+        key="tensor_cores",
+        title="Tensor cores",
+        window=window,
+        facts=(
+            Fact("kernel_ns", whole, "ns"),
+            Fact("tensor_ns", tensor, "ns"),
+            Fact("unknown_ns", unknown, "ns"),
+            Fact("simt_eligible_ns", total[Verdict.SIMT_ELIGIBLE], "ns"),
+            Fact("not_eligible_ns", total[Verdict.NOT_ELIGIBLE], "ns"),
+            Fact("share_low", tensor / whole if whole else None, "share"),
+            Fact("share_high", (tensor + unknown) / whole if whole else None, "share"),
+            Fact("counter_share", counted.share if counted else None, "share"),
+            Fact("counter_share_low", counted.share_low if counted else None, "share"),
+        ),
+        tables={
+            "kernels": _by_kernel(launches),
+            "phases": _by_phase(context, launches, verdict),
+            "not_used": unused,
+        },
+        findings=(*advice, *contradictions(counted, window)),
+        notes=_notes(context),
+    )
+
+
+def _notes(context: TraceContext) -> tuple[str, ...]:
+    notes = ["Shares are of the summed time of compute kernels; collectives, copies and memsets are not among them."]
+    if len(context.trace[tables.GRAPHS]):
+        notes.append(
+            "CUDA graphs were traced as a whole: the kernels inside them are not in these numbers. "
+            "Capture again with --cuda-graph-trace=node."
+        )
+    return tuple(notes)
+
+
+def _launches(context: TraceContext, rows: Indices, duration: Times) -> ClassifiedKernels:
+    """Return the kernels with what is said of each name on each GPU."""
+    operations, trace = context.operations, context.trace
+    ids = array(trace[tables.KERNELS], "name_id")[operations.row[rows]]
+    by_device = {gpu.device_id: gpu.compute_capability for gpu in trace.gpus}
+    codes, unique = pd.factorize(ids * np.int64(1 << 16) + operations.device_id[rows])
+    capability = [by_device.get(int(key) & 0xFFFF) for key in unique]
+    names = [trace.text(int(key) >> 16) for key in unique]
+    learned = context.settings.kernel_rules
+    found = [classify(name, able, learned) for name, able in zip(names, capability, strict=True)]
+    phase = context.phase_of_operations[rows]
+    return ClassifiedKernels(found, capability, codes, phase, duration)
+
+
+def _verdicts(launches: ClassifiedKernels) -> npt.NDArray[np.int8]:
+    """Return the verdict of each kernel, as an index into ``Verdict``."""
+    order = {verdict: index for index, verdict in enumerate(Verdict)}
+    of_kind = np.array([order[each.verdict] for each in launches.found], np.int8)
+    return of_kind[launches.code] if len(launches.code) else np.empty(0, np.int8)
+
+
+def _by_kernel(launches: ClassifiedKernels) -> pd.DataFrame:
+    """Return kernels by name and what it says, dearest first."""
+    keys = ["name", "verdict", "precision", "library", "op"]
+    frame = pd.DataFrame({key: [str(getattr(each, key)) for each in launches.found] for key in keys})
+    total = np.zeros(len(frame), np.int64)
+    np.add.at(total, launches.code, launches.duration)
+    frame["total_ns"], frame["count"] = total, np.bincount(launches.code, minlength=len(frame))
+    merged = frame.groupby(keys, as_index=False, sort=False)[["total_ns", "count"]].sum()
+    return merged.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
+
+
+def _by_phase(context: TraceContext, launches: ClassifiedKernels, verdict: npt.NDArray[np.int8]) -> pd.DataFrame:
+    phase, duration = launches.phase + 1, launches.duration
+    width = len(context.phases.names) + 1
+    order = list(Verdict)
+    sums = {
+        column: np.bincount(phase[chosen], weights=duration[chosen], minlength=width).astype(np.int64)
+        for column, chosen in (
+            ("kernel_ns", np.ones(len(phase), bool)),
+            ("tensor_ns", verdict == order.index(Verdict.TENSOR)),
+            ("unknown_ns", verdict == order.index(Verdict.UNKNOWN)),
+        )
+    }
+    frame = pd.DataFrame({"phase": [context.phases.name(code - 1) for code in range(width)], **sums})
+    return frame[frame["kernel_ns"] > 0].sort_values(["kernel_ns", "phase"], ascending=[False, True], ignore_index=True)
+
+
+SECTION = SectionSpec("tensor_cores", "Tensor cores", (), run, of_operations=True)

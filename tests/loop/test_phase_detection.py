@@ -1,0 +1,64 @@
+"""The phases of all threads: built once, whole, and only looked up afterwards."""
+
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+
+import pytest
+from export_builder import ExportBuilder, thread
+
+from nsyswrap.loop.context import find_context
+from nsyswrap.loop.phase_detection import Phases
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+WORKER, SILENT = thread(4712), thread(4713)
+OTHER_PROCESS = thread(5001, pid=5000)
+
+
+def phases_of(trace_of: TraceOf) -> Phases:
+    """Return the phases of a main thread with two and of a worker with one."""
+    builder = ExportBuilder().range("forward", 0, 50).range("backward", 50, 100)
+    return find_context(trace_of(builder.range("copy", 20, 30, thread=WORKER))).phases
+
+
+def spelled(phases: Phases, which: str, of_thread: int) -> list[tuple[int, int, str]]:
+    """Return the phases of a thread as start, end and name; ``which`` is "own" or "shown"."""
+    labels = phases.own(of_thread) if which == "own" else phases.shown(of_thread)
+    columns = (labels.spans.start.tolist(), labels.spans.end.tolist(), map(phases.name, labels.code.tolist()))
+    return list(zip(*columns, strict=True))
+
+
+def test_a_worker_shows_the_phases_of_the_main_thread_around_its_own(trace_of: TraceOf) -> None:
+    phases = phases_of(trace_of)
+    assert spelled(phases, "own", WORKER) == [(20, 30, "copy")]
+    assert spelled(phases, "shown", WORKER) == [
+        (0, 20, "forward"),
+        (20, 30, "copy"),
+        (30, 50, "forward"),
+        (50, 100, "backward"),
+    ]
+
+
+def test_a_thread_without_ranges_shows_the_phases_of_the_main_thread(trace_of: TraceOf) -> None:
+    phases = phases_of(trace_of)
+    assert spelled(phases, "own", SILENT) == []
+    assert spelled(phases, "shown", SILENT) == [(0, 50, "forward"), (50, 100, "backward")]
+
+
+def test_a_thread_of_a_process_without_ranges_shows_no_phase(trace_of: TraceOf) -> None:
+    assert spelled(phases_of(trace_of), "shown", OTHER_PROCESS) == []
+
+
+def test_a_lookup_changes_nothing(trace_of: TraceOf) -> None:
+    """Two worker threads of a report read the same value at the same time."""
+    phases = phases_of(trace_of)
+    before = dict(phases.own_by_thread), dict(phases.shown_by_thread)
+    for each in (WORKER, SILENT, OTHER_PROCESS):
+        phases.shown(each)
+        phases.own(each)
+    assert (dict(phases.own_by_thread), dict(phases.shown_by_thread)) == before
+    with pytest.raises(TypeError):
+        phases.own_by_thread[SILENT] = phases.own(WORKER)  # type: ignore[index]
+    with pytest.raises(FrozenInstanceError):
+        phases.names = ()  # type: ignore[misc]

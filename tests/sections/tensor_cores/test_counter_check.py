@@ -1,0 +1,167 @@
+"""The tensor-core counter beside the kernels' names: its share of kernel time, and where both cannot be right."""
+
+from collections.abc import Callable
+
+import pytest
+from analysis_fixtures import run_section, window
+from export_builder import ExportBuilder
+
+from nsyswrap.loop.context import find_context
+from nsyswrap.model import Section, Severity
+from nsyswrap.sections.tensor_cores import section as tensor_cores
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+TENSOR = (
+    "sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas"
+)
+ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
+UNKNOWN = "my_own_kernel(float*)"
+
+
+def section(trace: Trace, start: int = 0, end: int = 1000) -> Section:
+    """Return the section on tensor cores."""
+    return run_section(tensor_cores, find_context(trace), window(start, end))
+
+
+def share(trace: Trace, start: int = 0, end: int = 1000) -> float | None:
+    """Return the share by counter."""
+    fact = section(trace, start, end).fact("counter_share")
+    assert fact is not None
+    assert not isinstance(fact.value, str)
+    return fact.value
+
+
+def share_low(trace: Trace) -> float:
+    """Return what the share by counter is at least."""
+    fact = section(trace).fact("counter_share_low")
+    assert fact is not None
+    assert isinstance(fact.value, float)
+    return fact.value
+
+
+def rules(trace: Trace) -> list[str]:
+    """Return the rules of the findings about the counter."""
+    return [finding.headline for finding in section(trace).findings if finding.rule == "tensor_cores/counter_disagrees"]
+
+
+def run(name: str, value: int, busy: int = 1000) -> ExportBuilder:
+    """A kernel from 0 to ``busy`` under a counter that reads ``value`` throughout it and 0 after it."""
+    samples = [(at, value if at < busy else 0) for at in range(0, 1100, 100)]
+    return ExportBuilder().gpu().kernel(0, busy, name).metric("Tensor Active [Throughput %]", samples)
+
+
+def test_the_share_is_the_integral_over_kernel_time(trace_of: TraceOf) -> None:
+    """40 % for 500 ns, of 500 ns in kernels: the idle half does not dilute it."""
+    assert share(trace_of(run(TENSOR, 40, busy=500))) == pytest.approx(0.4)
+
+
+def test_kernels_that_overlap_count_once(trace_of: TraceOf) -> None:
+    assert share(trace_of(run(TENSOR, 40).kernel(0, 1000, ELEMENTWISE, stream=8))) == pytest.approx(0.4)
+
+
+def test_copies_and_collectives_are_no_kernel_time(trace_of: TraceOf) -> None:
+    builder = run(TENSOR, 40, busy=500).copy(500, 700).kernel(700, 1000, "ncclDevKernel_AllReduce")
+    assert share(trace_of(builder)) == pytest.approx(0.4)
+
+
+def test_only_time_that_was_sampled_counts(trace_of: TraceOf) -> None:
+    """The kernel goes on after the last sample."""
+    builder = ExportBuilder().kernel(0, 1000, TENSOR).metric("Tensor Active", [(0, 30), (100, 30), (200, 30)])
+    assert share(trace_of(builder)) == pytest.approx(0.3)
+
+
+def test_without_the_counter_there_is_no_share(trace_of: TraceOf) -> None:
+    assert share(trace_of(ExportBuilder().kernel(0, 10, TENSOR))) is None
+
+
+def test_a_gpu_that_was_not_sampled_leaves_no_share(trace_of: TraceOf) -> None:
+    """Half of the truth would stand beside bounds that are of both GPUs."""
+    assert share(trace_of(run(TENSOR, 40).kernel(0, 10, TENSOR, device=1))) is None
+
+
+def test_two_sampled_gpus_are_weighed_by_their_kernel_time(trace_of: TraceOf) -> None:
+    builder = run(TENSOR, 40).kernel(0, 500, TENSOR, device=1)
+    builder.metric("Tensor Active [Throughput %]", [(0, 10), (500, 0)], device=1)
+    assert share(trace_of(builder)) == pytest.approx((400 + 50) / 1500)
+
+
+def test_turings_counter_is_no_tensor_share(trace_of: TraceOf) -> None:
+    """It counts half-precision arithmetic of the ordinary cores too."""
+    builder = ExportBuilder().kernel(0, 100, TENSOR)
+    assert share(trace_of(builder.metric("Tensor Active / FP16 Active [Throughput %]", [(0, 40), (50, 40)]))) is None
+
+
+def test_a_window_without_samples_has_no_share(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().kernel(0, 900, TENSOR).metric("Tensor Active", [(5000, 1), (5100, 1)])
+    assert share(trace_of(builder)) is None
+
+
+def test_counter_and_names_that_agree_are_no_finding(trace_of: TraceOf) -> None:
+    assert rules(trace_of(run(TENSOR, 40))) == []
+
+
+def test_tensor_work_that_no_name_admits_is_a_finding(trace_of: TraceOf) -> None:
+    trace = trace_of(run(ELEMENTWISE, 3))
+    assert rules(trace) == ["The hardware counted more tensor-core work than the kernels' names allow."]
+    (finding,) = section(trace).findings
+    assert finding.severity is Severity.NOTE
+    assert finding.evidence[0] == "tensor pipes active 2.0 to 3.0 % of the time in kernels, by counter"
+
+
+@pytest.mark.parametrize("value", [1, 2])
+def test_the_noise_of_ordinary_kernels_is_no_finding(trace_of: TraceOf, value: int) -> None:
+    """They have up to 1 %, and a sample is rounded up."""
+    assert rules(trace_of(run(ELEMENTWISE, value))) == []
+
+
+def test_samples_that_are_all_but_idle_are_no_finding(trace_of: TraceOf) -> None:
+    """A kernel of 1 ns in each 100 reads 1 %, as if it had been active all the time."""
+    samples = [(at, 1) for at in range(0, 1100, 100)]
+    builder = ExportBuilder().metric("Tensor Active", samples)
+    for at in range(0, 1000, 100):
+        builder.kernel(at, at + 1, ELEMENTWISE)
+    trace = trace_of(builder)
+    assert share(trace) == pytest.approx(1.0)
+    assert share_low(trace) == 0
+    assert rules(trace) == []
+
+
+def test_the_share_has_a_lower_bound(trace_of: TraceOf) -> None:
+    assert share_low(trace_of(run(TENSOR, 40, busy=500))) == pytest.approx(0.39)
+
+
+def test_a_name_that_does_not_tell_may_hide_the_work(trace_of: TraceOf) -> None:
+    assert rules(trace_of(run(UNKNOWN, 60))) == []
+
+
+def test_a_graph_traced_as_a_whole_may_hide_the_work(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().kernel(0, 10, ELEMENTWISE).graph(10, 1000)
+    samples = [(at, 50) for at in range(0, 1000, 100)]
+    assert rules(trace_of(builder.metric("Tensor Active", samples))) == []
+
+
+def test_more_work_than_the_tensor_kernels_had_time_for_is_a_finding(trace_of: TraceOf) -> None:
+    """One tensor kernel of a tenth of the time cannot have kept the pipes at half rate throughout."""
+    samples = [(at, 50) for at in range(0, 1000, 100)]
+    builder = ExportBuilder().kernel(0, 100, TENSOR).kernel(100, 1000, ELEMENTWISE)
+    assert len(rules(trace_of(builder.metric("Tensor Active", samples)))) == 1
+
+
+def test_tensor_kernels_that_do_no_tensor_work_are_a_finding(trace_of: TraceOf) -> None:
+    trace = trace_of(run(TENSOR, 0))
+    assert rules(trace) == [
+        "The kernels' names say tensor cores, and the hardware counted next to no tensor-core work."
+    ]
+
+
+def test_what_rounding_may_hide_is_no_finding(trace_of: TraceOf) -> None:
+    """A kernel of 4 % in a twentieth of each sample reads 0."""
+    assert rules(trace_of(run(TENSOR, 0, busy=200))) == []
+
+
+def test_a_little_tensor_work_by_name_is_not_held_against_the_counter(trace_of: TraceOf) -> None:
+    samples = [(at, 0) for at in range(0, 1000, 100)]
+    builder = ExportBuilder().kernel(0, 100, TENSOR).kernel(100, 1000, ELEMENTWISE).metric("Tensor Active", samples)
+    assert rules(trace_of(builder)) == []

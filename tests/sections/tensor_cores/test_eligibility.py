@@ -1,0 +1,228 @@
+"""Why matrix work ran without tensor cores: each reason by hand, the sums, the finding, and real captures."""
+
+from collections.abc import Callable
+
+import pytest
+from analysis_fixtures import run_section, window
+from export_builder import ExportBuilder
+
+from nsyswrap.hardware.kernel_names.classify import Capability, Classification, Verdict, classify
+from nsyswrap.loop.context import find_context
+from nsyswrap.model import Section, Severity
+from nsyswrap.report import choose_window
+from nsyswrap.sections.tensor_cores import section as tensor_cores
+from nsyswrap.sections.tensor_cores.eligibility import REASONS, reason
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+FP32_GEMM = (
+    "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4_execute_kernel"
+    "__5x_cublas"
+)
+FP32_CONV = (
+    "sm80_xmma_fprop_implicit_gemm_indexed_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize32x32x8_stage3_warpsize1x2x1_g1_ffma"
+    "_aligna4_alignc4_execute_kernel__5x_cudnn"
+)
+TF32_CONV = (
+    "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x64x32_stage4_warpsize2x2x1_g1_tensor"
+    "16x8x8_execute_kernel__5x_cudnn"
+)
+HALF_CONV = "void implicit_convolve_sgemm<__half, __half, 128, 5, 5, 3, 3, 3, 1, false, false, true>(int, int, int)"
+HALF_GEMM = "nvjet_hsh_96x128_64x6_4x1_v_bz_NTN"
+GEMV = "void gemvx::kernel<int, int, float, float, float, float, false, true, true, false, 7, false>(float)"
+DEPTHWISE = "void at::native::(anonymous namespace)::conv_depthwise2d_forward_kernel<1, float, int>(float const*)"
+ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
+
+H100, T4, V100 = (9, 0), (7, 5), (7, 0)
+
+
+def section_of(trace: Trace) -> Section:
+    """The section on the first microsecond."""
+    return run_section(tensor_cores, find_context(trace), window(0, 1000))
+
+
+def rows(trace: Trace) -> list[tuple[str, str, str, int, int]]:
+    """The table of what did not use tensor cores."""
+    return [tuple(row) for row in section_of(trace).tables["not_used"].itertuples(index=False)]
+
+
+def said(precision: str, op: str = "gemm") -> Classification:
+    """A kernel of that type and operation that could use tensor cores."""
+    return Classification("k", Verdict.SIMT_ELIGIBLE, precision, "", op, "")
+
+
+def test_the_names_used_here_say_what_they_stand_for() -> None:
+    """So that a change of the rules does not turn these tests into tests of nothing."""
+    names = (FP32_GEMM, FP32_CONV, TF32_CONV, HALF_CONV, HALF_GEMM, GEMV, DEPTHWISE, ELEMENTWISE)
+    found = [(one.verdict.value, one.precision, one.op) for one in map(classify, names)]
+    assert found == [
+        ("simt_eligible", "fp32", "gemm"),
+        ("simt_eligible", "fp32", "conv"),
+        ("tensor", "tf32", "conv"),
+        ("simt_eligible", "fp16", "conv"),
+        ("tensor", "fp16", "gemm"),
+        ("simt_eligible", "fp32", "gemv"),
+        ("simt_eligible", "fp32", "conv_depthwise"),
+        ("not_eligible", "", "elementwise"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("precision", "op", "capability", "expected"),
+    [
+        ("fp32", "conv_depthwise", H100, "depthwise"),
+        ("fp16", "conv_depthwise", H100, "depthwise"),
+        ("fp32", "gemv", H100, "matrix_vector"),
+        ("", "gemm", H100, "cannot_tell"),
+        ("fp32", "gemm", H100, "tf32_off"),
+        ("fp32", "gemm", None, "tf32_off"),
+        ("fp32", "gemm", T4, "no_tf32"),
+        ("fp64", "gemm", H100, "fp64"),
+        ("fp16", "gemm", V100, "shape_or_layout"),
+        ("bf16", "gemm", H100, "shape_or_layout"),
+        ("bf16", "gemm", T4, "type_unsupported"),
+        ("bf16", "gemm", None, "shape_or_layout"),
+        ("tf32", "gemm", T4, "type_unsupported"),
+        ("int8", "gemm", V100, "type_unsupported"),
+        ("int8", "gemm", H100, "shape_or_layout"),
+    ],
+)
+def test_a_kernel_alone_has_the_reason_its_name_and_gpu_show(
+    precision: str, op: str, capability: Capability | None, expected: str
+) -> None:
+    assert reason(said(precision, op), capability, beside_half=False, tf32_works=False) == expected
+
+
+@pytest.mark.parametrize(
+    ("beside_half", "tf32_works", "expected"),
+    [(True, False, "outside_autocast"), (True, True, "outside_autocast"), (False, True, "shape_or_layout")],
+)
+def test_what_runs_beside_an_fp32_product_shows_more(beside_half: bool, tf32_works: bool, expected: str) -> None:  # noqa: FBT001 - parameters of the test
+    assert reason(said("fp32"), H100, beside_half=beside_half, tf32_works=tf32_works) == expected
+
+
+@pytest.mark.parametrize("op", ["gemv", "conv_depthwise"])
+def test_work_that_memory_limits_is_that_whatever_runs_beside_it(op: str) -> None:
+    found = reason(said("fp32", op), H100, beside_half=True, tf32_works=True)
+    assert not REASONS[found].can_gain
+
+
+def test_a_product_is_outside_autocast_only_where_its_own_phase_uses_half(trace_of: TraceOf) -> None:
+    """Half precision in the forward phase says nothing of FP32 in the optimizer.
+
+    ::
+
+        phase   |forward---------|optimizer-|
+        kernel   half  fp32        fp32
+    """
+    builder = ExportBuilder().gpu().range("forward", 0, 100).range("optimizer", 100, 200)
+    builder.kernel(200, 250, HALF_GEMM, launched=(10, 20)).kernel(250, 280, FP32_GEMM, launched=(20, 30))
+    builder.kernel(280, 300, FP32_GEMM, launched=(110, 120))
+    assert rows(trace_of(builder)) == [
+        (FP32_GEMM, "outside_autocast", "forward", 30, 1),
+        (FP32_GEMM, "tf32_off", "optimizer", 20, 1),
+    ]
+
+
+def test_tf32_of_one_operation_says_nothing_of_another(trace_of: TraceOf) -> None:
+    """PyTorch lets convolutions use TF32 and products not, unless told otherwise."""
+    builder = ExportBuilder().gpu().kernel(0, 10, TF32_CONV).kernel(10, 30, FP32_CONV).kernel(30, 60, FP32_GEMM)
+    assert rows(trace_of(builder)) == [
+        (FP32_GEMM, "tf32_off", "none", 30, 1),
+        (FP32_CONV, "shape_or_layout", "none", 20, 1),
+    ]
+
+
+def test_one_kernel_in_two_phases_is_two_rows(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().gpu().range("forward", 0, 100).range("backward", 100, 200)
+    for start, launch in ((200, 10), (210, 20), (220, 110)):
+        builder.kernel(start, start + 10, FP32_GEMM, launched=(launch, launch + 5))
+    assert rows(trace_of(builder)) == [
+        (FP32_GEMM, "tf32_off", "forward", 20, 2),
+        (FP32_GEMM, "tf32_off", "backward", 10, 1),
+    ]
+
+
+def test_the_same_kernel_on_two_kinds_of_gpu_has_two_reasons(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().gpu(0).gpu(1, "Tesla T4", computeMajor=7, computeMinor=5)
+    builder.kernel(0, 20, FP32_GEMM).kernel(0, 10, FP32_GEMM, device=1)
+    assert [row[1] for row in rows(trace_of(builder))] == ["tf32_off", "no_tf32"]
+
+
+def test_two_gpus_of_one_kind_are_one_row(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().gpu(0).gpu(1).kernel(0, 20, FP32_GEMM).kernel(0, 10, FP32_GEMM, device=1)
+    assert rows(trace_of(builder)) == [(FP32_GEMM, "tf32_off", "none", 30, 2)]
+
+
+def test_only_what_could_use_tensor_cores_is_listed(trace_of: TraceOf) -> None:
+    trace = trace_of(ExportBuilder().gpu().kernel(0, 10, HALF_GEMM).kernel(10, 20, ELEMENTWISE).kernel(20, 30, "mine"))
+    assert rows(trace) == []
+    assert section_of(trace).findings == ()
+
+
+def test_time_is_clipped_to_the_window(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().gpu().kernel(-50, 50, FP32_GEMM).kernel(990, 1100, FP32_GEMM).kernel(2000, 2100)
+    assert rows(trace_of(builder)) == [(FP32_GEMM, "tf32_off", "none", 60, 2)]
+
+
+def test_the_finding_names_the_dearest_reason_and_gives_its_advice(trace_of: TraceOf) -> None:
+    """60 ns for TF32, 40 ns for the shape of half precision, none for the depthwise convolution."""
+    builder = ExportBuilder().gpu().kernel(0, 60, FP32_GEMM).range("forward", 0, 1000)
+    builder.kernel(100, 140, HALF_CONV, launched=(50, 60)).kernel(200, 300, DEPTHWISE)
+    (finding,) = section_of(trace_of(builder)).findings
+    assert (finding.rule, finding.severity, finding.lost_ns) == ("tensor_cores/not_used", Severity.WARNING, 100)
+    assert finding.headline == (
+        "50.0 % of kernel time is matrix work that could run on tensor cores and does not, 60.0 % of it, "
+        f"because {REASONS['tf32_off'].words}."
+    )
+    assert finding.advice == REASONS["tf32_off"].advice
+    assert f"40 ns because {REASONS['shape_or_layout'].words}" in finding.evidence
+    assert f"40 ns in 1 launches in phase forward of {HALF_CONV}" in finding.evidence
+    assert not any(REASONS["depthwise"].words in line for line in finding.evidence)
+
+
+def test_one_reason_is_not_said_to_be_part_of_itself(trace_of: TraceOf) -> None:
+    (finding,) = section_of(trace_of(ExportBuilder().gpu().kernel(0, 60, FP32_GEMM))).findings
+    assert "100.0 % of kernel time is matrix work that could run on tensor cores and does not because" in (
+        finding.headline
+    )
+
+
+def test_little_is_no_finding(trace_of: TraceOf) -> None:
+    """4 % of kernel time."""
+    trace = trace_of(ExportBuilder().gpu().kernel(0, 960, ELEMENTWISE).kernel(960, 1000, FP32_GEMM))
+    assert len(rows(trace)) == 1
+    assert section_of(trace).findings == ()
+
+
+def test_every_reason_that_can_gain_has_advice() -> None:
+    assert all(bool(each.advice) == each.can_gain for each in REASONS.values())
+
+
+@pytest.mark.parametrize("name", ["cnn_amp", "bench_source", "alexnet_data_parallel_2gpu", "cuda_graph_node_trace"])
+def test_the_table_adds_up_to_the_eligible_time(name: str, real_trace: Callable[[str], Trace]) -> None:
+    context = find_context(real_trace(name))
+    section = run_section(tensor_cores, context, choose_window(context))
+    table, kernels = section.tables["not_used"], section.tables["kernels"]
+    eligible = kernels[kernels["verdict"] == Verdict.SIMT_ELIGIBLE]
+    assert table["total_ns"].sum() == section.fact("simt_eligible_ns").value  # type: ignore[union-attr]
+    assert table["count"].sum() == eligible["count"].sum()
+    assert set(table["reason"]) <= set(REASONS)
+
+
+REAL = {
+    # FP32 throughout, TF32 left off: PyTorch's default for products.
+    "bench_source": {"tf32_off"},
+    # autocast: what is left is a convolution of one channel.
+    "cnn_amp": {"shape_or_layout"},
+    # Convolutions may use TF32 by default, and most do; products may not.
+    "alexnet_data_parallel_2gpu": {"tf32_off", "shape_or_layout"},
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_captures_have_the_reasons_their_programs_have(name: str, real_trace: Callable[[str], Trace]) -> None:
+    context = find_context(real_trace(name))
+    section = run_section(tensor_cores, context, choose_window(context))
+    assert set(section.tables["not_used"]["reason"]) == REAL[name]

@@ -1,0 +1,132 @@
+"""The share of kernel time on tensor cores: a lower and an upper bound, by kernel and phase, and what it advises."""
+
+from collections.abc import Callable
+
+import pytest
+from analysis_fixtures import run_section, window
+from export_builder import ExportBuilder
+
+from nsyswrap.loop.context import find_context
+from nsyswrap.model import Finding, Section, Severity
+from nsyswrap.sections.tensor_cores import section as tensor_cores
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+TENSOR = "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNN"
+SIMT = (
+    "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4"
+    "_execute_kernel__5x_cublas"
+)
+OTHER = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>(int, T2, T3)"
+UNKNOWN = "triton_tem_fused_addmm_0"
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
+
+
+def kernels(*parts: tuple[str, int]) -> ExportBuilder:
+    """Return kernels one behind another, each with its call, on an H200."""
+    builder, start = ExportBuilder().gpu(), 0
+    for name, length in parts:
+        builder.kernel(start, start + length, name, launched=(start, start + 1))
+        start += length
+    return builder
+
+
+def section_of(trace: Trace, end: int = 1000) -> Section:
+    """Return the section of a stretch from 0."""
+    return run_section(tensor_cores, find_context(trace), window(0, end))
+
+
+def facts_of(section: Section) -> dict[str, object]:
+    """Return the facts by label."""
+    return {fact.label: fact.value for fact in section.facts}
+
+
+def test_the_share_is_an_interval_since_a_name_may_say_nothing(trace_of: TraceOf) -> None:
+    """At least what is known to run on tensor cores, at most that and the unknown."""
+    section = section_of(trace_of(kernels((TENSOR, 400), (SIMT, 100), (OTHER, 300), (UNKNOWN, 200))))
+    assert facts_of(section) == {
+        "kernel_ns": 1000,
+        "tensor_ns": 400,
+        "unknown_ns": 200,
+        "simt_eligible_ns": 100,
+        "not_eligible_ns": 300,
+        "share_low": 0.4,
+        "share_high": pytest.approx(0.6),
+        "counter_share": None,
+        "counter_share_low": None,
+    }
+
+
+def test_collectives_copies_and_fills_are_not_kernels_here(trace_of: TraceOf) -> None:
+    builder = kernels((TENSOR, 100), (NCCL, 500)).copy(700, 800, launched=(1, 2)).fill(800, 900, launched=(2, 3))
+    assert facts_of(section_of(trace_of(builder)))["kernel_ns"] == 100
+
+
+def test_kernels_are_clipped_to_the_window(trace_of: TraceOf) -> None:
+    assert facts_of(section_of(trace_of(kernels((TENSOR, 400), (OTHER, 400))), 500))["kernel_ns"] == 500
+
+
+def test_kernels_are_listed_by_name_with_their_verdict(trace_of: TraceOf) -> None:
+    """Two launches of one kernel on two GPUs are one row."""
+    builder = kernels((TENSOR, 100), (OTHER, 300)).gpu(1).kernel(0, 350, TENSOR, launched=(1, 2), device=1)
+    table = section_of(trace_of(builder)).tables["kernels"]
+    assert table[["name", "verdict", "total_ns", "count"]].to_numpy().tolist() == [
+        [TENSOR, "tensor", 450, 2],
+        [OTHER, "not_eligible", 300, 1],
+    ]
+
+
+def test_phases_are_those_the_kernels_were_launched_in(trace_of: TraceOf) -> None:
+    builder = kernels((TENSOR, 400), (UNKNOWN, 100), (OTHER, 200)).range("forward", 0, 450)
+    table = section_of(trace_of(builder)).tables["phases"]
+    assert table.to_dict("records") == [
+        {"phase": "forward", "kernel_ns": 500, "tensor_ns": 400, "unknown_ns": 100},
+        {"phase": "none", "kernel_ns": 200, "tensor_ns": 0, "unknown_ns": 0},
+    ]
+
+
+def test_a_window_without_kernels_has_no_share(trace_of: TraceOf) -> None:
+    """None, not zero."""
+    section = section_of(trace_of(ExportBuilder().kernel(5000, 6000, TENSOR)))
+    assert (facts_of(section)["kernel_ns"], facts_of(section)["share_low"]) == (0, None)
+    assert not len(section.tables["kernels"])
+
+
+def finding_of(trace: Trace) -> Finding | None:
+    """Return the finding on matrix work without tensor cores."""
+    return next(iter(section_of(trace).findings), None)
+
+
+@pytest.mark.parametrize(
+    ("length", "severity"), [(49, None), (50, Severity.NOTE), (199, Severity.NOTE), (200, Severity.WARNING)]
+)
+def test_matrix_work_without_tensor_cores_is_told_from_a_share_on(
+    length: int, severity: Severity | None, trace_of: TraceOf
+) -> None:
+    """From 5 % of kernel time a note, from 20 % a warning."""
+    finding = finding_of(trace_of(kernels((SIMT, length), (OTHER, 1000 - length))))
+    assert (finding.severity if finding else None) == severity
+
+
+def test_fp32_matrix_work_is_advised_to_use_tf32_or_autocast(trace_of: TraceOf) -> None:
+    """The evidence names the kernel; no host waits for the GPU here, so nothing is gained by being faster."""
+    finding = finding_of(trace_of(kernels((SIMT, 500), (OTHER, 500))))
+    assert finding
+    assert (finding.rule, finding.lost_ns, finding.saving_low_ns, finding.saving_high_ns) == (
+        "tensor_cores/not_used",
+        500,
+        0,
+        0,
+    )
+    assert "set_float32_matmul_precision" in finding.advice
+    assert any(SIMT in line for line in finding.evidence)
+
+
+def test_a_run_on_tensor_cores_is_not_advised(trace_of: TraceOf) -> None:
+    assert finding_of(trace_of(kernels((TENSOR, 500), (OTHER, 500)))) is None
+
+
+def test_a_graph_traced_as_a_whole_is_said_to_hide_its_kernels(trace_of: TraceOf) -> None:
+    notes = section_of(trace_of(kernels((TENSOR, 10)).graph(20, 90, launched=(12, 13)))).notes
+    assert any("the kernels inside them are not in these numbers" in note for note in notes)
