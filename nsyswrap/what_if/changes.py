@@ -211,8 +211,15 @@ def fewer_operations(gaps: Spans, device: int, simulation: Simulation) -> WhatIf
     rows, gap = mine[follows], (gaps.end - gaps.start)[at[follows]]
     length = np.maximum(operations.end[rows] - operations.start[rows], 1)
     factor = np.where(length < SHORT_NS, 0.0, np.maximum(1 - gap / length, 0.0))
-    said = "the gaps are saved with the operations that are shorter than their launch: half of that, or all"
-    return faster(rows, (1 + factor) * HALF, factor, said)
+    launches = _between_launches(simulation, rows[factor == 0])
+    said = (
+        "operations shorter than their launch are fused: their gaps, time and launches are saved, or half of them"
+    )
+    return WhatIf(
+        Change(operations=rows, factor=(1 + factor) * HALF, host=launches, host_factor=HALF),
+        Change(operations=rows, factor=factor, host=launches),
+        said,
+    )
 
 
 def pinned_copies(simulation: Simulation) -> WhatIf:
@@ -341,6 +348,26 @@ def _spans(simulation: Simulation, rows: Indices) -> Spans:
     """Return when any of these calls is open."""
     calls = simulation.context.trace[tables.CALLS]
     return merge(array(calls, "start")[rows], array(calls, "end")[rows])
+
+
+def _between_launches(simulation: Simulation, rows: Indices) -> dict[int, Spans]:
+    """Return the host's time from the launch before to the launch of some operations, by launching thread.
+
+    Args:
+        simulation: The run as it was.
+        rows: Rows of the context's operations.
+    """
+    calls, operations = simulation.context.trace[tables.CALLS], simulation.context.operations
+    thread, start, end = (array(calls, name) for name in ("thread", "start", "end"))
+    launching = np.unique(operations.call[simulation.operations])
+    wanted = np.isin(launching, operations.call[rows])
+    found = {}
+    for each in simulation.threads:
+        mine = thread[launching] == each
+        call, chosen = launching[mine], wanted[mine]
+        since = np.append(simulation.sample.start_ns, end[call[:-1]])[: len(call)]
+        found[each] = merge(since[chosen], np.maximum(end[call], start[call])[chosen])
+    return found
 
 
 def _copies_of(simulation: Simulation, direction: str) -> Indices:

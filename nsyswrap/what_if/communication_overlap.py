@@ -132,7 +132,7 @@ def beside_backward(device: int, simulation: Simulation) -> WhatIf:
         rows,
         (1 + low) * HALF,
         high,
-        "collectives run beside the backward pass and take multiprocessors from its kernels: half of it with the longest "
+        "collectives run beside the backward pass and take multiprocessors from it: half of it with the longest "
         "collective behind the pass, or all of it with nothing behind",
     )
 
