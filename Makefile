@@ -37,14 +37,16 @@ check: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch nsys-if-possible browser ## wha
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m mypy --strict $(SOURCES)
 	$(PY) tools/cli_reference.py --check
+	$(PY) tools/glossary_page.py --check
 	$(PY) -m pytest $(WORKERS) --cov --cov-branch $(TESTS)
 
 format: $(VENV)/.dev ## format the source and mend what ruff can mend
 	$(PY) -m ruff format $(SOURCES)
 	$(PY) -m ruff check --fix $(SOURCES)
 
-docs: $(VENV)/.base ## write docs/cli.md from the commands' --help
+docs: $(VENV)/.base ## write docs/cli.md from --help, and docs/glossary.md from the terms of the reports
 	$(PY) tools/cli_reference.py
+	$(PY) tools/glossary_page.py
 
 reports: $(VENV)/.base ## render reports/samples again, one from each capture beside them, and the pages about reports/gallery
 	$(PY) tools/sample_reports.py

@@ -1,5 +1,6 @@
-"""The documentation cannot rot: links lead somewhere, generated pages are up to date, each analysis has its page."""
+"""The documentation is true: links lead somewhere, generated pages are up to date, named code exists."""
 
+import ast
 import importlib.util
 import re
 import subprocess
@@ -20,13 +21,13 @@ HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$", re.MULTILINE)
 
 
 def links(text: str) -> list[str]:
-    """The targets of a page's links and pictures, without those in code."""
+    """Return the targets of a page's links and pictures, without those in code."""
     prose = re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))
     return LINK.findall(prose)
 
 
 def anchors(text: str) -> set[str]:
-    """The names that a page's headings can be linked by, made as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub makes them."""
     names: dict[str, int] = {}
     found = set()
     for heading in HEADING.findall(FENCE.sub("", text)):
@@ -39,7 +40,7 @@ def anchors(text: str) -> set[str]:
 
 
 def broken(page: Path, root: Path = ROOT) -> list[str]:
-    """The relative links of a page that lead nowhere, or out of the project."""
+    """Return the relative links of a page that lead nowhere, or out of the project."""
     wrong = []
     for link in links(page.read_text()):
         if re.match(r"[a-z][a-z0-9+.-]*:", link):
@@ -57,8 +58,8 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert broken(page) == []
 
 
-def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
-    """A missing page, a missing heading and a way out of the project; code and the web are let through."""
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    """A missing page, a missing heading and a path out of the project; links in code and to the web are ignored."""
     page = tmp_path / "page.md"
     (tmp_path / "other.md").write_text("# A heading: `x`\n\n# Twice\n\n# Twice\n")
     page.write_text(
@@ -83,7 +84,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 
 def test_the_readme_begins_with_the_two_commands() -> None:
-    """`make profile` and `make test` stand at the top, and each once in the whole page."""
+    """`make profile` and `make test` are at the top, and once in the whole page."""
     text = (ROOT / "README.md").read_text()
     top = text.splitlines()[:12]
     for command in ("make profile", "make test"):
@@ -98,15 +99,61 @@ def test_the_readme_names_only_targets_that_exist() -> None:
         assert named <= targets, page
 
 
-def test_each_analysis_has_a_page_and_each_page_an_analysis() -> None:
-    """Whatever is registered in SECTIONS is explained in docs/analyses/<key>.md."""
-    pages = {path.stem for path in (ROOT / "docs" / "analyses").glob("*.md")}
-    assert pages == {analysis.key for analysis in SECTIONS}
+def test_each_section_has_a_page_and_each_page_a_section() -> None:
+    """Each entry of SECTIONS is explained in docs/sections/<key>.md."""
+    pages = {path.stem for path in (ROOT / "docs" / "sections").glob("*.md")}
+    assert pages == {section.key for section in SECTIONS}
+
+
+def code_spans(text: str) -> list[str]:
+    """Return the texts between backticks, without fenced code."""
+    return re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+
+
+def is_path(span: str) -> bool:
+    """Whether code on a page names a file or folder of the project."""
+    return re.fullmatch(r"(?:nsyswrap|tests|docs|tools|workloads|bench)/[\w/.]*", span) is not None
+
+
+def names_in(path: Path) -> set[str]:
+    """Return the functions, classes and constants that a Python file defines at its top level."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+@pytest.mark.parametrize("page", [ROOT / "docs" / "method.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    named = [span for span in code_spans(page.read_text()) if is_path(span)]
+    assert len(named) > 5
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_a_readers_path_has_few_steps_and_names_that_exist() -> None:
+    """In docs/method.md, each change takes at most three steps, and each name is defined in a file of its step."""
+    text = (ROOT / "docs" / "method.md").read_text().split("## Where would I change ...?")[1].split("\n## ")[0]
+    paths = re.split(r"^### .*$", text, flags=re.MULTILINE)[1:]
+    assert len(paths) == 5
+    for path in paths:
+        steps = re.split(r"^\d+\. ", path, flags=re.MULTILINE)[1:]
+        assert 1 <= len(steps) <= 3
+        assert any(is_path(span) for span in code_spans(steps[0]))
+        for step in steps:
+            spans = code_spans(step)
+            named = [ROOT / span for span in spans if is_path(span)]
+            files = [*(each for each in named if each.suffix == ".py"), *(f for n in named for f in n.glob("*.py"))]
+            names = {span for span in spans if re.fullmatch(r"[A-Za-z_]+", span)}
+            assert names <= set().union(*map(names_in, files)), step
 
 
 @pytest.fixture
 def cli_reference() -> ModuleType:
-    """tools/cli_reference.py, which is a program and not a package."""
+    """Return tools/cli_reference.py, a program, as a module."""
     spec = importlib.util.spec_from_file_location("cli_reference", ROOT / "tools" / "cli_reference.py")
     assert spec and spec.loader  # noqa: PT018 - one fact: the file can be loaded
     module = importlib.util.module_from_spec(spec)
@@ -115,14 +162,14 @@ def cli_reference() -> ModuleType:
 
 
 def test_the_command_reference_is_up_to_date() -> None:
-    """docs/cli.md says what --help says; `make docs` writes it."""
+    """docs/cli.md has the text of --help; `make docs` writes it."""
     program = [sys.executable, "tools/cli_reference.py", "--check"]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_command_reference_holds_every_command(cli_reference: ModuleType) -> None:
-    """Commands in groups too, each with its help, and none that is hidden."""
+    """Commands in groups too, each with its help, but no hidden commands."""
 
     @click.group()
     def top() -> None:

@@ -1,4 +1,4 @@
-"""The rules of the house, read off the source. `source_rules` reads; here each rule is asked, and shown to bite."""
+"""The house rules hold for the source, and each rule finds what breaks it. `source_rules` has the rules."""
 
 import ast
 from pathlib import Path
@@ -7,21 +7,20 @@ import pytest
 import source_rules as rules
 from source_rules import Module
 
-# What lessons share: `common.py`, and packages such as `digits`.
-NO_LESSONS = {"workloads.common"}
 NSYSWRAP = rules.modules("nsyswrap")
 WORKLOADS = rules.modules("workloads")
-LESSONS = [each for each in WORKLOADS if each.package == "workloads" and each.name not in NO_LESSONS]
+# Programs; not the code that they share in `common.py` and in packages such as `digits`.
+PROGRAMS = [each for each in WORKLOADS if each.package == "workloads" and each.name != "workloads.common"]
 ALL = [*NSYSWRAP, *WORKLOADS, *rules.modules("tests", "tools", "bench")]
 
 
 def source(text: str, name: str = "nsyswrap.db.load") -> list[Module]:
-    """A file that is not on the disk."""
+    """Return a module that is not on the disk, in a list."""
     return [Module(name, name.rpartition(".")[0], Path(name.replace(".", "/") + ".py"), text)]
 
 
 def test_there_is_source_to_read() -> None:
-    """An empty list of files would keep every rule."""
+    """The rules below read files; with an empty list of files each of them would hold."""
     assert {"nsyswrap", "nsyswrap.errors", "nsyswrap.capture"} <= {module.name for module in NSYSWRAP}
 
 
@@ -29,23 +28,36 @@ def test_modules_import_from_lower_layers_and_their_own_package() -> None:
     assert rules.layer_breaks(NSYSWRAP) == []
 
 
-def test_every_module_stands_in_a_layer() -> None:
+def test_no_import_leads_in_a_circle() -> None:
+    """Imports in functions and under TYPE_CHECKING count too."""
+    assert rules.import_circles(NSYSWRAP) == []
+
+
+def test_every_module_is_in_a_layer() -> None:
     assert rules.unplaced(NSYSWRAP) == []
 
 
-def test_each_dependency_has_one_home() -> None:
+def test_every_package_has_a_docstring() -> None:
+    assert rules.packages_without_docstring(NSYSWRAP) == []
+
+
+def test_the_tests_mirror_the_packages() -> None:
+    assert rules.unmirrored() == []
+
+
+def test_dependencies_are_imported_only_where_they_may_be() -> None:
     assert rules.strays(NSYSWRAP) == []
 
 
-def test_nsyswrap_knows_nothing_of_the_workloads() -> None:
+def test_nsyswrap_imports_no_workload() -> None:
     assert rules.crossings(NSYSWRAP, frozenset({"workloads"})) == []
 
 
-def test_the_workloads_know_nothing_of_nsyswrap() -> None:
+def test_no_workload_imports_nsyswrap() -> None:
     assert rules.crossings(WORKLOADS, frozenset({"nsyswrap"})) == []
 
 
-def test_names_say_something() -> None:
+def test_names_of_modules_say_what_they_hold() -> None:
     assert rules.empty_names(ALL) == []
 
 
@@ -61,9 +73,9 @@ def test_an_import_only_defines() -> None:
     assert rules.import_effects([*NSYSWRAP, *WORKLOADS]) == []
 
 
-@pytest.mark.parametrize("module", LESSONS, ids=lambda each: each.name)
+@pytest.mark.parametrize("module", PROGRAMS, ids=lambda each: each.name)
 def test_a_workload_says_what_it_shows_and_expects(module: Module) -> None:
-    """EXPECTS can be read without running the file: options -> rules of the findings, the first one on top."""
+    """EXPECTS maps options to rules of findings, the first finding first, and is readable without running the file."""
     assert ast.get_docstring(module.tree)
     values = {
         node.targets[0].id: node.value
@@ -86,15 +98,20 @@ def test_a_workload_says_what_it_shows_and_expects(module: Module) -> None:
         ("nsyswrap.model", "from nsyswrap.tables import Trace"),
         ("nsyswrap.units", "import nsyswrap.intervals"),
         ("nsyswrap.db.load", "from nsyswrap.capture import locate"),
-        ("nsyswrap.db.load", "from ..analyses import base"),
+        ("nsyswrap.db.load", "from ..sections import spec"),
         ("nsyswrap.db.load", "def f():\n    from nsyswrap.report import build"),
+        ("nsyswrap.db.load", "if TYPE_CHECKING:\n    from nsyswrap.report import build"),
+        ("nsyswrap.attribution.causes", "from nsyswrap.sections.ledger import ledger"),
+        ("nsyswrap.events.operations", "from nsyswrap.loop.step_detection import steps"),
+        ("nsyswrap.sections.ledger", "from nsyswrap.timeline.build import timeline"),
+        ("nsyswrap.report", "from nsyswrap.render import RENDERERS"),
         ("nsyswrap.compare", "from nsyswrap.render.html_report import render"),
         ("nsyswrap.render.html_report", "from nsyswrap.cli import cli"),
         ("nsyswrap.db.load", "import importlib\nx = importlib.import_module('nsyswrap.report')"),
         ("nsyswrap.db.load", "from nsyswrap.unheard import of"),
     ],
 )
-def test_an_import_that_does_not_go_down_is_seen(importer: str, line: str) -> None:
+def test_an_import_that_does_not_go_down_is_found(importer: str, line: str) -> None:
     known = source("", "nsyswrap.tables")
     assert rules.layer_breaks([*source(line, importer), *known])
 
@@ -107,16 +124,59 @@ def test_an_import_that_does_not_go_down_is_seen(importer: str, line: str) -> No
         ("nsyswrap.db.load", "from . import schema"),
         ("nsyswrap.db.load", "from nsyswrap import tables"),
         ("nsyswrap.intervals", "from nsyswrap.errors import UsageError"),
-        ("nsyswrap.report", "from nsyswrap.render import RENDERERS"),
+        ("nsyswrap.sections.ledger", "from nsyswrap.what_if.simulate import simulate"),
+        ("nsyswrap.report", "from nsyswrap.sections import SECTIONS"),
+        ("nsyswrap.render.html_report", "from nsyswrap.compare.comparison import Comparison"),
         ("nsyswrap.__main__", "from nsyswrap.cli import cli"),
     ],
 )
-def test_an_import_that_goes_down_is_let_through(importer: str, line: str) -> None:
+def test_an_import_that_goes_down_is_allowed(importer: str, line: str) -> None:
     known = source("", "nsyswrap.tables")
     assert rules.layer_breaks([*source(line, importer), *known]) == []
 
 
-def test_a_module_in_no_layer_is_seen() -> None:
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("from nsyswrap.db import schema", "from nsyswrap.db.load import load"),
+        ("from nsyswrap.db.schema import TABLES", "def f():\n    from nsyswrap.db.load import load"),
+        ("if TYPE_CHECKING:\n    from nsyswrap.db.schema import Table", "from nsyswrap.db import load"),
+        ("from nsyswrap.db import between", "from nsyswrap.db import load"),
+    ],
+    ids=["plain", "in a function", "for types", "over a third module"],
+)
+def test_an_import_circle_is_found(first: str, second: str) -> None:
+    third = source("from nsyswrap.db import schema", "nsyswrap.db.between")
+    found = [*source(first), *source(second, "nsyswrap.db.schema"), *third]
+    assert any(line.startswith("nsyswrap/db/load.py") for line in rules.import_circles(found))
+
+
+def test_a_module_that_imports_itself_is_found() -> None:
+    assert rules.import_circles(source("from nsyswrap.db import load"))
+
+
+def test_two_ways_to_one_module_are_no_circle() -> None:
+    below = [*source("import os", "nsyswrap.db.schema"), *source("from . import schema", "nsyswrap.db.between")]
+    assert rules.import_circles([*source("from nsyswrap.db import between, schema"), *below]) == []
+
+
+def test_a_package_without_a_docstring_is_found() -> None:
+    package = [Module("nsyswrap.db", "nsyswrap.db", Path("nsyswrap/db/__init__.py"), "import os\n")]
+    assert rules.packages_without_docstring(package)
+    assert rules.packages_without_docstring(source("import os\n")) == []
+
+
+def test_a_folder_of_tests_without_its_package_is_found(tmp_path: Path) -> None:
+    """A folder that is listed as other than a mirror is allowed, with whatever is in it."""
+    for name in ("db/test_load.py", "events/deep/test_a.py", "browser/pages/test_page.py", "test_top.py"):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tests" / name).touch()
+    for name in ("db", "events"):
+        (tmp_path / "nsyswrap" / name).mkdir(parents=True)
+    assert rules.unmirrored(tmp_path) == ["tests/events/deep: nsyswrap/events/deep does not exist"]
+
+
+def test_a_module_in_no_layer_is_found() -> None:
     assert rules.unplaced(source("", "nsyswrap.extras.more"))
 
 
@@ -129,27 +189,29 @@ def test_a_module_in_no_layer_is_seen() -> None:
         ("nsyswrap.cli.profile", "import subprocess"),
         ("nsyswrap.capture.nsys", "import torch"),
         ("nsyswrap.renderer", "import jinja2"),
+        ("nsyswrap.db.load", "import dask.dataframe"),
     ],
 )
-def test_a_dependency_away_from_home_is_seen(importer: str, line: str) -> None:
+def test_a_dependency_imported_elsewhere_is_found(importer: str, line: str) -> None:
     assert rules.strays(source(line, importer))
 
 
-def test_a_dependency_at_home_is_let_through() -> None:
+def test_a_dependency_in_its_home_is_allowed() -> None:
+    assert rules.strays(source("import sqlalchemy", "nsyswrap.runs.history")) == []
     assert rules.strays(source("import subprocess", "nsyswrap.capture.nsys")) == []
     assert rules.strays(source("import torch", "nsyswrap.capture.annotate.phases")) == []
 
 
 @pytest.mark.parametrize("name", ["nsyswrap.db.utils", "nsyswrap.core.load", "nsyswrap._helpers", "nsyswrap.common"])
-def test_a_name_that_says_nothing_is_seen(name: str) -> None:
+def test_an_empty_name_is_found(name: str) -> None:
     assert rules.empty_names(source("", name))
 
 
-def test_the_one_common_module_is_let_through() -> None:
+def test_the_one_common_module_is_allowed() -> None:
     assert rules.empty_names(source("", "workloads.common")) == []
 
 
-def test_one_line_too_many_is_seen() -> None:
+def test_one_line_too_many_is_found() -> None:
     assert rules.long_files(source("x = 1\n" * 400)) == []
     assert rules.long_files(source("x = 1\n" * 401))
     assert rules.long_functions(source("def f():\n" + "    x = 1\n" * 39)) == []
@@ -176,7 +238,7 @@ def test_one_line_too_many_is_seen() -> None:
         "import atexit\n@atexit.register\ndef f(): ...\natexit.register(f)",
     ],
 )
-def test_an_import_with_an_effect_is_seen(text: str) -> None:
+def test_an_import_with_an_effect_is_found(text: str) -> None:
     assert rules.import_effects(source(text))
 
 
@@ -196,5 +258,5 @@ def test_an_import_with_an_effect_is_seen(text: str) -> None:
         "class C:\n    '''Docstring.'''\n    x: int = 3",
     ],
 )
-def test_an_import_that_only_defines_is_let_through(text: str) -> None:
+def test_an_import_that_only_defines_is_allowed(text: str) -> None:
     assert rules.import_effects(source(text)) == []

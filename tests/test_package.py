@@ -1,4 +1,4 @@
-"""The package as others get it: what it says of itself, what it holds, and how little it loads to start."""
+"""The package as it is installed: its metadata, its files, and the modules that it loads on start."""
 
 import importlib.metadata
 import re
@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from committed_files import committed
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -21,14 +22,14 @@ HEAVY = {"pandas", "numpy", "pyarrow", "sqlalchemy", "rich", "jinja2", "adbc_dri
 
 
 def pins(lock: Path) -> dict[str, str]:
-    """The versions that a lock file pins, by normalised name."""
+    """Return the versions that a lock file pins, by normalised name."""
     lines = [line for line in lock.read_text().splitlines() if line and not line.startswith("#")]
     pairs = (re.split("={2,3}", line) for line in lines)
     return {name.lower().replace("_", "-"): version for name, version in pairs}
 
 
 def loaded_by(*arguments: str) -> set[str]:
-    """The top-level modules that a Python program imports."""
+    """Return the top-level modules that a Python program imports."""
     program = [sys.executable, "-X", "importtime", *arguments]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True)
     names = (line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:"))
@@ -37,14 +38,13 @@ def loaded_by(*arguments: str) -> set[str]:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"]], ids=" ".join)
 def test_starting_up_is_lazy(arguments: list[str]) -> None:
-    """Help comes at once: nothing that reads captures or draws reports is loaded for it."""
+    """Help and version load nothing that reads captures or draws reports."""
     loaded = loaded_by("-m", "nsyswrap", *arguments)
     assert "click" in loaded
     assert loaded & HEAVY == set()
 
 
-def test_a_kernel_is_classified_without_what_reads_captures() -> None:
-    """Its name is all it takes."""
+def test_classifying_a_name_loads_nothing_heavy() -> None:
     assert loaded_by("-m", "nsyswrap", "classify", "Kernel2") & HEAVY == set()
 
 
@@ -52,8 +52,8 @@ def test_the_public_names_are_lazy_too() -> None:
     assert loaded_by("-c", "import nsyswrap") & (HEAVY | {"click"}) == set()
 
 
-def test_the_version_stands_in_one_place() -> None:
-    """What pip says is what the package says."""
+def test_the_version_is_in_one_place() -> None:
+    """Pip and the package report the same version."""
     assert importlib.metadata.version("nsyswrap") == nsyswrap.__version__
     assert "version" in PROJECT["project"]["dynamic"]
     assert Version(nsyswrap.__version__)
@@ -66,22 +66,21 @@ def test_the_command_is_installed() -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel, built as a release would be."""
+    """Return the wheel, built as for a release."""
     folder = tmp_path_factory.mktemp("wheel")
     program = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(program, cwd=ROOT, capture_output=True, check=True)
     return zipfile.ZipFile(next(folder.glob("*.whl")))
 
 
-def test_the_wheel_says_that_it_is_typed(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_is_marked_as_typed(wheel: zipfile.ZipFile) -> None:
     assert "nsyswrap/py.typed" in wheel.namelist()
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
-    """Every tracked file of nsyswrap/, templates and scripts included, and no tests, workloads or captures."""
-    listed = subprocess.run(["git", "ls-files", "nsyswrap"], cwd=ROOT, capture_output=True, text=True, check=True)
+    """It has each committed file of nsyswrap/, templates and scripts too, and no tests, workloads or captures."""
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert set(listed.stdout.split()) <= names
+    assert {str(path.relative_to(ROOT)) for path in committed("nsyswrap")} <= names
     assert {name.split("/")[0] for name in names} == {"nsyswrap"}
 
 
@@ -102,14 +101,14 @@ def test_the_wheel_carries_the_licence(wheel: zipfile.ZipFile) -> None:
     ],
 )
 def test_the_locks_pin_what_the_project_asks_for(lock: str, wanted: list[str]) -> None:
-    """Each dependency has an exact version, and the project's own bounds allow it."""
+    """Each dependency has an exact version within the bounds of pyproject.toml."""
     pinned = pins(ROOT / "requirements" / lock)
     for requirement in map(Requirement, wanted):
         assert requirement.specifier.contains(pinned[requirement.name.lower().replace("_", "-")]), requirement
 
 
 def test_the_locks_agree() -> None:
-    """One environment holds all of them, so no package has two versions; PyTorch alone comes in two builds."""
+    """All are installed into one environment, so no package has two versions; only PyTorch has two builds."""
     versions: dict[str, set[str]] = {}
     for lock in LOCKS:
         for name, version in pins(lock).items():

@@ -1,10 +1,10 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Profile the cases of the literature on a GPU, and keep their results in reports/gallery: `make gallery`.
 
-Each case gets a folder with `report.json`, cut to what is read, and `run.json`; some get `report.html` and
-`capture.nsys-rep` too. A case that fails or takes too long is named and left out. Programs run one after another with
-nothing beside them, and reports are written when the last has run. With --again only docs/results.md and
-reports/index.html are written, from the results that are there: that needs no GPU.
+Each case gets a folder with `run.json` and a `report.json` cut to the tables that the pages read; some cases also get
+`report.html` and `capture.nsys-rep`. A case that fails or takes too long is printed and left out. Programs run one
+after another and alone; reports are written after the last program. With --again only docs/results.md and
+reports/index.html are written, from existing results; that needs no GPU.
 """
 
 import argparse
@@ -25,31 +25,31 @@ import gallery_page
 from gallery_cases import CASES, Case
 from gallery_results import (
     GALLERY,
+    PRINTED,
+    PRINTED_ON_CPU,
     REPORT,
     ROOT,
-    SAID,
-    SAID_ON_CPU,
     SHARED,
     broken,
     cut,
     expects,
     plain,
+    private_variables,
     results,
-    strangers,
 )
 from judge_faults import gpu_count
 
 NO_GPU = "gallery: this needs an NVIDIA GPU; `--again` writes the pages from the results in reports/gallery"
 LONGEST_S = 60
-# No new profile starts with less time left than this.
+# No profile starts with less time left than this.
 SHORTEST_S = 15
-# Reports written at once.
+# Reports written in parallel.
 KEEPERS = 4
 CAPTURE = "capture.nsys-rep"
 CPU_STEPS = "5"
 DATA = {"mnist": "mnist", "image_models": "pictures", "cifar_files": "pictures", "bert_qa": "tokens"}
 DATA |= {"image_pipeline": "jpeg", "convolution": "digits"}
-# Cases that between them draw all data.
+# Cases that together draw all data sets.
 DRAWING = frozenset({
     *("mnist-8-workers", "mlp-fp32", "alexnet-8", "cifar-1-worker", "bert-fp32", "pipeline-cpu"),
     *("convolution-cudnn-100", "convolution-cudnn-1000", "convolution-cudnn-10000"),
@@ -58,13 +58,16 @@ NSYSWRAP = [sys.executable, "-m", "nsyswrap"]
 
 
 def program(case: Case, data: Path) -> list[str]:
-    """Return the command of a case; its data lie in a folder of their own."""
+    """Return the command of a case, with a data folder of its own."""
     where = ["--data", str(data / DATA[case.program])] if case.program in DATA else []
     return [sys.executable, str(ROOT / "workloads" / f"{case.program}.py"), *case.options.split(), *where]
 
 
 def draw(case: Case, data: Path) -> None:
-    """Have a program make its files before any is profiled; one that fails will say so when it is profiled."""
+    """Run a program once so that it writes its data files.
+
+    A failure is ignored: the profile of the case reports it.
+    """
     if case.program in DATA:
         command = [*program(case, data), "--device", "cpu", "--steps", "1"]
         if case.program != "convolution":  # the others draw the same for every batch size
@@ -74,12 +77,12 @@ def draw(case: Case, data: Path) -> None:
 
 
 def profile(case: Case, folder: Path, chosen: argparse.Namespace) -> str:
-    """Profile a case; return what went wrong."""
+    """Profile a case; return the error, or an empty text."""
     began = time.monotonic()
     if chosen.end - began < SHORTEST_S:
         return "no time left"
     words = [*NSYSWRAP, "profile", "-o", str(folder), "--timeout", str(LONGEST_S), *chosen.option, "--"]
-    with (folder.parent / SAID).open("w") as output:
+    with (folder.parent / PRINTED).open("w") as output:
         done = subprocess.run(  # noqa: S603 - nsyswrap itself
             [*words, *program(case, chosen.data)],
             stdout=output,
@@ -93,7 +96,7 @@ def profile(case: Case, folder: Path, chosen: argparse.Namespace) -> str:
 
 
 def keep(case: Case, made: Path, chosen: argparse.Namespace) -> str:
-    """Put what is committed of a profile into its folder, from the redacted export; return what was left out."""
+    """Write the committed files of a profile from its redacted export; return what was left out, and why."""
     folder = chosen.gallery / case.name
     folder.mkdir(parents=True, exist_ok=True)
     redacted = made / "redacted.sqlite"
@@ -107,24 +110,24 @@ def keep(case: Case, made: Path, chosen: argparse.Namespace) -> str:
         subprocess.run(command, check=True, capture_output=True, timeout=2 * LONGEST_S)  # noqa: S603 - nsyswrap
     report = cut(json.loads((made / "whole.json").read_text()))
     (folder / REPORT).write_text(json.dumps(report, indent=0) + "\n")
-    for path in (made / "run.json", made.parent / SAID):
+    for path in (made / "run.json", made.parent / PRINTED):
         (folder / path.name).write_text(plain(path.read_text(), chosen.data))
-    return keep_capture(made / CAPTURE, folder, chosen.strangers) if case.keeps_capture else ""
+    return keep_capture(made / CAPTURE, folder, chosen.private) if case.keeps_capture else ""
 
 
 def keep_capture(made: Path, folder: Path, seen: list[str]) -> str:
-    """Put a capture beside its report, where nothing in it is not for all to read; return what was left out.
+    """Copy a capture into the case's folder if it holds nothing private; return why it was left out.
 
-    nsys copies the environment of every process it sees into a capture, where nothing can redact it.
+    nsys copies the environment of every process it sees into a capture, and a capture cannot be redacted.
     """
-    (folder / CAPTURE).unlink(missing_ok=True)  # that of an earlier report
+    (folder / CAPTURE).unlink(missing_ok=True)  # the capture of an earlier report
     if seen:
         names = ", ".join(seen)
-        return f"no capture kept: it would hold {names}; start this under `env -i`, where no other process is seen"
+        return f"no capture kept: it would hold {names}; start this under `env -i` with no other process visible"
     try:
         inside = gallery_capture.variables(gallery_capture.unpacked(made.read_bytes()), SHARED)
     except ValueError as error:
-        return f"no capture kept: nothing can say what it holds: {error}"
+        return f"no capture kept: its contents cannot be checked: {error}"
     if inside:
         return f"no capture kept: it holds {', '.join(inside)}"
     shutil.copyfile(made, folder / CAPTURE)
@@ -132,7 +135,7 @@ def keep_capture(made: Path, folder: Path, seen: list[str]) -> str:
 
 
 def attempt(case: Case, work: Callable[..., str], *given: object) -> str:
-    """Return what went wrong with a case, after its name; nothing where all went well."""
+    """Run a part of the work for a case; return its error with the name of the case, or an empty text."""
     try:
         wrong = work(case, *given)
     except (subprocess.SubprocessError, OSError, ValueError) as error:
@@ -141,7 +144,7 @@ def attempt(case: Case, work: Callable[..., str], *given: object) -> str:
 
 
 def time_on_cpu(case: Case, chosen: argparse.Namespace) -> str:
-    """Run a case on the CPU without a profiler, and keep what it prints; return what went wrong."""
+    """Run a case on the CPU without a profiler and keep its output; return the error."""
     if not (chosen.gallery / case.name).exists() or chosen.end - time.monotonic() < SHORTEST_S:
         return f"{case.name}: not timed on the CPU"
     command = [*program(case, chosen.data), "--device", "cpu", "--steps", CPU_STEPS]
@@ -149,14 +152,14 @@ def time_on_cpu(case: Case, chosen: argparse.Namespace) -> str:
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONGEST_S)  # noqa: S603 - a workload
     except subprocess.SubprocessError as error:
         return f"{case.name} on the CPU: {error}"
-    (chosen.gallery / case.name / SAID_ON_CPU).write_text(plain(done.stdout, chosen.data))
+    (chosen.gallery / case.name / PRINTED_ON_CPU).write_text(plain(done.stdout, chosen.data))
     return ""
 
 
 def record_all(cases: list[Case], chosen: argparse.Namespace) -> list[str]:
-    """Profile all cases one after another, then keep their results; return what went wrong.
+    """Profile all cases one after another, then write their reports; return the errors.
 
-    What else runs on the machine holds the host and the loader up. So the reports wait until all programs have run.
+    Other work on the machine would slow down the host and the loader, so reports are written after all programs.
     """
     with ThreadPoolExecutor(len(DRAWING)) as pool:
         list(pool.map(lambda case: draw(case, chosen.data), [case for case in cases if case.name in DRAWING]))
@@ -180,21 +183,21 @@ def options() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="cases (all)")
-    parser.add_argument("--again", action="store_true", help="write the pages from the results that are there")
-    parser.add_argument("--gallery", type=Path, default=GALLERY, metavar="DIR", help="where results go")
-    parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help="where drawn data lie")
-    parser.add_argument("--seconds", type=float, default=3600, metavar="S", help="start no profile later")
+    parser.add_argument("--again", action="store_true", help="write the pages from existing results")
+    parser.add_argument("--gallery", type=Path, default=GALLERY, metavar="DIR", help="where to write results")
+    parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help="folder of the drawn data")
+    parser.add_argument("--seconds", type=float, default=3600, metavar="S", help="start no profile after S seconds")
     parser.add_argument("--no-pages", action="store_true", help="write neither docs/results.md nor reports/index.html")
     parser.add_argument("--option", action="append", default=[], metavar="OPTION", help="pass to nsyswrap profile")
     return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Profile and write the pages; 0 where all went well and EXPECTS held, 3 where there is no GPU."""
+    """Profile and write the pages; return 0 if all cases met their EXPECTS, 1 if not, 3 without a GPU."""
     chosen = options().parse_args(arguments)
     chosen.end = time.monotonic() + chosen.seconds
-    # Before nsys runs, which has variables of its own.
-    chosen.strangers = strangers()
+    # Before nsys starts, since nsys sets variables of its own.
+    chosen.private = private_variables()
     wrong: list[str] = []
     if not chosen.again:
         if not gpu_count():
@@ -202,7 +205,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 3
         wrong = record_all([case for case in CASES if not chosen.names or case.name in chosen.names], chosen)
     found = results(chosen.gallery)
-    wrong += [said for each in found if (said := broken(each, expects(each.case.program)))]
+    wrong += [lack for each in found if (lack := broken(each, expects(each.case.program)))]
     if not chosen.no_pages:
         (ROOT / "docs" / "results.md").write_text(gallery_page.page(found))
         (ROOT / "reports" / "index.html").write_text(gallery_index.page(found, chosen.gallery))

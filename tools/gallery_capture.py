@@ -1,73 +1,73 @@
 # ruff: noqa: INP001 - a part of tools/gallery.py, not a package
-"""What a `.nsys-rep` tells of the processes that nsys saw: nothing can redact it, so it is looked through.
+"""Find environment variables in a `.nsys-rep`, which cannot be redacted, before it is committed.
 
 Most of the file is packed: `strings` finds only pieces of it, and an nsys older than the one that wrote it cannot
 export it.
 
-Source: read off captures of nsys 2025.3; NVIDIA does not describe the file.
+Source: found by inspecting captures of nsys 2025.3; NVIDIA does not document the format.
 """
 
 import re
 from collections.abc import Set as AbstractSet
 
 BEGIN = b"QDTEXT00"
-# Variables that nsys gives a program.
+# Variables that nsys sets for the program.
 OWN = frozenset({
     *("LD_PRELOAD", "TRACE_START_IMMEDIATELY", "__GL_CONSTANT_FRAME_RATE_HINT", "CUPTI_PROFILE_MODE"),
     *("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "CUBLAS_NVTX_LEVEL", "CUBLASXT_NVTX_LEVEL"),
 })  # fmt: skip
 OWN_BEGIN = ("NSYS_", "QUADD_")
 VARIABLE = re.compile(rb"(?<![-A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]{2,})=")
-# Lengths in the LZ4 block format: the largest in half a byte, what a match has at least, the bytes of its distance.
+# LZ4 block format: largest length in half a byte, shortest match, bytes of a distance.
 NIBBLE, SHORTEST, DISTANCE = 15, 4, 2
 
 
 def unpacked(content: bytes) -> bytes:
-    """Return all of a capture, its LZ4 blocks unpacked; what is not packed stands at the end.
+    """Return the content of a capture: its unpacked LZ4 blocks, then the parts that are not packed.
 
     Raises:
-        ValueError: This is no capture, or one that is packed in another way.
+        ValueError: The content is not a capture, or is packed in another way.
     """
     at = content.find(BEGIN) + len(BEGIN)
     if at < len(BEGIN):
-        raise ValueError("no capture of Nsight Systems")
+        raise ValueError("not a capture of Nsight Systems")
     blocks = []
     try:
-        for _ in ("session", "how blocks are packed"):  # messages, with their lengths before them
+        for _ in ("session", "how blocks are packed"):  # messages, each after its length
             length, at = _number(content, at)
             at += length
         plain = content[:at]
         while True:
             block, at = _block(content, at)
             blocks.append(block)
-    except (ValueError, IndexError) as error:  # what comes next is no block
+    except (ValueError, IndexError) as error:  # the blocks end here
         if not blocks:
             raise ValueError("a capture without LZ4 blocks") from error
     return b"".join([*blocks, b"\0", plain, content[at:]])
 
 
 def variables(whole: bytes, shared: AbstractSet[str]) -> list[str]:
-    """Return environment variables in an unpacked capture that are neither shared ones nor set by nsys itself."""
+    """Return the names of variables in an unpacked capture that are neither shared nor set by nsys, sorted."""
     names = {found.decode() for found in VARIABLE.findall(whole)}
     known = shared | OWN
-    # A text's length stands before it, and may look like a letter of the name.
+    # The byte before a text is its length, and may look like a letter of the name.
     return sorted(name for name in names if not ({name, name[1:]} & known or name.startswith(OWN_BEGIN)))
 
 
 def _number(content: bytes, at: int) -> tuple[int, int]:
-    """Return a number of protobuf's variable length, and where it ends."""
+    """Return a number in protobuf's variable-length encoding, and the position after it."""
     value = shift = 0
     while True:
         byte = content[at]
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the bit that says more follows
+        if byte < 0x80:  # noqa: PLR2004 - the bit for "more bytes follow"
             return value, at
         shift += 7
 
 
 def _block(content: bytes, at: int) -> tuple[bytes, int]:
-    """Return the block that begins here with its sizes, packed and not, and where it ends."""
+    """Return the unpacked block that starts with its two sizes at a position, and the position after it."""
     size, at = _number(content, at)
     expected, at = _number(content, at)
     whole = _lz4(content[at : at + size])
@@ -101,6 +101,6 @@ def _length(block: bytes, at: int, length: int) -> tuple[int, int]:
             byte = block[at]
             at += 1
             length += byte
-            if byte != 0xFF:  # noqa: PLR2004 - as long as bytes are full
+            if byte != 0xFF:  # noqa: PLR2004 - a full byte means that another follows
                 break
     return length, at

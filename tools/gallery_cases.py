@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a part of tools/gallery.py, not a package
-"""The cases of the gallery: which program with which options, and what the literature says of it."""
+"""The cases of the gallery: programs with their options, and the published claims that they reproduce."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,9 @@ class Case:
     """One profile.
 
     Attributes:
-        name: Of its folder in reports/gallery.
-        program: In workloads/, without `.py`.
-        options: Its command line.
+        name: Folder in reports/gallery.
+        program: File in workloads/ without `.py`.
+        options: Command line of the program.
         keeps_page: Whether the HTML report is committed too.
         keeps_capture: Whether the `.nsys-rep` is committed too.
     """
@@ -25,10 +25,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a source says, and the cases that show the same.
+    """A published claim and the cases that reproduce it.
 
     Attributes:
-        title: Of the part of docs/results.md.
+        title: Heading in docs/results.md.
         source: The claim with its figures and the device they were measured on.
         cases: Names of the cases, in the order of the table.
     """
@@ -57,7 +57,7 @@ _THREE = "--workers 3"
 _BYTES = f"{_THREE} --normalize gpu"
 _RESNET = f"{_BYTES} --packed --model resnet50 --channels-last"
 
-# In order of weight: where time is short, the last are left out.
+# The most important first: if time runs out, the last are left out.
 CASES = (
     Case("mnist-1-worker", "mnist", "--epochs 1", keeps_page=True, keeps_capture=True),
     Case("mnist-8-workers", "mnist", "--epochs 1 --workers 8"),

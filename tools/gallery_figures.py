@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - a part of tools/gallery.py, not a package
-"""Figures of the committed reports for the text of docs/results.md, by the name of a case and of a measure.
+"""Figures of the committed reports for the text of docs/results.md, by case and measure.
 
-The text names them as `str.format` does: `{mnist-1-worker:data}` is the time of a phase, `{bert-fp32 / bert-amp:step}`
-says how many times the one is as long as the other. So no figure in the text can differ from the reports.
+The text names them as `str.format` does: `{mnist-1-worker:data}` is the time of a phase, and
+`{bert-fp32 / bert-amp:step}` is the ratio of two steps. The text therefore always agrees with the reports.
 """
 
 import re
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gallery_results import Result
 
 HUNDRED = 100
-SAID_EPOCH = re.compile(r"([\d.]+) s, data")
+EPOCH = re.compile(r"([\d.]+) s, data")
 
 
 def milliseconds(value_ns: float | None) -> str:
@@ -26,18 +26,18 @@ def percent(share: float | None) -> str:
 
 
 def three(value: float) -> str:
-    """Return a number with three digits, and with all that stand before the point."""
+    """Return a number with three significant digits, or all digits before the point if there are more."""
     return f"{value:.0f}" if value >= HUNDRED else f"{value:.3g}"
 
 
 def kernel_ns(result: Result) -> float | None:
-    """Return the time in which a kernel runs, of a mean step."""
+    """Return the time in which a kernel runs in a mean step, ns; None without a ledger."""
     value = result.ledger.get("compute_ns")
     return None if value is None else value / result.steps
 
 
 def phase_ns(result: Result, phase: str) -> float | None:
-    """Return how long the host is in a phase, in the mean; None where there is no such phase."""
+    """Return the mean host time of a phase, ns; None if the phase does not occur."""
     row = next((row for row in result.rows("phases", "phases") if row["phase"] == phase), None)
     return row["host_ns"] / max(row["count"], 1) if row else None
 
@@ -53,14 +53,14 @@ def _optimizer(result: Result, column: str) -> float:
 
 
 def _idle(result: Result, cause: str = "") -> float:
-    """Return the share of the window in which the GPU is idle, for one cause or for all."""
-    rows = result.rows("idle", "causes")
+    """Return the share of the window in which the GPU is idle: for one cause, or in all."""
+    rows = result.rows("idle", "attribution")
     return float(sum(row["idle_ns"] for row in rows if cause in {"", row["cause"]}) / result.ledger["window_ns"])
 
 
 def _epoch_ns(result: Result) -> float:
-    """Return how long an epoch took by the program's own clock."""
-    return float(next(found for line in result.said if (found := SAID_EPOCH.search(line)))[1]) * 1e9
+    """Return the time of an epoch by the program's own clock, ns."""
+    return float(next(found for line in result.printed if (found := EPOCH.search(line)))[1]) * 1e9
 
 
 def _ms(value: float) -> str:
@@ -89,7 +89,7 @@ MEASURES: Mapping[str, tuple[Callable[[Result], float], Callable[[float], str]]]
     "epoch": (_epoch_ns, _seconds),
     "busy": (lambda each: each.fact("step_breakdown", "gpu_utilization_share"), percent),
     "idle": (_idle, percent),
-    "idle_for_host": (lambda each: _idle(each, "cpu"), percent),
+    "idle_for_cpu": (lambda each: _idle(each, "cpu"), percent),
     "tensor": (lambda each: each.fact("tensor_cores", "share_low"), percent),
     "launch_interval": (lambda each: each.fact("launches", "median_launch_interval_ns"), _us),
     "operation": (lambda each: each.fact("launches", "median_operation_ns"), _us),
@@ -101,7 +101,7 @@ MEASURES: Mapping[str, tuple[Callable[[Result], float], Callable[[float], str]]]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of one case, or how many times they are those of another; `format` takes the name of a measure."""
+    """The figures of one case, or their ratio to those of another; `format` takes the name of a measure."""
 
     result: Result
     other: Result | None = None
@@ -113,7 +113,7 @@ class Figures:
             ValueError: There is no such measure.
         """
         if measure not in MEASURES:
-            raise ValueError(f"{measure} is no measure; these are: {', '.join(MEASURES)}")
+            raise ValueError(f"{measure} is not a measure; the measures are: {', '.join(MEASURES)}")
         read, written = MEASURES[measure]
         if self.other is None:
             return written(read(self.result))
@@ -121,10 +121,10 @@ class Figures:
 
 
 class AllFigures(dict[str, Figures]):
-    """The figures of all cases by name, and of two cases by their names with a stroke between."""
+    """The figures of all cases by name, and the ratio of two cases by their names with a slash between."""
 
     def __init__(self, by_name: Mapping[str, Result]) -> None:
-        """Take the results that are there."""
+        """Take the results by name of their case."""
         super().__init__({name: Figures(result) for name, result in by_name.items()})
 
     def __missing__(self, names: str) -> Figures:
@@ -133,7 +133,7 @@ class AllFigures(dict[str, Figures]):
         Raises:
             KeyError: There is no result of this name.
         """
-        one, stroke, other = names.partition(" / ")
-        if not stroke:
+        one, slash, other = names.partition(" / ")
+        if not slash:
             raise KeyError(names)
         return Figures(self[one].result, self[other].result)

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a part of tools/gallery.py, not a package
-"""The page reports/index.html: one card for each committed result. `make reports` writes it too."""
+"""The page reports/index.html: one card for each committed result; `make gallery` and `make reports` write it."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -9,21 +9,22 @@ from gallery_cases import CLAIMS, Claim
 from gallery_page import cells, machines, tensor_share
 from gallery_results import GALLERY, REPORT, Result
 
-# Parts of the ledger, in order, with the colours that they have in a report.
+# Rows of the ledger in order, with their colours.
 PARTS = {
     "compute_ns": ("compute", "var(--compute)"),
-    "communication_exposed_ns": ("communication", "var(--communication)"),
+    "communication_wait_ns": ("waiting for other ranks", "var(--wait)"),
+    "communication_transfer_ns": ("communication", "var(--communication)"),
     "copy_exposed_ns": ("copies", "var(--copy)"),
-    "memset_exposed_ns": ("memsets", "var(--fill)"),
+    "memset_exposed_ns": ("memsets", "var(--memset)"),
     "idle_ns": ("idle", "var(--idle)"),
 }
 STYLE = """
 :root { color-scheme: light dark; --ground: #f6f7f9; --card: #fff; --ink: #1b1f24; --soft: #57606a; --line: #d8dee4;
   --link: #0757b8;
-  --compute: #0054a9; --communication: #873267; --copy: #604900; --fill: #808080; --idle: #ff5f1b; }
+  --compute: #0054a9; --communication: #873267; --wait: #b26a98; --copy: #604900; --memset: #808080; --idle: #ff5f1b; }
 @media (prefers-color-scheme: dark) { :root { --ground: #0f1317; --card: #181d23; --ink: #e6e9ec; --soft: #a0a9b2;
-  --line: #303841; --link: #80b3ff; --compute: #2f8df0; --communication: #c982b3; --copy: #ffd81b; --fill: #8a8f98;
-  --idle: #f38730; } }
+  --line: #303841; --link: #80b3ff; --compute: #2f8df0; --communication: #c982b3; --wait: #8f5b80; --copy: #ffd81b;
+  --memset: #8a8f98; --idle: #f38730; } }
 * { box-sizing: border-box; }
 body { background: var(--ground); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; margin: 0 auto;
   max-width: 80rem; padding: 2rem 1.25rem 4rem; }
@@ -48,11 +49,13 @@ dl { display: grid; gap: 0 1rem; grid-template-columns: repeat(4, auto); margin:
 dt { color: var(--soft); font-size: .75rem; grid-row: 1; } dd { font-weight: 600; grid-row: 2; margin: 0; }
 dd { font-size: .9rem; font-variant-numeric: tabular-nums; }
 """
+BEFORE = """The cases were profiled and judged by nsyswrap before report.json version 2. In report.json only names and
+terms were converted; values and the order of findings were kept. Each report.html is the page of that time."""
 FILES = (("report.html", "report"), (REPORT, "report.json"), ("capture.nsys-rep", "capture for Nsight Systems"))
 
 
 def page(found: Sequence[Result], folder: Path = GALLERY) -> str:
-    """Return the whole page; links lead from reports/ to the folder's files that are there."""
+    """Return the whole page; its links are relative to reports/ and lead to files that exist."""
     key = "".join(f'<li><i style="background:{colour}"></i>{name}</li>' for name, colour in PARTS.values())
     by_name = {each.case.name: each for each in found}
     parts = [_part(claim, by_name, folder) for claim in CLAIMS]
@@ -60,11 +63,12 @@ def page(found: Sequence[Result], folder: Path = GALLERY) -> str:
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>nsyswrap: gallery</title><style>{STYLE}</style></head>
 <body><header><h1>Gallery</h1>
-<p>What the report says of cases of the literature on an NVIDIA GPU: its verdict, where the GPU's time went, and how
-much of the kernels' time was spent on tensor cores. Each case has its <var>report.json</var>, from which this page is
-made; some have the whole report too, to be read in a browser, and the capture, which Nsight Systems opens.</p>
+<p>Reports of cases of the literature on an NVIDIA GPU: the verdict, where the GPU's time went, and the share of kernel
+time on tensor cores. This page is made from the <var>report.json</var> of each case. Some cases also have the whole
+report for a browser, and the capture for Nsight Systems.</p>
+<p class="soft">{BEFORE}</p>
 <p class="soft">{html.escape(machines(found))}</p>
-<p><a href="../docs/results.md">Our figures beside the published ones</a> ·
+<p><a href="../docs/results.md">Our figures and the published ones</a> ·
 <a href="../docs/tutorial.md">A tutorial</a> · <a href="samples/README.md">Samples</a></p>
 <ul class="key">{key}</ul></header>
 <main>
@@ -74,7 +78,7 @@ made; some have the whole report too, to be read in a browser, and the capture, 
 
 
 def _part(claim: Claim, by_name: Mapping[str, Result], folder: Path) -> str:
-    """Return the cards of a claim; a case that two claims name stands at the first."""
+    """Return the cards of a claim; a case of two claims is shown at the first."""
     first = {name: each.title for each in reversed(CLAIMS) for name in each.cases}
     cards = [_card(by_name[name], folder) for name in claim.cases if name in by_name and first[name] == claim.title]
     joined = "\n".join(cards)
@@ -107,10 +111,10 @@ def _bar(result: Result) -> str:
     ledger = result.ledger
     window = max(ledger.get("window_ns", 0), 1)
     shares = {name: ledger.get(name, 0) / window for name in PARTS}
-    said = ", ".join(f"{PARTS[name][0]} {share:.1%}" for name, share in shares.items() if share)
+    label = ", ".join(f"{PARTS[name][0]} {share:.1%}" for name, share in shares.items() if share)
     spans = "".join(
         f'<span style="width:{share:.3%};background:{PARTS[name][1]}"></span>'
         for name, share in shares.items()
         if share
     )
-    return f'<div class="bar" role="img" aria-label="{said}" title="{said}">{spans}</div>'
+    return f'<div class="bar" role="img" aria-label="{label}" title="{label}">{spans}</div>'

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a part of tools/gallery.py, not a package
-"""The page docs/results.md: what the literature says and what the committed reports say, side by side."""
+"""The page docs/results.md: figures of the literature beside those of the committed reports."""
 
 import textwrap
 from collections.abc import Sequence
@@ -10,34 +10,41 @@ from gallery_remarks import REMARKS, RUNS
 from gallery_results import GALLERY, Result
 
 TOP = 10
+# Causes of idle time whose words are not those of their key.
+CAUSES = {
+    "data_wait": "data loader wait",
+    "data_work": "data loading in the training process",
+    "cpu": "CPU work between launches",
+    "off_cpu": "waiting for a core",
+    "queued": "launched, not begun",
+}
 WIDTH = 120
 HEAD = """# Results
 
-What others have published about these cases, and what nsyswrap says of the same cases here. Each case is a program of
-`workloads/` that `make gallery` profiles on a GPU; its `report.json` stands in `reports/gallery`, and this page is made
-from those files. The sources used other GPUs, other versions and other batch sizes: directions can be compared, figures
-cannot.
+Published figures of these cases, and what nsyswrap reports for the same cases. Each case is a program of `workloads/`
+that `make gallery` profiles on a GPU. Its `report.json` is in `reports/gallery`, and this page is made from those
+files. The sources used other GPUs, versions and batch sizes, so only directions can be compared, not figures.
 
-- **step**: mean time of a measured step, of which **data** is the wait for a batch.
-- **kernels**: time in which a kernel runs, a step. **busy**: the share of the window that this is.
+- **step**: mean time of a measured step. **data**: the part of it in which the loop waits for a batch.
+- **kernels**: time of a step in which a kernel runs. **busy**: the same as a share of the window.
 - **occupancy**: estimated from grids and resources, not measured.
-- **tensor**: share of kernel time in kernels that use tensor cores; a range where names do not tell.
-- **limit**: what takes most of the window: the GPU's own work, or the cause of its idle time that lasts longest.
-- **first finding**: the rule of the finding on top of the report.
+- **tensor**: share of kernel time in kernels that use tensor cores; a range where names leave it open.
+- **limit**: what takes most of the window: compute, exposed copies, or one cause of idle time.
+- **first finding**: the rule of the report's first finding.
 
-Float32 is kept to, without TF32, but for MNIST, which leaves PyTorch's defaults.
+Float32 cases run without TF32, except MNIST, which keeps PyTorch's defaults.
 """
 
 
 def page(found: Sequence[Result]) -> str:
-    """Return the whole page about the results that are there."""
+    """Return the whole page for the results that exist."""
     by_name = {each.case.name: each for each in found}
     parts = [HEAD, machines(found), RUNS, *(_part(claim, by_name) for claim in CLAIMS)]
     return "\n".join(parts)
 
 
 def machines(found: Sequence[Result]) -> str:
-    """Return a sentence that says on what the results were captured."""
+    """Return a sentence with the GPUs and versions of the captures."""
     seen = {
         f"{gpu['name']}, driver {session.get('driver_version') or 'unknown'}, "
         f"CUDA {session.get('cuda_version') or 'unknown'}, nsys {session['nsys_version']}"
@@ -60,8 +67,8 @@ def _part(claim: Claim, by_name: dict[str, Result]) -> str:
     if claim.title.startswith(("AlexNet", "Convolution")):
         for each in there:
             lines += _activities(each)
-    said = [f"    {each.case.name}: {line}" for each in there for line in each.said]
-    lines += ["What the programs printed, their own clocks included:", "", *said, ""] if said else []
+    printed = [f"    {each.case.name}: {line}" for each in there for line in each.printed]
+    lines += ["Output of the programs, with times by their own clocks:", "", *printed, ""] if printed else []
     missing = [name for name in claim.cases if name not in by_name]
     if missing:
         lines += [f"Not captured: {', '.join(f'`{name}`' for name in missing)}.", ""]
@@ -71,7 +78,7 @@ def _part(claim: Claim, by_name: dict[str, Result]) -> str:
 
 
 def _remark(claim: Claim, by_name: dict[str, Result]) -> list[str]:
-    """Return what is added by hand, with figures of the reports; nothing where one of these is not there."""
+    """Return the remark of a claim with its figures filled in; no lines if one of its results is missing."""
     try:
         text = REMARKS[claim.title].format_map(AllFigures(by_name))
     except KeyError:
@@ -89,7 +96,7 @@ def cells(result: Result) -> tuple[str, ...]:
         percent(result.fact("step_breakdown", "gpu_utilization_share")),
         percent(result.fact("occupancy", "achieved_estimate_share")),
         tensor_share(result),
-        result.limit,
+        CAUSES.get(result.limit, result.limit.replace("_", " ")),
         f"`{result.rules[0]}`" if result.rules else "none",
     )
 
@@ -126,8 +133,8 @@ def _activities(result: Result) -> list[str]:
         _line((milliseconds(total), str(count), three(total / count / 1e3), f"`{_short(name)}`"))
         for name, count, total in top
     ]
-    said = f"GPU activities of `{result.case.name}`, in {result.steps} steps:"
-    return [said, "", head, "|---:|---:|---:|---|", *rows, ""]
+    title = f"GPU activities of `{result.case.name}`, in {result.steps} steps:"
+    return [title, "", head, "|---:|---:|---:|---|", *rows, ""]
 
 
 def _optimizers(there: Sequence[Result]) -> list[str]:
@@ -138,7 +145,7 @@ def _optimizers(there: Sequence[Result]) -> list[str]:
         if found:
             times = (milliseconds(found[name] / each.steps) for name in ("host_ns", "gpu_ns", "idle_ns"))
             rows.append(_line((each.case.name, *times, f"{found['kernel_count'] / each.steps:.0f}")))
-    head = _line(("case", "host, ms", "its work on the GPU, ms", "GPU idle, ms", "kernels"))
+    head = _line(("case", "CPU, ms", "its GPU work, ms", "GPU idle, ms", "kernels"))
     return ["The optimizer in a mean step:", "", head, "|---|---:|---:|---:|---:|", *rows, ""]
 
 

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a part of tools/gallery.py, not a package
-"""What committed reports of the gallery say: cut to what is read, and read."""
+"""The committed reports of the gallery: cut to the tables that its pages read, and read back."""
 
 import ast
 import contextlib
@@ -16,18 +16,18 @@ ROOT = Path(__file__).resolve().parent.parent
 GALLERY = ROOT / "reports" / "gallery"
 WORKLOADS = ROOT / "workloads"
 REPORT = "report.json"
-# What the program printed when it was profiled, and when it ran on the CPU without a profiler.
-SAID, SAID_ON_CPU = "said.txt", "said-cpu.txt"
-# Variables whose values may be read by all.
+# Output of the program under nsys, and on the CPU without a profiler.
+PRINTED, PRINTED_ON_CPU = "output.txt", "output-cpu.txt"
+# Environment variables whose values may be public.
 SHARED = frozenset({
     *("PATH", "PWD", "OLDPWD", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SHLVL", "_", "TERM", "TMPDIR"),
     *("PYTHONPATH", "PYTHONUNBUFFERED", "CUDA_VISIBLE_DEVICES", "NCCL_NVLS_ENABLE", "TOKENIZERS_PARALLELISM"),
     *("NSYSWRAP_NSYS",),
 })  # fmt: skip
-# Rows of a table that stay; they are the largest, for tables are in that order.
+# Rows of a table that are kept. Tables are sorted, so they are the largest.
 ROWS = 20
-WHOLE = {("idle", "causes"), ("phases", "phases"), ("step_breakdown", "mean")}
-# Times of steps and operations in order of their start, of which twenty say nothing.
+WHOLE = {("idle", "attribution"), ("phases", "phases"), ("step_breakdown", "mean")}
+# Tables in order of time: their first twenty rows are of no use.
 DROPPED = {
     *(("steps", "steps"), ("idle", "gaps"), ("step_breakdown", "steps")),
     *(("ranges", "kernels"), ("ranges", "projection")),
@@ -35,7 +35,7 @@ DROPPED = {
 
 
 def cut(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a report.json without the rows that no page of the gallery reads."""
+    """Return a report.json without the rows that the pages of the gallery do not read."""
     sections = {}
     for key, section in report["sections"].items():
         tables = {
@@ -48,7 +48,7 @@ def cut(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(text: str, data: Path) -> str:
-    """Return a text of a run without what is only the machine's: where the data and Python lie, names of variables."""
+    """Return the text of a run without what belongs to the machine: folders of data and Python, names of variables."""
     text = text.replace(str(data), "data").replace(sys.executable, "python")
     if not text.startswith("{"):
         return text
@@ -57,8 +57,11 @@ def plain(text: str, data: Path) -> str:
     return json.dumps(run, indent=2) + "\n"
 
 
-def strangers(processes: Path = Path("/proc")) -> list[str]:
-    """Return variables of processes seen here that are not for all to read: nsys puts them into each capture."""
+def private_variables(processes: Path = Path("/proc")) -> list[str]:
+    """Return the private environment variables of all processes that are visible here.
+
+    nsys copies them into each capture.
+    """
     names: set[str] = set()
     for path in processes.glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
@@ -68,11 +71,11 @@ def strangers(processes: Path = Path("/proc")) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One case, its report.json, and what its program printed."""
+    """One case, its report.json, and the output of its program by lines."""
 
     case: Case
     report: Mapping[str, Any]
-    said: tuple[str, ...] = ()
+    printed: tuple[str, ...] = ()
 
     def fact(self, section: str, name: str) -> Any:  # noqa: ANN401 - facts are numbers, texts or nothing
         """Return the value of a fact; None where the report has none."""
@@ -86,7 +89,7 @@ class Result:
 
     @property
     def rules(self) -> list[str]:
-        """The rules of the findings, the most costly first, each once."""
+        """The rules of the findings in the report's order, each once."""
         return list(dict.fromkeys(each["rule"] for each in self.report["findings"]))
 
     @property
@@ -96,57 +99,57 @@ class Result:
 
     @property
     def ledger(self) -> dict[str, int]:
-        """Time of the window, in ns, by what the first GPU did; its parts add up to `window_ns`."""
+        """The row of the first GPU in the ledger, in ns; its parts add up to `window_ns`."""
         rows = self.rows("ledger", "devices")
-        return {name: value for name, value in rows[0].items() if name != "device_id"} if rows else {}
+        return {name: value for name, value in rows[0].items() if name not in {"device_id", "rank"}} if rows else {}
 
     @property
     def limit(self) -> str:
-        """What limits the program: the GPU's own work, or the cause of its idle time that lasts longest."""
+        """What takes most of the window: compute, exposed copies, or one cause of idle time."""
         ledger = self.ledger
         if not ledger:
             return "unknown"
         causes: dict[str, int] = {}
-        for row in self.rows("idle", "causes"):
+        for row in self.rows("idle", "attribution"):
             causes[row["cause"]] = causes.get(row["cause"], 0) + row["idle_ns"]
         parts = {"compute": ledger["compute_ns"], "copies": ledger["copy_exposed_ns"], **causes}
         return max(parts, key=lambda name: parts[name])
 
 
 def results(folder: Path = GALLERY) -> list[Result]:
-    """Return the cases whose reports are there, in the gallery's order."""
+    """Return the cases that have a report, in the gallery's order."""
     return [
-        Result(case, json.loads((folder / case.name / REPORT).read_text()), _said(folder / case.name))
+        Result(case, json.loads((folder / case.name / REPORT).read_text()), _printed(folder / case.name))
         for case in CASES
         if (folder / case.name / REPORT).exists()
     ]
 
 
-def _said(folder: Path) -> tuple[str, ...]:
-    files = (folder / SAID, folder / SAID_ON_CPU)
+def _printed(folder: Path) -> tuple[str, ...]:
+    files = (folder / PRINTED, folder / PRINTED_ON_CPU)
     return tuple(line for path in files if path.exists() for line in path.read_text().splitlines() if line.strip())
 
 
 def expects(program: str, folder: Path = WORKLOADS) -> dict[str, tuple[str, ...]]:
-    """Return EXPECTS of a workload: options -> rules that a profile must find, the first one on top."""
+    """Return EXPECTS of a workload: options -> rules that a profile must find, the first one as first finding."""
     for node in ast.parse((folder / f"{program}.py").read_text()).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "EXPECTS":
-            told: dict[str, tuple[str, ...]] = ast.literal_eval(node.value)
-            return told
+            expected: dict[str, tuple[str, ...]] = ast.literal_eval(node.value)
+            return expected
     return {}
 
 
-def broken(result: Result, told: Mapping[str, tuple[str, ...]]) -> str:
-    """Return what a report lacks of what its program expects; nothing where all is there.
+def broken(result: Result, expected: Mapping[str, tuple[str, ...]]) -> str:
+    """Return which expected findings a report lacks, as one line; an empty text if it has all.
 
-    What stands in EXPECTS for some options holds for every case with these options, and steps, epochs or a batch size.
+    An entry of EXPECTS applies to each case with its options. Steps, epochs and the batch size do not count as options.
     """
     words = result.case.options.split()
     neutral = {"--steps", "--epochs", "--batch-size"}
     plain = [each for at, each in enumerate(words) if not ({words[at - 1]} if at else set()) & neutral]
     chosen = " ".join(each for each in plain if each not in neutral)
-    wanted = told.get(result.case.options, told.get(chosen, ()))
+    wanted = expected.get(result.case.options, expected.get(chosen, ()))
     if wanted and result.rules[:1] != [wanted[0]]:
-        return f"{result.case.name}: {wanted[0]} is not on top of {result.rules}"
+        return f"{result.case.name}: {wanted[0]} is not the first of {result.rules}"
     missing = [rule for rule in wanted if rule not in result.rules]
     return f"{result.case.name}: no {', '.join(missing)} in {result.rules}" if missing else ""

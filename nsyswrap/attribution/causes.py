@@ -7,7 +7,7 @@ A gap ends with an operation E, launched by the call r of thread T::
                |  segment A    | launch    | queued    |
 
 Segment A is cut where what T does changes; every piece has one cause and one phase. Source: the table of causes
-in docs/analyses/idle.md.
+in docs/sections/idle.md.
 """
 
 from collections.abc import Iterable, Iterator

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import MAIN, ExportBuilder, global_id
 
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.loop.step_detection import find_steps
 from nsyswrap.sections import phases
 from nsyswrap.tables import Trace
@@ -37,7 +37,7 @@ def names(trace: Trace, pattern: str = "") -> list[str]:
 
 def host(trace: Trace, end: int) -> dict[str, tuple[int, int]]:
     """Return the number of ranges and the host time of each phase."""
-    frame = phases.run(TraceContext(trace), window(0, end)).tables["phases"]
+    frame = run_section(phases, find_context(trace), window(0, end)).tables["phases"]
     return {str(row["phase"]): (int(row["count"]), int(row["host_ns"])) for _, row in frame.iterrows()}
 
 
@@ -116,8 +116,8 @@ def test_a_step_of_ours_hides_no_phase_of_the_program(trace_of: TraceOf) -> None
 
 def test_the_section_says_what_was_marked_for_the_program(trace_of: TraceOf) -> None:
     """There is no note where the program marked everything."""
-    context = TraceContext(trace_of(marked(builder(), 3).range("data", 5, 8)))
-    (note,) = phases.run(context, window(0, 300)).notes
+    context = find_context(trace_of(marked(builder(), 3).range("data", 5, 8)))
+    (note,) = run_section(phases, context, window(0, 300)).notes
     assert note == "Marked by nsyswrap (--annotate), not by the program: backward, step."
-    alone = TraceContext(trace_of(ExportBuilder().range("data", 5, 8)))
-    assert phases.run(alone, window(0, 300)).notes == ()
+    alone = find_context(trace_of(ExportBuilder().range("data", 5, 8)))
+    assert run_section(phases, alone, window(0, 300)).notes == ()

@@ -4,13 +4,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from analysis_fixtures import run_section
 from export_builder import ExportBuilder, global_id, thread
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.errors import UsageError
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Settings, TraceContext
+from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.loop.step_detection import find_steps, warm_up
 from nsyswrap.sections import steps
 from nsyswrap.tables import Trace
@@ -72,7 +73,7 @@ def test_the_user_can_name_the_ranges_that_are_steps(trace_of: TraceOf) -> None:
 
 def test_steps_the_user_names_are_the_phase_batch(trace_of: TraceOf) -> None:
     """Whatever their texts are."""
-    context = TraceContext(trace_of(loop(4, "it{}").kernel(20, 30, launched=(5, 6))), Settings(step_pattern="^it"))
+    context = find_context(trace_of(loop(4, "it{}").kernel(20, 30, launched=(5, 6))), Settings(step_pattern="^it"))
     assert [context.phases.name(code) for code in context.phases.of_operations(context.trace, context.operations)] == [
         "batch"
     ]
@@ -204,8 +205,8 @@ def test_steps_without_length_make_no_window(trace_of: TraceOf) -> None:
 def test_the_section_lists_every_step_with_its_ledger_on_each_gpu(trace_of: TraceOf) -> None:
     """Warm-up steps are listed and flagged, in full length; the facts are about the measured steps."""
     builder = loop(4).kernel(10, 60, launched=(5, 6)).kernel(230, 260, launched=(225, 226))
-    context = TraceContext(trace_of(builder.copy(250, 300, launched=(240, 241), device=1)))
-    section = steps.run(context, Window(220, 430, "measured", "steps"))
+    context = find_context(trace_of(builder.copy(250, 300, launched=(240, 241), device=1)))
+    section = run_section(steps, context, Window(220, 430, "measured", "steps"))
     rows = section.tables["steps"]
     assert rows["warm_up"].tolist() == [True, True, False, False] * 2
     on = {(row["device_id"], row["name"]): row for row in rows.to_dict("records")}
@@ -227,18 +228,18 @@ def test_the_section_lists_every_step_with_its_ledger_on_each_gpu(trace_of: Trac
 def test_a_kernel_across_two_steps_is_cut_between_them(trace_of: TraceOf) -> None:
     """The time between steps is in neither."""
     builder = loop(2).kernel(50, 150, launched=(5, 6))
-    rows = steps.run(TraceContext(trace_of(builder)), Window(0, 210, "both", "steps")).tables["steps"]
+    rows = run_section(steps, find_context(trace_of(builder)), Window(0, 210, "both", "steps")).tables["steps"]
     assert rows["compute_ns"].tolist() == [50, 40]
 
 
 def test_without_a_gpu_steps_have_lengths_and_no_ledger(trace_of: TraceOf) -> None:
-    rows = steps.run(TraceContext(trace_of(loop(2))), Window(0, 210, "both", "steps")).tables["steps"]
+    rows = run_section(steps, find_context(trace_of(loop(2))), Window(0, 210, "both", "steps")).tables["steps"]
     assert list(rows.columns) == ["name", "start_ns", "end_ns", "warm_up"]
 
 
 def test_without_steps_the_section_says_what_to_do(trace_of: TraceOf) -> None:
-    section = steps.run(
-        TraceContext(trace_of(ExportBuilder().range("forward", 0, 10))), Window(0, 10, "all", "operations")
+    section = run_section(
+        steps, find_context(trace_of(ExportBuilder().range("forward", 0, 10))), Window(0, 10, "all", "operations")
     )
     assert "--step-range" in section.notes[0]
     assert not len(section.tables["steps"])
@@ -247,9 +248,9 @@ def test_without_steps_the_section_says_what_to_do(trace_of: TraceOf) -> None:
 def test_a_window_given_by_hand_is_about_the_steps_whole_inside_it(trace_of: TraceOf) -> None:
     """All steps take 100 but the last two, which take 300: the median of those two is not the median of all."""
     builder = loop(8).range("batch 8", 1000, 1300).range("batch 9", 1310, 1610).kernel(1010, 1020)
-    context = TraceContext(trace_of(builder), Settings())
-    late = steps.run(context, Window(990, 1610, "late", "user"))
-    whole = steps.run(context, Window(990, 1610, "late", "operations"))
+    context = find_context(trace_of(builder), Settings())
+    late = run_section(steps, context, Window(990, 1610, "late", "user"))
+    whole = run_section(steps, context, Window(990, 1610, "late", "operations"))
     facts = [[section.fact(label) for label in ("measured_steps", "median_ns")] for section in (late, whole)]
     assert [[fact.value for fact in row if fact is not None] for row in facts] == [[2, 300.0], [8, 100.0]]
     assert late.notes == ()
@@ -257,7 +258,9 @@ def test_a_window_given_by_hand_is_about_the_steps_whole_inside_it(trace_of: Tra
 
 def test_a_window_given_by_hand_may_hold_no_whole_step(trace_of: TraceOf) -> None:
     """Then there is no median, and a note says so."""
-    section = steps.run(TraceContext(trace_of(loop(8).kernel(310, 320)), Settings()), Window(340, 420, "part", "user"))
+    section = run_section(
+        steps, find_context(trace_of(loop(8).kernel(310, 320)), Settings()), Window(340, 420, "part", "user")
+    )
     median = section.fact("median_ns")
     assert median is not None
     assert median.value is None

@@ -7,7 +7,7 @@ from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread
 
 from nsyswrap.compare.step_times import step_times
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.loop.step_detection import Steps, find_steps
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
@@ -208,6 +208,6 @@ def test_ranks_side_by_side_are_counted_together(trace_of: TraceOf) -> None:
 
 def test_findings_are_about_the_steps_that_are_counted(trace_of: TraceOf) -> None:
     """Idle time between programs is not part of a step."""
-    context = TraceContext(trace_of(sweep(20, 20)))
+    context = find_context(trace_of(sweep(20, 20)))
     assert len(context.steps.frame) == 40
     assert (len(context.steps.counted), len(context.steps.measured)) == (20, 18)

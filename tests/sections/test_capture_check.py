@@ -3,14 +3,14 @@
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, thread
 from hypothesis import given, settings
 from random_traces import Sketch, sketches
 from random_traces import trace_of as random_trace
 
 from nsyswrap.intervals import Window, total
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section, Severity
 from nsyswrap.sections import capture_check
 from nsyswrap.sections.capture_check import outweighs
@@ -24,7 +24,7 @@ PEER = global_id(5000)
 
 def section_of(trace: Trace) -> Section:
     """Return the section of the first 1000 ns."""
-    return capture_check.run(TraceContext(trace), window(0, 1000))
+    return run_section(capture_check, find_context(trace), window(0, 1000))
 
 
 def found(trace: Trace) -> list[tuple[str, Severity, str]]:
@@ -100,7 +100,7 @@ def test_a_lost_launch_call_changes_the_idle_time_it_lies_in(trace_of: TraceOf) 
         GPU          |kernel|         |orphan|
                  1   10     20        30     40
     """
-    section = capture_check.run(TraceContext(trace_of(one_kernel().kernel(30, 40))), window(0, 40))
+    section = run_section(capture_check, find_context(trace_of(one_kernel().kernel(30, 40))), window(0, 40))
     (finding,) = section.findings
     assert (finding.rule, finding.severity, finding.lost_ns) == ("capture/incomplete", Severity.PROBLEM, 19)
     assert finding.headline == "The capture is incomplete: at most 19 ns of the window (47.5 %) can be wrong."
@@ -116,7 +116,7 @@ def notes_of(builder: ExportBuilder, trace_of: TraceOf) -> tuple[str, ...]:
 
 def affected_by(builder: ExportBuilder, trace_of: TraceOf, start: int = 0, end: int = 1000) -> int:
     """Return how much time of a window can be wrong."""
-    section = capture_check.run(TraceContext(trace_of(builder)), window(start, end))
+    section = run_section(capture_check, find_context(trace_of(builder)), window(start, end))
     assert sum(each.lost_ns for each in section.findings) == section.facts[1].value
     return int(section.facts[1].value or 0)
 
@@ -162,7 +162,7 @@ def test_a_window_after_a_late_start_is_not_affected(start: int, affected: int, 
 )
 def test_severity_follows_the_share_that_can_be_wrong(length: int, severity: Severity, trace_of: TraceOf) -> None:
     """35 ns: 20 % of 175 ns, and 1 % of 3500 ns."""
-    section = capture_check.run(TraceContext(trace_of(delayed())), window(0, length))
+    section = run_section(capture_check, find_context(trace_of(delayed())), window(0, length))
     assert [each.severity for each in section.findings] == [severity]
 
 
@@ -252,8 +252,8 @@ def test_without_the_section_no_verdict_is_silenced() -> None:
 @settings(deadline=None, max_examples=30)
 @given(sketches)
 def test_no_time_with_a_compute_kernel_can_be_wrong(sketch: Sketch) -> None:
-    context, chosen = TraceContext(random_trace(sketch)), window(-100, 200)
-    affected = capture_check.run(context, chosen).facts[1].value
+    context, chosen = find_context(random_trace(sketch)), window(-100, 200)
+    affected = run_section(capture_check, context, chosen).facts[1].value
     devices = context.operations.used_in(chosen)
     compute = sum(total(context.operations.exclusive(device, chosen)[0]) for device in devices)
     assert isinstance(affected, int)
@@ -319,7 +319,7 @@ def test_a_silent_main_thread_without_ranges_makes_the_whole_window_doubtful(tra
     """NVTX was traced, so its steps are lost, too: the window of all operations may hold more than the steps."""
     builder = training(300).row("META_DATA_CAPTURE", name="CAPTURE_EVENT_TYPE", value="NvtxEvents")
     chosen = Window(20, 930, "all GPU operations", "operations")
-    finding, *_ = capture_check.run(TraceContext(trace_of(builder)), chosen).findings
+    finding, *_ = run_section(capture_check, find_context(trace_of(builder)), chosen).findings
     assert finding.lost_ns == 910 - 10 * 10 - 4 * 10
     assert finding.evidence[-1] == "the ranges of its steps are missing, too: the window may hold more than the steps"
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id
 
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.sections import ledger
 from nsyswrap.sections.ledger import ROWS, ledger_rows
 from nsyswrap.tables import Trace
@@ -18,7 +18,7 @@ NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
 
 def rows_of(trace: Trace, start: int = 0, end: int = 100, device: int = 0) -> list[int]:
     """Return the ledger of a device, in the order of its rows."""
-    return [ledger_rows(TraceContext(trace).operations, device, window(start, end))[row] for row in ROWS]
+    return [ledger_rows(find_context(trace).operations, device, window(start, end))[row] for row in ROWS]
 
 
 def test_each_kind_has_a_row(trace_of: TraceOf) -> None:
@@ -66,8 +66,8 @@ def test_a_kernel_whose_name_holds_nccl_is_communication(name: str, trace_of: Tr
 def test_communication_is_all_transfer_and_a_note_says_so(trace_of: TraceOf) -> None:
     """Without the other ranks nobody knows how long it waited for them. A run without communication has no note."""
     alone = ExportBuilder().kernel(0, 10, launched=(0, 1))
-    assert ledger.run(TraceContext(trace_of(alone)), window(0, 100)).notes == ()
-    section = ledger.run(TraceContext(trace_of(alone.kernel(10, 30, NCCL, launched=(1, 2)))), window(0, 100))
+    assert run_section(ledger, find_context(trace_of(alone)), window(0, 100)).notes == ()
+    section = run_section(ledger, find_context(trace_of(alone.kernel(10, 30, NCCL, launched=(1, 2)))), window(0, 100))
     (row,) = section.tables["devices"].to_dict("records")
     assert (row["communication_wait_ns"], row["communication_transfer_ns"]) == (0, 20)
     assert section.notes == (
@@ -77,7 +77,7 @@ def test_communication_is_all_transfer_and_a_note_says_so(trace_of: TraceOf) -> 
 
 def test_communication_behind_a_kernel_needs_no_note(trace_of: TraceOf) -> None:
     builder = ExportBuilder().kernel(0, 40, launched=(0, 1)).kernel(10, 30, NCCL, launched=(1, 2), stream=8)
-    assert ledger.run(TraceContext(trace_of(builder)), window(0, 100)).notes == ()
+    assert run_section(ledger, find_context(trace_of(builder)), window(0, 100)).notes == ()
 
 
 def test_operations_are_clipped_to_the_window(trace_of: TraceOf) -> None:
@@ -94,7 +94,7 @@ def test_the_ledger_of_a_window_does_not_depend_on_earlier_ones(trace_of: TraceO
         copy     CCCCCC
         windows  |--|        then  |---|
     """
-    operations = TraceContext(
+    operations = find_context(
         trace_of(ExportBuilder().kernel(20, 60, launched=(1, 2)).copy(0, 60, launched=(2, 3)))
     ).operations
     found = [ledger_rows(operations, 0, window(start, end)) for start, end in ((0, 30), (20, 70), (80, 90), (0, 30))]
@@ -110,7 +110,7 @@ def test_each_device_has_a_ledger_of_its_own(trace_of: TraceOf) -> None:
     """All processes on a device share its ledger."""
     builder = ExportBuilder().kernel(0, 50, launched=(0, 1)).kernel(20, 30, launched=(1, 2), device=1)
     builder.kernel(40, 70, launched=(0, 1), process=global_id(5000))
-    section = ledger.run(TraceContext(trace_of(builder)), window(0, 100))
+    section = run_section(ledger, find_context(trace_of(builder)), window(0, 100))
     devices = section.tables["devices"]
     assert devices[["device_id", "compute_ns", "idle_ns"]].to_numpy().tolist() == [[0, 70, 30], [1, 10, 90]]
     assert {fact.label: fact.value for fact in section.facts} == {
@@ -123,9 +123,9 @@ def test_each_device_has_a_ledger_of_its_own(trace_of: TraceOf) -> None:
 def test_time_over_the_window_adds_up_to_the_ledger(trace_of: TraceOf) -> None:
     """There are thirty intervals; a window of fewer nanoseconds has one for each."""
     builder = ExportBuilder().kernel(0, 500, launched=(0, 1)).copy(700, 800, launched=(1, 2))
-    context = TraceContext(trace_of(builder))
+    context = find_context(trace_of(builder))
     for start, end, count in ((0, 1000, 30), (490, 510, 20)):
-        table = ledger.run(context, window(start, end)).tables["over_time"]
+        table = run_section(ledger, context, window(start, end)).tables["over_time"]
         assert len(table) == count
         assert table["start_ns"].iloc[0] == start
         assert table["end_ns"].iloc[-1] == end
@@ -150,8 +150,10 @@ def test_a_gpu_that_ran_something_only_before_the_window_does_not_starve_in_it(t
     builder = ExportBuilder().kernel(20, 60, launched=(20, 21)).kernel(80, 100, launched=(80, 81))
     for device, start in ((1, 0), (2, 0), (2, 200)):
         builder.kernel(start + 5, start + 10, launched=(start, start + 1), device=device)
-    section = ledger.run(TraceContext(trace_of(builder)), window(20, 100))
+    section = run_section(ledger, find_context(trace_of(builder)), window(20, 100))
     assert section.tables["devices"]["device_id"].tolist() == [0, 2]
     assert section.notes == ("GPU 1 is left out: it ran operations only outside the window.",)
-    before = ledger.run(TraceContext(trace_of(ExportBuilder().kernel(20, 60, launched=(20, 21)))), window(0, 10))
+    before = run_section(
+        ledger, find_context(trace_of(ExportBuilder().kernel(20, 60, launched=(20, 21)))), window(0, 10)
+    )
     assert before.tables["devices"]["idle_ns"].tolist() == [10]

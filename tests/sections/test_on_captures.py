@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from analysis_fixtures import whole_session
+from analysis_fixtures import run_section, whole_session
 from real_captures import CAPTURE_NAMES
 
 from nsyswrap import tables
 from nsyswrap.db.load import load_export
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.intervals import Window, gaps, merge, overlap, total
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.model import Report, Severity
 from nsyswrap.report import ALL, build_report, choose_window
 from nsyswrap.sections import ranges
@@ -44,7 +44,7 @@ every_window = pytest.mark.parametrize("wanted", ["", ALL])
 
 def study_of(trace: Trace) -> TraceContext:
     """Return a context without settings."""
-    return TraceContext(trace)
+    return find_context(trace)
 
 
 @every_gpu_capture
@@ -213,14 +213,14 @@ ANY = ("operation_count_any_thread", "envelope_any_thread_ns", "busy_any_thread_
 def test_what_ranges_launched_is_the_reference_numbers(key: tuple[str, str], real_trace: RealTrace) -> None:
     """Backward launches nearly all from autograd's own thread."""
     trace = real_trace(key[0])
-    table = ranges.run(study_of(trace), whole_session(trace)).tables["projection"].set_index("name")
+    table = run_section(ranges, study_of(trace), whole_session(trace)).tables["projection"].set_index("name")
     assert tuple(table.loc[key[1], ["count", "range_ns", *OWN, *ANY]]) == PROJECTIONS[key]
 
 
 def test_a_range_that_launched_nothing_has_no_projection(real_trace: RealTrace) -> None:
     """Loading data puts nothing on the GPU."""
     trace = real_trace(CNN)
-    tables_of = ranges.run(study_of(trace), whole_session(trace)).tables
+    tables_of = run_section(ranges, study_of(trace), whole_session(trace)).tables
     assert "data" not in set(tables_of["projection"]["name"])
     row = tables_of["summary"].set_index("name").loc["data"]
     assert (row["count"], row["total_ns"]) == (60, 25075193)

@@ -1,12 +1,13 @@
-"""Reads the rules of the house off the source: who imports whom, how long things are, what an import does.
+"""Check the house rules on the source: layers, import circles, homes of dependencies, lengths, effects of an import.
 
-Nothing here imports the code it reads. Every rule returns the lines that break it, as ``path:line: what``, so that an
-empty list means that the rule holds.
+The code is parsed and never imported. Each rule returns the lines that break it, as ``path:line: what``; an empty list
+means that the rule holds.
 """
 
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,17 +37,25 @@ LAYERS = {
     "__main__": 13,
 }
 
+# The packages that may import a dependency.
 HOMES = {
-    "click": "nsyswrap.cli",
-    "sqlalchemy": "nsyswrap.db",
-    "adbc_driver_manager": "nsyswrap.db",
-    "adbc_driver_sqlite": "nsyswrap.db",
-    "connectorx": "nsyswrap.db",
-    "jinja2": "nsyswrap.render",
-    "subprocess": "nsyswrap.capture",
-    "torch": "nsyswrap.capture.annotate",
-    "nvtx": "nsyswrap.capture.annotate",
+    "click": ("nsyswrap.cli",),
+    "sqlalchemy": ("nsyswrap.db", "nsyswrap.runs"),
+    "adbc_driver_manager": ("nsyswrap.db",),
+    "adbc_driver_sqlite": ("nsyswrap.db",),
+    "connectorx": ("nsyswrap.db",),
+    "dask": ("nsyswrap.runs",),
+    "distributed": ("nsyswrap.runs",),
+    "jinja2": ("nsyswrap.render",),
+    "subprocess": ("nsyswrap.capture",),
+    "torch": ("nsyswrap.capture.annotate",),
+    "nvtx": ("nsyswrap.capture.annotate",),
 }
+
+# Folders under tests/ that mirror no package of nsyswrap.
+TEST_FOLDERS = frozenset({
+    *("browser", "real_nsys", "tools", "workloads", "support", "captures", "data", "snapshots", "vendor"),
+})  # fmt: skip
 
 EMPTY_NAMES = frozenset({"util", "utils", "helper", "helpers", "common", "misc", "core", "manager", "managers"})
 
@@ -82,16 +91,21 @@ class Module:
 
     @property
     def tree(self) -> ast.Module:
-        """The syntax tree."""
-        return ast.parse(self.text)
+        """The syntax tree; do not change it, since all rules share it."""
+        return _parsed(self.text)
 
     def at(self, line: int, what: str) -> str:
-        """One broken rule, as ``path:line: what``."""
+        """Return one broken rule, as ``path:line: what``."""
         return f"{self.path}:{line}: {what}"
 
 
+@cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
 def modules(*folders: str, root: Path = ROOT) -> list[Module]:
-    """Every Python file under the named folders of a root, in order of paths."""
+    """Return every Python file under the named folders of a root, in order of paths."""
     return [_module(path, root) for folder in folders for path in sorted((root / folder).rglob("*.py"))]
 
 
@@ -104,11 +118,13 @@ def _module(path: Path, root: Path) -> Module:
 
 
 def imports(module: Module, known: frozenset[str] = frozenset()) -> Iterator[tuple[int, str]]:
-    """Every module that a file imports, anywhere in it, as (line, dotted name).
+    """Yield every module that a file imports, as (line, dotted name).
+
+    Imports in functions and under ``TYPE_CHECKING`` count like those at the top.
 
     Args:
         module: The file.
-        known: Names of modules; `from package import name` counts as `package.name` where that is one of them.
+        known: Names of modules; ``from package import name`` counts as ``package.name`` where that is one of them.
     """
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
@@ -130,7 +146,7 @@ def _base(module: Module, node: ast.ImportFrom) -> str:
 
 
 def layer_breaks(sources: list[Module]) -> list[str]:
-    """Imports inside nsyswrap that do not go down, or that reach into a neighbour."""
+    """Return the imports inside nsyswrap that do not go to a lower layer or to the module's own package."""
     known = frozenset(module.name for module in sources)
     return [
         module.at(line, f"{module.name} imports {target}")
@@ -141,7 +157,7 @@ def layer_breaks(sources: list[Module]) -> list[str]:
 
 
 def _may_import(importer: str, target: str) -> bool:
-    if importer == "nsyswrap":  # the package itself shows public names, from wherever they are
+    if importer == "nsyswrap":  # the package itself offers public names from any layer
         return True
     source, home = importer.split(".")[1], target.split(".")[1]
     if source not in LAYERS or home not in LAYERS:
@@ -151,46 +167,96 @@ def _may_import(importer: str, target: str) -> bool:
     return LAYERS[home] < LAYERS[source] and (home != "cli" or source == "__main__")
 
 
+def import_circles(sources: list[Module]) -> list[str]:
+    """Return the imports inside nsyswrap that lead back to the module that makes them.
+
+    ``nsyswrap/__init__.py`` is left out: it loads its public names when they are used.
+    """
+    known = frozenset(module.name for module in sources)
+    lines = {
+        module: [(line, target) for line, target in imports(module, known) if target in known - {"nsyswrap"}]
+        for module in sources
+        if module.name != "nsyswrap"
+    }
+    graph = {module.name: {target for _, target in found} for module, found in lines.items()}
+    reached = {name: _reached(graph, name) for name in graph}
+    return [
+        module.at(line, f"{module.name} imports {target}, which imports it again")
+        for module, found in lines.items()
+        for line, target in found
+        if module.name in {target, *reached[target]}
+    ]
+
+
+def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    """Return the modules that a module imports, directly or through others."""
+    found: set[str] = set()
+    pending = [start]
+    while pending:
+        new = graph[pending.pop()] - found
+        found |= new
+        pending.extend(new)
+    return found
+
+
+def packages_without_docstring(sources: list[Module]) -> list[str]:
+    """Return the ``__init__.py`` files without a docstring."""
+    packages = (module for module in sources if module.path.name == "__init__.py")
+    return [module.at(1, "the package has no docstring") for module in packages if not ast.get_docstring(module.tree)]
+
+
+def unmirrored(root: Path = ROOT) -> list[str]:
+    """Return the folders under tests/ that mirror no package of nsyswrap and are not in `TEST_FOLDERS`.
+
+    Inside a mirrored folder each folder needs its package too.
+    """
+    tests, package = root / "tests", root / "nsyswrap"
+    folders = sorted({path.parent.relative_to(tests) for path in tests.rglob("*.py") if path.parent != tests})
+    wrong = (each for each in folders if each.parts[0] not in TEST_FOLDERS and not (package / each).is_dir())
+    return [f"tests/{each}: nsyswrap/{each} does not exist" for each in wrong]
+
+
 def unplaced(sources: list[Module]) -> list[str]:
-    """Modules of nsyswrap that stand in no layer."""
+    """Return the modules of nsyswrap that are in no layer."""
     named = (module for module in sources if module.name != "nsyswrap")
     return [module.at(1, "is in no layer") for module in named if module.name.split(".")[1] not in LAYERS]
 
 
 def strays(sources: list[Module]) -> list[str]:
-    """Imports of a dependency outside its one home."""
+    """Return the imports of a dependency outside the packages that may import it."""
     return [
-        module.at(line, f"{target} is at home in {home}")
+        module.at(line, f"{target} may be imported in {' and '.join(homes)} only")
         for module in sources
         for line, target in imports(module)
-        if (home := HOMES.get(target.split(".")[0])) and not f"{module.name}.".startswith(f"{home}.")
+        if (homes := HOMES.get(target.split(".")[0]))
+        and not any(f"{module.name}.".startswith(f"{home}.") for home in homes)
     ]
 
 
 def crossings(sources: list[Module], forbidden: frozenset[str]) -> list[str]:
-    """Imports of anything whose first name is forbidden."""
+    """Return the imports of any forbidden top-level package."""
     found = ((module, line, target) for module in sources for line, target in imports(module))
     return [module.at(line, f"imports {target}") for module, line, target in found if target.split(".")[0] in forbidden]
 
 
 def empty_names(sources: list[Module]) -> list[str]:
-    """Modules and packages whose name says nothing."""
+    """Return the modules and packages whose name does not say what they hold."""
     allowed = Path("workloads/common.py")
     return [
-        module.at(1, "this name says nothing")
+        module.at(1, "the name does not say what it holds")
         for module in sources
         if module.path != allowed and EMPTY_NAMES & {part.lstrip("_") for part in module.path.with_suffix("").parts}
     ]
 
 
 def long_files(sources: list[Module], limit: int = FILE_LINES) -> list[str]:
-    """Files with more lines than the limit."""
+    """Return the files with more lines than the limit."""
     counts = ((module, len(module.text.splitlines())) for module in sources)
     return [module.at(count, f"{count} lines, more than {limit}") for module, count in counts if count > limit]
 
 
 def long_functions(sources: list[Module], limit: int = FUNCTION_LINES) -> list[str]:
-    """Functions with more lines than the limit, from `def` to their end, docstring and all."""
+    """Return the functions with more lines than the limit, counted from `def` to the end, docstring included."""
     return [
         module.at(node.lineno, f"{node.name} has {lines} lines, more than {limit}")
         for module in sources
@@ -201,12 +267,12 @@ def long_functions(sources: list[Module], limit: int = FUNCTION_LINES) -> list[s
 
 
 def import_effects(sources: list[Module]) -> list[str]:
-    """Statements that an import would run and that do more than define names."""
+    """Return the statements that an import runs and that do more than define names."""
     return [module.at(line, what) for module in sources for line, what in _effects(module.tree.body, _defined(module))]
 
 
 def _defined(module: Module) -> frozenset[str]:
-    """Names that the module makes itself: it may register things with them."""
+    """Return the names that the module defines; a module may call methods of its own objects, to register things."""
     made: set[str] = set()
     for node in module.tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -254,7 +320,7 @@ def _root(node: ast.expr) -> str:
 
 
 def _effect_calls(node: ast.stmt) -> Iterator[tuple[int, str]]:
-    """Calls that the statement itself makes: not those in the body of a function or lambda."""
+    """Yield the calls that a statement makes itself, without those in the body of a function or lambda."""
     pending: list[ast.AST] = [node]
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         pending = [*node.decorator_list, *node.args.defaults, *(each for each in node.args.kw_defaults if each)]

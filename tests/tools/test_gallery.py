@@ -1,4 +1,4 @@
-"""The gallery: cases name real programs, committed results hold what these expect, pages are up to date."""
+"""The gallery: cases name real programs, committed results meet EXPECTS, and the pages are up to date."""
 
 import ast
 import importlib
@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
+from committed_files import committed
 from packed_captures import packed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +25,7 @@ SAMPLE = ROOT / "reports" / "samples" / "mnist-1-worker" / "report.json"
 
 
 class Tools(NamedTuple):
-    """The programs of tools/ that make the gallery."""
+    """The modules of tools/ that make the gallery."""
 
     cases: ModuleType
     results: ModuleType
@@ -35,7 +36,7 @@ class Tools(NamedTuple):
 
 @pytest.fixture(scope="module")
 def tools() -> Iterator[Tools]:
-    """Programs find each other as one started in their folder does."""
+    """Import the tools with their folder on the path, as when they are started."""
     sys.path.insert(0, str(ROOT / "tools"))
     names = ("gallery_cases", "gallery_results", "gallery_page", "gallery_index", "gallery")
     yield Tools(*(importlib.import_module(name) for name in names))
@@ -44,13 +45,13 @@ def tools() -> Iterator[Tools]:
 
 @pytest.fixture(scope="module")
 def sample() -> dict[str, Any]:
-    """A whole report.json from a real GPU."""
+    """Return an uncut report.json from a real GPU."""
     report: dict[str, Any] = json.loads(SAMPLE.read_text())
     return report
 
 
 def put(tools: Tools, report: dict[str, Any], folder: Path, name: str = "mnist-1-worker") -> Path:
-    """Write a report as a result of a case."""
+    """Write a report as the result of a case and return its folder."""
     case = folder / name
     case.mkdir(parents=True)
     (case / "report.json").write_text(json.dumps(tools.results.cut(report)))
@@ -72,7 +73,7 @@ def test_each_claim_names_cases_and_each_case_has_a_claim(tools: Tools) -> None:
 
 
 def test_the_programs_take_the_options_of_their_cases(tools: Tools) -> None:
-    """Each word that starts with a dash is an option in the program's own text, or one that all have."""
+    """Each word that starts with a dash is an option in the program's text, or one that all programs have."""
     shared = {"--steps", "--batch-size", "--amp"}
     for case in tools.cases.CASES:
         text = (ROOT / "workloads" / f"{case.program}.py").read_text()
@@ -81,35 +82,38 @@ def test_the_programs_take_the_options_of_their_cases(tools: Tools) -> None:
 
 
 def test_what_programs_expect_is_about_cases(tools: Tools) -> None:
-    """Else it would never be checked."""
-    asked = set()
+    """An entry of EXPECTS without a case would never be checked."""
+    checked = set()
     for case in tools.cases.CASES:
         nothing: dict[str, Any] = {"findings": [], "sections": {}}
-        told = tools.results.expects(case.program)
-        if tools.results.broken(tools.results.Result(case, nothing), told):
-            asked.add(case.program)
-    assert asked == {case.program for case in tools.cases.CASES if tools.results.expects(case.program)}
+        expected = tools.results.expects(case.program)
+        if tools.results.broken(tools.results.Result(case, nothing), expected):
+            checked.add(case.program)
+    assert checked == {case.program for case in tools.cases.CASES if tools.results.expects(case.program)}
 
 
-def test_committed_results_hold_what_their_programs_expect(tools: Tools) -> None:
+def test_committed_results_meet_the_expectations_of_their_programs(tools: Tools) -> None:
     found = tools.results.results()
     wrong = [tools.results.broken(each, tools.results.expects(each.case.program)) for each in found]
     assert [each for each in wrong if each] == []
 
 
 def test_committed_results_are_small_and_private() -> None:
-    files = [path for path in (ROOT / "reports").rglob("*") if path.is_file()]
+    """Reports that `make profile` or `make gallery` wrote here and that are not committed do not count."""
+    files = committed("reports")
+    assert files
     assert sum(path.stat().st_size for path in files) <= 40 * MEBI
-    assert len(list((ROOT / "reports").glob("gallery/*/*.nsys-rep"))) <= MOST_CAPTURES
-    for path in (ROOT / "reports").glob("gallery/*/report.json"):
+    gallery = [path for path in files if path.is_relative_to(ROOT / "reports" / "gallery")]
+    assert len([path for path in gallery if path.suffix == ".nsys-rep"]) <= MOST_CAPTURES
+    for path in (path for path in gallery if path.name == "report.json"):
         assert json.loads(path.read_text())["session"]["hostname"] == "", path
         assert path.stat().st_size < LARGEST_REPORT, path
-    for path in (path for path in (ROOT / "reports" / "gallery").rglob("*") if path.suffix in {".json", ".txt"}):
+    for path in (path for path in gallery if path.suffix in {".json", ".txt"}):
         assert not re.search(r"/(?:home|root|tmp|srv|Users)/", path.read_text()), path
 
 
-def test_what_was_profiled_with_a_capture_has_it_and_links_it(tools: Tools) -> None:
-    """Else the card of a case leads to less than its profile gave."""
+def test_a_case_that_keeps_its_capture_has_it_and_links_it(tools: Tools) -> None:
+    """The index is up to date, and the card of such a case links the capture."""
     index = (ROOT / "reports" / "index.html").read_text()
     assert index == tools.cards.page(tools.results.results())
     for case in tools.cases.CASES:
@@ -123,11 +127,11 @@ def test_the_page_of_results_is_up_to_date(tools: Tools) -> None:
 
 
 def test_a_cut_report_keeps_what_the_pages_read(tools: Tools, sample: dict[str, Any]) -> None:
-    """Far smaller; facts, findings, ledger and causes as they were."""
+    """It is far smaller; facts, findings, ledger and attribution are unchanged."""
     cut = tools.results.cut(sample)
     assert len(json.dumps(cut)) < len(json.dumps(sample)) / 8
     assert cut["findings"] == sample["findings"]
-    assert cut["sections"]["idle"]["tables"]["causes"] == sample["sections"]["idle"]["tables"]["causes"]
+    assert cut["sections"]["idle"]["tables"]["attribution"] == sample["sections"]["idle"]["tables"]["attribution"]
     assert cut["sections"]["phases"] == sample["sections"]["phases"]
     assert {key: each["facts"] for key, each in cut["sections"].items()} == {
         key: each["facts"] for key, each in sample["sections"].items()
@@ -136,31 +140,31 @@ def test_a_cut_report_keeps_what_the_pages_read(tools: Tools, sample: dict[str, 
     assert tools.page.cells(tools.results.Result(case, cut)) == tools.page.cells(tools.results.Result(case, sample))
 
 
-def test_what_is_expected_must_be_on_top(tools: Tools, sample: dict[str, Any]) -> None:
+def test_the_expected_finding_must_be_the_first(tools: Tools, sample: dict[str, Any]) -> None:
     result = tools.results.Result(tools.cases.named("mnist-1-worker"), sample)
     assert tools.results.broken(result, {"": ("idle/data_wait", "idle/cpu")}) == ""
     assert tools.results.broken(result, {"--workers 7": ("idle/lock",)}) == ""
-    assert "not on top" in tools.results.broken(result, {"": ("idle/cpu",)})
+    assert "not the first" in tools.results.broken(result, {"": ("idle/cpu",)})
     assert "no idle/lock" in tools.results.broken(result, {"": ("idle/data_wait", "idle/lock")})
-    assert "not on top" in tools.results.broken(result, {"--epochs 1": ("idle/lock",)})
+    assert "not the first" in tools.results.broken(result, {"--epochs 1": ("idle/lock",)})
 
 
-def test_the_page_says_what_a_report_says(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
-    (put(tools, sample, tmp_path) / "said.txt").write_text("loss 0.5\n\n")
+def test_the_page_shows_the_figures_of_a_report(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
+    (put(tools, sample, tmp_path) / "output.txt").write_text("loss 0.5\n\n")
     found = tools.results.results(tmp_path)
     assert [each.case.name for each in found] == ["mnist-1-worker"]
     text = tools.page.page(found)
     row = next(line for line in text.splitlines() if line.startswith("|") and "idle/data_wait" in line)
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells[1:] == ["5.7", "3.39", "0.382", "6.7 %", "20.5 %", "5.4 %", "data_wait", "`idle/data_wait`"]
+    assert cells[1:] == ["5.7", "3.39", "0.382", "6.7 %", "20.5 %", "5.4 %", "data loader wait", "`idle/data_wait`"]
     assert "NVIDIA H200, driver 580.159.04" in text
     assert "    mnist-1-worker: loss 0.5\n" in text
     assert "Not captured: `mnist-8-workers`." in text
     assert all(f"## {claim.title}" in text and claim.source in text for claim in tools.cases.CLAIMS)
 
 
-def test_alexnet_gets_its_table_of_activities(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
-    """Ten rows, the longest first, copies among them."""
+def test_alexnet_has_a_table_of_activities(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
+    """It has ten rows, longest first, copies included."""
     put(tools, sample, tmp_path, "alexnet-8")
     text = tools.page.page(tools.results.results(tmp_path))
     after = text.split("GPU activities of `alexnet-8`, in 58 steps:")[1].split("\n\n")[1].splitlines()[2:]
@@ -170,8 +174,8 @@ def test_alexnet_gets_its_table_of_activities(tools: Tools, sample: dict[str, An
     assert any("[copy Host-to-Device]" in line for line in after)
 
 
-def test_bert_gets_its_table_of_the_optimizer(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
-    """A case without that phase is left out of it."""
+def test_bert_has_a_table_of_the_optimizer(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
+    """A case without that phase is left out of the table."""
     without = json.loads(json.dumps(sample))
     phases = without["sections"]["phases"]["tables"]
     phases["phases"] = [row for row in phases["phases"] if row["phase"] != "optimizer"]
@@ -189,7 +193,7 @@ def test_a_card_shows_verdict_ledger_and_links(tools: Tools, sample: dict[str, A
     (folder / "report.html").write_text("x")
     text = tools.cards.page(tools.results.results(tmp_path), tmp_path)
     assert "It &lt;waits&gt;." in text
-    assert "compute 6.7%, copies 0.7%, fills 0.0%, idle 92.5%" in text
+    assert "compute 6.7%, copies 0.7%, memsets 0.0%, idle 92.5%" in text
     assert 'href="gallery/mnist-1-worker/report.html"' in text
     assert 'href="gallery/mnist-1-worker/report.json"' in text
     assert ".nsys-rep" not in text
@@ -202,23 +206,23 @@ def test_a_card_shows_verdict_ledger_and_links(tools: Tools, sample: dict[str, A
 
 
 def chosen(tmp_path: Path, seconds: float) -> Namespace:
-    """What `gallery.main` hands on."""
+    """Return the arguments that `gallery.main` passes on."""
     return Namespace(gallery=tmp_path / "gallery", data=tmp_path, option=[], end=time.monotonic() + seconds)
 
 
-def test_a_profile_that_fails_is_named_and_leaves_nothing(
+def test_a_failed_profile_is_reported_and_leaves_no_folder(
     tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tools.gallery, "NSYSWRAP", [sys.executable, "-c", "import sys; sys.exit('it broke')"])
-    said = tools.gallery.record_all([tools.cases.named("decoding")], chosen(tmp_path, 100))
-    assert len(said) == 1
-    assert said[0].startswith("decoding: exit code 1")
-    assert "it broke" in said[0]
+    errors = tools.gallery.record_all([tools.cases.named("decoding")], chosen(tmp_path, 100))
+    assert len(errors) == 1
+    assert errors[0].startswith("decoding: exit code 1")
+    assert "it broke" in errors[0]
     assert not (tmp_path / "gallery").exists()
 
 
 def test_a_case_is_timed_on_the_cpu(tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it prints stays; one that was not profiled, fails or comes too late is named."""
+    """Its output is kept. A case that was not profiled, fails or starts too late is reported."""
     case = tools.cases.named("convolution-cudnn-100")
     assert "not timed" in tools.gallery.time_on_cpu(case, chosen(tmp_path, 100))
     folder = tmp_path / "gallery" / case.name
@@ -226,68 +230,68 @@ def test_a_case_is_timed_on_the_cpu(tools: Tools, tmp_path: Path, monkeypatch: p
     assert "not timed" in tools.gallery.time_on_cpu(case, chosen(tmp_path, 1))
     monkeypatch.setattr(tools.gallery, "program", lambda *_: [sys.executable, "-c", "print('user 1 s')"])
     assert tools.gallery.time_on_cpu(case, chosen(tmp_path, 100)) == ""
-    assert (folder / "said-cpu.txt").read_text() == "user 1 s\n"
+    assert (folder / "output-cpu.txt").read_text() == "user 1 s\n"
     monkeypatch.setattr(tools.gallery, "program", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
     assert "exit status 1" in tools.gallery.time_on_cpu(case, chosen(tmp_path, 100))
 
 
-def test_what_is_only_the_machines_is_left_out_of_a_run(tools: Tools) -> None:
-    """Paths of the data and of Python are named, variables are not; what a program printed stays."""
+def test_paths_and_variables_of_the_machine_are_left_out_of_a_run(tools: Tools) -> None:
+    """Paths of data and Python are replaced, names of variables dropped; the output of a program stays."""
     run = {"command": [sys.executable, "a.py", "/x/data/b"], "environment": {"names": ["SECRET"], "values": {"A": "0"}}}
-    said = json.loads(tools.results.plain(json.dumps(run), Path("/x/data")))
-    assert said == {"command": ["python", "a.py", "data/b"], "environment": {"values": {"A": "0"}}}
+    kept = json.loads(tools.results.plain(json.dumps(run), Path("/x/data")))
+    assert kept == {"command": ["python", "a.py", "data/b"], "environment": {"values": {"A": "0"}}}
     assert tools.results.plain("/x/data/b: loss 1\n", Path("/x/data")) == "data/b: loss 1\n"
 
 
-def test_variables_that_are_not_for_all_are_found_in_every_process(tools: Tools, tmp_path: Path) -> None:
+def test_private_variables_are_found_in_each_process(tools: Tools, tmp_path: Path) -> None:
     for number, held in (("1", b"PATH=/bin\0TOKEN=x\0"), ("22", b"HOME=/h\0OTHER=\xff\0"), ("self", b"NOT=1\0")):
         (tmp_path / number).mkdir()
         (tmp_path / number / "environ").write_bytes(held)
     (tmp_path / "3").mkdir()
-    assert tools.results.strangers(tmp_path) == ["OTHER", "TOKEN"]
-    assert tools.results.strangers(tmp_path / "3") == []
+    assert tools.results.private_variables(tmp_path) == ["OTHER", "TOKEN"]
+    assert tools.results.private_variables(tmp_path / "3") == []
 
 
-def test_a_capture_is_kept_only_where_no_environment_tells_more(
+def test_a_capture_is_kept_only_if_no_process_has_private_variables(
     tools: Tools, sample: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reports are kept either way."""
+    """The reports are kept in both cases."""
     made = tmp_path / "result"
     made.mkdir()
     (made / "whole.json").write_text(json.dumps(sample))
     (made / "run.json").write_text('{"command": [], "environment": {}}')
     (made / "capture.nsys-rep").write_bytes(packed(b"HOME=/srv"))
-    (tmp_path / "said.txt").write_text("loss 1\n")
+    (tmp_path / "output.txt").write_text("loss 1\n")
     monkeypatch.setattr(tools.gallery, "NSYSWRAP", [sys.executable, "-c", "pass"])
     case = tools.cases.named("decoding")
-    said = tools.gallery.keep(case, made, Namespace(strangers=["TOKEN"], **vars(chosen(tmp_path, 100))))
+    left_out = tools.gallery.keep(case, made, Namespace(private=["TOKEN"], **vars(chosen(tmp_path, 100))))
     folder = tmp_path / "gallery" / "decoding"
-    assert "TOKEN" in said
-    assert sorted(path.name for path in folder.iterdir()) == ["report.json", "run.json", "said.txt"]
-    assert tools.gallery.keep(case, made, Namespace(strangers=[], **vars(chosen(tmp_path, 100)))) == ""
+    assert "TOKEN" in left_out
+    assert sorted(path.name for path in folder.iterdir()) == ["output.txt", "report.json", "run.json"]
+    assert tools.gallery.keep(case, made, Namespace(private=[], **vars(chosen(tmp_path, 100)))) == ""
     assert (folder / "capture.nsys-rep").read_bytes() == packed(b"HOME=/srv")
 
 
 def test_no_report_is_written_before_all_programs_have_run(
     tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it would be written beside a program, on its cores."""
-    told: list[str] = []
+    """A report written earlier would take the cores of a running program."""
+    calls: list[str] = []
 
-    def said(what: str) -> Callable[..., str]:
+    def recorded(what: str) -> Callable[..., str]:
         def work(case: Namespace, *_: object) -> str:
-            told.append(f"{what} {case.name}")
+            calls.append(f"{what} {case.name}")
             return "it broke" if case.name == "bert-amp" else ""
 
         return work
 
-    monkeypatch.setattr(tools.gallery, "profile", said("profile"))
-    monkeypatch.setattr(tools.gallery, "keep", said("keep"))
+    monkeypatch.setattr(tools.gallery, "profile", recorded("profile"))
+    monkeypatch.setattr(tools.gallery, "keep", recorded("keep"))
     monkeypatch.setattr(tools.gallery, "draw", lambda *_: None)
     cases = [tools.cases.named(name) for name in ("bert-amp", "decoding", "decoding-graphs")]
     assert tools.gallery.record_all(cases, chosen(tmp_path, 100)) == ["bert-amp: it broke"]
-    assert told[:3] == ["profile bert-amp", "profile decoding", "profile decoding-graphs"]
-    assert sorted(told[3:]) == ["keep decoding", "keep decoding-graphs"]
+    assert calls[:3] == ["profile bert-amp", "profile decoding", "profile decoding-graphs"]
+    assert sorted(calls[3:]) == ["keep decoding", "keep decoding-graphs"]
 
 
 def test_no_profile_starts_when_time_is_up(tools: Tools, tmp_path: Path) -> None:

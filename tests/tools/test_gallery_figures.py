@@ -1,4 +1,4 @@
-"""Figures in the text of docs/results.md are those of the reports: their units, ratios, and what is not there."""
+"""Figures in the text of docs/results.md come from the reports, with units; missing cases leave remarks out."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Tools(NamedTuple):
-    """The parts of the gallery that these tests are about."""
+    """The modules of tools/ under test."""
 
     cases: ModuleType
     results: ModuleType
@@ -24,18 +24,18 @@ class Tools(NamedTuple):
 
 @pytest.fixture(scope="module")
 def tools() -> Iterator[Tools]:
-    """Programs find each other as one started in their folder does."""
+    """Import the tools with their folder on the path, as when they are started."""
     sys.path.insert(0, str(ROOT / "tools"))
     names = ("gallery_cases", "gallery_results", "gallery_figures", "gallery_remarks", "gallery_page")
     yield Tools(*(importlib.import_module(name) for name in names))
     sys.path.remove(str(ROOT / "tools"))
 
 
-def result(tools: Tools, name: str, step_ms: float, *, said: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 - a Result
-    """Two steps, half of their time in kernels, a quarter idle for the host and a quarter for the loader."""
+def result(tools: Tools, name: str, step_ms: float, *, printed: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 - a Result
+    """Return a result of two steps: half kernels, a quarter idle for the CPU, a quarter idle for the loader."""
     step_ns = step_ms * 1e6
     window_ns = 2 * step_ns
-    causes = [{"cause": "cpu", "idle_ns": window_ns / 4}, {"cause": "data_wait", "idle_ns": window_ns / 4}]
+    attribution = [{"cause": "cpu", "idle_ns": window_ns / 4}, {"cause": "data_wait", "idle_ns": window_ns / 4}]
     phases = [
         {"phase": "data", "host_ns": window_ns / 4, "count": 2},
         {"phase": "optimizer", "host_ns": window_ns / 8, "idle_ns": 0, "kernel_count": 24, "count": 2},
@@ -44,12 +44,12 @@ def result(tools: Tools, name: str, step_ms: float, *, said: tuple[str, ...] = (
         "steps": {"facts": {"measured_steps": {"value": 2}}},
         "step_breakdown": {"facts": {"mean_step_ns": {"value": step_ns}, "gpu_utilization_share": {"value": 0.5}}},
         "ledger": {"tables": {"devices": [{"device_id": 0, "window_ns": window_ns, "compute_ns": window_ns / 2}]}},
-        "idle": {"tables": {"causes": causes}},
+        "idle": {"tables": {"attribution": attribution}},
         "phases": {"tables": {"phases": phases}},
         "launches": {"facts": {"median_operation_ns": {"value": 2080.0}}},
         "ranges": {"tables": {"summary": [{"name": "decode", "mean_ns": 1.5e6, "median_ns": 1e6}]}},
     }
-    return tools.results.Result(tools.cases.named(name), {"sections": sections}, said)
+    return tools.results.Result(tools.cases.named(name), {"sections": sections}, printed)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def result(tools: Tools, name: str, step_ms: float, *, said: tuple[str, ...] = (
         ("{bert-fp32:decode}", "1.5 ms"),
         ("{bert-fp32:busy}", "50.0 %"),
         ("{bert-fp32:idle}", "50.0 %"),
-        ("{bert-fp32:idle_for_host}", "25.0 %"),
+        ("{bert-fp32:idle_for_cpu}", "25.0 %"),
         ("{bert-fp32:operation}", "2.08 us"),
         ("{bert-fp32:optimizer_kernels}", "12"),
         ("{bert-fp32:epoch}", "8.25 s"),
@@ -70,26 +70,28 @@ def result(tools: Tools, name: str, step_ms: float, *, said: tuple[str, ...] = (
 )
 def test_a_figure_has_its_unit(tools: Tools, text: str, expected: str) -> None:
     by_name = {
-        "bert-fp32": result(tools, "bert-fp32", 8, said=("epoch 1: loss 1, 8.25 s, data 1.0 ms a batch (median)",)),
+        "bert-fp32": result(tools, "bert-fp32", 8, printed=("epoch 1: loss 1, 8.25 s, data 1.0 ms a batch (median)",)),
         "bert-amp": result(tools, "bert-amp", 2.5),
     }
     assert text.format_map(tools.figures.AllFigures(by_name)) == expected
 
 
-def test_what_is_no_measure_is_named(tools: Tools) -> None:
+def test_an_unknown_measure_is_an_error(tools: Tools) -> None:
     figures = tools.figures.AllFigures({"bert-amp": result(tools, "bert-amp", 1)})
-    with pytest.raises(ValueError, match="wait is no measure"):
+    with pytest.raises(ValueError, match="wait is not a measure"):
         "{bert-amp:wait}".format_map(figures)
     for text in ("{bert-fp32:step}", "{bert-fp32 / bert-amp:step}", "{bert-amp / bert-fp32:step}"):
         with pytest.raises(KeyError, match="bert-fp32"):
             text.format_map(figures)
 
 
-def test_a_remark_about_results_that_are_not_there_is_left_out(tools: Tools) -> None:
-    """All that the committed results allow are on the page."""
+def test_a_remark_without_its_results_is_left_out(tools: Tools) -> None:
+    """The page has each remark whose results are committed."""
     found = tools.results.results()
-    assert "As the source says." in tools.page.page(found)
-    assert "As the source says." not in tools.page.page([each for each in found if each.case.name != "decoding-graphs"])
+    assert "The source is confirmed." in tools.page.page(found)
+    assert "The source is confirmed." not in tools.page.page(
+        [each for each in found if each.case.name != "decoding-graphs"]
+    )
     by_name = {each.case.name: each for each in found}
     text = (ROOT / "docs" / "results.md").read_text().replace("\n", " ")
     for title, remark in tools.remarks.REMARKS.items():

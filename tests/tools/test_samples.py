@@ -1,4 +1,4 @@
-"""The committed samples: what they show is what the tool says today, and they give nothing away."""
+"""The committed samples follow from their captures, show the expected result and hold nothing private."""
 
 import ast
 import json
@@ -19,32 +19,32 @@ ONE, EIGHT = SAMPLES / "mnist-1-worker", SAMPLES / "mnist-8-workers"
 BOTH = pytest.mark.parametrize("sample", [ONE, EIGHT], ids=lambda sample: sample.name)
 
 FILES = ("capture.nsys-rep", "capture.sqlite.xz", "report.html", "report.json", "run.json")
-# The neutral machine the samples were made on has these variables and no others.
+# The variables of the machine on which the samples were made.
 HARMLESS = {b"PATH", b"HOME", b"LANG", b"PWD", b"LD_LIBRARY_PATH", b"PYTHONPATH", b"TMPDIR", b"LD_PRELOAD"}
 
 
 def report(sample: Path) -> dict[str, Any]:
-    """The report of a sample."""
+    """Return the report of a sample."""
     found: dict[str, Any] = json.loads((sample / "report.json").read_text())
     return found
 
 
 def unpacked(sample: Path, folder: Path) -> Path:
-    """The redacted export of a sample."""
+    """Return the redacted export of a sample, unpacked."""
     export = folder / "capture.sqlite"
     export.write_bytes(lzma.decompress((sample / "capture.sqlite.xz").read_bytes()))
     return export
 
 
 def phase(sample: Path, name: str) -> dict[str, Any]:
-    """A row of the table of phases."""
+    """Return one row of the table of phases."""
     rows = report(sample)["sections"]["phases"]["tables"]["phases"]
     found: dict[str, Any] = next(row for row in rows if row["phase"] == name)
     return found
 
 
 @BOTH
-def test_a_sample_is_whole(sample: Path) -> None:
+def test_a_sample_has_all_its_files(sample: Path) -> None:
     assert sorted(path.name for path in sample.iterdir()) == sorted(FILES)
 
 
@@ -53,8 +53,8 @@ def test_the_samples_stay_small() -> None:
 
 
 @BOTH
-def test_the_reports_are_those_of_today(sample: Path, tmp_path: Path) -> None:
-    """`make reports` would change nothing: page and JSON follow from the export beside them."""
+def test_the_reports_are_up_to_date(sample: Path, tmp_path: Path) -> None:
+    """`make reports` would change nothing: page and JSON are rendered from the committed export."""
     found = build_report(load_export(unpacked(sample, tmp_path)), with_timeline=True)
     assert render("json", found) == (sample / "report.json").read_text()
     assert render("html", found) == (sample / "report.html").read_text()
@@ -62,16 +62,18 @@ def test_the_reports_are_those_of_today(sample: Path, tmp_path: Path) -> None:
 
 @BOTH
 def test_the_ledger_adds_up(sample: Path) -> None:
-    """To the nanosecond; and so do causes and gaps, to its idle time."""
+    """To the nanosecond; attribution and gaps add up to its idle time."""
     sections = report(sample)["sections"]
     (row,) = sections["ledger"]["tables"]["devices"]
-    assert row["window_ns"] == sum(value for name, value in row.items() if name not in {"device_id", "window_ns"})
-    assert row["idle_ns"] == sum(cause["idle_ns"] for cause in sections["idle"]["tables"]["causes"])
+    assert row["window_ns"] == sum(
+        value for name, value in row.items() if name not in {"device_id", "rank", "window_ns"}
+    )
+    assert row["idle_ns"] == sum(cause["idle_ns"] for cause in sections["idle"]["tables"]["attribution"])
     assert row["idle_ns"] == sum(gap["end_ns"] - gap["start_ns"] for gap in sections["idle"]["tables"]["gaps"])
 
 
 def test_one_worker_starves_the_gpu() -> None:
-    """Waiting for input is the first finding, as the workload says it must be."""
+    """The first finding is the data loader wait, as EXPECTS of the workload says."""
     tree = ast.parse((ROOT / "workloads" / "mnist.py").read_text())
     expects = next(
         ast.literal_eval(node.value)
@@ -92,8 +94,8 @@ def test_eight_workers_feed_it() -> None:
 
 @BOTH
 @pytest.mark.parametrize("file", FILES)
-def test_a_sample_gives_nothing_away(sample: Path, file: str) -> None:
-    """No home folder, and no variable but those of the neutral machine it was made on."""
+def test_a_sample_holds_nothing_private(sample: Path, file: str) -> None:
+    """No home folder, no secret, and no variable but those of the machine on which it was made."""
     content = (sample / file).read_bytes()
     if file.endswith(".xz"):
         content = lzma.decompress(content)

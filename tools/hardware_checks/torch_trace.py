@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - a module beside programs, not a package
-"""What PyTorch's TensorBoard plugin says of a trace of PyTorch's profiler, worked out anew from its definitions.
+"""Evaluate a trace of PyTorch's profiler by the definitions of its TensorBoard plugin.
 
-The plugin is no longer maintained. Its definitions are those that docs/analyses/breakdown.md names: a nanosecond of a
-step goes to the first role that holds, of kernel, memcpy, memset, runtime, data loader, CPU and other.
+The plugin is no longer maintained. Its definitions are in docs/sections/step_breakdown.md: a nanosecond of a step goes
+to the first role that holds, of kernel, memcpy, memset, runtime, data loader, CPU and other.
 """
 
 from collections.abc import Mapping, Sequence

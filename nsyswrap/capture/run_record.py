@@ -1,0 +1,160 @@
+"""The content of `run.json`: enough to repeat a run, without anything private.
+
+It holds the names of all environment variables, but only the values of those that determine how a program computes.
+Paths are relative to the working folder, and the home folder becomes ``~``.
+"""
+
+import fnmatch
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from nsyswrap.capture.isolate import kept_environment
+from nsyswrap.capture.nsys import CaptureResult
+from nsyswrap.capture.options import CaptureOptions, extra_environment
+from nsyswrap.capture.process import output_of
+from nsyswrap.privacy import looks_secret, neutral, neutral_command
+
+SCHEMA = "nsyswrap.run/1"
+
+# Variables that change what the GPU does or how work is distributed, and hold no address and no secret.
+RECORDED_VARIABLES = (
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_VISIBLE_DEVICES",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "MKL_NUM_THREADS",
+    "NCCL_*",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_*",
+    "PYTHONHASHSEED",
+    "PYTORCH_*",
+    "RANK",
+    "TORCH_*",
+    "WORLD_SIZE",
+)
+
+_TOOL_TIMEOUT_S = 20
+_PACKAGES = ("torch", "nvtx")
+_VERSIONS_PROGRAM = (
+    "import importlib.metadata as m, json, platform\n"
+    "def v(n):\n"
+    "    try: return m.version(n)\n"
+    "    except m.PackageNotFoundError: return None\n"
+    f"print(json.dumps({{'python': platform.python_version(), **{{n: v(n) for n in {_PACKAGES!r}}}}}))"
+)
+
+
+def run_record(
+    result: CaptureResult,
+    options: CaptureOptions,
+    nsyswrap_version: str,
+    environ: Mapping[str, str] | None = None,
+) -> dict[str, object]:
+    """Return the description of a run.
+
+    Args:
+        result: The finished capture.
+        options: The options of the capture.
+        nsyswrap_version: The version of nsyswrap.
+        environ: The environment that the program inherited; None for ours.
+
+    Returns:
+        The JSON object: ``schema``, ``command``, ``environment`` (``names`` and ``values``), ``versions``,
+        ``git`` (``commit`` and ``dirty``; None outside a repository), ``exit_code``, ``wall_ns`` and ``notes``.
+    """
+    environ = dict(os.environ if environ is None else environ)
+    inherited = kept_environment(environ) if options.hide_environment else environ
+    cwd = (options.cwd or Path.cwd()).absolute()
+    return {
+        "schema": SCHEMA,
+        "command": shareable_command(result.command, cwd, environ.get("HOME", "")),
+        "environment": shareable_environment({**inherited, **extra_environment(options)}),
+        "versions": {
+            "nsyswrap": nsyswrap_version,
+            "nsys": result.nsys.version_text,
+            **program_versions(result.command),
+        },
+        "git": git_state(_source_folder(result.command, cwd)),
+        "exit_code": result.exit_code,
+        "wall_ns": result.wall_ns,
+        "notes": list(result.notes),
+    }
+
+
+def shareable_command(command: tuple[str, ...], cwd: Path, home: str) -> list[str]:
+    """Return a command with paths relative to the working folder, ``~`` for the home folder, and no secrets."""
+    own_home = re.escape(home.rstrip("/")) if len(home.rstrip("/")) > 1 else ""
+
+    def shareable(word: str) -> str:
+        word = re.sub(rf"(?<![^=:,]){re.escape(str(cwd))}/", "", word)
+        return re.sub(rf"(?<![^=:,]){own_home}(?=/|$)", "~", word) if own_home else word
+
+    return list(neutral_command(tuple(shareable(word) for word in command)))
+
+
+def shareable_environment(environ: Mapping[str, str]) -> dict[str, object]:
+    """Return the names of all variables, and the values of ``RECORDED_VARIABLES``."""
+    values = {
+        name: neutral(value)
+        for name, value in sorted(environ.items())
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in RECORDED_VARIABLES) and not looks_secret(name)
+    }
+    return {"names": sorted(environ), "values": values}
+
+
+def program_versions(command: tuple[str, ...]) -> dict[str, str]:
+    """Return the versions of Python, torch and nvtx of a command, if its program is a Python interpreter."""
+    program = Path(command[0])
+    if not re.fullmatch(r"(python|pypy)[\d.]*", program.name):
+        return {}
+    if program.is_absolute() and program == Path(sys.executable):
+        return {"python": platform.python_version(), **_own_packages()}
+    try:
+        output = output_of([program, "-I", "-c", _VERSIONS_PROGRAM], timeout_s=_TOOL_TIMEOUT_S)
+        answer = json.loads(output.stdout)
+    except (OSError, TimeoutError, ValueError):
+        return {}
+    return {name: str(version) for name, version in answer.items() if version}
+
+
+def git_state(folder: Path) -> dict[str, object] | None:
+    """Return the commit of a folder and whether tracked files differ from it; None outside a repository."""
+    # This only reads: it takes no lock and runs no program from the repository's configuration.
+    git = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-C", str(folder)]
+    try:
+        commit = output_of([*git, "rev-parse", "--verify", "HEAD"], timeout_s=_TOOL_TIMEOUT_S)
+        if commit.code != 0:
+            return None
+        status = output_of([*git, "status", "--porcelain", "--untracked-files=no"], timeout_s=_TOOL_TIMEOUT_S)
+    except (OSError, TimeoutError):
+        return None
+    return {"commit": commit.stdout.strip(), "dirty": bool(status.stdout.strip())}
+
+
+def _own_packages() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _source_folder(command: tuple[str, ...], cwd: Path) -> Path:
+    """Return the folder of the first argument that is a file, usually the script; else the working folder."""
+    for word in command[1:]:
+        path = cwd / word
+        if os.path.isfile(path):  # noqa: PTH113 - is_file() raises if it has no permission or the word is too long
+            return path.parent
+    return cwd

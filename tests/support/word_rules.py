@@ -1,0 +1,145 @@
+"""Find the words and turns of tests/data/words.toml in code and pages."""
+
+import io
+import re
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LIST = ROOT / "tests" / "data" / "words.toml"
+FOLDERS = ("nsyswrap", "tests", "tools", "bench", "workloads", "docs", "reports/samples", ".ci")
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "pyproject.toml")
+SUFFIXES = frozenset({".py", ".md", ".j2", ".js", ".css", ".sh", ".txt"})
+# Licences and code of others, and the list with its own examples.
+LEFT_OUT = ("tests/vendor/", "tests/data/", "tests/test_words.py")
+# Marks of a comment or text at the start of a line, which a phrase over two lines has between its words.
+MARKS = re.compile(r"^([ \t]*)(#+:?|//+|\*)", re.MULTILINE)
+QUOTES = re.compile(r"^[bBrRfFuU]*(\"{3}|'{3}|\"|')|(\"{3}|'{3}|\"|')$")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One entry of the list.
+
+    Attributes:
+        pattern: Finds the word, in prose or in names.
+        use: What to write instead.
+        scope: "prose", "name" or "all".
+    """
+
+    pattern: re.Pattern[str]
+    use: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exemption:
+    """A place where a word is allowed.
+
+    Attributes:
+        path: Glob of files, from the root.
+        line: What the line must match.
+        why: The reason.
+    """
+
+    path: str
+    line: re.Pattern[str]
+    why: str
+
+    def covers(self, hit: "Hit") -> bool:
+        """Whether a hit is in this place."""
+        return hit.path.match(self.path) and self.line.search(hit.line) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A word that was found.
+
+    Attributes:
+        path: The file, from the root.
+        number: The line, from 1.
+        line: Its text.
+        found: The word as it is there.
+        use: What to write instead.
+    """
+
+    path: Path
+    number: int
+    line: str
+    found: str
+    use: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.number}: {' '.join(self.found.split())!r}: use {self.use}"
+
+
+def word_list(path: Path = LIST) -> tuple[list[Word], list[Exemption]]:
+    """Return the words and the exemptions of the list."""
+    listed = tomllib.loads(path.read_text())
+    words = [
+        Word(_compiled(each["pattern"], case=each.get("case", False)), each["use"], each.get("scope", "prose"))
+        for each in listed["word"]
+    ]
+    exempt = [Exemption(each["path"], re.compile(each["line"]), each["why"]) for each in listed.get("exemption", ())]
+    return words, exempt
+
+
+def _compiled(pattern: str, *, case: bool) -> re.Pattern[str]:
+    """Compile a pattern in which a blank matches any white space, so that a line break does not hide a phrase."""
+    return re.compile(pattern.replace(" ", r"\s+"), re.MULTILINE | (re.NOFLAG if case else re.IGNORECASE))
+
+
+def files(root: Path = ROOT) -> list[Path]:
+    """Return the files that are checked, relative to the root, sorted."""
+    found = {path for name in FOLDERS for path in (root / name).rglob("*") if path.suffix in SUFFIXES or name == ".ci"}
+    found |= {root / name for name in PAGES}
+    relative = sorted(path.relative_to(root) for path in found if path.is_file())
+    return [path for path in relative if not str(path).startswith(LEFT_OUT) and "__pycache__" not in path.parts]
+
+
+def hits(path: Path, words: list[Word], root: Path = ROOT) -> Iterator[Hit]:
+    """Yield the words of the list in a file.
+
+    Args:
+        path: The file, relative to the root.
+        words: The list.
+        root: Top of the project.
+    """
+    text = (root / path).read_text()
+    prose, names = parts(text) if path.suffix == ".py" else (MARKS.sub(_blank, text), "")
+    lines = text.splitlines()
+    for word in words:
+        looked = [prose] * (word.scope != "name") + [names] * (word.scope != "prose")
+        for each in looked:
+            for found in word.pattern.finditer(each):
+                at = each.count("\n", 0, found.start())
+                yield Hit(path, at + 1, lines[at], found[0], word.use)
+
+
+def parts(code: str) -> tuple[str, str]:
+    """Return the prose and the names of Python code, each with blanks in place of all else, line by line.
+
+    Prose is what comments and texts hold; the underscores of names are blanks, too.
+    """
+    lines = code.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    empty = re.sub(r"[^\n]", " ", code)
+    prose, names = list(empty), list(empty)
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        start, end = starts[token.start[0] - 1] + token.start[1], starts[token.end[0] - 1] + token.end[1]
+        if token.type in {tokenize.COMMENT, tokenize.STRING} or tokenize.tok_name[token.type] == "FSTRING_MIDDLE":
+            text = code[start:end]
+            bare = QUOTES.sub(_blank, text) if token.type == tokenize.STRING else MARKS.sub(_blank, text)
+            prose[start:end] = bare
+        elif token.type == tokenize.NAME:
+            names[start:end] = code[start:end].replace("_", " ")
+    return "".join(prose), "".join(names)
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])

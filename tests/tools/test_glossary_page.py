@@ -1,0 +1,37 @@
+"""The glossary of the documentation is written from the terms of the reports."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def tool() -> Iterator[ModuleType]:
+    """Import the tool with its folder on the path, as when it is started."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    yield importlib.import_module("glossary_page")
+    sys.path.remove(str(ROOT / "tools"))
+
+
+def test_each_group_is_a_table(tool: ModuleType) -> None:
+    text = tool.page([("Time", [("step", "One iteration."), ("window", "An interval.")]), ("More", [])])
+    assert "\n## Time\n\n| word | meaning |\n|---|---|\n| step | One iteration. |\n| window | An interval. |\n" in text
+    assert text.index("## Time") < text.index("## More")
+
+
+def test_a_page_that_differs_is_reported_and_written_again(
+    tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "glossary.md"
+    page.write_text("old")
+    assert tool.main(["--check"], page) == 1
+    assert "run `make docs`" in capsys.readouterr().err
+    assert page.read_text() == "old"
+    assert tool.main([], page) == 0
+    assert tool.main(["--check"], page) == 0
