@@ -21,8 +21,8 @@ import numpy.typing as npt
 from nsyswrap.cli.compare import names_of, report_at
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.compare import MARGIN, Outcome, compare_reports
-from nsyswrap.compare.estimates import estimate_changes, judge
-from nsyswrap.compare.obstacles import FEWEST_STEPS
+from nsyswrap.compare.comparability import FEWEST_STEPS
+from nsyswrap.compare.estimates import decide, estimate_changes
 from nsyswrap.compare.step_times import StepTimes, step_times
 
 Series = npt.NDArray[np.float64]
@@ -80,7 +80,7 @@ KINDS: dict[str, Maker] = {
 def outcome(base: Series, new: Series) -> Outcome:
     """Return what is said of two series of steps that abut."""
     sides = [StepTimes(one, one) for one in (base, new)]
-    return judge(estimate_changes(sides[:1], sides[1:], MARGIN)).outcome
+    return decide(estimate_changes(sides[:1], sides[1:], MARGIN)).outcome
 
 
 def simulate(effect: float) -> Iterator[str]:
@@ -112,7 +112,7 @@ def split(path: Path) -> Iterator[str]:
             f"{each.label} {100 * each.change:+.1f} [{100 * each.low:+.1f}, {100 * each.high:+.1f}]"
             for each in estimates
         )
-        yield f"| {path.stem} | {name} | {sides[0].count} | {judge(estimates).outcome} | {told} |"
+        yield f"| {path.stem} | {name} | {sides[0].count} | {decide(estimates).outcome} | {told} |"
 
 
 def compare_runs(paths: list[Path]) -> Iterator[str]:

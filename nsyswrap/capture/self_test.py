@@ -52,10 +52,10 @@ class Check:
 def self_test(nsys: Nsys) -> Check:
     """Record a program with one NVTX range, export the capture, and look for the range.
 
-        Args:
+    Args:
             nsys: The nsys to test.
 
-        Returns:
+    Returns:
     The check: failed if there is no report, no export, or no range in it; a warning if the Python package nvtx is
             not installed, so that no range could be sent.
     """

@@ -13,7 +13,7 @@ from nsyswrap.cli.terminal import rendered_comparison
 from nsyswrap.errors import CannotTellError, NsyswrapError, UsageError
 
 if TYPE_CHECKING:
-    from nsyswrap.compare import Comparison, Settings
+    from nsyswrap.compare import Comparison, ComparisonOptions
     from nsyswrap.model import Report
 
 FORMS = ("text", "json", "html", "markdown")
@@ -107,7 +107,7 @@ def compare(  # noqa: PLR0913 - one argument an option
 
 
 def comparison_of(
-    base: Sequence[Path], new: Sequence[Path], options: ReadOptions, settings: "Settings"
+    base: Sequence[Path], new: Sequence[Path], options: ReadOptions, comparison: "ComparisonOptions"
 ) -> "Comparison":
     """Read both sides and compare them.
 
@@ -115,7 +115,7 @@ def comparison_of(
         base: One path a run; the first names the side in the result.
         new: The same.
         options: How to read captures.
-        settings: How to compare.
+        comparison: How to compare.
 
     Raises:
         ExportError: A file cannot be read.
@@ -125,7 +125,7 @@ def comparison_of(
     from nsyswrap.compare import compare_reports  # noqa: PLC0415 - loads pandas
 
     base_reports, new_reports = ([report_at(path, options) for path in paths] for paths in (base, new))
-    return compare_reports(base_reports, new_reports, names_of(base[0], new[0]), settings)
+    return compare_reports(base_reports, new_reports, names_of(base[0], new[0]), comparison)
 
 
 def report_at(path: Path, options: ReadOptions) -> "Report":
@@ -154,7 +154,7 @@ def names_of(base: Path, new: Path) -> tuple[str, str]:
     return "/".join(names[0]), "/".join(names[1])
 
 
-def comparison_settings(margin: float, accept: tuple[str, ...]) -> "Settings":
+def comparison_settings(margin: float, accept: tuple[str, ...]) -> "ComparisonOptions":
     """Return the settings of a comparison.
 
     Args:
@@ -164,9 +164,9 @@ def comparison_settings(margin: float, accept: tuple[str, ...]) -> "Settings":
     Raises:
         UsageError: The margin is out of range.
     """
-    from nsyswrap.compare import Hurdle, Settings  # noqa: PLC0415 - loads pandas
+    from nsyswrap.compare import ComparisonOptions, IssueKind  # noqa: PLC0415 - loads pandas
 
-    return Settings(margin / 100, frozenset(map(Hurdle, accept)))
+    return ComparisonOptions(margin / 100, frozenset(map(IssueKind, accept)))
 
 
 def check_most_slower(most_percent: float | None) -> None:

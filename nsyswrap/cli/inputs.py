@@ -20,7 +20,7 @@ from nsyswrap.privacy import neutral
 
 if TYPE_CHECKING:
     from nsyswrap.hardware.kernel_names.user_rules import NameRule
-    from nsyswrap.loop.context import Settings, find_context
+    from nsyswrap.loop.context import Settings
     from nsyswrap.model import Report
 
 Command = Callable[..., object]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.capture.progress import Phase, MonotonicProgress, share_in, silent
+from nsyswrap.capture.progress import MonotonicProgress, Phase, share_in, silent
 
 # As nsys 2023.4.4 wrote them, into a pipe.
 WRITING = b"Generating '/tmp/nsys-report-3817.qdstrm'\n\r[1/1] [0%                          ] a2.nsys-rep"

@@ -93,10 +93,10 @@ class Marker:
     A method that opens a phase returns the state of the thread, or None if it opened nothing. The caller passes the
         state to ``end``, because looking it up again would be the slowest part.
 
-        Args:
+    Args:
             sink: Opens and closes ranges.
 
-        Attributes:
+    Attributes:
             threads: The state of each thread.
     """
 

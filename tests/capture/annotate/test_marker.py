@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from annotate_fixtures import Broken, Recorder
 
-from nsyswrap.capture.annotate.marker import BACKWARD, COPY, DATA, OPTIMIZER, ThreadState, Marker
+from nsyswrap.capture.annotate.marker import BACKWARD, COPY, DATA, OPTIMIZER, Marker, ThreadState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
