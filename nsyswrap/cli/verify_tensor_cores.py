@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nsyswrap.intervals import Window
     from nsyswrap.loop.context import TraceContext
     from nsyswrap.render.agreement_view import Measured
+    from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch
     from nsyswrap.sections.tensor_cores.name_agreement import Agreement, Choice
 
 LAUNCHES = 200
