@@ -1,17 +1,17 @@
 # ruff: noqa: INP001, T201 - a program for the terminal
-"""Time a training loop with its phases marked by nsyswrap and without, under the real nsys, in pairs.
+"""Measure what phase marking costs: time steps of a training loop with and without marks, under the real nsys.
 
     python bench/bench_annotate.py [--device cuda] [--step-ms 5] [--pairs 2000] [--nsys PATH]
 
-One process trains all the time, and each pair of its steps has one that is marked and one that is not, in random order.
-So both meet the same machine, and the same objects: torch is marked once, as in a program, and what is not to be marked
-is given, between two steps, a class that still has torch's own calls. (To mark torch and to put it back is no way to
-compare: Python forgets each time what it had learned of torch's classes.)
+One process trains all the time. Each pair of steps has one marked and one unmarked step, in random order, so both run
+on the same machine with the same objects. torch is patched once, as in a program. For an unmarked step the objects get
+classes that still have torch's own calls. (Patching and restoring torch between steps would be no fair comparison,
+because Python would lose its type caches for torch's classes each time.)
 
-The model has 66 modules, or fewer where the host cannot launch as many within --step-ms, and its step is that long.
-Time is that of the clock on a GPU, and that of the training thread on a CPU, which other programs disturb less. Printed
-are the median step, and the mean difference within a pair with its 95 % confidence interval; of the pairs, the tenth at
-either end is left out.
+The model has 66 modules, or fewer if the CPU cannot launch as many within --step-ms, and its step takes that long. On a
+GPU the benchmark measures wall time; on a CPU it measures the CPU time of the training thread, which other programs
+disturb less. It prints the median step, and the mean difference within a pair with its 95 % confidence interval; the
+lowest and the highest tenth of the differences are left out.
 """
 
 import argparse
@@ -43,8 +43,8 @@ BLOCKS = 16
 NARROWEST, WIDEST = 32, 4096
 BOUND = 0.02
 
-# The C library gives memory back to the system and asks for it again at its own times, which disturbs steps by more
-# than is measured here. So it keeps what it has, in marked steps and in others.
+# The C library returns memory to the system and requests it again at any time, which disturbs steps by more than the
+# difference to measure. So it keeps its memory, in marked and in unmarked steps.
 KEPT_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": "1000000000",
     "MALLOC_TRIM_THRESHOLD_": "4000000000",
@@ -52,47 +52,47 @@ KEPT_MEMORY = {
 }
 
 
-class Kinds:
-    """For each class two that can take its place: one with torch's own calls for ever, one with those of the class."""
+class ClassPairs:
+    """For each class an unmarked subclass, with torch's own calls, and a marked one, with the current calls."""
 
     def __init__(self) -> None:
-        """Know none."""
+        """Start without classes."""
         self.pairs: dict[type, tuple[type, type]] = {}
 
     def add(self, kind: type, *names: str) -> None:
-        """Take a class, and the names of its calls, before they are marked."""
+        """Add a class with the names of its calls, before they are patched."""
         unmarked = type(kind.__name__, (kind,), {name: getattr(kind, name) for name in names})
         marked = type(kind.__name__, (kind,), {})
         self.pairs |= dict.fromkeys((kind, unmarked, marked), (unmarked, marked))
 
-    def choose(self, thing: Any, *, marked: bool) -> None:  # noqa: ANN401 - any object of these classes
-        """Have an object's calls marked, or not."""
-        thing.__class__ = self.pairs[type(thing)][marked]
+    def switch(self, target: Any, *, marked: bool) -> None:  # noqa: ANN401 - any object of these classes
+        """Give an object the marked or the unmarked class."""
+        target.__class__ = self.pairs[type(target)][marked]
 
 
 class Training:
-    """A loop with everything that is marked: loader, copy, modules, backward and optimizer."""
+    """A training loop with everything that is marked: loader, copy, modules, backward and optimizer."""
 
     def __init__(self, device: torch.device, step_ms: float) -> None:
-        """Take where to compute, and how long a step is to be."""
+        """Build a model for a device, with steps of a given length."""
         self.device = device
         self.clock = time.perf_counter if device.type == "cuda" else time.thread_time
         self.batch = 16
-        self.kinds = Kinds()
+        self.classes = ClassPairs()
         for kind in (nn.Sequential, nn.Linear, nn.LayerNorm, nn.GELU):
-            self.kinds.add(kind, "__call__")
+            self.classes.add(kind, "__call__")
         width, self.blocks = NARROWEST, BLOCKS
         while (took_ms := self.built_ms(width)) > step_ms and self.blocks > 1:
             self.blocks -= 1
         while took_ms < step_ms and width < WIDEST:
             width = int(width * 1.1)
             took_ms = self.built_ms(width)
-        self.kinds.add(torch.optim.SGD, "step", "zero_grad")
-        self.kinds.add(type(self.iterator), "__next__")
+        self.classes.add(torch.optim.SGD, "step", "zero_grad")
+        self.classes.add(type(self.iterator), "__next__")
         self.own = torch.Tensor.to, torch.autograd.backward
 
     def built_ms(self, width: int) -> float:
-        """Make the network anew; return its median step, after warming up."""
+        """Build a new network, and return its median step time after warm-up."""
         blocks = (nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width), nn.GELU()) for _ in range(self.blocks))
         self.model = nn.Sequential(*blocks, nn.Linear(width, 10)).to(self.device)
         samples = BATCHES * self.batch
@@ -103,28 +103,28 @@ class Training:
         return statistics.median(found[STEPS:])
 
     def begin(self) -> None:
-        """Make the optimizer, whose class is marked when one is made, and begin an epoch."""
+        """Create the optimizer, whose class is patched at its first use, and begin an epoch."""
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3)
         self.iterator = iter(self.loader)
         self.left = BATCHES
         self.move = torch.Tensor.to
 
     def mark(self) -> None:
-        """Mark torch, as in a program."""
+        """Patch torch, as in a program."""
         patch(torch, Marker(connected(os.environ)))
         self.begin()
         self.marked = torch.Tensor.to, torch.autograd.backward
 
     def choose(self, *, marked: bool) -> None:
-        """Have the calls of the next step marked, or not."""
+        """Make the next step a marked or an unmarked one."""
         if not self.left:
             self.iterator, self.left = iter(self.loader), BATCHES
-        for thing in (*self.model.modules(), self.optimizer, self.iterator):
-            self.kinds.choose(thing, marked=marked)
+        for target in (*self.model.modules(), self.optimizer, self.iterator):
+            self.classes.switch(target, marked=marked)
         self.move, torch.autograd.backward = self.marked if marked else self.own
 
     def step(self) -> None:
-        """Train for one step."""
+        """Run one training step."""
         inputs, labels = next(self.iterator)
         inputs, labels = self.move(inputs, self.device), self.move(labels, self.device)
         self.optimizer.zero_grad()
@@ -134,16 +134,16 @@ class Training:
         self.left -= 1
 
     def step_ms(self) -> float:
-        """Return how long a step takes."""
-        began = self.clock()
+        """Run one training step, and return its time."""
+        start = self.clock()
         self.step()
         if self.device.type == "cuda":
             torch.cuda.synchronize()
-        return (self.clock() - began) * 1e3
+        return (self.clock() - start) * 1e3
 
 
 def inside(options: argparse.Namespace) -> None:
-    """Measure, in a process that nsys profiles."""
+    """Measure and print the result, in a process under nsys."""
     torch.manual_seed(0)
     if options.device == "cpu":
         torch.set_num_threads(1)
@@ -169,12 +169,12 @@ def inside(options: argparse.Namespace) -> None:
 
 
 def median_us(differences_ms: list[float]) -> float:
-    """Return the median of some differences, in microseconds."""
+    """Return the median of differences, in microseconds."""
     return statistics.median(differences_ms) * 1e3
 
 
 def main() -> None:
-    """Start the measurement under nsys."""
+    """Start this program under nsys."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--step-ms", type=float, default=5.0, help="length of a step")

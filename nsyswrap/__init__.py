@@ -1,4 +1,4 @@
-"""nsyswrap: where a PyTorch program's GPU time went, why it starved, and whether tensor cores were used."""
+"""nsyswrap: where a PyTorch program's GPU time went, why the GPU was idle, and whether tensor cores were used."""
 
 from collections.abc import Iterable, Mapping
 from os import PathLike
@@ -19,20 +19,20 @@ def open(  # noqa: A001 - users write nsyswrap.open
     phases: Mapping[str, str] | None = None,
     kernel_rules: str | PathLike[str] | Iterable[str | PathLike[str]] = (),
 ) -> "OpenedCapture":
-    """Read a capture and return it as an object: its report, and its events as data frames.
+    """Read a capture and return an object with its report and its events as data frames.
 
     Args:
-        path: A ``.nsys-rep``, which nsys exports first, or a ``.sqlite`` export.
-        window: "steps", "all" or "START:END" in seconds; empty for steps where there are any.
-        step_range: Regular expression of the ranges that are steps; empty for the usual spellings.
-        phases: Regular expression of the ranges that are a phase, by its name.
-        kernel_rules: A file, or several, of rules over kernel names, as ``verify-tensor-cores`` writes them.
+        path: A ``.nsys-rep`` (exported with nsys first) or a ``.sqlite`` export.
+        window: "steps", "all" or "START:END" in seconds; empty for steps if there are any, else all.
+        step_range: Regular expression of the NVTX ranges that are steps; empty for the usual names.
+        phases: Name of each phase -> regular expression of its NVTX ranges.
+        kernel_rules: One or more files with kernel name rules, as ``verify-tensor-cores`` writes them.
 
     Raises:
-        ExportError: It cannot be exported or read.
-        UsageError: The window, a pattern or a file of rules cannot be read.
+        ExportError: The file cannot be exported or read.
+        UsageError: The window, a pattern or a rules file is invalid.
     """
-    from pathlib import Path  # noqa: PLC0415 - an import of the package is to stay light
+    from pathlib import Path  # noqa: PLC0415 - importing the package must stay fast
 
     from nsyswrap.api import open_capture  # noqa: PLC0415
 

@@ -7,9 +7,9 @@ from nsyswrap.cli import cli
 
 
 def open_standard_streams() -> None:
-    """Give a process that was started with a closed stdin, stdout or stderr an empty one, also for what it starts.
+    """Open ``/dev/null`` for each standard stream that was closed at the start, also for child processes.
 
-    ``sys.stdout`` stays closed: a command whose result has nowhere to go says so.
+    ``sys.stdout`` stays closed, so that a command reports an error instead of losing its result.
     """
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:

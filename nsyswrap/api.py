@@ -1,4 +1,4 @@
-"""A capture as an object, for notebooks and programs: its report, and its events as data frames."""
+"""The Python interface for notebooks and programs: a capture as an object with its report and data frames."""
 
 import re
 import tempfile
@@ -29,55 +29,55 @@ CAPTURE_SUFFIX = ".nsys-rep"
 
 
 class OpenedCapture:
-    """A capture that was read. Nothing is analysed before it is asked for.
+    """A capture with its report and its events. The analysis runs on first access.
 
-    Frames hold the whole capture, one row an event; ``columns`` says what each column holds. ``gaps`` alone is about
-    the window. Times are int64 ns since capture start.
+    Data frames cover the whole capture, with one row for each event; only ``gaps`` is limited to the window.
+    ``columns`` describes their columns. Times are int64 ns since capture start.
 
     Args:
         trace: The tables of one export.
-        window: What the report is about, as ``--window``.
-        settings: How steps and phases are found.
+        window: The window of the report, as for ``--window``.
+        settings: Settings for finding steps, phases and kernel classes.
     """
 
     def __init__(self, trace: Trace, window: str, settings: Settings) -> None:
         self.trace = trace
-        self._wanted = window
+        self._requested_window = window
         self._context = find_context(trace, settings)
 
     @cached_property
     def report(self) -> Report:
-        """Return everything that is said about the capture.
+        """Return the report.
 
         Raises:
-            CannotTellError: Steps are asked for and none are found, or the capture holds nothing at all.
+            CannotTellError: The window is "steps" and there are none, or the capture is empty.
         """
-        return report_of(self._context, self._wanted)
+        return report_of(self._context, self._requested_window)
 
     @cached_property
     def frames(self) -> Mapping[str, pd.DataFrame]:
-        """Return all frames by name."""
+        """Return all data frames by name."""
         idle = self.sections.get("idle")
         return MappingProxyType(event_frames(self._context, idle.tables["gaps"] if idle else None))
 
     @property
     def columns(self) -> Mapping[str, Mapping[str, str]]:
-        """Return what each frame has: its columns, and what they hold in which unit."""
+        """Return a description, with its unit, of each column of each data frame."""
         return COLUMNS
 
     @property
     def window(self) -> Window:
-        """Return the stretch that the report is about."""
+        """Return the time window of the report."""
         return self.report.window
 
     @property
     def verdict(self) -> str:
-        """Return one sentence: what limits this run."""
+        """Return the verdict: one sentence about what limits this run."""
         return self.report.verdict
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Return all findings, gravest first, then dearest."""
+        """Return all findings, in order of predicted saving."""
         return self.report.findings
 
     @cached_property
@@ -92,12 +92,12 @@ class OpenedCapture:
 
     @property
     def copies(self) -> pd.DataFrame:
-        """Return the copies."""
+        """Return the memory copies."""
         return self.frames["copies"]
 
     @property
     def memsets(self) -> pd.DataFrame:
-        """Return the memsets of memory."""
+        """Return the memsets."""
         return self.frames["memsets"]
 
     @property
@@ -112,12 +112,12 @@ class OpenedCapture:
 
     @property
     def calls(self) -> pd.DataFrame:
-        """Return the CUDA calls of the host."""
+        """Return the CUDA API calls."""
         return self.frames["calls"]
 
     @property
     def gaps(self) -> pd.DataFrame:
-        """Return the idle time of the GPUs inside the window, cut where the cause changes."""
+        """Return the idle intervals of the GPUs inside the window, split where the cause changes."""
         return self.frames["gaps"]
 
     def __repr__(self) -> str:
@@ -134,30 +134,34 @@ def open_capture(
     phases: Mapping[str, str] | None = None,
     kernel_rules: Iterable[Path] = (),
 ) -> OpenedCapture:
-    """Read a capture.
+    """Read a capture and return an object with its report and its events.
 
     Args:
-        path: A ``.nsys-rep``, which nsys exports first, or a ``.sqlite`` export.
-        window: "steps", "all" or "START:END" in seconds; empty for steps where there are any.
-        step_range: Regular expression of the ranges that are steps; empty for the usual spellings.
-        phases: Regular expression of the ranges that are a phase, by its name.
-        kernel_rules: Files of rules over kernel names.
+        path: A ``.nsys-rep`` (exported with nsys first) or a ``.sqlite`` export.
+        window: "steps", "all" or "START:END" in seconds; empty for steps if there are any, else all.
+        step_range: Regular expression of the NVTX ranges that are steps; empty for the usual names.
+        phases: Name of each phase -> regular expression of its NVTX ranges.
+        kernel_rules: Files with kernel name rules.
 
     Raises:
-        ExportError: It cannot be exported or read.
-        UsageError: The window, a pattern or a file of rules cannot be read.
+        ExportError: The file cannot be exported or read.
+        UsageError: The window, a pattern or a rules file is invalid.
     """
     if not isinstance(window, str):
-        raise UsageError(f"window {window!r} is no text", hint='such as "steps", "all" or "12.5:14"')
+        raise UsageError(f"window {window!r} is not a string", hint='give "steps", "all" or a string such as "12.5:14"')
     for name, pattern in (phases or {}).items():
         if not (name and pattern):
             raise UsageError(
-                f"phase {name!r}: {pattern!r} is no name and pattern", hint="such as {'data': '^prefetch'}"
+                f"phase {name!r}: {pattern!r} is not a name and a pattern",
+                hint="give a dict such as {'data': '^prefetch'}",
             )
     try:
         rules = tuple(PhaseRule(name, re.compile(pattern)) for name, pattern in (phases or {}).items())
     except re.error as error:
-        raise UsageError(f"a phase is no regular expression: {error}", hint="such as {'data': '^prefetch'}") from error
+        raise UsageError(
+            f"the pattern of a phase is not a valid regular expression: {error}",
+            hint="give a dict such as {'data': '^prefetch'}",
+        ) from error
     settings = Settings(step_range, rules, tuple(rule for file in kernel_rules for rule in read_rules(file)))
     check_request(window, settings)
     trace = _trace_of(path)

@@ -3,16 +3,16 @@
 ::
 
     NsyswrapError            1    something is wrong that the user can act on
-    |-- UsageError           2    the command line asks for something that cannot be
-    |-- CannotTellError      3    the input is sound, but too little to answer from
+    |-- UsageError           2    the command line asks for something impossible
+    |-- CannotTellError      3    the input is sound, but holds too little to answer the question
     |-- CaptureError       125    nsys or nsyswrap failed while profiling
-    |   |-- NsysNotFoundError     no nsys on this machine
+    |   |-- NsysNotFoundError     nsys is not installed on this machine
     |   |-- CommandNotExecutableError   126
     |   `-- CommandNotFoundError        127
     `-- ExportError          1    an export cannot be read: truncated, foreign, incomplete, locked
 
-The command line turns them into ``nsyswrap: message`` and ``hint: hint`` in one place
-(``nsyswrap.cli.errors``). Anything else that is raised is a bug and keeps its traceback.
+``nsyswrap.cli.errors`` prints them as ``nsyswrap: message`` and ``hint: hint``. Any other exception is a bug and keeps
+its traceback.
 """
 
 from typing import ClassVar
@@ -23,7 +23,7 @@ class NsyswrapError(Exception):
 
     Args:
         message: What went wrong and where, in one sentence without a full stop.
-        hint: What to do about it, in one sentence; empty where nothing can be advised.
+        hint: What to do about it, in one sentence; empty where there is no advice.
     """
 
     exit_code: ClassVar[int] = 1
@@ -35,7 +35,7 @@ class NsyswrapError(Exception):
 
 
 class UsageError(NsyswrapError):
-    """The command line asks for something that cannot be."""
+    """The command line asks for something impossible."""
 
     exit_code = 2
 
@@ -53,7 +53,7 @@ class CaptureError(NsyswrapError):
 
 
 class NsysNotFoundError(CaptureError):
-    """There is no nsys on this machine."""
+    """nsys is not installed on this machine."""
 
 
 class CommandNotExecutableError(CaptureError):

@@ -1,7 +1,7 @@
-"""Intervals of time on int64 nanoseconds: union, complement, overlap, and the window numbers are about.
+"""Intervals of time in int64 nanoseconds: union, complement, overlap, labels, and the window of a report.
 
-Everything here is half open: a span ``[start, end)`` holds ``end - start`` nanoseconds. ``Spans`` are sorted
-and disjoint; loose starts and ends, which may overlap in any order, become spans through ``merge``::
+All intervals are half open: ``[start, end)`` holds ``end - start`` nanoseconds. ``Spans`` are sorted and disjoint.
+``merge`` makes them from loose starts and ends, which may overlap and have any order::
 
     loose    |-----|    |---|
                 |-----|     |--|
@@ -21,13 +21,13 @@ Indices = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The stretch of time a number is about.
+    """The interval of time that a number is about.
 
     Attributes:
         start_ns: First nanosecond, since capture start; may be negative.
         end_ns: One past the last nanosecond.
-        label: What the stretch is, in words: "steps 3 to 60".
-        source: How it was chosen: measured steps, all GPU operations, or the user.
+        label: The interval in words: "steps 3 to 60".
+        source: Where it comes from: measured steps, all GPU operations, the whole session, or the user.
 
     Raises:
         ValueError: The window would be empty.
@@ -64,7 +64,7 @@ def times(values: npt.ArrayLike) -> Times:
 
 
 def merge(start: npt.ArrayLike, end: npt.ArrayLike) -> Spans:
-    """Return the union of loose intervals; touching ones become one, empty ones vanish.
+    """Return the union of loose intervals. Touching intervals become one, and empty intervals are dropped.
 
     Args:
         start: Starts in ns, any order, shape (n,).
@@ -77,7 +77,7 @@ def merge(start: npt.ArrayLike, end: npt.ArrayLike) -> Spans:
     if not len(starts):
         return NOTHING
     if np.all(starts[1:] > ends[:-1]):
-        # Apart from one another, so in order too: the calls of one thread mostly are.
+        # Disjoint, so also in order. Most calls of one thread are.
         return Spans(starts, ends)
     if np.any(starts[1:] < starts[:-1]):
         order = np.argsort(starts, kind="stable")
@@ -107,7 +107,7 @@ def clip(spans: Spans, start_ns: int, end_ns: int) -> Spans:
 
 
 def gaps(spans: Spans, start_ns: int, end_ns: int) -> Spans:
-    """Return what the spans leave uncovered of ``[start_ns, end_ns)``: its maximal holes."""
+    """Return the parts of ``[start_ns, end_ns)`` that the spans do not cover."""
     inside = clip(spans, start_ns, end_ns)
     starts = np.concatenate([[np.int64(start_ns)], inside.end])
     ends = np.concatenate([inside.start, [np.int64(end_ns)]])
@@ -120,7 +120,7 @@ def subtract(spans: Spans, taken: Spans) -> Spans:
     if not len(spans.start) or not len(taken.start):
         return spans
     if len(spans.start) < len(taken.start):
-        # Of many, only those that meet the few are worth turning inside out.
+        # Only the taken spans that overlap the few spans matter.
         _, met, _, _ = overlay(spans, taken)
         met = met[np.append(True, met[1:] != met[:-1])] if len(met) else met
         taken = Spans(taken.start[met], taken.end[met])
@@ -129,7 +129,7 @@ def subtract(spans: Spans, taken: Spans) -> Spans:
 
 
 def intersect(one: Spans, other: Spans) -> Spans:
-    """Return the spans both cover."""
+    """Return the time that both sets of spans cover."""
     _, _, start, end = overlay(one, other)
     return Spans(start, end)
 
@@ -140,16 +140,16 @@ def total(spans: Spans) -> int:
 
 
 def overlap(one: Spans, other: Spans) -> int:
-    """Return how many ns both cover."""
+    """Return how many ns both sets of spans cover."""
     return total(intersect(one, other))
 
 
 def overlay(one: Spans, other: Spans) -> tuple[Indices, Indices, Times, Times]:
-    """Cut two sets of spans against each other.
+    """Return each overlap of a span of one set with a span of another.
 
     Returns:
-        One row for each pair that overlaps, in order of time: index into ``one``, index into ``other``, start
-        and end of the overlap in ns; four arrays of equal length.
+        Four arrays with one row for each overlap, in order of time: index into ``one``, index into ``other``, start
+        and end of the overlap in ns.
     """
     first = np.searchsorted(other.end, one.start, side="right")
     last = np.searchsorted(other.start, one.end, side="left")
@@ -166,7 +166,7 @@ def covered(spans: Spans, start: Times, end: Times) -> Times:
     """Return, for each query interval, how many of its ns the spans cover.
 
     Args:
-        spans: What covers.
+        spans: The spans that cover.
         start: Starts of the queries in ns, any order, shape (n,).
         end: Their ends, shape (n,); an empty or reversed query covers 0.
     """
@@ -197,17 +197,17 @@ def containing(spans: Spans, at: Times) -> Indices:
 
 
 class LabelledSpans(NamedTuple):
-    """Spans with a label each: sorted, disjoint, int64 starts and ends, and an int32 code."""
+    """Spans and the label of each, an int32 code."""
 
     spans: Spans
     code: npt.NDArray[np.int32]
 
 
 def layered(layers: list[tuple[int, Spans]]) -> LabelledSpans:
-    """Lay labelled spans over one another; the first layer that covers a nanosecond has it.
+    """Return layers of spans as labelled spans: each nanosecond has the label of the first layer that covers it.
 
     Args:
-        layers: ``(code, spans)``, the most important first.
+        layers: ``(code, spans)`` in order of precedence.
     """
     taken = NOTHING
     parts: list[Spans] = []
@@ -222,9 +222,9 @@ def layered(layers: list[tuple[int, Spans]]) -> LabelledSpans:
 
 
 def innermost(start: npt.ArrayLike, end: npt.ArrayLike, code: npt.ArrayLike) -> LabelledSpans:
-    """Flatten nested intervals: each nanosecond has the label of the innermost interval open.
+    """Return nested intervals as labelled spans: each nanosecond has the label of the innermost open interval.
 
-    Innermost is the open interval that started last; of equal starts, the shorter one::
+    The innermost interval is the one that started last; of equal starts, the shorter one::
 
         a |---------------|
         b    |----| |--|
@@ -247,14 +247,15 @@ def innermost(start: npt.ArrayLike, end: npt.ArrayLike, code: npt.ArrayLike) -> 
     starts, ends, codes = starts[order], ends[order], codes[order]
     outer = _outlasting(ends)
     at = np.sort(np.concatenate([starts, ends]))
-    at = at[np.append(at[1:] != at[:-1], True)]  # np.unique hashes, and takes six times as long
+    at = at[np.append(at[1:] != at[:-1], True)]  # np.unique takes six times as long
     holder = np.searchsorted(starts, at, side="right") - 1
-    # The last to start holds a moment; where it has ended, the last of those before it that outlast it, and so on.
+    # At each moment the innermost interval is the last that started. Where that has ended, it is the last one before it
+    # that ends later, and so on.
     closed = np.flatnonzero((holder >= 0) & (ends[holder] <= at))
     while len(closed):
         holder[closed] = outer[holder[closed]]
         closed = closed[(holder[closed] >= 0) & (ends[holder[closed]] <= at[closed])]
-    # Nothing is open at the last moment, so every run but the last ends where the next begins.
+    # Nothing is open at the last moment, so each run ends where the next one begins.
     runs = np.flatnonzero(np.append(True, holder[1:] != holder[:-1]))
     held = holder[runs[:-1]]
     inside = held >= 0
@@ -262,7 +263,7 @@ def innermost(start: npt.ArrayLike, end: npt.ArrayLike, code: npt.ArrayLike) -> 
 
 
 def _outlasting(ends: Times) -> Indices:
-    """Return, for each end, the index of the nearest one before it that is later, or -1."""
+    """Return, for each end, the index of the nearest earlier element with a later end, or -1."""
     found: list[int] = []
     open_ends: list[tuple[int, int]] = []
     for index, end in enumerate(ends.tolist()):
@@ -274,7 +275,7 @@ def _outlasting(ends: Times) -> Indices:
 
 
 def fill(over: LabelledSpans, under: LabelledSpans) -> LabelledSpans:
-    """Return ``over``, with ``under`` showing where it has nothing."""
+    """Return ``over``, filled with ``under`` where it has no label."""
     if not len(under.code):
         return over
     low, high = int(under.spans.start[0]), int(under.spans.end[-1])
@@ -283,14 +284,14 @@ def fill(over: LabelledSpans, under: LabelledSpans) -> LabelledSpans:
 
 
 def within(labels: LabelledSpans, start_ns: int, end_ns: int) -> LabelledSpans:
-    """Return the labelled spans that touch ``[start_ns, end_ns)``, whole; views, no copies."""
+    """Return the labelled spans that overlap ``[start_ns, end_ns)``, uncut, as views."""
     first = int(np.searchsorted(labels.spans.end, start_ns, side="right"))
     last = max(int(np.searchsorted(labels.spans.start, end_ns, side="left")), first)
     return LabelledSpans(Spans(labels.spans.start[first:last], labels.spans.end[first:last]), labels.code[first:last])
 
 
 def label_at(labels: LabelledSpans, at: Times, default: int) -> npt.NDArray[np.int32]:
-    """Return the label at each time, or ``default`` where none is."""
+    """Return the label at each time; ``default`` where there is none."""
     if not len(labels.code):
         return np.full(len(at), default, np.int32)
     index = containing(labels.spans, at)

@@ -1,7 +1,7 @@
-"""What must not leave the machine a capture was made on: names that look like secrets, home folders, users.
+"""Texts of a capture without secrets, home folders and users.
 
-nsys writes the whole environment, the working folder, host and user into each capture. Whatever we show of a
-capture passes through here first.
+nsys writes the whole environment, the working folder, the host and the user into each capture. Every text of a capture
+passes through here before it is shown.
 """
 
 import re
@@ -12,9 +12,9 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 _HARMLESS = frozenset({"XAUTHORITY", "SSH_AUTH_SOCK"})
-# How many of them a model takes or makes at a time.
+# A number of tokens that a model reads or writes, not a secret.
 _TOKEN_COUNT = re.compile(r"^_*(?:MAX|MIN|NUM|N)_(?:\w+_)?TOKENS?$", re.IGNORECASE)
-# A name that ends so says where something lies: a folder of tokenizers, a file with a key.
+# A name that ends like this holds a path, such as a folder of tokenizers or a file with a key.
 _PLACE = re.compile(r"_(?:DIRS?|DIRECTORY|PATHS?|FILES?|FILENAME|HOME|FOLDER)$", re.IGNORECASE)
 _HOME = re.compile(r"(?<![\w.])/(?:home|Users|mnt/home|export/home)/[^/\s:;,'\"]+|(?<![\w.])/root(?=/|$)")
 _OPTION = re.compile(r"^(--?[\w-]+)(=)(.+)$", re.DOTALL)
@@ -25,7 +25,7 @@ WITHHELD = "***"
 
 
 def looks_secret(name: str) -> bool:
-    """Return whether the name of a variable or an option says that its value is a secret."""
+    """Return whether the name of a variable or an option suggests that its value is a secret."""
     plain = name.replace("-", "_")
     if plain.upper() in _HARMLESS or _TOKEN_COUNT.match(plain) or _PLACE.search(plain):
         return False
@@ -33,14 +33,14 @@ def looks_secret(name: str) -> bool:
 
 
 def neutral(text: str) -> str:
-    """Return the text with home folders written as ``~`` and logins taken out of addresses."""
+    """Return the text with home folders written as ``~`` and without logins in addresses."""
     if "/" not in text:
         return text
     return _URL_LOGIN.sub(rf"\1{WITHHELD}@", _HOME.sub("~", text))
 
 
 def neutral_command(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command fit to show: no home folder, and no value of an option or variable that names a secret."""
+    """Return a command without home folders and without the values of options and variables that look secret."""
     shown: list[str] = []
     hide_next = False
     for word in words:

@@ -1,9 +1,9 @@
-"""The tables of a trace: which columns each has, what they hold, and the trace itself.
+"""The tables of a trace: the columns of each, what they hold, and the trace itself.
 
-``db`` conforms an export to these contracts; ``analyses`` read nothing else. Rows are sorted by start, since
-newer versions of nsys promise no order. Times are int64 ns since capture start. A process is its nsys
-``globalPid``, a thread its ``globalTid``: 64-bit ids in which bits 0 to 23 are the thread and bits 24 to 47 the
-process, so that ids of two machines differ.
+``db`` makes an export conform to these contracts; everything above reads only the trace. Rows are sorted by start,
+since newer versions of nsys do not define an order. Times are int64 ns since capture start. A process is identified by
+its nsys ``globalPid``, a thread by its ``globalTid``: 64-bit ids in which bits 0 to 23 are the thread, bits 24 to 47
+the process and the higher bits the machine.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,7 @@ from nsyswrap.model import Capture, Gpu, Session
 
 Ids = npt.NDArray[np.int64]
 
-# Above this a table with a place for each string id would be larger than the ids themselves.
+# Above this a table with one entry for each string id would be too large.
 DENSE_IDS = 1 << 22
 
 THREAD_BITS = 24
@@ -32,7 +32,7 @@ class TableSpec:
     Attributes:
         name: Key in ``Trace.frames``.
         columns: dtype of each column; "category" for texts that repeat.
-        missing: Value that stands for NULL in columns where the export may have one.
+        missing: Value that replaces NULL, for columns in which the export may have one.
     """
 
     name: str
@@ -56,11 +56,11 @@ _OPERATION = {
     "correlation_id": "int64",
     "stream": "int32",
 }
-# Operations of one stream run one after another. Its number may be any that the driver gives; none is negative.
+# Operations of one stream run one after another. Stream numbers come from the driver and are never negative.
 _NO_STREAM = {"stream": -1}
 
-# How a kernel was launched: blocks of the whole grid, threads of a block, registers of a thread, shared memory that a
-# block asks for, and the shared memory of a multiprocessor that the driver set aside for it.
+# How a kernel was launched: blocks in the grid, threads in a block, registers of a thread, shared memory of a block,
+# and the shared memory that the driver reserved on each multiprocessor.
 _LAUNCH = {
     "grid_blocks": "int64",
     "block_threads": "int32",
@@ -68,7 +68,7 @@ _LAUNCH = {
     "shared_bytes": "int32",
     "shared_executed_bytes": "int32",
 }
-# Nothing runs without a block, a thread and a register, so 0 is free to say that the export does not tell.
+# A kernel has at least one block, thread and register, so 0 can mean that the export has no value.
 _NO_LAUNCH = dict.fromkeys(_LAUNCH, 0)
 
 KERNELS = _spec(
@@ -118,7 +118,7 @@ MEMORY = _spec(
     },
     {"pool": 0},
 )
-# CUDA events: which call recorded one behind what was in a stream by then, and which call waited for one.
+# CUDA events: which call recorded an event after the work already in a stream, and which call waited for an event.
 EVENT_RECORDS = _spec(
     "event_records",
     {"process": "int64", "correlation_id": "int64", "device_id": "int32", "stream": "int32", "event_id": "int64"},
@@ -164,20 +164,20 @@ class Trace:
     """The typed tables of one export.
 
     Attributes:
-        capture: File that was read.
+        capture: The file.
         session: How the capture was made.
         gpus: GPUs in the export, by device id.
         frames: One frame for each of ``SPECS``, sorted by start; empty where the export has none.
         strings: Text of each string id that the tables use.
-        copy_kinds: Label of each copy kind, from the export's own table, else nsys's own: {1: "Host-to-Device"}.
+        copy_kinds: Label of each copy kind, from the export or else the labels of nsys: {1: "Host-to-Device"}.
         memory_kinds: Label of each memory kind: {0: "Pageable", 1: "Pinned"}.
         absent: Names of tables that the export does not have.
-        event_counts: Rows in the export by family ("CUDA", "NVTX"), for checking against nsys's own counts.
-        dropped: Rows left out because they cannot be true (no start, an end before the start), by table.
-        counter_names: Name of each counter code, as nsys has it without the unit; values are per cent.
+        event_counts: Rows in the export by family ("CUDA", "NVTX"), to compare with the counts that nsys reports.
+        dropped: Rows left out because they are invalid (no start, an end before the start), by table.
+        counter_names: Name of each counter code, without the unit; values are per cent.
         stacks: Stack of each stack code of the samples, innermost frame first; never empty.
-        gpu_numbers: GPUs that the export names for each (process number, CUDA ordinal), ascending: more than one where
-            it contradicts itself. None where it does not tell.
+        gpu_numbers: GPUs that the export names for each (process number, CUDA ordinal), ascending; more than one where
+            the export contradicts itself. None where it has no such table.
     """
 
     capture: Capture
@@ -195,7 +195,7 @@ class Trace:
     gpu_numbers: Mapping[tuple[int, int], tuple[int, ...]] | None = None
 
     def __getitem__(self, spec: TableSpec) -> pd.DataFrame:
-        """Return the table of that contract."""
+        """Return the table with this contract."""
         return self.frames[spec.name]
 
     def text(self, string_id: int) -> str:
@@ -206,12 +206,12 @@ class Trace:
 def by_name(
     trace: Trace, spec: TableSpec, meaning: Callable[[str], int], dtype: type[np.integer[Any]]
 ) -> npt.NDArray[Any]:
-    """Return, for each row of a table, what its name means.
+    """Return, for each row of a table, the number that its name maps to.
 
     Args:
         trace: The tables of one export.
         spec: A table with the column ``name_id``.
-        meaning: The number a name stands for; called once a name.
+        meaning: Function from a name to its number; called once for each name.
         dtype: Type of the numbers.
     """
     ids = array(trace[spec], "name_id")
@@ -241,13 +241,13 @@ def _dense(ids: Ids) -> bool:
 
 
 def array(frame: pd.DataFrame, column: str) -> npt.NDArray[Any]:
-    """Return a column as a numpy array, without a copy where pandas allows it."""
+    """Return a column as a numpy array, without a copy where pandas can avoid it."""
     values: npt.NDArray[Any] = frame[column].to_numpy()
     return values
 
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the values that occur, ascending; made for many rows of few values, such as threads."""
+    """Return the distinct values, ascending; fast for many rows with few values, such as threads."""
     return np.sort(pd.unique(values))
 
 
@@ -276,6 +276,7 @@ def tid_column(global_ids: Ids) -> Ids:
     return global_ids & np.int64(THREAD_MASK)
 
 
+# Rows that are worked on at a time, so that intermediate arrays stay small.
 BLOCK = 1 << 17
 
 

@@ -1,8 +1,7 @@
-"""Nanoseconds, bytes, shares and counts as text: the only rounding in the program.
+"""Nanoseconds, bytes, shares and counts as text. Nothing else in the program rounds.
 
-Durations and sizes have three significant digits and the unit that fits; shares have one decimal. A value that
-is there never reads as nothing: what would round to zero prints as ``<0.1 %``. ``None`` and NaN are not zero
-either: they print as ``not measured``.
+Durations and sizes have three significant digits and the unit that fits; shares have one decimal. A value above zero
+never prints as zero: a share that would round to zero prints as ``<0.1 %``. ``None`` and NaN print as ``not measured``.
 """
 
 import math
@@ -35,7 +34,7 @@ _SHOWN_SHARE = 0.0005
 
 
 def is_missing(value: object) -> bool:
-    """Tell whether a value stands for "not measured": None, NaN or pandas' NA."""
+    """Return whether a value means "not measured": None, NaN or pandas' NA."""
     if isinstance(value, str | int):
         return False
     if isinstance(value, Real):
@@ -70,7 +69,7 @@ def frequency(hz: Number) -> str:
 def share(ratio: Number) -> str:
     """Return a share of 1 in per cent with one decimal: ``38.6 %``.
 
-    A share that is neither nothing nor all never reads as such: ``<0.1 %``, ``>99.9 %``.
+    A share above 0 never prints as 0, and a share below 1 never as 1: ``<0.1 %``, ``>99.9 %``.
     """
     value = float(ratio)
     if 0 < value < _SHOWN_SHARE:
@@ -81,18 +80,18 @@ def share(ratio: Number) -> str:
 
 
 def change(ratio: Number) -> str:
-    """Return a change relative to what was before, with its sign: ``-56.6 %``; nothing is ``0.0 %``."""
+    """Return a relative change with its sign: ``-56.6 %``; no change is ``0.0 %``."""
     size = abs(float(ratio))
     shown = "<0.1 %" if 0 < size < _SHOWN_SHARE else f"{100 * size:,.1f} %"
     return _sign(ratio) + shown
 
 
 def difference(value: Number, unit: str) -> str:
-    """Return a difference with its sign: ``-3.28 ms``; nothing has none.
+    """Return a difference with its sign: ``-3.28 ms``; zero has no sign.
 
     Args:
-        value: New less old.
-        unit: A unit of ``model.Unit``; of a share the difference is in points of per cent.
+        value: The new value minus the old one.
+        unit: A unit of ``model.Unit``; the difference of two shares is in percentage points.
     """
     size = abs(value) if isinstance(value, int) else abs(float(value))
     return _sign(value) + (change(size).removeprefix("+") if unit == "share" else text(size, unit))
@@ -103,16 +102,16 @@ def _sign(value: Number) -> str:
 
 
 def share_of(part: Number, whole: Number) -> str:
-    """Return a part of a whole as a share, or ``not measured`` where the whole is nothing."""
+    """Return a part of a whole as a share, or ``not measured`` where the whole is zero."""
     return share(float(part) / float(whole)) if float(whole) else NOT_MEASURED
 
 
 def share_band(low: Number | None, high: Number | None) -> str:
-    """Return a share known within bounds: ``41.0 to 58.2 %``, or one figure where both read alike.
+    """Return a share known within bounds: ``41.0 to 58.2 %``, or one number where both print the same.
 
     Args:
-        low: What the share is at least; None where nothing is known.
-        high: What it is at most.
+        low: Lower bound; None where nothing is known.
+        high: Upper bound; None where nothing is known.
     """
     if low is None or high is None or is_missing(low) or is_missing(high):
         return NOT_MEASURED
@@ -121,7 +120,7 @@ def share_band(low: Number | None, high: Number | None) -> str:
 
 
 def gain(low_ns: int | None, high_ns: int | None) -> str:
-    """Return a gain known within bounds: ``up to 57.1 ms``, ``9.80 ms to 57.1 ms``, ``none``, ``not predicted``."""
+    """Return a saving known within bounds: ``up to 57.1 ms``, ``9.80 ms to 57.1 ms``, ``none``, ``not predicted``."""
     if low_ns is None or high_ns is None:
         return "not predicted"
     if high_ns <= 0:
@@ -133,12 +132,12 @@ def gain(low_ns: int | None, high_ns: int | None) -> str:
 
 
 def count(number: Number) -> str:
-    """Return a number of things, digits in groups of three: ``12,345``."""
+    """Return a count with its digits in groups of three: ``12,345``."""
     return f"{int(float(number)) if not isinstance(number, int) else number:,}"
 
 
 def number(value: Number) -> str:
-    """Return a plain number: whole ones in full, others with three significant digits."""
+    """Return a number without a unit: in full where it is whole, else with three significant digits."""
     if isinstance(value, int) or float(value).is_integer():
         return count(value)
     return _three(float(value)) if abs(float(value)) >= 1 else f"{float(value):.3g}"
@@ -148,7 +147,7 @@ def text(value: object, unit: str) -> str:
     """Return a value in its unit.
 
     Args:
-        value: A number, a text, or None for what was not measured.
+        value: A number, a text, or None for a value that was not measured.
         unit: A unit of ``model.Unit`` or a ``ColumnUnit``.
     """
     if is_missing(value):
@@ -162,7 +161,7 @@ def text(value: object, unit: str) -> str:
 
 
 def column_unit(name: str, *, numeric: bool) -> ColumnUnit:
-    """Return the unit a column is in, read off its name: ``idle_ns`` holds nanoseconds.
+    """Return the unit of a column from its name: ``idle_ns`` holds nanoseconds.
 
     Args:
         name: Name of the column.
@@ -179,11 +178,11 @@ def column_unit(name: str, *, numeric: bool) -> ColumnUnit:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """One unit and one number of decimals for all cells of a column, so that their digits align.
+    """One unit and one number of decimals for all cells of a column, so that the digits align.
 
     Attributes:
-        divisor: How many base units (ns, bytes, Hz) make one.
-        unit: Its sign, such as "ms".
+        divisor: Base units (ns, bytes, Hz) in one unit.
+        unit: Symbol of the unit, such as "ms".
         decimals: Digits after the point.
     """
 
@@ -192,7 +191,7 @@ class Scale:
     decimals: int
 
     def text(self, value: Number) -> str:
-        """Return the value without its unit; what is there and rounds to zero is ``<0.01``, zero itself ``0``."""
+        """Return the value without its unit. Zero is ``0``; a value that only rounds to zero is ``<0.01``."""
         scaled = float(value) / self.divisor
         if not scaled:
             return "0"
@@ -203,9 +202,9 @@ class Scale:
 
 
 def scale_for(values: Iterable[Number], unit: Literal["ns", "bytes", "hz"]) -> Scale:
-    """Return the scale that suits a column: the unit of its largest value, decimals for its middle one.
+    """Return the scale of a column: the unit that fits its largest value, decimals that fit its median value.
 
-    The largest value has at most four digits that say something; a column of zeros has no unit.
+    The largest value has at most four significant digits. A column of zeros has no unit.
 
     Args:
         values: The column's values in the base unit.
@@ -223,12 +222,12 @@ def scale_for(values: Iterable[Number], unit: Literal["ns", "bytes", "hz"]) -> S
 
 
 def _magnitude(value: float) -> int:
-    """Return how many digits stand before the point; less than 1 where the value is below 1."""
+    """Return the number of digits before the point; less than 1 where the value is below 1."""
     return math.floor(math.log10(value)) + 1
 
 
 def _scaled(value: Number, steps: tuple[tuple[int, str], ...]) -> str:
-    """Return the value in the largest unit in which it reads as 1 or more."""
+    """Return the value in the largest unit in which it is at least 1."""
     if isinstance(value, int) and abs(value) < steps[1][0]:
         return f"{value} {steps[0][1]}"
     ratio = steps[1][0]
@@ -242,7 +241,7 @@ def _scaled(value: Number, steps: tuple[tuple[int, str], ...]) -> str:
 
 
 def _three(value: float) -> str:
-    """Return a number with three significant digits, all of them before the point where they must be."""
+    """Return a number with three significant digits; all digits before the point are kept."""
     for decimals in (2, 1):
         shown = f"{value:.{decimals}f}"
         if len(shown.lstrip("-")) <= _DIGITS + 1:
@@ -251,7 +250,7 @@ def _three(value: float) -> str:
 
 
 def classic_duration(ns: Number) -> str:
-    """Return a length of time as nvprof wrote it: five significant digits, the unit attached: ``737.97us``.
+    """Return a length of time as nvprof prints it: five significant digits and the unit, no space: ``737.97us``.
 
     Args:
         ns: Nanoseconds; a mean may be a float.
@@ -268,17 +267,17 @@ def classic_duration(ns: Number) -> str:
 
 
 def classic_share(ratio: Number) -> str:
-    """Return a share of 1 as nvprof wrote it: two decimals, the sign attached: ``58.73%``."""
+    """Return a share of 1 as nvprof prints it: two decimals, no space: ``58.73%``."""
     return f"{100 * float(ratio):.2f}%"
 
 
 def milliseconds(ns: Number) -> str:
-    """Return a length of time in milliseconds with three decimals, for columns that are compared: ``3.251``."""
+    """Return a length of time in milliseconds with three decimals, for columns of a comparison: ``3.251``."""
     return f"{float(ns) / 1e6:,.3f}"
 
 
 def _significant(value: float, digits: int) -> str:
-    """Return a number of at least 1 with so many significant digits, in full where it is longer."""
+    """Return a number of at least 1 with this many significant digits; all digits before the point are kept."""
     shown = f"{value:.{max(digits - _magnitude(value), 0)}f}"
-    # Rounding may have brought a digit more before the point: 99.9996 reads 100.00.
+    # Rounding may add a digit before the point: 99.9996 becomes 100.00.
     return f"{value:.{max(digits - _magnitude(float(shown)), 0)}f}"

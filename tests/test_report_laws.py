@@ -11,7 +11,7 @@ from random_traces import LONGEST, THREADS, Operation, Sketch, sketches, trace_o
 
 from nsyswrap import tables
 from nsyswrap.events.duration_stats import by_name
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.loop.range_nesting import enclosing
 from nsyswrap.model import Report
 from nsyswrap.render import render
@@ -129,7 +129,7 @@ def test_a_projection_is_the_operations_of_the_ranges_of_that_name(sketch: Sketc
 
 def counted(trace: Trace, *, any_thread: bool) -> dict[str, list[int]]:
     """Return number, envelope and union of operations by name of range, one range after the other."""
-    context = TraceContext(trace)
+    context = find_context(trace)
     ranges = [row for row in trace[tables.RANGES].to_dict("records") if row["start"] < row["end"]]
     launches = [
         (calls["thread"], calls["start"], calls["end"], int(start), int(end))

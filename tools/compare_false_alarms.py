@@ -18,10 +18,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.cli.compare_inputs import Reading, names_of, report_at
+from nsyswrap.cli.compare import names_of, report_at
+from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.compare import MARGIN, Outcome, compare_reports
-from nsyswrap.compare.estimates import estimate_changes, judge
-from nsyswrap.compare.obstacles import FEWEST_STEPS
+from nsyswrap.compare.comparability import FEWEST_STEPS
+from nsyswrap.compare.estimates import decide, estimate_changes
 from nsyswrap.compare.step_times import StepTimes, step_times
 
 Series = npt.NDArray[np.float64]
@@ -79,7 +80,7 @@ KINDS: dict[str, Maker] = {
 def outcome(base: Series, new: Series) -> Outcome:
     """Return what is said of two series of steps that abut."""
     sides = [StepTimes(one, one) for one in (base, new)]
-    return judge(estimate_changes(sides[:1], sides[1:], MARGIN)).outcome
+    return decide(estimate_changes(sides[:1], sides[1:], MARGIN)).outcome
 
 
 def simulate(effect: float) -> Iterator[str]:
@@ -96,7 +97,7 @@ def simulate(effect: float) -> Iterator[str]:
 
 def split(path: Path) -> Iterator[str]:
     """Yield what is said of odd against even steps, and of the first half against the second."""
-    steps = step_times(report_at(path, Reading()))
+    steps = step_times(report_at(path, ReadOptions()))
     middle = steps.count // 2
     if middle < FEWEST_STEPS:
         return
@@ -111,12 +112,12 @@ def split(path: Path) -> Iterator[str]:
             f"{each.label} {100 * each.change:+.1f} [{100 * each.low:+.1f}, {100 * each.high:+.1f}]"
             for each in estimates
         )
-        yield f"| {path.stem} | {name} | {sides[0].count} | {judge(estimates).outcome} | {told} |"
+        yield f"| {path.stem} | {name} | {sides[0].count} | {decide(estimates).outcome} | {told} |"
 
 
 def compare_runs(paths: list[Path]) -> Iterator[str]:
     """Yield what is said of each two runs of one program, and how often each was said."""
-    reports = [report_at(path, Reading()) for path in paths]
+    reports = [report_at(path, ReadOptions()) for path in paths]
     said: Counter[str] = Counter()
     for (one, base), (other, new) in combinations(zip(paths, reports, strict=True), 2):
         found = compare_reports([base], [new], (str(one), str(other)))
@@ -130,7 +131,7 @@ def compare_runs(paths: list[Path]) -> Iterator[str]:
 
 def compare_groups(size: int, paths: list[Path]) -> Iterator[str]:
     """Yield how often each thing was said of so many runs against so many others, of all such groups."""
-    reports = [report_at(path, Reading()) for path in paths]
+    reports = [report_at(path, ReadOptions()) for path in paths]
     said: Counter[str] = Counter()
     for base in combinations(range(len(reports)), size):
         rest = [at for at in range(base[0] + 1, len(reports)) if at not in base]

@@ -1,13 +1,12 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Profile each planted fault with and without it, and say whether the report found it: `make faults`.
+"""Profile each program with its planted fault and without it, and say whether the report found it: `make faults`.
 
 It needs a GPU. Each program of workloads/faults is profiled twice; the captures go, redacted, cut and packed, into
 tests/captures/faults, and a table of what was found in them into docs/faults.md. With --again the table alone is
-written, from the captures that are there: that needs no GPU.
+written, from the captures that are there: that needs no GPU. A root cause with too few programs is an error.
 """
 
 import argparse
-import ast
 import lzma
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ from itertools import product
 from pathlib import Path
 
 import fault_captures
+import fault_programs
 import fault_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,23 +27,14 @@ WORKLOADS = ROOT / "workloads"
 CAPTURES = ROOT / "tests" / "captures" / "faults"
 PAGE = ROOT / "docs" / "faults.md"
 NO_GPU = "faults: this needs an NVIDIA GPU; `--again` writes the table from the captures in tests/captures/faults"
-FORMS = ("", "--mended")
+FORMS = ("", "--fixed")
 LONGEST_S = 120
 PACKERS = 4
 
 
 def faults(folder: Path = WORKLOADS / "faults") -> dict[str, int]:
     """Return the programs that plant a fault, each with the number of GPUs it needs."""
-    found = {}
-    for path in sorted(folder.glob("*.py")):
-        names = {
-            node.targets[0].id: node.value
-            for node in ast.parse(path.read_text()).body
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-        }
-        if "EXPECTS" in names:
-            found[path.stem] = ast.literal_eval(names["GPUS"]) if "GPUS" in names else 1
-    return found
+    return {each.name: each.gpus for each in fault_programs.find_programs(folder)}
 
 
 def gpu_count() -> int:
@@ -85,7 +76,7 @@ def pack(profiled: str, folder: Path, chosen: argparse.Namespace) -> str:
     """Redact and pack one profile; return what went wrong."""
     redacted = folder / "redacted.sqlite"
     redact(folder, redacted)
-    (chosen.keep / f"{profiled}.sqlite.xz").write_bytes(lzma.compress(redacted.read_bytes(), preset=6))
+    (chosen.whole / f"{profiled}.sqlite.xz").write_bytes(lzma.compress(redacted.read_bytes(), preset=6))
     try:
         fault_captures.pack(redacted, chosen.captures / f"{profiled}.sqlite.xz")
     except ValueError as error:
@@ -118,7 +109,9 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--again", action="store_true", help="write the table from the captures that are there")
     parser.add_argument("--captures", type=Path, default=CAPTURES, metavar="DIR", help="where the captures lie")
     parser.add_argument("--page", type=Path, default=PAGE, metavar="FILE", help="where the table goes")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the whole redacted exports here")
+    parser.add_argument(
+        "--whole", type=Path, metavar="DIR", help="keep the whole redacted exports here; with --again, read them here"
+    )
     parser.add_argument("--option", action="append", default=[], metavar="OPTION", help="pass to nsyswrap profile")
     return parser
 
@@ -134,12 +127,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 3
     with tempfile.TemporaryDirectory() as temporary:
         if not chosen.again:
-            chosen.keep = chosen.keep or Path(temporary)
-            for folder in (chosen.captures, chosen.keep):
+            chosen.whole = chosen.whole or Path(temporary)
+            for folder in (chosen.captures, chosen.whole):
                 folder.mkdir(parents=True, exist_ok=True)
             wrong = [f"{name}: left out, it needs {there[name]} GPUs" for name in names if there[name] > count]
             wrong += record_all([name for name in names if there[name] <= count], chosen)
-        table = fault_table.page(chosen.captures if chosen.again else chosen.keep, WORKLOADS / "faults")
+        # Of a program that has no whole export, the cut one counts.
+        folders = [folder for folder in (chosen.whole, chosen.captures) if folder]
+        table = fault_table.page(folders, WORKLOADS / "faults")
+    wrong += fault_programs.shortages(fault_programs.find_programs(WORKLOADS / "faults"))
     chosen.page.write_text(table)
     print(table)
     print("\n".join(wrong), file=sys.stderr)

@@ -1,1 +1,1 @@
-"""Finds, installs and runs nsys; reads nothing it wrote."""
+"""Finds, installs and runs nsys; does not read its captures."""

@@ -1,4 +1,4 @@
-"""What one nsys can do, read from its own help: flags come and go between versions, so none is assumed."""
+"""The flags of one nsys, read from its help: they differ between versions, so none is assumed."""
 
 import re
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from nsyswrap.errors import CaptureError
 
 _HELP_TIMEOUT_S = 60
 
-# A flag stands at the start of its own line: `-t, --trace=`, `--wait=`, `(Experimental) --nic-metrics=`.
+# A flag is at the start of its own line: `-t, --trace=`, `--wait=`, `(Experimental) --nic-metrics=`.
 _FLAG = re.compile(r"^\s*(?:\([A-Za-z]+\)\s+)?(?:-\w,\s*)?(--[a-z][a-z0-9-]*)", flags=re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The switches that one nsys knows.
+    """The flags that one nsys knows.
 
     Args:
         traces: Values of ``nsys profile --trace``.
@@ -29,22 +29,22 @@ class Capabilities:
 
 
 def capabilities_of(nsys: Nsys) -> Capabilities:
-    """Ask nsys what it can do.
+    """Return the flags of an nsys.
 
     Raises:
-        CaptureError: It does not print its help.
+        CaptureError: nsys does not print its help.
     """
     profile_help, export_help = (_help(nsys, command) for command in ("profile", "export"))
     return Capabilities(traces_in(profile_help), flags_in(profile_help), flags_in(export_help))
 
 
 def flags_in(help_text: str) -> frozenset[str]:
-    """Read the flags out of the help of one command of nsys."""
+    """Return the flags in the help text of a command of nsys."""
     return frozenset(_FLAG.findall(help_text))
 
 
 def traces_in(profile_help: str) -> frozenset[str]:
-    """Read which values ``--trace`` takes out of the help of ``nsys profile``."""
+    """Return the values of ``--trace`` in the help text of ``nsys profile``."""
     match = re.search(
         r"^\s*-t,\s*--trace=.*?Possible values are(.*?)\.\s", profile_help, flags=re.MULTILINE | re.DOTALL
     )

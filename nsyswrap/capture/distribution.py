@@ -1,4 +1,4 @@
-"""Which Linux distribution this is, and where its apt gets packages: what `setup` needs to know before it fetches."""
+"""The Linux distribution of this machine and the mirror of its packages, for `nsyswrap setup`."""
 
 import os
 import platform
@@ -11,24 +11,24 @@ from nsyswrap.errors import NsyswrapError
 
 GET_NSYS_FROM_NVIDIA = (
     "Install Nsight Systems from the NVIDIA developer site (page 'Nsight Systems'), "
-    "or set NSYSWRAP_NSYS to an nsys you have"
+    "or set NSYSWRAP_NSYS to the path of an nsys"
 )
 
-# Debian 13 holds the newest nsys of Debian's stable releases; its build runs where the C library is at least this.
+# Debian 13 has the newest nsys of Debian's stable releases; that build needs at least this C library.
 _TRIXIE_GLIBC = (2, 34)
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A distribution whose packages hold nsys.
+    """A distribution that packages nsys.
 
     Args:
-        name: ``Debian`` or ``Ubuntu``, as its Release files spell it in ``Origin``.
+        name: ``Debian`` or ``Ubuntu``, as in ``Origin`` of its Release files.
         codename: Its release, such as ``bookworm``.
-        main: The component that holds ordinary libraries.
-        restricted: The component that holds nsys.
-        nsys_releases: The releases to look for nsys in; apt takes the newest version among them.
-        keyrings: Where the keys of its archive may lie.
+        main: The component with ordinary libraries.
+        restricted: The component with nsys.
+        nsys_releases: The releases to search for nsys; apt takes the newest version.
+        keyrings: Possible paths of the keys of its archive.
     """
 
     name: str
@@ -40,17 +40,17 @@ class Distribution:
 
 
 def this_distribution(os_release: Path = Path("/etc/os-release"), glibc: str | None = None) -> Distribution:
-    """Read which distribution this machine runs.
+    """Return the distribution of this machine.
 
     Args:
-        os_release: The file that says so.
-        glibc: The C library as ``glibc 2.36``; None asks the running system.
+        os_release: The file that names it.
+        glibc: The C library, such as ``glibc 2.36``; None for that of the running system.
 
     Returns:
-        The distribution, with the releases whose nsys can run here.
+        The distribution, with the releases whose nsys can run on this machine.
 
     Raises:
-        NsyswrapError: It is neither Debian nor Ubuntu, or it does not say which release it is.
+        NsyswrapError: It is neither Debian nor Ubuntu, or its release is unknown.
     """
     try:
         fields = _fields(os_release.read_text(encoding="utf-8"))
@@ -60,7 +60,7 @@ def this_distribution(os_release: Path = Path("/etc/os-release"), glibc: str | N
     if name not in {"debian", "ubuntu"}:
         label = fields.get("PRETTY_NAME") or name or platform.system()
         raise NsyswrapError(
-            f"setup fetches nsys from the packages of Debian and Ubuntu, and this is {label}", hint=GET_NSYS_FROM_NVIDIA
+            f"setup installs nsys from packages of Debian and Ubuntu, and this is {label}", hint=GET_NSYS_FROM_NVIDIA
         )
     if not codename:
         raise NsyswrapError(f"{os_release} does not name its release (VERSION_CODENAME)", hint=GET_NSYS_FROM_NVIDIA)
@@ -68,24 +68,24 @@ def this_distribution(os_release: Path = Path("/etc/os-release"), glibc: str | N
 
 
 def mirror_of(distribution: Distribution) -> str:
-    """Return the mirror address that this machine's apt uses for the distribution.
+    """Return the mirror address that apt on this machine uses for the distribution.
 
-    apt is asked rather than its files read: it knows both formats of its sources, its defaults and its proxies.
+    The address comes from apt and not from its files, because apt handles both source formats, defaults and proxies.
 
     Raises:
-        NsyswrapError: There is no apt, or it knows no mirror of the distribution.
+        NsyswrapError: There is no apt, or it has no mirror of the distribution.
     """
     indexes = _apt("indextargets", "--format", "$(SITE) $(ORIGIN) $(CODENAME)")
     for line in indexes.splitlines():
         site, *rest = line.split(" ")
         if rest == [distribution.name, distribution.codename]:
             return site
-    # Lists that were never fetched are not index targets. What an update would fetch is known all the same.
+    # Lists that were never downloaded are not index targets. `update --print-uris` shows what apt would download.
     match = re.search(rf"'([^']+)/dists/{re.escape(distribution.codename)}/", _apt("update", "--print-uris"))
     if match is None:
         raise NsyswrapError(
-            f"apt knows no mirror of {distribution.name} {distribution.codename}",
-            hint=f"Put a mirror into /etc/apt/sources.list. Or: {GET_NSYS_FROM_NVIDIA}",
+            f"apt has no mirror of {distribution.name} {distribution.codename}",
+            hint=f"Add a mirror to /etc/apt/sources.list. Or: {GET_NSYS_FROM_NVIDIA}",
         )
     return match[1]
 
@@ -94,7 +94,7 @@ def keyring_of(distribution: Distribution) -> Path:
     """Return the file with the keys that sign the distribution's archive.
 
     Raises:
-        NsyswrapError: It is not installed; without it nothing that is fetched could be trusted.
+        NsyswrapError: It is not installed, so downloads could not be verified.
     """
     for keyring in distribution.keyrings:
         if keyring.is_file():
@@ -108,7 +108,7 @@ def keyring_of(distribution: Distribution) -> Path:
 
 
 def _debian(codename: str, glibc: str | None) -> Distribution:
-    """Debian: nsys is in non-free; that of trixie also runs on other releases with a young enough C library."""
+    """Return a Debian release. nsys is in non-free; that of trixie also runs on other releases with a new C library."""
     text = glibc if glibc is not None else os.confstr("CS_GNU_LIBC_VERSION") or ""
     version = tuple(int(part) for part in re.findall(r"\d+", text)[:2])
     own = (codename,)
@@ -124,7 +124,7 @@ def _debian(codename: str, glibc: str | None) -> Distribution:
 
 
 def _ubuntu(codename: str) -> Distribution:
-    """Ubuntu: nsys is in multiverse of the release itself."""
+    """Return an Ubuntu release. nsys is in multiverse of the same release."""
     return Distribution(
         name="Ubuntu",
         codename=codename,
@@ -136,14 +136,14 @@ def _ubuntu(codename: str) -> Distribution:
 
 
 def _fields(text: str) -> dict[str, str]:
-    """The assignments of an os-release file, without their quotes."""
+    """Return the assignments of an os-release file, without quotes."""
     pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
     return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
 
 
 def _apt(*arguments: str) -> str:
-    """Ask apt a question that changes nothing."""
+    """Return the output of an apt-get command that changes nothing."""
     try:
         return output_of(["apt-get", *arguments], timeout_s=60).stdout
     except OSError as error:
-        raise NsyswrapError("setup needs apt-get, and there is none here", hint=GET_NSYS_FROM_NVIDIA) from error
+        raise NsyswrapError("setup needs apt-get, which is not installed", hint=GET_NSYS_FROM_NVIDIA) from error

@@ -1,4 +1,4 @@
-"""Look at all that a capture needs on this machine; each failure has one remedy."""
+"""Checks of everything that a capture needs on this machine; each failure has one remedy."""
 
 import os
 import shutil
@@ -12,28 +12,28 @@ from nsyswrap.capture.process import output_of
 from nsyswrap.capture.self_test import Check, Status, nvtx_version, self_test
 from nsyswrap.errors import NsysNotFoundError
 
-# A capture of a minute's training and its export are some 100 MB; below this even a short one may not fit.
+# A capture of one minute of training and its export take some 100 MB; below this even a short one may not fit.
 _LOW_BYTES = 2_000_000_000
 _TOO_LOW_BYTES = 200_000_000
 
-# nsys makes Unix sockets in the temporary folder, and the kernel allows their names 107 bytes; the rest is nsys's own.
+# nsys creates Unix sockets in the temporary folder. Their paths may have 107 bytes, of which nsys uses the rest.
 _LONGEST_TEMPORARY = 60
 
-# Up to this value the kernel lets a user sample the user's own programs.
+# Up to this value the kernel lets users sample their own programs.
 _PARANOID_FOR_SAMPLING = 2
 
 _TOOL_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
-    """What the checks look at.
+class Machine:
+    """What the checks examine.
 
     Args:
-        nsys: The nsys that a capture would use; None where there is none.
+        nsys: The nsys that a capture would use; None if there is none.
         reason: Why there is none.
         remedy: What to do about it.
-        proc: Where the kernel shows its settings.
+        proc: The folder with the kernel's settings.
     """
 
     nsys: Nsys | None
@@ -42,42 +42,42 @@ class Patient:
     proc: Path = Path("/proc")
 
 
-def examine(patient: Patient | None = None) -> Iterator[Check]:
-    """Make every check, in order, each when it is asked for.
+def run_checks(machine: Machine | None = None) -> Iterator[Check]:
+    """Run the checks, in order, and yield each result as soon as it is known.
 
     Args:
-        patient: What to look at; None finds this machine's nsys.
+        machine: What to check; None for this machine.
 
     Yields:
-        One result a check.
+        The result of each check.
     """
-    patient = this_machine() if patient is None else patient
+    machine = this_machine() if machine is None else machine
     for check in CHECKS:
-        yield check(patient)
+        yield check(machine)
 
 
-def this_machine() -> Patient:
-    """Find the nsys that a capture would use here."""
+def this_machine() -> Machine:
+    """Return this machine, with the nsys that a capture would use."""
     try:
-        return Patient(find_nsys())
+        return Machine(find_nsys())
     except NsysNotFoundError as error:
-        return Patient(None, error.message, error.hint)
+        return Machine(None, error.message, error.hint)
 
 
-def check_nsys(patient: Patient) -> Check:
-    """Is there an nsys, and which?"""
-    if patient.nsys is None:
-        return Check("nsys", Status.FAILED, patient.reason, patient.remedy)
+def check_nsys(machine: Machine) -> Check:
+    """Check that there is an nsys."""
+    if machine.nsys is None:
+        return Check("nsys", Status.FAILED, machine.reason, machine.remedy)
     return Check(
-        "nsys", Status.OK, f"{patient.nsys.version_text} from {patient.nsys.source}, {patient.nsys.path.resolve()}"
+        "nsys", Status.OK, f"{machine.nsys.version_text} from {machine.nsys.source}, {machine.nsys.path.resolve()}"
     )
 
 
-def check_importer(patient: Patient) -> Check:
-    """Does the part of nsys start that writes the report? Where it does not, nsys exits with 0 all the same."""
-    importer = importer_of(patient.nsys) if patient.nsys else None
+def check_importer(machine: Machine) -> Check:
+    """Check that nsys's importer, which writes the report, starts; nsys exits with 0 even if it does not."""
+    importer = importer_of(machine.nsys) if machine.nsys else None
     if importer is None:
-        detail = "its place is not known; the self-test shows whether it works" if patient.nsys else "there is no nsys"
+        detail = "it was not found; the self-test shows whether it works" if machine.nsys else "there is no nsys"
         return Check("importer", Status.WARNING, detail)
     missing = missing_libraries(importer)
     if missing:
@@ -93,9 +93,9 @@ def check_importer(patient: Patient) -> Check:
     return Check("importer", Status.OK, "it starts and finds its libraries")
 
 
-def check_gpu(patient: Patient) -> Check:
-    """Is there a GPU and a driver?"""
-    del patient
+def check_gpu(machine: Machine) -> Check:
+    """Check that there is a GPU and a driver."""
+    del machine
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         output = output_of(query, timeout_s=_TOOL_TIMEOUT_S)
@@ -105,7 +105,7 @@ def check_gpu(patient: Patient) -> Check:
         return Check(
             "GPU",
             Status.WARNING,
-            "no NVIDIA GPU: nsys still records ranges and calls of the operating system, and no GPU work",
+            "no NVIDIA GPU: nsys records ranges and operating system calls, but no GPU work",
             "Profile on a machine with an NVIDIA GPU and its driver",
         )
     names = [line.rpartition(",")[0].strip() for line in output.stdout.splitlines() if line.strip()]
@@ -113,65 +113,65 @@ def check_gpu(patient: Patient) -> Check:
     return Check("GPU", Status.OK, f"{', '.join(names)}; driver {driver}")
 
 
-def check_sampling(patient: Patient) -> Check:
-    """May this user sample the CPU? Only `--sample` needs it."""
+def check_sampling(machine: Machine) -> Check:
+    """Check that this user may sample the CPU; only `--sample-cpu` needs it."""
     try:
-        level = int((patient.proc / "sys/kernel/perf_event_paranoid").read_text(encoding="ascii"))
+        level = int((machine.proc / "sys/kernel/perf_event_paranoid").read_text(encoding="ascii"))
     except (OSError, ValueError):
         return Check("CPU sampling", Status.WARNING, "the kernel does not show perf_event_paranoid")
     if level > _PARANOID_FOR_SAMPLING and os.geteuid() != 0:
         return Check(
             "CPU sampling",
             Status.WARNING,
-            f"perf_event_paranoid is {level}: --sample will record nothing; all else works",
+            f"perf_event_paranoid is {level}: --sample-cpu will record nothing; everything else works",
             f"Run as root: sysctl kernel.perf_event_paranoid={_PARANOID_FOR_SAMPLING}",
         )
     return Check("CPU sampling", Status.OK, f"allowed (perf_event_paranoid is {level})")
 
 
-def check_gpu_metrics(patient: Patient) -> Check:
-    """May this user sample GPU counters? Only `--gpu-metrics` needs it."""
+def check_gpu_metrics(machine: Machine) -> Check:
+    """Check that this user may sample GPU counters; only `--gpu-metrics` needs it."""
     try:
-        parameters = (patient.proc / "driver/nvidia/params").read_text(encoding="utf-8")
+        parameters = (machine.proc / "driver/nvidia/params").read_text(encoding="utf-8")
     except OSError:
-        return Check("GPU counters", Status.OK, "there is no NVIDIA driver to ask")
+        return Check("GPU counters", Status.OK, "there is no NVIDIA driver")
     if "RmProfilingAdminOnly: 1" in parameters and os.geteuid() != 0:
         return Check(
             "GPU counters",
             Status.WARNING,
-            "the driver allows them to root alone: --gpu-metrics will fail; all else works",
+            "the driver allows them to root only: --gpu-metrics will fail; everything else works",
             "Load the driver with NVreg_RestrictProfilingToAdminUsers=0",
         )
     return Check("GPU counters", Status.OK, "allowed")
 
 
-def check_disk(patient: Patient) -> Check:
-    """Is there room for a capture and its export in the working folder?"""
-    del patient
+def check_disk(machine: Machine) -> Check:
+    """Check that the working folder has space for a capture and its export."""
+    del machine
     free_bytes = shutil.disk_usage(Path.cwd()).free
     status = Status.OK if free_bytes >= _LOW_BYTES else Status.WARNING
     status = Status.FAILED if free_bytes < _TOO_LOW_BYTES else status
-    remedy = "" if status is Status.OK else "Free some space, or name a folder on another disk with -o"
+    remedy = "" if status is Status.OK else "Free some space, or give a folder on another disk with -o"
     return Check("disk", status, f"{free_bytes / 1e9:.1f} GB free in the working folder", remedy)
 
 
-def check_temporary(patient: Patient) -> Check:
-    """Can nsys use the temporary folder for what it records, and for its sockets?"""
-    del patient
+def check_temporary(machine: Machine) -> Check:
+    """Check that nsys can use the temporary folder for its data and its sockets."""
+    del machine
     folder = tempfile.gettempdir()
     free_bytes = shutil.disk_usage(folder).free
     if len(os.fsencode(folder)) > _LONGEST_TEMPORARY:
-        detail = f"{folder} is too long a name for nsys's sockets"
-        return Check("temporary folder", Status.FAILED, detail, "Set TMPDIR to a folder with a short name")
+        detail = f"the path {folder} is too long for nsys's sockets"
+        return Check("temporary folder", Status.FAILED, detail, "Set TMPDIR to a folder with a short path")
     if free_bytes < _TOO_LOW_BYTES:
         detail = f"{folder} has {free_bytes / 1e9:.1f} GB free"
-        return Check("temporary folder", Status.FAILED, detail, "Set TMPDIR to a folder on a disk with more room")
+        return Check("temporary folder", Status.FAILED, detail, "Set TMPDIR to a folder on a disk with more space")
     return Check("temporary folder", Status.OK, f"{folder}, {free_bytes / 1e9:.1f} GB free")
 
 
-def check_nvtx(patient: Patient) -> Check:
-    """Is the Python package there with which programs mark their phases?"""
-    del patient
+def check_nvtx(machine: Machine) -> Check:
+    """Check that the Python package nvtx is installed, with which programs mark their phases."""
+    del machine
     version = nvtx_version()
     if not version:
         detail = "the Python that runs nsyswrap has no package nvtx"
@@ -179,14 +179,14 @@ def check_nvtx(patient: Patient) -> Check:
     return Check("nvtx", Status.OK, version)
 
 
-def check_self_test(patient: Patient) -> Check:
-    """Does a range that a program opens arrive in an export?"""
-    if patient.nsys is None:
-        return Check("self-test", Status.WARNING, "not tried, as there is no nsys")
-    return self_test(patient.nsys)
+def check_self_test(machine: Machine) -> Check:
+    """Check that a range which a program opens is in the export."""
+    if machine.nsys is None:
+        return Check("self-test", Status.WARNING, "not run, because there is no nsys")
+    return self_test(machine.nsys)
 
 
-CHECKS: tuple[Callable[[Patient], Check], ...] = (
+CHECKS: tuple[Callable[[Machine], Check], ...] = (
     check_nsys,
     check_importer,
     check_gpu,

@@ -1,22 +1,22 @@
-"""Run a program under nsys in the user's terminal: output untouched, signals to it and not to nsys, nothing left over.
+"""Run a program under nsys in the user's terminal: its output is unchanged, it gets the signals, no process is left.
 
 ::
 
-    nsyswrap -- sh, then nsys --+-- agent                              (a session of its own)
-       |                        +-- launcher -- sh, then the program   (a session of its own)
+    nsyswrap -- sh, then nsys --+-- agent                              (own session)
+       |                        +-- launcher -- sh, then the program   (own session)
        terminal
 
-Three things were seen of nsys 2023.4.4 and decide the design.
+Three observations of nsys 2023.4.4 determine the design.
 
-*   It gives the program pipes in place of the terminal, and prints its own progress among the program's output.
-    :mod:`nsyswrap.capture.run_dir` gives the terminal back.
-*   On SIGINT nsys passes it on, writes its report at once and exits with 0, while the program still cleans up or goes
-    on for good. So nsys and all below it run in a session without a terminal: Ctrl-C reaches only us. We have nsys stop
+*   nsys replaces the program's terminal by pipes, and prints its own progress into the program's output.
+    :mod:`nsyswrap.capture.run_dir` restores the terminal.
+*   On SIGINT nsys forwards the signal, writes its report at once and exits with 0, while the program still cleans up or
+    continues. So nsys and all its children run in a session without a terminal, and Ctrl-C reaches only us. We stop the
     recording first (:mod:`nsyswrap.capture.stopping`) and then send the signal to the program's process group, as a
-    terminal would. nsys returns the program's own code. Reading the terminal works all the same: job control binds only
-    processes whose session owns the terminal.
-*   With its own limit for a recording's length it exits first, with 0, while the program goes on. So that limit is kept
-    here, in the same way.
+    terminal would. nsys then returns the program's own code. The program can still read the terminal, because job
+    control restricts only processes whose session owns the terminal.
+*   With its own limit on the recording time nsys exits with 0 while the program continues. So we apply that limit
+    ourselves, in the same way.
 """
 
 import contextlib
@@ -39,9 +39,9 @@ from nsyswrap.capture.process_tree import (
     shell_code,
     wait_for,
 )
-from nsyswrap.capture.progress import Phase, Progress, Rising
-from nsyswrap.capture.run_dir import Workplace, quoted
-from nsyswrap.capture.stopping import Stopper, abandoned_by, signals_kept
+from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress
+from nsyswrap.capture.run_dir import RunDir, quoted_output
+from nsyswrap.capture.stopping import Stopper, aborted_error, collected_signals
 from nsyswrap.errors import CaptureError
 
 _POLL_S = 0.05
@@ -49,36 +49,36 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long to wait, in seconds.
+    """Time limits, in seconds.
 
     Args:
-        record_s: Until recording stops; None for the program's end.
-        timeout_s: Until the program is told to end; None for never.
-        grace_s: From then until it is killed.
-        start_s: Until nsys must have started the program.
-        take_s: How long nsys may need to take what was recorded, before the program is ended.
-        silence_s: How long nsys may write nothing while it makes its report.
+        record_s: Length of the recording; None for the whole program.
+        timeout_s: Time until the program gets SIGTERM; None for never.
+        grace_s: Time from SIGTERM to SIGKILL.
+        start_s: Time that nsys may take to start the program.
+        collect_s: Time that nsys may take to collect the recorded data before the program is ended.
+        silence_s: Time that nsys may write nothing while it creates its report.
     """
 
     record_s: float | None = None
     timeout_s: float | None = None
     grace_s: float = 10.0
     start_s: float = 120.0
-    take_s: float = 60.0
+    collect_s: float = 60.0
     silence_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a run under nsys ended.
+class RunResult:
+    """The result of a run under nsys.
 
     Args:
-        code: The program's exit code, 128 + n for a signal; nsys's own where the program never started.
+        code: The program's exit code, 128 + n for a signal; that of nsys if the program never started.
         started: Whether nsys started the program.
         wall_ns: From the program's start to its end, to within 50 ms.
-        stopped_by: The signal that came and was passed on to the program, or None.
+        stopped_by: The signal that was received and forwarded to the program, or None.
         timed_out: Whether the time-out ended the program.
-        said: What nsys printed.
+        nsys_output: What nsys printed.
     """
 
     code: int
@@ -86,25 +86,25 @@ class Ended:
     wall_ns: int
     stopped_by: signal.Signals | None
     timed_out: bool
-    said: str
+    nsys_output: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForegroundCall:
-    """What to run in the terminal.
+    """A command to run in the terminal.
 
     Args:
-        argv: nsys's command line, with ``workplace.inner(program)`` as the program.
-        workplace: The private folder of this run.
+        argv: nsys's command line, with ``run_dir.inner(program)`` as the program.
+        run_dir: The private folder of this run.
         env: Environment of nsys and the program.
-        stop: Returns the command that stops the recording, given the program's process id; None where there is none.
-        cwd: Working folder of both; None for ours.
-        limits: How long to wait.
-        output_to_stderr: Send the program's stdout to stderr, where stdout is kept for results.
+        stop: Returns the command that stops the recording, given the program's process id; None if there is none.
+        cwd: Working folder of both; None for the current one.
+        limits: Time limits.
+        output_to_stderr: Send the program's stdout to stderr, because stdout is for results.
     """
 
     argv: Sequence[str]
-    workplace: Workplace
+    run_dir: RunDir
     env: Mapping[str, str]
     stop: Callable[[int], Sequence[str]] | None = None
     cwd: Path | None = None
@@ -112,51 +112,51 @@ class ForegroundCall:
     output_to_stderr: bool = False
 
 
-def run_in_foreground(call: ForegroundCall, progress: Progress) -> Ended:
-    """Run nsys and the program under it to their end.
+def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
+    """Run nsys and the program under it until both have ended.
 
     Args:
         call: What to run.
-        progress: Told of the phases, from this thread.
+        progress: Called with each phase, from this thread.
 
     Returns:
-        How it ended.
+        The result of the run.
 
     Raises:
-        CaptureError: nsys did not start the program, or fell silent before its report was written.
-        CaptureInterruptedError: Ctrl-C came twice.
-        CaptureTerminatedError: Another ending signal came twice.
+        CaptureError: nsys did not start the program, or stopped writing before its report was complete.
+        CaptureInterruptedError: Ctrl-C was pressed twice.
+        CaptureTerminatedError: Another ending signal was received twice.
     """
-    spare = frozenset(children_by_parent().get(os.getpid(), ()))
-    with adopting_orphans(), signals_kept() as received:
-        process = subprocess.Popen(  # noqa: S603 - running the user's command is what this is for; no shell reads it
-            call.workplace.outer(call.argv),
+    excluded = frozenset(children_by_parent().get(os.getpid(), ()))
+    with adopting_orphans(), collected_signals() as received:
+        process = subprocess.Popen(  # noqa: S603 - running the user's command is the purpose; no shell reads it
+            call.run_dir.outer(call.argv),
             stdout=2 if call.output_to_stderr else None,
             env=call.env,
             cwd=call.cwd,
             start_new_session=True,
         )
-        stopper = Stopper(call.stop, call.workplace, call.env, call.limits.take_s)
-        run = _Run(process, call.workplace, call.limits, received, stopper, spare)
+        stopper = Stopper(call.stop, call.run_dir, call.env, call.limits.collect_s)
+        run = _Run(process, call.run_dir, call.limits, received, stopper, excluded)
         try:
             return run.to_the_end(progress)
         finally:
             if run.abandoned:
-                kill_all(os.getpid(), spare)
+                kill_all(os.getpid(), excluded)
             process.wait()
-            reap_children(spare)
+            reap_children(excluded)
 
 
 @dataclass(slots=True)
 class _Run:
-    """One run, from the start of nsys to its end; the loop looks every 50 ms."""
+    """One run, from the start of nsys to its end; it polls every 50 ms."""
 
     process: subprocess.Popen[bytes]
-    workplace: Workplace
+    run_dir: RunDir
     limits: Limits
     received: list[signal.Signals]
     stopper: Stopper
-    spare: frozenset[int]
+    excluded: frozenset[int]
     abandoned: bool = True
     launched: bool = False
     program: int | None = None
@@ -164,52 +164,53 @@ class _Run:
     ending: signal.Signals | None = None
     sent_at: float | None = None
     timed_out: bool = False
-    began: float = field(default_factory=time.monotonic)
+    started_at: float = field(default_factory=time.monotonic)
 
-    def to_the_end(self, progress: Progress) -> Ended:
-        """Start, run, write: each phase has its own way to end."""
+    def to_the_end(self, progress: Progress) -> RunResult:
+        """Wait for the program's start, its end, and nsys's report; return the result."""
         progress(Phase.RUNNING, None)
         while not self.launched and self.process.poll() is None:
             self._look_for_program()
             if not self.launched and self._passed(self.limits.start_s):
+                printed = quoted_output(self.run_dir.nsys_output())
                 raise CaptureError(
-                    f"nsys did not start the program within {self.limits.start_s:g} s{quoted(self.workplace.said())}",
+                    f"nsys did not start the program within {self.limits.start_s:g} s{printed}",
                     hint="Run 'nsyswrap doctor'",
                 )
             self._pause()
         if not self.launched:
-            self._look_for_program()  # nsys may start and end between two looks
+            self._look_for_program()  # nsys may start and end between two polls
         while self._program_runs():
-            self._decide()
+            self._stop_recording_if_due()
             self._end_program()
             self._pause()
-        wall_ns = round((time.monotonic() - self.began) * 1e9)
+        wall_ns = round((time.monotonic() - self.started_at) * 1e9)
         self._write(progress)
         self.abandoned = False
         stopped_by = self.ending if self.received and not self.timed_out else None
-        return Ended(self._code(), self.launched, wall_ns, stopped_by, self.timed_out, self.workplace.said())
+        return RunResult(self._code(), self.launched, wall_ns, stopped_by, self.timed_out, self.run_dir.nsys_output())
 
     def _passed(self, limit_s: float | None) -> bool:
-        """Whether so much time has passed since the program's start, or since ours where it has not started."""
-        return limit_s is not None and time.monotonic() - self.began > limit_s
+        """Return whether this much time has passed since the program's start, or since ours if it has not started."""
+        return limit_s is not None and time.monotonic() - self.started_at > limit_s
 
     def _look_for_program(self) -> None:
-        """Take the program's process id from the shell that became it; a short program may be gone again by now."""
+        """Read the program's process id, which its shell wrote; a short program may have ended already."""
         with contextlib.suppress(OSError, ValueError):
-            inner = int(self.workplace.pid.read_text(encoding="ascii"))
-            self.launched, self.began = True, time.monotonic()
-            self.program = outer_pid(inner, descendants(os.getpid(), self.spare))
+            inner = int(self.run_dir.pid.read_text(encoding="ascii"))
+            self.launched, self.started_at = True, time.monotonic()
+            self.program = outer_pid(inner, descendants(os.getpid(), self.excluded))
         self._abandon_if_repeated(allowed=1)
 
     def _program_runs(self) -> bool:
-        """Whether the program runs; the code of one that was left to us is taken here."""
+        """Return whether the program runs; once it has ended, get its exit code if it became our child."""
         if self.program is None or is_alive(self.program):
             return self.program is not None
         self.program_code = wait_for(self.program)
         return False
 
-    def _decide(self) -> None:
-        """Stop recording where it is time, or where the program is to end: by a signal of the user's, or a time-out."""
+    def _stop_recording_if_due(self) -> None:
+        """Stop the recording if its time is over, or if a signal or the time-out is to end the program."""
         self._abandon_if_repeated(allowed=1)
         if self.ending is None:
             if self.received:
@@ -220,9 +221,9 @@ class _Run:
             self.stopper.start(self.program)
 
     def _end_program(self) -> None:
-        """Signal the program once nsys has taken what was recorded; kill it where a time-out is not heeded."""
+        """Signal the program once nsys has collected the recorded data; kill it if it ignores the time-out."""
         now = time.monotonic()
-        if self.ending is not None and self.sent_at is None and self.stopper.has_taken_all():
+        if self.ending is not None and self.sent_at is None and self.stopper.has_collected_all():
             self.sent_at = now
             self._signal_program(self.ending)
         overdue = self.timed_out and self.sent_at is not None and now - self.sent_at > self.limits.grace_s
@@ -232,7 +233,7 @@ class _Run:
                     os.kill(pid, signal.SIGKILL)
 
     def _signal_program(self, number: signal.Signals) -> None:
-        """Send a signal as a terminal would: to the program's process group, where that is the program's own."""
+        """Send a signal as a terminal would: to the process group of the program, if it has its own."""
         if self.program is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -242,34 +243,34 @@ class _Run:
                 os.kill(self.program, number)
 
     def _write(self, progress: Progress) -> None:
-        """Wait for nsys to write its report, as long as it shows signs of life."""
-        announce = Rising(progress, Phase.WRITING)
-        last_change, seen = time.monotonic(), self.workplace.signs_of_life()
+        """Wait until nsys has written its report, as long as its files keep growing."""
+        update = MonotonicProgress(progress, Phase.WRITING)
+        last_change, sizes = time.monotonic(), self.run_dir.file_sizes()
         handled = max(len(self.received), 1)
         while not self.stopper.has_ended() or self.process.poll() is None:
             self._abandon_if_repeated(allowed=handled)
-            announce(self.workplace.bars())
-            signs = self.workplace.signs_of_life()
-            if signs != seen:
-                last_change, seen = time.monotonic(), signs
+            update(self.run_dir.progress_output())
+            current = self.run_dir.file_sizes()
+            if current != sizes:
+                last_change, sizes = time.monotonic(), current
             elif time.monotonic() - last_change > self.limits.silence_s:
-                said = quoted(self.workplace.said())
+                printed = quoted_output(self.run_dir.nsys_output())
                 raise CaptureError(
-                    f"nsys wrote no more for {self.limits.silence_s:g} s after the program{said}",
+                    f"nsys wrote nothing for {self.limits.silence_s:g} s after the program ended{printed}",
                     hint="Record less (--duration, --capture-range), or run 'nsyswrap doctor'",
                 )
             self._pause()
 
     def _code(self) -> int:
-        """Take the program's own code from whoever has it: ourselves as its parent by adoption, or nsys."""
+        """Return the program's exit code: from the program itself if it became our child, else from nsys."""
         if self.program is not None and self.program_code is None:
             self.program_code = wait_for(self.program)
         return self.program_code if self.program_code is not None else shell_code(self.process.returncode)
 
     def _abandon_if_repeated(self, allowed: int) -> None:
-        """Give up where the user insists; the caller's clean-up kills all that runs."""
+        """Raise an error if the user repeated the signal; the caller then kills all processes."""
         if len(self.received) > allowed:
-            raise abandoned_by(self.received[-1])
+            raise aborted_error(self.received[-1])
 
     def _pause(self) -> None:
         if self.process.returncode is not None:

@@ -1,12 +1,12 @@
-"""Fetch nsys without root where the distribution packages it.
+"""Install nsys without root from the packages of the distribution.
 
-The packages come from the mirror that this machine's apt already uses, into folders of our own: nothing of the system
-is changed, and apt checks the archive's signatures as it always does. nsys is NVIDIA's; its licence is shown and kept.
+The packages come from the mirror that apt on this machine uses, and go into a folder of the user: the system is not
+changed, and apt checks signatures as usual. nsys is NVIDIA software; its licence is shown and kept.
 
 ::
 
-    <data>/nsys/.fetch/          sources, lists and packages; kept until the end, so that a broken fetch resumes
-    <data>/nsys/.build-<pid>/    unpacked and mended
+    <data>/nsys/.fetch/          sources, lists and packages; kept until the end, so that a broken download resumes
+    <data>/nsys/.build-<pid>/    unpacked and repaired
     <data>/nsys/<version>/       the same, renamed when it works: host-linux-*, target-linux-*, licence
 """
 
@@ -24,7 +24,7 @@ from nsyswrap.capture.distribution import (
     mirror_of,
     this_distribution,
 )
-from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_whole, nsys_at
+from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, nsys_at
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.unpack import build_tree
 from nsyswrap.errors import NsysNotFoundError, NsyswrapError
@@ -37,61 +37,96 @@ _UPDATE_TIMEOUT_S = 600
 _DOWNLOAD_TIMEOUT_S = 3600
 
 
-def install(root: Path, tell: Callable[[str], None], distribution: Distribution | None = None) -> Path:
-    """Fetch nsys into a folder of the user's own.
+def ensure_nsys(notify: Callable[[str], None], *, force: bool = False) -> Nsys:
+    """Return the nsys of this machine; install one if there is none or if its importer lacks libraries.
 
     Args:
-        root: The folder that holds one folder a version; made where it is missing.
-        tell: Called with each line the user should see, the licence notice first.
-        distribution: What to fetch from; None for the one that this machine runs.
+        notify: Called with each message for the user.
+        force: Install nsys in any case.
+
+    Returns:
+        The existing or the new nsys.
+
+    Raises:
+        NsyswrapError: ``NSYSWRAP_NSYS`` is wrong, or nsys cannot be installed.
+    """
+    if not force:
+        try:
+            nsys = find_nsys()
+        except NsysNotFoundError as error:
+            if os.environ.get(VARIABLE):
+                raise NsyswrapError(error.message, hint=error.hint) from error
+        else:
+            notify(f"nsys {nsys.version_text} is installed already: {nsys.path} ({nsys.source})")
+            if is_complete(nsys) or os.environ.get(VARIABLE):
+                return nsys
+            notify("It cannot write reports, because its importer lacks libraries; installing another")
+    return _checked(install(installed_folder(), notify))
+
+
+def _checked(path: Path) -> Nsys:
+    """Return the nsys that was just installed, after running it once."""
+    nsys = nsys_at(path, "nsyswrap setup")
+    if nsys is None:
+        raise NsyswrapError(f"{path} was installed but does not run", hint="Run 'nsyswrap setup --force'")
+    return nsys
+
+
+def install(root: Path, notify: Callable[[str], None], distribution: Distribution | None = None) -> Path:
+    """Install nsys into a folder of the user, and return its path.
+
+    Args:
+        root: The folder with one folder a version; created if missing.
+        notify: Called with each message for the user, the licence notice first.
+        distribution: The distribution whose packages to use; None for that of this machine.
 
     Returns:
         The nsys program.
 
     Raises:
-        NsyswrapError: No apt, no network, no such package, disk full, or what was fetched does not start.
+        NsyswrapError: There is no apt, network, package or disk space, or the new nsys does not start.
     """
     distribution = this_distribution() if distribution is None else distribution
-    tell(licence_notice(distribution, root))
-    with _disk_errors(root), _alone(root):
+    notify(licence_notice(distribution, root))
+    with _disk_errors(root), _locked(root):
         _check_free(root)
         fetch = root / ".fetch"
         apt = Apt(distribution, fetch)
-        tell(f"Fetching {' and '.join(NSYS_PACKAGES)} from the mirror that apt uses here")
+        notify(f"Downloading {' and '.join(NSYS_PACKAGES)} from the mirror that apt uses on this machine")
         apt.update()
         packages = apt.download(*NSYS_PACKAGES)
         build = root / f".build-{os.getpid()}"
         shutil.rmtree(build, ignore_errors=True)
         try:
-            tell("Unpacking")
+            notify("Unpacking")
             version = build_tree(packages, build, apt.download)
             target = _move(build, root / version)
         finally:
             shutil.rmtree(build, ignore_errors=True)
         shutil.rmtree(fetch, ignore_errors=True)
-    tell(f"Installed nsys {version} in {target}; its licence is in {target / 'licence'}")
+    notify(f"Installed nsys {version} in {target}; its licence is in {target / 'licence'}")
     return next(target.glob("target-linux-*/nsys"))
 
 
 def licence_notice(distribution: Distribution, root: Path) -> str:
-    """Say whose software is about to be fetched, from where to where."""
+    """Return the notice about nsys's licence, with the source and the target of the installation."""
     return (
         f"nsys is software of NVIDIA, under NVIDIA's End User License Agreement. {distribution.name} packages it in "
-        f"{distribution.restricted}; it is fetched from there into {root}. The text of the licence is "
-        "EULA.txt.gz in the package, and is kept in the folder 'licence' beside nsys. Using nsys means accepting it."
+        f"{distribution.restricted}; it will be downloaded into {root}. The licence is EULA.txt.gz in the "
+        "package, and is kept in the folder 'licence' beside nsys. By using nsys you accept it."
     )
 
 
 class Apt:
-    """apt with sources, lists and cache of its own; the system's are neither read nor written.
+    """Runs apt with its own sources, lists and cache; those of the system are not used.
 
     Args:
-        distribution: What to fetch from.
-        folder: Where its files go; made where it is missing.
+        distribution: The distribution whose packages to download.
+        folder: The folder for all files; created if missing.
     """
 
     def __init__(self, distribution: Distribution, folder: Path) -> None:
-        """Write the sources; nothing is fetched yet."""
+        """Write the sources; nothing is downloaded yet."""
         self._folder = folder
         for name in ("sources", "lists/partial", "cache/archives/partial", "packages"):
             (folder / name).mkdir(parents=True, exist_ok=True)
@@ -99,11 +134,11 @@ class Apt:
         (folder / "sources" / "nsyswrap.sources").write_text(text, encoding="utf-8")
 
     def update(self) -> None:
-        """Fetch the lists of packages; apt verifies their signatures against the distribution's keys."""
+        """Download the package lists; apt verifies their signatures with the distribution's keys."""
         self._run("update", timeout_s=_UPDATE_TIMEOUT_S, cwd=self._folder)
 
     def download(self, *names: str) -> tuple[Path, ...]:
-        """Fetch packages, unless an earlier try left them, and return their files in the order of the names."""
+        """Download packages that are not there yet, and return their files in the order of the names."""
         folder = self._folder / "packages"
         self._run("download", *names, timeout_s=_DOWNLOAD_TIMEOUT_S, cwd=folder)
         return tuple(max(folder.glob(f"{name}_*.deb"), key=lambda path: path.stat().st_mtime_ns) for name in names)
@@ -117,24 +152,24 @@ class Apt:
             "Dir::State::lists": str(self._folder / "lists"),
             "Dir::Cache": str(self._folder / "cache"),
             "Acquire::Retries": "3",
-            # A list that cannot be fetched is an error, not a warning before an empty answer.
+            # A list that cannot be downloaded is an error instead of a warning.
             "APT::Update::Error-Mode": "any",
-            # Run by root, apt would fetch as the user _apt, who may not enter a private folder.
+            # As root, apt would download as the user _apt, who has no access to a private folder.
             "APT::Sandbox::User": "root",
         }
         options = [part for key, value in settings.items() for part in ("-o", f"{key}={value}")]
         try:
             output = output_of(["apt-get", *options, "--yes", *arguments], timeout_s=timeout_s, cwd=cwd)
         except TimeoutError as error:
-            raise NsyswrapError(str(error), hint="Run 'nsyswrap setup' again: it goes on where it stopped") from error
+            raise NsyswrapError(str(error), hint="Run 'nsyswrap setup' again to continue") from error
         if output.code != 0:
             raise apt_error(output)
 
 
 def sources_text(distribution: Distribution, mirror: str, keyring: Path, architecture: str) -> str:
-    """Write the sources for apt: nsys from its releases, ordinary libraries from the release this machine runs.
+    """Return the sources for apt: nsys from its releases, ordinary libraries from the release of this machine.
 
-    Libraries of a younger release may want a younger C library than there is, so they never come from there.
+    Libraries of a newer release may need a newer C library, so they are not taken from there.
     """
     stanzas = [(release, distribution.restricted) for release in distribution.nsys_releases]
     stanzas.append((distribution.codename, distribution.main))
@@ -146,37 +181,39 @@ def sources_text(distribution: Distribution, mirror: str, keyring: Path, archite
 
 
 def apt_error(output: Output) -> NsyswrapError:
-    """Turn what apt said into an error that names the cause and one remedy."""
+    """Return the error for a failure of apt, with cause and remedy, from its output."""
     text = output.text
     lines = [line for line in text.splitlines() if line.startswith(("E:", "W:", "Err:"))]
-    said = lines[0] if lines else text.strip().rpartition("\n")[2]
+    reason = lines[0] if lines else text.strip().rpartition("\n")[2]
     if "No space left" in text:
         return NsyswrapError(
             "the disk is full", hint=f"Free {NEEDED_BYTES / 1e9:.1f} GB, then run 'nsyswrap setup' again"
         )
     if "Unable to locate package" in text or "no installation candidate" in text or "Can't find a source" in text:
-        return NsyswrapError(f"the distribution does not package nsys here (apt: {said})", hint=GET_NSYS_FROM_NVIDIA)
+        return NsyswrapError(
+            f"the distribution has no package of nsys for this machine (apt: {reason})", hint=GET_NSYS_FROM_NVIDIA
+        )
     if "NO_PUBKEY" in text or "not signed" in text or "invalid signature" in text.lower():
         return NsyswrapError(
-            f"the packages' signature cannot be verified, so nothing was installed (apt: {said})",
+            f"the signature of the packages cannot be verified, so nothing was installed (apt: {reason})",
             hint="Update the package that holds the archive's keys (debian-archive-keyring or ubuntu-keyring)",
         )
     return NsyswrapError(
-        f"apt could not fetch nsys ({said})",
-        hint="Check the network and run 'nsyswrap setup' again: it goes on where it stopped",
+        f"apt could not download nsys ({reason})",
+        hint="Check the network, then run 'nsyswrap setup' again to continue",
     )
 
 
 def _architecture() -> str:
-    """The distribution's name of this machine's architecture."""
+    """Return the distribution's name for the architecture of this machine."""
     try:
         return output_of(["dpkg", "--print-architecture"], timeout_s=30).stdout.strip()
     except OSError as error:
-        raise NsyswrapError("setup needs dpkg, and there is none here", hint=GET_NSYS_FROM_NVIDIA) from error
+        raise NsyswrapError("setup needs dpkg, which is not installed", hint=GET_NSYS_FROM_NVIDIA) from error
 
 
 def _move(build: Path, target: Path) -> Path:
-    """Put a finished tree in its place in one step; an older one of the same version makes room first."""
+    """Move a finished tree to its place; an older one of the same version is removed."""
     old = target.with_name(f".old-{os.getpid()}")
     if target.exists():
         target.rename(old)
@@ -186,70 +223,36 @@ def _move(build: Path, target: Path) -> Path:
 
 
 @contextmanager
-def _alone(root: Path) -> Iterator[None]:
-    """Hold the folder's lock: two setups at once would write into one another's files."""
+def _locked(root: Path) -> Iterator[None]:
+    """Hold the lock of the folder, because two setups at once would overwrite each other's files."""
     root.mkdir(parents=True, exist_ok=True)
     with (root / ".lock").open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise NsyswrapError(
-                f"another 'nsyswrap setup' is at work in {root}", hint="Wait until it has ended"
+                f"another 'nsyswrap setup' is running in {root}", hint="Wait until it has ended"
             ) from error
         yield
 
 
 @contextmanager
 def _disk_errors(root: Path) -> Iterator[None]:
-    """Turn a disk's refusal (full, read-only, not ours) into an error of ours."""
+    """Turn an operating system error (disk full, read-only, no permission) into an ``NsyswrapError``."""
     try:
         yield
     except OSError as error:
         raise NsyswrapError(
             f"nsys cannot be installed in {root}: {error.strerror or error}",
-            hint="Set XDG_DATA_HOME to a folder that you may write and that has 1.2 GB free",
+            hint="Set XDG_DATA_HOME to a folder that is writable and has 1.2 GB free",
         ) from error
 
 
 def _check_free(root: Path) -> None:
-    """Refuse before the download, not after it."""
+    """Check the free disk space before the download."""
     free_bytes = shutil.disk_usage(root).free
     if free_bytes < NEEDED_BYTES:
         raise NsyswrapError(
             f"{root} has {free_bytes / 1e9:.1f} GB free, and nsys needs {NEEDED_BYTES / 1e9:.1f} GB",
             hint="Free some space, or set XDG_DATA_HOME to a folder on another disk",
         )
-
-
-def provide_nsys(tell: Callable[[str], None], *, force: bool = False) -> Nsys:
-    """Find nsys, or fetch it where there is none or where its importer lacks libraries.
-
-    Args:
-        tell: Called with each line that the user should see.
-        force: Fetch it in any case.
-
-    Returns:
-        The nsys that was found, or the one that was fetched.
-
-    Raises:
-        NsyswrapError: ``NSYSWRAP_NSYS`` is wrong, or nsys cannot be fetched.
-    """
-    if not force:
-        try:
-            nsys = find_nsys()
-        except NsysNotFoundError as error:
-            if os.environ.get(VARIABLE):
-                raise NsyswrapError(error.message, hint=error.hint) from error
-        else:
-            tell(f"nsys {nsys.version_text} is here already: {nsys.path} ({nsys.source})")
-            if is_whole(nsys) or os.environ.get(VARIABLE):
-                return nsys
-            tell("It could not write a report, as its importer lacks libraries; another is fetched")
-    return _fetched(install(installed_folder(), tell))
-
-
-def _fetched(path: Path) -> Nsys:
-    nsys = nsys_at(path, "nsyswrap setup")
-    if nsys is None:
-        raise NsyswrapError(f"{path} was fetched and does not answer", hint="Run 'nsyswrap setup --force'")
-    return nsys

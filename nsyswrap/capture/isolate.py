@@ -1,8 +1,7 @@
-"""Hide what a capture need not tell: other processes of the machine, and variables that may hold secrets.
+"""Hide from a capture what it does not need: other processes of the machine, and variables that may hold secrets.
 
-nsys writes the environment of every process in sight and the names of all processes of the machine into its report. In
-a process namespace of its own it sees only the program and itself; with a short list of variables there is little to
-tell.
+nsys writes the environment of every visible process and the names of all processes of the machine into its report. In
+its own process namespace it sees only the program and itself, and the program gets a short list of variables.
 """
 
 import fnmatch
@@ -13,7 +12,7 @@ from nsyswrap.capture.process import output_of
 from nsyswrap.errors import CaptureError
 from nsyswrap.privacy import looks_secret
 
-# What programs need to start and what decides how they compute. USER and LOGNAME are not needed for either.
+# Variables that programs need to start or that determine how they compute. Neither needs USER or LOGNAME.
 KEPT_VARIABLES = (
     "CONDA_PREFIX",
     "CUBLAS_*",
@@ -54,7 +53,7 @@ _TRY_TIMEOUT_S = 20
 
 
 def kept_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Keep the variables on the list ``KEPT_VARIABLES``, but none whose name speaks of a secret."""
+    """Return the variables of ``KEPT_VARIABLES``, without those whose names look like secrets."""
     return {
         name: value
         for name, value in environ.items()
@@ -63,10 +62,10 @@ def kept_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def namespace_prefix() -> tuple[str, ...]:
-    """Return the command that starts another in a process namespace of its own.
+    """Return the start of a command line that runs a command in a new process namespace.
 
     Raises:
-        CaptureError: This machine lets this user have none.
+        CaptureError: This user may not create a process namespace.
     """
     mapped = () if os.geteuid() == 0 else ("--user", "--map-current-user")
     prefix = ("unshare", *mapped, "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -80,13 +79,13 @@ def namespace_prefix() -> tuple[str, ...]:
 
 
 def namespace_entry(pid: int) -> tuple[str, ...]:
-    """Return the start of a command that is to run in the process namespace of another process."""
+    """Return the start of a command line that runs a command in the process namespace of another process."""
     mapped = () if os.geteuid() == 0 else ("--user", "--preserve-credentials")
     return ("nsenter", f"--target={pid}", *mapped, "--pid", "--mount")
 
 
 def _refused(reason: str) -> CaptureError:
     return CaptureError(
-        f"processes cannot be hidden from the capture here: {reason}",
-        hint="Run as root or where user namespaces are allowed, or share only what 'nsyswrap redact' makes",
+        f"this machine cannot hide processes from the capture: {reason}",
+        hint="Run as root or where user namespaces are allowed, or share only what 'nsyswrap redact' writes",
     )

@@ -1,7 +1,7 @@
-"""Run a program under ncu for a few launches of named kernels, and bring back what was counted, as ncu's own CSV.
+"""Run a program under ncu, measure a few launches of named kernels, and return the counters as ncu's own CSV.
 
-ncu runs each chosen launch several times over, once a set of counters, and restores the memory in between. So the
-program's result stays right and its time says nothing.
+ncu repeats each measured launch, once for each set of counters, and restores the memory in between. So the program's
+result stays correct, but its run time is meaningless.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
 
-from nsyswrap.capture.ncu import Ncu, NcuFailedError, counter_lists, failure, last_words
+from nsyswrap.capture.ncu import Ncu, NcuFailedError, counter_lists, failure, quoted_output
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.process_tree import children_by_parent, kill_all
 from nsyswrap.capture.stopping import CaptureTerminatedError
@@ -24,11 +24,11 @@ from nsyswrap.errors import CaptureError
 _REPORT = "counters.ncu-rep"
 _IMPORT_TIMEOUT_S = 600
 _LONGEST_S = 7 * 24 * 3600.0
-# Executed instructions by opcode, which ncu counts by patching the kernel: it tells a matrix instruction (HMMA, HGMMA)
-# from half-precision arithmetic (HFMA2) that shares the pipe. With modifiers it also tells the types.
+# Executed instructions by opcode, which ncu counts by patching the kernel. They distinguish matrix instructions (HMMA,
+# HGMMA) from half-precision arithmetic (HFMA2) on the same pipe, and with modifiers also the data types.
 _OPCODES = ("sass__inst_executed_per_opcode_with_modifier_all", "sass__inst_executed_per_opcode")
 _SINGLE_OPCODES = re.compile(r"[( ][A-Z][A-Za-z0-9_.]*: \d[\d,]*[;)]")
-# What the pipe's own counters say, for an ncu without the former.
+# The hardware counters of the pipe, for an ncu without opcode counts.
 _COUNTERS = (
     *(f"sm__inst_executed_pipe_tensor_op_{kind}" for kind in ("hmma", "gmma", "imma", "dmma")),
     "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2",
@@ -38,26 +38,26 @@ _COUNTERS = (
 )
 _ACTIVE = ("sm__pipe_tensor_cycles_active", "sm__pipe_tensor_op_hmma_cycles_active", "sm__pipe_tc_cycles_active")
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][\w$.]*")
-# How compilers write an anonymous namespace into a mangled name: its length, and a name that is the file's own.
+# An anonymous namespace in a mangled name: its length, and a name that is unique to the file.
 _ANONYMOUS = r"([0-9]+_GLOBAL__N_[A-Za-z0-9_]*)?"
-# The longest single argument that Linux passes on is 128 KiB.
+# Linux limits a single argument to 128 KiB.
 _LONGEST_ARGUMENT = 100_000
 
 
 class NoLaunchError(NcuFailedError):
-    """None of the kernels that were asked for was launched."""
+    """None of the requested kernels was launched."""
 
 
 @dataclass(frozen=True, slots=True)
 class CounterRequest:
-    """What to count.
+    """What to measure.
 
     Args:
-        command: The program and its arguments, its program with its whole path.
+        command: The program, as an absolute path, and its arguments.
         kernels: Names of the functions with their namespaces, without template arguments and parameters.
-        launches: How many launches to measure at most.
-        timeout_s: Seconds until the program is ended; None for never.
-        every_launch: Measure every launch of these functions, not the first of each instance of their templates.
+        launches: Largest number of launches to measure.
+        timeout_s: Seconds after which the program is ended; None for never.
+        every_launch: Measure every launch of these functions, not only the first of each template instance.
     """
 
     command: tuple[str, ...]
@@ -68,45 +68,45 @@ class CounterRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """What was counted.
+class CounterResult:
+    """The counters of a run.
 
     Args:
         csv: ncu's raw page as CSV: a row of names, a row of units, one row a launch.
-        exit_code: ncu's own, which is the program's where ncu was content.
-        said: What ncu and the program printed.
+        exit_code: The exit code of ncu, which is the program's if ncu succeeded.
+        output: What ncu and the program printed.
     """
 
     csv: str
     exit_code: int
-    said: str
+    output: str
 
 
-def count_kernels(ncu: Ncu, request: CounterRequest) -> Counted:
-    """Run the program under ncu and return what was counted.
+def count_kernels(ncu: Ncu, request: CounterRequest) -> CounterResult:
+    """Run the program under ncu and return the counters.
 
-    The first launch of each kernel is measured, or every one, until the number of launches is reached. Clocks and
-    caches are left alone.
+    It measures the first launch of each kernel, or every launch, up to the requested number. GPU clocks and caches are
+    not changed.
 
     Raises:
-        NcuFailedError: ncu cannot measure here.
-        NoLaunchError: No launch of these kernels came.
-        CaptureError: The program ran longer than it may.
+        NcuFailedError: ncu cannot measure on this machine.
+        NoLaunchError: The program launched none of these kernels.
+        CaptureError: The program ran into the time-out.
     """
     metrics = chosen_metrics(counter_lists(ncu))
-    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder, _ending_with_us():
+    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder, _killing_children_on_signal():
         report = Path(folder) / _REPORT
         ran = _run(counting_argv(ncu, request, metrics, report), request.timeout_s)
         if not report.is_file():
             raise failure(ncu, ran.text) if _failed(ran.text) else no_launch(request, ran.text)
-        return Counted(_table(ncu, report, metrics), ran.code, ran.text)
+        return CounterResult(_table(ncu, report, metrics), ran.code, ran.text)
 
 
 def chosen_metrics(lists: Iterable[frozenset[str]]) -> tuple[str, ...]:
-    """Return the metrics to ask for, of those that ncu has for these GPUs: opcodes, or else the pipe's own counters.
+    """Return the metrics to request: opcode counts if ncu has them for these GPUs, else the counters of the pipe.
 
     Args:
-        lists: The names of counters; no more lists are asked for once opcodes are among them.
+        lists: Names of available counters; read only until one holds opcode counts.
     """
     available: set[str] = set()
     for names in lists:
@@ -120,7 +120,7 @@ def chosen_metrics(lists: Iterable[frozenset[str]]) -> tuple[str, ...]:
 
 
 def counting_argv(ncu: Ncu, request: CounterRequest, metrics: Sequence[str], report: Path) -> tuple[str, ...]:
-    """Return the command line that measures."""
+    """Return the command line of ncu."""
     return (
         str(ncu.path),
         *("--export", str(report), "--force-overwrite"),
@@ -137,9 +137,9 @@ def counting_argv(ncu: Ncu, request: CounterRequest, metrics: Sequence[str], rep
 
 
 def pattern_of(kernels: Sequence[str]) -> str:
-    """Return one regular expression for the functions' own names; without a colon, at which ncu would cut it.
+    """Return one regular expression for the unqualified function names, without a colon, where ncu would cut it.
 
-    Names that are no plain identifiers are left out, and so is what makes the expression too long to pass on.
+    It leaves out names that are not plain identifiers, and those that would make it too long for an argument.
     """
     own = (name.rpartition("::")[2] for name in kernels)
     return f"^({'|'.join(_fitting(_escaped(name) for name in own if _PLAIN_NAME.fullmatch(name)))})$"
@@ -148,27 +148,27 @@ def pattern_of(kernels: Sequence[str]) -> str:
 def mangled_pattern_of(kernels: Sequence[str]) -> str:
     """Return one regular expression for the mangled names of all instances of these functions, without a colon.
 
-    A mangled name begins with the parts of the qualified name, each behind its length: ``a::f<int>`` is
-    ``_ZN1a1fIiEvv``. A function without C++ linkage is called by its bare name.
+    A mangled name begins with the parts of the qualified name, each after its length: ``a::f<int>`` is
+    ``_ZN1a1fIiEvv``. A function without C++ linkage has its plain name.
 
     Source: Itanium C++ ABI, "Mangling".
     """
     return f"^({'|'.join(_fitting(filter(None, map(_mangled_start, kernels))))})"
 
 
-def no_launch(request: CounterRequest, said: str) -> NoLaunchError:
-    """Return the error of a run in which none of the kernels was launched."""
+def no_launch(request: CounterRequest, output: str) -> NoLaunchError:
+    """Return the error for a run in which none of the kernels was launched."""
     return NoLaunchError(
-        f"ncu saw none of the {len(request.kernels)} kernels that were chosen{last_words(said)}",
-        hint="Give --capture a capture of this very command, or leave it out so that one is made",
+        f"ncu saw none of the {len(request.kernels)} chosen kernels{quoted_output(output)}",
+        hint="Give --capture a capture of exactly this command, or leave it out to record one",
     )
 
 
 def _filter(request: CounterRequest) -> tuple[str, ...]:
-    """Return ncu's filter.
+    """Return ncu's filter options.
 
-    ncu numbers the launches of a kernel by the name that it matches. By the function's name all instances of a template
-    share one number, so the first launch of each is found by mangled names.
+    ncu counts the launches of a kernel by the name that it matches. All instances of a template have one function name,
+    so the first launch of each instance is selected by its mangled name.
     """
     if request.every_launch:
         return ("--kernel-name-base", "function", "--kernel-name", f"regex:{pattern_of(request.kernels)}")
@@ -176,7 +176,7 @@ def _filter(request: CounterRequest) -> tuple[str, ...]:
 
 
 def _mangled_start(kernel: str) -> str:
-    """Return how mangled names of a function begin, as a regular expression; empty where its name is no plain one."""
+    """Return a regular expression for the start of a function's mangled names; empty if its name is not plain."""
     parts = kernel.split("::")
     if not all(_PLAIN_NAME.fullmatch(part) for part in parts):
         return ""
@@ -192,7 +192,7 @@ def _escaped(name: str) -> str:
 
 
 def _fitting(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield patterns until they are too long together."""
+    """Yield patterns until their total length reaches the limit."""
     length = 0
     for pattern in patterns:
         length += len(pattern) + 1
@@ -201,8 +201,8 @@ def _fitting(patterns: Iterable[str]) -> Iterator[str]:
         yield pattern
 
 
-def _failed(said: str) -> bool:
-    return "==ERROR==" in said or not said.strip()
+def _failed(output: str) -> bool:
+    return "==ERROR==" in output or not output.strip()
 
 
 def _run(argv: Sequence[str], timeout_s: float | None) -> Output:
@@ -218,46 +218,50 @@ def _run(argv: Sequence[str], timeout_s: float | None) -> Output:
 
 
 @contextmanager
-def _ending_with_us() -> Iterator[None]:
-    """Let ending signals raise as Ctrl-C does, and leave nothing running, whenever they come."""
+def _killing_children_on_signal() -> Iterator[None]:
+    """Raise an error on SIGTERM and SIGHUP, as on Ctrl-C, and kill all child processes."""
 
-    def leave(number: int, _frame: FrameType | None) -> None:
+    def raise_error(number: int, _frame: FrameType | None) -> None:
         raise CaptureTerminatedError(
-            f"ended by {signal.Signals(number).name}", hint="ncu and the program were ended too"
+            f"stopped by {signal.Signals(number).name}", hint="ncu and the program were ended, too"
         )
 
     if current_thread() is not main_thread():
         yield
         return
-    spare = frozenset(children_by_parent().get(os.getpid(), ()))
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    excluded = frozenset(children_by_parent().get(os.getpid(), ()))
+    before = {number: signal.signal(number, raise_error) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     except (CaptureTerminatedError, KeyboardInterrupt):
-        kill_all(os.getpid(), spare)  # a signal may come while ncu is being started, before anyone knows of it
+        kill_all(os.getpid(), excluded)  # the signal may arrive while ncu is being started
         raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _is_whole(page: str, metric: str) -> bool:
-    """Whether a page holds the metric that decides, and of opcodes the single ones."""
+def _is_complete(page: str, metric: str) -> bool:
+    """Return whether a page holds the metric, and for opcode counts each single opcode."""
     return f'"{metric}"' in page and (metric not in _OPCODES or _SINGLE_OPCODES.search(page) is not None)
 
 
 def _table(ncu: Ncu, report: Path, metrics: Sequence[str]) -> str:
-    """Return the raw page of a report: what was asked for, with whole names and single opcodes where ncu can."""
+    """Return the raw page of a report: the requested metrics, full names, and single opcodes if ncu can."""
     argv = [str(ncu.path), "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
     details = ["--print-metric-instances", "details"]
-    said = Output(0, "", "")
+    output = Output(0, "", "")
     for more in ([*details, "--rename-kernels", "off", "--metrics", ",".join(metrics)], details, []):
         try:
-            said = output_of([*argv, *more], timeout_s=_IMPORT_TIMEOUT_S)
+            output = output_of([*argv, *more], timeout_s=_IMPORT_TIMEOUT_S)
         except (OSError, TimeoutError) as error:
             raise NcuFailedError(
-                f"ncu cannot print what it measured: {error}", hint="Measure fewer launches"
+                f"ncu cannot print its measurements: {error}", hint="Measure fewer launches"
             ) from error
-        if said.code == 0 and '"Kernel Name"' in said.stdout and (not more or _is_whole(said.stdout, metrics[0])):
-            return said.stdout
-    raise failure(ncu, said.text)
+        if (
+            output.code == 0
+            and '"Kernel Name"' in output.stdout
+            and (not more or _is_complete(output.stdout, metrics[0]))
+        ):
+            return output.stdout
+    raise failure(ncu, output.text)

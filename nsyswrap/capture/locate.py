@@ -1,4 +1,4 @@
-"""Find nsys on this machine: which one, of what version, and from where it came."""
+"""Find nsys on this machine, its version, its importer, and the libraries they lack."""
 
 import os
 import re
@@ -13,9 +13,10 @@ from nsyswrap.errors import NsysNotFoundError
 VARIABLE = "NSYSWRAP_NSYS"
 
 _VERSION_TIMEOUT_S = 60
+_LDD_TIMEOUT_S = 30
 
-# Kinds of places in the order of trust; within one kind the newest version wins. What an administrator or the user
-# installed as nsys comes before the copy that another tool brings for its own use.
+# Installation paths in order of preference; of several versions in one place the newest is used. An nsys that somebody
+# installed on purpose comes before the copy that another tool brings along.
 _PLACES = (
     (
         "NVIDIA's installer",
@@ -36,12 +37,12 @@ _PLACES = (
 
 @dataclass(frozen=True, slots=True)
 class Nsys:
-    """An nsys that answers.
+    """An nsys that runs.
 
     Args:
         path: The program.
         version: Its version, such as ``(2023, 4, 4, 54)``.
-        source: Where it was found, in words.
+        source: Where it was found, for messages.
     """
 
     path: Path
@@ -50,62 +51,62 @@ class Nsys:
 
     @property
     def version_text(self) -> str:
-        """The version as nsys writes it, without its build number: ``2023.4.4.54``."""
+        """Return the version as nsys prints it, without its build number: ``2023.4.4.54``."""
         return ".".join(map(str, self.version))
 
 
 def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -> Nsys:
-    """Find the nsys to use.
+    """Return the nsys to use.
 
-    In this order: the variable ``NSYSWRAP_NSYS``, ``PATH``, the folders of NVIDIA's installers, of CUDA toolkits and
-    of the distribution, the copy inside Nsight Compute, the one that ``nsyswrap setup`` fetched. One whose importer
-    lacks libraries is taken only where no other is whole: it would run the program and write no report.
+    The search order: the variable ``NSYSWRAP_NSYS``, ``PATH``, the folders of NVIDIA's installers, of CUDA toolkits and
+    of the distribution, the copy inside Nsight Compute, the one that ``nsyswrap setup`` installed. An nsys whose
+    importer lacks libraries is used only if there is no other, because it runs the program but writes no report.
 
     Args:
         environ: The environment; None for that of this process.
-        root: The folder under which the usual places lie.
+        root: The root folder of the usual installation paths.
 
     Returns:
-        The first that answers and is whole, else the first that answers.
+        The first that runs and is complete, else the first that runs.
 
     Raises:
-        NsysNotFoundError: ``NSYSWRAP_NSYS`` names no working nsys, or there is none anywhere.
+        NsysNotFoundError: ``NSYSWRAP_NSYS`` does not name a working nsys, or there is none.
     """
     environ = os.environ if environ is None else environ
     if environ.get(VARIABLE):
         return _named(environ[VARIABLE])
     first: Nsys | None = None
     for nsys in _found(environ, root):
-        if is_whole(nsys):
+        if is_complete(nsys):
             return nsys
         first = first or nsys
     if first is not None:
         return first
     raise NsysNotFoundError(
         "there is no nsys (NVIDIA Nsight Systems) on this machine",
-        hint=f"Run 'nsyswrap setup' to fetch it, or set {VARIABLE} to the path of an nsys you have",
+        hint=f"Run 'nsyswrap setup' to install it, or set {VARIABLE} to the path of an nsys",
     )
 
 
-def is_whole(nsys: Nsys) -> bool:
-    """Tell whether nsys's importer finds its libraries; where the importer is not found, nothing speaks against it."""
+def is_complete(nsys: Nsys) -> bool:
+    """Return whether nsys's importer finds its libraries; True if there is no importer to check."""
     importer = importer_of(nsys)
     return importer is None or not missing_libraries(importer)
 
 
 def importer_of(nsys: Nsys) -> Path | None:
-    """Return the program that turns what nsys recorded into a report, or None where its place is not known.
+    """Return the importer, the program that turns recorded data into a report, or None if it is not found.
 
-    It lies beside the real folder of nsys: ``host-linux-*`` of Nsight Systems, ``linux-desktop-*`` of Nsight Compute.
+    It is beside the real folder of nsys: ``host-linux-*`` of Nsight Systems, ``linux-desktop-*`` of Nsight Compute.
     """
     found = sorted(nsys.path.resolve().parent.parent.glob("*/QdstrmImporter"))
     return found[0] if found else None
 
 
 def installed_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the folder where ``nsyswrap setup`` keeps nsys, one folder a version.
+    """Return the folder where ``nsyswrap setup`` installs nsys, one folder a version.
 
-    ``XDG_DATA_HOME`` counts where it is absolute, as its specification says.
+    ``XDG_DATA_HOME`` is used if it is absolute, as its specification says.
     """
     environ = os.environ if environ is None else environ
     data = Path(environ.get("XDG_DATA_HOME", ""))
@@ -115,23 +116,23 @@ def installed_folder(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def version_in(text: str) -> tuple[int, ...]:
-    """Read the version out of what ``nsys --version`` prints; empty where there is none."""
+    """Return the version in the output of ``nsys --version``; empty if there is none."""
     match = re.search(r"\b(\d{4}(?:\.\d+)+)", text)
     return tuple(int(part) for part in match[1].split(".")) if match else ()
 
 
 def _named(value: str) -> Nsys:
-    """The nsys that the variable names; a wrong value is an error, never a reason to take another."""
+    """Return the nsys that the variable names; a wrong value is an error and not ignored."""
     path = Path(value).expanduser()
     nsys = nsys_at(path, VARIABLE)
     if nsys is None:
-        reason = "there is no such file" if not path.is_file() else "it does not answer '--version' as nsys does"
-        raise NsysNotFoundError(f"{VARIABLE} is {value}, and {reason}", hint=f"Correct {VARIABLE}, or unset it")
+        reason = "does not exist" if not path.is_file() else "is not a working nsys: its --version shows none"
+        raise NsysNotFoundError(f"{VARIABLE} is {value}, which {reason}", hint=f"Correct {VARIABLE}, or unset it")
     return nsys
 
 
 def _found(environ: Mapping[str, str], root: Path) -> Iterator[Nsys]:
-    """Every nsys that answers, in the order of preference."""
+    """Yield every nsys that runs, in order of preference."""
     on_path = shutil.which("nsys", path=environ.get("PATH", ""))
     nsys = nsys_at(Path(on_path), "PATH") if on_path else None
     if nsys is not None:
@@ -148,7 +149,7 @@ def _newest_first(paths: list[Path], source: str) -> list[Nsys]:
 
 
 def nsys_at(path: Path, source: str) -> Nsys | None:
-    """Ask a program for its version; None where it does not answer as nsys does."""
+    """Return the nsys at a path, or None if its ``--version`` is not that of nsys."""
     try:
         output = output_of([path.absolute(), "--version"], timeout_s=_VERSION_TIMEOUT_S)
     except (OSError, TimeoutError):
@@ -157,17 +158,14 @@ def nsys_at(path: Path, source: str) -> Nsys | None:
     return Nsys(path.absolute(), version, source) if output.code == 0 and version else None
 
 
-_LDD_TIMEOUT_S = 30
-
-
 def missing_libraries(program: Path) -> tuple[str, ...]:
-    """Ask the dynamic linker what a program needs and does not find.
+    """Return the libraries that a program needs and the dynamic linker does not find.
 
     Args:
         program: An executable or a shared library.
 
     Returns:
-        Names of libraries, such as ``libssh.so.4``, sorted; empty where all are found or there is no ``ldd``.
+        Sorted names, such as ``libssh.so.4``; empty if all are found or there is no ``ldd``.
     """
     try:
         text = output_of(["ldd", program], timeout_s=_LDD_TIMEOUT_S).stdout
@@ -177,5 +175,5 @@ def missing_libraries(program: Path) -> tuple[str, ...]:
 
 
 def missing_in(ldd_output: str) -> tuple[str, ...]:
-    """Read the names of the libraries that ``ldd`` did not find, sorted, each once."""
+    """Return the sorted, unique names of the libraries that ``ldd`` did not find."""
     return tuple(sorted(set(re.findall(r"^\s*(\S+) => not found", ldd_output, flags=re.MULTILINE))))

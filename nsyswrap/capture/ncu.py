@@ -1,4 +1,4 @@
-"""Find Nsight Compute (ncu) on this machine, and learn which counters it has for this GPU."""
+"""Find Nsight Compute (ncu) on this machine, and list its counters for this GPU."""
 
 import os
 import re
@@ -15,7 +15,7 @@ VARIABLE = "NSYSWRAP_NCU"
 
 _VERSION_TIMEOUT_S = 60
 _QUERY_TIMEOUT_S = 120
-# NVIDIA's own installer first, then the copy in a CUDA toolkit; of several the newest.
+# NVIDIA's own installer first, then the copy in a CUDA toolkit; the newest of several.
 _PLACES = (
     ("NVIDIA's installer", ("opt/nvidia/nsight-compute/*/ncu",)),
     ("the CUDA toolkit", ("usr/local/cuda*/nsight-compute-*/ncu", "usr/local/cuda*/bin/ncu")),
@@ -31,12 +31,12 @@ _LISTS = (
 
 @dataclass(frozen=True, slots=True)
 class Ncu:
-    """An ncu that answers.
+    """An ncu that runs.
 
     Args:
         path: The program.
         version: Its version, such as ``(2025, 3, 1, 0)``.
-        source: Where it was found, in words.
+        source: Where it was found, for messages.
     """
 
     path: Path
@@ -45,7 +45,7 @@ class Ncu:
 
     @property
     def version_text(self) -> str:
-        """The version as ncu writes it: ``2025.3.1.0``."""
+        """Return the version as ncu prints it: ``2025.3.1.0``."""
         return ".".join(map(str, self.version))
 
 
@@ -58,14 +58,14 @@ class NcuFailedError(CaptureError):
 
 
 def find_ncu(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -> Ncu:
-    """Find the ncu to use: the variable ``NSYSWRAP_NCU``, ``PATH``, then the folders of NVIDIA's installers.
+    """Return the ncu to use: that of the variable ``NSYSWRAP_NCU``, of ``PATH``, or of NVIDIA's installers.
 
     Args:
         environ: The environment; None for that of this process.
-        root: The folder under which the usual places lie.
+        root: The root folder of the usual installation paths.
 
     Raises:
-        NcuNotFoundError: ``NSYSWRAP_NCU`` names no working ncu, or there is none anywhere.
+        NcuNotFoundError: ``NSYSWRAP_NCU`` does not name a working ncu, or there is none.
     """
     environ = os.environ if environ is None else environ
     named = environ.get(VARIABLE)
@@ -73,20 +73,20 @@ def find_ncu(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -
         ncu = ncu_at(Path(named).expanduser(), VARIABLE)
         if ncu is None:
             raise NcuNotFoundError(
-                f"{VARIABLE} is {named}, and that is no ncu that answers", hint=f"Correct {VARIABLE}, or unset it"
+                f"{VARIABLE} is {named}, which is not a working ncu", hint=f"Correct {VARIABLE}, or unset it"
             )
         return ncu
     ncu = next(_found(environ, root), None)
     if ncu is None:
         raise NcuNotFoundError(
             "there is no ncu (NVIDIA Nsight Compute) on this machine",
-            hint=f"Install Nsight Compute, which CUDA toolkits bring along, or set {VARIABLE} to the path of an ncu",
+            hint=f"Install Nsight Compute, which is part of CUDA toolkits, or set {VARIABLE} to the path of an ncu",
         )
     return ncu
 
 
 def ncu_at(path: Path, source: str) -> Ncu | None:
-    """Ask a program for its version; None where it does not answer as ncu does."""
+    """Return the ncu at a path, or None if its ``--version`` is not that of ncu."""
     try:
         output = output_of([path.absolute(), "--version"], timeout_s=_VERSION_TIMEOUT_S)
     except (OSError, TimeoutError):
@@ -96,59 +96,57 @@ def ncu_at(path: Path, source: str) -> Ncu | None:
 
 
 def counter_lists(ncu: Ncu) -> Iterator[frozenset[str]]:
-    """Yield the names of the counters that ncu has for the GPUs here, list by list, without suffixes such as ``.sum``.
+    """Yield lists of the counters that ncu has for the GPUs of this machine, without suffixes such as ``.sum``.
 
-    Asking costs seconds, so the lists come one by one: what is counted by patching a kernel's instructions, what one of
-    ncu's own sections is made of, and what the hardware counts.
+    Each list takes seconds. In order: counters that patch a kernel's instructions, counters of one of ncu's sections,
+    and hardware counters.
 
     Raises:
-        NcuFailedError: The last list holds nothing: there is no GPU, no driver, or no permission.
+        NcuFailedError: The last list is empty: there is no GPU, no driver, or no permission.
     """
-    said = Output(0, "", "")
+    output = Output(0, "", "")
     for arguments in _LISTS:
         try:
-            said = output_of([str(ncu.path), *arguments], timeout_s=_QUERY_TIMEOUT_S)
+            output = output_of([str(ncu.path), *arguments], timeout_s=_QUERY_TIMEOUT_S)
         except (OSError, TimeoutError) as error:
-            raise NcuFailedError(f"ncu cannot be asked for its counters: {error}", hint=_UPDATE) from error
-        yield frozenset(_METRIC.findall(said.stdout))
-    if not _METRIC.search(said.stdout):
-        raise failure(ncu, said.text)
+            raise NcuFailedError(f"ncu cannot list its counters: {error}", hint=_UPDATE) from error
+        yield frozenset(_METRIC.findall(output.stdout))
+    if not _METRIC.search(output.stdout):
+        raise failure(ncu, output.text)
 
 
-def failure(ncu: Ncu, said: str) -> NcuFailedError:
-    """Return why ncu measured nothing, with one remedy, from what it printed."""
-    if "ERR_NVGPUCTRPERM" in said or "permission to access" in said:
+def failure(ncu: Ncu, output: str) -> NcuFailedError:
+    """Return the error for an ncu that measured nothing, with cause and remedy, from its output."""
+    if "ERR_NVGPUCTRPERM" in output or "permission to access" in output:
         return NcuFailedError(
             "the driver does not let this user read the GPU's counters (ERR_NVGPUCTRPERM)",
             hint="Run as root, or have an administrator load the driver with NVreg_RestrictProfilingToAdminUsers=0",
         )
-    if _NO_GPU.search(said):
+    if _NO_GPU.search(output):
+        return NcuFailedError("ncu finds no supported GPU", hint="Run where 'nvidia-smi' lists a GPU of Volta or newer")
+    if "LibraryNotLoaded" in output or "driver resource was unavailable" in output.lower():
         return NcuFailedError(
-            "ncu finds no GPU that it can measure", hint="Run where 'nvidia-smi' lists a GPU of Volta or newer"
+            f"ncu cannot access the GPU's counters{quoted_output(output)}",
+            hint="End other profilers (DCGM, nsys, another ncu); if this is a sandbox without counters, run elsewhere",
         )
-    if "LibraryNotLoaded" in said or "driver resource was unavailable" in said.lower():
-        return NcuFailedError(
-            f"ncu cannot reach the GPU's counters here{last_words(said)}",
-            hint="End other profilers (DCGM, nsys, another ncu); in a sandbox without counters, run elsewhere",
-        )
-    return NcuFailedError(f"ncu {ncu.version_text} measured nothing{last_words(said)}", hint=_UPDATE)
+    return NcuFailedError(f"ncu {ncu.version_text} measured nothing{quoted_output(output)}", hint=_UPDATE)
 
 
-_UPDATE = "Run 'ncu --query-metrics' to see what it says here; an ncu older than the driver or the GPU cannot measure"
+_UPDATE = "Run 'ncu --query-metrics' to see its message; an ncu older than the driver or the GPU cannot measure"
 _NO_GPU = re.compile(
     r"(?i)no (?:cuda[- ]capable |supported )?(?:devices?|gpus?)\b.{0,40}(?:found|available|detected|installed)?"
     r"|libcuda\.so|unsupported gpu|(?:find|found) no (?:device|gpu)"
 )
 
 
-def last_words(said: str, lines: int = 3) -> str:
-    """Return the last lines of what ncu said, ready to follow a message; empty where it said nothing."""
-    text = [line.strip() for line in said.replace("\r", "\n").splitlines() if line.strip()]
+def quoted_output(output: str, lines: int = 3) -> str:
+    """Return the last lines of ncu's output in brackets, to append to a message; empty if there are none."""
+    text = [line.strip() for line in output.replace("\r", "\n").splitlines() if line.strip()]
     return f" (ncu: {' / '.join(text[-lines:])})" if text else ""
 
 
 def _found(environ: Mapping[str, str], root: Path) -> Iterator[Ncu]:
-    """Every ncu that answers, in the order of preference."""
+    """Yield every ncu that runs, in order of preference."""
     on_path = shutil.which("ncu", path=environ.get("PATH", ""))
     ncu = ncu_at(Path(on_path), "PATH") if on_path else None
     if ncu is not None:

@@ -1,6 +1,6 @@
-"""Record a program with nsys and export what was recorded.
+"""Record a program with nsys and export the capture.
 
-Success is a report that exists and an export that exists: nsys exits with 0 when it could write neither.
+A capture succeeded if its report and its export exist: nsys exits with 0 even if it could write neither.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.failures import export_failed, no_report
-from nsyswrap.capture.foreground import Ended, ForegroundCall, Limits, run_in_foreground
+from nsyswrap.capture.foreground import ForegroundCall, Limits, RunResult, run_in_foreground
 from nsyswrap.capture.isolate import kept_environment, namespace_entry, namespace_prefix
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import (
@@ -27,16 +27,16 @@ from nsyswrap.capture.options import (
     stop_invocation,
 )
 from nsyswrap.capture.process import output_of
-from nsyswrap.capture.progress import Phase, Progress, Rising, silent
+from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress, silent
 from nsyswrap.capture.result_folder import EXPORT_NAME, REPORT_NAME, UNFINISHED_NAME, result_folder
-from nsyswrap.capture.run_dir import Workplace, files_below
+from nsyswrap.capture.run_dir import RunDir, files_below
 from nsyswrap.capture.stopping import CaptureInterruptedError
 from nsyswrap.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
 
 _EXPORT_TIMEOUT_S = 24 * 3600.0
 _SQLITE_HEADER = b"SQLite format 3\0"
 
-# As a shell gives them. Those that a real-time signal would have are more often a program's own.
+# Exit codes of a shell for signals. Codes of real-time signals are left out: they are more often a program's own.
 _LAST_PLAIN_SIGNAL = 31
 _SIGNAL_BY_CODE = {128 + number: number.name for number in signal.Signals if number <= _LAST_PLAIN_SIGNAL}
 
@@ -46,14 +46,14 @@ class CaptureResult:
     """A finished capture.
 
     Args:
-        folder: Where it lies.
+        folder: Its folder.
         report: Its ``.nsys-rep``.
-        export: Its SQLite export, made from this very report.
-        exit_code: The program's own, 128 + n for a signal.
+        export: Its SQLite export.
+        exit_code: The program's exit code, 128 + n for a signal.
         wall_ns: From the program's start to its end, to within 50 ms.
-        command: The program and its arguments, as they were given.
-        nsys: What recorded it.
-        notes: What was asked for and not recorded, or ended early; a sentence each.
+        command: The program and its arguments, as given.
+        nsys: The nsys that recorded it.
+        notes: Sentences about what was requested but not recorded, or ended early.
     """
 
     folder: Path
@@ -69,22 +69,23 @@ class CaptureResult:
 def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) -> CaptureResult:
     """Run a program under nsys and export the capture.
 
-    Ctrl-C and the like go to the program, and what was recorded is kept; a second one ends everything at once.
+    Ctrl-C and other ending signals go to the program, and the recorded data is kept. A second signal ends everything at
+    once.
 
     Args:
         options: What to run and to record.
         nsys: The nsys to use.
-        progress: Told of the phases.
+        progress: Called with each phase.
 
     Returns:
         The capture: a new report and its export, in ``options.folder``.
 
     Raises:
-        CommandNotFoundError: There is no such program.
-        CommandNotExecutableError: It may not be executed.
-        UsageError: The folder is there already, or nsys lacks a flag that was asked for.
+        CommandNotFoundError: The program does not exist.
+        CommandNotExecutableError: The program is not executable.
+        UsageError: The folder exists already, or nsys lacks a flag that an option needs.
         CaptureError: nsys recorded nothing, or its report cannot be exported.
-        CaptureInterruptedError: Ctrl-C came twice, or while the report was exported.
+        CaptureInterruptedError: Ctrl-C was pressed twice, or during the export.
     """
     program = resolved_command(options)
     capabilities = capabilities_of(nsys)
@@ -92,24 +93,24 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
     with _private_folder() as temporary, reserved as run_folder:
         folder = run_folder.parent
         call, notes = _prepared(options, nsys, capabilities, program, (temporary, run_folder))
-        ended = run_in_foreground(call, progress)
+        run = run_in_foreground(call, progress)
         annotated = _injection(options, temporary).notes() if options.annotate else ()
-        _keep_report(ended, options, nsys, (temporary, run_folder))
+        _keep_report(run, options, nsys, (temporary, run_folder))
         _export(nsys, run_folder, progress)
     return CaptureResult(
         folder=folder,
         report=folder / REPORT_NAME,
         export=folder / EXPORT_NAME,
-        exit_code=ended.code,
-        wall_ns=ended.wall_ns,
+        exit_code=run.code,
+        wall_ns=run.wall_ns,
         command=options.command,
         nsys=nsys,
-        notes=(*notes, *annotated, *_notes(ended, options)),
+        notes=(*notes, *annotated, *_notes(run, options)),
     )
 
 
 def _export(nsys: Nsys, run_folder: Path, progress: Progress) -> None:
-    """Export the report of a run; where that fails, the report is kept."""
+    """Export the report of a run; if that fails, the report is kept."""
     try:
         export_report(nsys, run_folder / REPORT_NAME, run_folder / EXPORT_NAME, progress)
     except ExportError as error:
@@ -117,31 +118,31 @@ def _export(nsys: Nsys, run_folder: Path, progress: Progress) -> None:
     except KeyboardInterrupt as error:
         kept = run_folder.parent / REPORT_NAME
         raise CaptureInterruptedError(
-            "stopped before the capture was exported", hint=f"It is kept: 'nsyswrap report {kept}' goes on from there"
+            "stopped before the capture was exported", hint=f"It is kept: run 'nsyswrap report {kept}' to continue"
         ) from error
 
 
 def export_report(nsys: Nsys, report: Path, target: Path, progress: Progress = silent) -> None:
-    """Export a report to SQLite, afresh: an export that is there already is never trusted.
+    """Export a report to SQLite; an existing export is replaced and not trusted.
 
     Args:
         nsys: The nsys to use; it must not be older than the one that wrote the report.
         report: A ``.nsys-rep``.
-        target: The SQLite file to write, readable by its owner alone.
-        progress: Told how far it is.
+        target: The SQLite file to write, readable by its owner only.
+        progress: Called with the share that is done.
 
     Raises:
-        ExportError: There is no such report, nsys cannot read it, or there is no room for the export.
+        ExportError: The report does not exist, nsys cannot read it, or there is no space for the export.
     """
     if not report.is_file():
-        raise export_failed(nsys, report, "there is no such file")
+        raise export_failed(nsys, report, "it does not exist")
     with _private_folder(target.parent) as temporary:
         fresh, linked = temporary / EXPORT_NAME, temporary / REPORT_NAME
         linked.symlink_to(report.resolve())
         argv = export_invocation(nsys, capabilities_of(nsys), linked, fresh).argv
         env = {**os.environ, "TMPDIR": str(temporary)}
         try:
-            on_stderr = Rising(progress, Phase.EXPORTING)
+            on_stderr = MonotonicProgress(progress, Phase.EXPORTING)
             output = output_of(argv, timeout_s=_EXPORT_TIMEOUT_S, env=env, on_stderr=on_stderr)
         except (OSError, TimeoutError) as error:
             raise export_failed(nsys, report, str(error)) from error
@@ -153,7 +154,7 @@ def export_report(nsys: Nsys, report: Path, target: Path, progress: Progress = s
 
 
 def is_export(path: Path) -> bool:
-    """Tell whether a file is an SQLite database with tables in it; what they hold is not read here."""
+    """Return whether a file is an SQLite database with tables; their content is not checked."""
     try:
         with path.open("rb") as file:
             if file.read(len(_SQLITE_HEADER)) != _SQLITE_HEADER:
@@ -165,27 +166,25 @@ def is_export(path: Path) -> bool:
 
 
 def resolved_command(options: CaptureOptions) -> tuple[str, ...]:
-    """Return the command with its program's whole path, as the shell would find it.
+    """Return the command with the absolute path of its program, found as a shell would.
 
     Raises:
-        CommandNotFoundError: There is no such program.
-        CommandNotExecutableError: It may not be executed.
+        CommandNotFoundError: The program does not exist.
+        CommandNotExecutableError: The program is not executable.
     """
     if not options.command:
-        raise UsageError("there is no command to profile", hint="Name a script, or a command after '--'")
+        raise UsageError("there is no command to profile", hint="Give a script, or a command after '--'")
     name, *arguments = options.command
     cwd = options.cwd or Path.cwd()
     path = str(cwd / name) if os.sep in name else shutil.which(name, path=_search_path(options))
     # Path.exists() raises for names that are too long.
     if path is None or not os.path.exists(path):  # noqa: PTH110
-        raise CommandNotFoundError(
-            f"{name}: there is no such command", hint="Check its spelling, or give its whole path"
-        )
+        raise CommandNotFoundError(f"{name}: command not found", hint="Check its spelling, or give its full path")
     if Path(path).is_dir():
-        raise CommandNotExecutableError(f"{name} is a folder", hint="Name a script, or a command after '--'")
+        raise CommandNotExecutableError(f"{name} is a folder", hint="Give a script, or a command after '--'")
     if not os.access(path, os.X_OK):
         hint = f"Run it as: python {name}" if name.endswith(".py") else f"Make it executable: chmod +x {name}"
-        raise CommandNotExecutableError(f"{name} may not be executed", hint=hint)
+        raise CommandNotExecutableError(f"{name} is not executable", hint=hint)
     return (os.path.abspath(path), *arguments)  # noqa: PTH100 - resolve() would follow a virtual environment's link
 
 
@@ -196,24 +195,24 @@ def _prepared(
     program: tuple[str, ...],
     folders: tuple[Path, Path],
 ) -> tuple[ForegroundCall, tuple[str, ...]]:
-    """Build the command, environment and limits of a run, with notes on what it leaves out.
+    """Return the command, environment and limits of a run, with notes on what it leaves out.
 
-    The folders are nsys's own, for temporary files, and that of the run.
+    ``folders`` are the folder for nsys's temporary files and the folder of the run.
     """
     temporary, run_folder = folders
-    work = Workplace(temporary, os.environ.get("TMPDIR", ""))
-    work.out.symlink_to(run_folder.absolute(), target_is_directory=True)
-    invocation = profile_invocation(options, nsys, capabilities, work, program)
+    run_dir = RunDir(temporary, os.environ.get("TMPDIR", ""))
+    run_dir.out.symlink_to(run_folder.absolute(), target_is_directory=True)
+    invocation = profile_invocation(options, nsys, capabilities, run_dir, program)
     hidden = options.hide_environment
     environ = kept_environment(os.environ) if hidden else dict(os.environ)
 
     def stop(pid: int) -> tuple[str, ...]:
-        return (*(namespace_entry(pid) if hidden else ()), *stop_invocation(nsys, work).argv)
+        return (*(namespace_entry(pid) if hidden else ()), *stop_invocation(nsys, run_dir).argv)
 
     call = ForegroundCall(
-        argv=(*namespace_prefix(), *work.held(invocation.argv)) if hidden else invocation.argv,
-        workplace=work,
-        # The program inherits it, but for TMPDIR, which the inner shell gives back to it.
+        argv=(*namespace_prefix(), *run_dir.namespace_init(invocation.argv)) if hidden else invocation.argv,
+        run_dir=run_dir,
+        # The program inherits these, except TMPDIR, whose value the inner shell restores.
         env={**_program_environment(options, environ, temporary), "TMPDIR": str(temporary)},
         stop=stop,
         cwd=options.cwd,
@@ -226,21 +225,21 @@ def _prepared(
 
 
 def _program_environment(options: CaptureOptions, environ: dict[str, str], temporary: Path) -> dict[str, str]:
-    """Return the variables of the program; where its phases are to be marked, write what marks them."""
-    whole = {**environ, **extra_environment(options)}
+    """Return the environment of the program; if its phases are to be marked, prepare that."""
+    complete = {**environ, **extra_environment(options)}
     if not options.annotate:
-        return whole
+        return complete
     injection = _injection(options, temporary)
     injection.prepare()
-    return {**whole, **injection.environment(whole)}
+    return {**complete, **injection.environment(complete)}
 
 
 def _injection(options: CaptureOptions, temporary: Path) -> Injection:
-    return Injection(temporary / "annotate", options.replay_batches)
+    return Injection(temporary / "annotate", options.cached_batches)
 
 
-def _keep_report(ended: Ended, options: CaptureOptions, nsys: Nsys, folders: tuple[Path, Path]) -> None:
-    """Check that nsys wrote a report; where it did not, keep what it recorded and say why."""
+def _keep_report(run: RunResult, options: CaptureOptions, nsys: Nsys, folders: tuple[Path, Path]) -> None:
+    """Check that nsys wrote a report; if not, keep the recorded data and raise an error with the cause."""
     temporary, run_folder = folders
     report = run_folder / REPORT_NAME
     if report.is_file() and report.stat().st_size:
@@ -250,32 +249,32 @@ def _keep_report(ended: Ended, options: CaptureOptions, nsys: Nsys, folders: tup
     unfinished = [path for path in written if path.suffix == ".qdstrm"]
     if unfinished:
         _rescue(unfinished[0], run_folder / UNFINISHED_NAME)
-    raise no_report(ended, options, nsys, run_folder.parent / UNFINISHED_NAME if unfinished else None)
+    raise no_report(run, options, nsys, run_folder.parent / UNFINISHED_NAME if unfinished else None)
 
 
 def _rescue(unfinished: Path, target: Path) -> None:
-    """Move what was recorded to the result; it may come from another disk, and half of it is of no use."""
+    """Move the recorded data to the result folder, which may be on another disk; an incomplete copy is removed."""
     try:
         shutil.move(unfinished, target)
         target.chmod(0o600)
     except OSError as error:
         target.unlink(missing_ok=True)
         raise CaptureError(
-            f"nsys could not write its report, and what it recorded cannot be kept: {error.strerror}",
-            hint="Free space, name a folder on another disk with -o and TMPDIR, or record less (--duration)",
+            f"nsys could not write its report, and the recorded data cannot be kept: {error.strerror}",
+            hint="Free some space, give a folder on another disk with -o and TMPDIR, or record less (--duration)",
         ) from error
 
 
-def _notes(ended: Ended, options: CaptureOptions) -> tuple[str, ...]:
-    """Say what ended the program, where it did not end well by itself."""
-    if ended.timed_out:
+def _notes(run: RunResult, options: CaptureOptions) -> tuple[str, ...]:
+    """Return a note on what ended the program, if it did not end with exit code 0."""
+    if run.timed_out:
         return (f"The program was ended after {options.timeout_s:g} s (--timeout)",)
-    if ended.stopped_by is not None:
-        return (f"The program was stopped by {ended.stopped_by.name}; the capture holds what was recorded until then",)
-    if ended.code in _SIGNAL_BY_CODE:
-        name = _SIGNAL_BY_CODE[ended.code]
+    if run.stopped_by is not None:
+        return (f"The program was stopped by {run.stopped_by.name}; the capture holds what was recorded until then",)
+    if run.code in _SIGNAL_BY_CODE:
+        name = _SIGNAL_BY_CODE[run.code]
         return (f"The program was killed by {name}; the capture holds what was recorded until then",)
-    return (f"The program ended with exit code {ended.code}",) if ended.code else ()
+    return (f"The program ended with exit code {run.code}",) if run.code else ()
 
 
 def _search_path(options: CaptureOptions) -> str | None:
@@ -284,11 +283,11 @@ def _search_path(options: CaptureOptions) -> str | None:
 
 @contextmanager
 def _private_folder(parent: Path | None = None) -> Iterator[Path]:
-    """Make a folder for the user alone, gone at the end. nsys puts sockets in it: its name is short, without ``%``."""
+    """Yield a temporary folder for this user only. nsys puts sockets in it, so its name is short and has no ``%``."""
     place = str(parent) if parent is not None else tempfile.gettempdir()
     if parent is None and "%" in place:
         place = "/tmp"  # noqa: S108 - the folder below it is made exclusively and for its owner alone
-    # Absolute: nsys would take a name that begins with dashes for an option.
+    # Absolute, because nsys would treat a name that begins with dashes as an option.
     folder = Path(tempfile.mkdtemp(prefix=".nsyswrap-" if parent else "nsyswrap-", dir=place)).absolute()
     try:
         yield folder

@@ -1,4 +1,4 @@
-"""What to record, and the nsys command lines it stands for: pure functions of options and of what this nsys can do."""
+"""Capture options, and the nsys command lines for them: pure functions of options and nsys's flags."""
 
 import dataclasses
 import math
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nsyswrap.capture.capabilities import Capabilities
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.run_dir import Workplace
+from nsyswrap.capture.run_dir import RunDir
 from nsyswrap.errors import UsageError
 
 DEFAULT_TRACES = ("cuda", "nvtx", "cudnn", "cublas", "osrt")
@@ -16,35 +16,35 @@ DEFAULT_TRACES = ("cuda", "nvtx", "cudnn", "cublas", "osrt")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureOptions:
-    """One capture, as the user asks for it.
+    """The options of one capture.
 
     Args:
         command: The program and its arguments.
-        folder: The folder to make for the results.
-        next_free: Where the folder is taken, make the first of folder-2, folder-3, ... that is not.
-        traces: Which interfaces to record; one that this nsys does not know is left out with a note.
-        sample: Whose instruction pointers to sample: ``none``, ``process-tree`` or ``system-wide``.
-        context_switches: Whose scheduling to record, with the same values.
-        delay_s: Seconds from the program's start until recording starts.
-        duration_s: Seconds to record, 0 for all; the program goes on when recording ends.
-        capture_range: When to record: empty for always, ``cudaProfilerApi``, or the text of an NVTX range as ``text``,
+        folder: The folder to create for the results.
+        next_free: If the folder is taken, create the first free one of folder-2, folder-3, ...
+        traces: Interfaces to trace; one that this nsys does not know is left out with a note.
+        sample: Processes whose instruction pointers to sample: ``none``, ``process-tree`` or ``system-wide``.
+        context_switches: Processes whose scheduling to record, with the same values.
+        delay_s: Seconds from the program's start to the start of the recording.
+        duration_s: Seconds to record, 0 for all; the program continues after the recording.
+        capture_range: When to record: empty for always, ``cudaProfilerApi``, or the name of an NVTX range as ``text``,
             ``text@domain`` or ``text@*``.
         cuda_graph: ``node`` records each kernel in a CUDA graph, at a cost; ``graph`` records a graph as one
-            operation. The default is ``node``: kernels that are not seen cannot be counted for tensor cores.
+            operation. The default is ``node``, because tensor core use of kernels that are not recorded is unknown.
         gpu_metrics: GPUs whose counters to sample: empty for none, ``all``, or ids such as ``0,1``.
-        gpu_metrics_hz: How often to sample them, in samples a second.
-        python_sampling_hz: How often to sample the stacks of Python threads, in samples a second; 0 for never.
+        gpu_metrics_hz: Sampling frequency of GPU counters.
+        python_sampling_hz: Sampling frequency of Python stacks; 0 for none.
         cuda_memory: Record the size of each allocation on the GPU.
         pytorch: Value of nsys's own ``--pytorch``; empty for none.
-        annotate: Put NVTX phases into a PyTorch program that is not changed.
-        replay_batches: Have each loader give its first so many batches again and again; 0 to leave loaders as they are.
+        annotate: Add NVTX ranges for phases to an unchanged PyTorch program.
+        cached_batches: How many batches each loader loads and then repeats; 0 to leave loaders unchanged.
         environment: Variables to set for the program, as pairs.
-        cwd: The program's working folder; None for ours.
-        nsys_args: Arguments to nsys as they are; they come last and so have the last word.
-        timeout_s: Seconds until the program is ended; None for never.
-        hide_environment: Run in a process namespace of its own, with only named variables.
-        force: Replace a result that is in the folder already.
-        output_to_stderr: Send the program's stdout to stderr, where ours is kept for results.
+        cwd: The program's working folder; None for the current one.
+        nsys_args: Extra arguments for nsys; they come last, so they override others.
+        timeout_s: Seconds after which the program is ended; None for never.
+        hide_environment: Run in a new process namespace, with only the variables of an allow-list.
+        force: Replace an earlier result in the folder.
+        output_to_stderr: Send the program's stdout to stderr, because ours is for results.
     """
 
     command: tuple[str, ...]
@@ -63,7 +63,7 @@ class CaptureOptions:
     cuda_memory: bool = False
     pytorch: str = ""
     annotate: bool = False
-    replay_batches: int = 0
+    cached_batches: int = 0
     environment: tuple[tuple[str, str], ...] = ()
     cwd: Path | None = None
     nsys_args: tuple[str, ...] = ()
@@ -75,11 +75,11 @@ class CaptureOptions:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A command line of nsys and what the user should know about it.
+    """A command line of nsys, with notes for the user.
 
     Args:
         argv: Program and arguments.
-        notes: What was asked for and left out, a sentence each.
+        notes: Sentences about requested options that it leaves out.
     """
 
     argv: tuple[str, ...]
@@ -87,22 +87,22 @@ class Invocation:
 
 
 def profile_invocation(
-    options: CaptureOptions, nsys: Nsys, capabilities: Capabilities, work: Workplace, program: Sequence[str]
+    options: CaptureOptions, nsys: Nsys, capabilities: Capabilities, run_dir: RunDir, program: Sequence[str]
 ) -> Invocation:
-    """Build the command line of ``nsys profile``.
+    """Return the command line of ``nsys profile``.
 
     Args:
         options: What to record.
-        nsys: The nsys to run, for messages and its path.
-        capabilities: What it knows.
-        work: Where to write the report to, and the name of the session.
+        nsys: The nsys to run.
+        capabilities: Its flags.
+        run_dir: The private folder of the run: output path and session name.
         program: The program and its arguments.
 
     Returns:
         The command line, with a note for each trace that was left out.
 
     Raises:
-        UsageError: An option needs a flag that this nsys does not have, or has no such value.
+        UsageError: An option needs a flag that this nsys does not have, or its value is invalid.
     """
     _check(options)
     traces, notes = _known_traces(options.traces, nsys, capabilities)
@@ -111,25 +111,27 @@ def profile_invocation(
         ("--sample", options.sample),
         ("--cpuctxsw", options.context_switches),
         *_optional_flags(options, capabilities),
-        *_session_flags(work, capabilities),
+        *_session_flags(run_dir, capabilities),
     ]
     missing = [flag for flag, _ in flags if flag not in capabilities.profile_flags]
     if missing:
         raise unknown_flag(missing[0], nsys)
     argv = [str(nsys.path), "profile", *(f"{flag}={value}" for flag, value in flags)]
-    return Invocation((*argv, f"--output={work.out / 'capture'}", *options.nsys_args, *work.inner(program)), notes)
+    return Invocation(
+        (*argv, f"--output={run_dir.out / 'capture'}", *options.nsys_args, *run_dir.inner(program)), notes
+    )
 
 
 def export_invocation(nsys: Nsys, capabilities: Capabilities, report: Path, target: Path) -> Invocation:
-    """Build the command line of ``nsys export`` to SQLite.
+    """Return the command line of ``nsys export`` to SQLite.
 
-    Where nsys can, the payloads of ranges come too: Python samples keep their stacks there.
+    If nsys can, it also exports the payloads of ranges, which hold the stacks of Python samples.
 
     Args:
         nsys: The nsys to run.
-        capabilities: What it knows.
+        capabilities: Its flags.
         report: The ``.nsys-rep`` to read.
-        target: The SQLite file to write; a file that is there is replaced.
+        target: The SQLite file to write; an existing file is replaced.
 
     Returns:
         The command line.
@@ -140,39 +142,39 @@ def export_invocation(nsys: Nsys, capabilities: Capabilities, report: Path, targ
     return Invocation((*argv, str(report)))
 
 
-def stop_invocation(nsys: Nsys, work: Workplace) -> Invocation:
-    """Build the command line of ``nsys stop``: nsys takes what was recorded and writes its report, the program goes on.
+def stop_invocation(nsys: Nsys, run_dir: RunDir) -> Invocation:
+    """Return the command line of ``nsys stop``: nsys writes its report, and the program continues.
 
     Args:
         nsys: The nsys that records.
-        work: The run, for the name of its session.
+        run_dir: The private folder of the run, for the session name.
 
     Returns:
         The command line.
     """
-    return Invocation((str(nsys.path), "stop", f"--session={work.session}"))
+    return Invocation((str(nsys.path), "stop", f"--session={run_dir.session}"))
 
 
 def extra_environment(options: CaptureOptions) -> dict[str, str]:
-    """Return the variables to set for the program: the user's, and one that nsys needs for a capture range.
+    """Return the variables to set for the program: those of the user, and one that nsys needs for a capture range.
 
-    Without it an NVTX range starts a recording only where its text is a registered string, and torch's are not.
+    Without it only an NVTX range with a registered string starts a recording, and those of torch are not registered.
     """
     own = {} if options.capture_range in {"", "cudaProfilerApi"} else {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"}
     return {**own, **dict(options.environment)}
 
 
 def unknown_flag(flag: str, nsys: Nsys) -> UsageError:
-    """Say that this nsys does not have a flag that an option needs."""
-    instead = "Use --annotate auto" if flag == "--pytorch" else f"Leave the option out that needs {flag}"
+    """Return the error for an option that needs a flag which this nsys does not have."""
+    instead = "Use --annotate auto" if flag == "--pytorch" else f"Leave out the option that needs {flag}"
     return UsageError(
         f"nsys {nsys.version_text} ({nsys.path}) has no {flag}",
-        hint=f"{instead}, or install a newer nsys and name it in NSYSWRAP_NSYS",
+        hint=f"{instead}, or install a newer nsys and set NSYSWRAP_NSYS to its path",
     )
 
 
 def _check(options: CaptureOptions) -> None:
-    """Refuse values that nsys would take and then not record by."""
+    """Check for values that nsys would accept and then ignore."""
     choices = (
         ("sample", options.sample, ("none", "process-tree", "system-wide")),
         ("context switches", options.context_switches, ("none", "process-tree", "system-wide")),
@@ -180,11 +182,11 @@ def _check(options: CaptureOptions) -> None:
     )
     for name, value, allowed in choices:
         if value not in allowed:
-            raise UsageError(f"{name}: there is no {value!r}", hint=f"Choose one of {', '.join(allowed)}")
+            raise UsageError(f"{name}: {value!r} is not a valid value", hint=f"Choose one of {', '.join(allowed)}")
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         if field.name.endswith(("_s", "_hz")) and value is not None and not 0 <= value < math.inf:
-            wrong = "below 0" if value < 0 else "not a finite number"
+            wrong = "less than 0" if value < 0 else "not a finite number"
             raise UsageError(f"{field.name.rpartition('_')[0].replace('_', ' ')} is {value}, {wrong}")
 
 
@@ -193,7 +195,7 @@ def _known_traces(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     known = tuple(trace for trace in traces if trace in capabilities.traces)
     notes = tuple(
-        f"nsys {nsys.version_text} cannot trace {trace}, so it is not in the capture"
+        f"nsys {nsys.version_text} cannot trace {trace}, which is missing from the capture"
         for trace in traces
         if trace not in known
     )
@@ -201,12 +203,12 @@ def _known_traces(
 
 
 def _optional_flags(options: CaptureOptions, capabilities: Capabilities) -> list[tuple[str, str]]:
-    """Flags that depend on the options; each version's own spelling of them."""
+    """Return the flags that depend on the options, as this version of nsys spells them."""
     flags: list[tuple[str, str]] = []
     if "cuda" in options.traces:
         flags.append(("--cuda-graph-trace", options.cuda_graph))
     if options.delay_s:
-        # nsys reads no exponent.
+        # nsys does not accept exponents.
         flags.append(("--delay", f"{options.delay_s:.6f}".rstrip("0").rstrip(".")))
     if options.capture_range:
         flags += _range_flags(options.capture_range)
@@ -223,18 +225,18 @@ def _optional_flags(options: CaptureOptions, capabilities: Capabilities) -> list
     return flags
 
 
-def _session_flags(work: Workplace, capabilities: Capabilities) -> list[tuple[str, str]]:
-    """Leave the program's life to the program: recording may end before it, and what it leaves behind may go on.
+def _session_flags(run_dir: RunDir, capabilities: Capabilities) -> list[tuple[str, str]]:
+    """Return the flags with which nsys neither kills the program nor waits for its background processes.
 
-    By default nsys kills the program when recording ends, and waits for every process that the program left behind,
-    such as a daemon that never ends. By its name a session can be stopped from outside.
+    By default nsys kills the program when the recording ends, and waits for every process that the program started,
+    such as a daemon that never ends. The session gets a name so that the recording can be stopped from outside.
     """
-    wanted = (("--session-new", work.session), ("--kill", "none"), ("--wait", "primary"))
+    wanted = (("--session-new", run_dir.session), ("--kill", "none"), ("--wait", "primary"))
     return [(flag, value) for flag, value in wanted if flag in capabilities.profile_flags]
 
 
 def _range_flags(capture_range: str) -> list[tuple[str, str]]:
-    """Record the first range only, and let the program go on after it."""
+    """Return the flags that record the first range only and let the program continue after it."""
     end = ("--capture-range-end", "stop")
     if capture_range == "cudaProfilerApi":
         return [("--capture-range", capture_range), end]

@@ -1,6 +1,6 @@
-"""Run a tool quietly to its end: output collected, time limited, nothing left running.
+"""Run a tool to its end: collect its output, limit its time, leave no process running.
 
-Everything nsyswrap starts goes through here or through :mod:`nsyswrap.capture.foreground`.
+All processes of nsyswrap are started here or in :mod:`nsyswrap.capture.foreground`.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a finished process left.
+    """The output of a finished process.
 
     Args:
         code: Exit code; negative is the number of the signal that ended it.
@@ -30,7 +30,7 @@ class Output:
 
     @property
     def text(self) -> str:
-        """Both streams, for messages that quote what a tool said."""
+        """Return both streams, for error messages."""
         return f"{self.stdout}{self.stderr}"
 
 
@@ -42,14 +42,14 @@ def output_of(
     cwd: Path | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
 ) -> Output:
-    """Run a tool without a terminal, in a session of its own, and collect its output.
+    """Run a tool without a terminal, in its own session, and return its output.
 
     Args:
-        argv: Program and arguments; never a shell.
-        timeout_s: Seconds until the tool and its children are killed.
+        argv: Program and arguments; no shell is involved.
+        timeout_s: Seconds after which the tool and its children are killed.
         env: Its environment; None for ours.
-        cwd: Its folder; None for ours.
-        on_stderr: Called with each piece of standard error as it comes, for progress.
+        cwd: Its working folder; None for ours.
+        on_stderr: Called with each piece of standard error as it arrives, for progress.
 
     Returns:
         Its exit code and output.
@@ -84,7 +84,7 @@ def _started(argv: Sequence[str | Path], env: Mapping[str, str] | None, cwd: Pat
 def _drain(
     process: subprocess.Popen[bytes], deadline: float, on_stderr: Callable[[bytes], None] | None
 ) -> tuple[bytes, bytes]:
-    """Read both pipes until both are closed; two pipes read one after the other can block each other."""
+    """Read both pipes at once until both are closed; reading one after the other could block."""
     collected: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
     with selectors.DefaultSelector() as selector:
         for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
@@ -106,7 +106,7 @@ def _drain(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the session of a tool that still runs, and close its pipes."""
+    """Kill the session of a tool if it still runs, and close its pipes."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

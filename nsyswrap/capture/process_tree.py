@@ -1,8 +1,8 @@
-"""The processes below ours, read from ``/proc``: whom to signal, and who is still there.
+"""The descendants of our process, read from ``/proc``, to signal them, wait for them and kill them.
 
-nsys starts its agent and the program in sessions of their own, so no process group holds them all. While a capture
-runs we are the reaper of orphans below us (``PR_SET_CHILD_SUBREAPER``): whatever loses its parent becomes our child
-instead of init's, and can be found, waited for and ended.
+nsys starts its agent and the program in separate sessions, so no process group holds them all. While a capture runs, we
+adopt orphaned descendants (``PR_SET_CHILD_SUBREAPER``): they become our children instead of those of init, so we can
+find them, wait for them and end them.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _KILL_PAUSE_S = 0.02
 
 @contextmanager
 def adopting_orphans() -> Iterator[None]:
-    """Be the parent of all processes below ours that lose theirs; as before again at the end."""
+    """Adopt descendants whose parent ends, until the end of the block."""
     libc = ctypes.CDLL(None, use_errno=True)
     before = ctypes.c_int(0)
     libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
@@ -35,7 +35,7 @@ def adopting_orphans() -> Iterator[None]:
 
 
 def children_by_parent() -> dict[int, list[int]]:
-    """Read which processes each process started or adopted; ended ones that nobody waited for are left out."""
+    """Return the ids of the living children of each process."""
     children: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
@@ -45,40 +45,40 @@ def children_by_parent() -> dict[int, list[int]]:
     return children
 
 
-def descendants(pid: int, spare: frozenset[int] = frozenset()) -> list[int]:
-    """List the living processes below one.
+def descendants(pid: int, excluded: frozenset[int] = frozenset()) -> list[int]:
+    """Return the living descendants of a process.
 
     Args:
-        pid: Whose.
-        spare: Processes to leave out, and all below them.
+        pid: The process.
+        excluded: Processes to leave out, with their descendants.
 
     Returns:
         Process ids, parents before their children.
     """
     children = children_by_parent()
     found: list[int] = []
-    waiting = [child for child in children.get(pid, []) if child not in spare]
+    waiting = [child for child in children.get(pid, []) if child not in excluded]
     while waiting:
         process = waiting.pop(0)
         found.append(process)
-        waiting += [child for child in children.get(process, []) if child not in spare]
+        waiting += [child for child in children.get(process, []) if child not in excluded]
     return found
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process runs; one that ended and was not waited for does not."""
+    """Return whether a process runs; a zombie does not."""
     return _stat(pid)[1] not in {"", "Z", "X"}
 
 
 def outer_pid(inner: int, candidates: list[int]) -> int | None:
-    """Find a process by the id that it has in its own, perhaps inner, process namespace.
+    """Return the process id in our namespace of a process with a given id in its own process namespace.
 
     Args:
-        inner: The id as the process itself sees it.
-        candidates: Where to look.
+        inner: The id in its own namespace.
+        candidates: Ids, in our namespace, of the processes to search.
 
     Returns:
-        Its id as we see it, or None where none of the candidates has that id.
+        The id in our namespace, or None if no candidate matches.
     """
     for pid in candidates:
         with contextlib.suppress(OSError):
@@ -88,20 +88,20 @@ def outer_pid(inner: int, candidates: list[int]) -> int | None:
     return None
 
 
-def kill_all(pid: int, spare: frozenset[int]) -> bool:
-    """Kill every process below one, and those they start meanwhile.
+def kill_all(pid: int, excluded: frozenset[int]) -> bool:
+    """Kill all descendants of a process, including those that they start meanwhile.
 
     Args:
-        pid: Whose descendants.
-        spare: Processes to leave alone, and all below them.
+        pid: The process.
+        excluded: Processes to leave running, with their descendants.
 
     Returns:
         Whether none is left.
     """
     quiet_rounds = 0
     for _ in range(_KILL_ROUNDS):
-        left = descendants(pid, spare)
-        # One look can miss a process whose parent ends while we read; two in a row do not.
+        left = descendants(pid, excluded)
+        # A single scan can miss a process whose parent ends during the scan; repeated scans do not.
         quiet_rounds = 0 if left else quiet_rounds + 1
         if quiet_rounds == _QUIET_ROUNDS:
             return True
@@ -113,10 +113,10 @@ def kill_all(pid: int, spare: frozenset[int]) -> bool:
 
 
 def wait_for(pid: int) -> int | None:
-    """Take the exit code of a child of ours that ended.
+    """Return the exit code of a child that has ended.
 
     Returns:
-        0 to 255, 128 + n where a signal ended it, or None where it is not our child or has not ended.
+        0 to 255, 128 + n if a signal ended it, or None if it is not our child or has not ended.
     """
     try:
         done, status = os.waitpid(pid, os.WNOHANG)
@@ -125,24 +125,24 @@ def wait_for(pid: int) -> int | None:
     return shell_code(os.waitstatus_to_exitcode(status)) if done else None
 
 
-def reap_children(spare: frozenset[int]) -> None:
-    """Take the exit codes of ended children of ours, so that none stays as a zombie; the spared are left alone."""
+def reap_children(excluded: frozenset[int]) -> None:
+    """Wait for all children that have ended, except the excluded ones, so that no zombie stays."""
     for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and int(entry.name) not in spare and _stat(int(entry.name)) == (os.getpid(), "Z"):
+        if entry.name.isdigit() and int(entry.name) not in excluded and _stat(int(entry.name)) == (os.getpid(), "Z"):
             wait_for(int(entry.name))
 
 
 def shell_code(code: int) -> int:
-    """Turn a negative signal number into the code that a shell gives: 128 + n."""
+    """Return an exit code as a shell reports it: 128 + n for a negative signal number."""
     return 128 - code if code < 0 else code
 
 
 def _stat(pid: int) -> tuple[int, str]:
-    """Parent and state letter of a process; 0 and an empty state where there is none."""
+    """Return parent and state letter of a process; 0 and an empty state if it does not exist."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return 0, ""
-    # The name stands in brackets and may hold anything, brackets and spaces too; what follows the last one is plain.
+    # The name is in brackets and may itself hold brackets and spaces; the fields after the last bracket are plain.
     state, parent, *_ = text.rpartition(")")[2].split()
     return int(parent), state

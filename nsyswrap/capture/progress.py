@@ -1,4 +1,4 @@
-"""How far a capture is: phases, and the percentages that nsys draws as text."""
+"""Progress of a capture: its phases, and the percentages in nsys's text output."""
 
 import re
 from collections.abc import Callable
@@ -11,47 +11,47 @@ _BAR_BYTES = 1024
 
 
 class Phase(StrEnum):
-    """What a capture does now, in the order in which it happens."""
+    """The phases of a capture, in order."""
 
     RUNNING = "running"
     WRITING = "writing"
     EXPORTING = "exporting"
 
 
-# Called with the phase and the share of it that is done (0 to 1, never falling), or None where nothing tells.
+# Called with the phase and the share of it that is done (0 to 1, never falling), or None if that is unknown.
 Progress = Callable[[Phase, float | None], None]
 
 
 def silent(phase: Phase, share: float | None) -> None:
-    """Show nothing."""
+    """Ignore progress."""
 
 
 def share_in(output: bytes) -> float | None:
-    """Read the last percentage of nsys's progress bars.
+    """Return the last percentage of nsys's progress bars.
 
-    nsys draws ``[1/1] [==20%   ] name.nsys-rep`` while it writes a report and ``Processing 12121 events: [=6%  ]``
-    while it exports one, each over the one before with a carriage return.
+    nsys prints ``[1/1] [==20%   ] name.nsys-rep`` while it writes a report and ``Processing 12121 events: [=6%  ]``
+    while it exports one, each over the previous one after a carriage return.
 
     Args:
-        output: Bytes of nsys's output; a bar that is cut off at either end is not counted.
+        output: Bytes of nsys's output; a bar that is cut off is ignored.
 
     Returns:
-        A share of 1, or None where no whole bar is in the bytes.
+        A share of 1, or None if there is no complete bar.
     """
     found = _PERCENT.findall(output)
     return min(int(found[-1]), 100) / 100 if found else None
 
 
-class Rising:
-    """Pass on a phase's share only where it rises: nsys's own bar goes back and forth.
+class MonotonicProgress:
+    """Reports the progress of a phase only when it increases; nsys's own bar also goes backwards.
 
     Args:
-        progress: Where to.
-        phase: The phase that all calls are about; announced at once.
+        progress: The callback.
+        phase: The phase; reported at once.
     """
 
     def __init__(self, progress: Progress, phase: Phase) -> None:
-        """Announce the phase."""
+        """Report the phase."""
         self._progress = progress
         self._phase = phase
         self._highest = -1.0
@@ -59,7 +59,7 @@ class Rising:
         progress(phase, None)
 
     def __call__(self, output: bytes) -> None:
-        """Read one more piece of nsys's output; a bar may begin in one piece and end in the next."""
+        """Read the next piece of nsys's output; a bar may span two pieces."""
         self._kept = (self._kept + output)[-_BAR_BYTES:]
         share = share_in(self._kept)
         if share is not None and share > self._highest:

@@ -1,4 +1,4 @@
-"""The folder of one result: made once, filled in one step, never written over by accident."""
+"""The folder of a result: created once, filled in one step, and never overwritten by accident."""
 
 import contextlib
 import fcntl
@@ -16,30 +16,30 @@ REPORT_NAME = "capture.nsys-rep"
 EXPORT_NAME = "capture.sqlite"
 UNFINISHED_NAME = "capture.qdstrm"
 
-# What a finished result holds; all of it is of one run, so a new capture removes the old run's reports too.
+# The files of a result. All belong to one run, so a new capture also removes the reports of the old run.
 _RESULT_NAMES = (REPORT_NAME, EXPORT_NAME, UNFINISHED_NAME, "run.json", "report.json", "report.html")
 
 
 @contextmanager
 def result_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iterator[Path]:
-    """Reserve a folder for a result and hand out a private one inside it to write to.
+    """Reserve a folder for a result, and yield a private folder inside it to write to.
 
-    At the end, well or not, what was written moves from the private folder to its place. Where nothing was written and
-    we made the folder, it goes again.
+    At the end of the block, also after an error, the written files move from the private folder to the result folder.
+        If nothing was written and the result folder is new, it is removed.
 
     Args:
-        folder: Where the result goes. Its parents are made; a new folder is for its owner alone.
-        force: Take a folder that is there already, and replace the result in it.
-        next_free: Where the folder is taken, make the first of folder-2, folder-3, ... that is not.
+            folder: The result folder. Its parents are created; a new folder is accessible to its owner only.
+            force: Accept an existing folder, and replace the result in it.
+            next_free: If the folder is taken, create the first free one of folder-2, folder-3, ...
 
     Yields:
-        A folder that no other run uses; it lies in the folder of the result.
+            A folder inside the result folder that no other run uses.
 
     Raises:
-        UsageError: The folder is there already and holds something, and ``force`` is not given.
-        CaptureError: It cannot be made.
+            UsageError: The folder exists and is not empty, and ``force`` is not given.
+            CaptureError: It cannot be created.
     """
-    private, made = _reserve_next_free(folder) if next_free else _reserve(folder, force=force)
+    private, created = _reserve_next_free(folder) if next_free else _reserve(folder, force=force)
     folder = private.parent
     try:
         with _locked(private):
@@ -49,13 +49,13 @@ def result_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iter
                 _publish(private, folder)
     finally:
         shutil.rmtree(private, ignore_errors=True)
-        if made:
+        if created:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
 
 def _reserve_next_free(folder: Path) -> tuple[Path, bool]:
-    """Reserve the folder, or the next of that name that no other run has."""
+    """Reserve the folder, or the first free one with a number appended."""
     numbers, candidate = itertools.count(2), folder
     while True:
         try:
@@ -65,17 +65,17 @@ def _reserve_next_free(folder: Path) -> tuple[Path, bool]:
 
 
 def _reserve(folder: Path, *, force: bool) -> tuple[Path, bool]:
-    """Make the folder and a private one in it, and tell whether the folder is new.
+    """Create the folder and a private folder in it; return the private one and whether the folder is new.
 
-    Of two runs that want the same folder one is refused: both would make the same private folder, and the system lets
-    only one of them. Whether the folder holds anything else is asked after that.
+    If two runs want the same folder, one is refused: both try to create the same private folder, and only one succeeds.
+    After that, the check that the folder is empty is safe.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        made = not folder.is_dir()
+        created = not folder.is_dir()
         folder.mkdir(mode=0o700, exist_ok=True)
         if force:
-            return Path(tempfile.mkdtemp(prefix=".run-", dir=folder)), made
+            return Path(tempfile.mkdtemp(prefix=".run-", dir=folder)), created
         private = folder / ".run"
         private.mkdir(mode=0o700)
         if any(path != private for path in folder.iterdir()):
@@ -84,27 +84,27 @@ def _reserve(folder: Path, *, force: bool) -> tuple[Path, bool]:
     except FileExistsError as error:
         if folder.parent.is_dir():
             raise _taken(folder) from error
-        raise _unmakeable(folder, error) from error
+        raise _cannot_create(folder, error) from error
     except OSError as error:
-        raise _unmakeable(folder, error) from error
-    return private, made
+        raise _cannot_create(folder, error) from error
+    return private, created
 
 
 def _taken(folder: Path) -> UsageError:
-    return UsageError(f"{folder} is there already", hint="Choose another folder with -o, or add --force")
+    return UsageError(f"{folder} exists already", hint="Give another folder with -o, or add --force")
 
 
-def _unmakeable(folder: Path, error: OSError) -> CaptureError:
-    return CaptureError(f"{folder} cannot be made: {error.strerror}", hint="Choose another with -o")
+def _cannot_create(folder: Path, error: OSError) -> CaptureError:
+    return CaptureError(f"{folder} cannot be created: {error.strerror}", hint="Give another folder with -o")
 
 
 def _publish(private: Path, folder: Path) -> None:
-    """Put new files in the place of all that an earlier run left."""
+    """Replace the files of an earlier run by the new ones."""
     written = [name for name in _RESULT_NAMES if (private / name).exists()]
     if not written:
         return
     if REPORT_NAME in written and UNFINISHED_NAME in written:
-        written.remove(UNFINISHED_NAME)  # nsys makes the report from it, and may remove it only later
+        written.remove(UNFINISHED_NAME)  # nsys creates the report from it, and may remove it only later
     for name in _RESULT_NAMES:
         (folder / name).unlink(missing_ok=True)
     for name in written:
@@ -114,7 +114,7 @@ def _publish(private: Path, folder: Path) -> None:
 
 @contextmanager
 def _locked(private: Path) -> Iterator[bool]:
-    """Lock a private folder, and tell whether that was possible; the system unlocks it when its run is over."""
+    """Try to lock a private folder, and yield whether it worked; the system unlocks it when its process ends."""
     descriptor = os.open(private, os.O_RDONLY | os.O_DIRECTORY)
     try:
         locked = True
@@ -128,10 +128,10 @@ def _locked(private: Path) -> Iterator[bool]:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove the private folders of runs that were killed. An empty one stays: its run may be about to lock it."""
+    """Remove the private folders of killed runs. An empty one stays, because its run may be about to lock it."""
     for private in (folder / ".run", *folder.glob(".run-*")):
         with contextlib.suppress(OSError):
             if any(private.iterdir()):
-                with _locked(private) as over:
-                    if over:
+                with _locked(private) as locked:
+                    if locked:
                         shutil.rmtree(private, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Send one NVTX range through nsys and look for it in the export: the only proof that a capture will hold ranges.
+"""The self-test: record one NVTX range and look for it in the export.
 
-A table of versions is no proof: with nsys 2023.4.4, ranges of the package nvtx 0.2.14 are silently missing from the
-capture, and those of 0.2.10 arrive.
+A list of versions could not replace it: with nsys 2023.4.4, ranges of the package nvtx 0.2.14 are silently missing from
+the capture, and those of 0.2.10 are recorded.
 """
 
 import importlib.metadata
@@ -25,7 +25,7 @@ _WITHOUT_RANGE = "pass"
 
 
 class Status(StrEnum):
-    """What a check found."""
+    """The result of a check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -34,13 +34,13 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at.
+    """One check of the machine, with its result.
 
     Args:
-        name: What was looked at.
-        status: Whether captures work as far as this goes.
+        name: What was checked.
+        status: Whether it works.
         detail: What was found.
-        remedy: The one thing to do; empty where nothing need be done.
+        remedy: How to fix it; empty if nothing needs to be done.
     """
 
     name: str
@@ -50,14 +50,14 @@ class Check:
 
 
 def self_test(nsys: Nsys) -> Check:
-    """Record a program of one NVTX range, export the capture and look for the range.
+    """Record a program with one NVTX range, export the capture, and look for the range.
 
     Args:
-        nsys: The nsys to test.
+            nsys: The nsys to test.
 
     Returns:
-        A check: failed where there is no report, no export, or no range in it; a warning where the Python package nvtx
-        is not installed, so that no range could be sent.
+    The check: failed if there is no report, no export, or no range in it; a warning if the Python package nvtx is
+            not installed, so that no range could be sent.
     """
     version = nvtx_version()
     program = _WITH_RANGE if version else _WITHOUT_RANGE
@@ -69,17 +69,17 @@ def self_test(nsys: Nsys) -> Check:
                 traces=("nvtx",),
                 output_to_stderr=True,
             )
-            arrived = holds_range(profile(options, nsys).export, RANGE)
+            recorded = holds_range(profile(options, nsys).export, RANGE)
     except NsyswrapError as error:
         return Check("self-test", Status.FAILED, error.message, error.hint)
     if not version:
         return Check(
             "self-test",
             Status.WARNING,
-            "a program was recorded and exported; no NVTX range was sent, as the Python package nvtx is not installed",
+            "a program was recorded and exported; no NVTX range was sent, because the package nvtx is not installed",
             "Install it for the Python that runs nsyswrap: pip install 'nvtx==0.2.10'",
         )
-    if not arrived:
+    if not recorded:
         return Check(
             "self-test",
             Status.FAILED,
@@ -90,11 +90,11 @@ def self_test(nsys: Nsys) -> Check:
 
 
 def holds_range(export: Path, text: str) -> bool:
-    """Tell whether an export holds an NVTX range of this text.
+    """Return whether an export holds an NVTX range with this text.
 
     Args:
-        export: An SQLite export of nsys; without ranges it has no table for them.
-        text: The range's whole text.
+        export: An SQLite export; without ranges it has no table for them.
+        text: The full text of the range.
     """
     query = """
         SELECT count(*) FROM NVTX_EVENTS AS event LEFT JOIN StringIds AS string ON string.id = event.textId
@@ -108,7 +108,7 @@ def holds_range(export: Path, text: str) -> bool:
 
 
 def nvtx_version() -> str:
-    """Return the version of the Python package nvtx that scripts run by this Python would use; empty for none."""
+    """Return the version of the Python package nvtx for this Python; empty if it is not installed."""
     try:
         return importlib.metadata.version("nvtx")
     except importlib.metadata.PackageNotFoundError:

@@ -1,11 +1,11 @@
-"""Unpack the distribution's packages of nsys and mend what their layout breaks outside of ``/usr``.
+"""Unpack the distribution's packages of nsys, and repair what does not work outside of ``/usr``.
 
-The packages spread nsys over two trees tied by links. nsys looks for its importer in ``../host-linux-*`` beside its
-real folder, so both must stand side by side::
+The packages split nsys into two trees connected by links. nsys looks for its importer in ``../host-linux-*`` relative
+to its real folder, so both must be in one folder::
 
     host-linux-x64/QdstrmImporter         found by nsys as ../host-linux-x64
-    host-linux-x64/libssh.so -> libssh.so.4    a copy; the package links to a place outside of it
-    host-linux-x64/python -> ../target-linux-x64/python    holds nsysstats and gpustats, which `nsys stats` imports
+    host-linux-x64/libssh.so -> libssh.so.4    a copy; the package has a link to a path outside of it
+    host-linux-x64/python -> ../target-linux-x64/python    with nsysstats and gpustats, which `nsys stats` imports
     target-linux-x64/nsys
     licence/EULA.txt.gz
 """
@@ -21,7 +21,7 @@ from nsyswrap.errors import NsyswrapError
 
 Download = Callable[..., tuple[Path, ...]]
 
-# Libraries that the importer takes from the system and a small container lacks, with the package of each.
+# Libraries that the importer needs from the system and a small container lacks, with their packages.
 SUPPORT_PACKAGES = {
     "libcom_err.so.2": "libcom-err2",
     "libelf.so.1": "libelf1",
@@ -40,18 +40,18 @@ _START_TIMEOUT_S = 60
 
 
 def build_tree(packages: Sequence[Path], build: Path, download: Download) -> str:
-    """Unpack the packages of nsys into a tree that works where it stands.
+    """Unpack the packages of nsys into a tree that works in any folder.
 
     Args:
         packages: Package files of nsys, host and target part.
-        build: The folder to make; it must not exist.
-        download: Fetches more packages by name; called for libraries that are missing here.
+        build: The folder to create; it must not exist.
+        download: Downloads packages by name; called for libraries that this machine lacks.
 
     Returns:
         The version of nsys, such as ``2023.4.4.54``.
 
     Raises:
-        NsyswrapError: The packages hold no nsys, or it does not start.
+        NsyswrapError: The packages contain no nsys, or it does not start.
     """
     raw = build / "raw"
     for package in packages:
@@ -69,36 +69,40 @@ def build_tree(packages: Sequence[Path], build: Path, download: Download) -> str
 
 
 def unpack(package: Path, folder: Path) -> None:
-    """Unpack one package's files; its scripts are not run."""
+    """Unpack the files of a package without running its scripts."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         output = output_of(["dpkg-deb", "-x", package, folder], timeout_s=_UNPACK_TIMEOUT_S)
     except (OSError, TimeoutError) as error:
         raise NsyswrapError(f"{package.name} cannot be unpacked: {error}", hint=GET_NSYS_FROM_NVIDIA) from error
     if output.code != 0:
-        hint = "Free 1.2 GB" if "No space left" in output.text else f"Remove {package} and run 'nsyswrap setup' again"
+        hint = (
+            "Free 1.2 GB on the disk"
+            if "No space left" in output.text
+            else f"Remove {package} and run 'nsyswrap setup' again"
+        )
         raise NsyswrapError(f"{package.name} cannot be unpacked: {output.stderr.strip()}", hint=hint)
 
 
 def version_of(package: Path) -> str:
-    """Read nsys's version from its package: what stands before the packagers' own suffixes."""
+    """Return the version of nsys from its package, without the packagers' suffixes."""
     output = output_of(["dpkg-deb", "-f", package, "Version"], timeout_s=_START_TIMEOUT_S)
     return output.stdout.strip().partition("~")[0].partition("-")[0]
 
 
 def supply_libraries(program: Path, build: Path, download: Download) -> None:
-    """Put the libraries that a program lacks beside it, where its run path looks first.
+    """Add the libraries that a program lacks to its folder, which its run path searches first.
 
-    A library that was added may want others, so this goes on until nothing is missing or nothing can be added.
+    An added library may need others, so this repeats until nothing is missing.
 
     Raises:
-        NsyswrapError: A library is missing that no known package holds.
+        NsyswrapError: A missing library is not in any known package.
     """
     while missing := missing_libraries(program):
         known = [name for name in missing if name in SUPPORT_PACKAGES and not (program.parent / name).exists()]
         if not known:
             raise NsyswrapError(
-                f"{program.name} of nsys needs {', '.join(missing)}, and this machine has no such library",
+                f"{program.name} of nsys needs {', '.join(missing)}, which this machine lacks",
                 hint=f"Install the packages that hold {', '.join(missing)}, then run 'nsyswrap setup' again",
             )
         for name in known:
@@ -106,15 +110,15 @@ def supply_libraries(program: Path, build: Path, download: Download) -> None:
 
 
 def _take(raw: Path, kind: str, build: Path) -> Path:
-    """Move the real folder of one half of nsys out of the unpacked packages, past the links to it."""
+    """Move the folder of the host or target part of nsys, which is not one of the links to it, out of the packages."""
     found = [path for path in raw.glob(f"usr/lib/**/{kind}-linux-*") if path.is_dir() and not path.is_symlink()]
     if not found:
-        raise NsyswrapError(f"the distribution's packages hold no {kind} part of nsys", hint=GET_NSYS_FROM_NVIDIA)
+        raise NsyswrapError(f"the distribution's packages contain no {kind} part of nsys", hint=GET_NSYS_FROM_NVIDIA)
     return found[0].rename(build / found[0].name)
 
 
 def _keep_licence(raw: Path, folder: Path) -> None:
-    """Keep NVIDIA's licence beside nsys; the rest of the documentation is not needed to run it."""
+    """Copy NVIDIA's licence beside nsys; the rest of the documentation is not needed."""
     folder.mkdir()
     for name in ("EULA.txt.gz", "copyright"):
         for path in sorted(raw.glob(f"usr/share/doc/nsight-systems*/{name}")):
@@ -122,7 +126,7 @@ def _keep_licence(raw: Path, folder: Path) -> None:
 
 
 def _link_libssh(host: Path, build: Path, download: Download) -> None:
-    """Give the importer its libssh: it asks for ``libssh.so``, a name that no package of the library has."""
+    """Add libssh for the importer, which needs the name ``libssh.so``; no package has it."""
     for name in ("libssh.so", "libssh.so.4"):
         (host / name).unlink(missing_ok=True)
     _add_library("libssh.so.4", host, build, download)
@@ -130,23 +134,25 @@ def _link_libssh(host: Path, build: Path, download: Download) -> None:
 
 
 def _add_library(name: str, folder: Path, build: Path, download: Download) -> None:
-    """Copy one library out of its package into a folder of nsys."""
+    """Copy a library from its package into a folder of nsys."""
     package = SUPPORT_PACKAGES[name]
     unpacked = build / "raw" / "support" / package
     unpack(download(package)[0], unpacked)
     found = sorted(path for path in unpacked.rglob(name) if path.exists())
     if not found:
-        raise NsyswrapError(f"the package {package} does not hold {name}", hint=GET_NSYS_FROM_NVIDIA)
+        raise NsyswrapError(f"the package {package} does not contain {name}", hint=GET_NSYS_FROM_NVIDIA)
     shutil.copy2(found[0], folder / name)
 
 
 def _check_starts(program: Path) -> None:
-    """Run the program once: what does not start here must not take the place of something that does."""
+    """Check that the program starts, before it replaces one that works."""
     try:
         output = output_of([program, "--version"], timeout_s=_START_TIMEOUT_S)
     except (OSError, TimeoutError) as error:
-        raise NsyswrapError(f"the fetched {program.name} does not start: {error}", hint=GET_NSYS_FROM_NVIDIA) from error
+        raise NsyswrapError(
+            f"the downloaded {program.name} does not start: {error}", hint=GET_NSYS_FROM_NVIDIA
+        ) from error
     if output.code != 0:
         raise NsyswrapError(
-            f"the fetched {program.name} does not start: {output.text.strip()}", hint=GET_NSYS_FROM_NVIDIA
+            f"the downloaded {program.name} does not start: {output.text.strip()}", hint=GET_NSYS_FROM_NVIDIA
         )

@@ -1,4 +1,4 @@
-"""The command line: one file a command, loaded when it is called, and one place where errors become messages."""
+"""The command line: one module a command, loaded when it is called, and one place that prints errors."""
 
 import importlib
 from collections.abc import Mapping
@@ -11,39 +11,38 @@ from nsyswrap import __version__
 from nsyswrap.cli.terminal import printable
 from nsyswrap.errors import CaptureError, NsyswrapError, UsageError
 
-# Command to its one line of help; its code is `nsyswrap.cli.<command>`, with `_` for `-`. Loading it takes time.
+# Each command and its line in the help. Its module is `nsyswrap.cli.<command>`, with `_` for `-`.
 COMMANDS: Mapping[str, str] = {
     "profile": "Run a program under Nsight Systems and report where the GPU's time went.",
-    "analyze": "Read a capture and print what it says.",
-    "report": "Read a capture and write one HTML page.",
-    "compare": "Put two captures beside each other: faster or slower, and what moved.",
-    "export": "Write events or tables for other programs: Perfetto, Parquet, CSV.",
-    "verify-tensor-cores": "Ask the hardware whether kernel names tell the truth about tensor cores.",
-    "classify": "Say which kernel names run on tensor cores.",
-    "redact": "Write an export fit to share: no environment, host, user or home folder.",
-    "doctor": "Check what works here, and name the remedy for what does not.",
-    "setup": "Get nsys where it is missing, without root.",
+    "analyze": "Print the report of a capture.",
+    "report": "Write the report of a capture as one HTML page.",
+    "compare": "Compare two captures: faster or slower, and what changed.",
+    "export": "Write events or tables of a capture for other programs: Perfetto, Parquet, CSV.",
+    "verify-tensor-cores": "Check what kernel names say about tensor cores against hardware counters.",
+    "classify": "Tell from kernel names which kernels run on tensor cores.",
+    "redact": "Write an export that is safe to share: no environment, host, user or home folder.",
+    "doctor": "Check whether captures work on this machine, and how to fix what does not.",
+    "setup": "Install nsys where it is missing, without root.",
 }
 
 
 def exit_code(error: NsyswrapError, command: str | None) -> int:
-    """Return the exit code of a command that ended with an error of ours.
+    """Return the exit code of a command that ended with an error.
 
-    The codes from 125 on say that a program could not be profiled; only `profile` has a program whose own codes they
-    must not be taken for.
+    Codes from 125 on are for `profile` only: they differ from the codes of the profiled program.
     """
     return 1 if isinstance(error, CaptureError) and command != "profile" else error.exit_code
 
 
 class LazyGroup(click.Group):
-    """A group that loads a command's module when the command is called, and prints our errors in one place."""
+    """A group that loads a command's module when the command is called, and prints errors in one place."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the commands in the order in which a user meets them."""
+        """Return the names of the commands, the most used first."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Load and return a command, or None where there is no such command."""
+        """Load and return a command, or None if it does not exist."""
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
@@ -51,32 +50,32 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the list of commands without loading them."""
+        """Write the list of commands without loading their modules."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; an error of ours becomes two lines on stderr and its exit code."""
+        """Run a command; an ``NsyswrapError`` becomes a message and a hint on stderr, and an exit code."""
         try:
             return super().invoke(ctx)
         except NsyswrapError as error:
-            _tell(ctx, error)
+            _exit_with(ctx, error)
         except FileNotFoundError:
-            if _is_somewhere():
+            if _working_folder_exists():
                 raise
-            _tell(ctx, UsageError("the working folder has been removed", hint="change to one that is there"))
+            _exit_with(ctx, UsageError("the working folder has been removed", hint="change to one that exists"))
 
 
-def _tell(ctx: click.Context, error: NsyswrapError) -> NoReturn:
-    """Print an error and end; message and hint quote what others chose: names of files, arguments, what nsys said."""
+def _exit_with(ctx: click.Context, error: NsyswrapError) -> NoReturn:
+    """Print an error and exit; control characters are escaped, since messages quote file names and output of nsys."""
     click.echo(f"nsyswrap: {printable(error.message)}", err=True)
     if error.hint:
         click.echo(f"hint: {printable(error.hint)}", err=True)
     ctx.exit(exit_code(error, ctx.invoked_subcommand))
 
 
-def _is_somewhere() -> bool:
-    """Return whether the working folder is there."""
+def _working_folder_exists() -> bool:
+    """Return whether the working folder exists."""
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -87,11 +86,11 @@ def _is_somewhere() -> bool:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="nsyswrap")
 def cli() -> None:
-    """Profile PyTorch with NVIDIA Nsight Systems: where the GPU's time went, and why it starved.
+    """Profile PyTorch with NVIDIA Nsight Systems: where the GPU's time went, and why it was idle.
 
-    \b
-      nsyswrap profile train.py          run, capture, report
-      nsyswrap report capture.nsys-rep   one HTML page
-      nsyswrap analyze capture.sqlite    the same in the terminal
-      nsyswrap compare BASE NEW          faster or slower, and what moved
+      \b
+    nsyswrap profile train.py          run, capture, report
+    nsyswrap report capture.nsys-rep   one HTML page
+    nsyswrap analyze capture.sqlite    the same as text
+    nsyswrap compare BASE NEW          faster or slower, and what changed
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines

@@ -1,4 +1,4 @@
-"""The options of `nsyswrap profile` that say what to record, and what they stand for."""
+"""The options of `nsyswrap profile` that say what to record, and how they become ``CaptureOptions``."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 _SAMPLE_HZ = 1000
 
-# What nsys's --pytorch takes for a range around each operator.
+# The value of nsys's --pytorch that adds a range around each operator.
 _OPERATORS = "autograd-nvtx"
 
 _GPU_METRICS = "--gpu-metrics"
@@ -29,10 +29,10 @@ _IDS = re.compile(r"all|none|cuda-visible|\d+(,\d+)*")
 
 
 class Seconds(click.FloatRange):
-    """A length of time; neither NaN nor infinity, which a range alone lets through."""
+    """A finite number of seconds; ``click.FloatRange`` alone accepts NaN and infinity."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
-        """Return the number, or fail as click does."""
+        """Return the number, or fail with click's error."""
         seconds = float(super().convert(value, param, ctx))
         if not math.isfinite(seconds):
             self.fail(f"{value} is not a finite number.", param, ctx)
@@ -40,10 +40,10 @@ class Seconds(click.FloatRange):
 
 
 class ProfileCommand(click.Command):
-    """A command whose ``--gpu-metrics`` takes the next word only where that is a list of GPUs: it may be the script."""
+    """A command whose ``--gpu-metrics`` takes the next word only if that is a list of GPUs and not the script."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Write out what the option stands for; the words from the script on are left as they are."""
+        """Give the option its default value where the next word is none; words from the script on are not changed."""
         written = [
             f"{word}=all" if word == _GPU_METRICS and not _IDS.fullmatch(after) else word
             for word, after in itertools.pairwise([*args, ""])
@@ -59,15 +59,15 @@ _OPTIONS = (
         "-o",
         "--output",
         type=click.Path(path_type=Path),
-        help="Folder of the result.  [default: reports/<script>-<time>]",
+        help="Folder for the result.  [default: reports/<script>-<time>]",
     ),
-    click.option("-f", "--force", is_flag=True, help="Replace a result that is in the folder already."),
+    click.option("-f", "--force", is_flag=True, help="Replace an earlier result in the folder."),
     click.option(
         "-t",
         "--trace",
         "traces",
         metavar="LIST",
-        help="What nsys records; what this nsys does not know is left out.  [default: cuda,nvtx,cudnn,cublas,osrt]",
+        help="What nsys traces; values unknown to this nsys are left out.  [default: cuda,nvtx,cudnn,cublas,osrt]",
     ),
     click.option("--delay", type=Seconds(min=0), default=0.0, metavar="S", help="Start recording after S seconds."),
     click.option("--duration", type=Seconds(min=0), default=0.0, metavar="S", help="Record for S seconds."),
@@ -76,7 +76,7 @@ _OPTIONS = (
         "--capture-range",
         default="",
         metavar="R",
-        help="Record only between cudaProfilerStart and Stop (cudaProfilerApi), or inside the NVTX range of text R.",
+        help="Record only between cudaProfilerStart and Stop (cudaProfilerApi), or inside the NVTX range named R.",
     ),
     click.option(
         "--cuda-graph",
@@ -94,21 +94,25 @@ _OPTIONS = (
         type=click.Choice(["off", "auto", "ops"]),
         default="off",
         show_default=True,
-        help="auto: mark steps and phases (data, copy, forward, backward, optimizer) in a PyTorch program that is not "
-        "changed; ops: its operators, too, by nsys itself where it can.",
+        help="auto: add NVTX ranges for steps and phases (data, copy, forward, backward, optimizer) to an unchanged "
+        "PyTorch program; ops: add ranges for its operators, too, if this nsys can.",
     ),
-    click.option("--cuda-memory", is_flag=True, help="Record allocations on the GPU."),
-    click.option("--sample-cpu", is_flag=True, help="Sample instruction pointers and scheduling of the program."),
+    click.option("--cuda-memory", is_flag=True, help="Record memory allocations on the GPU."),
+    click.option(
+        "--sample-cpu",
+        is_flag=True,
+        help="Sample instruction pointers of the program, and record its thread scheduling.",
+    ),
     click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="Set a variable for the program."),
     click.option(
-        "--hide-env", is_flag=True, help="Run in a process namespace of its own, with only harmless variables."
+        "--hide-env", is_flag=True, help="Hide other processes and most environment variables from the capture."
     ),
     click.option(
         "--cwd",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="Working folder of the program.",
     ),
-    click.option("--nsys-arg", "nsys_args", multiple=True, metavar="ARG", help="Pass ARG to nsys profile as it is."),
+    click.option("--nsys-arg", "nsys_args", multiple=True, metavar="ARG", help="Pass ARG to nsys profile unchanged."),
     click.option(
         "--python", metavar="PROGRAM", help="Python that runs SCRIPT.py.  [default: the active environment's]"
     ),
@@ -116,7 +120,7 @@ _OPTIONS = (
 
 
 def capture_options(command: Command) -> Command:
-    """Add the options that say what to record."""
+    """Add the options that say what to record to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -125,12 +129,18 @@ def capture_options(command: Command) -> Command:
 def options_of(
     command: tuple[str, ...], given: Mapping[str, Any], *, output_to_stderr: bool, annotate: bool = False
 ) -> "CaptureOptions":
-    """Return what to record, from the options as they were given; with phases marked where ``annotate`` says so.
+    """Return the capture options for the command line.
+
+    Args:
+        command: The script or command, and its arguments.
+        given: The values of the options above, by parameter name.
+        output_to_stderr: Send the program's stdout to stderr.
+        annotate: Mark phases even if ``--annotate`` is off.
 
     Raises:
         UsageError: A variable is not NAME=VALUE.
     """
-    from nsyswrap.capture.options import DEFAULT_TRACES, CaptureOptions  # noqa: PLC0415 - for a start that is quick
+    from nsyswrap.capture.options import DEFAULT_TRACES, CaptureOptions  # noqa: PLC0415 - so that --help stays fast
 
     sampled = "process-tree" if given["sample_cpu"] else "none"
     traces = given["traces"]
@@ -161,9 +171,9 @@ def options_of(
 
 
 def program(command: tuple[str, ...], python: str | None = None) -> tuple[str, ...]:
-    """Return the command to run: a script gets a Python in front.
+    """Return the command to run: a ``.py`` script gets a Python interpreter in front.
 
-    The Python is that of the active environment where it is not ours: nsyswrap may be installed apart.
+    That is the Python of the active environment, because nsyswrap may be installed in another one.
     """
     if not command[0].endswith(".py"):
         return command
@@ -171,7 +181,7 @@ def program(command: tuple[str, ...], python: str | None = None) -> tuple[str, .
 
 
 def active_python(environ: Mapping[str, str]) -> str:
-    """Return the Python of the active virtual or conda environment, else the one we run in."""
+    """Return the Python of the active virtual or conda environment, else the one that runs nsyswrap."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         candidate = Path(environ.get(variable, "")) / "bin" / "python"
         if environ.get(variable) and candidate.exists():

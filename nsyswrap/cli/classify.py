@@ -1,4 +1,4 @@
-"""`nsyswrap classify`: which kernel names run on tensor cores."""
+"""`nsyswrap classify`: tell from kernel names which kernels run on tensor cores."""
 
 import csv
 import dataclasses
@@ -11,14 +11,14 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.capture_inputs import kernel_rules_option, rules_of
+from nsyswrap.cli.inputs import kernel_rules_option, read_kernel_rules
+from nsyswrap.cli.output import print_result
 from nsyswrap.cli.terminal import printable
-from nsyswrap.cli.writing import print_result
 from nsyswrap.hardware.kernel_names.classify import Classification
 from nsyswrap.hardware.kernel_names.classify import classify as classify_name
 
 COLUMNS = tuple(field.name for field in dataclasses.fields(Classification))
-# A longer name pushes the rest of its own line to the right, not that of every line.
+# A longer name shifts only its own line to the right.
 WIDEST_NAME = 80
 
 
@@ -27,12 +27,12 @@ def capability_of(
     param: click.Parameter,  # noqa: ARG001
     value: str | None,
 ) -> tuple[int, int] | None:
-    """Return (9, 0) for ``9.0`` and None for nothing; anything else is a usage error."""
+    """Return (9, 0) for ``9.0`` and None for no value; anything else is a usage error."""
     if value is None:
         return None
     parts = re.fullmatch(r"([0-9]{1,2})\.([0-9])", value)
     if parts is None:
-        raise click.BadParameter(f"{value!r} is no compute capability; write major.minor, such as 9.0 for an H100.")
+        raise click.BadParameter(f"{value!r} is not a compute capability; write major.minor, such as 9.0 for an H100.")
     return int(parts[1]), int(parts[2])
 
 
@@ -44,24 +44,24 @@ def capability_of(
     type=click.Choice(["text", "csv", "json"]),
     default="text",
     show_default=True,
-    help="How to answer; csv and json hold name, verdict, precision, library, op and rule.",
+    help="Output format; csv and json hold name, verdict, precision, library, op and rule.",
 )
 @click.option(
     "--compute-capability",
     "capability",
     metavar="X.Y",
     callback=capability_of,
-    help="Of the device the kernels ran on: corrects what that device cannot do.",
+    help="Compute capability of the device; corrects verdicts that the device rules out.",
 )
 @kernel_rules_option
 def classify(
     names: tuple[str, ...], form: str, capability: tuple[int, int] | None, kernel_rules: tuple[Path, ...]
 ) -> None:
-    """Say for each kernel NAME whether it runs on tensor cores, from its name alone.
+    """Tell for each kernel NAME whether the kernel runs on tensor cores, from the name alone.
 
-    Without NAME, names are read from standard input, one a line. Names are best given demangled and whole, as nsys and
-    PyTorch's profiler write them. The verdict is tensor, simt_eligible (matrix work that tensor cores could do),
-    not_eligible or unknown: a name that does not say stays unknown.
+    Without NAME, names are read from standard input, one a line. Give full, demangled names, as nsys and PyTorch's
+    profiler write them. The verdict is tensor, simt_eligible (matrix work that could use tensor cores), not_eligible,
+    or unknown if the name does not say.
 
     \b
     Examples:
@@ -70,31 +70,31 @@ def classify(
       nsyswrap classify --compute-capability 7.5 ampere_sgemm_128x64_nn
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     given = [readable(name) for name in names] or list(lines(standard_input()))
-    learned = rules_of(kernel_rules)
+    learned = read_kernel_rules(kernel_rules)
     found = [classify_name(name, capability, learned) for name in given]
     if text := FORMS[form](found):
         print_result(text)
 
 
 def readable(argument: str) -> str:
-    """Return an argument with bytes that are no UTF-8 written as escapes."""
+    """Return an argument with bytes that are not UTF-8 written as escapes."""
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def standard_input() -> bytes:
-    """Return all of standard input; nothing where it is closed."""
+    """Return all of standard input; nothing if it is closed."""
     return sys.stdin.buffer.read() if sys.stdin else b""
 
 
 def lines(data: bytes) -> Iterable[str]:
-    """Yield the lines that hold anything; bytes that are no UTF-8 are written as escapes."""
+    """Yield the lines that are not empty; bytes that are not UTF-8 are written as escapes."""
     for line in data.decode("utf-8", "backslashreplace").split("\n"):
         if line.strip():
             yield line.removesuffix("\r")
 
 
 def text_of(found: Sequence[Classification]) -> str:
-    """Return an aligned table, each name whole; nothing for no names."""
+    """Return an aligned table with full names; an empty text for no names."""
     if not found:
         return ""
     rows = [COLUMNS, *([printable(str(value)) for value in dataclasses.astuple(each)] for each in found)]
@@ -105,7 +105,7 @@ def text_of(found: Sequence[Classification]) -> str:
 
 
 def csv_of(found: Sequence[Classification]) -> str:
-    """Return a table with a header; only the header for no names."""
+    """Return a CSV table with a header row."""
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -114,7 +114,7 @@ def csv_of(found: Sequence[Classification]) -> str:
 
 
 def json_of(found: Sequence[Classification]) -> str:
-    """Return a list of objects, one a name."""
+    """Return a JSON list with one object for each name."""
     return json.dumps([dataclasses.asdict(each) for each in found], indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,16 +1,30 @@
-"""`nsyswrap compare`: put two captures, or their reports, beside each other."""
+"""`nsyswrap compare`: compare two captures, or their reports."""
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.capture_inputs import check_request, reading_options
-from nsyswrap.cli.compare_inputs import Reading, check_gate, check_most, comparison_of, settings_of
+from nsyswrap.cli.inputs import ReadOptions, read_options, report_from
+from nsyswrap.cli.output import check_not_input, form_of, write_result
 from nsyswrap.cli.terminal import rendered_comparison
-from nsyswrap.cli.writing import check_not_read, form_of, write_result
+from nsyswrap.errors import CannotTellError, NsyswrapError, UsageError
+
+if TYPE_CHECKING:
+    from nsyswrap.compare import Comparison, ComparisonOptions
+    from nsyswrap.model import Report
 
 FORMS = ("text", "json", "html", "markdown")
 ACCEPTABLE = ("incomplete", "gpu", "traces", "window")
+
+REPORT_NAME = "report.json"
+EXPORT_NAME = "capture.sqlite"
+
+
+class GateError(NsyswrapError):
+    """NEW is slower than ``--fail-on-regression`` allows."""
 
 
 @click.command()
@@ -21,51 +35,48 @@ ACCEPTABLE = ("incomplete", "gpu", "traces", "window")
     "more_base",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Another run of BASE, to tell a change from how runs differ; may be repeated.",
+    help="Another run of BASE, to separate a change from run-to-run variation; may be repeated.",
 )
 @click.option(
     "--new-run", "more_new", type=click.Path(path_type=Path), multiple=True, help="Another run of NEW; may be repeated."
 )
-@reading_options
+@read_options
 @click.option(
     "--margin",
     type=float,
     metavar="PERCENT",
     default=3.0,
     show_default=True,
-    help="Smallest change of step time that is called faster or slower.",
+    help="Smallest change of step time that counts as faster or slower.",
 )
 @click.option(
     "--accept",
     type=click.Choice(ACCEPTABLE),
     multiple=True,
-    help="Compare all the same where this differs, because that is what you ask about; may be repeated.",
+    help="Compare even though this differs, because you want to measure its effect; may be repeated.",
 )
 @click.option(
     "--fail-on-regression",
     "most_slower",
     type=click.FloatRange(min=0),
     metavar="PERCENT",
-    help="Exit with 1 where NEW is shown to be slower, and by more than this.",
+    help="Exit with 1 if NEW is slower by more than this.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(FORMS),
-    help="Form of the result; by default what the name of the -o file says, or text.",
+    help="Output format; by default the one that the name of the -o file implies, else text.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
-@click.option("-f", "--force", is_flag=True, help="Replace the file if it is there.")
+@click.option("-f", "--force", is_flag=True, help="Replace the file if it exists.")
 def compare(  # noqa: PLR0913 - one argument an option
     *,
     base: Path,
     new: Path,
     more_base: tuple[Path, ...],
     more_new: tuple[Path, ...],
-    window: str,
-    step_range: str,
-    phases: tuple[str, ...],
-    kernel_rules: tuple[Path, ...],
+    options: ReadOptions,
     margin: float,
     accept: tuple[str, ...],
     most_slower: float | None,
@@ -73,10 +84,10 @@ def compare(  # noqa: PLR0913 - one argument an option
     output: Path | None,
     force: bool,
 ) -> None:
-    """Say whether a step of NEW is faster or slower than one of BASE, how sure that is, and what moved.
+    """Compare the step times of NEW and BASE: faster or slower, how certain that is, and what changed.
 
-    BASE and NEW are captures (.nsys-rep), exports (.sqlite), a report.json, or folders that profile wrote. The exit
-    code is 3 where it cannot be told.
+    BASE and NEW are captures (.nsys-rep), exports (.sqlite), report.json files, or folders written by profile. The exit
+    code is 3 if the answer is uncertain.
 
     \b
       nsyswrap compare reports/before reports/after
@@ -85,12 +96,110 @@ def compare(  # noqa: PLR0913 - one argument an option
       nsyswrap compare old1/ new1/ --base-run old2/ --new-run new2/
       nsyswrap compare a100/report.json h200/report.json --accept gpu
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    reading = Reading(window, step_range, phases, kernel_rules)
-    check_request(*reading)
-    check_most(most_slower)
-    check_not_read(output, base, new, *more_base, *more_new, *kernel_rules)
-    settings = settings_of(margin, accept)
-    found = comparison_of((base, *more_base), (new, *more_new), reading, settings)
+    options.check()
+    check_most_slower(most_slower)
+    check_not_input(output, base, new, *more_base, *more_new, *options.kernel_rules)
+    settings = comparison_settings(margin, accept)
+    found = comparison_of((base, *more_base), (new, *more_new), options, settings)
     text = rendered_comparison(form_of(form, output, FORMS), found, to_terminal=output is None)
     write_result(text, output, force=force)
     check_gate(found, most_slower)
+
+
+def comparison_of(
+    base: Sequence[Path], new: Sequence[Path], options: ReadOptions, comparison: "ComparisonOptions"
+) -> "Comparison":
+    """Read both sides and compare them.
+
+    Args:
+        base: One path a run; the first names the side in the result.
+        new: The same.
+        options: How to read captures.
+        comparison: How to compare.
+
+    Raises:
+        ExportError: A file cannot be read.
+        UsageError: An option is invalid, or is given for a report.json.
+        CannotTellError: A capture holds too little.
+    """
+    from nsyswrap.compare import compare_reports  # noqa: PLC0415 - loads pandas
+
+    base_reports, new_reports = ([report_at(path, options) for path in paths] for paths in (base, new))
+    return compare_reports(base_reports, new_reports, names_of(base[0], new[0]), comparison)
+
+
+def report_at(path: Path, options: ReadOptions) -> "Report":
+    """Return the report of a file as ``report_from`` does, or of a folder that `profile` wrote.
+
+    In a folder it reads report.json, or the export where an option changes how it is read.
+    """
+    if path.is_dir():
+        path = path / (EXPORT_NAME if options.flags() else REPORT_NAME)
+    return report_from(path, options)
+
+
+def names_of(base: Path, new: Path) -> tuple[str, str]:
+    """Return a name for each of two files: the shortest end of its path that distinguishes them.
+
+    Folders above are left out, because the result may be shown to others.
+    """
+    parts = [path.absolute().parts[1:] for path in (base, new)]
+    if parts[0] == parts[1]:
+        return f"{base.name} (base)", f"{new.name} (new)"
+    names = [list(one[-1:]) for one in parts]
+    for depth in range(2, max(map(len, parts)) + 1):
+        if names[0] != names[1]:
+            break
+        names = [list(one[-depth:]) for one in parts]
+    return "/".join(names[0]), "/".join(names[1])
+
+
+def comparison_settings(margin: float, accept: tuple[str, ...]) -> "ComparisonOptions":
+    """Return the settings of a comparison.
+
+    Args:
+        margin: Smallest change that counts, in per cent.
+        accept: Differences to compare across.
+
+    Raises:
+        UsageError: The margin is out of range.
+    """
+    from nsyswrap.compare import ComparisonOptions, IssueKind  # noqa: PLC0415 - loads pandas
+
+    return ComparisonOptions(margin / 100, frozenset(map(IssueKind, accept)))
+
+
+def check_most_slower(most_percent: float | None) -> None:
+    """Check the limit of ``--fail-on-regression`` before anything is read.
+
+    Raises:
+        UsageError: It is not a finite number, so no change could exceed it.
+    """
+    if most_percent is not None and not math.isfinite(most_percent):
+        raise UsageError(
+            f"--fail-on-regression {most_percent:g} would never fail", hint="give a finite number: 5 for 5 %"
+        )
+
+
+def check_gate(comparison: "Comparison", most_percent: float | None) -> None:
+    """Raise the error that sets the exit code; the result has been written by then.
+
+    Args:
+        comparison: The comparison.
+        most_percent: Largest slowdown allowed, in per cent; None for any.
+
+    Raises:
+        GateError: New is slower by more than that.
+        CannotTellError: The comparison is uncertain.
+    """
+    from nsyswrap.compare import Outcome  # noqa: PLC0415 - loads pandas
+
+    if comparison.outcome is Outcome.CANNOT_TELL:
+        raise CannotTellError("it is uncertain whether a step became faster or slower", hint=comparison.hint)
+    slower = 100 * comparison.regression()
+    if most_percent is not None and slower > most_percent:
+        raise GateError(
+            f"new is slower by {slower:.1f} %, more than the {most_percent:g} % of --fail-on-regression",
+            hint="see the comparison for what changed"
+            + ("" if comparison.of_runs else "; give --base-run and --new-run to measure run-to-run variation"),
+        )

@@ -1,4 +1,4 @@
-"""`nsyswrap doctor`: what works here, what does not, and the remedy."""
+"""`nsyswrap doctor`: check whether captures work on this machine."""
 
 import dataclasses
 import json
@@ -8,39 +8,39 @@ from collections.abc import Iterable
 
 import click
 
-from nsyswrap.capture.doctor import examine
+from nsyswrap.capture.doctor import run_checks
 from nsyswrap.capture.self_test import Check, Status
+from nsyswrap.cli.output import print_result
 from nsyswrap.cli.terminal import columns
-from nsyswrap.cli.writing import print_result
 
-# Where the details of a check begin.
+# The column of the details of a check.
 INDENT = 27
 
 
 @click.command()
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to answer."
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
 def doctor(form: str) -> None:
-    """Check all that a capture needs here, and name a remedy for each failure.
+    """Check whether captures work on this machine, and say how to fix each failure.
 
-    It records a small program and looks for its NVTX range in the export. Exit code 1 if a check failed.
+    It also records a small program and looks for its NVTX range in the export. Exit code 1 if a check failed.
 
     \b
       nsyswrap doctor
       nsyswrap doctor --format json
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    checks = tuple(examine())
+    checks = tuple(run_checks())
     print_result(json_of(checks) if form == "json" else text_of(checks, columns()))
     sys.exit(int(has_failed(checks)))
 
 
 def text_of(checks: Iterable[Check], width: int | None = None) -> str:
-    """Return one line a check, each remedy on a line below its check.
+    """Return one line for each check, with the remedy on a line below.
 
     Args:
-        checks: What was found.
-        width: Columns no line exceeds, where a line without blanks can be broken; None for any.
+        checks: The results.
+        width: Largest line width in columns, as far as lines have blanks to break at; None for no limit.
     """
     lines = []
     for check in checks:
@@ -50,7 +50,7 @@ def text_of(checks: Iterable[Check], width: int | None = None) -> str:
 
 
 def _broken(line: str, indent: int, width: int | None) -> list[str]:
-    """Return a line as several where it is too long; words stay whole, so that a command can be copied."""
+    """Return a line, wrapped where it is too long; words are not broken, so that commands can be copied."""
     if width is None or len(line) <= width:
         return [line]
     return textwrap.wrap(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
@@ -63,5 +63,5 @@ def json_of(checks: Iterable[Check]) -> str:
 
 
 def has_failed(checks: Iterable[Check]) -> bool:
-    """Tell whether any check failed; warnings do not count."""
+    """Return whether any check failed; warnings do not count."""
     return any(check.status is Status.FAILED for check in checks)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap import __version__
-from nsyswrap.cli.again import with_second_run
-from nsyswrap.cli.capture_inputs import check_request, reading_options, report_of
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
+from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
+from nsyswrap.cli.output import write_text
 from nsyswrap.cli.progress import shown
 from nsyswrap.cli.terminal import rendered
-from nsyswrap.cli.writing import write_text
 from nsyswrap.errors import CaptureError, NsyswrapError
 
 if TYPE_CHECKING:
@@ -25,35 +24,38 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.nsys import CaptureResult
     from nsyswrap.capture.options import CaptureOptions
-    from nsyswrap.model import Report
+    from nsyswrap.model import Report, Section
+
+# The folder of the second run, inside that of the first.
+COUNTERFACTUAL_FOLDER = "counterfactual-data"
+
+# How many batches each loader keeps: too many for the GPU's caches, few enough to fit beside the model.
+KEPT_BATCHES = 4
 
 
 @click.command(cls=ProfileCommand, context_settings={"allow_interspersed_args": False})
 @capture_options
-@reading_options
+@read_options
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="text: a summary on stderr; json: report.json on stdout, and nothing else there.",
+    help="text: print a summary on stderr; json: print report.json, and nothing else, on stdout.",
 )
 @click.option(
     "--counterfactual",
     type=click.Choice(["data"]),
-    help="data: run the program a second time with batches that are on the device already, and report what the loader "
-    "costs; implies --annotate auto.",
+    help="data: run the program a second time with batches that are already on the device, and report what data "
+    "loading costs; implies --annotate auto.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary, only where the report is.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary, only the path of the report.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT.py [ARGS]...")
-def profile(  # noqa: PLR0913 - one argument an option
+def profile(
     *,
     command: tuple[str, ...],
-    window: str,
-    step_range: str,
-    phases: tuple[str, ...],
-    kernel_rules: tuple[Path, ...],
+    options: ReadOptions,
     form: str,
     counterfactual: str | None,
     quiet: bool,
@@ -66,34 +68,31 @@ def profile(  # noqa: PLR0913 - one argument an option
       nsyswrap profile -o reports/base --duration 30 train.py
       nsyswrap profile -- torchrun --nproc-per-node 2 train.py
 
-    The program's own exit code is ours; 125 says that nsys or nsyswrap failed.
+    The exit code is that of the program, or 125 if nsys or nsyswrap fails.
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    from nsyswrap.capture.record import run_record  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.run_record import run_record  # noqa: PLC0415 - loaded when something is captured
 
-    check_request(window, step_range, phases, kernel_rules)
+    options.check()
     os.umask(0o077)
-    options = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
+    wanted = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
     record = functools.partial(captured, quiet=quiet)
-
-    def read(export: Path) -> "Report":
-        return report_of(export, window, step_range, phases, kernel_rules, with_timeline=True, quiet=quiet)
-
-    result = record(options)
-    options = dataclasses.replace(options, folder=result.folder, next_free=False)
-    with kept_when_interrupted(result.export):
-        write_json(result.folder / "run.json", run_record(result, options, __version__))
-        report = with_notes(analysed(result.export, read), result.notes)
-        report = with_second_run(report, options, counterfactual, record, read, code=result.exit_code)
+    read = functools.partial(report_of_capture, options=options, with_timeline=True, quiet=quiet)
+    result = record(wanted)
+    wanted = dataclasses.replace(wanted, folder=result.folder, next_free=False)
+    with interrupt_hint(result.export):
+        write_json(result.folder / "run.json", run_record(result, wanted, __version__))
+        report = with_notes(analyzed(result.export, read), result.notes)
+        report = add_counterfactual(report, wanted, counterfactual, record, read, code=result.exit_code)
         write_report(report, result.folder)
-    say(report, result.folder, result.notes, form=form, quiet=quiet)
+    print_summary(report, result.folder, result.notes, form=form, quiet=quiet)
     sys.exit(result.exit_code)
 
 
 def captured(options: "CaptureOptions", *, quiet: bool) -> "CaptureResult":
-    """Run a program under the nsys of this machine, and show how far it is.
+    """Run a program under the nsys of this machine, showing progress, and return the capture.
 
     Raises:
-        NsyswrapError: It cannot be run or recorded.
+        NsyswrapError: The program cannot be run or recorded.
     """
     from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - loaded when something is captured
     from nsyswrap.capture.nsys import profile as record  # noqa: PLC0415
@@ -103,11 +102,11 @@ def captured(options: "CaptureOptions", *, quiet: bool) -> "CaptureResult":
 
 
 @contextmanager
-def kept_when_interrupted(export: Path) -> "Iterator[None]":
-    """Say on Ctrl-C that the capture is kept, and how to go on.
+def interrupt_hint(export: Path) -> "Iterator[None]":
+    """Turn Ctrl-C into an error that says that the capture is kept, and how to continue.
 
     Raises:
-        CaptureInterruptedError: Ctrl-C came.
+        CaptureInterruptedError: Ctrl-C was pressed.
     """
     from nsyswrap.capture.stopping import CaptureInterruptedError  # noqa: PLC0415 - loaded when something is captured
 
@@ -116,40 +115,87 @@ def kept_when_interrupted(export: Path) -> "Iterator[None]":
     except KeyboardInterrupt as error:
         raise CaptureInterruptedError(
             "stopped before the report was made",
-            hint=f"The capture is kept: 'nsyswrap report {export}' makes the report",
+            hint=f"The capture is kept: run 'nsyswrap report {export}' to make the report",
         ) from error
 
 
 def with_notes(report: "Report", notes: tuple[str, ...]) -> "Report":
-    """Add to a report what is to be known of its run."""
+    """Return a report with the notes of its run added."""
     return dataclasses.replace(report, notes=(*report.notes, *(f"{note.removesuffix('.')}." for note in notes)))
 
 
-def analysed(export: Path, read: "Callable[[Path], Report]") -> "Report":
+def analyzed(export: Path, read: "Callable[[Path], Report]") -> "Report":
     """Return the report of a fresh capture.
 
     Raises:
-        CaptureError: The capture is there and cannot be analysed.
+        CaptureError: The capture exists but cannot be analyzed.
     """
     try:
         return read(export)
     except NsyswrapError as error:
-        message = f"the capture is in {export.parent}, but cannot be analysed: {error.message}"
+        message = f"the capture is in {export.parent}, but cannot be analyzed: {error.message}"
         raise CaptureError(message, hint=error.hint) from error
 
 
+def add_counterfactual(  # noqa: PLR0913 - a first run, a second one, and whether there is to be one
+    report: "Report",
+    options: "CaptureOptions",
+    wanted: str | None,
+    record: "Callable[[CaptureOptions], CaptureResult]",
+    read: "Callable[[Path], Report]",
+    *,
+    code: int,
+) -> "Report":
+    """Run the program again with cached batches, and return the report with a section on what data loading costs.
+
+    Where the second run fails, that section says so; the result of the first run stays.
+
+    Args:
+        report: The report of the first run.
+        options: The options of the first run.
+        wanted: What the second run goes without (``data``); None for no second run.
+        record: Captures a program.
+        read: Returns the report of an export.
+        code: Exit code of the first run; a program that failed is not run again.
+    """
+    if wanted is None:
+        return report
+    from nsyswrap.compare.loader_counterfactual import failed, without_loader  # noqa: PLC0415 - heavy; rarely used
+
+    if code:
+        return _with_section(report, failed(report, f"the program ended with exit code {code}"))
+    click.echo("nsyswrap: running the program again with cached batches", err=True)
+    folder = options.folder / COUNTERFACTUAL_FOLDER
+    second = dataclasses.replace(options, folder=folder, cached_batches=KEPT_BATCHES, output_to_stderr=True)
+    try:
+        result = record(second)
+        if result.exit_code:
+            return _with_section(report, failed(report, f"the second run ended with exit code {result.exit_code}"))
+        section = without_loader(report, read(result.export), KEPT_BATCHES)
+    except NsyswrapError as error:
+        section = failed(report, error.message)
+    return _with_section(report, section)
+
+
+def _with_section(report: "Report", section: "Section") -> "Report":
+    """Return a report with one more section, and print the section's notes."""
+    for note in section.notes:
+        click.echo(f"nsyswrap: {note}", err=True)
+    return dataclasses.replace(report, sections=(*report.sections, section))
+
+
 def write_report(report: "Report", folder: Path) -> None:
-    """Write a report beside its capture, as a page and as JSON.
+    """Write report.json and report.html to the folder of the capture.
 
     Raises:
-        CaptureError: It cannot be written.
+        CaptureError: A file cannot be written.
     """
     for form, name in (("json", "report.json"), ("html", "report.html")):
         write_private(folder / name, rendered(form, report, to_terminal=False))
 
 
-def say(report: "Report", folder: Path, notes: tuple[str, ...], *, form: str, quiet: bool) -> None:
-    """Print the summary, what the capture gives away, and where everything lies."""
+def print_summary(report: "Report", folder: Path, notes: tuple[str, ...], *, form: str, quiet: bool) -> None:
+    """Print the summary, a warning about secrets in the capture, and the paths of the results."""
     if form == "json":
         click.echo(rendered("json", report, to_terminal=False))
     elif not quiet:
@@ -169,15 +215,15 @@ def say(report: "Report", folder: Path, notes: tuple[str, ...], *, form: str, qu
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a value as JSON, readable by its owner alone like all that is in the folder of a capture."""
+    """Write a value as JSON to a file of the capture."""
     write_private(path, json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a text file.
+    """Write a text file of the capture; the umask makes it readable by its owner only.
 
     Raises:
-        CaptureError: It cannot be written.
+        CaptureError: The file cannot be written.
     """
     try:
         write_text(text, path)

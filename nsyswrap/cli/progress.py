@@ -1,7 +1,7 @@
-"""How far a capture is, on stderr: bars on a terminal, one line a phase elsewhere.
+"""Progress of a capture on stderr: bars on a terminal, one line a phase elsewhere.
 
-While the program runs, the terminal is the program's: our progress is in the terminal's title, where nothing of the
-program's output can be overwritten.
+While the program runs, the terminal belongs to it: progress is shown in the terminal's title, where it cannot overwrite
+the program's output.
 """
 
 import sys
@@ -24,7 +24,7 @@ LABELS = {
 
 @contextmanager
 def shown(*, quiet: bool = False) -> Iterator[Progress]:
-    """Give a progress that is shown until the end of the block.
+    """Yield a progress callback that updates the display until the end of the block.
 
     Args:
         quiet: Show nothing.
@@ -35,11 +35,11 @@ def shown(*, quiet: bool = False) -> Iterator[Progress]:
 
 
 @contextmanager
-def working(doing: str, *, quiet: bool = False) -> Iterator[None]:
-    """Show on a terminal that something is being done, and for how long, until the end of the block; nothing elsewhere.
+def working(activity: str, *, quiet: bool = False) -> Iterator[None]:
+    """Show a spinner with the elapsed time on a terminal until the end of the block; show nothing elsewhere.
 
     Args:
-        doing: What is being done.
+        activity: What is being done, such as ``analyzing``.
         quiet: Show nothing.
     """
     if quiet or not sys.stderr.isatty():
@@ -50,12 +50,12 @@ def working(doing: str, *, quiet: bool = False) -> Iterator[None]:
 
     columns = (SpinnerColumn(), TextColumn("nsyswrap: {task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        display.add_task(doing, total=None)
+        display.add_task(activity, total=None)
         yield
 
 
 class _Lines:
-    """One line a phase, for logs."""
+    """Prints one line for each phase, for logs."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -69,14 +69,14 @@ class _Lines:
     ) -> None:
         return
 
-    def update(self, phase: Phase, share: float | None) -> None:  # noqa: ARG002 - a line has no share
+    def update(self, phase: Phase, share: float | None) -> None:  # noqa: ARG002 - a line shows no share
         if phase is not self._phase and not self._quiet:
             click.echo(f"nsyswrap: {LABELS[phase]} ...", err=True)
         self._phase = phase
 
 
 class _Bars:
-    """A bar for each phase after the program; while it runs, the time in the terminal's title."""
+    """Shows a bar for each phase after the program, and the elapsed time in the terminal's title while it runs."""
 
     def __init__(self) -> None:
         from rich.console import Console  # noqa: PLC0415 - loaded when something is shown
@@ -112,7 +112,7 @@ class _Bars:
 
 
 class _Title:
-    """The seconds a program has run, in the terminal's title (escape sequence OSC 0 of xterm)."""
+    """Shows how long the program has run in the terminal's title (escape sequence OSC 0 of xterm)."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
@@ -129,9 +129,9 @@ class _Title:
             self._thread.join()
             self._write("")
 
-    def _run(self, began: float) -> None:
+    def _run(self, started: float) -> None:
         while not self._stop.is_set():
-            self._write(f"nsyswrap: recording, {time.monotonic() - began:.0f} s")
+            self._write(f"nsyswrap: recording, {time.monotonic() - started:.0f} s")
             self._stop.wait(1.0)
 
     @staticmethod

@@ -1,22 +1,22 @@
-"""`nsyswrap report`: read a capture and write one HTML page."""
+"""`nsyswrap report`: write the report of a capture as one HTML page."""
 
+import dataclasses
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.capture_inputs import (
-    capture_argument,
-    check_request,
-    reading_options,
-    report_of,
-)
-from nsyswrap.cli.terminal import rendered
-from nsyswrap.cli.writing import check_not_read, write_result
+from nsyswrap.cli.inputs import ReadOptions, capture_argument, is_report, read_options, report_from, timeline_hint
+from nsyswrap.cli.output import check_not_input, write_result
+from nsyswrap.cli.terminal import printable, rendered
+
+if TYPE_CHECKING:
+    from nsyswrap.model import Report
 
 
 @click.command()
 @capture_argument
-@reading_options
+@read_options
 @click.option(
     "-o",
     "--output",
@@ -25,24 +25,35 @@ from nsyswrap.cli.writing import check_not_read, write_result
     show_default=True,
     help="The page to write.",
 )
-@click.option("-f", "--force", is_flag=True, help="Replace the page if it is there.")
-def report(  # noqa: PLR0913 - one argument an option
-    *,
-    capture: Path,
-    window: str,
-    step_range: str,
-    phases: tuple[str, ...],
-    kernel_rules: tuple[Path, ...],
-    output: Path,
-    force: bool,
-) -> None:
-    """Read CAPTURE, a .nsys-rep or a .sqlite export, and write one HTML page that needs no network.
+@click.option("-f", "--force", is_flag=True, help="Replace the page if it exists.")
+def report(*, capture: Path, options: ReadOptions, output: Path, force: bool) -> None:
+    """Write the report of CAPTURE, a .nsys-rep, a .sqlite export or a report.json, as one offline HTML page.
+
+    A page made from a report.json has no timeline. A report.json takes none of the options --window, --step-range,
+    --phase and --kernel-rules.
 
     \b
       nsyswrap report capture.nsys-rep
       nsyswrap report capture.sqlite --window all -o whole.html
+      nsyswrap report report.json
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    check_request(window, step_range, phases, kernel_rules)
-    check_not_read(output, capture, *kernel_rules)
-    found = report_of(capture, window, step_range, phases, kernel_rules, with_timeline=True)
+    options.check()
+    check_not_input(output, capture, *options.kernel_rules)
+    found = page_report(capture, options)
     write_result(rendered("html", found, to_terminal=False), output, force=force)
+
+
+def page_report(capture: Path, options: ReadOptions) -> "Report":
+    """Return the report to show on the page; where it can have no timeline, it says so, on the page and on stderr.
+
+    Raises:
+        ExportError: The file cannot be exported or read.
+        UsageError: An option is invalid, or is given for a report.json.
+        CannotTellError: The capture holds too little.
+    """
+    found = report_from(capture, options, with_timeline=True)
+    if not is_report(capture):
+        return found
+    click.echo(f"note: {printable(timeline_hint(capture))}", err=True)
+    note = "This page was made from a report.json, which holds no timeline."
+    return dataclasses.replace(found, notes=(*found.notes, note))

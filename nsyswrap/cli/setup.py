@@ -1,39 +1,39 @@
-"""`nsyswrap setup`: get nsys where it is missing, without root."""
+"""`nsyswrap setup`: install nsys where it is missing, without root."""
 
 import click
 
-from nsyswrap.capture.install import provide_nsys
+from nsyswrap.capture.install import ensure_nsys
 from nsyswrap.capture.self_test import Check, Status, self_test
 from nsyswrap.errors import NsyswrapError
 
 
 @click.command()
-@click.option("--force", is_flag=True, help="Fetch nsys though one is here already.")
+@click.option("--force", is_flag=True, help="Install nsys even if there is one.")
 def setup(*, force: bool) -> None:
-    """Get nsys where it is missing, without root, and test it.
+    """Install nsys where it is missing, without root, and test it.
 
-    It comes from the packages of the distribution (Debian non-free, Ubuntu multiverse), into a folder of your own.
-    nsys is software of NVIDIA, under NVIDIA's licence.
+    The packages come from your distribution (Debian non-free, Ubuntu multiverse) and are unpacked into your own data
+    folder. nsys is NVIDIA software under NVIDIA's licence.
 
     \b
       nsyswrap setup
       nsyswrap setup --force
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    nsys = provide_nsys(_tell, force=force)
+    nsys = ensure_nsys(_print, force=force)
     check = self_test(nsys)
-    _tell(f"Self-test: {check.detail}")
+    _print(f"Self-test: {check.detail}")
     require(check)
 
 
 def require(check: Check) -> None:
-    """Pass a check that did not fail.
+    """Raise an error if a check failed.
 
     Raises:
         NsyswrapError: It failed.
     """
     if check.status is Status.FAILED:
-        raise NsyswrapError(f"nsys is here and the self-test failed: {check.detail}", hint=check.remedy)
+        raise NsyswrapError(f"nsys is installed, but its self-test failed: {check.detail}", hint=check.remedy)
 
 
-def _tell(line: str) -> None:
+def _print(line: str) -> None:
     click.echo(line, err=True)

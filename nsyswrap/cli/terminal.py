@@ -1,4 +1,4 @@
-"""How a report looks where it is printed: as wide and as colourful as the terminal allows."""
+"""Reports as they are printed: as wide as the terminal, and with colour where it has colour."""
 
 import os
 import shutil
@@ -15,37 +15,37 @@ WIDEST = 120
 NARROWEST = 60
 PIPED = 80
 SUMMARY = "summary"
-"""The view that is no view: the report's own text."""
+"""The default view: the text of the report."""
 
 
 def printable(text: str) -> str:
-    """Return a text without the characters that would move a terminal's cursor."""
+    """Return a text with control characters escaped, so that it cannot move the cursor of a terminal."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def check_view(view: str, form: str) -> None:
-    """Check that a view can be shown in a form.
+    """Check that a view exists in an output format.
 
     Raises:
-        UsageError: Views are text; the numbers of each are in the other forms without it.
+        UsageError: The format is not text. Views exist as text only; the other formats hold their numbers anyway.
     """
     if view != SUMMARY and form != "text":
         raise UsageError(
-            f"--view {view} is text, not {form}",
-            hint=f"leave out --view: --format {form} holds every table of the report, those of this view too",
+            f"--view {view} exists as text only, not as {form}",
+            hint=f"leave out --view: --format {form} holds every table of the report, including those of this view",
         )
 
 
 def rendered(
     form: str, report: "Report", *, to_terminal: bool, view: str = SUMMARY, stream: TextIO | None = None
 ) -> str:
-    """Return the report in one form; text fits the terminal it is printed on.
+    """Return the report in one format; text is fitted to the terminal.
 
     Args:
-        form: A form of ``nsyswrap.render``.
+        form: A format of ``nsyswrap.render``.
         report: The report.
-        to_terminal: Whether it may be printed on a terminal.
-        view: A view of ``nsyswrap.render.views``, or ``SUMMARY``. Its lines are cut on a terminal alone.
+        to_terminal: Whether the result goes to ``stream``, which may be a terminal.
+        view: A view of ``nsyswrap.render.views``, or ``SUMMARY``. Its lines are cut only on a terminal.
         stream: Where it would be printed; stdout if None.
     """
     from nsyswrap.render import render  # noqa: PLC0415 - loads pandas
@@ -61,12 +61,12 @@ def rendered(
 
 
 def rendered_comparison(form: str, comparison: "Comparison", *, to_terminal: bool, stream: TextIO | None = None) -> str:
-    """Return a comparison in one form; text fits the terminal it is printed on.
+    """Return a comparison in one format; text is fitted to the terminal.
 
     Args:
-        form: A form of ``nsyswrap.render.comparison``.
+        form: A format of ``nsyswrap.render.comparison``.
         comparison: The comparison.
-        to_terminal: Whether it may be printed on a terminal.
+        to_terminal: Whether the result goes to ``stream``, which may be a terminal.
         stream: Where it would be printed; stdout if None.
     """
     from nsyswrap.render.comparison import render  # noqa: PLC0415 - loads pandas
@@ -80,18 +80,18 @@ def rendered_comparison(form: str, comparison: "Comparison", *, to_terminal: boo
 
 
 def columns() -> int | None:
-    """Return how wide the terminal is that stdout is; None where it is none."""
+    """Return the width of the terminal on stdout, or None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if _is_terminal(sys.stdout) else None
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal; one that was closed before the program began is None."""
+    """Return whether a stream is a terminal; a stream that was closed before the program started is None."""
     return stream is not None and stream.isatty()
 
 
-def _width(is_terminal: bool) -> int:  # noqa: FBT001 - the one thing it depends on
+def _width(is_terminal: bool) -> int:  # noqa: FBT001 - its only input
     return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST) if is_terminal else PIPED
 
 
-def _has_colour(is_terminal: bool) -> bool:  # noqa: FBT001 - the one thing it depends on
+def _has_colour(is_terminal: bool) -> bool:  # noqa: FBT001 - its only input
     return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

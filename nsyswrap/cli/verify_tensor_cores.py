@@ -1,13 +1,33 @@
-"""`nsyswrap verify-tensor-cores`: do the kernels do what their names say? Ask the hardware."""
+"""`nsyswrap verify-tensor-cores`: check what kernel names say about tensor cores against hardware counters.
+
+The steps: read a capture, choose kernels, measure them under ncu, compare names and counters.
+"""
 
 import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.capture_inputs import kernel_rules_option
-from nsyswrap.cli.tensor_check import Request, check_targets, exit_code, learned_text, measured, save
-from nsyswrap.cli.writing import check_not_read, write_result
+from nsyswrap.cli.capture_options import program
+from nsyswrap.cli.inputs import kernel_rules_option, read_kernel_rules, sqlite_export
+from nsyswrap.cli.output import check_not_input, write_result
+from nsyswrap.cli.progress import shown
+from nsyswrap.errors import CannotTellError, CaptureError, UsageError
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.kernel_counters import CounterRequest
+    from nsyswrap.capture.ncu import Ncu
+    from nsyswrap.hardware.kernel_names.user_rules import NameRule
+    from nsyswrap.intervals import Window
+    from nsyswrap.loop.context import TraceContext
+    from nsyswrap.render.agreement_view import Measured
+    from nsyswrap.sections.name_agreement import Agreement, Choice
+    from nsyswrap.sections.tensor_proof import Launch
 
 LAUNCHES = 200
 
@@ -17,14 +37,14 @@ LAUNCHES = 200
     "--capture",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A capture of this very command, from which kernels are chosen.  [default: one is made first]",
+    help="A capture of the same command, to choose kernels from.  [default: record one first]",
 )
 @click.option(
     "--launches",
     type=click.IntRange(min=1),
     default=LAUNCHES,
     show_default=True,
-    help="Measure at most so many launches; each costs some milliseconds to seconds.",
+    help="Measure at most this many launches; each takes milliseconds to seconds.",
 )
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End each run of the program after S s."
@@ -34,13 +54,13 @@ LAUNCHES = 200
     "--save-rules",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write what was learnt as a file for --kernel-rules.",
+    help="Write the measured results as a rules file for --kernel-rules.",
 )
 @click.option(
     "--save-counters",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write all that was counted, one row a launch, as ncu's own CSV.",
+    help="Write all counters as ncu's own CSV, one row a launch.",
 )
 @click.option(
     "--format",
@@ -48,10 +68,10 @@ LAUNCHES = 200
     type=click.Choice(["text", "json", "markdown"]),
     default="text",
     show_default=True,
-    help="Form of the result.",
+    help="Output format.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
-@click.option("-f", "--force", is_flag=True, help="Replace files that are there.")
+@click.option("-f", "--force", is_flag=True, help="Replace files that exist.")
 @click.option("--python", metavar="PROGRAM", help="Python that runs SCRIPT.py.  [default: the active environment's]")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT.py [ARGS]...")
 def verify_tensor_cores(  # noqa: PLR0913 - one argument an option
@@ -68,25 +88,213 @@ def verify_tensor_cores(  # noqa: PLR0913 - one argument an option
     force: bool,
     python: str | None,
 ) -> None:
-    """Run SCRIPT.py, or a command after --, under Nsight Compute and check what kernel names say of tensor cores.
+    """Run SCRIPT.py, or a command after --, under Nsight Compute and check what kernel names say about tensor cores.
 
-    Kernels are chosen from a capture: those whose name says nothing first, then the dearest. A few launches of each
-    are measured, which slows the program down. Clocks are left alone.
+    Kernels are chosen from a capture: first those whose name says nothing, then the costliest. A few launches of each
+    are measured, which slows the program down. GPU clocks are not changed.
 
     \b
       nsyswrap verify-tensor-cores train.py --steps 3
-      nsyswrap verify-tensor-cores --save-rules learnt.json -- python -m train
-      nsyswrap report --kernel-rules learnt.json capture.nsys-rep
+      nsyswrap verify-tensor-cores --save-rules learned.json -- python -m train
+      nsyswrap report --kernel-rules learned.json capture.nsys-rep
 
-    Exit code 1 if a kernel above 0.1 % of kernel time is named wrongly, 3 if nothing could be measured.
+    Exit code 1 if the name of a kernel above 0.1 % of kernel time is wrong, 3 if nothing could be measured.
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     from nsyswrap.render.agreement_view import FORMS  # noqa: PLC0415 - loads pandas
 
     check_targets([output, save_rules, save_counters], force=force)
     for file in (output, save_rules, save_counters):
-        check_not_read(file, capture, *([] if file is save_rules else kernel_rules))
+        check_not_input(file, capture, *([] if file is save_rules else kernel_rules))
     found = measured(Request(command, capture, launches, timeout, kernel_rules, python))
     write_result(FORMS[form](found), output, force=force)
     save(save_counters, found.counters, force=force)
-    save(save_rules, learned_text(found), force=force)
+    save(save_rules, learned_rules(found), force=force)
     sys.exit(exit_code(found.agreement))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to measure, from the command line.
+
+    Attributes:
+        command: The program and its arguments.
+        capture: A capture of it; None to record one.
+        launches: Largest number of launches to measure.
+        timeout_s: Seconds after which a run of the program is ended; None for never.
+        kernel_rules: Files with kernel name rules to try before the built-in ones.
+        python: The Python that runs a script; None for the active environment's.
+    """
+
+    command: tuple[str, ...]
+    capture: Path | None
+    launches: int
+    timeout_s: float | None
+    kernel_rules: tuple[Path, ...]
+    python: str | None
+
+
+def measured(request: Request) -> "Measured":
+    """Choose kernels, measure them, and compare their names with the counters.
+
+    Raises:
+        UsageError: A rules file cannot be read.
+        CaptureError: ncu or nsys is missing or fails, or the program does not exist.
+        CannotTellError: The program ran no kernel on a GPU.
+    """
+    from nsyswrap.capture.ncu import find_ncu  # noqa: PLC0415
+    from nsyswrap.render.agreement_view import Measured  # noqa: PLC0415
+    from nsyswrap.sections.name_agreement import choose, compare, kernel_launches  # noqa: PLC0415 - heavy
+
+    learned = read_kernel_rules(request.kernel_rules)
+    words, ncu = program(request.command, request.python), find_ncu()
+    with _captured(words, request) as export:
+        context, window = _context_and_window(export, learned)
+    rows = kernel_launches(context, window)
+    gpu = context.trace.gpus[0] if context.trace.gpus else None
+
+    def judge(launches: "Sequence[Launch]") -> "Agreement":
+        return compare(rows, launches, gpu.compute_capability if gpu else None, learned)
+
+    launches, counters = _measured_launches(ncu, words, choose(rows, request.launches), request, judge)
+    gpu_name = gpu.name if gpu else "GPU"
+    return Measured(judge(launches), gpu_name, ncu.version_text, request.command, len(launches), counters)
+
+
+def check_targets(files: Sequence[Path | None], *, force: bool) -> None:
+    """Check before the program runs that the result files can be written.
+
+    Raises:
+        UsageError: A file exists already, or its folder does not exist.
+    """
+    for file in files:
+        if file is not None and file.exists() and not force:
+            raise UsageError(f"{file} exists already", hint="give another file, or --force to replace it")
+        if file is not None and not file.absolute().parent.is_dir():
+            raise UsageError(f"{file}: its folder does not exist", hint="create the folder first")
+
+
+def learned_rules(found: "Measured") -> str:
+    """Return the measured results as the text of a file for ``--kernel-rules``."""
+    from nsyswrap.hardware.kernel_names.user_rules import rules_text  # noqa: PLC0415 - heavy
+    from nsyswrap.sections.name_agreement import rules_from  # noqa: PLC0415
+
+    return rules_text(rules_from(found.agreement, f"Nsight Compute {found.ncu_version} on {found.gpu}"))
+
+
+def save(file: Path | None, text: str, *, force: bool) -> None:
+    """Write a text to a file, or do nothing for None.
+
+    Raises:
+        UsageError: The file exists already.
+        ExportError: It cannot be written.
+    """
+    if file is not None:
+        write_result(text, file, force=force)
+
+
+def exit_code(agreement: "Agreement") -> int:
+    """Return 1 if the name of a kernel that matters is wrong, 3 if nothing was measured, else 0."""
+    if agreement.wrong:
+        return 1
+    return 0 if agreement.measured_share > 0 else 3
+
+
+@contextmanager
+def _captured(words: tuple[str, ...], request: Request) -> Iterator[Path]:
+    """Yield the export of the given capture, or of one recorded now."""
+    if request.capture is not None:
+        with sqlite_export(request.capture) as export:
+            yield export
+        return
+    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.nsys import profile as record  # noqa: PLC0415
+    from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder, shown() as progress:
+        options = CaptureOptions(
+            command=words,
+            folder=Path(folder) / "capture",
+            traces=("cuda",),
+            timeout_s=request.timeout_s,
+            output_to_stderr=True,
+        )
+        result = record(options, find_nsys(), progress)
+        if result.exit_code:
+            raise CaptureError(
+                f"the program ended with code {result.exit_code} under nsys",
+                hint="Check that it works without nsyswrap",
+            )
+        yield result.export
+
+
+def _context_and_window(export: Path, learned: "tuple[NameRule, ...]") -> "tuple[TraceContext, Window]":
+    """Return the trace of an export and the window of all its GPU operations.
+
+    Raises:
+        CannotTellError: There are no GPU operations.
+    """
+    from nsyswrap.cli.malloc_settings import tune_malloc  # noqa: PLC0415
+    from nsyswrap.db.load import load_export  # noqa: PLC0415
+    from nsyswrap.loop.context import Settings, find_context  # noqa: PLC0415 - heavy
+    from nsyswrap.report import ALL, choose_window  # noqa: PLC0415
+
+    tune_malloc()
+    context = find_context(load_export(export), Settings(kernel_rules=learned))
+    if not len(context.operations.start):
+        raise CannotTellError("the program ran nothing on a GPU", hint="Run 'nsyswrap doctor'")
+    return context, choose_window(context, ALL)
+
+
+def _measured_launches(
+    ncu: "Ncu", words: tuple[str, ...], choice: "Choice", request: Request, judge: "Callable[[list[Launch]], Agreement]"
+) -> "tuple[list[Launch], str]":
+    """Return measured launches of the chosen kernels, and ncu's CSV.
+
+    The first run measures the first launch of each kernel. Kernels may be missed, because the program launches them in
+    another order than in the capture or because this ncu counts launches differently. A second run then measures every
+    launch of the missed ones.
+    """
+    from nsyswrap.capture.kernel_counters import CounterRequest, NoLaunchError  # noqa: PLC0415 - loaded when measured
+    from nsyswrap.capture.nsys import resolved_command  # noqa: PLC0415
+    from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415
+    from nsyswrap.sections.name_agreement import missed  # noqa: PLC0415 - heavy
+    from nsyswrap.sections.tensor_proof import launches_in  # noqa: PLC0415
+
+    if not choice.functions:
+        raise CannotTellError("the program ran no kernel except collectives", hint="Give a program that computes")
+    command = resolved_command(CaptureOptions(command=words, folder=Path()))
+    _print(
+        f"measuring {min(choice.launches, request.launches)} launches of {len(choice.functions)} functions, "
+        f"{choice.time_share:.0%} of kernel time ..."
+    )
+    first = CounterRequest(command, choice.functions, request.launches, request.timeout_s)
+    try:
+        counters = _counters(ncu, first)
+    except NoLaunchError:
+        counters = ""
+    launches = launches_in(counters) if counters else []
+    functions, left = missed(judge(launches), choice), request.launches - len(launches)
+    if not counters or (functions and left > 0):
+        functions = functions or choice.functions
+        _print(f"measuring {left} more launches, of {len(functions)} functions that were missed ...")
+        second = CounterRequest(command, functions, left, request.timeout_s, every_launch=True)
+        try:
+            counters += _counters(ncu, second)
+        except NoLaunchError:
+            if not counters:
+                raise
+    return launches_in(counters), counters
+
+
+def _counters(ncu: "Ncu", wanted: "CounterRequest") -> str:
+    """Run the program under ncu and return the counters as ncu's own CSV."""
+    from nsyswrap.capture.kernel_counters import count_kernels  # noqa: PLC0415 - loaded when measured
+
+    result = count_kernels(ncu, wanted)
+    if result.exit_code:
+        click.echo(f"note: ncu ended with code {result.exit_code}; its measurements up to then are used", err=True)
+    return result.csv
+
+
+def _print(text: str) -> None:
+    click.echo(f"nsyswrap: {text}", err=True)

@@ -1,18 +1,20 @@
-"""Two reports beside each other: is a step faster, slower, no different, or can that not be told; and what moved."""
+"""Comparison of two reports: whether a step is faster or slower, how sure that is, and which amounts changed."""
 
 from nsyswrap.compare.comparison import (
     ACCEPTABLE,
     MARGIN,
     Change,
     ChangeTable,
+    ComparabilityIssue,
     Comparison,
+    ComparisonOptions,
     Estimate,
     FactChange,
+    FindingChange,
     FindingPair,
-    Hurdle,
-    Obstacle,
+    IssueKind,
+    MovedTime,
     Outcome,
-    Settings,
     Side,
 )
 from nsyswrap.compare.reports import compare_reports
@@ -22,14 +24,16 @@ __all__ = [
     "MARGIN",
     "Change",
     "ChangeTable",
+    "ComparabilityIssue",
     "Comparison",
+    "ComparisonOptions",
     "Estimate",
     "FactChange",
+    "FindingChange",
     "FindingPair",
-    "Hurdle",
-    "Obstacle",
+    "IssueKind",
+    "MovedTime",
     "Outcome",
-    "Settings",
     "Side",
     "compare_reports",
 ]

@@ -1,9 +1,8 @@
-"""How sure a change of step times is: intervals by a bootstrap that keeps neighbouring steps together.
+"""How certain a change of step times is: intervals from a bootstrap that keeps neighbouring steps together.
 
-Steps are not independent: a loader with eight workers gives every eighth batch late, clocks and caches drift, and one
-long step fills the queue for the next. Drawing single steps would take such a series for more evidence than it is and
-make the interval too narrow. So blocks of neighbouring steps are drawn, long enough to hold what one step has to do
-with the next.
+Steps are not independent: a loader with eight workers is late at every eighth batch, clocks and caches drift, and one
+long step fills the queue for the next. Drawing single steps would ignore this and make intervals too narrow. So blocks
+of neighbouring steps are drawn, long enough to contain the dependence between steps.
 """
 
 import math
@@ -19,7 +18,7 @@ Statistic = Callable[[Series], Series]
 
 SEED = 20_250_607
 DRAWS = 2_000
-# Steps in a draw at most, and steps held at one time.
+# Most steps in one draw, and most steps in memory at a time.
 MOST_STEPS = 2_000
 _CHUNK = 1_000_000
 
@@ -46,15 +45,15 @@ def median(rows: Series) -> Series:
 def log_ratio_interval(base: Series, new: Series, statistic: Statistic, confidence: float) -> Spread:
     """Return the interval of ln(statistic(new) / statistic(base)).
 
-    Percentiles of block draws, stretched away from the estimate by Student's t over the normal quantile with the
-    number of blocks as degrees of freedom, and by the part of the variance that draws of few blocks miss. Without this
-    the intervals of short series are too narrow; docs/compare.md has the rates.
+    The interval consists of percentiles of block draws. It is widened by Student's t over the normal quantile, with the
+    number of blocks as degrees of freedom, and by the variance that draws of few blocks miss. Without this, intervals
+    of short series are too narrow; docs/compare.md has the rates.
 
     Args:
         base: Positive times in order, shape (n,), n at least 2.
         new: Positive times in order, shape (m,), m at least 2.
         statistic: ``mean`` or ``median``.
-        confidence: Share of such intervals that are to hold the truth, such as 0.95.
+        confidence: Share of such intervals that contain the true value, such as 0.95.
 
     Source:
         Circular block bootstrap: Politis and Romano, 1992. Blocks as degrees of freedom: batch means, Schmeiser, 1982.
@@ -63,29 +62,29 @@ def log_ratio_interval(base: Series, new: Series, statistic: Statistic, confiden
     centre = float(np.log(statistic(new) / statistic(base)))
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.log(drawn[1]) - np.log(drawn[0]), [tail, 1 - tail])
-    stretch = _stretch(base, new, 1 - tail)
-    return Spread(centre + (float(low) - centre) * stretch, centre + (float(high) - centre) * stretch)
+    factor = _widening(base, new, 1 - tail)
+    return Spread(centre + (float(low) - centre) * factor, centre + (float(high) - centre) * factor)
 
 
 def difference_interval(base: Series, new: Series, confidence: float) -> tuple[float, float]:
-    """Return the interval of mean(new) - mean(base), made as that of the ratio; times may be 0."""
+    """Return the interval of mean(new) - mean(base), computed like that of the ratio; times may be 0."""
     drawn = [_draws(one, mean, stream) for stream, one in enumerate((base, new))]
     centre = float(mean(new) - mean(base))
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn[1] - drawn[0], [tail, 1 - tail])
-    stretch = _stretch(base, new, 1 - tail)
-    return centre + (float(low) - centre) * stretch, centre + (float(high) - centre) * stretch
+    factor = _widening(base, new, 1 - tail)
+    return centre + (float(low) - centre) * factor, centre + (float(high) - centre) * factor
 
 
 def runs_interval(base: Series, new: Series, confidence: float) -> Spread:
-    """Return the interval of mean(new) - mean(base) where each value is of a run: Student's t, one spread for both.
+    """Return the interval of mean(new) - mean(base) over runs: Student's t with a pooled spread.
 
-    Runs are independent of each other, whatever the steps inside them have to do with one another.
+    Runs are independent of each other, even where the steps of a run are not.
 
     Args:
         base: One value a run, shape (n,).
         new: The same, shape (m,); n + m at least 3.
-        confidence: Share of such intervals that are to hold the truth, such as 0.95.
+        confidence: Share of such intervals that contain the true value, such as 0.95.
     """
     freedom = len(base) + len(new) - 2
     spread = math.sqrt(sum(float(((one - one.mean()) ** 2).sum()) for one in (base, new)) / freedom)
@@ -95,7 +94,7 @@ def runs_interval(base: Series, new: Series, confidence: float) -> Spread:
 
 
 def drift(times: Series, statistic: Statistic) -> float:
-    """Return by how much the second half of a series differs from its first: |ln(second / first)|.
+    """Return the difference between the halves of a series: |ln(second / first)|.
 
     Args:
         times: Positive times in order, shape (n,), n at least 2.
@@ -108,8 +107,8 @@ def drift(times: Series, statistic: Statistic) -> float:
 def block_length(series: Series) -> int:
     """Return how many neighbouring steps are drawn together.
 
-    The length that is best for the variance of the mean, estimated from the series' own autocorrelation, and at least
-    the cube root of its length: an estimate from few steps often misses what is there. At most a third of the series.
+    It is the best length for the variance of the mean, estimated from the autocorrelation of the series. It is at least
+    the cube root of the number of steps, since an estimate from few steps is unreliable, and at most a third of it.
 
     Source:
         Politis and White, 2004, with the correction of Patton, Politis and White, 2009.
@@ -137,31 +136,31 @@ def _best_length(series: Series) -> int:
 
 
 def _autocovariance(series: Series) -> Series:
-    """Return the autocovariance at lags 0, 1, ... as far as the rule of Politis and White looks."""
+    """Return the autocovariance at lags 0, 1, ..., up to the last lag that the rule of Politis and White uses."""
     count = len(series)
     centred = series - series.mean()
-    lags = min(math.ceil(math.sqrt(count)) + _patience(count), count - 1)
+    lags = min(math.ceil(math.sqrt(count)) + _run_length(count), count - 1)
     products = [float(centred[lag:] @ centred[: count - lag]) / count for lag in range(lags + 1)]
     return np.array(products)
 
 
 def _last_lag(correlation: Series, count: int) -> int:
-    """Return the lag after which a run of correlations is too small to be told from nothing."""
+    """Return the lag after which several correlations in a row are insignificant."""
     small = np.abs(correlation[1:]) < 2 * math.sqrt(math.log10(count) / count)
-    patience = _patience(count)
-    for lag in range(len(small) - patience + 1):
-        if small[lag : lag + patience].all():
+    run = _run_length(count)
+    for lag in range(len(small) - run + 1):
+        if small[lag : lag + run].all():
             return lag
     large = np.flatnonzero(~small)
     return int(large[-1]) + 1 if len(large) else 0
 
 
-def _patience(count: int) -> int:
+def _run_length(count: int) -> int:
     return max(5, math.ceil(math.sqrt(math.log10(count))))
 
 
-def _stretch(base: Series, new: Series, quantile: float) -> float:
-    """Return how much wider than its percentiles an interval is made."""
+def _widening(base: Series, new: Series, quantile: float) -> float:
+    """Return the factor by which an interval of percentiles is widened."""
     parts = [block_length(one) / len(one) for one in (base, new)]
     freedom = max(sum(1 / part for part in parts) - 2, 1.0)
     student = student_quantile(quantile, freedom) / NormalDist().inv_cdf(quantile)
@@ -194,11 +193,11 @@ def _student(quantile: float, freedom: int) -> float:
 
 
 def _draws(series: Series, statistic: Statistic, stream: int) -> Series:
-    """Return the statistic of many series drawn from one, in blocks; the same every time.
+    """Return the statistic of many series drawn from one in blocks; the result is the same every time.
 
-    The two series of a comparison must not be drawn in step, so each has a stream of random numbers of its own. Of
-    long series only so many steps are drawn as are quickly drawn; what is drawn then scatters more, by the root of
-    how many fewer they are, and is brought nearer to the estimate by that much.
+    Each series of a comparison has its own stream of random numbers, so that their draws are independent. From a long
+    series only ``MOST_STEPS`` steps are drawn, to save time. Such draws scatter more by the root of the ratio of the
+    numbers of steps, and are scaled back by that factor.
 
     Source:
         m out of n bootstrap: Bickel, Goetze and van Zwet, 1997.
@@ -214,7 +213,7 @@ def _draws(series: Series, statistic: Statistic, stream: int) -> Series:
 
 
 def _drawn_rows(series: Series, count: int, generator: np.random.Generator) -> Iterator[Series]:
-    """Yield draws of so many steps each, in blocks, some at a time."""
+    """Yield draws of ``count`` steps each, in blocks, several draws at a time."""
     block = block_length(series)
     blocks = -(-count // block)
     at_once = max(_CHUNK // count, 1)

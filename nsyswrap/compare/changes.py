@@ -1,7 +1,7 @@
-"""What moved between two reports: ledger, causes, phases, kernel families, tensor share, kernels, copies, calls.
+"""What changed between two reports: ledger, idle time by rule, phases, kernel families, kernels, copies and calls.
 
-Amounts are put on one footing first: of one step where both windows are steps, else as a share of the window. What
-GPUs do is the mean over GPUs; what the host does is the sum over its threads.
+Amounts are for one step where both windows are made of steps, else shares of the window. GPU time is the mean over
+GPUs; CPU time is the sum over threads.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,28 +17,28 @@ from nsyswrap.model import Fact, Report, Section, Unit
 
 CONFIDENCE = 0.95
 OF_GPUS = {"step": "a step, mean over GPUs", "window": "share of the window, mean over GPUs"}
-OF_HOST = {"step": "a step, processes added up", "window": "share of the window, processes added up"}
+OF_CPU = {"step": "a step, sum over processes", "window": "share of the window, sum over processes"}
 
 Row = dict[Any, Any]
 
 
 class Amount(NamedTuple):
-    """How much of something there is, and how often."""
+    """A total, and how often it occurs; None where that is not counted."""
 
     total: float
     times: float | None
 
 
 class Source(NamedTuple):
-    """Where a table of changes comes from.
+    """The source of a table of changes.
 
     Attributes:
-        key: Its name.
+        key: Key of the table of changes.
         title: Its heading.
         place: Section and table of the report.
-        column: What is compared.
-        name: What a row of the report is called.
-        of_gpus: Whether GPUs do it, and the mean over them is meant.
+        column: Column that is compared.
+        name: Function from a row of the report to its name; rows of one name are added.
+        of_gpus: Whether it is GPU time, which is the mean over GPUs.
         unit: Unit of the column.
     """
 
@@ -51,12 +51,12 @@ class Source(NamedTuple):
     unit: Unit = "ns"
 
 
-def _cause_in_phase(row: Row) -> str:
-    return f"{row['cause']} in {row['phase']}"
+def _rule_in_phase(row: Row) -> str:
+    return f"{row['rule']} in {row['phase']}"
 
 
 def _family(row: Row) -> str:
-    """Return what a kernel does, whose it is and in which precision: ``gemm, cublas, fp16``."""
+    """Return operation, library and precision of a kernel: ``gemm, cublas, fp16``."""
     parts = [str(row[key] or "") for key in ("op", "library", "precision")]
     return ", ".join(part for part in parts if part) or str(row["verdict"])
 
@@ -70,29 +70,34 @@ def _called(column: str) -> Callable[[Row], str]:
 
 
 SOURCES = (
-    Source("causes", "Idle time by cause", ("idle", "causes"), "idle_ns", _called("cause"), of_gpus=True),
+    Source("idle", "Why the GPU was idle", ("idle", "attribution"), "idle_ns", _called("rule"), of_gpus=True),
     Source(
-        "causes_in_phases", "Idle time by cause and phase", ("idle", "causes"), "idle_ns", _cause_in_phase, of_gpus=True
+        "idle_in_phases",
+        "Why the GPU was idle, by phase",
+        ("idle", "attribution"),
+        "idle_ns",
+        _rule_in_phase,
+        of_gpus=True,
     ),
-    Source("phases", "Phases on the host", ("phases", "phases"), "host_ns", _called("phase"), of_gpus=False),
+    Source("phases", "Phases on the CPU", ("phases", "phases"), "host_ns", _called("phase"), of_gpus=False),
     Source("phases_on_gpu", "Phases on the GPU", ("phases", "phases"), "gpu_ns", _called("phase"), of_gpus=True),
     Source("families", "Kernel families", ("tensor_cores", "kernels"), "total_ns", _family, of_gpus=True),
     Source("kernels", "Kernels", ("kernels", "summary"), "total_ns", _called("name"), of_gpus=True),
     Source("copies", "Memory copies and memsets", ("copies", "summary"), "total_ns", _copy, of_gpus=True),
-    Source("copied", "Bytes copied and filled", ("copies", "summary"), "bytes", _copy, of_gpus=True, unit="bytes"),
+    Source("copied", "Bytes of copies and memsets", ("copies", "summary"), "bytes", _copy, of_gpus=True, unit="bytes"),
     Source("host_calls", "CUDA calls", ("host_calls", "summary"), "total_ns", _called("name"), of_gpus=False),
 )
 TENSOR_FACTS = ("share_low", "share_high", "counter_share_low", "counter_share")
 
 
 def basis_of(base: Side, new: Side) -> Basis:
-    """Return what amounts are given of: a step where both windows are made of steps, else the window."""
+    """Return "step" where both windows are made of steps, else "window"."""
     steps = all(side.report.window.source == "steps" and side.step_count for side in (base, new))
     return "step" if steps else "window"
 
 
 def change_tables(base: Side, new: Side, basis: Basis) -> tuple[ChangeTable, ...]:
-    """Return what moved, table by table; tables that neither side has rows for are left out."""
+    """Return the tables of changes; a table without rows on both sides is left out."""
     tables = [
         _ledger(base, new, basis),
         _tensor_share(base.report, new.report),
@@ -102,7 +107,7 @@ def change_tables(base: Side, new: Side, basis: Basis) -> tuple[ChangeTable, ...
 
 
 def fact_changes(base: Report, new: Report) -> tuple[FactChange, ...]:
-    """Return the facts of all sections on both sides, in the order of base, then what new alone has."""
+    """Return the facts of all sections on both sides: in the order of base, then those that only new has."""
     return tuple(_fact_changes(base, new))
 
 
@@ -125,7 +130,7 @@ def _value(fact: Fact | None) -> int | float | str | None:
 def _ledger(base: Side, new: Side, basis: Basis) -> ChangeTable:
     sides = [_ledger_rows(side, basis) for side in (base, new)]
     names = [row for row in LEDGER_ROWS if row in sides[0] and row in sides[1]]
-    # Intervals come from the steps themselves: they are of the same time only where little lies between steps.
+    # Intervals come from the steps, so they fit the ledger only where little time lies between steps.
     known = basis == "step" and all(
         run.parts and run.count > 1 and abs(run.between_share) < MOST_BETWEEN for run in (*base.runs, *new.runs)
     )
@@ -133,11 +138,11 @@ def _ledger(base: Side, new: Side, basis: Basis) -> ChangeTable:
     for name in names:
         low, high = _interval(base.runs, new.runs, name) if known else (None, None)
         changes.append(Change(name, sides[0][name], sides[1][name], low=low, high=high))
-    return ChangeTable("ledger", "Ledger", OF_GPUS[basis], _unit("ns", basis), tuple(changes))
+    return ChangeTable("ledger", "GPU time breakdown", OF_GPUS[basis], _unit("ns", basis), tuple(changes))
 
 
 def _interval(base: Sequence[StepTimes], new: Sequence[StepTimes], row: str) -> tuple[float, float]:
-    """Return the interval of the difference of one row of the ledger, a step."""
+    """Return the interval of the difference of one ledger row, in ns a step."""
     if len(base) == len(new) == 1:
         return difference_interval(base[0].parts[row], new[0].parts[row], CONFIDENCE)
     before, now = (np.array([float(run.parts[row].mean()) for run in runs]) for runs in (base, new))
@@ -170,7 +175,7 @@ def _table(source: Source, base: Side, new: Side, basis: Basis) -> ChangeTable:
     before, now = (_amounts(source, side, basis) for side in (base, new))
     changes = [_change(name, before.get(name), now.get(name)) for name in dict.fromkeys([*before, *now])]
     changes.sort(key=lambda one: (-abs(one.delta), one.name))
-    of = (OF_GPUS if source.of_gpus else OF_HOST)[basis]
+    of = (OF_GPUS if source.of_gpus else OF_CPU)[basis]
     return ChangeTable(source.key, source.title, of, _unit(source.unit, basis), tuple(changes))
 
 
@@ -205,7 +210,7 @@ def _rows_of(report: Report, section: str, table: str) -> pd.DataFrame | None:
 
 
 def _divisor(side: Side, basis: Basis, *, of_gpus: bool) -> float:
-    """Return what a sum over the window is divided by: steps or ns of the window, times GPUs where they do it."""
+    """Return the divisor of a sum over the window: its steps or its ns, times the GPUs for GPU time."""
     devices = _rows_of(side.report, "ledger", "devices")
     gpu_count = len(devices) if of_gpus and devices is not None else 1
     return gpu_count * (side.step_count if basis == "step" else side.report.window.length_ns)

@@ -1,4 +1,4 @@
-"""What a comparison is made of: how step times changed, what moved, findings, and whether the two can be compared."""
+"""The types of a comparison: step times, changed amounts, findings, and what limits the comparison."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from nsyswrap.errors import UsageError
 from nsyswrap.model import Finding, Report, Unit
 
 MARGIN = 0.03
-"""The smallest change of step time that is called faster or slower, as a share: a convention, not a measurement."""
+"""The smallest change of step time that is called faster or slower, as a share: a convention."""
 
 Basis = Literal["step", "window"]
 
 
 class Outcome(StrEnum):
-    """What a comparison says."""
+    """The result of a comparison."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -24,8 +24,8 @@ class Outcome(StrEnum):
     CANNOT_TELL = "cannot tell"
 
 
-class Hurdle(StrEnum):
-    """What may stand in the way of a comparison; those of ``ACCEPTABLE`` may be meant."""
+class IssueKind(StrEnum):
+    """What may make two reports hard to compare; the user can accept those in ``ACCEPTABLE``."""
 
     STEPS = "steps"
     INCOMPLETE = "incomplete"
@@ -38,47 +38,47 @@ class Hurdle(StrEnum):
     SAME = "same"
 
 
-ACCEPTABLE = (Hurdle.INCOMPLETE, Hurdle.GPU, Hurdle.TRACES, Hurdle.WINDOW)
-"""Hurdles that withhold the verdict unless they are accepted."""
+ACCEPTABLE = (IssueKind.INCOMPLETE, IssueKind.GPU, IssueKind.TRACES, IssueKind.WINDOW)
+"""Kinds of issues that withhold the verdict unless the user accepts them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ComparisonOptions:
     """How two reports are compared.
 
     Attributes:
         margin: Smallest change of step time that counts, as a share.
-        accept: Hurdles that are meant, each one of ``ACCEPTABLE``.
+        accept: Kinds of issues that the user accepts, out of ``ACCEPTABLE``.
 
     Raises:
         UsageError: The margin is negative or not less than all of a step.
     """
 
     margin: float = MARGIN
-    accept: frozenset[Hurdle] = frozenset()
+    accept: frozenset[IssueKind] = frozenset()
 
     def __post_init__(self) -> None:
         """Check the margin."""
         if not 0 <= self.margin < 1:
             raise UsageError(
-                f"a margin of {100 * self.margin:g} % says nothing",
-                hint="give 0 or more, and less than 100: --margin 3",
+                f"a margin of {100 * self.margin:g} % is out of range",
+                hint="use at least 0 and less than 100: --margin 3",
             )
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
-    """One way in which two reports differ that a reader must know before the verdict.
+class ComparabilityIssue:
+    """One difference between two reports that a reader must know before the verdict.
 
     Attributes:
-        hurdle: Which.
-        words: One sentence: what differs.
+        kind: Kind of the difference.
+        message: One sentence: what differs.
         blocks: Whether it withholds the verdict.
-        hint: What to do about it; empty where nothing can be advised.
+        hint: What to do about it; empty where there is no advice.
     """
 
-    hurdle: Hurdle
-    words: str
+    kind: IssueKind
+    message: str
     blocks: bool
     hint: str = ""
 
@@ -93,11 +93,10 @@ class Estimate:
         new_ns: In new.
         low: Lower end of the interval of ``change``.
         high: Upper end.
-        drift: By how much the second half of either capture differs from its first, the larger of the two, as a share;
-            0 for several runs of each side, which show by how much they differ themselves.
-        noise: By how much one run of each differs with nothing changed, as a share; the interval holds it. 0 for
-            several runs.
-        outcome: What this measure alone says.
+        drift: Difference between the first and the second half of a capture, as a share; the larger of the two sides.
+            0 for several runs of each side, since these show their differences directly.
+        noise: How much two runs differ when nothing changed, as a share; the interval includes it. 0 for several runs.
+        outcome: Result of this measure alone.
     """
 
     label: str
@@ -111,12 +110,12 @@ class Estimate:
 
     @property
     def change(self) -> float:
-        """Return new over base, less 1: -0.5 is half the time."""
+        """Return new over base, minus 1: -0.5 is half the time."""
         return self.new_ns / self.base_ns - 1
 
     @property
     def times(self) -> float:
-        """Return how many times as fast new is as base."""
+        """Return base over new: 2 is twice as fast."""
         return self.base_ns / self.new_ns
 
 
@@ -125,12 +124,12 @@ class Change:
     """One amount on both sides.
 
     Attributes:
-        name: What it is the amount of.
-        base: In base, in the unit of its table; None where it is not there.
-        new: In new; None where it is not there.
-        base_count: How often it occurs, a step or in the window; None where that says nothing.
+        name: Its name or key.
+        base: Amount in base, in the unit of its table; None where base has none.
+        new: Amount in new; None where new has none.
+        base_count: How often it occurs in base, for each step or in the window; None where it is not counted.
         new_count: The same in new.
-        low: Lower end of the interval of the difference; None where steps do not tell.
+        low: Lower end of the interval of the difference; None where the steps do not give one.
         high: Upper end.
     """
 
@@ -144,7 +143,7 @@ class Change:
 
     @property
     def delta(self) -> float:
-        """Return new less base; what is not there counts as nothing."""
+        """Return new minus base; a missing amount counts as 0."""
         return (self.new or 0) - (self.base or 0)
 
 
@@ -155,9 +154,9 @@ class ChangeTable:
     Attributes:
         key: Name in JSON.
         title: Heading.
-        of: What the amounts are, such as "a step, mean over GPUs".
+        of: What the amounts refer to, such as "a step, mean over GPUs".
         unit: Unit of the amounts.
-        changes: The largest difference first; parts of a whole in the order of the report.
+        changes: The largest difference first; parts of the ledger in the order of the report.
     """
 
     key: str
@@ -167,19 +166,19 @@ class ChangeTable:
     changes: tuple[Change, ...]
 
     @property
-    def came(self) -> tuple[Change, ...]:
-        """Return what is in new alone."""
+    def only_in_new(self) -> tuple[Change, ...]:
+        """Return the changes that base has no amount for."""
         return tuple(one for one in self.changes if one.base is None)
 
     @property
-    def went(self) -> tuple[Change, ...]:
-        """Return what is in base alone."""
+    def only_in_base(self) -> tuple[Change, ...]:
+        """Return the changes that new has no amount for."""
         return tuple(one for one in self.changes if one.new is None)
 
 
 @dataclass(frozen=True, slots=True)
 class FactChange:
-    """One fact of a section on both sides; None where a side does not have it."""
+    """One fact of a section on both sides; None where a side lacks it."""
 
     section: str
     title: str
@@ -189,16 +188,54 @@ class FactChange:
     new: int | float | str | None
 
 
+class FindingChange(StrEnum):
+    """How a finding changed from base to new, in the order in which findings are listed."""
+
+    NEW = "new"
+    LARGER = "larger"
+    SAME = "same"
+    SMALLER = "smaller"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class MovedTime:
+    """Idle time that belongs to one rule in base and to another in new, in the same cause and phase.
+
+    Attributes:
+        rule: The other rule.
+        amount: ns a step, or a share of the window.
+        to_other: Whether the other rule has it in new; False where it had it in base.
+    """
+
+    rule: str
+    amount: float
+    to_other: bool
+
+
 @dataclass(frozen=True, slots=True)
 class FindingPair:
-    """A finding in base, in new, or in both; costs are a step's, or a share of the window where there are no steps."""
+    """The findings of one rule and GPU on both sides.
+
+    Attributes:
+        rule: Key of the rule.
+        device_id: GPU; None for the whole capture.
+        base: Finding in base; None where it is not listed there.
+        new: Finding in new; None where it is not listed there.
+        base_lost: Time lost to the rule in base: ns a step, or a share of the window. It counts without a finding, too.
+        new_lost: The same in new.
+        change: How it changed; time that only moved to another rule does not count as a change.
+        moved: Time that moved to or from other rules, the largest first.
+    """
 
     rule: str
     device_id: int | None
     base: Finding | None
     new: Finding | None
-    base_cost: float
-    new_cost: float
+    base_lost: float
+    new_lost: float
+    change: FindingChange
+    moved: tuple[MovedTime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +243,10 @@ class Side:
     """One of the two sides: a report, or the reports of several runs of one program.
 
     Attributes:
-        name: What it goes by.
-        reports: One a run.
-        runs: The measured steps of each.
-        middle: Which run stands for all where what moved is told: the one whose time per step is in the middle.
+        name: Its name in texts.
+        reports: One report for each run.
+        runs: The measured steps of each run.
+        middle: Index of the run with the median time per step, which represents the others in tables of changes.
     """
 
     name: str
@@ -219,14 +256,14 @@ class Side:
 
     @classmethod
     def of(cls, name: str, reports: Sequence[Report]) -> "Side":
-        """Return the side that some runs make, one at least."""
+        """Return the side of some runs; there is at least one."""
         runs = tuple(step_times(report) for report in reports)
         order = sorted(range(len(runs)), key=lambda at: float(runs[at].period.mean()) if runs[at].count else 0.0)
         return cls(name, tuple(reports), runs, order[(len(order) - 1) // 2])
 
     @property
     def report(self) -> Report:
-        """Return the report that stands for all."""
+        """Return the report that represents all runs."""
         return self.reports[self.middle]
 
     @property
@@ -236,67 +273,67 @@ class Side:
 
     @property
     def step_count(self) -> int:
-        """Return how many measured steps its window holds."""
+        """Return the number of measured steps in its window."""
         return self.steps.count
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Everything that is said about two sides.
+    """The comparison of two sides.
 
     Attributes:
-        base: What was before.
-        new: What is now.
-        settings: How they were compared.
-        outcome: What it comes to.
-        verdict: The same in one sentence.
-        hint: What to do where it cannot be told; empty where it can.
-        obstacles: What a reader must know first, what withholds the verdict before the rest.
+        base: The side before the change.
+        new: The side after it.
+        options: How they were compared.
+        outcome: The result.
+        verdict: The result in one sentence.
+        hint: What to do where the result is "cannot tell"; empty otherwise.
+        issues: Differences that a reader must know first; those that withhold the verdict come first.
         estimates: Median step, then time per step; empty where there are too few steps.
-        basis: Whether amounts are of one step, in ns, or shares of the window.
-        tables: What moved, by kind.
+        basis: Whether amounts are ns of one step or shares of the window.
+        tables: Changed amounts, by kind.
         facts: Facts of all sections.
-        solved: Findings of base that are gone.
-        arisen: Findings of new that were not there.
-        left: Findings of both.
+        findings: Findings of both sides, in order of their change, then of time lost.
     """
 
     base: Side
     new: Side
-    settings: Settings
+    options: ComparisonOptions
     outcome: Outcome
     verdict: str
     hint: str
-    obstacles: tuple[Obstacle, ...]
+    issues: tuple[ComparabilityIssue, ...]
     estimates: tuple[Estimate, ...]
     basis: Basis
     tables: tuple[ChangeTable, ...]
     facts: tuple[FactChange, ...]
-    solved: tuple[FindingPair, ...]
-    arisen: tuple[FindingPair, ...]
-    left: tuple[FindingPair, ...]
+    findings: tuple[FindingPair, ...]
 
     def table(self, key: str) -> ChangeTable | None:
-        """Return the table of that key, or None where neither side has rows for it."""
+        """Return the table of that key; None where no side has rows for it."""
         return next((table for table in self.tables if table.key == key), None)
+
+    def findings_that_are(self, change: FindingChange) -> tuple[FindingPair, ...]:
+        """Return the findings that changed in one way."""
+        return tuple(one for one in self.findings if one.change is change)
 
     @property
     def of_runs(self) -> bool:
-        """Return whether a side is several runs, so that intervals tell how runs differ and not how steps do."""
+        """Return whether a side has several runs; intervals are then about runs and not about steps."""
         return len(self.base.runs) + len(self.new.runs) > 2  # noqa: PLR2004 - one run each
 
     @property
     def blocked(self) -> bool:
-        """Return whether something withholds the verdict."""
-        return any(one.blocks for one in self.obstacles)
+        """Return whether an issue withholds the verdict."""
+        return any(one.blocks for one in self.issues)
 
     def regression(self) -> float:
-        """Return by how much a step became slower as a share; 0 where that is not shown."""
+        """Return by how much a step became slower, as a share; 0 unless the outcome is slower."""
         if self.outcome is not Outcome.SLOWER:
             return 0.0
         return deciding(self.estimates, self.outcome).change
 
 
 def deciding(estimates: Sequence[Estimate], outcome: Outcome) -> Estimate:
-    """Return the estimate an outcome rests on: the first that says the same, or else the first."""
+    """Return the estimate that an outcome rests on: the first with the same outcome, else the first."""
     return next((one for one in estimates if one.outcome is outcome), estimates[0])

@@ -1,4 +1,4 @@
-"""How the step time changed, how sure that is, and what it comes to."""
+"""How the step time changed, how certain that is, and the decision that follows."""
 
 import math
 from collections.abc import Sequence
@@ -12,30 +12,29 @@ from nsyswrap.compare.run_noise import widened
 from nsyswrap.compare.step_times import StepTimes
 
 MEDIAN, MEAN = "median step", "time per step"
-# Two measures may each say that something changed; with this each, both hold together in 95 %.
+# Two measures may each show a change; at this level the intervals of both hold in 95 % of comparisons.
 CONFIDENCE = 0.975
-# Where the interval of an unchanged step reaches farther than this, beyond what runs differ by with nothing changed,
-# "no difference" would say too little.
+# An interval that reaches farther than this, beyond the noise between runs, is too wide for "no difference".
 WIDEST = 0.15
 
 
 class Bounds(NamedTuple):
-    """What a change must exceed: the margin, as a share, and the noise between runs, in logarithms."""
+    """Limits that a change must exceed: the margin, as a share, and the noise between runs, in logarithms."""
 
     margin: float
     noise: float
 
 
-class Judged(NamedTuple):
-    """What the estimates come to; where they cannot tell why, as a clause without a full stop, and what would help."""
+class Decision(NamedTuple):
+    """The result of the estimates; for "cannot tell" also the reason as a clause, and what would help."""
 
     outcome: Outcome
     reason: str = ""
     hint: str = ""
 
 
-MORE_STEPS = "profile more steps, and both sides on a machine that does nothing else"
-MORE_RUNS = "profile each side several times and give all runs: --base-run, --new-run"
+MORE_STEPS = "profile more steps, on a machine without other load"
+MORE_RUNS = "profile each side several times and pass all runs: --base-run, --new-run"
 
 
 def estimate_changes(
@@ -43,14 +42,14 @@ def estimate_changes(
 ) -> tuple[Estimate, Estimate]:
     """Return how the median step and the time per step changed.
 
-    The median is of the steps themselves, and no outlier moves it. The time per step is the mean from the start of a
-    step to that of the next: all time of the window, what lies between steps and outliers included.
+    The median is that of the step lengths, so outliers do not change it. The time per step is the mean from the start
+    of a step to the start of the next; it includes outliers and the time between steps.
 
     Args:
         base: The steps of each run of base.
         new: The steps of each run of new.
         margin: Smallest change that counts, as a share.
-        noise: How far ln(new / base) of one run of each may be from 0 with nothing changed; 0 for parts of one run.
+        noise: How far ln(new / base) of two runs may be from 0 when nothing changed; 0 for parts of one run.
     """
     bounds = Bounds(margin, noise)
     return (
@@ -59,45 +58,45 @@ def estimate_changes(
     )
 
 
-def judge(estimates: tuple[Estimate, Estimate], what: str = "steps") -> Judged:
-    """Return what both measures come to together.
+def decide(estimates: tuple[Estimate, Estimate], what: str = "steps") -> Decision:
+    """Return the decision of both measures together.
 
-    The time per step decides where it can: it is what training takes. Outliers may hide its change; then the median
-    decides, unless the time per step rules out what the median says. Where nothing changed, it is enough that one of
-    them tells: outliers hide it from the mean, steps of two lengths from the median.
+    The time per step decides where it shows a change, since it is the time that training takes. Outliers may hide its
+    change. Then the median decides, unless the interval of the time per step excludes it. "No difference" needs one
+    measure only: outliers widen the interval of the mean, steps of two lengths that of the median.
 
     Args:
         estimates: Median step, time per step.
-        what: What the intervals come from: steps, or runs.
+        what: What the intervals come from: "steps" or "runs".
     """
     of_median, of_mean = estimates
     if of_mean.outcome in (Outcome.FASTER, Outcome.SLOWER):
-        return Judged(of_mean.outcome)
+        return Decision(of_mean.outcome)
     if of_median.outcome in (Outcome.FASTER, Outcome.SLOWER):
         if of_mean.low <= of_median.high and of_median.low <= of_mean.high:
-            return Judged(of_median.outcome)
-        reason = "the median step changed and the time per step did not: time has moved to outliers or between steps"
-        return Judged(Outcome.CANNOT_TELL, reason, MORE_STEPS)
+            return Decision(of_median.outcome)
+        reason = "the median step changed and the time per step did not, so time moved to outliers or between steps"
+        return Decision(Outcome.CANNOT_TELL, reason, MORE_STEPS)
     return _unchanged(estimates, what)
 
 
-def _unchanged(estimates: tuple[Estimate, Estimate], what: str) -> Judged:
-    """Return what it comes to where neither measure shows a change."""
+def _unchanged(estimates: tuple[Estimate, Estimate], what: str) -> Decision:
+    """Return the decision where no measure shows a change."""
     for one in estimates:
         if one.outcome is Outcome.CANNOT_TELL and (one.low > 0 or one.high < 0):
-            reason = f"the {one.label} drifts within the captures by as much as it differs between them"
-            return Judged(Outcome.CANNOT_TELL, reason, MORE_STEPS)
+            reason = f"the {one.label} drifts within a capture by as much as it differs between the captures"
+            return Decision(Outcome.CANNOT_TELL, reason, MORE_STEPS)
     if any(one.outcome is Outcome.NO_DIFFERENCE for one in estimates):
-        return Judged(Outcome.NO_DIFFERENCE)
+        return Decision(Outcome.NO_DIFFERENCE)
     if any(map(_hidden_by_runs, estimates)):
-        reason = "two runs of such a loop may differ by as much with nothing changed"
-        return Judged(Outcome.CANNOT_TELL, reason, MORE_RUNS)
+        reason = "two runs of such a loop may differ by as much when nothing changed"
+        return Decision(Outcome.CANNOT_TELL, reason, MORE_RUNS)
     hint = MORE_RUNS if what == "runs" else MORE_STEPS
-    return Judged(Outcome.CANNOT_TELL, f"the {what} vary too much for their number", hint)
+    return Decision(Outcome.CANNOT_TELL, f"the {what} vary too much for so few of them", hint)
 
 
 def _hidden_by_runs(one: Estimate) -> bool:
-    """Return whether the steps tell enough, and only the noise between runs stands in the way."""
+    """Return whether the steps alone would decide, so that only the noise between runs prevents it."""
     noise, half = math.log1p(one.noise), (math.log1p(one.high) - math.log1p(one.low)) / 2
     return noise > 0 and half**2 - noise**2 <= math.log1p(WIDEST) ** 2
 
@@ -113,11 +112,11 @@ def _estimate(
         spread = widened(log_ratio_interval(base[0], new[0], statistic, CONFIDENCE), centre, bounds.noise)
     else:
         spread = runs_interval(np.log(before), np.log(now), CONFIDENCE)
-    # Of several runs of each side it is known by how much they differ.
+    # Several runs of a side show their differences directly, so drift matters for single runs only.
     alone = [runs[0] for runs in (base, new) if len(runs) == 1]
     drifted = max((drift(run, statistic) for run in alone), default=0.0)
     certain = spread.low > 0 or spread.high < 0
-    # Logarithms, so that twice as long and half as long are equally far from no change.
+    # In logarithms twice as long and half as long are equally far from no change.
     if certain and abs(centre) > math.log1p(bounds.margin):
         direction = Outcome.SLOWER if centre > 0 else Outcome.FASTER
         outcome = direction if abs(centre) > drifted else Outcome.CANNOT_TELL
@@ -138,5 +137,5 @@ def _estimate(
 
 
 def _typical(of_runs: Series) -> float:
-    """Return the geometric mean of the runs, as the interval is one of logarithms."""
+    """Return the geometric mean of the runs, since the interval is in logarithms."""
     return float(of_runs[0]) if len(of_runs) == 1 else math.exp(float(np.log(of_runs).mean()))

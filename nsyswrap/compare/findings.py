@@ -1,27 +1,44 @@
-"""Findings of two reports beside each other: solved, new, and left."""
+"""The findings of two reports matched by rule and GPU: gone, smaller, same, larger or new.
 
-from nsyswrap.compare.comparison import Basis, FindingPair, Side
+A finding is listed only where its time passes a threshold of display, so a finding that is missing on one side need not
+be gone: the time of its rule on that side is read from the attribution of idle time. Idle time may also change its rule
+from one run to the next while the cause and the phase stay: such time is counted as moved, not as saved.
+"""
+
+from collections.abc import Mapping
+
+from nsyswrap.compare.comparison import Basis, FindingChange, FindingPair, MovedTime, Side
 from nsyswrap.model import Finding
 
 Key = tuple[str, int | None]
+# Idle time a step, or as a share of the window, by rule and by where it occurs: its cause and phase.
+Attribution = Mapping[str, Mapping[tuple[str, str], float]]
+
+# Amounts that differ by less than this share of the larger one are the same; less than this share left is gone.
+SAME_SHARE = 0.10
+# Less than this share of the window is too little for a finding to be called smaller or larger.
+NEGLIGIBLE_SHARE = 0.005
 
 
-def pair_findings(base: Side, new: Side, basis: Basis) -> tuple[tuple[FindingPair, ...], ...]:
-    """Return findings that are solved, those that are new and those that are left, the gravest and dearest first.
+def pair_findings(base: Side, new: Side, basis: Basis) -> tuple[FindingPair, ...]:
+    """Return the findings of both sides by rule and GPU; in order of their change, then of time lost.
 
-    A finding is the same where its rule and its GPU are.
+    Args:
+        base: The side before the change.
+        new: The side after it.
+        basis: Whether amounts are ns a step or shares of the window.
     """
-    before, now = (_by_key(side) for side in (base, new))
+    sides = (base, new)
+    found = [_by_key(side) for side in sides]
     pairs = [
-        _pair(key, (before.get(key, []), now.get(key, [])), (base, new), basis)
-        for key in dict.fromkeys([*before, *now])
+        _pair(key, (found[0].get(key, []), found[1].get(key, [])), sides, basis) for key in {**found[0], **found[1]}
     ]
-    pairs.sort(key=_order)
-    return (
-        tuple(pair for pair in pairs if pair.new is None),
-        tuple(pair for pair in pairs if pair.base is None),
-        tuple(pair for pair in pairs if pair.base is not None and pair.new is not None),
-    )
+    order = list(FindingChange)
+    return tuple(sorted(pairs, key=lambda one: (order.index(one.change), *_rank(one))))
+
+
+def _rank(pair: FindingPair) -> tuple[float, str, int]:
+    return (-max(pair.base_lost, pair.new_lost), pair.rule, -1 if pair.device_id is None else pair.device_id)
 
 
 def _by_key(side: Side) -> dict[Key, list[Finding]]:
@@ -34,17 +51,97 @@ def _by_key(side: Side) -> dict[Key, list[Finding]]:
 def _pair(
     key: Key, findings: tuple[list[Finding], list[Finding]], sides: tuple[Side, Side], basis: Basis
 ) -> FindingPair:
+    rule, device = key
+    attributions = [_attribution(side, device, basis) for side in sides]
+    lost = [
+        _lost(rule, mine, attribution, side, basis)
+        for mine, attribution, side in zip(findings, attributions, sides, strict=True)
+    ]
     base, new = (found[0] if found else None for found in findings)
-    costs = (
-        sum(finding.lost_ns for finding in found)
-        / (side.step_count if basis == "step" else side.report.window.length_ns)
-        for found, side in zip(findings, sides, strict=True)
-    )
-    return FindingPair(*key, base, new, *costs)
+    moved = _moved(rule, attributions[0], attributions[1])
+    least = NEGLIGIBLE_SHARE * max(_window(side, basis) for side in sides)
+    moved = tuple(one for one in moved if one.amount >= max(SAME_SHARE * max(lost), least))
+    # Time that only changed its rule counts on both sides.
+    before = lost[0] + sum(one.amount for one in moved if not one.to_other)
+    now = lost[1] + sum(one.amount for one in moved if one.to_other)
+    change = _change(before, now, least) if max(lost) > 0 else _presence(base, new)
+    return FindingPair(rule, device, base, new, lost[0], lost[1], change, moved)
 
 
-def _order(pair: FindingPair) -> tuple[int, float, str, int]:
-    """Return the sort key: the gravest of both sides first, then the dearest."""
-    ranks = [finding.severity.rank for finding in (pair.base, pair.new) if finding is not None]
-    device = -1 if pair.device_id is None else pair.device_id
-    return (min(ranks), -max(pair.base_cost, pair.new_cost), pair.rule, device)
+def _lost(rule: str, found: list[Finding], attribution: Attribution, side: Side, basis: Basis) -> float:
+    """Return the time lost to a rule on one side: that of its findings, else what is attributed to it."""
+    if found:
+        return sum(finding.lost_ns for finding in found) / _divisor(side, basis)
+    return sum(attribution.get(rule, {}).values())
+
+
+def _change(before: float, now: float, least: float) -> FindingChange:
+    larger, smaller = max(before, now), min(before, now)
+    if smaller < SAME_SHARE * larger or smaller < least <= larger:
+        return FindingChange.GONE if now < before else FindingChange.NEW
+    if larger - smaller <= SAME_SHARE * larger:
+        return FindingChange.SAME
+    return FindingChange.SMALLER if now < before else FindingChange.LARGER
+
+
+def _presence(base: Finding | None, new: Finding | None) -> FindingChange:
+    """Return the change of a finding that is not about time."""
+    if base is not None and new is not None:
+        return FindingChange.SAME
+    return FindingChange.GONE if new is None else FindingChange.NEW
+
+
+def _moved(rule: str, before: Attribution, now: Attribution) -> tuple[MovedTime, ...]:
+    """Return the time that other rules took over from a rule, or it from them, in the same cause and phase.
+
+    In each cause and phase, what one rule has less and another has more is the same time as far as both go. Where
+    several rules have more, each takes its part of it.
+    """
+    found: dict[tuple[str, bool], float] = {}
+    rules = {*before, *now}
+    for place in {place for side in (before, now) for cells in side.values() for place in cells}:
+        deltas = {each: now.get(each, {}).get(place, 0.0) - before.get(each, {}).get(place, 0.0) for each in rules}
+        own = deltas.pop(rule, 0.0)
+        opposite = {each: abs(delta) for each, delta in deltas.items() if delta * own < 0}
+        same = abs(own) + sum(abs(delta) for delta in deltas.values() if delta * own > 0)
+        whole = sum(opposite.values())
+        for other, amount in opposite.items():
+            part = min(same, whole) * (abs(own) / same) * (amount / whole)
+            found[other, own < 0] = found.get((other, own < 0), 0.0) + part
+    ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(MovedTime(other, amount, to_other) for (other, to_other), amount in ranked)
+
+
+def _attribution(side: Side, device: int | None, basis: Basis) -> dict[str, dict[tuple[str, str], float]]:
+    """Return the idle time of a GPU by rule, cause and phase; the mean over GPUs for the whole capture."""
+    section = side.report.section("idle")
+    table = section.tables.get("attribution") if section is not None else None
+    if table is None or not len(table):
+        return {}
+    divisor = _divisor(side, basis)
+    if device is None:
+        divisor *= max(_gpu_count(side), 1)
+    else:
+        table = table[table["device_id"] == device]
+    found: dict[str, dict[tuple[str, str], float]] = {}
+    columns = (table[name].tolist() for name in ("rule", "cause", "phase", "idle_ns"))
+    for rule, cause, phase, ns in zip(*columns, strict=True):
+        cells = found.setdefault(str(rule), {})
+        cells[str(cause), str(phase)] = cells.get((str(cause), str(phase)), 0.0) + float(ns) / divisor
+    return found
+
+
+def _gpu_count(side: Side) -> int:
+    section = side.report.section("ledger")
+    devices = section.tables.get("devices") if section is not None else None
+    return 0 if devices is None else len(devices)
+
+
+def _divisor(side: Side, basis: Basis) -> float:
+    """Return the number of steps, or the length of the window in ns."""
+    return float(side.step_count if basis == "step" else side.report.window.length_ns)
+
+
+def _window(side: Side, basis: Basis) -> float:
+    """Return the whole that amounts are parts of: the time of a step in ns, or 1."""
+    return side.report.window.length_ns / _divisor(side, basis)

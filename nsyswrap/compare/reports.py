@@ -1,121 +1,117 @@
-"""Two sides compared: obstacles first, then step times, then what moved, and one sentence over it all."""
+"""Compares two sides: issues, step times, changed amounts, findings, and a verdict of one sentence."""
 
 from collections.abc import Sequence
 
 from nsyswrap import units
 from nsyswrap.compare.changes import basis_of, change_tables, fact_changes
+from nsyswrap.compare.comparability import find_issues
 from nsyswrap.compare.comparison import (
-    Change,
     ChangeTable,
+    ComparabilityIssue,
     Comparison,
+    ComparisonOptions,
     Estimate,
-    Hurdle,
-    Obstacle,
+    IssueKind,
     Outcome,
-    Settings,
     Side,
     deciding,
 )
-from nsyswrap.compare.estimates import CONFIDENCE, MEAN, MEDIAN, Judged, estimate_changes, judge
+from nsyswrap.compare.estimates import CONFIDENCE, MEAN, MEDIAN, Decision, decide, estimate_changes
 from nsyswrap.compare.findings import pair_findings
-from nsyswrap.compare.obstacles import find_obstacles
 from nsyswrap.compare.run_noise import run_noise
 from nsyswrap.model import Report
-from nsyswrap.report import LIMITS
+from nsyswrap.rule_names import rule_name
 
-# A part is named as the reason where it made at least this share of the change.
+# The verdict names a part as the reason if it makes at least this share of the change.
 MAIN_SHARE = 0.4
-# Median step and time per step tell of the same change where neither changed by more than so many times the other.
+# Median step and time per step show the same change if neither changed by more than this factor times the other.
 AGREEING = 2.0
 
 
 def compare_reports(
-    base: Sequence[Report], new: Sequence[Report], names: tuple[str, str], settings: Settings | None = None
+    base: Sequence[Report], new: Sequence[Report], names: tuple[str, str], options: ComparisonOptions | None = None
 ) -> Comparison:
-    """Return what changed from one side to another.
+    """Return the comparison of two sides.
 
     Args:
-        base: What was before: one report, or those of several runs of the same program.
-        new: What is now.
-        names: What the two are called.
-        settings: How they are compared.
+        base: The reports before the change: one, or one for each run of the same program.
+        new: The reports after the change.
+        names: Names of the two sides in texts.
+        options: How they are compared.
     """
-    chosen = settings or Settings()
+    chosen = options or ComparisonOptions()
     before, now = (Side.of(name, reports) for name, reports in zip(names, (base, new), strict=True))
     basis = basis_of(before, now)
-    obstacles = tuple(find_obstacles(before, now, chosen))
-    timed = not any(one.hurdle is Hurdle.STEPS for one in obstacles)
+    issues = tuple(find_issues(before, now, chosen))
+    timed = not any(one.kind is IssueKind.STEPS for one in issues)
     noise = run_noise(before.runs, now.runs, CONFIDENCE) if timed else 0.0
     estimates = estimate_changes(before.runs, now.runs, chosen.margin, noise) if timed else ()
     what = "runs" if len(base) + len(new) > 2 else "steps"  # noqa: PLR2004 - one run each
-    judged = judge(estimates, what) if estimates else Judged(Outcome.CANNOT_TELL)
+    decision = decide(estimates, what) if estimates else Decision(Outcome.CANNOT_TELL)
     tables = change_tables(before, now, basis)
-    solved, arisen, left = pair_findings(before, now, basis)
-    blocks = tuple(one for one in obstacles if one.blocks)
+    blocks = tuple(one for one in issues if one.blocks)
     return Comparison(
         base=before,
         new=now,
-        settings=chosen,
-        outcome=Outcome.CANNOT_TELL if blocks else judged.outcome,
-        verdict=_verdict(judged, estimates, tables, blocks),
-        hint=next((one.hint for one in blocks if one.hint), judged.hint),
-        obstacles=obstacles,
+        options=chosen,
+        outcome=Outcome.CANNOT_TELL if blocks else decision.outcome,
+        verdict=_verdict(decision, estimates, tables, blocks),
+        hint=next((one.hint for one in blocks if one.hint), decision.hint),
+        issues=issues,
         estimates=estimates,
         basis=basis,
         tables=tables,
         facts=fact_changes(before.report, now.report),
-        solved=solved,
-        arisen=arisen,
-        left=left,
+        findings=pair_findings(before, now, basis),
     )
 
 
 def _verdict(
-    judged: Judged,
+    decision: Decision,
     estimates: tuple[Estimate, ...],
     tables: tuple[ChangeTable, ...],
-    blocks: tuple[Obstacle, ...],
+    blocks: tuple[ComparabilityIssue, ...],
 ) -> str:
-    """Return the one sentence, or what withholds it and the sentence after."""
-    said = _sentence(judged, estimates, tables) if estimates else ""
+    """Return the verdict; where an issue withholds it, the issue comes first."""
+    sentence = _sentence(decision, estimates, tables) if estimates else ""
     if not blocks:
-        return said
-    reason = f"Cannot tell: {_as_clause(blocks[0].words)}."
-    if not said or judged.outcome is Outcome.CANNOT_TELL:
+        return sentence
+    reason = f"Cannot tell: {_as_clause(blocks[0].message)}."
+    if not sentence or decision.outcome is Outcome.CANNOT_TELL:
         return reason
-    return f"{reason} What the captures hold says: {said}"
+    return f"{reason} Apart from that: {sentence}"
 
 
 def _as_clause(sentence: str) -> str:
-    """Return a sentence as it reads after a colon: without its full stop, small where it begins with an article."""
+    """Return a sentence as a clause: without its full stop, and in lower case where it begins with an article."""
     words = sentence.removesuffix(".")
     return words[0].lower() + words[1:] if words.startswith(("The ", "A ")) else words
 
 
-def _sentence(judged: Judged, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...]) -> str:
-    one = deciding(estimates, judged.outcome)
+def _sentence(decision: Decision, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...]) -> str:
+    one = deciding(estimates, decision.outcome)
     times = f"{units.duration(one.base_ns)} in base and {units.duration(one.new_ns)} in new"
     interval = f"95 % interval of the change {units.change(one.low)} to {units.change(one.high)}"
-    if judged.outcome is Outcome.CANNOT_TELL:
-        return f"Cannot tell: {judged.reason} ({one.label} {times}, {interval})."
-    if judged.outcome is Outcome.NO_DIFFERENCE:
+    if decision.outcome is Outcome.CANNOT_TELL:
+        return f"Cannot tell: {decision.reason} ({one.label} {times}, {interval})."
+    if decision.outcome is Outcome.NO_DIFFERENCE:
         return f"No difference: the {one.label} {'is' if one.label == MEAN else 'takes'} {times} ({interval})."
-    less = judged.outcome is Outcome.FASTER
+    less = decision.outcome is Outcome.FASTER
     word, how = ("Faster", "less") if less else ("Slower", "more")
     bounds = sorted((abs(one.low), abs(one.high)))
     amount = f"{units.share(abs(one.change))} {how} (95 % interval {units.share_band(*bounds)})"
     times = f"{units.duration(one.new_ns)} instead of {units.duration(one.base_ns)}, {amount}"
     if one.label == MEAN:
-        said = f"the {MEAN} is {times}, which the {MEDIAN} does not show"
+        claim = f"the {MEAN} is {times}, but the {MEDIAN} does not show it"
     else:
-        said = f"the {MEDIAN} takes {times}"
-    return f"{word}: {said}{_reason(one, estimates, tables, less=less)}."
+        claim = f"the {MEDIAN} takes {times}"
+    return f"{word}: {claim}{_reason(one, estimates, tables, less=less)}."
 
 
 def _reason(decided: Estimate, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...], *, less: bool) -> str:
-    """Return the part of the ledger, or the cause of idle time, that made most of the change; nothing if none did.
+    """Return a clause about the part that makes most of the change: of the ledger, or of idle time; empty without one.
 
-    Parts add up to the time per step, so none is the reason for a median step that changed by quite another amount.
+    Parts add up to the time per step, so they explain a median step only where it changed by a similar amount.
     """
     whole = next(one for one in estimates if one.label == MEAN)
     by_key = {table.key: table.changes for table in tables}
@@ -124,24 +120,21 @@ def _reason(decided: Estimate, estimates: tuple[Estimate, ...], tables: tuple[Ch
     if not in_ns or not 1 / AGREEING <= ratio <= AGREEING:
         return ""
     parts = [one for one in by_key.get("ledger", ()) if one.name != "idle_ns"]
-    causes = by_key.get("causes", ())
-    candidates = [one for one in (*parts, *causes) if (one.delta < 0) == less]
+    idle = by_key.get("idle", ())
+    candidates = [one for one in (*parts, *idle) if (one.delta < 0) == less]
     main = max(candidates, key=lambda one: abs(one.delta), default=None)
     if main is None or abs(main.delta) < MAIN_SHARE * abs(whole.new_ns - whole.base_ns):
         return ""
     how = f"{units.duration(abs(main.delta))} {'less' if less else 'more'}"
-    if main in causes:
-        return f", mostly because the GPU is idle {how}{_while(main)}"
+    if main in idle:
+        return f", mostly because the GPU is idle {how} ({rule_name(main.name)})"
     return f", mostly because {_PARTS.get(main.name, main.name)} takes {how}"
 
 
 _PARTS = {
     "compute_ns": "compute",
-    "communication_exposed_ns": "exposed communication",
+    "communication_wait_ns": "waiting for other ranks",
+    "communication_transfer_ns": "exposed communication",
     "copy_exposed_ns": "exposed copying",
     "memset_exposed_ns": "exposed memset",
 }
-
-
-def _while(cause: Change) -> str:
-    return f" while the host is {LIMITS[cause.name]}" if cause.name in LIMITS else f" (cause: {cause.name})"

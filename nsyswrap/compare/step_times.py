@@ -1,4 +1,4 @@
-"""The step times of a report, in order, for one step of all processes together."""
+"""The step times of a report in order, one for each step; processes that run in parallel are averaged."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,10 +10,17 @@ import pandas as pd
 from nsyswrap.compare.bootstrap import Series
 from nsyswrap.model import Report
 
-LEDGER_ROWS = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "memset_exposed_ns", "idle_ns")
-KERNEL_ROWS = LEDGER_ROWS[:2]
+LEDGER_ROWS = (
+    "compute_ns",
+    "communication_wait_ns",
+    "communication_transfer_ns",
+    "copy_exposed_ns",
+    "memset_exposed_ns",
+    "idle_ns",
+)
+KERNEL_ROWS = ("compute_ns", "communication_wait_ns", "communication_transfer_ns")
 _NUMBER = re.compile(r"\d+")
-# Where more than this share of the time lies between steps, what is in them does not tell of all of it.
+# With more than this share of the time between steps, the steps do not represent the window.
 MOST_BETWEEN = 0.05
 
 
@@ -22,10 +29,11 @@ class StepTimes:
     """The measured steps inside a report's window.
 
     Attributes:
-        length: How long each step took, ns, shape (n,), none shorter than 1.
-        period: From its start to that of the next, ns, shape (n,), none shorter than 1; the last has its length.
-        parts: Time of each step by row of the ledger, mean over GPUs, ns; empty where no GPU worked.
-        family: The steps' name with ``#`` for each number; empty without steps.
+        length: Length of each step, ns, shape (n,), at least 1.
+        period: Time from the start of a step to the start of the next, ns, shape (n,), at least 1; the last step has
+            its length.
+        parts: Time of each step by ledger row, mean over GPUs, ns; empty without GPU work.
+        family: The steps' name with ``#`` in place of each number; empty without steps.
     """
 
     length: Series
@@ -35,18 +43,18 @@ class StepTimes:
 
     @property
     def count(self) -> int:
-        """How many steps there are."""
+        """Return the number of steps."""
         return len(self.length)
 
     @property
     def between_share(self) -> float:
-        """Share of the time that lies between steps."""
+        """Return the share of the time that lies between steps."""
         whole = float(self.period.sum())
         return 1 - float(self.length.sum()) / whole if whole else 0.0
 
     @property
-    def host_share(self) -> float:
-        """Share of the time in which no kernel runs: the GPU waits, or copies what the host has; 1 without a GPU."""
+    def cpu_share(self) -> float:
+        """Return the share of the time in which no kernel runs, idle time and exposed copies; 1 without a GPU."""
         whole = float(self.period.sum())
         kernels = sum(float(self.parts[row].sum()) for row in KERNEL_ROWS) if self.parts else 0.0
         return 1 - kernels / whole if whole else 1.0
@@ -58,8 +66,8 @@ NO_STEPS = StepTimes(np.empty(0), np.empty(0))
 def step_times(report: Report) -> StepTimes:
     """Return the measured steps that lie inside the window of a report.
 
-    Ranks take the same steps side by side, so one step is the mean of the k-th step of each process, as far as all
-    have one: counting ranks as further steps would make little evidence look like much.
+    Ranks run the same steps in parallel, so step k is the mean of the k-th step of each process, up to the shortest
+    process. Counting ranks as more steps would overstate the evidence.
     """
     section = report.section("steps")
     table = section.tables.get("steps") if section is not None else None
@@ -80,7 +88,7 @@ def step_times(report: Report) -> StepTimes:
 
 
 def _runs(steps: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the steps of each process: rows stand by process and start, so a new one begins where time goes back."""
+    """Return the steps of each process; rows are in order of process and start, so time goes back at each new one."""
     start = steps["start_ns"].to_numpy()
     cuts = np.flatnonzero(start[1:] < start[:-1]) + 1
     bounds = [0, *cuts.tolist(), len(steps)]

@@ -8,7 +8,6 @@
     everything else         is left out: environments, processes, output, call stacks, serial numbers
 """
 
-import json
 import os
 import re
 import sqlite3
@@ -22,6 +21,7 @@ from nsyswrap.db import schema
 from nsyswrap.db.connection import AGAIN, Export, address_of, opened, text_of
 from nsyswrap.db.description import command_words
 from nsyswrap.db.identity import Cleaner, identity_of
+from nsyswrap.db.payloads import is_of_domain, nccl_domains, nccl_payload, python_sample
 from nsyswrap.errors import ExportError, NsyswrapError, UsageError
 from nsyswrap.privacy import neutral_command
 
@@ -39,7 +39,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "CUDA_GPU_MEMORY_USAGE_EVENTS": {},
     "OSRT_API": {},
     "PROFILER_OVERHEAD": {},
-    "NVTX_EVENTS": {"text": "text", "jsonText": "sample"},
+    "NVTX_EVENTS": {"text": "text", "jsonText": "payload"},
     "SCHED_EVENTS": {},
     "GPU_METRICS": {},
     "TARGET_INFO_GPU_METRICS": {"typeName": "text", "metricName": "text"},
@@ -79,10 +79,6 @@ _OPTION_ROWS = re.compile(
 _OPTION_VALUE = re.compile(r"[\w.+-]{0,40}", re.ASCII)
 _COLUMN = re.compile(r"[A-Za-z]\w{0,63}", re.ASCII)
 _TYPES = frozenset({"INTEGER", "REAL", "TEXT"})
-_SAMPLE_DOMAINS = ("Python Periodic Sampling", "Python Backtrace on CUDA")
-_FRAME = ("Function", "File", "Line")
-_LARGEST = 1 << 63
-_SAMPLE_STATE = re.compile(r"[A-Za-z ]{0,40}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +146,7 @@ class _Copy:
         self._database = database
         self._export = export
         self._cleaner = cleaner
+        self._nccl_domains = nccl_domains(export)
         # How to clean each text by its id; a file's way wins over a range's, and that over a symbol's.
         self._ways: dict[int, str] = {}
         self._changed = 0
@@ -161,7 +158,7 @@ class _Copy:
         database.execute("attach ? as source", (address,))
         for way in ("symbol", "text", "file", "message"):
             database.create_function(way, 1, self._function(getattr(cleaner, way)), deterministic=True)
-        database.create_function("sample", 1, self._sample)
+        database.create_function("payload", 3, self._payload)
 
     def run(self, target: Path) -> Redaction:
         tables = self._export.columns
@@ -189,7 +186,7 @@ class _Copy:
     def _copy(self, table: str, texts: Mapping[str, str], where: str = "1") -> None:
         """Copy a table's rows: numbers, and the texts named, each cleaned in its way."""
         columns = self._columns(table)
-        parts = [_expression(name, kind, texts.get(name)) for name, kind in columns.items()]
+        parts = [_expression(name, columns, texts.get(name)) for name in columns]
         self._create(table, columns)
         order = "" if where == "1" else f" where {where}"
         self._database.execute(f'insert into main."{table}" select {", ".join(parts)} from source."{table}"{order}')  # noqa: S608
@@ -277,30 +274,27 @@ class _Copy:
         """Make a cleaner of texts one of bytes, as SQLite holds them: they need not be UTF-8."""
         return lambda raw: None if raw is None else clean(text_of(raw))
 
-    def _sample(self, raw: bytes | None) -> str | None:
-        """Keep a sample of Python's stack, by its known fields alone, and remember the texts it refers to."""
-        try:
-            ((domain, about),) = json.loads(raw or b"").items()
-            frames = [tuple(int(frame[field]) for field in _FRAME) for frame in about["Frames"]]
-            state, number = str(about["Thread state"]), int(about["Thread state ID"])
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+    def _payload(self, raw: bytes | None, thread: object, domain: object) -> str | None:
+        """Return what may stay of a payload: NCCL's numbers, or a sample of Python's stack, whose texts stay too."""
+        if is_of_domain(self._nccl_domains, thread, domain):
+            return nccl_payload(raw)
+        sample = python_sample(raw)
+        if sample is None:
             return None
-        known = domain in _SAMPLE_DOMAINS and _SAMPLE_STATE.fullmatch(state)
-        if not known or any(not 0 <= part < _LARGEST for frame in frames for part in frame):
-            return None
-        for function, file, _ in frames:
+        for function, file, _ in sample.frames:
             self._ways.setdefault(function, "symbol")
             self._ways[file] = "file"
-        stack = [dict(zip(_FRAME, frame, strict=True)) for frame in frames]
-        kept = {"Thread state ID": number, "Thread state": state, "Frames count": len(stack), "Frames": stack}
-        return json.dumps({domain: kept}, separators=(",", ":"))
+        return sample.text
 
 
-def _expression(name: str, kind: str, way: str | None) -> str:
-    """Return the SQL for a column's value: a number as it is, a text cleaned or NULL."""
+def _expression(name: str, columns: Mapping[str, str], way: str | None) -> str:
+    """Return the SQL for the value of one of a table's columns: a number as it is, a text cleaned or NULL."""
+    if way == "payload":
+        thread, domain = (f'"{each}"' if each in columns else "null" for each in ("globalTid", "domainId"))
+        return f'payload(cast("{name}" as blob), {thread}, {domain})'
     if way is not None:
         return f'{way}(cast("{name}" as blob))'
-    if kind == "TEXT" or name in _SERIAL_NUMBERS:
+    if columns[name] == "TEXT" or name in _SERIAL_NUMBERS:
         return "null"
     # SQLite keeps a text in a column of numbers, and we do not.
     return f"case when typeof(\"{name}\") in ('integer', 'real') then \"{name}\" end"

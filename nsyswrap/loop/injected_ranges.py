@@ -1,7 +1,7 @@
-"""Ranges that nsyswrap put into the program (``--annotate``), beside those that the program has itself.
+"""Ranges that nsyswrap put into the program (``--annotate``): they have an NVTX domain of their own.
 
-They stand in a domain of their own. What the program marks itself comes first: its steps are the steps, and a phase of
-its own is not counted again where ours lies inside it.
+The program's own ranges come first: where it marks steps, ours are not steps, and a phase of ours inside the same phase
+of its own does not count a second time.
 """
 
 import re
@@ -37,7 +37,7 @@ def injected_steps(ranges: pd.DataFrame) -> Flags:
 
 
 def notes(ranges: pd.DataFrame, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
-    """Say which of some ranges nsyswrap put there.
+    """Return a note that names the phases that nsyswrap marked; none where the program marked all of them.
 
     Args:
         ranges: All ranges.
@@ -45,15 +45,14 @@ def notes(ranges: pd.DataFrame, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
     """
     texts = ranges["text"].iloc[rows[injected(ranges)[rows]]].astype(str).to_numpy()
     found = sorted({re.sub(r" \d+$", "", str(text)) for text in np.unique(texts)})
-    return (f"Marked by nsyswrap and not by the program (--annotate): {', '.join(found)}.",) if found else ()
+    return (f"Marked by nsyswrap (--annotate), not by the program: {', '.join(found)}.",) if found else ()
 
 
 def without_doubtful_steps(ranges: pd.DataFrame, step: Flags) -> Flags:
-    """Return which of the ranges that look like steps are.
+    """Return which of the ranges that look like steps are steps.
 
-    In a process that marks its steps itself, ours are none. Else they are those with a backward pass; where there is
-    none, those with a forward pass: one that was begun and then turned out to be an evaluation, or the end of the
-    program, has neither.
+    In a process that marks its steps itself, ours do not count. In any other process, those of ours with a backward
+    pass count; where none has one, those with a forward pass. The rest may be an evaluation or the end of the program.
 
     Args:
         ranges: All ranges.
@@ -67,29 +66,29 @@ def without_doubtful_steps(ranges: pd.DataFrame, step: Flags) -> Flags:
     for each in np.unique(process[ours]):
         mine = np.flatnonzero(ours & (process == each))
         if not (kept & (process == each)).any():
-            kept[_most_telling(ranges, mine)] = True
+            kept[_with_passes(ranges, mine)] = True
     return kept
 
 
-def _most_telling(ranges: pd.DataFrame, steps: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """Return those of the steps of one process that hold a backward pass, or else a forward pass, or else all."""
+def _with_passes(ranges: pd.DataFrame, steps: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Return the steps of one process that hold a backward pass; if none does, a forward pass; if none does, all."""
     ours = injected(ranges)
     for phase in ("backward", "forward"):
         marked = np.flatnonzero(ours & (ranges["text"] == phase).to_numpy())
-        telling = np.zeros(len(steps), bool)
+        has_pass = np.zeros(len(steps), bool)
         for thread in np.unique(array(ranges, "thread")[steps]):
             rows = array(ranges, "thread")[steps] == thread
             begins = np.sort(array(ranges, "start")[marked[array(ranges, "thread")[marked] == thread]])
             first = np.searchsorted(begins, array(ranges, "start")[steps[rows]])
             after = np.searchsorted(begins, array(ranges, "end")[steps[rows]])
-            telling[rows] = after > first
-        if telling.any():
-            return steps[telling]
+            has_pass[rows] = after > first
+        if has_pass.any():
+            return steps[has_pass]
     return steps
 
 
 def repeated(ranges: pd.DataFrame, phase: npt.NDArray[np.int32]) -> Flags:
-    """Return which ranges of ours say again what the program says itself: they begin inside its own of the same phase.
+    """Return which ranges of ours repeat one of the program: they begin inside its own range of the same phase.
 
     Args:
         ranges: All ranges.

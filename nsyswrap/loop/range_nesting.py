@@ -1,4 +1,4 @@
-"""Which ranges enclose a call: NVTX ranges of one thread by depth, so that each level is disjoint."""
+"""Which NVTX ranges enclose a call: the ranges of each thread, cut into levels without overlap."""
 
 import heapq
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ def enclosing(trace: Trace, thread: Times, start: Times, end: Times) -> Iterator
         end: End of each call in ns.
 
     Yields:
-        Indices of calls and, alongside, the row in ``trace[RANGES]`` of a range that contains them whole. Every
-        range that contains a call is yielded once. Ranges that end on another thread are left out, as in nsys's
+        Indices of calls, and for each the row in ``trace[RANGES]`` of a range that contains the whole call. Each pair
+        of a call and a range around it is yielded once. Ranges that end on another thread are left out, as in nsys's
         own reports.
     """
     ranges = trace[tables.RANGES]
@@ -42,7 +42,7 @@ def enclosing(trace: Trace, thread: Times, start: Times, end: Times) -> Iterator
                 at = np.searchsorted(begins, start[calls], side="right") - 1
                 inside = (at >= 0) & (end[calls] <= ends[np.maximum(at, 0)])
                 yield calls[inside], rows[at[inside]]
-                # A call without length where one range ends and the next begins is in both.
+                # A call without length at the end of one range and the start of the next is in both.
                 at = np.searchsorted(begins, start[instants])
                 met = np.flatnonzero((at > 0) & (at < len(rows)))
                 met = met[(ends[at[met] - 1] == start[instants[met]]) & (begins[at[met]] == start[instants[met]])]
@@ -50,10 +50,10 @@ def enclosing(trace: Trace, thread: Times, start: Times, end: Times) -> Iterator
 
 
 def _levels(start: Times, end: Times) -> list[Indices]:
-    """Return the ranges cut into levels, each by start, so that those of one level do not overlap.
+    """Return the indices of the ranges of each level, by start; ranges of one level do not overlap.
 
-    Where ranges nest, a level is a depth; ranges that cross, as those of start and end may, take the first free level.
-    A range without length contains no call.
+    Where ranges nest, a level is a depth. Ranges that cross, as start-end ranges may, take the first free level. Ranges
+    without length are left out: they contain no call.
     """
     order = np.flatnonzero(end > start)
     order = order[np.lexsort((-end[order], start[order]))]
@@ -67,7 +67,7 @@ def _levels(start: Times, end: Times) -> list[Indices]:
 
 
 def _free_levels(start: Times, end: Times) -> Indices:
-    """Return, for ranges by start, the lowest level that is free when each begins."""
+    """Return the lowest level that is free when each range begins; ranges are sorted by start."""
     taken: list[tuple[int, int]] = []
     free: list[int] = []
     found = []

@@ -1,4 +1,4 @@
-"""What NVTX ranges put on the GPU: number of operations, envelope and union, by name of range."""
+"""The GPU work launched inside NVTX ranges: number of operations, envelope and union, by name of range."""
 
 from typing import NamedTuple
 
@@ -16,24 +16,24 @@ LARGEST = 1 << 62
 
 
 class Pairs(NamedTuple):
-    """Operations and ranges that belong together: row in ``Operations`` and row in ``trace[RANGES]``."""
+    """Operations and the ranges that they were launched in: row in ``Operations`` and row in ``trace[RANGES]``."""
 
     operation: Indices
     range: Indices
 
 
 def projection(context: TraceContext, names: pd.Index, own: Pairs, handed: Pairs) -> pd.DataFrame:
-    """Return the projection of each range, added up by name.
+    """Return the projections of ranges on the GPU, summed by name.
 
     Args:
         context: The trace and its operations.
         names: Name of each range.
-        own: Operations with the ranges around their launch, on one thread.
-        handed: The same for operations that another thread launched for the range's.
+        own: Operations with the ranges around their launch, where both are on one thread.
+        handed: The same for operations that another thread launched on behalf of the range's thread.
 
     Returns:
-        By name: ``count`` and ``range_ns`` of the ranges whose own thread launched something, and of what was launched
-        ``envelope_ns``, ``busy_ns`` and ``operation_count``, once for the own thread and once for any thread.
+        By name: ``count`` and ``range_ns`` of the ranges whose own thread launched operations; ``envelope_ns``,
+        ``busy_ns`` and ``operation_count`` of these operations, and of those launched by any thread.
     """
     every = Pairs(*(np.concatenate(pair) for pair in zip(own, handed, strict=True)))
     any_thread = _by_name(context, names, every)
@@ -57,7 +57,7 @@ def _joined(one_thread: pd.DataFrame, any_thread: pd.DataFrame) -> pd.DataFrame:
 
 
 def _by_name(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
-    """Return the projection of ranges by name, of one set of pairs."""
+    """Return the projections of one set of pairs, summed by name."""
     ranges = context.trace[tables.RANGES]
     rows, which = _grouped(pairs, len(context.operations.start))
     first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]])) if len(rows) else np.empty(0, np.intp)
@@ -77,10 +77,10 @@ def _by_name(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFra
 
 
 def _grouped(pairs: Pairs, operation_count: int) -> tuple[Indices, Indices]:
-    """Return ranges and operations of the pairs by range, then by start: operations are numbered in that order."""
+    """Return the ranges and operations of the pairs, sorted by range, then by start of the operation."""
     key = pairs.range * operation_count
     key += pairs.operation
-    # Runs of these keys are in order already, and a stable sort only merges them.
+    # The keys consist of sorted runs, which a stable sort only has to merge.
     key.sort(kind="stable")
     rows = key // max(operation_count, 1)
     key -= rows * operation_count
@@ -88,18 +88,18 @@ def _grouped(pairs: Pairs, operation_count: int) -> tuple[Indices, Indices]:
 
 
 def _envelope_and_union(operations: Operations, which: Indices, first: Indices) -> tuple[Times, Times]:
-    """Return how long each group of operations lasts, from its first start to its last end, and its union.
+    """Return the time from the first start to the last end of each group of operations, and the length of its union.
 
     Args:
         operations: All that ran on the GPUs.
-        which: Operations, those of a group one behind another, by start.
+        which: Operations, group after group, each sorted by start.
         first: Where in ``which`` each group begins.
     """
     envelope, busy = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
     bounds = np.append(first, len(which))
     group = 0
     while group < len(first):
-        # As many groups as fill a block, and one at least.
+        # As many groups as fit into a block, at least one.
         until = max(int(np.searchsorted(bounds, bounds[group] + BLOCK, side="right")) - 1, group + 1)
         mine = which[bounds[group] : bounds[until]]
         start, end, at = operations.start[mine], operations.end[mine], first[group:until] - bounds[group]
@@ -110,8 +110,8 @@ def _envelope_and_union(operations: Operations, which: Indices, first: Indices) 
 
 
 def _union_by_group(start: Times, end: Times, first: Indices) -> Times:
-    """Return the length of the union of each group of intervals; groups lie one behind another, sorted by start."""
-    # Groups are set apart by more than any of them lasts, so that a running maximum cannot cross a border.
+    """Return the length of the union of each group of intervals; the groups follow each other, sorted by start."""
+    # Each group is shifted beyond the end of the one before, so that a running maximum does not cross groups.
     apart = int(end.max()) - int(start.min()) + 1
     bounds = np.append(first, len(start))
     found = []

@@ -1,4 +1,4 @@
-"""The steps of the training loop: found from ranges whose text ends in a number, with warm-up told apart."""
+"""The steps of the training loop: ranges whose text ends in a number, each either warm-up or measured."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -18,8 +18,8 @@ from nsyswrap.tables import Trace, array
 STEP_TEXT = re.compile(r"(?:batch|step|iteration|iter)[\s_#:=\-\[(]*\d+[\])]?$", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
-# The first two steps always allocate, tune and compile; later ones count as warm-up while they take this many
-# times the median of the steps after them. At most half of all steps are warm-up.
+# The first two steps allocate, tune and compile. Later steps count as warm-up while they take this many times the
+# median of the steps after them. At most half of all steps are warm-up.
 WARM_UP_STEPS = 2
 WARM_UP_FACTOR = 2.0
 
@@ -29,9 +29,9 @@ class Steps:
     """The steps of all processes, by process and start.
 
     Attributes:
-        frame: One row a step: process, thread (int64 ids), name, start, end (ns), warm_up (bool).
-        processes: Those whose steps are counted, of several that take theirs one after another; None for all.
-        notes: Which ranges that look like steps are not counted, and why.
+        frame: One row for each step: process, thread (int64 ids), name, start, end (ns), warm_up (bool).
+        processes: Processes whose steps count, where processes run one after another; None for all.
+        notes: Which ranges that look like steps do not count, and why.
     """
 
     frame: pd.DataFrame
@@ -40,19 +40,18 @@ class Steps:
 
     @property
     def counted(self) -> pd.DataFrame:
-        """Return the rows of the processes whose steps are counted."""
+        """Return the rows of the processes whose steps count."""
         return self.frame if self.processes is None else self.frame[self.frame["process"].isin(self.processes)]
 
     @property
     def measured(self) -> pd.DataFrame:
-        """Return those of the counted steps that are no warm-up."""
+        """Return the counted steps that are not warm-up."""
         return self.counted[~self.counted["warm_up"]]
 
     def measured_window(self) -> Window | None:
-        """Return the stretch in which every process is past its warm-up; None without steps.
+        """Return the window in which every process is past its warm-up; None without steps.
 
-        It lasts from the start of the first measured step to the end of the last, whatever lies between steps
-        included.
+        It lasts from the start of the first measured step to the end of the last, and includes the time between steps.
         """
         measured = self.measured
         if not len(measured):
@@ -66,13 +65,13 @@ class Steps:
         return Window(start, end, self._label(measured), "steps")
 
     def measured_inside(self, window: Window) -> pd.DataFrame:
-        """Return the steps that lie inside the window and are no warm-up."""
+        """Return the steps that lie inside the window and are not warm-up."""
         inside = (self.frame["start"] >= window.start_ns) & (self.frame["end"] <= window.end_ns)
         return self.frame[inside & ~self.frame["warm_up"]]
 
     @property
     def measured_count(self) -> int:
-        """Return the measured steps of one process, since ranks take the same steps side by side."""
+        """Return the number of measured steps of one process: ranks take the same steps at the same time."""
         measured = self.measured
         return len(measured) // max(measured["process"].nunique(), 1)
 
@@ -99,7 +98,7 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
             followed by a number at the end.
 
     Raises:
-        UsageError: The pattern is no regular expression.
+        UsageError: The pattern is not a regular expression.
     """
     found = _named_as_steps(trace, step_matcher(pattern))
     used = _gpu_time(trace) if len(tables.distinct(array(found, "process"))) > 1 else {}
@@ -111,8 +110,8 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
     frame = frame.drop(columns="open").sort_values(["process", "start"], kind="stable", ignore_index=True)
     flags = [warm_up(array(group, "end") - array(group, "start")) for _, group in frame.groupby("process")]
     frame["warm_up"] = np.concatenate(flags) if flags else np.empty(0, bool)
-    processes, said = _at_one_time(frame, used)
-    return Steps(frame, processes, (*_never_ended(left_open), *notes, *said))
+    processes, others = _at_one_time(frame, used)
+    return Steps(frame, processes, (*_never_ended(left_open), *notes, *others))
 
 
 def _named_as_steps(trace: Trace, matcher: re.Pattern[str]) -> pd.DataFrame:
@@ -133,7 +132,7 @@ def _named_as_steps(trace: Trace, matcher: re.Pattern[str]) -> pd.DataFrame:
 
 
 def _gpu_time(trace: Trace) -> dict[int, int]:
-    """Return how long the operations of each process that has any ran, in ns, those side by side each in full."""
+    """Return the summed time of the operations of each process that has any, in ns; overlapping ones count in full."""
     found: dict[int, int] = {}
     for spec in SOURCES:
         codes, processes = pd.factorize(array(trace[spec], "process"))
@@ -144,7 +143,7 @@ def _gpu_time(trace: Trace) -> dict[int, int]:
 
 
 def _launching_threads(trace: Trace) -> set[int]:
-    """Return the threads that launched a kernel or a graph; copies alone may be those of a loader that runs ahead."""
+    """Return the threads that launched a kernel or a graph; a thread that launches only copies may be a data loader."""
     found: set[int] = set()
     for spec in (tables.KERNELS, tables.GRAPHS):
         call = launch_calls(trace, array(trace[spec], "process"), array(trace[spec], "correlation_id"))
@@ -153,7 +152,7 @@ def _launching_threads(trace: Trace) -> set[int]:
 
 
 def _of_working_processes(steps: pd.DataFrame, used: Mapping[int, int]) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Leave out the steps of processes that launched nothing where another one with steps did, and say so."""
+    """Return the steps of processes that launched operations, and a note on the others; all if no process launched."""
     working = steps["process"].isin(used.keys())
     if not working.any() or working.all():
         return steps, ()
@@ -170,10 +169,10 @@ def _never_ended(steps: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _at_one_time(frame: pd.DataFrame, used: Mapping[int, int]) -> tuple[frozenset[int] | None, tuple[str, ...]]:
-    """Return the processes to count, of those that take their steps one after another, and a sentence on the others.
+    """Return the processes whose steps count where processes run one after another, and a note on the others.
 
-    Ranks train side by side, and all count. Of programs that run one behind another, as in a sweep, the one that used
-    the GPU longest counts: neither the time between them nor what tells them apart is a property of a step.
+    Ranks train at the same time, and all count. Where programs run one after another, as in a sweep, only the one that
+    used the GPU longest counts: the time between programs and their differences are not properties of a step.
     """
     bounds = frame.groupby("process").agg(start=("start", "min"), end=("end", "max")).sort_values("start")
     group = (bounds["start"] >= bounds["end"].cummax().shift(fill_value=bounds["end"].max())).cumsum()
@@ -185,21 +184,21 @@ def _at_one_time(frame: pd.DataFrame, used: Mapping[int, int]) -> tuple[frozense
     chosen = max(together, key=lambda processes: sum(time[each] for each in processes))
     which = ", ".join(str(tables.pid(each)) for each in sorted(chosen))
     why = "used the GPU longest" if worked else "took most time in them"
-    said = f"Processes took steps one after another: counted are those of {which}, which {why}."
-    return chosen, (f"{said} For the others, choose their time with --window.",)
+    note = f"Processes took steps one after another: the steps of {which} count, which {why}."
+    return chosen, (f"{note} To look at another process, choose its time with --window.",)
 
 
 def text_flags(ranges: pd.DataFrame, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return for each range whether its text, one of the column's categories, is wanted."""
+    """Return for each range whether its text is wanted, from one flag for each category of the text column."""
     codes = ranges["text"].cat.codes.to_numpy()
     return wanted[codes] if len(wanted) else np.zeros(len(codes), bool)
 
 
 def step_matcher(pattern: str) -> re.Pattern[str]:
-    """Return what tells a step from its text: the user's pattern, or the usual spellings where it is empty.
+    """Return the pattern of the texts of steps: the user's, or the usual spellings where it is empty.
 
     Raises:
-        UsageError: The pattern is no regular expression.
+        UsageError: The pattern is not a regular expression.
     """
     if not pattern:
         return STEP_TEXT
@@ -207,15 +206,16 @@ def step_matcher(pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
     except re.error as error:
         raise UsageError(
-            f"--step-range {pattern!r} is no regular expression: {error}", hint="write it as --step-range '^iteration'"
+            f"--step-range {pattern!r} is not a regular expression: {error}",
+            hint="write it as --step-range '^iteration'",
         ) from error
 
 
 def _one_family(steps: pd.DataFrame, launching: Collection[int]) -> pd.DataFrame:
-    """Keep one thread and one spelling: where "step 3" holds "batch 12", the ranges that cover most time win.
+    """Return the steps of one thread and one spelling: where "step 3" holds "batch 12", those that cover most time.
 
-    Threads that launch kernels come before those that launch none: a loader's thread numbers its batches, too. Ranges
-    that never ended have no length to count.
+    Threads that launch kernels come first: a loader's thread numbers its batches, too. Ranges that never ended count as
+    without length.
     """
     family = steps["name"].map(lambda name: _NUMBER.sub("#", name))
     length = (steps["end"] - steps["start"]).where(~steps["open"], 0)
@@ -232,8 +232,8 @@ def warm_up(duration: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         duration: Length of each step in ns, in order, shape (n,).
 
     Returns:
-        True for the first two steps, and for those after them as long as they take more than twice the median of
-        all later steps; never for more than half of the steps.
+        True for the first two steps and for the following ones while they take more than twice the median of all later
+        steps; for at most half of the steps.
     """
     count = len(duration)
     most = count // 2

@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-COLUMNS = ("device_id", "start_ns", "end_ns", "cause", "phase", "evidence")
+COLUMNS = ("device_id", "start_ns", "end_ns", "rule", "cause", "phase", "evidence")
 
 
 class Piece(NamedTuple):
-    """A part of a gap that has one cause."""
+    """A part of a gap that has one rule, cause and phase."""
 
+    rule: str
     cause: str
     phase: str
     ns: int
@@ -37,26 +38,26 @@ class Gap(NamedTuple):
         """Length in nanoseconds."""
         return self.end_ns - self.start_ns
 
-    def causes(self) -> tuple[Piece, ...]:
-        """Return one piece for each cause and phase, dearest first; evidence is the longest piece's."""
+    def by_rule(self) -> tuple[Piece, ...]:
+        """Return one piece for each rule and phase, largest first, with cause and evidence of its longest part."""
         longest = sorted(self.pieces, key=lambda piece: -piece.ns)
         totals: dict[tuple[str, str], Piece] = {}
         for piece in longest:
-            key = (piece.cause, piece.phase)
+            key = (piece.rule, piece.phase)
             before = totals.get(key)
             totals[key] = piece if before is None else before._replace(ns=before.ns + piece.ns)
-        return tuple(sorted(totals.values(), key=lambda piece: (-piece.ns, piece.cause, piece.phase)))
+        return tuple(sorted(totals.values(), key=lambda piece: (-piece.ns, piece.rule, piece.phase)))
 
 
 class Ranked(NamedTuple):
-    """The rows of a table of gaps, which gap each belongs to, and the gaps from the longest on.
+    """The rows of a table of gaps, the gap of each row, and the gaps in order of length.
 
     Attributes:
         rows: The table, sorted by GPU and start.
         gap: For each row the number of its gap, shape (rows,).
         first: For each gap its first row, shape (gaps,).
         length_ns: For each gap its length, shape (gaps,).
-        longest: Numbers of the gaps, longest first; of equal ones, the earlier GPU and start.
+        longest: Numbers of the gaps, longest first; equal ones in order of GPU and start.
     """
 
     rows: pd.DataFrame
@@ -67,10 +68,10 @@ class Ranked(NamedTuple):
 
 
 def rank(table: pd.DataFrame) -> Ranked:
-    """Put the rows of ``gaps`` together and order the gaps by length.
+    """Return which rows of ``gaps`` are one gap, and the gaps in order of length.
 
     Args:
-        table: Columns ``device_id start_ns end_ns`` at least, any order of rows.
+        table: At least the columns ``device_id start_ns end_ns``; rows in any order.
     """
     order = np.lexsort((table["start_ns"].to_numpy(), table["device_id"].to_numpy()))
     rows = table.iloc[order]
@@ -84,7 +85,7 @@ def rank(table: pd.DataFrame) -> Ranked:
 
 
 class Longest(NamedTuple):
-    """The longest gaps, longest first, with how many gaps there are and how long all are together."""
+    """The longest gaps, longest first, with the number of all gaps and their total length."""
 
     gaps: tuple[Gap, ...]
     gap_count: int
@@ -112,7 +113,7 @@ class Cut(NamedTuple):
 
 
 def cut(table: pd.DataFrame, most_rows: int) -> Cut:
-    """Keep whole gaps, longest first, while their rows fit; rows stay in order of GPU and time.
+    """Return the rows of the longest gaps, whole gaps only, in order of GPU and time.
 
     Args:
         table: The table ``gaps``.
@@ -137,8 +138,8 @@ def _gap(ranked: Ranked, number: int) -> Gap:
     starts, ends = rows["start_ns"].tolist(), rows["end_ns"].tolist()
     texts = [_texts(rows, name) for name in COLUMNS[3:]]
     pieces = tuple(
-        Piece(cause, phase, end - start, evidence)
-        for start, end, cause, phase, evidence in zip(starts, ends, *texts, strict=True)
+        Piece(rule, cause, phase, end - start, evidence)
+        for start, end, rule, cause, phase, evidence in zip(starts, ends, *texts, strict=True)
     )
     return Gap(int(rows["device_id"].iloc[0]), starts[0], ends[-1], pieces)
 

@@ -1,7 +1,7 @@
-"""The report as one HTML page: no network, readable without its script, and even where styles are forbidden.
+"""The report as one HTML page that needs no network and is readable without scripts and styles.
 
-Everything a reader sees is text, a table or inline SVG. The template escapes all values; what the profiled
-program named itself goes through ``visible`` first. The script adds sorting, filtering and the keyboard.
+Everything on the page is text, a table or inline SVG. The template escapes all values; names that the profiled
+program chose go through ``visible`` first. The script adds sorting, filtering and keys.
 """
 
 import functools
@@ -36,16 +36,19 @@ _MOST_GAPS = 20
 _TITLE_WIDTH = 80
 _SPECIAL = ("ledger", "idle")
 _GROUPS = (
-    ("GPU", ("tensor_cores", "counters", "kernels", "occupancy", "copies", "memory", "cuda_graphs")),
+    (
+        "GPU",
+        ("tensor_cores", "counters", "kernels", "occupancy", "copies", "communication", "device_memory", "cuda_graphs"),
+    ),
     ("Program", ("steps", "phases", "step_breakdown", "counterfactual", "ranges", "python_lines")),
-    ("Host", ("launches", "host_calls", "host_waits", "os_calls")),
+    ("CPU", ("launches", "host_calls", "host_waits", "os_calls")),
 )
 _CHECK, _LAST = "capture_check", "Capture"
-_ABOUT_CAPTURE = ("replay", _CHECK)
+_ABOUT_CAPTURE = ("prediction", _CHECK)
 
 
 class Group(NamedTuple):
-    """Sections that belong together, under one word in the table of contents."""
+    """Sections under one heading of the table of contents."""
 
     title: str
     sections: tuple[SectionView, ...]
@@ -72,7 +75,7 @@ def _environment() -> jinja2.Environment:
     environment.filters["share"] = units.share
     environment.filters["count"] = units.count
     environment.filters["point"] = units.point
-    environment.filters["word"] = vocabulary.word_anchor
+    environment.filters["term"] = vocabulary.term_anchor
     return environment
 
 
@@ -101,6 +104,8 @@ def _context(report: Report) -> dict[str, Any]:
         "numbers": summary_model.key_numbers(report),
         "findings": page_findings.findings(report),
         "gaps": gaps,
+        "patterns": page_parts.patterns(report),
+        "verdict_finding": page_findings.verdict_anchor(report),
         "timeline": timeline,
         "tensor": page_parts.tensor_bar(report),
         "tensor_bars": page_tensor.tensor_bars(report),
@@ -112,19 +117,19 @@ def _context(report: Report) -> dict[str, Any]:
         "idle_facts": page_parts.facts(report.section("ledger")) + page_parts.facts(report.section("idle")),
         "idle_notes": _notes(report, "ledger") + _notes(report, "idle"),
         "provenance": list(page_provenance.provenance(report)),
-        "words": vocabulary,
+        "vocabulary": vocabulary,
     }
 
 
 def _assets(*, with_timeline: bool) -> dict[str, Any]:
-    """Return styles and scripts, and the policy that lets them and nothing else through."""
+    """Return styles and scripts, and the policy that allows them and nothing else."""
     styles, scripts = ([_static(name) for name in names] for names in (STYLES, SCRIPTS))
-    # This one needs the page to stand there before it begins.
+    # This script reads the page when it starts, so it comes after the page.
     late_scripts = [timeline_view.script()] if with_timeline else []
     styles += [timeline_view.style()] if with_timeline else []
     return {
         "policy": policy(styles, [*scripts, *late_scripts]),
-        # Our own files, whose text the policy names; everything else in the page is escaped.
+        # These are our own files, and the policy holds their hashes; everything else in the page is escaped.
         "styles": [Markup(text) for text in styles],  # noqa: S704
         "scripts": [Markup(text) for text in scripts],  # noqa: S704
         "late_scripts": [Markup(text) for text in late_scripts],  # noqa: S704
@@ -134,18 +139,18 @@ def _assets(*, with_timeline: bool) -> dict[str, Any]:
 def _contents(
     groups: list[Group], *, has_gaps: bool, has_timeline: bool
 ) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield each group of the table of contents: its title, then anchor and words of its parts."""
-    first = [("verdict", "Verdict"), ("ledger", "Ledger"), ("findings", "Findings")]
+    """Yield each group of the table of contents: its title, then anchor and label of its entries."""
+    first = [("verdict", "Verdict"), ("ledger", "Breakdown"), ("findings", "Findings")]
     first += [("timeline", "Timeline")] if has_timeline else []
     yield "Answer", [*first, ("gaps", "Longest gaps")] if has_gaps else first
     for group in groups[:-1]:
         yield group.title, [(f"section-{one.key}", one.title) for one in group.sections]
     last = [(f"section-{one.key}", one.title) for one in groups[-1].sections]
-    yield groups[-1].title, [*last, ("provenance", "Provenance"), ("glossary", "Words")]
+    yield groups[-1].title, [*last, ("provenance", "Provenance"), ("glossary", "Glossary")]
 
 
 def _title(report: Report) -> str:
-    """Return what was profiled: the program of the command, or else the capture's name."""
+    """Return what was profiled: the script of the command, else its program, else the capture's name."""
     words = [word for word in report.session.command if not word.startswith("-")]
     scripts = [word for word in words if word.endswith(".py")]
     chosen = scripts[0] if scripts else (words[0] if words else report.capture.name)
@@ -153,7 +158,7 @@ def _title(report: Report) -> str:
 
 
 def _groups(report: Report) -> Iterator[Group]:
-    """Yield the sections by group, in the order of the page; those nobody knows here come before the capture check."""
+    """Yield the sections by group, in the order of the page; unknown sections come before the capture check."""
     known = {key for _, keys in _GROUPS for key in keys}
     for title, keys in _GROUPS:
         yield Group(title, tuple(_views(report, keys)))
@@ -176,7 +181,7 @@ def _views(report: Report, keys: tuple[str, ...]) -> Iterator[SectionView]:
         if section is None:
             continue
         view = page_parts.section(section)
-        # Ledger and idle have their own place; here is only what they hold beside it.
+        # Ledger and idle time have a place of their own; only their other tables are shown here.
         if key not in _SPECIAL or view.tables:
             yield view
 

@@ -1,4 +1,4 @@
-"""Reads back what ``json_report`` wrote: report.json to a report, checked field by field."""
+"""Reads a report.json back to a report and checks it field by field."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,19 +9,37 @@ import pandas as pd
 
 from nsyswrap.errors import ExportError
 from nsyswrap.intervals import Window
-from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity, Unit
+from nsyswrap.model import (
+    NO_STEP,
+    Capture,
+    Fact,
+    Finding,
+    Gpu,
+    Report,
+    SavingMethod,
+    Section,
+    Session,
+    Severity,
+    StepTimes,
+    Unit,
+)
 from nsyswrap.render.json_report import SCHEMA, Tree
 
 Value = TypeVar("Value")
 
 _FAMILY, _, _VERSION = SCHEMA.rpartition("/")
-_MOST = 1 << 63
+_INT64_END = 1 << 63
 _AGAIN = "write it again from the capture: nsyswrap analyze CAPTURE --format json -o report.json"
-# Columns that other programs read, by section and table: those of the contract that a comparison rests on.
+# Columns that a comparison reads, by section and table; the contract of report.json names more.
 _SUMMARY = ("name", "count", "total_ns")
 _COLUMNS = {
-    ("ledger", "devices"): ("device_id", "window_ns", "compute_ns", "idle_ns"),
-    ("idle", "causes"): ("device_id", "cause", "phase", "idle_ns", "gap_count"),
+    ("ledger", "devices"): (
+        *("device_id", "window_ns", "compute_ns", "communication_wait_ns", "communication_transfer_ns"),
+        *("copy_exposed_ns", "memset_exposed_ns", "idle_ns"),
+    ),
+    ("idle", "attribution"): ("device_id", "cause", "rule", "phase", "idle_ns", "gap_count"),
+    ("idle", "gaps"): ("device_id", "start_ns", "end_ns", "cause", "rule", "phase", "evidence"),
+    ("idle", "patterns"): ("device_id", "rule", "phase", "count", "median_ns", "idle_ns", "per_step"),
     ("tensor_cores", "kernels"): ("verdict", "precision", "library", "op", "total_ns", "count"),
     ("phases", "phases"): ("phase", "count", "host_ns", "gpu_ns"),
     ("steps", "steps"): ("name", "start_ns", "end_ns", "warm_up"),
@@ -29,31 +47,33 @@ _COLUMNS = {
     ("host_calls", "summary"): _SUMMARY,
     ("copies", "summary"): ("kind", "source_memory", "target_memory", "count", "total_ns", "bytes"),
 }
+_KINDS = {str: "a text", int: "a whole number", dict: "an object", list: "a list"}
 _NUMERIC = ("_ns", "_share", "_bytes", "_count")
-_WINDOW_SOURCES = frozenset({"steps", "operations", "session", "user"})
+_WINDOW_SOURCES = frozenset({"steps", "pattern", "operations", "session", "user"})
 
 
 class _DamagedError(Exception):
-    """A field is missing or is not what it must be; the message names its place."""
+    """A field is missing or holds a wrong value; the message names its place."""
 
 
 def read_report(path: Path) -> Report:
     """Return the report in a report.json.
 
-    What report.json leaves out is empty: names of secrets, and what single GPUs can hold at once.
+    The names of secrets and the occupancy limits of GPUs are not in report.json, so they are empty.
 
     Args:
         path: The file.
 
     Raises:
-        ExportError: The file cannot be read, is no JSON or cut short, is of another program or version, or damaged.
+        ExportError: The file cannot be read, is not JSON, is cut short or damaged, or was written by another program or
+            version.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ExportError(f"cannot read {path}: {error.strerror}", hint="check the name and the permissions") from error
     except UnicodeDecodeError as error:
-        raise ExportError(f"{path} is no text, so it is no report.json", hint=_AGAIN) from error
+        raise ExportError(f"{path} is not text, so it is not a report.json", hint=_AGAIN) from error
     return parse_report(text, str(path))
 
 
@@ -62,15 +82,15 @@ def parse_report(text: str, name: str) -> Report:
 
     Args:
         text: JSON.
-        name: What errors call it.
+        name: Name of the file in error messages.
 
     Raises:
-        ExportError: It is no JSON or cut short, is of another program or version, or damaged.
+        ExportError: It is not JSON, is cut short or damaged, or was written by another program or version.
     """
     try:
         tree = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise ExportError(f"{name} is cut short or no JSON: {error}", hint=_AGAIN) from error
+        raise ExportError(f"{name} is cut short or not JSON: {error}", hint=_AGAIN) from error
     _check_schema(tree, name)
     try:
         return _report(tree)
@@ -79,7 +99,7 @@ def parse_report(text: str, name: str) -> Report:
 
 
 def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 def _check_schema(tree: object, name: str) -> None:
@@ -88,9 +108,11 @@ def _check_schema(tree: object, name: str) -> None:
         return
     family, _, version = schema.rpartition("/") if isinstance(schema, str) else ("", "", "")
     if family != _FAMILY:
-        raise ExportError(f"{name} is no report of nsyswrap", hint=f'its "schema" must be "{SCHEMA}"; {_AGAIN}')
-    hint = f"this nsyswrap reads version {_VERSION}; update nsyswrap, or {_AGAIN}"
-    raise ExportError(f"{name} is a report of version {version[:20]!r}", hint=hint)
+        raise ExportError(f"{name} is not a report of nsyswrap", hint=f'its "schema" must be "{SCHEMA}"; {_AGAIN}')
+    older = version.isascii() and version.isdigit() and int(version[:9]) < int(_VERSION)
+    action = "analyze the capture again" if older else "update nsyswrap, or analyze the capture again"
+    message = f"{name} is a report of version {version[:20]!r}, and this nsyswrap reads version {_VERSION}: {action}"
+    raise ExportError(message, hint="nsyswrap analyze CAPTURE --format json -o report.json")
 
 
 def _report(tree: Tree) -> Report:
@@ -103,7 +125,16 @@ def _report(tree: Tree) -> Report:
         sections=tuple(_named_section(key, one) for key, one in _field(tree, "sections", dict).items()),
         findings=tuple(_finding(one) for one in _dicts(tree, "findings")),
         notes=_texts(tree, "notes"),
+        verdict_rule=_optional(tree, "verdict_rule", str),
+        step=_step(tree),
     )
+
+
+def _step(tree: Tree) -> StepTimes:
+    if "step" in tree and tree["step"] is None:
+        return NO_STEP
+    found = _field(tree, "step", dict)
+    return StepTimes(_optional(found, "count", int), _optional(found, "median_ns", int))
 
 
 def _named_section(key: str, tree: object) -> Section:
@@ -151,13 +182,13 @@ def _window(tree: Tree) -> Window:
     start, end = (_field(found, label, int) for label in ("start_ns", "end_ns"))
     source = _field(found, "source", str)
     if source not in _WINDOW_SOURCES or end <= start:
-        raise _DamagedError("window is none")
+        raise _DamagedError("window has an unknown source or does not end after its start")
     return Window(start, end, _field(found, "label", str), source)  # type: ignore[arg-type]
 
 
 def _section(key: str, tree: object) -> Section:
     if not isinstance(tree, dict):
-        raise _DamagedError("is no object")
+        raise _DamagedError("is not an object")
     tables = _field(tree, "tables", dict)
     return Section(
         key=key,
@@ -172,14 +203,14 @@ def _section(key: str, tree: object) -> Section:
 
 def _fact(label: str, tree: object) -> Fact:
     if not isinstance(tree, dict) or tree.get("unit") not in get_args(Unit):
-        raise _DamagedError(f"fact {label} has no unit that is known")
+        raise _DamagedError(f"fact {label} has no known unit")
     return Fact(label, _scalar(tree.get("value"), label), tree["unit"])
 
 
 def _table(name: str, rows: object, needed: Sequence[str]) -> pd.DataFrame:
-    """Return a table; numbers are int64 or float64, so that a text among numbers is found here and not later."""
+    """Return a table whose number columns are int64, Int64 (with missing values) or float64."""
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise _DamagedError(f"table {name} is no list of rows")
+        raise _DamagedError(f"table {name} is not a list of rows")
     if not rows:
         return pd.DataFrame()
     columns = list(rows[0])
@@ -194,60 +225,69 @@ def _column(table: str, name: str, values: list[Any]) -> "pd.Series[Any]":
     kinds = {type(_scalar(value, f"{table}.{name}")) for value in values} - {type(None)}
     numeric = name.endswith(_NUMERIC) or name in ("bytes", "count", "share")
     if kinds <= {int, float} and (kinds or numeric):
-        whole = kinds == {int} and None not in values
-        return pd.Series(values, dtype="int64" if whole else "float64")
+        if kinds == {int}:
+            return pd.Series(values, dtype="Int64" if None in values else "int64")
+        return pd.Series(values, dtype="float64")
     if numeric:
-        raise _DamagedError(f"column {name} of table {table} holds something else than numbers")
+        raise _DamagedError(f"column {name} of table {table} holds values that are not numbers")
     if len(kinds) > 1:
         raise _DamagedError(f"column {name} of table {table} holds both texts and numbers")
     return pd.Series(values, dtype="bool" if kinds == {bool} and None not in values else "object")
 
 
 def _finding(tree: Tree) -> Finding:
-    device = tree.get("device_id")
     severity = _field(tree, "severity", str)
     if severity not in {one.value for one in Severity}:
         raise _DamagedError(f"severity is {severity[:20]!r}")
+    method = _optional(tree, "saving_method", str)
+    if method is not None and method not in get_args(SavingMethod):
+        raise _DamagedError(f"saving_method is {method[:20]!r}")
     return Finding(
         rule=_field(tree, "rule", str),
         severity=Severity(severity),
         headline=_field(tree, "headline", str),
         lost_ns=_field(tree, "lost_ns", int),
-        saving_low_ns=_field(tree, "saving_low_ns", int),
-        saving_high_ns=_field(tree, "saving_high_ns", int),
+        saving_low_ns=_optional(tree, "saving_low_ns", int),
+        saving_high_ns=_optional(tree, "saving_high_ns", int),
         advice=_field(tree, "advice", str),
         evidence=_texts(tree, "evidence"),
-        device_id=None if device is None else _field(tree, "device_id", int),
+        device_id=_optional(tree, "device_id", int),
         window=_window(tree),
+        saving_method=method,  # type: ignore[arg-type]
     )
 
 
 def _field(tree: Tree, label: str, kind: type[Value]) -> Value:
     value = tree.get(label)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-        raise _DamagedError(f"{label} is {'missing' if label not in tree else f'no {kind.__name__}'}")
+        raise _DamagedError(f"{label} is {'missing' if label not in tree else f'not {_KINDS[kind]}'}")
     if isinstance(value, int):
         _scalar(value, label)
     return value
 
 
+def _optional(tree: Tree, label: str, kind: type[Value]) -> Value | None:
+    """Return a field that may be null; it must be there."""
+    return None if label in tree and tree[label] is None else _field(tree, label, kind)
+
+
 def _scalar(value: object, place: str) -> Any:  # noqa: ANN401 - whatever JSON holds that is not nested
     if isinstance(value, dict | list):
         raise _DamagedError(f"{place} is nested")
-    if type(value) is int and not -_MOST <= value < _MOST:
-        raise _DamagedError(f"{place} is no 64-bit number")
+    if type(value) is int and not -_INT64_END <= value < _INT64_END:
+        raise _DamagedError(f"{place} is not a 64-bit number")
     return value
 
 
 def _texts(tree: Tree, label: str) -> tuple[str, ...]:
     values = _field(tree, label, list)
     if not all(isinstance(value, str) for value in values):
-        raise _DamagedError(f"{label} holds something else than texts")
+        raise _DamagedError(f"{label} holds values that are not texts")
     return tuple(values)
 
 
 def _dicts(tree: Tree, label: str) -> Iterator[Tree]:
     for value in _field(tree, label, list):
         if not isinstance(value, dict):
-            raise _DamagedError(f"{label} holds something else than objects")
+            raise _DamagedError(f"{label} holds values that are not objects")
         yield value

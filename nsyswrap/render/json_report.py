@@ -1,7 +1,7 @@
-"""The report as JSON, schema ``nsyswrap.report/1``: every number unrounded, for other programs.
+"""The report as JSON, schema ``nsyswrap.report/2``: every number unrounded, for other programs.
 
-One row of a table is one line, so that two reports can be compared line by line. ``session.hostname`` is always
-empty: the name of the machine is withheld on purpose, since reports are attached to public issues.
+Each row of a table is one line, so that two reports can be compared line by line. ``session.hostname`` is always
+empty: reports are attached to public issues, so the name of the machine is withheld.
 """
 
 import json
@@ -13,13 +13,13 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.intervals import Window
-from nsyswrap.model import Fact, Finding, Gpu, Report, Section, Session
+from nsyswrap.model import Fact, Finding, Gpu, Report, Section, Session, StepTimes
 from nsyswrap.render import gaps
 from nsyswrap.render.escape import escape_in_json
 from nsyswrap.render.rows import weight_column
 from nsyswrap.render.summary_model import records
 
-SCHEMA = "nsyswrap.report/1"
+SCHEMA = "nsyswrap.report/2"
 MOST_ROWS = 20_000
 
 Tree = dict[str, Any]
@@ -29,19 +29,19 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(", 
 
 def render(report: Report) -> str:
     """Return the report as JSON text that ends in a line break."""
-    return laid_out(tree(report))
+    return format_document(tree(report))
 
 
-def laid_out(document: Tree) -> str:
-    """Return JSON that ends in a line break: nested objects over several lines, a row of a table on one."""
-    return escape_in_json(_lay_out(document, "")) + "\n"
+def format_document(document: Tree) -> str:
+    """Return JSON that ends in a line break: nested objects take several lines, a row of a table takes one."""
+    return escape_in_json(_format(document, "")) + "\n"
 
 
 def tree(report: Report) -> Tree:
     """Return the report as nested dictionaries and lists of plain Python values.
 
-    Tables of more than ``MOST_ROWS`` rows are cut to their longest gaps or dearest rows; a note of their section
-    then says how many rows, and how many ns, are left out.
+    A table of more than ``MOST_ROWS`` rows is cut to its longest gaps or its largest rows. A note of its section then
+    says how many rows, and how many ns, are left out.
     """
     return {
         "schema": SCHEMA,
@@ -49,9 +49,12 @@ def tree(report: Report) -> Tree:
         "session": _session(report.session),
         "gpus": [_gpu(gpu) for gpu in report.gpus],
         "window": _window(report.window),
+        "step": _step(report.step),
         "verdict": report.verdict,
+        "verdict_rule": report.verdict_rule,
+        "plan": [],
         "sections": {section.key: _section(section) for section in report.sections},
-        "findings": [_finding(finding) for finding in report.findings],
+        "findings": [_finding(finding, _section_of(report, finding)) for finding in report.findings],
         "notes": list(report.notes),
     }
 
@@ -79,11 +82,22 @@ def _gpu(gpu: Gpu) -> Tree:
         "compute_capability": None if capability is None else f"{capability[0]}.{capability[1]}",
         "sm_count": gpu.sm_count,
         "memory_bytes": gpu.memory_bytes,
+        "rank": None,
     }
 
 
 def _window(window: Window) -> Tree:
     return {"label": window.label, "source": window.source, "start_ns": window.start_ns, "end_ns": window.end_ns}
+
+
+def _step(step: StepTimes) -> Tree:
+    return {
+        "count": _whole(step.count),
+        "median_ns": _whole(step.median_ns),
+        "without_profiler_low_ns": None,
+        "without_profiler_high_ns": None,
+        "baseline_median_ns": None,
+    }
 
 
 def _section(section: Section) -> Tree:
@@ -98,33 +112,46 @@ def _section(section: Section) -> Tree:
         "window": _window(section.window),
         "facts": {fact.label: {"value": _fact_value(fact), "unit": fact.unit} for fact in section.facts},
         "tables": tables,
-        "findings": [_finding(finding) for finding in section.findings],
+        "findings": [_finding(finding, section.key) for finding in section.findings],
         "notes": notes,
     }
 
 
 def _fact_value(fact: Fact) -> object:
-    """Return a fact's value as JSON knows it: numpy's numbers as Python's, what was not measured as None."""
+    """Return a fact's value as JSON knows it: a number of numpy becomes one of Python, a missing value None."""
     return records(pd.DataFrame({"value": [fact.value]}))[0]["value"]
 
 
-def _finding(finding: Finding) -> Tree:
+def _section_of(report: Report, finding: Finding) -> str | None:
+    """Return the key of the section that holds a finding; None where no section does."""
+    return next((section.key for section in report.sections if finding in section.findings), None)
+
+
+def _finding(finding: Finding, section: str | None) -> Tree:
     return {
         "rule": finding.rule,
         "severity": finding.severity.value,
         "headline": finding.headline,
         "lost_ns": int(finding.lost_ns),
-        "saving_low_ns": None if finding.saving_low_ns is None else int(finding.saving_low_ns),
-        "saving_high_ns": None if finding.saving_high_ns is None else int(finding.saving_high_ns),
+        "saving_low_ns": _whole(finding.saving_low_ns),
+        "saving_high_ns": _whole(finding.saving_high_ns),
+        "saving_method": finding.saving_method,
         "advice": finding.advice,
         "evidence": list(finding.evidence),
-        "device_id": None if finding.device_id is None else int(finding.device_id),
+        "device_id": _whole(finding.device_id),
+        "rank": None,
+        "section": section,
         "window": _window(finding.window),
     }
 
 
+def _whole(value: int | None) -> int | None:
+    """Return a whole number as Python's int, which JSON can hold; None stays None."""
+    return None if value is None else int(value)
+
+
 def _cut(key: str, name: str, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return a table's rows that are listed, and the sentence that says what is not; empty where all are."""
+    """Return the rows of a table that are listed, and a sentence about the rest; the sentence is empty without one."""
     if len(table) <= MOST_ROWS:
         return table, ""
     left_ns: int | None = None
@@ -135,19 +162,19 @@ def _cut(key: str, name: str, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     elif weight is None:
         kept, which = table.head(MOST_ROWS), "the first"
     else:
-        dearest = np.argsort(-table[weight].to_numpy(), kind="stable")[:MOST_ROWS]
-        kept, which = table.iloc[np.sort(dearest)], f"those of most {weight}"
+        largest = np.argsort(-table[weight].to_numpy(), kind="stable")[:MOST_ROWS]
+        kept, which = table.iloc[np.sort(largest)], f"those of most {weight}"
         left_ns = int(table[weight].sum() - kept[weight].sum())
     rest = "" if left_ns is None else f" with {left_ns} ns in all"
     listed = f"{units.count(len(kept))} of {units.count(len(table))} rows are listed, {which}"
     return kept, f"Table {name}: {listed}; {units.count(len(table) - len(kept))} rows{rest} are left out."
 
 
-def _lay_out(value: object, indent: str) -> str:
-    """Return JSON in which nested dictionaries take lines of their own and each row of a table takes one."""
+def _format(value: object, indent: str) -> str:
+    """Return JSON in which a nested dictionary takes several lines and a row of a table takes one."""
     inner = indent + "  "
     if isinstance(value, Mapping) and any(isinstance(item, Mapping | list) for item in value.values()):
-        lines = [f"{inner}{_ENCODER.encode(key)}: {_lay_out(item, inner)}" for key, item in value.items()]
+        lines = [f"{inner}{_ENCODER.encode(key)}: {_format(item, inner)}" for key, item in value.items()]
         return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
     if isinstance(value, list) and value and isinstance(value[0], Mapping):
         lines = [inner + line for line in _one_line_each(value)]
@@ -156,15 +183,18 @@ def _lay_out(value: object, indent: str) -> str:
 
 
 def _one_line_each(items: list[Tree]) -> list[str]:
-    """Return each item on one line; column by column, since an encoder call for each row takes seconds."""
+    """Return each item on one line.
+
+    Items are encoded column by column: one call of the encoder for each row would take seconds.
+    """
     keys = list(items[0])
-    known: dict[object, str] = {}
+    known: dict[str, str] = {}
     columns = [[_cell(item[key], known) for item in items] for key in keys]
     form = ", ".join(_ENCODER.encode(key).replace("%", "%%") + ": %s" for key in keys)
     return [f"{{{form % row}}}" for row in zip(*columns, strict=True)]
 
 
-def _cell(value: object, known: dict[object, str]) -> str:
+def _cell(value: object, known: dict[str, str]) -> str:
     if type(value) is int:
         return str(value)
     if not isinstance(value, str):

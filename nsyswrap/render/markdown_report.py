@@ -1,4 +1,4 @@
-"""The report as Markdown for a comment on a change: under 8 KB, tables folded away, names inert."""
+"""The report as Markdown for a comment on a pull request: under 8 KB, with folded tables and inert names."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ _MOST_COLUMNS = 8
 _NAME_WIDTH = 60
 _TEXT_WIDTH = 400
 _FOLDED = (("phases", "phases"), ("tensor_cores", "phases"), ("kernels", "summary"), ("copies", "summary"))
-_LEFT_OUT = "The rest is in the page; a comment holds no more."
+_LEFT_OUT = "The rest is on the page; it does not fit into a comment."
 _MARKUP = re.compile(r"[<>&|\\`*_\[\]~$]|:(?=\S)|[@#]")
 
 
@@ -26,7 +26,7 @@ def render(report: Report) -> str:
 
 
 def fitted(parts: Iterable[str]) -> str:
-    """Return the first parts that ``MOST_BYTES`` hold; where a part does not fit, a line says so."""
+    """Return the first parts that fit into ``MOST_BYTES``; where a part does not fit, a line says so."""
     kept: list[str] = []
     left = MOST_BYTES - len(_LEFT_OUT.encode()) - 3
     for part in parts:
@@ -39,11 +39,11 @@ def fitted(parts: Iterable[str]) -> str:
 
 
 def escape(text: str, width: int = _TEXT_WIDTH) -> str:
-    """Return text that Markdown shows as it is, on one line: no markup, no link, nobody mentioned.
+    """Return text that Markdown shows unchanged, on one line: no markup, no link, no mention.
 
     Args:
-        text: Anything.
-        width: Characters it is cut to, in the middle.
+        text: Any text.
+        width: Most characters; longer text is cut in the middle.
     """
     return _MARKUP.sub(_inert, elide(text, width))
 
@@ -57,7 +57,7 @@ def name(text: str, width: int = _NAME_WIDTH) -> str:
 
 def _inert(found: re.Match[str]) -> str:
     entity = f"&#{ord(found[0])};"
-    # Mentions and references are found in the finished text, but never inside code.
+    # GitHub looks for mentions and references in the rendered text, but not inside code.
     return f"<code>{entity}</code>" if found[0] in "@#" else entity
 
 
@@ -71,7 +71,7 @@ def _parts(report: Report) -> Iterator[str]:
     yield from _ledger(report)
     yield from _key_numbers(report)
     yield from _findings(report)
-    yield from _causes(report)
+    yield from _idle(report)
     for key, table in _FOLDED:
         section = report.section(key)
         if section is not None and table in section.tables and len(section.tables[table]):
@@ -112,21 +112,21 @@ def _findings(report: Report) -> Iterator[str]:
     if not groups:
         yield "No rule found anything to advise."
         return
-    yield f"#### Findings\n\n{vocabulary.GAINS}"
+    yield f"#### Findings\n\n{vocabulary.SAVINGS}"
     for number, group in enumerate(groups[:_MOST_FINDINGS], 1):
-        yield _finding(number, group)
+        yield _finding(report, number, group)
     if len(groups) > _MOST_FINDINGS:
-        yield f"{len(groups) - _MOST_FINDINGS} more findings are in the page."
+        yield f"{len(groups) - _MOST_FINDINGS} more findings are on the page."
 
 
-def _finding(number: int, group: tuple[Finding, ...]) -> str:
+def _finding(report: Report, number: int, group: tuple[Finding, ...]) -> str:
     first = group[0]
     where = "" if first.device_id is None else f"{summary_model.place(first)}: "
-    lines = [f"{number}. **{first.severity.value}** {where}{escape(first.headline)}  "]
+    lines = [f"{number}. **{summary_model.shown_severity(first).value}** {where}{escape(first.headline)}  "]
     for at, one in enumerate(group):
-        cost = summary_model.cost_and_gain(one)
-        lines.extend([f"   {summary_model.place(one) + ' ' if at else ''}{escape(cost)}  "] if cost else [])
-    lines.append(f"   {escape(first.advice)}")
+        times = summary_model.lost_and_saved(report, one)
+        lines.extend([f"   {summary_model.place(one) + ': ' if at else ''}{escape(times)}  "] if times else [])
+    lines.append(f"   Try this: {escape(first.advice)}")
     evidence = [line for one in group for line in one.evidence][:_MOST_EVIDENCE]
     if evidence:
         shown = "; ".join(escape(line, _TEXT_WIDTH // 2) for line in evidence)
@@ -134,22 +134,22 @@ def _finding(number: int, group: tuple[Finding, ...]) -> str:
     return "\n".join(lines)
 
 
-def _causes(report: Report) -> Iterator[str]:
+def _idle(report: Report) -> Iterator[str]:
     section = report.section("idle")
-    found = summary_model.causes(report, {one.device_id: one.window_ns for one in summary_model.ledgers(report)})
+    found = summary_model.idle_by_phase(report, {one.device_id: one.window_ns for one in summary_model.ledgers(report)})
     if not found or section is None:
         return
     body = [
-        (name(one.cause), name(one.phase), str(one.device_id), units.duration(one.ns), units.share(one.share),
-         units.count(one.gap_count))
+        (escape(vocabulary.rule_name(one.rule)), name(one.phase), escape(one.cause_names), str(one.device_id),
+         units.duration(one.ns), units.share(one.share))
         for one in found[:_MOST_ROWS]
     ]  # fmt: skip
     cut = ""
     if len(found) > _MOST_ROWS:
         part = units.share_of(sum(one.ns for one in found[:_MOST_ROWS]), sum(one.ns for one in found))
         cut = f"{_MOST_ROWS} of {units.count(len(found))} rows, {part} of the time"
-    table = pipe_table(("cause", "phase", "GPU", "idle", "share", "gaps"), body, 2)
-    yield details(f"Why it was idle, share of {summary_model.short(section.window)}", table, cut)
+    table = pipe_table(("why", "phase", "cause", "GPU", "idle", "share"), body, 3)
+    yield details(f"Why the GPU was idle, share of {summary_model.short(section.window)}", table, cut)
 
 
 def _folded(section: Section, table: str) -> str:
@@ -163,12 +163,12 @@ def _folded(section: Section, table: str) -> str:
 
 
 def details(summary: str, body: str, cut: str) -> str:
-    """Return a part that is folded away, with the sentence that states its cut."""
+    """Return a folded part, with a sentence about the rows that are left out."""
     below = f"\n\n{escape(cut)}" if cut else ""
     return f"<details><summary>{escape(summary)}</summary>\n\n{body}{below}\n\n</details>"
 
 
 def pipe_table(heads: Sequence[str], body: Sequence[Sequence[str]], texts: int) -> str:
-    """Return a table; the first ``texts`` columns are set to the left, the rest to the right."""
+    """Return a table; the first ``texts`` columns are aligned left, the rest right."""
     rule = ["---" if at < texts else "---:" for at in range(len(heads))]
     return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rule, *body))

@@ -1,4 +1,7 @@
-"""A report in the cell of a notebook: verdict, ledger as a bar, findings. No script, no style sheet, no request."""
+"""A report in a notebook cell: verdict, ledger as a bar, idle time, findings.
+
+It has no script and no style sheet, and makes no request.
+"""
 
 from html import escape
 
@@ -6,13 +9,15 @@ from nsyswrap import units
 from nsyswrap.model import Report
 from nsyswrap.render import charts, summary_model
 from nsyswrap.render.escape import visible
+from nsyswrap.render.vocabulary import rule_name
 
 MOST_FINDINGS = 10
+MOST_REASONS = 3
 _HEIGHT = 18
 
 
 def render(report: Report) -> str:
-    """Return the report as a piece of HTML."""
+    """Return the report as a fragment of HTML."""
     parts = [
         "<div>",
         f"<p><b>{_text(report.verdict)}</b></p>",
@@ -25,7 +30,7 @@ def render(report: Report) -> str:
 
 
 def _ledger(ledger: summary_model.DeviceLedger) -> str:
-    """Return where the time of one GPU went: a bar, and the same in words."""
+    """Return where the time of one GPU went: a bar, a legend, and why it was idle."""
     name = _text(f"GPU {ledger.device_id} {ledger.name}".strip())
     segments = charts.bar([amount.ns for amount in ledger.parts])
     bars = "".join(
@@ -40,8 +45,10 @@ def _ledger(ledger: summary_model.DeviceLedger) -> str:
         for amount in ledger.parts
         if amount.ns
     )
-    svg = f'<svg width="100%" height="{_HEIGHT}" role="img" aria-label="Ledger of {name}">{bars}</svg>'
-    return f"<p>{name}: {units.duration(ledger.window_ns)}</p>\n{svg}\n<p>{legend}</p>"
+    svg = f'<svg width="100%" height="{_HEIGHT}" role="img" aria-label="GPU time breakdown of {name}">{bars}</svg>'
+    reasons = ", ".join(f"{_text(rule_name(one.rule))} {units.duration(one.ns)}" for one in ledger.idle[:MOST_REASONS])
+    idle = f"\n<p>Why the GPU was idle: {reasons}</p>" if reasons else ""
+    return f"<p>{name}: {units.duration(ledger.window_ns)}</p>\n{svg}\n<p>{legend}</p>{idle}"
 
 
 def _amount(amount: summary_model.Amount) -> str:
@@ -52,16 +59,16 @@ def _findings(report: Report) -> str:
     if not report.findings:
         return "<p>No findings.</p>"
     rows = "".join(
-        f"<tr><td>{each.severity.value}</td><td>{_text(each.headline)}</td><td>{_text(each.advice)}</td>"
-        f"<td>{_text(summary_model.cost_and_gain(each))}</td></tr>"
+        f"<tr><td>{summary_model.shown_severity(each).value}</td><td>{_text(each.headline)}</td><td>{_text(each.advice)}</td>"
+        f"<td>{_text(summary_model.lost_and_saved(report, each))}</td></tr>"
         for each in report.findings[:MOST_FINDINGS]
     )
     more = len(report.findings) - MOST_FINDINGS
     cut = f"<p>{MOST_FINDINGS} of {len(report.findings)} findings.</p>" if more > 0 else ""
-    head = "<tr><th>severity</th><th>finding</th><th>what to change</th><th>cost and gain</th></tr>"
+    head = "<tr><th>severity</th><th>finding</th><th>try this</th><th>time lost and predicted saving</th></tr>"
     return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>{cut}"
 
 
 def _text(text: str) -> str:
-    """Return a text that others chose, fit to stand in HTML."""
+    """Return a text from the profiled program, escaped for HTML."""
     return escape(visible(text))

@@ -1,4 +1,4 @@
-"""GPU counters over time, one small chart each, where they were sampled."""
+"""GPU counters over time, one small chart for each that was sampled."""
 
 import re
 from typing import NamedTuple
@@ -10,12 +10,12 @@ from nsyswrap.render.escape import visible
 from nsyswrap.render.vocabulary import column_label
 
 _SUFFIX = "_share"
-# Upper edges of a chart: a counter that stays at a few per cent is drawn large enough to be read.
+# Upper edges of a chart: a counter that stays at a few per cent gets a scale on which it is readable.
 _TOPS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class CounterView(NamedTuple):
-    """One counter of one GPU: name, the curve in a box 1000 wide and 100 high, mean, highest stretch, upper edge."""
+    """One counter of one GPU: name, curve in a box 1000 wide and 100 high, mean, highest value, upper edge."""
 
     label: str
     area: str
@@ -25,15 +25,15 @@ class CounterView(NamedTuple):
 
 
 class CountersView(NamedTuple):
-    """The counters of one GPU over the window, which is cut into stretches of equal length."""
+    """The counters of one GPU over the window, which is cut into intervals of equal length."""
 
     title: str
-    stretch: str
+    interval: str
     counters: tuple[CounterView, ...]
 
 
 def counters(report: Report) -> tuple[CountersView, ...]:
-    """Return the counters of each GPU; nothing where none was sampled."""
+    """Return the counters of each GPU; empty where none was sampled."""
     section = report.section("counters")
     if section is None or "over_time" not in section.tables:
         return ()
@@ -52,8 +52,8 @@ def counters(report: Report) -> tuple[CountersView, ...]:
             for name, shares in values.items()
             if any(one is not None for one in shares)
         )
-        stretch = units.duration((ends[-1] - starts[0]) / len(starts))
-        found.append(CountersView(f"GPU {device}", stretch, views))
+        interval = units.duration((ends[-1] - starts[0]) / len(starts))
+        found.append(CountersView(f"GPU {device}", interval, views))
     return tuple(found)
 
 
@@ -72,5 +72,5 @@ def _counter(
 
 
 def _plain(name: str) -> str:
-    """Return letters and digits of a counter's name, which are those of its column: both are ``smactive``."""
+    """Return the letters and digits of a counter's name, by which it is matched to its column: ``smactive``."""
     return re.sub(r"[\W_]", "", name.replace("SMs", "SM")).lower()

@@ -1,4 +1,4 @@
-"""Findings as the page prints them: a ranked list, each with its place in the page and in the timeline."""
+"""Findings as the page prints them: a ranked list, each with links to its section and to the timeline."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,7 @@ from nsyswrap.model import Finding, Report
 from nsyswrap.render import summary_model
 from nsyswrap.render.escape import shorten, visible
 from nsyswrap.render.page_tables import Span
+from nsyswrap.render.vocabulary import rule_name
 
 _ANCHOR_WIDTH = 60
 _LINE_WIDTH = 200
@@ -18,7 +19,7 @@ _MOST_SPANS = 20
 
 
 class Line(NamedTuple):
-    """One line of evidence; ``whole`` where the text is cut, ``span`` where it names a gap of the capture."""
+    """One line of evidence; ``whole`` is the full text where it is cut, ``span`` the gap that it names."""
 
     text: str
     whole: str
@@ -26,21 +27,22 @@ class Line(NamedTuple):
 
 
 class FindingView(NamedTuple):
-    """A finding as it is printed; the same matter on further GPUs is one line each.
+    """A finding as it is printed; the same finding on further GPUs takes one line each.
 
     Attributes:
-        anchor: What follows the # of a link to it: ``finding-idle-input-wait``.
+        anchor: Its anchor on the page, such as ``finding-idle-data-wait``.
         severity: "problem", "warning" or "note".
-        rule: Key of the rule.
-        headline: What is the matter.
+        rule: Name of the rule.
+        headline: The problem in one sentence.
         where: Which GPU, or the whole capture.
-        cost: What it costs; empty where it costs no time.
-        cost_share: The same as a share of its window.
+        lost: Time that it takes; empty where it takes none.
+        lost_share: The same as a share of its window.
         bar: The same as the width of a bar, in per cent; empty where it has none.
-        gain: What mending it gains; empty where it is not about time.
-        also: Place and words of the same matter elsewhere.
-        advice: The change to make.
-        evidence: What it rests on.
+        saving: What fixing it saves; empty where it is not about time.
+        step_saving: The saving as step times; empty where there are no steps.
+        also: Place and times of the same finding on other GPUs.
+        advice: What to try.
+        evidence: The numbers it rests on.
         section: Anchor and title of the section it comes from; None where the page has none.
     """
 
@@ -49,10 +51,11 @@ class FindingView(NamedTuple):
     rule: str
     headline: str
     where: str
-    cost: str
-    cost_share: str
+    lost: str
+    lost_share: str
     bar: str
-    gain: str
+    saving: str
+    step_saving: str
     also: tuple[tuple[str, str], ...]
     advice: str
     evidence: tuple[Line, ...]
@@ -67,13 +70,19 @@ def findings(report: Report) -> tuple[FindingView, ...]:
 
 
 def anchor(rule: str) -> str:
-    """Return the anchor of a finding, the same in every report: ``idle/data_wait`` is ``finding-idle-input-wait``."""
+    """Return the anchor of a finding, the same in every report: ``idle/data_wait`` is ``finding-idle-data-wait``."""
     slug = re.sub(r"[^a-z0-9]+", "-", rule.lower()).strip("-")
     return f"finding-{slug[:_ANCHOR_WIDTH] or 'other'}"
 
 
+def verdict_anchor(report: Report) -> str:
+    """Return the anchor of the finding that the verdict states; empty where it states none."""
+    rules = {finding.rule for finding in report.findings}
+    return anchor(report.verdict_rule) if report.verdict_rule in rules and report.verdict_rule else ""
+
+
 def _anchors(rules: Sequence[str]) -> Iterator[str]:
-    """Yield an anchor each; the second finding of one rule is ``...-2``."""
+    """Yield an anchor for each rule; the second finding of one rule ends in ``-2``."""
     seen: dict[str, int] = {}
     for rule in rules:
         found = anchor(rule)
@@ -86,18 +95,19 @@ def _finding(report: Report, group: tuple[Finding, ...], name: str) -> FindingVi
     share = first.lost_ns / first.window.length_ns
     return FindingView(
         anchor=name,
-        severity=first.severity.value,
-        rule=visible(first.rule),
+        severity=summary_model.shown_severity(first).value,
+        rule=visible(rule_name(first.rule)),
         headline=visible(first.headline),
         where=summary_model.place(first),
-        cost=units.duration(first.lost_ns) if first.lost_ns > 0 else "",
-        cost_share=visible(summary_model.finding_share(first)),
+        lost=units.duration(first.lost_ns) if first.lost_ns > 0 else "",
+        lost_share=visible(summary_model.finding_share(first)),
         bar=f"{100 * share:.2f}" if 0 < share <= 1 else "",
-        gain=units.gain(first.saving_low_ns, first.saving_high_ns) if first.lost_ns > 0 or first.saving_high_ns else "",
-        also=tuple((summary_model.place(one), visible(summary_model.cost_and_gain(one))) for one in group[1:]),
+        saving=summary_model.predicted_saving(first),
+        step_saving=summary_model.step_saving(report, first),
+        also=tuple((summary_model.place(one), visible(summary_model.lost_and_saved(report, one))) for one in group[1:]),
         advice=visible(first.advice),
         evidence=tuple(line for one in group for line in _lines(report, one, alone=len(group) == 1)),
-        section=_section(report, first.rule),
+        section=_section(report, first),
     )
 
 
@@ -112,12 +122,12 @@ def _lines(report: Report, finding: Finding, *, alone: bool) -> Iterator[Line]:
 
 
 def _spans(report: Report, finding: Finding) -> dict[str, Span]:
-    """Return the longest gaps that a finding about a cause speaks of, by the point in time that names each."""
-    section, cause = report.section("idle"), finding.rule.removeprefix("idle/")
-    if section is None or cause == finding.rule or "gaps" not in section.tables:
+    """Return the longest gaps that belong to a finding, by the point in time that its evidence names."""
+    section = report.section("idle")
+    if section is None or "gaps" not in section.tables or section.tables["gaps"].empty:
         return {}
     table = section.tables["gaps"]
-    mine = table[(table["cause"] == cause) & (table["device_id"] == finding.device_id)]
+    mine = table[(table["rule"] == finding.rule) & (table["device_id"] == finding.device_id)]
     longest = mine.loc[_longest(mine)]
     pairs = zip(longest["start_ns"].tolist(), longest["end_ns"].tolist(), strict=True)
     return {units.point(start): Span(start, end) for start, end in pairs}
@@ -127,9 +137,12 @@ def _longest(gaps: pd.DataFrame) -> pd.Index:
     return (gaps["end_ns"] - gaps["start_ns"]).nlargest(_MOST_SPANS).index
 
 
-def _section(report: Report, rule: str) -> tuple[str, str] | None:
-    key = rule.partition("/")[0]
-    section = report.section(key)
+def _section(report: Report, finding: Finding) -> tuple[str, str] | None:
+    """Return anchor and title of the part of the page that holds a finding's numbers."""
+    section = next((one for one in report.sections if finding in one.findings), None)
+    section = section or report.section(finding.rule.partition("/")[0])
     if section is None:
         return None
-    return ("ledger", "the ledger") if key in ("ledger", "idle") else (f"section-{key}", visible(section.title))
+    if section.key in ("ledger", "idle"):
+        return ("ledger", "GPU time breakdown")
+    return (f"section-{section.key}", visible(section.title))

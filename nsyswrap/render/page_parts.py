@@ -1,7 +1,9 @@
-"""The parts of the page, ready for the template: each is a tuple of texts and of places in a chart."""
+"""The parts of the page, ready for the template: tuples of texts and of positions in charts."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.model import Report, Section
@@ -12,20 +14,21 @@ from nsyswrap.render.page_tables import Span, TableView, table_view
 from nsyswrap.render.page_tensor import PARTS
 
 _PHASE_WIDTH = 40
-_MOST_CAUSES = 6
-_SEEN_CAUSES = 2
+# As many as there are shades of idle time in the templates.
+_MOST_RULES = 6
+_SHOWN_PIECES = 2
 _SPECIAL = {
     "ledger": ("devices", "over_time"),
-    "idle": ("causes", "gaps"),
+    "idle": ("attribution", "gaps", "patterns"),
     "steps": ("steps",),
     "counters": ("over_time",),
     "tensor_cores": ("phases",),
     "phases": ("phases",),
 }
-_BY_CAUSE = ["cause", "phase", "idle_ns", "gap_count"]
-# Of two facts that were not measured, one says so.
-_SAID_BY_ITS_TWIN = "counter_share_low"
-_TOLD_BY_BAR = {
+_ATTRIBUTION = ["rule", "cause", "phase", "idle_ns", "gap_count"]
+# Where the counter was not measured, the fact ``counter_share`` says so once for both bounds.
+_LOWER_BOUND = "counter_share_low"
+_SHOWN_BY_BAR = {
     "ledger": frozenset({"window_ns", "busy_share", "idle_share"}),
     "idle": frozenset({"idle_ns"}),
     "tensor_cores": frozenset({"kernel_ns", *(part.fact for part in PARTS)}),
@@ -33,7 +36,7 @@ _TOLD_BY_BAR = {
 
 
 class LegendRow(NamedTuple):
-    """A part of a bar with its place in it and the texts beside it."""
+    """A part of a bar: its position in the bar and its texts in the legend."""
 
     key: str
     label: str
@@ -52,24 +55,25 @@ class Device(NamedTuple):
         title: Such as "GPU 0, NVIDIA H200".
         window: Length of its window.
         parts: The bar that adds up to the window.
-        causes: The bar that adds up to its idle part.
-        zoom: Corners of the shape that ties the idle part to the bar of causes, in a box 1000 wide, 24 high.
+        idle: The bar that adds up to its idle part, by rule.
+        zoom: Corners of the shape that connects the idle part with its own bar, in a box 1000 wide, 24 high.
         area: Busy share over time, an SVG path in a box 1000 wide and 100 high; empty where not given.
-        phases: Idle time by cause and phase.
+        attribution: Idle time by rule, cause and phase.
     """
 
     title: str
     window: str
     parts: tuple[LegendRow, ...]
-    causes: tuple[LegendRow, ...]
+    idle: tuple[LegendRow, ...]
     zoom: str
     area: str
-    phases: TableView
+    attribution: TableView
 
 
 class PieceView(NamedTuple):
-    """One cause of a gap in one phase, how long, and what shows it."""
+    """The part of a gap that belongs to one rule and phase: names, time and evidence."""
 
+    rule: str
     cause: str
     phase: str
     time: str
@@ -77,7 +81,7 @@ class PieceView(NamedTuple):
 
 
 class GapView(NamedTuple):
-    """One gap: where, how long, its causes, and how many of them are seen only when it is unfolded."""
+    """One gap: its position and length, its parts, and how many of them show only when the row is unfolded."""
 
     anchor: str
     span: Span
@@ -116,10 +120,10 @@ def devices(report: Report, ledgers: Sequence[summary_model.DeviceLedger]) -> tu
             title=f"GPU {one.device_id}" + (f", {visible(one.name)}" if one.name else ""),
             window=units.duration(one.window_ns),
             parts=_ledger_bar(one),
-            causes=_cause_bar(one),
+            idle=_idle_bar(one),
             zoom=_zoom(one),
             area=_area(report, one.device_id),
-            phases=_by_phase(report, one.device_id),
+            attribution=_attribution(report, one.device_id),
         )
         for one in ledgers
     )
@@ -141,7 +145,7 @@ def worst_gaps(report: Report, most: int) -> GapsView:
 
 
 def tensor_bar(report: Report) -> tuple[LegendRow, ...]:
-    """Return kernel time by what the kernels' names say of tensor cores; nothing where not analysed."""
+    """Return kernel time by tensor-core use according to the kernels' names; empty where it was not analysed."""
     section = report.section("tensor_cores")
     if section is None:
         return ()
@@ -160,7 +164,7 @@ def tensor_bar(report: Report) -> tuple[LegendRow, ...]:
 
 
 def section(section: Section) -> SectionView:
-    """Return a section's facts, notes and those of its tables that have no picture of their own."""
+    """Return a section's facts, notes, and the tables that have no chart of their own."""
     special = _SPECIAL.get(section.key, ())
     tables = [(str(name), table) for name, table in section.tables.items() if name not in special and len(table)]
     return SectionView(
@@ -176,14 +180,14 @@ def section(section: Section) -> SectionView:
 
 
 def facts(section: Section | None) -> tuple[tuple[str, str], ...]:
-    """Return label and value of a section's facts, less those that its bar says already."""
+    """Return label and value of a section's facts, without those that its bar shows already."""
     if section is None:
         return ()
-    told = _TOLD_BY_BAR.get(section.key, frozenset())
+    shown = _SHOWN_BY_BAR.get(section.key, frozenset())
     return tuple(
         (visible(vocabulary.fact_label(fact.label)), visible(units.text(fact.value, fact.unit)))
         for fact in section.facts
-        if fact.label not in told and not (fact.label == _SAID_BY_ITS_TWIN and units.is_missing(fact.value))
+        if fact.label not in shown and not (fact.label == _LOWER_BOUND and units.is_missing(fact.value))
     )
 
 
@@ -204,21 +208,28 @@ def _ledger_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
     )
 
 
-def _cause_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
-    """Return the causes, the smallest ones taken together so that each keeps a shade of its own."""
-    kept = [(one.cause, vocabulary.CAUSES.get(one.cause, ""), one.ns, one.share) for one in ledger.causes]
-    if len(kept) > _MOST_CAUSES:
-        rest = kept[_MOST_CAUSES - 1 :]
-        names = ", ".join(cause for cause, *_ in rest)
-        kept = [*kept[: _MOST_CAUSES - 1], ("other", names, sum(r[2] for r in rest), sum(r[3] for r in rest))]
+def _idle_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
+    """Return the idle time by rule; the smallest parts are added up, so that each has a shade of its own."""
+    kept = [(vocabulary.rule_name(one.rule), _meaning(one), one.ns, one.share) for one in ledger.idle]
+    if len(kept) > _MOST_RULES:
+        rest = kept[_MOST_RULES - 1 :]
+        names = ", ".join(name for name, *_ in rest)
+        kept = [*kept[: _MOST_RULES - 1], ("other", names, sum(r[2] for r in rest), sum(r[3] for r in rest))]
     segments = charts.bar([ns for _, _, ns, _ in kept])
     return tuple(
         LegendRow(
-            f"cause-{at}", visible(cause), visible(meaning), f"url(#cause-{at})", units.duration(ns),
-            units.share(share), segment.x, segment.width,
+            f"idle-{at}", visible(name), visible(meaning), f"url(#idle-{at})", units.duration(ns), units.share(share),
+            segment.x, segment.width,
         )
-        for at, ((cause, meaning, ns, share), segment) in enumerate(zip(kept, segments, strict=True))
+        for at, ((name, meaning, ns, share), segment) in enumerate(zip(kept, segments, strict=True))
     )  # fmt: skip
+
+
+def _meaning(part: summary_model.IdlePart) -> str:
+    """Return what the CPU did in this idle time: the meaning of a single cause, or each cause with its time."""
+    if len(part.causes) == 1 and part.causes[0][0] in vocabulary.CAUSES:
+        return vocabulary.CAUSES[part.causes[0][0]]
+    return ", ".join(f"{vocabulary.cause_name(cause)} {units.duration(ns)}" for cause, ns in part.causes)
 
 
 def _zoom(ledger: summary_model.DeviceLedger) -> str:
@@ -236,30 +247,54 @@ def _area(report: Report, device_id: int) -> str:
     return charts.busy_area(mine["start_ns"].tolist(), mine["end_ns"].tolist(), summary_model.plain(mine["busy_share"]))
 
 
-def _by_phase(report: Report, device_id: int) -> TableView:
-    """Return the idle time of one GPU by cause and phase, dearest first."""
+def _attribution(report: Report, device_id: int) -> TableView:
+    """Return the idle time of one GPU by rule, cause and phase, largest first."""
     section = report.section("idle")
-    if section is None or "causes" not in section.tables:
-        return TableView("causes", "", (), (), "")
-    table = section.tables["causes"]
+    if section is None or "attribution" not in section.tables:
+        return TableView("attribution", "", (), (), "")
+    table = section.tables["attribution"]
     mine = table[table["device_id"] == device_id].sort_values("idle_ns", ascending=False, kind="stable")
-    return table_view(mine[_BY_CAUSE], "", "causes", "idle")
+    return table_view(_named(mine[_ATTRIBUTION]), "", "attribution", "idle")
+
+
+def patterns(report: Report) -> TableView | None:
+    """Return the gaps that recur, by GPU, rule and phase, largest first; None where there are none."""
+    section = report.section("idle")
+    table = None if section is None else section.tables.get("patterns")
+    if table is None or table.empty:
+        return None
+    table = table.sort_values("idle_ns", ascending=False, kind="stable")
+    return table_view(_named(table), "Gaps by reason", "patterns", "idle")
+
+
+def _named(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the names of rules and causes in place of their keys."""
+    names = {"rule": vocabulary.rule_name, "cause": vocabulary.cause_name}
+    return table.assign(
+        **{column: table[column].astype(str).map(name) for column, name in names.items() if column in table}
+    )
 
 
 def _gap(gap: Gap, window_ns: int) -> GapView:
     pieces = tuple(
-        PieceView(visible(one.cause), elide(one.phase, _PHASE_WIDTH), units.duration(one.ns), visible(one.evidence))
-        for one in gap.causes()
+        PieceView(
+            visible(vocabulary.rule_name(one.rule)),
+            "" if one.rule.startswith("idle/") else visible(vocabulary.cause_name(one.cause)),
+            elide(one.phase, _PHASE_WIDTH),
+            units.duration(one.ns),
+            visible(one.evidence),
+        )
+        for one in gap.by_rule()
     )
     length, share = units.duration(gap.length_ns), units.share_of(gap.length_ns, window_ns)
     ratio = gap.length_ns / window_ns
-    more = max(len(pieces) - _SEEN_CAUSES, 0)
+    more = max(len(pieces) - _SHOWN_PIECES, 0)
     anchor, span = f"gap-{gap.device_id}-{gap.start_ns}", Span(gap.start_ns, gap.end_ns)
     return GapView(anchor, span, gap.device_id, units.point(gap.start_ns), length, share, ratio, pieces, more)
 
 
 def _caption(section: Section, name: str) -> str:
-    """Return a table's heading; none where it is the only one and the section's title says it all."""
+    """Return a table's heading; empty where it is the only table of its section."""
     if len(section.tables) == 1:
         return ""
     return vocabulary.CAPTIONS.get((section.key, name), name.replace("_", " ").capitalize())

@@ -1,4 +1,4 @@
-"""Tables as the page prints them: text for readers, raw values for the script that sorts and copies them."""
+"""Tables as the page prints them: text for the reader, raw values for the script that sorts and copies."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from nsyswrap.render import rows, vocabulary
 from nsyswrap.render.escape import shorten, visible
 
 MOST_ROWS = 100
-# Names of kernels, again under each range, would be the largest part of a page.
+# Kernel names repeat under each range and would be the largest part of a page.
 _MOST_ROWS_OF = {("ranges", "kernels"): 40}
 _NAME_WIDTH = 52
 _MOST_BARRED, _LEAST_BARRED = 3, 2
@@ -20,28 +20,28 @@ class Head(NamedTuple):
 
     Attributes:
         name: Its name in report.json.
-        label: What a reader sees.
-        unit: Unit of all its cells; empty where each has its own or none.
-        is_text: Whether it holds texts, which stand to the left.
-        word: Anchor of the word that explains it; empty where none does.
+        label: Its text on the page.
+        unit: Unit of all its cells; empty where each cell has its own or none.
+        is_text: Whether it holds texts, which are aligned left.
+        term: Anchor of the glossary term that explains it; empty where there is none.
     """
 
     name: str
     label: str
     unit: str
     is_text: bool
-    word: str
+    term: str
 
 
 class Span(NamedTuple):
-    """A stretch of the timeline, ns since capture start."""
+    """An interval of the timeline, ns since capture start."""
 
     start_ns: int
     end_ns: int
 
     @property
     def anchor(self) -> str:
-        """What follows the # of a link to it."""
+        """Return the anchor of a link to it, without the #."""
         return f"t={self.start_ns}-{self.end_ns}"
 
 
@@ -49,14 +49,14 @@ class Cell(NamedTuple):
     """One cell.
 
     Attributes:
-        text: What a reader sees.
+        text: Its text on the page.
         whole: The whole name where the text is cut.
-        raw: The value as report.json has it; empty for texts, and for what was not measured.
+        raw: The value in report.json; empty for texts and for missing values.
         bar: Width of its bar in per cent; empty for none.
         fill: Key of the bar's colour.
         is_text: Whether it is a text.
-        span: The stretch of time that it begins; None where its row has none.
-        prose: Whether it is a sentence, which runs over several lines, and not a name.
+        span: The interval that its row is about; None where there is none.
+        prose: Whether it is a sentence, which may take several lines, and not a name.
     """
 
     text: str
@@ -70,7 +70,7 @@ class Cell(NamedTuple):
 
 
 class TableView(NamedTuple):
-    """A table as it is printed; ``cut`` states what is left out."""
+    """A table as it is printed; ``cut`` says which rows are left out."""
 
     name: str
     caption: str
@@ -80,7 +80,7 @@ class TableView(NamedTuple):
 
 
 def table_view(table: pd.DataFrame, caption: str, name: str, section: str = "") -> TableView:
-    """Return a table cut to ``MOST_ROWS`` or fewer, one unit a column.
+    """Return a table cut to at most ``MOST_ROWS`` rows, with one unit for each column.
 
     Args:
         table: Any table of a section.
@@ -91,7 +91,7 @@ def table_view(table: pd.DataFrame, caption: str, name: str, section: str = "") 
     shown = rows.show(table, _MOST_ROWS_OF.get((section, name), MOST_ROWS), aligned=True)
     heads = tuple(
         Head(
-            visible(one.name), visible(one.label), one.unit, one.kind == "text", vocabulary.word_anchor(one.label)
+            visible(one.name), visible(one.label), one.unit, one.kind == "text", vocabulary.term_anchor(one.label)
         )
         for one in shown.columns
     )  # fmt: skip
@@ -102,7 +102,7 @@ def table_view(table: pd.DataFrame, caption: str, name: str, section: str = "") 
 
 
 def _spans(table: pd.DataFrame) -> list[Span]:
-    """Return the stretch of each row that is shown; none where rows have no start and end."""
+    """Return the interval of each row that is shown; empty where rows have no start and end."""
     if not {"start_ns", "end_ns"} <= set(table.columns):
         return []
     return [Span(int(start), int(end)) for start, end in zip(table["start_ns"], table["end_ns"], strict=True)]
@@ -116,9 +116,8 @@ class _Bar(NamedTuple):
 def _bars(shown: rows.Shown) -> dict[str, _Bar]:
     """Return colour and full value of the bars, by column.
 
-    Shares have bars on one scale, the largest of all a full one; where there is no share, the column has that says how
-    much of the time a row stands for. Many shares are read as numbers, and so is a row alone, which has nothing to be
-    compared with.
+    All shares have one scale, on which the largest is a full bar. Without shares, the column that measures the time of
+    a row has bars. A table with many shares or with a single row has none.
     """
     if shown.row_count < _LEAST_BARRED:
         return {}

@@ -1,4 +1,4 @@
-"""Kernel time by use of tensor cores: the whole, by phase and by kernel family, each with its bounds."""
+"""Kernel time by use of tensor cores: in total, by phase and by kernel family, with bounds."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -13,7 +13,7 @@ _NAME_WIDTH = 40
 
 
 class TensorPart(NamedTuple):
-    """A part of kernel time: its fact, the verdict of its kernels, key and fill of its colour, words."""
+    """A part of kernel time: its fact, the verdict of its kernels, key and fill of its colour, label."""
 
     fact: str
     verdict: str
@@ -24,19 +24,19 @@ class TensorPart(NamedTuple):
 
 PARTS = (
     TensorPart("tensor_ns", "tensor", "tensor", "on tensor cores", "#0054A9"),
-    TensorPart("unknown_ns", "unknown", "unknown", "cannot tell from the name", "url(#unsure)"),
-    TensorPart("simt_eligible_ns", "simt_eligible", "eligible", "matrix work off tensor cores", "#0398CE"),
+    TensorPart("unknown_ns", "unknown", "unknown", "not clear from the name", "url(#unsure)"),
+    TensorPart("simt_eligible_ns", "simt_eligible", "eligible", "matrix work without tensor cores", "#0398CE"),
     TensorPart("not_eligible_ns", "not_eligible", "other", "no matrix work", "#929292"),
 )
-_REST = TensorPart("", "", "rest", "off tensor cores", "#929292")
+_REST = TensorPart("", "", "rest", "without tensor cores", "#929292")
 
 
 class Piece(NamedTuple):
-    """A part of a bar: key of its colour, fill, words, place and width in per cent of the longest bar."""
+    """A part of a bar: key of its colour, fill, label, position and width in per cent of the longest bar."""
 
     key: str
     fill: str
-    words: str
+    label: str
     x: str
     width: str
 
@@ -47,7 +47,7 @@ class Bar(NamedTuple):
     Attributes:
         label: What it is about.
         pieces: Its parts.
-        times: Kernel time, what of it is known to be on tensor cores, and what cannot be told: as text and in ns.
+        times: Kernel time, its part that is known to use tensor cores, and its unknown part: as text and in ns.
         band: The tensor-core share with its bounds.
         low: Its lower bound.
     """
@@ -60,7 +60,7 @@ class Bar(NamedTuple):
 
 
 class Bars(NamedTuple):
-    """Rows of one kind, and how many smaller ones are left out."""
+    """Rows of one kind, and the number of smaller rows that are left out."""
 
     title: str
     head: str
@@ -69,7 +69,7 @@ class Bars(NamedTuple):
 
 
 def tensor_bars(report: Report) -> tuple[Bars, ...]:
-    """Return kernel time by phase and by kernel family, dearest first; nothing where not analysed."""
+    """Return kernel time by phase and by kernel family, largest first; empty where it was not analysed."""
     phases = Bars("By phase", "phase", *_bars(_by_phase(report)))
     families = Bars("By kernel family", "family", *_bars(_by_family(report)))
     return tuple(one for one in (phases, families) if one.rows)
@@ -79,7 +79,7 @@ Parts = list[tuple[TensorPart, int]]
 
 
 def _by_phase(report: Report) -> Iterable[tuple[str, Parts]]:
-    """Yield each phase; what its table does not tell apart is off tensor cores."""
+    """Yield each phase; kernel time that is neither on tensor cores nor unknown does not use them."""
     for row in summary_model.rows(report.section("tensor_cores"), "phases"):
         tensor, unknown = int(row["tensor_ns"] or 0), int(row["unknown_ns"] or 0)
         rest = int(row["kernel_ns"] or 0) - tensor - unknown
@@ -87,10 +87,10 @@ def _by_phase(report: Report) -> Iterable[tuple[str, Parts]]:
 
 
 def _by_family(report: Report) -> Iterable[tuple[str, Parts]]:
-    """Yield each kind of operation that the names of kernels tell."""
+    """Yield each kind of operation, according to the kernel names."""
     found: dict[str, dict[str, int]] = {}
     for row in summary_model.rows(report.section("tensor_cores"), "kernels"):
-        family = found.setdefault(str(row["op"] or "") or "not told by the name", {})
+        family = found.setdefault(str(row["op"] or "") or "unknown", {})
         family[row["verdict"]] = family.get(row["verdict"], 0) + int(row["total_ns"])
     for name, times in found.items():
         yield name, [(part, times.get(part.verdict, 0)) for part in PARTS]

@@ -1,8 +1,8 @@
 """The events of a capture in the trace event format, which ui.perfetto.dev and chrome://tracing open.
 
-Each GPU is a process with a track for its idle time, named by cause, and one for each stream; each process of the host
-has steps, ranges and calls by thread. An arrow leads from each launch call to what it launched. Times are µs with
-three decimals, so no ns is lost. The text comes in pieces: it is written as it is made.
+Each GPU is a process with one track for its idle time, named by the rule it belongs to, and one for each stream. Each
+CPU process has steps, ranges and calls by thread. An arrow connects each launch call with its operation. Times are µs
+with three decimals, so each ns is kept. The text comes in pieces, so that it can be written while it is made.
 
 Source: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, "Trace Event Format".
 """
@@ -20,10 +20,11 @@ from nsyswrap.intervals import Indices, Times
 from nsyswrap.loop.phase_detection import NONE
 from nsyswrap.model import Report
 from nsyswrap.render.escape import visible
+from nsyswrap.render.vocabulary import cause_name, rule_name
 from nsyswrap.tables import array
 
 ROWS_AT_ONCE = 1 << 16
-# The viewer takes a track with the number of its process for a main thread, so tracks count from beyond all of those.
+# The viewer treats a track with the number of its process as the main thread, so track numbers start above them.
 FIRST_TRACK = 1 << 16
 
 
@@ -32,10 +33,10 @@ class Kind(NamedTuple):
 
     Attributes:
         frame: Its key.
-        name: Column that is the name of an event.
-        keys: Columns that tell its tracks apart, after the GPU or the process.
-        label: What stands beside a track, with the keys filled in.
-        details: Columns that a click shows.
+        name: Column that names an event.
+        keys: Columns that identify a track, after the GPU or the process.
+        label: Label of a track, with the keys filled in.
+        details: Columns that are shown after a click.
     """
 
     frame: str
@@ -47,7 +48,7 @@ class Kind(NamedTuple):
 
 _STREAM = ("pid", "stream")
 _GPU_KINDS = (
-    Kind("gaps", "cause", (), "idle, by cause", ("phase", "evidence")),
+    Kind("gaps", "reason", (), "idle time", ("cause", "phase", "evidence")),
     Kind(
         "kernels",
         "name",
@@ -71,14 +72,14 @@ _LAUNCHED = ("kernels", "copies", "memsets", "graphs")
 
 @dataclass
 class _Tracks:
-    """Numbers of processes and tracks as the viewer has them, none used twice, and the events that name them."""
+    """Process and track numbers of the viewer, each used once, and the events that name them."""
 
     groups: dict[tuple[str, int], int] = field(default_factory=dict)
     named: list[str] = field(default_factory=list)
     count: int = 0
 
     def group(self, kind: str, number: int, label: str) -> int:
-        """Return the viewer's process of a GPU or a process."""
+        """Return the viewer's process number for a GPU or a process."""
         if (kind, number) not in self.groups:
             self.groups[kind, number] = len(self.groups) + 1
             own = self.groups[kind, number]
@@ -96,7 +97,7 @@ class _Tracks:
 
 
 class _Placed(NamedTuple):
-    """Where the rows of a frame stand: the viewer's process and track of each."""
+    """The viewer's process and track of each row of a frame."""
 
     group: Indices
     track: Indices
@@ -106,11 +107,12 @@ def pieces(report: Report, frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     """Yield the text of the trace.
 
     Args:
-        report: What is said about the capture; it gives the names of GPUs and the window.
-        frames: The frames of ``analyses.event_frames``.
+        report: The report; it has the names of GPUs and the window.
+        frames: The frames of ``timeline.event_frames``.
     """
-    frames = {**frames, "phases": frames["ranges"][frames["ranges"]["phase"] != NONE]}
-    # The viewer knows no time before zero.
+    phases = frames["ranges"][frames["ranges"]["phase"] != NONE]
+    frames = {**frames, "phases": phases, "gaps": _with_reasons(frames["gaps"])}
+    # The viewer cannot show times before zero.
     zero = min((int(array(frame, "start_ns").min()) for frame in frames.values() if len(frame)), default=0)
     zero = min(zero, 0)
     about = {
@@ -135,19 +137,26 @@ def pieces(report: Report, frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     yield "\n]}\n"
 
 
-def lanes(start: Times, end: Times) -> npt.NDArray[np.int64]:
-    """Return the lane of each span, so that any two in one lane are disjoint or one lies in the other.
+def _with_reasons(gaps: pd.DataFrame) -> pd.DataFrame:
+    """Return the idle time with the name of what it belongs to: its rule, or its cause where it has no rule."""
+    if "rule" in gaps:
+        return gaps.assign(reason=gaps["rule"].astype(str).map(rule_name))
+    return gaps.assign(reason=gaps["cause"].astype(str).map(cause_name))
 
-    The viewer draws a span that overlaps another by a part only in the wrong place, or not at all.
+
+def lanes(start: Times, end: Times) -> npt.NDArray[np.int64]:
+    """Return the lane of each span, so that two spans of one lane are disjoint or nested.
+
+    The viewer misplaces or drops a span that overlaps another one only partly.
 
     Args:
-        start: Starts in order; of equal ones the longest first.
+        start: Starts in order; spans with equal starts are in order of length, the longest first.
         end: Their ends.
     """
     found = np.zeros(len(start), np.int64)
     if not (end[:-1] > start[1:]).any():
         return found
-    # The ends of what is open in each lane, the innermost last.
+    # For each lane the ends of its open spans, the innermost last.
     open_ends: list[list[int]] = []
     for row, (first, last) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
         for lane, ends in enumerate(open_ends):  # noqa: B007 - the lane that fits is used below
@@ -200,7 +209,7 @@ def _slices(kind: Kind, frame: pd.DataFrame, placed: _Placed, zero: int) -> Iter
 
 
 def _arrows(frames: Mapping[str, pd.DataFrame], placed: Mapping[str, _Placed], zero: int) -> Iterator[str]:
-    """Yield an arrow from each launch call to what it launched."""
+    """Yield an arrow from each launch call to its operation."""
     calls = array(frames["calls"], "start_ns")
     one = ',\n{"ph":"%s","cat":"launch","name":"launch","id":%%s,"pid":%%s,"tid":%%s,"ts":%%s%s}'
     form = one % ("s", "") + one % ("f", ',"bp":"e"')

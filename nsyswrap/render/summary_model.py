@@ -1,7 +1,7 @@
-"""What every form of the report shows first, taken from its sections: ledger, causes, key numbers.
+"""What every form of the report shows first: ledger, idle time by root cause, key numbers, findings.
 
 Nothing is measured here. Tables and facts of the sections are looked up, summed over rows and divided by their
-window, once, so that page, terminal and Markdown cannot disagree.
+window once, so page, terminal and Markdown show the same numbers.
 """
 
 from collections.abc import Iterable
@@ -12,16 +12,20 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.intervals import Window
-from nsyswrap.model import Fact, Finding, Report, Section
+from nsyswrap.model import Fact, Finding, Report, Section, Severity
 from nsyswrap.render import gaps
-from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart
+from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
 
 Row = dict[str, Any]
+
+# Parts of the ledger that are shown even where they are zero on all GPUs.
+_ALWAYS_SHOWN = ("compute", "idle")
+_MOST_CAUSES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A part of a ledger row: which, how long, and its share of the window."""
+    """A part of a ledger: which part, its time, and its share of the window."""
 
     part: LedgerPart
     ns: int
@@ -29,39 +33,47 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
-    """Idle time of one cause, over all phases or in one.
+class IdlePart:
+    """Idle time of one GPU that belongs to one rule, over all phases or in one.
 
     Attributes:
-        cause: Key of the cause.
-        phase: Phase; empty where all phases are taken together.
+        rule: Key of the rule: that of the finding the time belongs to, whether it is shown or not.
+        phase: Phase; empty where all phases are added.
         device_id: GPU.
         ns: Idle time.
-        share: Of the window of that GPU.
-        gap_count: How many gaps have it.
+        share: Share of the window of that GPU.
+        causes: Keys of the causes with their idle time, largest first.
     """
 
-    cause: str
+    rule: str
     phase: str
     device_id: int
     ns: int
     share: float
-    gap_count: int
+    causes: tuple[tuple[str, int], ...]
+
+    @property
+    def cause_names(self) -> str:
+        """Return the names of the largest causes; empty where the rule is the cause itself."""
+        if self.rule.startswith("idle/"):
+            return ""
+        names = [cause_name(cause) for cause, _ in self.causes]
+        return ", ".join([*names[:_MOST_CAUSES], *(["..."] if len(names) > _MOST_CAUSES else [])])
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceLedger:
-    """Where the time of one GPU went: parts that add up to the window, and the causes of its idle part."""
+    """Where the time of one GPU went: parts that add up to the window, and its idle time by rule."""
 
     device_id: int
     name: str
     window_ns: int
     parts: tuple[Amount, ...]
-    causes: tuple[Cause, ...]
+    idle: tuple[IdlePart, ...]
 
     @property
     def idle_ns(self) -> int:
-        """Idle time, the last part."""
+        """Return the idle time, which is the last part."""
         return self.parts[-1].ns
 
 
@@ -72,7 +84,7 @@ class KeyNumber:
     Attributes:
         label: What it is.
         value: The number with its unit.
-        note: What it is a share of, and what else belongs to it.
+        note: What it is a share of, and related numbers.
     """
 
     label: str
@@ -105,56 +117,63 @@ def plain(column: "pd.Series[Any]") -> list[Any]:
 
 
 def ledgers(report: Report) -> tuple[DeviceLedger, ...]:
-    """Return the ledger of each GPU, in order of GPU; nothing where the report has none."""
+    """Return the ledger of each GPU, in order of GPU; empty where the report has none.
+
+    A part that is zero on all GPUs is left out.
+    """
+    found = sorted(rows(report.section("ledger"), "devices"), key=lambda row: int(row["device_id"]))
+    shown = [part for part in LEDGER_PARTS if part.key in _ALWAYS_SHOWN or any(row.get(part.column) for row in found)]
     names = {gpu.device_id: gpu.name for gpu in report.gpus}
-    found = []
-    for row in rows(report.section("ledger"), "devices"):
+    idle = idle_by_phase(report, {int(row["device_id"]): int(row["window_ns"]) for row in found})
+    ledgers = []
+    for row in found:
         device, window = int(row["device_id"]), int(row["window_ns"])
-        parts = tuple(
-            Amount(part, int(row.get(part.column) or 0), int(row.get(part.column) or 0) / window)
-            for part in LEDGER_PARTS
-        )
-        found.append(DeviceLedger(device, names.get(device, ""), window, parts, ()))
-    windows = {ledger.device_id: ledger.window_ns for ledger in found}
-    by_device = causes(report, windows)
-    return tuple(
-        DeviceLedger(one.device_id, one.name, one.window_ns, one.parts, merged(by_device, one.device_id))
-        for one in sorted(found, key=lambda one: one.device_id)
-    )
+        times = ((part, int(row.get(part.column) or 0)) for part in shown)
+        parts = tuple(Amount(part, ns, ns / window) for part, ns in times)
+        ledgers.append(DeviceLedger(device, names.get(device, ""), window, parts, over_phases(idle, device)))
+    return tuple(ledgers)
 
 
-def causes(report: Report, windows: dict[int, int]) -> tuple[Cause, ...]:
-    """Return the idle time of each GPU, cause and phase, dearest first.
+def idle_by_phase(report: Report, windows: dict[int, int] | None = None) -> tuple[IdlePart, ...]:
+    """Return the idle time of each GPU by rule and phase, largest first.
 
     Args:
         report: The report.
-        windows: Length of the window of each GPU, ns.
+        windows: Length of the window of each GPU, ns; that of the report where it is not given.
     """
-    found = (
-        Cause(
-            cause=str(row["cause"]),
-            phase=str(row["phase"]),
-            device_id=int(row["device_id"]),
-            ns=int(row["idle_ns"]),
-            share=int(row["idle_ns"]) / windows.get(int(row["device_id"]), report.window.length_ns),
-            gap_count=int(row["gap_count"]),
-        )
-        for row in rows(report.section("idle"), "causes")
+    causes: dict[tuple[int, str, str], dict[str, int]] = {}
+    for row in rows(report.section("idle"), "attribution"):
+        mine = causes.setdefault((int(row["device_id"]), str(row["rule"]), str(row["phase"])), {})
+        mine[str(row["cause"])] = mine.get(str(row["cause"]), 0) + int(row["idle_ns"])
+    whole = windows or {}
+    return _largest_first(
+        _idle_part(rule, phase, device, mine, whole.get(device, report.window.length_ns))
+        for (device, rule, phase), mine in causes.items()
     )
-    return _dearest(found)
 
 
-def merged(parts: Iterable[Cause], device_id: int) -> tuple[Cause, ...]:
-    """Return the causes of one GPU with their phases taken together, dearest first."""
-    totals: dict[str, Cause] = {}
+def over_phases(parts: Iterable[IdlePart], device_id: int) -> tuple[IdlePart, ...]:
+    """Return the idle time of one GPU by rule, all phases added, largest first."""
+    causes: dict[str, dict[str, int]] = {}
+    shares: dict[str, float] = {}
     for one in parts:
-        if one.device_id != device_id:
-            continue
-        before = totals.get(one.cause) or Cause(one.cause, "", device_id, 0, 0.0, 0)
-        totals[one.cause] = Cause(
-            one.cause, "", device_id, before.ns + one.ns, before.share + one.share, before.gap_count + one.gap_count
-        )
-    return _dearest(totals.values())
+        if one.device_id == device_id:
+            shares[one.rule] = shares.get(one.rule, 0.0) + one.share
+            mine = causes.setdefault(one.rule, {})
+            for cause, ns in one.causes:
+                mine[cause] = mine.get(cause, 0) + ns
+    return _largest_first(
+        IdlePart(rule, "", device_id, sum(mine.values()), shares[rule], _by_time(mine)) for rule, mine in causes.items()
+    )
+
+
+def _idle_part(rule: str, phase: str, device_id: int, causes: dict[str, int], window_ns: int) -> IdlePart:
+    ns = sum(causes.values())
+    return IdlePart(rule, phase, device_id, ns, ns / window_ns, _by_time(causes))
+
+
+def _by_time(times: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(times.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def worst_gaps(report: Report, most: int) -> gaps.Longest:
@@ -166,19 +185,19 @@ def worst_gaps(report: Report, most: int) -> gaps.Longest:
 
 
 def key_numbers(report: Report) -> tuple[KeyNumber, ...]:
-    """Return busy share, idle share, tensor-core share and median step, as far as they were measured."""
+    """Return busy share, idle share, tensor-core share and median step, those that were measured."""
     return (*_busy_and_idle(report), *_tensor_cores(report), *_median_step(report))
 
 
 def short(window: Window) -> str:
-    """Return a window's label without what stands in parentheses; the whole label heads the report."""
+    """Return a window's label without the text in parentheses; the top of the report has the whole label."""
     return window.label.split(" (", maxsplit=1)[0]
 
 
 def finding_groups(report: Report) -> tuple[tuple[Finding, ...], ...]:
-    """Return the findings, those of one rule with one advice together: the same matter on several GPUs.
+    """Return the findings in groups: the same rule and advice on several GPUs is one group.
 
-    Groups, and findings in them, stay in the order of the report.
+    Groups and their findings keep the order of the report.
     """
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in report.findings:
@@ -191,25 +210,77 @@ def place(finding: Finding) -> str:
     return "whole capture" if finding.device_id is None else f"GPU {finding.device_id}"
 
 
-def cost_and_gain(finding: Finding) -> str:
-    """Return what a finding costs and what mending it gains, in words; nothing where it is not about time."""
-    gain = f"gain {units.gain(finding.saving_low_ns, finding.saving_high_ns)}"
+def shown_severity(finding: Finding) -> Severity:
+    """Return the severity that is shown: a finding whose fix saves nothing is a note."""
+    return Severity.NOTE if finding.saving_high_ns == 0 and finding.lost_ns > 0 else finding.severity
+
+
+def time_lost(finding: Finding) -> str:
+    """Return the time that a finding takes, with its share of the window; empty where it takes none."""
     if finding.lost_ns <= 0:
-        return gain if finding.saving_high_ns else ""
+        return ""
     share = finding_share(finding)
-    cost = f"costs {units.duration(finding.lost_ns)}" + (f", {share}" if share else "")
-    return f"{cost}; {gain}"
+    return units.duration(finding.lost_ns) + (f", {share}" if share else "")
+
+
+def predicted_saving(finding: Finding) -> str:
+    """Return what fixing a finding saves: times, "none" or "no saving predicted"; empty where it is not about time."""
+    if finding.saving_ns is None:
+        return NO_SAVING if finding.lost_ns > 0 else ""
+    if finding.lost_ns <= 0 and not finding.saving_high_ns:
+        return ""
+    return units.gain(finding.saving_low_ns, finding.saving_high_ns)
+
+
+NO_SAVING = "no saving predicted; placed by time lost"
+
+
+def step_saving(report: Report, finding: Finding) -> str:
+    """Return a predicted saving as step times: ``5.68 ms a step; 2.5 to 2.9 ms if fixed, 1.96 to 2.27 times as fast``.
+
+    Empty where the window is not made of steps, where nothing is saved, or where the saving is that of more time than
+    the steps of one process take.
+    """
+    count, median = report.step.count, report.step.median_ns
+    low, high = finding.saving_low_ns, finding.saving_high_ns
+    if not count or not median or low is None or high is None or high <= 0:
+        return ""
+    longest, shortest = median - low / count, median - high / count
+    if shortest <= 0:
+        return ""
+    times = duration_range(shortest, longest)
+    slow, fast = (f"{median / one:.2f}" for one in (longest, shortest))
+    speed = fast if slow == fast else f"up to {fast}" if low <= 0 else f"{slow} to {fast}"
+    return f"{units.duration(median)} a step; {times} if fixed, {speed} times as fast"
+
+
+def duration_range(low_ns: float, high_ns: float) -> str:
+    """Return two lengths of time as a range that names a shared unit once: ``2.50 to 2.90 ms``."""
+    low, high = units.duration(low_ns), units.duration(high_ns)
+    if low == high:
+        return low
+    value, _, unit = low.rpartition(" ")
+    return f"{value if high.endswith(f' {unit}') else low} to {high}"
+
+
+def lost_and_saved(report: Report, finding: Finding) -> str:
+    """Return time lost and predicted saving of a finding in one line; empty where it is not about time."""
+    lost, saving, step = time_lost(finding), predicted_saving(finding), step_saving(report, finding)
+    parts = [f"time lost {lost}"] if lost else []
+    if saving:
+        parts.append(saving if saving == NO_SAVING else f"predicted saving {saving}")
+    return "; ".join(parts) + (f" ({step})" if step else "")
 
 
 def finding_share(finding: Finding) -> str:
-    """Return a finding's cost as a share of its window, or nothing where it spans several GPUs' time."""
+    """Return the time lost as a share of the window; empty where it is summed over several GPUs and exceeds it."""
     if not 0 < finding.lost_ns <= finding.window.length_ns:
         return ""
     return f"{units.share_of(finding.lost_ns, finding.window.length_ns)} of {short(finding.window)}"
 
 
 def median_step(report: Report) -> Fact | None:
-    """Return the median time of a step, where steps were found."""
+    """Return the median time of a step; None where no steps were found."""
     section = report.section("steps")
     if section is None:
         return None
@@ -258,5 +329,5 @@ def _number(fact: Fact) -> float | None:
     return None if fact.value is None or isinstance(fact.value, str) else float(fact.value)
 
 
-def _dearest(parts: Iterable[Cause]) -> tuple[Cause, ...]:
-    return tuple(sorted(parts, key=lambda one: (-one.ns, one.device_id, one.cause, one.phase)))
+def _largest_first(parts: Iterable[IdlePart]) -> tuple[IdlePart, ...]:
+    return tuple(sorted(parts, key=lambda one: (-one.ns, one.device_id, one.rule, one.phase)))

@@ -1,4 +1,4 @@
-"""The report for a terminal: one screen, the same words as the page, readable without colour."""
+"""The report for a terminal: one screen, in the words of the page, readable without colour."""
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,18 +18,20 @@ _EXPOSED = "exposed "
 _HEADING = "bold"
 _MUTED = "dim"
 _STYLES = {Severity.PROBLEM: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
-_TOLD_ELSEWHERE = (
+_ON_PAGE_ONLY = (
     *("kernels", "copies", "launches", "host_calls", "os_calls", "ranges", "capture_check"),
-    *("step_breakdown", "cuda_graphs", "host_waits", "python_lines", "counters", "memory"),
+    *("step_breakdown", "cuda_graphs", "host_waits", "python_lines", "counters", "device_memory"),
+    *("occupancy", "prediction"),
 )
 _SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases")
 _LEFT_OUT = ("p05_ns", "p95_ns")
 _MOST_FINDINGS = 3
-_MOST_CAUSES = 4
+_MOST_PARTS = 4
 _MOST_PHASES = 6
 _MOST_GAPS = 3
 _MOST_ROWS = 5
 _NAME_WIDTH = 28
+_RULE_WIDTH = 36
 _PHASE_WIDTH = 12
 
 
@@ -39,13 +41,13 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
     Args:
         report: The report.
         width: Columns no line exceeds.
-        colour: Whether to add terminal colours; nothing is said by colour alone.
+        colour: Whether to add terminal colours; no information is in the colour alone.
     """
     return printed(_blocks(report), width=width, colour=colour)
 
 
 def printed(blocks: Iterable[RenderableType], *, width: int, colour: bool) -> str:
-    """Return blocks one below the other as text for a terminal, without blanks at the ends of lines.
+    """Return blocks below each other as text for a terminal, without blanks at the ends of lines.
 
     Args:
         blocks: What is printed.
@@ -75,7 +77,7 @@ def _blocks(report: Report) -> Iterator[RenderableType]:
     yield Text("\n").append(visible(report.verdict), style=_HEADING)
     yield from (_line(f"Note: {note}", _MUTED) for note in report.notes)
     yield from _ledger(report)
-    yield from _causes(report)
+    yield from _idle(report)
     yield from _findings(report)
     yield from _key_numbers(report)
     yield from _phases(report)
@@ -97,10 +99,11 @@ def _ledger(report: Report) -> Iterator[RenderableType]:
     found, section = summary_model.ledgers(report), report.section("ledger")
     if not found or section is None:
         return
-    note = f"share of {summary_model.short(section.window)}; * not hidden by kernels"
-    yield _title("Where the GPU's time went", note)
+    exposed = any(amount.part.label.startswith(_EXPOSED) for amount in found[0].parts)
+    note = f"share of {summary_model.short(section.window)}" + ("; * exposed: no kernel runs" if exposed else "")
+    yield _title("GPU time breakdown", note)
     labels = [amount.part.label for amount in found[0].parts]
-    # "exposed" three times would fill the line; the note says it once.
+    # The note explains the star, since the word "exposed" in each heading would make the line too long.
     heads = [f"{one.removeprefix(_EXPOSED)}*" if one.startswith(_EXPOSED) else one for one in labels]
     table = _table(("GPU", "window", *heads))
     for one in found:
@@ -109,18 +112,22 @@ def _ledger(report: Report) -> Iterator[RenderableType]:
     yield _indented(table)
 
 
-def _causes(report: Report) -> Iterator[RenderableType]:
-    found = summary_model.causes(report, {one.device_id: one.window_ns for one in summary_model.ledgers(report)})
+def _idle(report: Report) -> Iterator[RenderableType]:
+    found = summary_model.idle_by_phase(report, {one.device_id: one.window_ns for one in summary_model.ledgers(report)})
     section = report.section("idle")
     if not found or section is None:
         return
-    rest = found[_MOST_CAUSES:]
+    rest = found[_MOST_PARTS:]
     more = f"; {len(rest)} more take {units.duration(sum(one.ns for one in rest))}" if rest else ""
-    yield _title("Why it was idle", f"share of {summary_model.short(section.window)}{more}")
-    table = _table(("cause", "phase", "GPU", "idle", "share", "gaps"), left=2)
-    for one in found[:_MOST_CAUSES]:
-        cells = (visible(one.cause), elide(one.phase, _NAME_WIDTH), str(one.device_id), units.duration(one.ns))
-        table.add_row(*cells, units.share(one.share), units.count(one.gap_count))
+    yield _title("Why the GPU was idle", f"share of {summary_model.short(section.window)}{more}")
+    shown = found[:_MOST_PARTS]
+    table = _table(("why", "phase", "GPU", "idle", "share"), left=2)
+    if with_causes := any(one.cause_names for one in shown):
+        table.add_column("cause", overflow="ellipsis", no_wrap=True)
+    for one in shown:
+        name = shorten(vocabulary.rule_name(one.rule), _RULE_WIDTH)
+        cells = (name, elide(one.phase, _PHASE_WIDTH), str(one.device_id), units.duration(one.ns))
+        table.add_row(*cells, units.share(one.share), *([one.cause_names] if with_causes else []))
     yield _indented(table)
 
 
@@ -131,22 +138,22 @@ def _findings(report: Report) -> Iterator[RenderableType]:
         return
     rest = len(groups) - _MOST_FINDINGS
     more = f"; {rest} more in the page" if rest > 0 else ""
-    yield _title("Findings", f"gains are replayed and do not add up{more}")
+    yield _title("Findings", f"largest predicted saving first; savings do not add up{more}")
     for number, group in enumerate(groups[:_MOST_FINDINGS], 1):
-        yield _finding(number, group)
+        yield _finding(report, number, group)
 
 
-def _finding(number: int, group: tuple[Finding, ...]) -> RenderableType:
-    """Return a finding; the same matter on further GPUs is one line each, advice ends at its first semicolon."""
-    first = group[0]
+def _finding(report: Report, number: int, group: tuple[Finding, ...]) -> RenderableType:
+    """Return a finding; on further GPUs it takes one line each, and its advice is cut at the first semicolon."""
+    first, severity = group[0], summary_model.shown_severity(group[0])
     where = "" if first.device_id is None else f"{summary_model.place(first)}: "
-    head = Text(f"{number} ").append(first.severity.value.upper(), style=_STYLES[first.severity])
-    costs = [(summary_model.cost_and_gain(one), summary_model.place(one)) for one in group]
-    lines = [Text(visible(cost)) for cost, _ in costs[:1] if cost]
-    lines += [Text(f"{place} {visible(cost)}") for cost, place in costs[1:]]
+    head = Text(f"{number} ").append(severity.value.upper(), style=_STYLES[severity])
+    times = [(summary_model.lost_and_saved(report, one), summary_model.place(one)) for one in group]
+    lines = [Text(visible(time)) for time, _ in times[:1] if time]
+    lines += [Text(f"{place}: {visible(time)}") for time, place in times[1:]]
     lines += [Text(visible(each)) for each in first.lines]
     clause, more, _ = visible(first.advice).partition(";")
-    advice = [Text(f"-> {clause}{more and ELISION}")] if clause else []
+    advice = [Text(f"Try this: {clause}{more and ELISION}")] if clause else []
     return Group(head.append(f"  {where}{visible(first.headline)}"), *(_indented(one) for one in [*lines, *advice]))
 
 
@@ -159,8 +166,8 @@ def _key_numbers(report: Report) -> Iterator[RenderableType]:
     if tensor is not None:
         yield _labelled("TENSOR CORES", f"{tensor.value} {tensor.note}")
     if steps is not None:
-        untold = summary_model.median_step(report) is None and steps.notes
-        yield _labelled("STEPS", " ".join(steps.notes) if untold else _facts(steps))
+        no_median = summary_model.median_step(report) is None and steps.notes
+        yield _labelled("STEPS", " ".join(steps.notes) if no_median else _facts(steps))
 
 
 def _phases(report: Report) -> Iterator[RenderableType]:
@@ -178,18 +185,19 @@ def _gaps(report: Report) -> Iterator[RenderableType]:
     yield _title("Longest gaps", f"{len(found)} of {units.count(count)}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for gap in found:
-        first, *others = gap.causes()
-        cause = f"{visible(first.cause)} in {elide(first.phase, _PHASE_WIDTH)} {units.duration(first.ns)}"
+        first, *others = gap.by_rule()
+        name = visible(vocabulary.rule_name(first.rule))
+        reason = f"{name} in {elide(first.phase, _PHASE_WIDTH)} {units.duration(first.ns)}"
         more = f", {len(others)} more" if others else ""
         place = (f"GPU {gap.device_id}", f"at {units.point(gap.start_ns)}", units.duration(gap.length_ns))
-        table.add_row(*place, f"{cause}{more}")
+        table.add_row(*place, f"{reason}{more}")
     yield _indented(table)
 
 
 def _unknown(report: Report) -> Iterator[RenderableType]:
-    """Yield the sections this module has no words for, by the suffixes of their columns."""
+    """Yield the sections that this module does not know, formatted by the suffixes of their columns."""
     for section in report.sections:
-        if section.key in (*_SHOWN, *_TOLD_ELSEWHERE):
+        if section.key in (*_SHOWN, *_ON_PAGE_ONLY):
             continue
         yield _title(section.title, summary_model.short(section.window))
         if section.facts:
@@ -199,10 +207,10 @@ def _unknown(report: Report) -> Iterator[RenderableType]:
 
 
 def _elsewhere(report: Report) -> Iterator[RenderableType]:
-    told = sum(section.key in _TOLD_ELSEWHERE for section in report.sections)
-    if told:
+    count = sum(section.key in _ON_PAGE_ONLY for section in report.sections)
+    if count:
         yield Text("")
-        more = "1 more section" if told == 1 else f"{told} more sections"
+        more = "1 more section" if count == 1 else f"{count} more sections"
         yield _line(f"The page and JSON hold {more}: kernels, copies, calls and the rest.", _MUTED)
 
 
@@ -220,7 +228,7 @@ def _generic(section: Section, name: str, most: int) -> Iterator[RenderableType]
 
 
 def _facts(section: Section) -> str:
-    """Return a section's facts in one line, counts before what they count."""
+    """Return a section's facts in one line; a count comes before its label."""
     shown = []
     for fact in section.facts:
         if fact.label in _LEFT_OUT:
@@ -244,7 +252,7 @@ def _title(words: str, note: str) -> Text:
 
 
 def _labelled(label: str, words: str) -> Table:
-    """Return a line that starts with its heading."""
+    """Return a line that starts with a heading."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_row(Text(label, style=_HEADING), Text(visible(words)))
     return table

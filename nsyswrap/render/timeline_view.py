@@ -1,4 +1,4 @@
-"""The timeline as the template needs it: the packed data, a summary in words, and a strip for pages without script."""
+"""The timeline for the template: packed data, a summary in words, and a strip for pages without scripts."""
 
 import functools
 from importlib import resources
@@ -26,10 +26,12 @@ STYLE = "timeline.css"
 _NAME_WIDTH = 320
 _TEXT_WIDTH = 120
 _STRIP_BINS = 400
+# Classes of a GPU row in which the GPU is busy; all others are idle time.
+_BUSY = frozenset({"compute", "communication", "communication_wait", "copy", "memset"})
 
 
 class Strip(NamedTuple):
-    """The busy share of a GPU over time: its name, share and the outline in a box 1000 wide and 100 high."""
+    """The busy share of a GPU over time: its name, its share, and an outline in a box 1000 wide and 100 high."""
 
     label: str
     share: str
@@ -37,14 +39,14 @@ class Strip(NamedTuple):
 
 
 class TimelineView(NamedTuple):
-    """What the template draws.
+    """The timeline as the template draws it.
 
     Attributes:
         data: The packed rows, as base64.
-        summary: What is shown, in words.
+        summary: The content in words.
         strips: One for each GPU.
-        notes: Where it is exact, and what is left out.
-        span: The stretch the strips show.
+        notes: Where it is exact and what it leaves out.
+        span: The interval that the strips show.
     """
 
     data: str
@@ -83,7 +85,7 @@ def _static(name: str) -> str:
 
 
 def packed(data: TimelineData) -> str:
-    """Return all that the page's script draws, packed into one text of base64."""
+    """Return everything that the page's script draws, packed into one text of base64."""
     packer = Packer()
     head = {
         "version": 1,
@@ -96,13 +98,14 @@ def packed(data: TimelineData) -> str:
         "texts": {name: [elide(text, _TEXT_WIDTH) for text in texts] for name, texts in data.texts.items()},
         "kernels": [[elide(one.name, _NAME_WIDTH), *one[1:]] for one in data.kernels],
         "causes": dict(vocabulary.CAUSES),
+        "names": {**vocabulary.CAUSE_NAMES, **vocabulary.RULE_NAMES},
     }
     return packer.text(head)
 
 
 def _row(packer: Packer, row: TimelineRow) -> dict[str, Any]:
     items, whole = row.items, bool(row.exact.all())
-    # What every item shows, no sum needs to say again.
+    # Where all items are present, their sums follow from them.
     used = [] if whole else np.flatnonzero(row.sums.any(axis=1)).tolist()
     return {
         "kind": row.kind,
@@ -113,21 +116,21 @@ def _row(packer: Packer, row: TimelineRow) -> dict[str, Any]:
         "classes": [visible(name) for name in row.classes],
         "exact": 1 if whole else packer.add(np.flatnonzero(np.diff(row.exact, prepend=False, append=False))),
         "sums": {str(code): packer.add(row.sums[code]) for code in used},
-        "start": packer.add(_held(items.start), differences=True),
-        "length": packer.add(_held(items.end - items.start)),
+        "start": packer.add(_clipped(items.start), differences=True),
+        "length": packer.add(_clipped(items.end - items.start)),
         "code": packer.add(items.code),
-        "details": {name: packer.add(_held(values)) for name, values in items.details.items()},
+        "details": {name: packer.add(_clipped(values)) for name, values in items.details.items()},
     }
 
 
-def _held(values: Numbers) -> Numbers:
-    """Return numbers as far as a page can hold them: a damaged capture may have a call that began years before."""
+def _clipped(values: Numbers) -> Numbers:
+    """Return numbers clipped to what a page can hold: a damaged capture may have a call that began years ago."""
     return np.clip(values, -LARGEST // 2, LARGEST // 2)
 
 
 def _strip(data: TimelineData, row: TimelineRow) -> Strip:
-    """Return the busy share of a GPU over all that is shown."""
-    busy = row.sums[: len(vocabulary.LEDGER_PARTS) - 1].sum(axis=0)
+    """Return the busy share of a GPU over the whole timeline."""
+    busy = row.sums[[name in _BUSY for name in row.classes]].sum(axis=0)
     first = np.arange(0, len(busy), -(-len(busy) // _STRIP_BINS))
     start, end = data.edges[first], np.append(data.edges[first[1:]], data.edges[-1])
     share = np.add.reduceat(busy, first) / np.maximum(end - start, 1)
@@ -137,20 +140,20 @@ def _strip(data: TimelineData, row: TimelineRow) -> Strip:
 
 
 def _summary(data: TimelineData, strips: tuple[Strip, ...]) -> str:
-    """Return in words what a reader sees; tables on the page have the same in full."""
+    """Return a description of the timeline; the tables of the page have the full numbers."""
     length = units.duration(int(data.edges[-1] - data.edges[0]))
     busy = ", ".join(f"{strip.label} busy {strip.share}" for strip in strips)
     gaps = f"; longest gap {units.duration(data.gaps[0].end_ns - data.gaps[0].start_ns)}" if data.gaps else ""
-    return f"Timeline of {length}: {busy}{gaps}. The tables of gaps, phases and kernels say the same in words."
+    return f"Timeline of {length}: {busy}{gaps}. The tables of gaps, phases and kernels hold the same numbers."
 
 
 def _exactness(data: TimelineData) -> str:
-    """Return where single operations are shown and how wide a bin is elsewhere."""
+    """Return a sentence about where single operations are shown and how wide the bins are elsewhere."""
     if data.is_exact:
-        return "Exact everywhere: every operation and call is here."
+        return "Exact everywhere: the timeline shows each operation and each call."
     width = units.duration(int(np.diff(data.edges).max()))
     return (
-        "Exact around the longest gaps and from the start of the window on; elsewhere sums of bins, which last "
-        f"{width} at most and less where there are many operations. Sums of the window, of a step and of a listed gap "
-        "are exact in either case."
+        "Exact around the longest gaps and at the start of the window. Elsewhere the timeline shows sums over bins of "
+        f"at most {width}, shorter where there are many operations. Sums over the window, a step or a listed gap are "
+        "always exact."
     )

@@ -1,10 +1,15 @@
-"""The words of the report: parts of the ledger, causes of idleness, headings of columns, the glossary.
+"""The words of the report: names of ledger parts, rules, causes and columns, and the glossary.
 
-One home for them, so that page, terminal and Markdown call a thing by the same name.
+Page, terminal and Markdown take their words from here, so each thing has one name everywhere. The names of rules and
+causes come from ``nsyswrap.rule_names``, which lower layers use, too.
 """
 
 from types import MappingProxyType
 from typing import NamedTuple
+
+from nsyswrap.rule_names import CAUSE_NAMES, RULE_NAMES, cause_name, rule_name
+
+__all__ = ["CAUSE_NAMES", "RULE_NAMES", "cause_name", "rule_name"]
 
 
 class LedgerPart(NamedTuple):
@@ -12,9 +17,9 @@ class LedgerPart(NamedTuple):
 
     Attributes:
         column: Its column in the table ``devices``.
-        key: Short name, used for its colour.
-        label: What a reader sees.
-        colour: Fill on a white page, at least 3:1 against it.
+        key: Short name, which selects its colour in the style sheet.
+        label: Text on the page.
+        colour: Fill on a white page; its contrast with white is at least 3:1.
     """
 
     column: str
@@ -23,16 +28,17 @@ class LedgerPart(NamedTuple):
     colour: str
 
 
-class Word(NamedTuple):
-    """A word of the glossary and what it means."""
+class Term(NamedTuple):
+    """A term of the glossary and its meaning."""
 
-    word: str
+    term: str
     meaning: str
 
 
 LEDGER_PARTS = (
     LedgerPart("compute_ns", "compute", "compute", "#0054A9"),
-    LedgerPart("communication_exposed_ns", "communication", "exposed communication", "#873267"),
+    LedgerPart("communication_wait_ns", "rank_wait", "waiting for other ranks", "#B5638F"),
+    LedgerPart("communication_transfer_ns", "communication", "exposed communication", "#873267"),
     LedgerPart("copy_exposed_ns", "copy", "exposed copy", "#604900"),
     LedgerPart("memset_exposed_ns", "memset", "exposed memset", "#929292"),
     LedgerPart("idle_ns", "idle", "idle", "#FF5F1B"),
@@ -40,33 +46,37 @@ LEDGER_PARTS = (
 
 
 def fill(part: LedgerPart) -> str:
-    """Return a part's fill; idle is always hatched, so that it is known without colour."""
+    """Return the fill of a part; idle is hatched, so that it can be told apart without colour."""
     return "url(#idle)" if part.key == "idle" else part.colour
 
 
 CAUSES = MappingProxyType(
     {
-        "not_traced": "the capture cannot show what ran",
-        "queued": "launched, and not yet begun",
-        "launch": "inside the launch call",
-        "profiler": "the profiler itself was at work",
-        "module_load": "code was loaded or compiled",
-        "allocation": "memory was allocated, freed or registered",
-        "blocking_copy": "the host stood in a copy that blocks it",
-        "synchronization": "the host stood in a synchronize call",
-        "data_wait": "the host waited for input data",
-        "data_work": "the host prepared input data itself",
-        "peer_wait": "another rank was late",
-        "lock": "the host waited for the GIL or a lock",
-        "off_cpu": "the host thread was off the CPU",
-        "cpu": "the host ran other code",
-        "unknown": "none of these could be shown",
+        "not_traced": "The capture does not show what ran.",
+        "queued": "The next operation was launched and had not begun.",
+        "launch": "A CUDA launch call was open.",
+        "profiler": "The profiler itself was at work.",
+        "module_load": "Code was loaded or compiled.",
+        "allocation": "Memory was allocated, freed or registered.",
+        "blocking_copy": "The CPU was blocked in a copy call.",
+        "synchronization": "The CPU was blocked in a synchronize call.",
+        "data_wait": "The CPU waited for the data loader.",
+        "data_work": "The training process loaded or prepared data.",
+        "peer_wait": "Another rank was late.",
+        "lock": "The CPU waited for the GIL or another lock.",
+        "off_cpu": "The thread was off the CPU or waited for a core.",
+        "garbage_collection": "Python collected garbage.",
+        "file_io": "Files were read or written outside of data loading.",
+        "cpu": "The CPU ran code outside CUDA calls.",
+        "unknown": "The capture does not show the cause.",
     }
 )
+"""What each cause of idle time means: what the launching thread did during the gap."""
 
 WINDOW_SOURCES = MappingProxyType(
     {
         "steps": "the measured steps; warm-up is left out",
+        "pattern": "steps found by the repeating pattern of the GPU work",
         "operations": "first to last GPU operation of the capture",
         "session": "the whole capture",
         "user": "given on the command line",
@@ -84,15 +94,18 @@ COLUMNS = MappingProxyType(
         "min_ns": "min",
         "max_ns": "max",
         "stddev_ns": "std\u00a0dev",
-        "host_ns": "host time",
+        "host_ns": "CPU time",
         "gpu_ns": "GPU busy",
         "kernel_ns": "kernel time",
         "tensor_ns": "tensor cores",
-        "unknown_ns": "cannot tell",
-        "communication_exposed_ns": "exposed communication",
+        "unknown_ns": "unknown",
+        "communication_wait_ns": "waiting for other ranks",
+        "communication_transfer_ns": "exposed communication",
         "copy_exposed_ns": "exposed copy",
         "memset_exposed_ns": "exposed memset",
         "gap_count": "gaps",
+        "rule": "why",
+        "per_step": "gaps a step",
         "kernel_count": "kernels",
         "source_memory": "from",
         "target_memory": "to",
@@ -119,8 +132,8 @@ COLUMNS = MappingProxyType(
         "sm_efficiency_estimate": "SM efficiency, estimated",
         "achieved_estimate": "achieved, estimated",
         "base_ns": "as it is",
-        "without_loader_ns": "without the loader",
-        "of_loader": "the loader's",
+        "without_loader_ns": "without the data loader",
+        "of_loader": "part of the data loader",
     }
 )
 
@@ -132,9 +145,9 @@ FACTS = MappingProxyType(
         "idle_ns": "idle time",
         "kernel_ns": "time in kernels",
         "tensor_ns": "in tensor-core kernels",
-        "unknown_ns": "in kernels whose name does not tell",
+        "unknown_ns": "in kernels whose name does not show it",
         "simt_eligible_ns": "in matrix kernels that do not use tensor cores",
-        "not_eligible_ns": "in kernels with no matrix work",
+        "not_eligible_ns": "in kernels without matrix work",
         "share_low": "tensor-core share, at least",
         "share_high": "tensor-core share, at most",
         "counter_share": "tensor pipes active by counter, at most",
@@ -155,17 +168,17 @@ FACTS = MappingProxyType(
         "cuda_rows": "CUDA events",
         "nvtx_rows": "NVTX events",
         "launching_threads": "launching threads",
-        "wait_ns": "waiting in the operating system, all of them",
+        "wait_ns": "total time waiting in the operating system",
         "graph_launches": "launches of graphs",
         "kernels_in_graphs": "kernels inside graphs",
         "kernel_time_in_graphs_share": "kernel time inside graphs",
-        "shown_by": "shown by",
+        "shown_by": "traced as",
         "outlier_count": "outliers",
         "mean_step_ns": "mean step",
-        "loader_share": "the loader's share of a step",
-        "loader_margin_share": "plus or minus",
-        "blamed_share": "blamed on it in the first capture",
-        "mean_step_without_loader_ns": "mean step without the loader",
+        "loader_share": "data loader, share of a step",
+        "loader_margin_share": "95 % interval, plus or minus",
+        "attributed_share": "attributed to it in the first capture",
+        "mean_step_without_loader_ns": "mean step without the data loader",
         "steps_compared": "steps compared",
         "gpu_utilization_share": "GPU utilization (kernels only, first step to last)",
     }
@@ -173,135 +186,153 @@ FACTS = MappingProxyType(
 
 CAPTIONS = MappingProxyType(
     {
-        ("tensor_cores", "kernels"): "What each kernel's name says",
+        ("tensor_cores", "kernels"): "Tensor-core use by kernel name",
         ("tensor_cores", "phases"): "By phase",
-        ("tensor_cores", "not_used"): "What could have used tensor cores, and why it did not",
-        ("host_waits", "threads"): "Threads that launch work",
-        ("host_waits", "waits"): "Their waits, by call and phase",
-        ("cuda_graphs", "launches"): "Launches, by how much of them the capture shows",
+        ("tensor_cores", "not_used"): "Matrix work without tensor cores, and the reason",
+        ("host_waits", "threads"): "Launching threads",
+        ("host_waits", "waits"): "Waits of launching threads, by call and phase",
+        ("cuda_graphs", "launches"): "Graph launches, by how they were traced",
         ("cuda_graphs", "kernels"): "Kernels inside graphs",
         ("step_breakdown", "mean"): "The mean step",
         ("step_breakdown", "devices"): "GPU utilization",
-        ("step_breakdown", "steps"): "Every step",
-        ("counterfactual", "causes"): "The mean step, by what it is spent on",
-        ("ranges", "summary"): "On the host",
+        ("step_breakdown", "steps"): "Each step",
+        ("counterfactual", "parts"): "Where the time of the mean step goes",
+        ("ranges", "summary"): "On the CPU",
         ("ranges", "projection"): "On the GPU",
         ("ranges", "kernels"): "Kernels by range",
     }
 )
 
 WEIGHTS = ("total_ns", "idle_ns", "kernel_ns", "gpu_ns", "host_ns", "window_ns")
-"""Columns that say how much of the time a row stands for, the first that a table has."""
+"""Columns that measure how much time a row stands for; the first one that a table has is used."""
 
-GAINS = (
-    "Gains come from replaying the run with the change made; they do not add up: what one change frees, another cannot "
-    "free again."
+SAVINGS = (
+    "Largest predicted saving first. A saving is the time by which the window gets shorter when the problem is fixed. "
+    "Savings do not add up: time that one fix saves, another cannot save again."
 )
-ADDS_UP = "Each row adds up to its window to the nanosecond; rounded shares may miss 100 by a tenth."
-NO_GPU = "No GPU work was seen, so there is no ledger of GPU time."
+ADDS_UP = "Each row adds up to its window to the nanosecond; rounded shares may differ from 100 % by a tenth."
+NO_GPU = "The capture holds no GPU work, so there is no breakdown of GPU time."
 
 GLOSSARY = (
     (
         "What is recorded",
         (
-            Word("capture", "What nsys recorded of one run: a .nsys-rep file."),
-            Word("export", "The same as a SQLite database: a .sqlite file."),
-            Word("trace", "The tables of an export, in memory, with known columns and units."),
-            Word("operation", "What runs on the GPU: a kernel, a copy or a memset."),
-            Word("kernel, copy, memset", "A function that the GPU computes; memory moved; memory set to a value."),
-            Word("launch", "The call on the host that puts an operation on the GPU's queue."),
-            Word("wait", "A call on the host that lasts until an operation is done."),
-            Word("range", "A named stretch of time that the program marks for profilers (NVTX)."),
-            Word("counter", "A property of the GPU that is sampled while it runs."),
+            Term("capture", "What nsys recorded of one run: a .nsys-rep file."),
+            Term("export", "The same data as a SQLite database: a .sqlite file."),
+            Term("trace", "The tables of an export, in memory, with known columns and units."),
+            Term("operation", "Anything that runs on the GPU: a kernel, a copy or a memset."),
+            Term(
+                "kernel, copy, memset",
+                "A function that runs on the GPU; a transfer of memory; memory that is set to a value.",
+            ),
+            Term("launch", "The CUDA call that puts an operation on a queue of the GPU."),
+            Term("wait", "A CUDA call that returns only when an operation is done."),
+            Term("range", "A named interval of time that the program marks for profilers (NVTX)."),
+            Term("counter", "A property of the GPU that is sampled while it runs."),
         ),
     ),
     (
-        "When",
+        "Time",
         (
-            Word("step", "One turn of the training loop, from one batch to the next."),
-            Word("phase", "A range that names a part of a step: batch, data, copy, forward, backward, optimizer."),
-            Word("warm-up", "The first steps, which load libraries and choose algorithms; left out of the window."),
-            Word("window", "The stretch of time a number is about. No share is printed without its window."),
-            Word("outlier", "A step that lasts longer than the others by Tukey's fence and by a tenth."),
+            Term("step", "One iteration of the training loop, from one batch to the next."),
+            Term("phase", "A range that names a part of a step: batch, data, copy, forward, backward, optimizer."),
+            Term("warm-up", "The first steps, which load libraries and choose algorithms. The window leaves them out."),
+            Term("measured steps", "The steps after the warm-up."),
+            Term("window", "The interval that the numbers are about. Each share is printed with its window."),
+            Term(
+                "outlier",
+                "A step that takes at least a tenth longer than the median and lies beyond Tukey's fence.",
+            ),
         ),
     ),
     (
         "What the GPU does with its time",
         (
-            Word(
-                "busy, idle", "Covered, or not covered, by any operation. Busy does not say how well the GPU is used."
+            Term(
+                "busy, idle",
+                "Time in which at least one operation runs, and time in which none does. A busy GPU may still be used "
+                "badly.",
             ),
-            Word("gap", "One stretch of idle time that nothing interrupts. It may have several causes."),
-            Word("starvation", "Idle time inside steps: the GPU had nothing to do while the program trained."),
-            Word("cause", "Why the GPU was idle. Each nanosecond of a gap has exactly one, and it may be unknown."),
-            Word("exposed", "Of copies and communication: time that no kernel hides. Compute comes first."),
-            Word("ledger", "All the time of a window, divided into rows that add up to it."),
-            Word("share", "A ratio from 0 to 1, printed as a percentage with the window it is about."),
-            Word(
+            Term("gap", "An interval of idle time without interruption. It may have several causes."),
+            Term("starvation", "Idle time inside steps: the GPU had nothing to do while the program trained."),
+            Term(
+                "cause",
+                "What the launching thread did while the GPU was idle. Each nanosecond of a gap has exactly one cause.",
+            ),
+            Term(
+                "root cause",
+                "The problem that idle time is attributed to. Each nanosecond of a gap belongs to exactly one finding.",
+            ),
+            Term("exposed", "Time of copies and communication during which no kernel runs."),
+            Term("ledger", "The time of a window, divided into parts that add up to it. The page shows it as bars."),
+            Term("share", "A ratio from 0 to 1. It is printed in per cent, with the window it refers to."),
+            Term(
                 "tensor-core share",
-                "Time in tensor-core kernels, of kernel time. The low end counts what is known; the high end adds "
-                "kernels whose name does not tell.",
+                "Time in tensor-core kernels as a share of kernel time. The low end counts known kernels only; the "
+                "high end adds kernels whose name does not show it.",
             ),
-            Word("occupancy", "Warps that an SM holds at a time, of the most it could hold."),
+            Term("occupancy", "Warps on a multiprocessor as a share of the most that it can hold."),
         ),
     ),
     (
-        "What is said about it",
+        "Results",
         (
-            Word("fact", "A number with its unit."),
-            Word("finding", "Advice, with what the problem costs, what mending it may gain, and the evidence."),
-            Word(
-                "replay",
-                "The window run again on a model of what waits for what; a change is made in it to find its gain.",
+            Term("fact", "A number with its unit."),
+            Term("finding", "A problem with its time lost, its predicted saving, what to try, and the evidence."),
+            Term("time lost", "Time in the window that the problem takes."),
+            Term(
+                "predicted saving",
+                "How much shorter the window gets when the problem is fixed: a lower and an upper bound.",
             ),
-            Word(
-                "gain",
-                "How much shorter the window gets when it is replayed with the change made, at least and at most.",
+            Term(
+                "simulation",
+                "The window run again on a model of what waits for what, with a change made in it.",
             ),
-            Word("rule", "A pattern over kernel names, and what it says of kernels that match."),
-            Word(
+            Term("rule", "A check that makes a finding. Also a pattern over kernel names that assigns a verdict."),
+            Term(
                 "verdict",
-                "What a rule says: on tensor cores, not though it could be, not and it could not, or unknown. "
-                "Of a report: what limits the run.",
+                "Of a report: what limits the run. Of a kernel: whether it uses tensor cores, could use them, cannot "
+                "use them, or is unknown.",
             ),
-            Word("section", "One analysis: its facts, tables and findings."),
-            Word("report", "All sections of one capture."),
-            Word("base, new", "The two reports of a comparison: what was before, what is now."),
-            Word("margin", "The smallest change of step time that is called faster or slower."),
-            Word("drift", "By how much the second half of a capture's steps differs from its first."),
-            Word("workload", "An example program in workloads/ that shows one lesson."),
+            Term("section", "One analysis: its facts, tables and findings."),
+            Term("report", "All sections of one capture."),
+            Term("base, new", "The two sides of a comparison: before and after."),
+            Term("margin", "The smallest change of step time that is called faster or slower."),
+            Term("drift", "The difference between the first and the second half of a capture's steps."),
+            Term("workload", "An example program in workloads/ that shows one problem."),
         ),
     ),
 )
-"""The words of docs/glossary.md, in its groups."""
+"""The terms of docs/glossary.md, in its groups."""
 
-_WORD_OF = MappingProxyType(
+_TERM_OF = MappingProxyType(
     {
         "GPU busy": "busy, idle", "GPU idle": "busy, idle", "busy": "busy, idle", "idle": "busy, idle",
         "compute": "kernel, copy, memset", "kernels": "kernel, copy, memset", "kernel time": "kernel, copy, memset",
         "exposed communication": "exposed", "exposed copy": "exposed", "exposed memset": "exposed",
-        "median step": "step", "Steps": "step", "Phases": "phase", "phases": "phase", "Ledger": "ledger",
+        "median step": "step", "Steps": "step", "Phases": "phase", "phases": "phase", "Breakdown": "ledger",
         "Tensor cores": "tensor-core share", "tensor cores": "tensor-core share", "Findings": "finding",
         "GPU counters": "counter", "Launches": "launch", "gaps": "gap", "Longest gaps": "gap",
-        "Idle by cause": "cause", "Verdict": "verdict", "operations": "operation", "NVTX ranges": "range",
+        "Why the GPU was idle": "root cause", "why": "root cause", "Idle by cause": "cause",
+        "Verdict": "verdict", "operations": "operation", "NVTX ranges": "range",
         "outliers": "outlier",
         "Occupancy": "occupancy", "theoretical occupancy": "occupancy", "Kernels": "kernel, copy, memset",
-        "share of window": "share", "Where the GPU’s time went": "ledger",  # noqa: RUF001 - as it is printed
+        "share of window": "share", "GPU time breakdown": "ledger",
+        "waiting for other ranks": "exposed",
     }
 )  # fmt: skip
 
 
-def word_anchor(label: str) -> str:
-    """Return the anchor of the word of the glossary that explains a label; empty where none does."""
-    word = _WORD_OF.get(label, label)
-    return _ANCHORS.get(word, "")
+def term_anchor(label: str) -> str:
+    """Return the anchor of the glossary term that explains a label; empty where none does."""
+    return _ANCHORS.get(_TERM_OF.get(label, label), "")
 
 
-def _anchor(word: str) -> str:
-    return "word-" + word.split(",", maxsplit=1)[0].replace(" ", "-")
+def _anchor(term: str) -> str:
+    return "term-" + term.split(",", maxsplit=1)[0].replace(" ", "-")
 
 
-_ANCHORS = MappingProxyType({each.word: _anchor(each.word) for _, words in GLOSSARY for each in words})
+_ANCHORS = MappingProxyType({each.term: _anchor(each.term) for _, terms in GLOSSARY for each in terms})
 
 
 def column_label(name: str) -> str:
@@ -314,5 +345,5 @@ def column_label(name: str) -> str:
 
 
 def fact_label(label: str) -> str:
-    """Return the words for a fact's label."""
+    """Return the text for a fact's label."""
     return FACTS.get(label) or (column_label(label) if "_" in label else label)

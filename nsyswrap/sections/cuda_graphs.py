@@ -1,4 +1,4 @@
-"""CUDA graphs: how often they were launched, what ran inside them, and what the capture hides of it."""
+"""CUDA graphs: their launches, the kernels inside them, and what the capture does not show of them."""
 
 from dataclasses import dataclass
 
@@ -21,17 +21,17 @@ NODES, WHOLE, HIDDEN = "nodes", "whole", "hidden"
 SHOWN = (NODES, WHOLE, HIDDEN)
 
 NO_GRAPH = "No CUDA graph was launched in the window."
-REMEDY = "Capture again with --cuda-graph-trace=node; it costs more, so compare times with a capture without it."
+REMEDY = "Capture again with --cuda-graph-trace=node. It slows the program, so take times from a capture without it."
 
 
 @dataclass(frozen=True)
 class _InGraphs:
-    """What is known of graphs in a window.
+    """The launches and operations of CUDA graphs in a window.
 
     Attributes:
         launches: Rows in ``trace[CALLS]`` of calls that launch a graph and touch the window.
-        operations: Operations that ran inside a graph, or stand for one, and touch the window.
-        whole: For each of these, whether it is a graph traced as a whole.
+        operations: Operations that touch the window and ran inside a graph, or are a graph traced as a whole.
+        whole: Whether each of these operations is a graph traced as a whole.
     """
 
     launches: Indices
@@ -40,7 +40,7 @@ class _InGraphs:
 
 
 def run(context: TraceContext, window: Window) -> Section:
-    """Return launches of CUDA graphs by how much of them is shown, and the kernels inside."""
+    """Return the launches of CUDA graphs by how much the capture shows of them, and the kernels inside."""
     found = _find(context, window)
     if not (len(found.launches) or len(found.operations)):
         return Section("cuda_graphs", "CUDA graphs", window, (Fact("graph_launches", 0, "count"),), {}, (), (NO_GRAPH,))
@@ -64,7 +64,10 @@ def run(context: TraceContext, window: Window) -> Section:
 
 
 def _find(context: TraceContext, window: Window) -> _InGraphs:
-    """Return launches and operations of graphs: told by node, or, for copies and memsets, by the call that launched."""
+    """Return the launches and operations of graphs.
+
+    A kernel ran in a graph if it has a graph node; a copy or memset, if a graph launch is the call that launched it.
+    """
     operations, calls = context.operations, context.trace[tables.CALLS]
     launches = launch_rows(context.trace)
     inside = np.isin(operations.call, launches) if len(launches) else np.zeros(len(operations.call), bool)
@@ -82,9 +85,9 @@ def _find(context: TraceContext, window: Window) -> _InGraphs:
 
 
 def _launches(context: TraceContext, found: _InGraphs, window: Window) -> pd.DataFrame:
-    """Return a row for each way in which launches are shown: calls, their time on the host, and GPU time.
+    """Return the number of launches, their host time and their GPU time, one row for each way of being shown.
 
-    ``gpu_ns`` is the time in which anything inside these graphs runs, or the graphs themselves, summed over GPUs.
+    ``gpu_ns`` is the time in which these graphs or operations inside them run, summed over GPUs.
     """
     operations = context.operations
     host, duration = clipped(context.trace[tables.CALLS].iloc[found.launches], window)
@@ -106,7 +109,7 @@ def _launches(context: TraceContext, found: _InGraphs, window: Window) -> pd.Dat
 
 
 def _busy(context: TraceContext, rows: Indices, window: Window) -> int:
-    """Return how long any of these operations runs inside the window, summed over GPUs."""
+    """Return the time inside the window in which any of these operations runs, summed over GPUs."""
     operations, busy = context.operations, 0
     for device in operations.devices:
         mine = rows[operations.device_id[rows] == device]
@@ -115,7 +118,7 @@ def _busy(context: TraceContext, rows: Indices, window: Window) -> int:
 
 
 def _kernels(context: TraceContext, found: _InGraphs, window: Window) -> pd.DataFrame:
-    """Return the kernels inside graphs by name, with the statistics of all kernels."""
+    """Return the statistics of the kernels inside graphs, by name."""
     operations, trace = context.operations, context.trace
     rows = found.operations[operations.table[found.operations] == 0]
     codes, ids = pd.factorize(array(trace[tables.KERNELS], "name_id")[operations.row[rows]])
@@ -137,22 +140,22 @@ def _length(context: TraceContext, rows: Indices, window: Window) -> int:
 
 
 def _findings(launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
-    """Return what the capture does not show of its graphs; it costs nothing but knowledge."""
+    """Return one finding for each way in which the capture hides graphs; they lose no time."""
     by_shown = {row["shown"]: row for row in launches.to_dict("records")}
     found = []
     if whole := by_shown.get(WHOLE):
-        headline = "{} CUDA graphs were traced as a whole: the kernels inside them are not in this report."
+        headline = "{} CUDA graphs were traced as a whole: this report does not show the kernels inside them."
         evidence = f"{units.duration(whole['gpu_ns'])} of GPU time inside them"
         found.append(_finding(WHOLE, Severity.NOTE, headline.format(whole["operation_count"]), evidence, window))
     if hidden := by_shown.get(HIDDEN):
-        headline = "{} launches of CUDA graphs left no trace on the GPU: what they ran reads as idle time."
+        headline = "{} launches of CUDA graphs left no trace on the GPU: the time in which they ran looks idle."
         evidence = f"{units.duration(hidden['host_ns'])} in the calls that launched them"
         found.append(_finding(HIDDEN, Severity.WARNING, headline.format(hidden["count"]), evidence, window))
     return tuple(found)
 
 
 def _finding(shown: str, severity: Severity, headline: str, evidence: str, window: Window) -> Finding:
-    return Finding(f"graphs/{shown}", severity, headline, 0, 0, 0, REMEDY, (evidence,), None, window)
+    return Finding(f"graphs/{shown}", severity, headline, 0, None, None, REMEDY, (evidence,), None, window)
 
 
 SECTION = SectionSpec("cuda_graphs", "CUDA graphs", (tables.CALLS,), run)

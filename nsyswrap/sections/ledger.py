@@ -1,4 +1,4 @@
-"""Where the time of each GPU went: a ledger whose rows add up to the window, to the nanosecond."""
+"""Where the time of each GPU went: a ledger whose rows add up to the window exactly."""
 
 import numpy as np
 import pandas as pd
@@ -17,19 +17,20 @@ ROWS = (
     "memset_exposed_ns",
     "idle_ns",
 )
-# Rows of what runs on a GPU, by kind of operation. All exposed communication counts as transfer: the arrival of the
-# other ranks is not read yet.
+# The row of each kind of operation. Without the arrival times of the other ranks, all communication is transfer.
 KIND_ROWS = ("compute_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns")
 
-# As many stretches as nsys's own report of utilization over time.
-STRETCHES = 30
+# Number of equal intervals of the curve over time. Source: nsys's own report of utilization over time.
+INTERVALS = 30
+
+ALL_TRANSFER = "Exposed communication is not split into waiting and transfer: all of it counts as transfer."
 
 
 def ledger_rows(operations: Operations, device_id: int, window: Window) -> dict[str, int]:
     """Return the ledger of one device: ns of each of ``ROWS``, which add up to the window's length.
 
-    Where operations overlap, a nanosecond belongs to the first of compute, communication, copy, fill; what nothing
-    covers is idle.
+    Where operations overlap, a nanosecond belongs to the first of compute, communication, copy, memset. Time without
+    any operation is idle.
     """
     found = dict.fromkeys(ROWS, 0)
     found |= dict(zip(KIND_ROWS, map(total, operations.exclusive(device_id, window)), strict=True))
@@ -37,15 +38,15 @@ def ledger_rows(operations: Operations, device_id: int, window: Window) -> dict[
 
 
 def ledger_of_spans(exclusive: list[Spans], start: Times, end: Times) -> dict[str, Times]:
-    """Return the ledger of many stretches at once.
+    """Return the ledgers of many intervals.
 
     Args:
-        exclusive: ``Operations.exclusive`` of one device and a window that holds the stretches.
+        exclusive: ``Operations.exclusive`` of one device and a window that holds the intervals.
         start: Starts in ns, shape (n,).
         end: Ends in ns, shape (n,).
 
     Returns:
-        Each of ``ROWS`` as an array of n ns; together they are the length of each stretch.
+        Each of ``ROWS`` in ns, shape (n,); the rows add up to the length of each interval.
     """
     found = {row: np.zeros(len(start), np.int64) for row in ROWS}
     found |= {row: covered(spans, start, end) for row, spans in zip(KIND_ROWS, exclusive, strict=True)}
@@ -73,18 +74,21 @@ def run(context: TraceContext, window: Window) -> Section:
             Fact("idle_share", idle / whole, "share"),
         ),
         tables={"devices": devices, "over_time": pd.concat(over_time, ignore_index=True)},
-        notes=tuple(
-            f"GPU {device} ran operations only outside: left out."
-            for device in operations.devices
-            if device not in used
+        notes=(
+            *([ALL_TRANSFER] if devices["communication_transfer_ns"].any() else []),
+            *(_left_out(device) for device in operations.devices if device not in used),
         ),
     )
 
 
+def _left_out(device: int) -> str:
+    return f"GPU {device} is left out: it ran operations only outside the window."
+
+
 def _over_time(operations: Operations, device: int, window: Window) -> pd.DataFrame:
-    """Return the busy share of equal stretches of the window."""
-    # Rounded from the window's start on, so that a window later by some ns has the same stretches.
-    edges = window.start_ns + np.unique(np.linspace(0, window.length_ns, STRETCHES + 1).round().astype(np.int64))
+    """Return the busy share of equal intervals of the window."""
+    # Edges are rounded relative to the start of the window, so that a shifted window has the same intervals.
+    edges = window.start_ns + np.unique(np.linspace(0, window.length_ns, INTERVALS + 1).round().astype(np.int64))
     start, end = edges[:-1], edges[1:]
     busy = covered(union(*operations.exclusive(device, window)), start, end)
     share = busy / (end - start)

@@ -1,4 +1,4 @@
-"""The phases of the program: how long the host was in each, and what the GPU did for it."""
+"""The phases of the program: host time, GPU time and idle GPU time of each."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,8 @@ from nsyswrap.tables import array
 def run(context: TraceContext, window: Window) -> Section:
     """Return for each phase: ranges, host time, GPU time launched in it, and idle GPU time while it was open.
 
-    Host time is that of the innermost ranges of main threads, summed over processes: no nested phase counts twice.
+    Host time is the time in which the phase is the innermost one of a main thread, summed over processes: nested phases
+    do not count twice.
     """
     operations, phases = context.operations, context.phases
     of_operation = context.phase_of_operations
@@ -65,7 +66,7 @@ def _count(context: TraceContext, code: int, window: Window) -> int:
 
 
 def _host_spans(context: TraceContext, code: int, window: Window, processes: Iterable[int]) -> Spans:
-    """Return when the phase is the innermost one on the main thread of any of some processes."""
+    """Return when the phase is the innermost one on the main thread of any of the processes."""
     if code == NO_PHASE:
         return NOTHING
     parts = [NOTHING]
@@ -77,7 +78,7 @@ def _host_spans(context: TraceContext, code: int, window: Window, processes: Ite
 
 
 def _users(context: TraceContext, device: int) -> set[int]:
-    """Return the processes with phases that ran something on a device."""
+    """Return the processes that have phases and ran operations on a device."""
     operations = context.operations
     found = {int(each) for each in tables.distinct(operations.process[operations.on(device)])}
     return found & context.phases.main_thread.keys()
@@ -89,8 +90,8 @@ def _idle_inside(context: TraceContext, code: int, window: Window, free: Iterabl
     Args:
         context: The trace and its phases.
         code: The phase.
-        window: Stretch of time.
-        free: For each device, the processes that use it and when it is idle.
+        window: Window that the time is clipped to.
+        free: For each device, the processes that use it and its idle time.
     """
     idle = 0
     for processes, spans in free:
@@ -104,7 +105,7 @@ def _coverage(
     of_operation: np.ndarray[tuple[int], np.dtype[np.int32]],
     touching: np.ndarray[tuple[int], np.dtype[np.bool_]],
 ) -> tuple[Fact, ...]:
-    """Return what share of kernel time has a phase, and how much of it only through the main thread."""
+    """Return the share of kernel time with a phase, and the share whose phase is that of the main thread."""
     operations = context.operations
     kernels = touching & (operations.table == 0) & (operations.kind != COMMUNICATION)
     duration = (operations.end - operations.start)[kernels]

@@ -1,4 +1,4 @@
-"""NVTX ranges: their time on the host, what they launched on the GPU, and which kernels."""
+"""NVTX ranges: their host time, the GPU work launched inside them, and the kernels among it."""
 
 import numpy as np
 import pandas as pd
@@ -19,10 +19,10 @@ from nsyswrap.tables import array
 def run(context: TraceContext, window: Window) -> Section:
     """Return ranges by name: host time, projection on the GPU, and kernels.
 
-    A range's projection is what calls inside it, on its own thread, put on the GPU: ``envelope_ns`` from the first
-    operation's start to the last one's end, ``busy_ns`` the union of its operations. ``kernels`` counts a kernel in
-    every range around its launch. Both follow nsys's own reports; ranges are taken whole where they touch the window.
-    The columns ``..._any_thread`` also count what other threads of the process launched meanwhile.
+    The projection of a range consists of the operations launched by calls inside it on its own thread: ``envelope_ns``
+    is the time from the first start to the last end, ``busy_ns`` the length of the union. ``kernels`` counts a kernel
+    in every range around its launch. Both follow nsys's own reports. Ranges that touch the window count in full. The
+    columns ``..._any_thread`` also count operations that other threads of the process launched during the range.
     """
     ranges = context.trace[tables.RANGES]
     rows, duration = clipped(ranges, window)
@@ -55,17 +55,17 @@ def _names(ranges: pd.DataFrame) -> pd.Index:
 
 
 def _own_pairs(context: TraceContext, window: Window) -> Pairs:
-    """Return each operation with each range around its launch on the launching thread."""
+    """Return each operation paired with each range around its launch on the launching thread."""
     launched = np.flatnonzero(context.operations.call >= 0)
     thread = array(context.trace[tables.CALLS], "thread")[context.operations.call[launched]]
     return _pairs(context, launched, thread, window)
 
 
 def _handed_pairs(context: TraceContext, window: Window) -> Pairs:
-    """Return operations that another thread launched for the main one, with the main thread's ranges around the launch.
+    """Return operations launched by other threads, paired with the main thread's ranges around the launch.
 
-    Such a thread, typically autograd's, has no range of the program open when it launches. Source: definitions of
-    projections, "what any thread launches".
+    Such a thread, typically that of autograd, has no range of the program open when it launches. Source: definitions
+    of projections, "what any thread launches".
     """
     operations, trace = context.operations, context.trace
     launched = np.flatnonzero(operations.call >= 0)
@@ -89,7 +89,7 @@ def _handed_pairs(context: TraceContext, window: Window) -> Pairs:
 
 
 def _pairs(context: TraceContext, launched: Indices, thread: Times, window: Window) -> Pairs:
-    """Return each of some operations with each range, touching the window, around its launch on a thread."""
+    """Return the operations paired with the ranges around their launch on a thread that touch the window."""
     trace = context.trace
     calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
     call = context.operations.call[launched]
@@ -102,7 +102,7 @@ def _pairs(context: TraceContext, launched: Indices, thread: Times, window: Wind
 
 
 def _kernels(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
-    """Return kernels by enclosing range and kernel name; statistics as everywhere."""
+    """Return the statistics of kernels by enclosing range and kernel name."""
     operations, trace = context.operations, context.trace
     is_kernel = operations.table[pairs.operation] == 0
     which, rows = pairs.operation[is_kernel], pairs.range[is_kernel]

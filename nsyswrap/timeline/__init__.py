@@ -1,1 +1,1 @@
-"""What the timeline of the page draws: rows of events over one grid of bins."""
+"""The timeline of the page: rows of events over one grid of bins."""

@@ -1,4 +1,4 @@
-"""The bins of the timeline: where time is cut, exact sums over bins, and which bins are shown item by item."""
+"""The bins of the timeline: their edges, exact sums over them, and the bins whose items are all shown."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ import numpy.typing as npt
 from nsyswrap.intervals import Indices, LabelledSpans, Spans, Times, Window, covered, times
 from nsyswrap.model import Flags
 
-# The window has so many bins of equal length, and all that is shown half as many; where there are very many operations,
-# so many bins more hold equally many of them. Several GPUs share them, since each has its own sums: a page stays small.
+# The window has this many bins of equal length, and the whole timeline half as many more. Where operations outnumber
+# them, as many bins again hold equal numbers of operations. Several GPUs share this number, so that a page stays small.
 BINS = 1 << 13
 FEWEST_BINS = 1 << 10
-# Fewer operations than this share no bin that is cut for them.
+# A bin that is cut for operations holds at least this many.
 SPARSE = 16
-# More marks than this are not worth an edge each: their sums are then as exact as any other.
+# Where there are more marks than this, they get no edges of their own.
 MOST_MARKS = 1 << 12
-# Bins on either side of a long gap that are shown item by item, too.
+# Bins on either side of a long gap whose items are shown, too; and bins at the start and the end of a very long gap.
 AROUND = 3
 AT_END = 48
 
@@ -27,8 +27,8 @@ class Grid:
     """The bins of a timeline.
 
     Attributes:
-        edges: Their bounds, ascending, shape (bins + 1,).
-        order: All bins, those first that most deserve to be shown item by item.
+        edges: Bounds of the bins, ascending, shape (bins + 1,).
+        order: All bins in the order in which their items are shown, as long as they fit.
     """
 
     edges: Times
@@ -36,15 +36,15 @@ class Grid:
 
     @property
     def count(self) -> int:
-        """Return how many bins there are."""
+        """Return the number of bins."""
         return len(self.edges) - 1
 
     def sums(self, labels: LabelledSpans, classes: int) -> npt.NDArray[np.int64]:
-        """Return how many ns of each bin each class covers, shape (classes, bins).
+        """Return the time that each class covers of each bin, in ns, shape (classes, bins).
 
         Args:
             labels: Sorted, disjoint spans with a class each.
-            classes: How many classes there are.
+            classes: Number of classes.
         """
         found = np.zeros((classes, self.count), np.int64)
         for code in np.flatnonzero(np.bincount(labels.code, minlength=classes)):
@@ -54,16 +54,16 @@ class Grid:
         return found
 
     def inside(self, start: Times, end: Times) -> Indices:
-        """Return which items touch the grid at all."""
+        """Return the items that touch the grid."""
         return np.flatnonzero((start < self.edges[-1]) & (end >= self.edges[0]))
 
     def choose(self, start: Times, end: Times, most: int) -> tuple[Flags, Indices]:
-        """Return the bins whose items are all shown, and these items: as many bins as fit.
+        """Return the bins whose items are all shown, and these items; there are as many bins as fit.
 
         Args:
             start: Start of each item in ns, all inside the grid.
-            end: Its end.
-            most: How many items there may be.
+            end: End of each item in ns.
+            most: Largest number of items.
         """
         first = np.clip(np.searchsorted(self.edges, start, side="right") - 1, 0, self.count - 1)
         last = np.clip(np.searchsorted(self.edges, end, side="left") - 1, first, self.count - 1)
@@ -79,24 +79,24 @@ class Grid:
 
 
 def bins_of(devices: int) -> int:
-    """Return how many bins the window has where so many GPUs share a page."""
+    """Return the number of bins of the window for a page with so many GPUs."""
     return max(BINS // max(devices, 1), min(FEWEST_BINS, BINS))
 
 
 def cut(
-    stretches: tuple[Window, Window], bins: int, dense: Times, marks: Iterable[Times], first: Sequence[Spans]
+    intervals: tuple[Window, Window], bins: int, dense: Times, marks: Iterable[Times], first: Sequence[Spans]
 ) -> Grid:
-    """Return the grid of a stretch.
+    """Return the grid of a timeline.
 
     Args:
-        stretches: All that is shown, and the window in it that the report is about: its bins are finer, and items from
-            its start on are shown next after those around ``first``.
-        bins: How many bins of equal length the window has.
-        dense: Times in order, of which every so many becomes an edge if they outnumber the bins.
-        marks: Times that become edges, too, unless they are very many.
-        first: Spans around which items are shown before all others, the most important first.
+        intervals: The whole timeline, and the window of the report in it. Bins are finer in the window. Items from the
+            start of the window on are shown right after those around ``first``.
+        bins: Number of bins of equal length in the window.
+        dense: Times in ascending order; if they outnumber the bins, every so many of them becomes an edge.
+        marks: Times that become edges, too, unless there are very many of them.
+        first: Spans around which items are shown first, the most important spans first.
     """
-    whole, window = stretches
+    whole, window = intervals
     wanted = [each for each in marks if len(each) <= MOST_MARKS]
     every = max(-(-len(dense) // bins), SPARSE)
     even = [_even(whole, max(bins // 2, 1)), _even(window, bins)]
@@ -105,15 +105,15 @@ def cut(
     return Grid(edges, _order(edges, first, window.start_ns))
 
 
-def _even(stretch: Window, count: int) -> Times:
-    """Return the bounds of so many equal parts of a stretch."""
-    number, length = np.arange(count + 1), stretch.length_ns
-    # Whole parts and the rest apart, so that no product outgrows 64 bits.
-    return stretch.start_ns + length // count * number + length % count * number // count
+def _even(interval: Window, count: int) -> Times:
+    """Return the bounds of equal parts of an interval."""
+    number, length = np.arange(count + 1), interval.length_ns
+    # Quotient and remainder are multiplied separately, so that no product exceeds 64 bits.
+    return interval.start_ns + length // count * number + length % count * number // count
 
 
 def _order(edges: Times, first: Sequence[Spans], begin_ns: int) -> Indices:
-    """Return all bins: around the first spans, then from a time on, then the rest."""
+    """Return all bins in order: those around the first spans, those from a time on, then the rest."""
     count = len(edges) - 1
     found = []
     for spans in first:
@@ -121,7 +121,7 @@ def _order(edges: Times, first: Sequence[Spans], begin_ns: int) -> Indices:
             low = int(np.searchsorted(edges, start, side="right")) - 1 - AROUND
             high = int(np.searchsorted(edges, end, side="left")) + AROUND
             around = np.arange(max(low, 0), min(high, count))
-            # Of a gap that is very long, how it began and how it ended says most.
+            # The start and the end of a very long gap say most about it.
             found.append(around if len(around) <= 2 * AT_END else np.concatenate([around[:AT_END], around[-AT_END:]]))
     begin = min(max(int(np.searchsorted(edges, begin_ns, side="right")) - 1, 0), count)
     every = np.concatenate([*found, np.arange(begin, count), np.arange(begin)])

@@ -1,4 +1,4 @@
-"""What happened, one row an event, as data frames for other programs: names are text, times ns, columns documented."""
+"""The events of a capture as data frames for other programs: one row for each event, names as texts, times in ns."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -21,10 +21,10 @@ _SPAN = {"start_ns": "start, ns since capture start", "end_ns": "end, ns since c
 _THREAD = {"pid": "number of the process", "tid": "number of the thread"}
 _OPERATION = _SPAN | {
     "device_id": "GPU",
-    "stream": "stream; -1 where the export does not say",
+    "stream": "stream; -1 where the export has none",
     "pid": "number of the process that launched it",
-    "name": "what it is called",
-    "phase": "phase it was launched in; none for no phase",
+    "name": "name",
+    "phase": "phase in which it was launched; none for no phase",
     "call": "row in `calls` of the call that launched it; -1 where that was not recorded",
 }
 
@@ -32,41 +32,42 @@ COLUMNS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "kernels": _OPERATION
         | {
-            "verdict": "what the name says of tensor cores: tensor, simt_eligible, not_eligible or unknown",
-            "precision": "precision of the matrix work, where the name tells",
-            "library": "library it comes from, where the name tells",
-            "grid_blocks": "blocks of the grid; 0 where the export does not say",
-            "block_threads": "threads of a block; 0 where the export does not say",
+            "verdict": "use of tensor cores by its name: tensor, simt_eligible, not_eligible or unknown",
+            "precision": "precision of the matrix work; empty where the name does not show it",
+            "library": "library of the kernel; empty where the name does not show it",
+            "grid_blocks": "blocks of the grid; 0 where the export has no number",
+            "block_threads": "threads of a block; 0 where the export has no number",
         },
         "copies": _OPERATION | {"bytes": "size, bytes"},
         "memsets": _OPERATION | {"bytes": "size, bytes"},
         "graphs": _OPERATION,
-        "calls": _SPAN | _THREAD | {"name": "CUDA call, as the export has it"},
+        "calls": _SPAN | _THREAD | {"name": "CUDA call, as in the export"},
         "os_calls": _SPAN | _THREAD | {"name": "operating system call"},
         "ranges": _SPAN
         | _THREAD
         | {
             "text": "text of the NVTX range",
             "domain": "NVTX domain; empty for the default one",
-            "phase": "phase that the range is; none for no phase",
+            "phase": "phase of the range; none where it is not a phase",
         },
         "steps": _SPAN | _THREAD | {"name": "text of its range", "warm_up": "whether it counts as warm-up"},
         "gaps": {
             "device_id": "GPU",
             **_SPAN,
-            "cause": "what this piece of idle time is put down to",
-            "phase": "phase open on the thread that feeds the GPU; none for no phase",
-            "evidence": "what shows the cause, one sentence",
+            "cause": "what the host did during this piece of idle time",
+            "rule": "rule of the finding that the piece belongs to",
+            "phase": "phase open on the launching thread; none for no phase",
+            "evidence": "evidence for the cause, one sentence",
         },
         "counters": {
             "start_ns": "when it was sampled, ns since capture start",
             "device_id": "GPU",
             "counter": "name of the counter",
-            "percent": "value, per cent of the most there can be",
+            "percent": "value in per cent of the hardware's maximum",
         },
     }
 )
-"""What each frame has: its columns, and what they hold in which unit."""
+"""The columns of each frame, with meaning and unit."""
 
 SOURCES: Mapping[str, TableSpec] = MappingProxyType(
     {each.name: each for each in (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS)}
@@ -74,11 +75,11 @@ SOURCES: Mapping[str, TableSpec] = MappingProxyType(
 
 
 def event_frames(context: TraceContext, gaps: pd.DataFrame | None) -> Frames:
-    """Return the frames of ``COLUMNS``: everything in the capture, and the idle time of the report's window.
+    """Return the frames of ``COLUMNS``: all events of the capture, and the idle time of the report's window.
 
     Args:
-        context: The trace and what is known of it.
-        gaps: The table ``gaps`` of the section on idle time; None where there is no such section.
+        context: The trace, its events and its loop.
+        gaps: The table ``gaps`` of the section on idle time; None where the report has no such section.
     """
     names = operation_names(context)
     found: Frames = {key: _operations(context, names, spec) for key, spec in SOURCES.items()}
@@ -86,21 +87,21 @@ def event_frames(context: TraceContext, gaps: pd.DataFrame | None) -> Frames:
         found[spec.name] = _host_calls(context, spec)
     found["ranges"], found["steps"] = _ranges(context), _steps(context)
     none = pd.DataFrame({"device_id": [], "start_ns": [], "end_ns": []}, dtype=np.int64)
-    given = none.assign(cause="", phase="", evidence="") if gaps is None else gaps
-    texts = dict.fromkeys(("cause", "phase", "evidence"), "category")
+    given = none.assign(cause="", rule="", phase="", evidence="") if gaps is None else gaps
+    texts = dict.fromkeys(("cause", "rule", "phase", "evidence"), "category")
     found["gaps"] = given.astype(texts)
     found["counters"] = _counters(context)
     return {key: found[key][list(columns)] for key, columns in COLUMNS.items()}
 
 
 def touching(frames: Mapping[str, pd.DataFrame], window: Window) -> Frames:
-    """Return the rows that touch a window, whole; the rows of ``calls`` that they name are counted anew."""
+    """Return the rows that touch a window, in full length; the column ``call`` refers to the remaining ``calls``."""
     kept = {}
     for key, frame in frames.items():
         last = array(frame, "end_ns" if "end_ns" in frame else "start_ns")
         inside = (array(frame, "start_ns") < window.end_ns) & (last > window.start_ns)
         kept[key] = inside
-    # A call before the window stays where what it launched is inside.
+    # A call before the window is kept if an operation that it launched is kept.
     for key in SOURCES:
         call = array(frames[key], "call")[kept[key]]
         kept["calls"][call[call >= 0]] = True
@@ -113,11 +114,11 @@ def touching(frames: Mapping[str, pd.DataFrame], window: Window) -> Frames:
 
 
 def text_column(codes: npt.NDArray[np.integer[Any]], texts: list[str]) -> "pd.Series[Any]":
-    """Return texts that repeat as a categorical column; several codes may have one text.
+    """Return repeated texts as a categorical column; several codes may have the same text.
 
     Args:
         codes: Index into ``texts`` of each row.
-        texts: What each code means.
+        texts: Text of each code.
     """
     merged, distinct = pd.factorize(np.array(texts, dtype=object))
     at = merged[codes] if len(texts) else codes
@@ -128,7 +129,7 @@ def _operations(context: TraceContext, names: OperationNames, spec: TableSpec) -
     operations = context.operations
     mine = operations.from_table(spec)
     source, rows = context.trace[spec], operations.row[mine]
-    # From code -1, no phase, on.
+    # The first name is that of code -1, no phase.
     phases = [context.phases.name(code) for code in range(NO_PHASE, len(context.phases.names))]
     columns: dict[str, Any] = {
         "start_ns": operations.start[mine],
@@ -153,7 +154,7 @@ def _operations(context: TraceContext, names: OperationNames, spec: TableSpec) -
 def _host_calls(context: TraceContext, spec: TableSpec) -> pd.DataFrame:
     frame = context.trace[spec]
     if spec is tables.OS_CALLS:
-        # The tracer's own marks, where it started and ended, are of no thread.
+        # Start and end marks of the tracer have no thread.
         frame = frame[tables.tid_column(array(frame, "thread")) != 0]
     codes, ids = pd.factorize(array(frame, "name_id"))
     return pd.DataFrame(

@@ -1,4 +1,4 @@
-"""Rows of the timeline about GPUs: what each nanosecond went to, the operations of each stream, the counters."""
+"""Rows of the timeline about GPUs: work and idle time by rule, the operations of each stream, and the counters."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.attribution.causes import CAUSES
+from nsyswrap.attribution.attribution import RULES
 from nsyswrap.events.operations import KINDS, SOURCES
-from nsyswrap.intervals import Indices, LabelledSpans, Spans, Times, Window, gaps, intersect, layered, merge
+from nsyswrap.intervals import Indices, LabelledSpans, Spans, Times, Window, intersect, layered, merge
+from nsyswrap.intervals import gaps as uncovered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
@@ -17,7 +18,7 @@ from nsyswrap.tables import array
 from nsyswrap.timeline.bins import Grid
 from nsyswrap.timeline.operation_names import STREAM_CLASSES, OperationNames
 
-# Of all GPUs together; so many items of each kind are a page of a few megabytes at most.
+# Limits for all GPUs together: they keep the page below a few megabytes.
 MOST_PIECES = 100_000
 MOST_OPERATIONS = 100_000
 MOST_STREAMS = 6
@@ -25,24 +26,25 @@ MOST_STREAMS = 6
 SMALL_STREAM = 0.01
 
 OUTSIDE = "outside"
-GPU_CLASSES = (*KINDS, *CAUSES, OUTSIDE)
+# The kinds of work, the rules of idle time as the findings have them, and idle time outside the window.
+GPU_CLASSES = (*KINDS, *RULES, OUTSIDE)
 HUNDREDTHS = 100
 NOT_SAMPLED = -1
 _STREAM_BITS = 33
 
 
-def gpu_row(context: TraceContext, grid: Grid, window: Window, idle: pd.DataFrame, device_id: int) -> TimelineRow:
-    """Return what each ns of a GPU went to: the kinds of the ledger while busy, causes while idle.
+def gpu_row(context: TraceContext, grid: Grid, window: Window, gaps: pd.DataFrame, device_id: int) -> TimelineRow:
+    """Return the time of a GPU: by kind of work while it is busy, by rule while it is idle.
 
     Args:
-        context: The trace and what is known of it.
+        context: The trace, its events and its loop.
         grid: Bins of the timeline.
-        window: Stretch inside which idle time has causes.
-        idle: The table ``gaps`` of the section on idle time.
+        window: Window in which idle time has rules.
+        gaps: The table ``gaps`` of the section on idle time, its texts as categories.
         device_id: The GPU.
     """
     parts = _busy_parts(context, grid, device_id)
-    parts += [_idle_part(context, idle, device_id), _outside_part(context, grid, window, device_id)]
+    parts += [_idle_part(context, gaps, device_id), _outside_part(context, grid, window, device_id)]
     order = np.argsort(np.concatenate([part["start"] for part in parts]), kind="stable")
     whole = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
     start, end, code = whole.pop("start"), whole.pop("end"), whole.pop("code")
@@ -62,20 +64,20 @@ def _busy_parts(context: TraceContext, grid: Grid, device_id: int) -> list[dict[
     return [_part(spans, np.full(len(spans.start), kind)) for kind, spans in enumerate(layers)]
 
 
-def _idle_part(context: TraceContext, idle: pd.DataFrame, device_id: int) -> dict[str, Numbers]:
-    """Return the idle time of the window: cause, phase and evidence of each piece, the last two from 1 on."""
-    mine = idle[idle["device_id"] == device_id]
+def _idle_part(context: TraceContext, gaps: pd.DataFrame, device_id: int) -> dict[str, Numbers]:
+    """Return the idle time of the window: class, phase and evidence of each piece; the last two count from 1."""
+    mine = gaps[gaps["device_id"] == device_id]
     spans = Spans(array(mine, "start_ns"), array(mine, "end_ns"))
-    cause = _recoded(mine["cause"], {name: len(KINDS) + at for at, name in enumerate(CAUSES)})
+    rule = _recoded(mine["rule"], {name: len(KINDS) + at for at, name in enumerate(RULES)})
     phase = _recoded(mine["phase"], {name: at + 1 for at, name in enumerate(context.phases.names)})
-    return _part(spans, cause, phase, mine["evidence"].cat.codes.to_numpy().astype(np.int32) + 1)
+    return _part(spans, rule, phase, mine["evidence"].cat.codes.to_numpy().astype(np.int32) + 1)
 
 
 def _outside_part(context: TraceContext, grid: Grid, window: Window, device_id: int) -> dict[str, Numbers]:
-    """Return the idle time before and after the window, which nothing explains."""
+    """Return the idle time before and after the window; it has no rule."""
     whole = _extent(grid)
-    free = gaps(context.operations.busy(device_id), whole.start_ns, whole.end_ns)
-    beyond = gaps(merge([window.start_ns], [window.end_ns]), whole.start_ns, whole.end_ns)
+    free = uncovered(context.operations.busy(device_id), whole.start_ns, whole.end_ns)
+    beyond = uncovered(merge([window.start_ns], [window.end_ns]), whole.start_ns, whole.end_ns)
     spans = intersect(free, beyond)
     return _part(spans, np.full(len(spans.start), GPU_CLASSES.index(OUTSIDE)))
 
@@ -94,7 +96,7 @@ def _part(
 
 
 def _recoded(texts: "pd.Series[str]", meaning: Mapping[str, int]) -> Numbers:
-    """Return the number of each text; 0 for one without."""
+    """Return the number of each text of a categorical column; 0 for a text without a number."""
     column = texts.cat
     numbers = np.array([meaning.get(str(text), 0) for text in column.categories], np.int32)
     found: Numbers = numbers[column.codes.to_numpy()] if len(numbers) else np.zeros(len(texts), np.int32)
@@ -106,7 +108,7 @@ def _extent(grid: Grid) -> Window:
 
 
 class _Lane(NamedTuple):
-    """The operations that one row shows."""
+    """The operations of one row."""
 
     label: str
     process: int
@@ -119,7 +121,7 @@ def stream_rows(
     """Return the operations of a GPU, a row for each of its busiest streams and one for all others.
 
     Args:
-        context: The trace and what is known of it.
+        context: The trace, its events and its loop.
         grid: Bins of the timeline.
         names: Name and class of each operation.
         threads: Global id of the threads that have a row.
@@ -133,13 +135,13 @@ def stream_rows(
 def _lanes(context: TraceContext, device_id: int) -> list[_Lane]:
     operations = context.operations
     mine = operations.on(device_id)
-    # Streams are numbered by each process for itself.
+    # Each process numbers its own streams.
     of_process, processes = pd.factorize(operations.process[mine])
     codes, keys = pd.factorize(of_process.astype(np.int64) << _STREAM_BITS | _streams(context, mine) + 1)
     busy = np.bincount(codes, weights=operations.end[mine] - operations.start[mine], minlength=len(keys))
     ranked = np.argsort(-busy, kind="stable")
     shown = max(int((busy[ranked[:MOST_STREAMS]] > SMALL_STREAM * busy.max()).sum()), 1)
-    shown += len(ranked) == shown + 1  # one stream that is left over stands for itself
+    shown += len(ranked) == shown + 1  # a single remaining stream has a row of its own
     lanes = []
     for code in ranked[:shown].tolist():
         process, number = divmod(int(keys[code]), 1 << _STREAM_BITS)
@@ -174,7 +176,7 @@ def _stream_row(  # noqa: PLR0913, PLR0917 - one argument a thing that a row is 
 
 
 def _flat(spans: Spans, code: Numbers) -> LabelledSpans:
-    """Return the operations of a stream as labels; where a graph lets them overlap, the first class has the time."""
+    """Return the operations of a stream as labels; where those of a graph overlap, the first class counts."""
     if np.all(spans.start[1:] >= spans.end[:-1]):
         return LabelledSpans(spans, code.astype(np.int32))
     layers = [(each, merge(spans.start[code == each], spans.end[code == each])) for each in range(len(STREAM_CLASSES))]
@@ -182,11 +184,11 @@ def _flat(spans: Spans, code: Numbers) -> LabelledSpans:
 
 
 def _details(context: TraceContext, names: OperationNames, threads: Times, rows: Indices) -> dict[str, Numbers]:
-    """Return name, phase, launch and size of operations; codes count from 1, and 0 is unknown."""
+    """Return name, phase, launch and size of operations; codes count from 1, and 0 means unknown."""
     operations, trace = context.operations, context.trace
     call = operations.call[rows]
     known = call >= 0
-    latency, duration, thread, name = (np.zeros(len(rows), np.int64) for _ in range(4))
+    latency, duration, thread = (np.zeros(len(rows), np.int64) for _ in range(3))
     calls = trace[tables.CALLS]
     began = array(calls, "start")[call[known]]
     latency[known] = operations.start[rows[known]] - began
@@ -196,20 +198,19 @@ def _details(context: TraceContext, names: OperationNames, threads: Times, rows:
     at = np.searchsorted(threads[order], by_thread) if len(threads) else np.zeros(len(by_thread), np.int64)
     hit = np.append(threads[order], -1)[at] == by_thread
     thread[known] = np.where(hit, np.append(order, 0)[at] + 1, 0)
-    name[known] = names.call_codes(trace, call[known])
     found: dict[str, Numbers] = {
         "name": names.codes[rows],
         "phase": context.phase_of_operations[rows] - NO_PHASE,
         "latency": latency,
         "call_ns": duration,
-        "call": name,
+        "call": names.call_codes[rows],
         "thread": thread,
     }
     return found | {name: names.of_table(context, rows, name) for name in ("grid_blocks", "block_threads", "bytes")}
 
 
 def counter_rows(context: TraceContext, grid: Grid, device_id: int) -> list[TimelineRow]:
-    """Return the counters of a GPU: the mean of each bin, in hundredths of a per cent."""
+    """Return the counters of a GPU: the mean of each bin in hundredths of a per cent."""
     found = []
     start, end = grid.edges[:-1], grid.edges[1:]
     nothing = TimelineItems(start[:0], start[:0], start[:0])

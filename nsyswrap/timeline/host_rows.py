@@ -1,4 +1,4 @@
-"""Rows of the timeline about the host: steps, phases, what the launching threads do, and their lines of Python."""
+"""Rows of the timeline about the host: steps, phases, the calls of launching threads, and their lines of Python."""
 
 from typing import NamedTuple
 
@@ -20,10 +20,10 @@ MOST_SAMPLES = 20_000
 MOST_STEPS = 5_000
 MOST_RANGES = 20_000
 MOST_THREADS = 4
-# A sample stands for the time until the next one, but not for more than so many typical distances.
+# A sample lasts until the next one, but at most this many times the median distance of samples.
 LASTS = 2
 
-# Names of the kinds in ``call_kinds``, by their number; RUNNING's place has the calls that explain no wait.
+# Names of the kinds of calls in ``api_calls``, by number; "launch" is any other CUDA call of a running thread.
 THREAD_CLASSES = (
     *("profiler", "module_load", "allocation", "blocking_copy", "synchronization"),
     *("lock", "wait", "thread_wait", "off_cpu", "launch"),
@@ -32,7 +32,7 @@ LAUNCH = api_calls.RUNNING
 
 
 def step_rows(context: TraceContext, grid: Grid) -> list[TimelineRow]:
-    """Return the steps of each process; their names are the text ``step``."""
+    """Return one row for the steps of each process; the text ``step`` holds their names."""
     frame = context.steps.frame
     found = []
     processes = frame["process"].unique().tolist()
@@ -52,7 +52,7 @@ def step_rows(context: TraceContext, grid: Grid) -> list[TimelineRow]:
 
 
 def phase_rows(context: TraceContext, grid: Grid) -> list[TimelineRow]:
-    """Return the phases of the main thread of each process."""
+    """Return one row for the phases of the main thread of each process."""
     phases = context.phases
     several = len(phases.main_thread) > 1
     found = []
@@ -70,7 +70,7 @@ def phase_rows(context: TraceContext, grid: Grid) -> list[TimelineRow]:
 
 
 class HostRows(NamedTuple):
-    """Rows of threads, the global ids of these threads, what the details mean, and what was left out."""
+    """Rows of threads, their global ids, the texts that details refer to, and notes on what is left out."""
 
     rows: tuple[TimelineRow, ...]
     threads: Times
@@ -79,25 +79,22 @@ class HostRows(NamedTuple):
 
 
 def host_rows(context: TraceContext, grid: Grid, window: Window) -> HostRows:
-    """Return what the threads do that launch work, and their lines of Python where they were sampled.
+    """Return rows of the calls of the launching threads, and of their lines of Python where these were sampled.
 
     Args:
-        context: The trace and what is known of it.
+        context: The trace, its events and its loop.
         grid: Bins of the timeline.
-        window: Stretch the report is about; threads that launch most in it come first.
+        window: Window of the report; threads that launch most operations in it come first.
     """
     threads = _launching(context, window)
     shown = threads[:MOST_THREADS]
-    start, end = int(grid.edges[0]), int(grid.edges[-1])
-    is_window = (start, end) == (window.start_ns, window.end_ns)
-    # What was worked out for the window serves again where no more is shown.
-    states = find_states(context, window if is_window else Window(start, end, "all that is shown", "session"))
+    states = find_states(context, Window(int(grid.edges[0]), int(grid.edges[-1]), "the whole timeline", "session"))
     rows: list[TimelineRow] = []
     for thread in shown:
         rows.append(_thread_row(context, states, grid, thread, MOST_CALLS // len(shown)))
         rows.extend(_python_rows(context, grid, thread))
     left = len(threads) - len(shown)
-    left_out = (f"{left} more threads that launch work are not shown.",) if left else ()
+    left_out = (f"{left} more threads that launch operations are not shown.",) if left else ()
     lines = tuple(spelled(frame) for frame in context.lines.own) if len(context.trace[tables.SAMPLES]) else ()
     steps = tuple(context.steps.frame["name"].astype(str)[: MOST_STEPS * MOST_THREADS])
     texts = {"host_call": states.names, "line": lines, "step": steps}
@@ -105,13 +102,13 @@ def host_rows(context: TraceContext, grid: Grid, window: Window) -> HostRows:
 
 
 def _launching(context: TraceContext, window: Window) -> list[int]:
-    """Return the threads that launch operations and the main threads with phases, those that launch most first."""
+    """Return the threads that launch operations and the main threads with phases, by operations launched."""
     operations = context.operations
     known = operations.call >= 0
     inside = (operations.start < window.end_ns) & (operations.end > window.start_ns)
     thread = array(context.trace[tables.CALLS], "thread")[operations.call[known]]
     codes, found = pd.factorize(thread)
-    # One launch more inside the window outweighs any number before and after it.
+    # One launch inside the window outweighs any number of launches outside it.
     weight = np.bincount(codes, weights=inside[known] * len(codes) + 1, minlength=len(found))
     count = dict(zip(found.tolist(), weight.tolist(), strict=True))
     mine = {int(process) for process in pd.unique(context.operations.process)}
@@ -120,7 +117,7 @@ def _launching(context: TraceContext, window: Window) -> list[int]:
 
 
 def _thread_row(context: TraceContext, states: ThreadStates, grid: Grid, thread: int, most: int) -> TimelineRow:
-    """Return the open call of a thread: what explains a wait first, then any other CUDA call."""
+    """Return the open call of a thread: calls that explain a wait come before other CUDA calls."""
     labels = fill(states.of(thread), _other_calls(context, states, thread))
     inside = grid.inside(*labels.spans)
     start, end, code = labels.spans.start[inside], labels.spans.end[inside], labels.code[inside]
@@ -148,7 +145,7 @@ def _label(context: TraceContext, thread: int) -> str:
 
 
 def _python_rows(context: TraceContext, grid: Grid, thread: int) -> list[TimelineRow]:
-    """Return the sampled lines of a thread; each stands until the next sample, if that is not late."""
+    """Return the sampled lines of a thread; each lasts until the next sample, unless that one is late."""
     frame = context.trace[tables.SAMPLES]
     mine = np.flatnonzero(array(frame, "thread") == thread)
     if not len(mine):

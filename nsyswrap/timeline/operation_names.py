@@ -1,7 +1,7 @@
-"""What the operations of the timeline are called, how they were launched, and the class that gives them a colour."""
+"""Names of the operations of the timeline and of the calls that launched them, and the class that sets their colour."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,40 +17,34 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import KernelName, Numbers
 from nsyswrap.tables import TableSpec, Trace, array
 
-# What a kernel's colour says: its verdict; or else what it is.
+# The classes of operations: the verdict of a kernel, or the kind of any other operation.
 STREAM_CLASSES = (*(str(verdict) for verdict in Verdict), "communication", "copy", "memset")
 _BY_KIND = {kind: len(Verdict) + at for at, kind in enumerate((COMMUNICATION, COPY, MEMSET))}
-# A graph traced as a whole holds kernels that nobody can tell.
+# The kernels in a graph traced as a whole are unknown.
 GRAPH = KernelName("CUDA graph, traced as a whole", str(Verdict.UNKNOWN))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OperationNames:
-    """Names of all operations of a context.
+    """Names of all operations of a context, and of the calls that launched them.
 
     Attributes:
-        names: The distinct ones.
+        names: The distinct names of operations.
         codes: Index into ``names`` of each operation.
         classes: Index into ``STREAM_CLASSES`` of each operation.
-        calls: The names of launch calls that were asked for so far, with their numbers from 1 on.
+        call_names: The distinct names of launch calls.
+        call_codes: One plus the index into ``call_names`` of each operation; 0 where the call is unknown.
     """
 
     names: tuple[KernelName, ...]
     codes: npt.NDArray[np.int32]
     classes: npt.NDArray[np.int8]
-    calls: dict[str, int] = field(default_factory=dict)
-
-    def call_codes(self, trace: Trace, rows: Indices) -> Numbers:
-        """Return the number, from 1 on, of the name of each launch call."""
-        codes, ids = pd.factorize(array(trace[tables.CALLS], "name_id")[rows])
-        texts = (base_name(trace.text(int(each))) for each in ids)
-        numbers = np.array([self.calls.setdefault(text, len(self.calls) + 1) for text in texts], np.int32)
-        found: Numbers = numbers[codes] if len(codes) else np.zeros(0, np.int32)
-        return found
+    call_names: tuple[str, ...]
+    call_codes: npt.NDArray[np.int32]
 
     @staticmethod
     def of_table(context: TraceContext, rows: Indices, column: str) -> Numbers:
-        """Return a column of the tables that operations come from; 0 where a table does not have it."""
+        """Return a column of the tables that operations come from; 0 where a table has no such column."""
         operations = context.operations
         found = np.zeros(len(rows), np.int64)
         for table, spec in enumerate(SOURCES):
@@ -61,7 +55,7 @@ class OperationNames:
 
 
 def operation_names(context: TraceContext) -> OperationNames:
-    """Return what the operations of a context are called."""
+    """Return the names of the operations of a context and of their launch calls."""
     operations = context.operations
     names: list[KernelName] = []
     codes = np.zeros(len(operations.start), np.int32)
@@ -76,11 +70,24 @@ def operation_names(context: TraceContext) -> OperationNames:
     classes = of_name[codes]
     for kind, number in _BY_KIND.items():
         classes[operations.kind == kind] = number
-    return OperationNames(tuple(names), codes, classes)
+    return OperationNames(tuple(names), codes, classes, *_launch_calls(context))
+
+
+def _launch_calls(context: TraceContext) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
+    """Return the distinct names of launch calls, and for each operation its name, counted from 1; 0 for unknown."""
+    call = context.operations.call
+    known = call >= 0
+    by_id, ids = pd.factorize(array(context.trace[tables.CALLS], "name_id")[call[known]])
+    texts = np.array([base_name(context.trace.text(int(each))) for each in ids], dtype=object)
+    # Several versions of a call have one name.
+    merged, names = pd.factorize(texts)
+    codes = np.zeros(len(call), np.int32)
+    codes[known] = merged[by_id] + 1
+    return tuple(str(name) for name in names), codes
 
 
 def _named(context: TraceContext, spec: TableSpec, rows: Indices) -> tuple[npt.NDArray[Any], list[KernelName]]:
-    """Return the names of the operations of one table: a code for each, and what the codes mean."""
+    """Return the code of the name of each operation of one table, and the names."""
     frame, origin = context.trace[spec], context.operations.row[rows]
     if spec is tables.GRAPHS:
         return np.zeros(len(rows), np.int64), [GRAPH]

@@ -4,14 +4,14 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from counting import KINDS, Counter, holes, kind_at, work_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_traces import LONGEST, Sketch, built, loaded, sketches
 
 from nsyswrap.intervals import gaps
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.sections import idle, ledger
 from nsyswrap.sections.ledger import ROWS, ledger_rows
 from nsyswrap.tables import Trace
@@ -31,7 +31,7 @@ def trace_of(sketch: Sketch, shift: int = 0) -> Trace:
 @given(sketches)
 def test_a_ledger_is_what_counting_gives(sketch: Sketch) -> None:
     """Each nanosecond belongs to one row: the first of compute, communication, copy, fill, idle that holds."""
-    context = TraceContext(trace_of(sketch))
+    context = find_context(trace_of(sketch))
     work = work_of(context.trace)
     for device in context.operations.devices:
         counted = [kind_at(work, device, when) for when in range(START, END)]
@@ -42,7 +42,7 @@ def test_a_ledger_is_what_counting_gives(sketch: Sketch) -> None:
 @several
 @given(sketches, st.integers(START, END - 2), st.integers(1, 30))
 def test_the_rows_of_a_ledger_add_up_to_its_window(sketch: Sketch, start: int, length: int) -> None:
-    section = ledger.run(TraceContext(trace_of(sketch)), window(start, start + length))
+    section = run_section(ledger, find_context(trace_of(sketch)), window(start, start + length))
     for row in section.tables["devices"].to_dict("records"):
         assert sum(row[name] for name in ROWS) == row["window_ns"] == length
         assert min(row[name] for name in ROWS) >= 0
@@ -51,7 +51,7 @@ def test_the_rows_of_a_ledger_add_up_to_its_window(sketch: Sketch, start: int, l
 @several
 @given(sketches, st.integers(START + 1, END - 1))
 def test_a_ledger_of_two_halves_is_the_ledger_of_the_whole(sketch: Sketch, cut: int) -> None:
-    operations = TraceContext(trace_of(sketch)).operations
+    operations = find_context(trace_of(sketch)).operations
     for device in operations.devices:
         whole = ledger_rows(operations, device, window(START, END))
         halves = [ledger_rows(operations, device, window(*bounds)) for bounds in ((START, cut), (cut, END))]
@@ -61,9 +61,9 @@ def test_a_ledger_of_two_halves_is_the_ledger_of_the_whole(sketch: Sketch, cut: 
 @several
 @given(sketches)
 def test_idle_time_is_the_same_in_ledger_causes_and_gaps(sketch: Sketch) -> None:
-    context, whole = TraceContext(trace_of(sketch)), window(START, END)
-    devices = ledger.run(context, whole).tables["devices"].set_index("device_id")["idle_ns"]
-    section = idle.run(context, whole)
+    context, whole = find_context(trace_of(sketch)), window(START, END)
+    devices = run_section(ledger, context, whole).tables["devices"].set_index("device_id")["idle_ns"]
+    section = run_section(idle, context, whole)
     gaps = section.tables["gaps"]
     length = (gaps["end_ns"] - gaps["start_ns"]).groupby(gaps["device_id"]).sum()
     causes = section.tables["causes"].groupby("device_id")["idle_ns"].sum()
@@ -73,7 +73,7 @@ def test_idle_time_is_the_same_in_ledger_causes_and_gaps(sketch: Sketch) -> None
 @several
 @given(sketches)
 def test_gaps_are_the_complement_of_the_union_of_operations(sketch: Sketch) -> None:
-    context = TraceContext(trace_of(sketch))
+    context = find_context(trace_of(sketch))
     work = work_of(context.trace)
     for device in context.operations.devices:
         found = gaps(context.operations.busy(device), START, END)
@@ -84,8 +84,8 @@ def test_gaps_are_the_complement_of_the_union_of_operations(sketch: Sketch) -> N
 @given(sketches)
 def test_the_pieces_of_a_gap_tile_it(sketch: Sketch) -> None:
     """Sorted, none empty, none overlapping; two neighbours of one gap differ in something."""
-    context = TraceContext(trace_of(sketch))
-    gaps = idle.run(context, window(START, END)).tables["gaps"]
+    context = find_context(trace_of(sketch))
+    gaps = run_section(idle, context, window(START, END)).tables["gaps"]
     for device in context.operations.devices:
         mine = gaps[gaps["device_id"] == device]
         start, end = mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy()
@@ -99,7 +99,7 @@ def test_the_pieces_of_a_gap_tile_it(sketch: Sketch) -> None:
 @several
 @given(sketches)
 def test_busy_time_is_what_counting_gives(sketch: Sketch) -> None:
-    operations = TraceContext(trace_of(sketch)).operations
+    operations = find_context(trace_of(sketch)).operations
     for device in operations.devices:
         spans = operations.busy(device)
         mine = operations.on(device)
@@ -115,9 +115,9 @@ def test_busy_time_is_what_counting_gives(sketch: Sketch) -> None:
 def test_each_idle_nanosecond_has_the_cause_and_phase_that_the_table_of_causes_gives_it(sketch: Sketch) -> None:
     """The whole table of causes, worked out a second time without arrays."""
     trace = trace_of(sketch)
-    gaps = idle.run(TraceContext(trace), window(START, END)).tables["gaps"]
+    gaps = run_section(idle, find_context(trace), window(START, END)).tables["gaps"]
     counter = Counter(trace, START, END)
-    for device in TraceContext(trace).operations.used_in(window(START, END)):
+    for device in find_context(trace).operations.used_in(window(START, END)):
         mine = gaps[gaps["device_id"] == device]
         rows = zip(mine["start_ns"], mine["end_ns"], mine["cause"], mine["phase"], strict=True)
         found = [(when, cause, phase) for start, end, cause, phase in rows for when in range(start, end)]

@@ -6,11 +6,12 @@ Times are in microseconds: ``US``. Steps last 1 ms, and twelve of them are two o
 from collections.abc import Callable
 
 import pytest
+from analysis_fixtures import run_section
 from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, thread
 
 from nsyswrap.attribution import root_causes
 from nsyswrap.attribution.root_causes import NAMES, ROOTS, claims
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.sections import idle, launches, ledger
@@ -280,8 +281,8 @@ def test_communication_that_nothing_hides(trace_of: TraceOf) -> None:
         at = number * STEP
         made.kernel(at + 400 * US, at + 700 * US, "ncclDevKernel_AllReduce", stream=8, launched=(at, at + US))
         made.range("backward", at + US, at + 5 * US)
-    context = TraceContext(trace_of(made))
-    (finding,) = ledger.run(context, choose_window(context)).findings
+    context = find_context(trace_of(made))
+    (finding,) = run_section(ledger, context, choose_window(context)).findings
     assert (finding.rule, finding.lost_ns, finding.severity) == ("communication/exposed", 10 * 100 * US, "warning")
     assert finding.evidence[0] == "1.00 ms of 3.00 ms in 10 launches of ncclDevKernel_AllReduce"
     assert "DistributedDataParallel" in finding.advice
@@ -347,19 +348,19 @@ def test_kernels_that_no_layout_of_images_would_spare(trace_of: TraceOf, moving:
 
 def test_roots_do_not_change_the_causes(trace_of: TraceOf) -> None:
     """The table keeps every nanosecond under its cause; only who advises on it differs."""
-    context = TraceContext(trace_of(reading(605)))
+    context = find_context(trace_of(reading(605)))
     chosen = choose_window(context)
-    table = idle.run(context, chosen).tables["causes"]
+    table = run_section(idle, context, chosen).tables["causes"]
     assert set(table["cause"]) <= set(NAMES) - set(ROOTS)
     assert claims(context, 0, chosen).total.sum() == table["idle_ns"].sum()
 
 
 def test_claims_are_worked_out_once(trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    context = TraceContext(trace_of(loop()))
+    context = find_context(trace_of(loop()))
     chosen = choose_window(context)
-    idle.run(context, chosen)
+    run_section(idle, context, chosen)
     monkeypatch.setattr(root_causes, "explain", None)
-    assert launches.run(context, chosen).key == "launches"
+    assert run_section(launches, context, chosen).key == "launches"
 
 
 def test_another_thread_s_calls_are_not_this_one_s(trace_of: TraceOf) -> None:

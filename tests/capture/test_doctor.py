@@ -9,19 +9,19 @@ import pytest
 from capture_fixtures import executable, fake_nsys
 
 from nsyswrap.capture import doctor
-from nsyswrap.capture.doctor import CHECKS, Patient, examine, this_machine
+from nsyswrap.capture.doctor import CHECKS, Machine, run_checks, this_machine
 from nsyswrap.capture.locate import Nsys, importer_of
 from nsyswrap.capture.self_test import RANGE, Check, Status, holds_range, nvtx_version, self_test
 
 __all__ = ["fake_nsys"]
 
 
-def proc(tmp_path: Path, files: dict[str, str]) -> Patient:
-    """A patient whose kernel shows some settings."""
+def proc(tmp_path: Path, files: dict[str, str]) -> Machine:
+    """A machine whose kernel shows some settings."""
     for name, text in files.items():
         (tmp_path / "proc" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "proc" / name).write_text(text)
-    return Patient(None, proc=tmp_path / "proc")
+    return Machine(None, proc=tmp_path / "proc")
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_check_that_did_not_pass_has_a_remedy_or_follows_from_one(fake_nsys: Nsys) -> None:
     """A machine as it is, with a fake nsys."""
-    checks = list(examine(Patient(fake_nsys)))
+    checks = list(run_checks(Machine(fake_nsys)))
     assert [check.name for check in checks] == [
         "nsys",
         "importer",
@@ -51,19 +51,19 @@ def test_every_check_that_did_not_pass_has_a_remedy_or_follows_from_one(fake_nsy
 
 def test_checks_are_made_one_by_one() -> None:
     """Who shows them need not wait for the last."""
-    first = next(iter(examine(Patient(None, "no nsys", "get it"))))
+    first = next(iter(run_checks(Machine(None, "no nsys", "get it"))))
     assert first == Check("nsys", Status.FAILED, "no nsys", "get it")
 
 
 def test_this_machines_nsys_is_the_one_that_a_capture_would_use(fake_nsys: Nsys) -> None:
     """First on PATH here."""
-    assert this_machine() == Patient(fake_nsys)
+    assert this_machine() == Machine(fake_nsys)
 
 
 def test_a_machine_without_nsys_fails_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the remedy; what follows from it is a warning."""
     monkeypatch.setenv("NSYSWRAP_NSYS", "/no/such/nsys")
-    checks = {check.name: check for check in examine()}
+    checks = {check.name: check for check in run_checks()}
     assert checks["nsys"].status is Status.FAILED
     assert "NSYSWRAP_NSYS is /no/such/nsys" in checks["nsys"].detail
     assert "NSYSWRAP_NSYS" in checks["nsys"].remedy
@@ -73,13 +73,13 @@ def test_a_machine_without_nsys_fails_once(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_nsys_is_named_with_version_source_and_place(fake_nsys: Nsys) -> None:
     """All that a bug report needs."""
-    check = doctor.check_nsys(Patient(fake_nsys))
+    check = doctor.check_nsys(Machine(fake_nsys))
     assert check == Check("nsys", Status.OK, f"2023.4.4.54 from PATH, {fake_nsys.path}")
 
 
 def test_an_importer_that_starts_is_well(fake_nsys: Nsys) -> None:
     """It was run once."""
-    assert doctor.check_importer(Patient(fake_nsys)).status is Status.OK
+    assert doctor.check_importer(Machine(fake_nsys)).status is Status.OK
 
 
 def test_an_importer_that_lacks_libraries_names_them(fake_nsys: Nsys, nsys: Nsys) -> None:
@@ -89,7 +89,7 @@ def test_an_importer_that_lacks_libraries_names_them(fake_nsys: Nsys, nsys: Nsys
     assert fake is not None
     fake.unlink()
     shutil.copy2(real, fake)
-    check = doctor.check_importer(Patient(fake_nsys))
+    check = doctor.check_importer(Machine(fake_nsys))
     assert check.status is Status.FAILED
     assert "libssh.so" in check.detail
     assert "Install the packages that hold" in check.remedy
@@ -101,7 +101,7 @@ def test_an_importer_that_does_not_start_fails(fake_nsys: Nsys, text: str) -> No
     importer = importer_of(fake_nsys)
     assert importer is not None
     executable(importer, text)
-    check = doctor.check_importer(Patient(fake_nsys))
+    check = doctor.check_importer(Machine(fake_nsys))
     assert (check.status, check.remedy) == (Status.FAILED, "Run 'nsyswrap setup --force'")
     assert "does not start" in check.detail
 
@@ -109,7 +109,7 @@ def test_an_importer_that_does_not_start_fails(fake_nsys: Nsys, text: str) -> No
 def test_an_importer_of_unknown_place_is_left_to_the_self_test(tmp_path: Path) -> None:
     """A script that starts nsys says nothing of it."""
     script = executable(tmp_path / "bin" / "nsys", "#!/bin/sh\n")
-    check = doctor.check_importer(Patient(Nsys(script, (1,), "")))
+    check = doctor.check_importer(Machine(Nsys(script, (1,), "")))
     assert check.status is Status.WARNING
     assert "self-test" in check.detail
 
@@ -118,7 +118,7 @@ def test_gpus_and_driver_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """As nvidia-smi lists them."""
     executable(tmp_path / "nvidia-smi", "#!/bin/sh\necho 'NVIDIA H200, 580.10'\necho 'NVIDIA H200, 580.10'\n")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    check = doctor.check_gpu(Patient(None))
+    check = doctor.check_gpu(Machine(None))
     assert check == Check("GPU", Status.OK, "NVIDIA H200, NVIDIA H200; driver 580.10")
 
 
@@ -128,7 +128,7 @@ def test_no_gpu_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, te
     if text:
         executable(tmp_path / "nvidia-smi", text)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
-    check = doctor.check_gpu(Patient(None))
+    check = doctor.check_gpu(Machine(None))
     assert check.status is Status.WARNING
     assert "nsys still records ranges" in check.detail
 
@@ -179,7 +179,7 @@ def usage(free: int) -> Callable[[object], object]:
 def test_a_capture_needs_room(monkeypatch: pytest.MonkeyPatch, free: int, status: Status) -> None:
     """Little is a warning, next to nothing a failure."""
     monkeypatch.setattr(shutil, "disk_usage", usage(free))
-    check = doctor.check_disk(Patient(None))
+    check = doctor.check_disk(Machine(None))
     assert check.status is status
     assert f"{free / 1e9:.1f} GB" in check.detail
     assert bool(check.remedy) == (status is not Status.OK)
@@ -188,7 +188,7 @@ def test_a_capture_needs_room(monkeypatch: pytest.MonkeyPatch, free: int, status
 def test_a_full_temporary_folder_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """What nsys records goes there first."""
     monkeypatch.setattr(shutil, "disk_usage", usage(10**6))
-    check = doctor.check_temporary(Patient(None))
+    check = doctor.check_temporary(Machine(None))
     assert (check.status, "TMPDIR" in check.remedy) == (Status.FAILED, True)
 
 
@@ -197,7 +197,7 @@ def test_a_temporary_folder_with_a_long_name_fails(tmp_path: Path, monkeypatch: 
     folder = tmp_path / ("long" * 20)
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
-    check = doctor.check_temporary(Patient(None))
+    check = doctor.check_temporary(Machine(None))
     assert (check.status, "too long a name" in check.detail) == (Status.FAILED, True)
 
 
@@ -254,5 +254,5 @@ def test_an_export_without_ranges_holds_none(tmp_path: Path) -> None:
 def test_a_machine_without_the_package_is_warned(monkeypatch: pytest.MonkeyPatch) -> None:
     """And told which version works with every nsys."""
     monkeypatch.setattr("nsyswrap.capture.doctor.nvtx_version", str)
-    check = doctor.check_nvtx(Patient(None))
+    check = doctor.check_nvtx(Machine(None))
     assert (check.status, check.remedy) == (Status.WARNING, "Install it: pip install 'nvtx==0.2.10'")

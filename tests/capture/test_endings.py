@@ -19,7 +19,7 @@ from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.progress import Phase
 from nsyswrap.capture.stopping import CaptureInterruptedError
 from nsyswrap.cli import cli
-from nsyswrap.cli.profile import say, with_notes
+from nsyswrap.cli.profile import print_summary, with_notes
 from nsyswrap.errors import CaptureError
 from nsyswrap.model import Report
 
@@ -134,7 +134,7 @@ def test_a_note_on_the_run_is_in_the_report_and_once_on_stderr(
     note = "The program ended with exit code 7"
     report = with_notes(hand_made.full_report(), (note,))
     assert report.notes == (*hand_made.full_report().notes, f"{note}.")
-    say(report, Path("out"), (note,), form=form, quiet=quiet)
+    print_summary(report, Path("out"), (note,), form=form, quiet=quiet)
     shown = capsys.readouterr()
     assert (shown.err.count(note), shown.out.count(note)) == (1, form == "json")
 

@@ -12,7 +12,7 @@ from capture_fixtures import Run, driven, fake_nsys, living, marker, python, unt
 from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.progress import Phase, silent
-from nsyswrap.capture.run_dir import Workplace, files_below, quoted
+from nsyswrap.capture.run_dir import RunDir, files_below, quoted_output
 from nsyswrap.errors import CaptureError
 
 __all__ = ["driven", "fake_nsys", "marker"]
@@ -53,9 +53,9 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", sys.argv[
 def foreground(nsys: Nsys, folder: Path, *program: str, limits: Limits | None = None) -> ForegroundCall:
     """A call of the fake nsys for a program, with its private folder."""
     folder.mkdir(exist_ok=True)
-    work = Workplace(folder)
+    work = RunDir(folder)
     argv = (str(nsys.path), "profile", f"--output={folder / 'capture'}", *work.inner(program))
-    return ForegroundCall(argv=argv, workplace=work, env={"PATH": "/usr/bin:/bin"}, limits=limits or Limits())
+    return ForegroundCall(argv=argv, run_dir=work, env={"PATH": "/usr/bin:/bin"}, limits=limits or Limits())
 
 
 def test_the_exit_code_is_the_programs(driven: Driven) -> None:
@@ -82,7 +82,7 @@ def test_the_program_can_write_to_stderr_only(
     """Where stdout is kept for results, the program's stdout goes to stderr."""
     call = foreground(fake_nsys, tmp_path / "w", *python("print('from the program')"))
     ended = run_in_foreground(
-        ForegroundCall(argv=call.argv, workplace=call.workplace, env=call.env, output_to_stderr=True), silent
+        ForegroundCall(argv=call.argv, run_dir=call.run_dir, env=call.env, output_to_stderr=True), silent
     )
     out, err = capfd.readouterr()
     assert (ended.code, out, err) == (0, "", "from the program\n")
@@ -91,7 +91,7 @@ def test_the_program_can_write_to_stderr_only(
 def test_what_nsys_prints_is_kept_apart(fake_nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The words of nsys itself are in the result, not on the terminal."""
     ended = run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true"), silent)
-    assert "Generating" in ended.said
+    assert "Generating" in ended.nsys_output
     assert capfd.readouterr() == ("", "")
 
 
@@ -102,7 +102,7 @@ def test_ctrl_c_goes_to_the_program_which_ends_in_its_own_way(driven: Driven) ->
     run.send(signal.SIGINT)
     assert run.finish() == 9
     assert "cleaned up" in run.output
-    assert run.answer["notes"] == ["The program was stopped by SIGINT; the capture holds what was recorded until then"]
+    assert run.result["notes"] == ["The program was stopped by SIGINT; the capture holds what was recorded until then"]
 
 
 def test_a_program_that_dies_of_ctrl_c_gives_130(driven: Driven) -> None:
@@ -120,7 +120,7 @@ def test_terminating_signals_are_passed_on_too(driven: Driven, number: signal.Si
     run.wait_for_output("ready")
     run.send(number)
     assert run.finish() == 128 + number
-    assert run.answer["exit_code"] == 128 + number
+    assert run.result["exit_code"] == 128 + number
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -137,7 +137,7 @@ def test_a_second_signal_ends_everything_at_once(
     run.send(number)
     assert run.finish() == code
     until(lambda: not [pid for pid in living(marker) if pid != run.process.pid], "all processes gone")
-    assert not (run.answer_path.parent / "result").exists()
+    assert not (run.result_path.parent / "result").exists()
 
 
 def test_a_second_signal_names_what_was_lost(driven: Driven, marker: str) -> None:
@@ -148,15 +148,15 @@ def test_a_second_signal_names_what_was_lost(driven: Driven, marker: str) -> Non
     run.send(signal.SIGTERM)
     run.send(signal.SIGINT)
     run.finish()
-    assert run.answer["message"] == "stopped before nsys had written its report"
-    assert run.answer["hint"] == "Interrupt once to keep what was recorded"
+    assert run.result["message"] == "stopped before nsys had written its report"
+    assert run.result["hint"] == "Interrupt once to keep what was recorded"
 
 
 def test_a_time_out_ends_the_program_and_keeps_the_capture(driven: Driven) -> None:
     """The program gets SIGTERM, so its code is 143, and the note names the option."""
     run = driven(*python(SLEEPER), timeout_s=0.5)
     assert run.finish() == 143
-    assert run.answer["notes"] == ["The program was ended after 0.5 s (--timeout)"]
+    assert run.result["notes"] == ["The program was ended after 0.5 s (--timeout)"]
 
 
 def test_a_program_that_ignores_the_time_out_is_killed(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
@@ -187,8 +187,8 @@ def test_nsys_that_ends_before_the_program_does_not_end_the_run(
 ) -> None:
     """Where recording ends first, the program's own end and code are waited for."""
     early = ForegroundCall(
-        argv=("sh", "-c", '"$@" & sleep 0.3', "early", *Workplace(tmp_path).inner(["sh", "-c", "sleep 1; exit 5"])),
-        workplace=Workplace(tmp_path),
+        argv=("sh", "-c", '"$@" & sleep 0.3', "early", *RunDir(tmp_path).inner(["sh", "-c", "sleep 1; exit 5"])),
+        run_dir=RunDir(tmp_path),
         env={"PATH": "/usr/bin:/bin"},
     )
     ended = run_in_foreground(early, silent)
@@ -209,7 +209,7 @@ def test_nsys_that_never_starts_the_program_is_given_up(fake_nsys: Nsys, tmp_pat
     call = foreground(fake_nsys, tmp_path / "w", "true", marker, limits=Limits(start_s=0.5))
     call = ForegroundCall(
         argv=call.argv,
-        workplace=call.workplace,
+        run_dir=call.run_dir,
         env={**call.env, "FAKE_NSYS_FAILURE": "hangs-at-start"},
         limits=call.limits,
     )
@@ -223,7 +223,7 @@ def test_nsys_that_falls_silent_while_writing_is_given_up(fake_nsys: Nsys, tmp_p
     call = foreground(fake_nsys, tmp_path / "w", "true", marker, limits=Limits(silence_s=0.5))
     call = ForegroundCall(
         argv=call.argv,
-        workplace=call.workplace,
+        run_dir=call.run_dir,
         env={**call.env, "FAKE_NSYS_FAILURE": "hangs-writing"},
         limits=call.limits,
     )
@@ -250,8 +250,8 @@ def test_arguments_reach_the_program_as_they_are(driven: Driven) -> None:
 
 def test_only_the_last_words_of_nsys_are_quoted() -> None:
     """Progress bars are left out, and empty lines."""
-    assert quoted("one\r[1/1] [==20% ] x\r\n\ntwo\nthree\nfour\n") == " (nsys: two / three / four)"
-    assert not quoted("\r[1/1] [=100%] x\n")
+    assert quoted_output("one\r[1/1] [==20% ] x\r\n\ntwo\nthree\nfour\n") == " (nsys: two / three / four)"
+    assert not quoted_output("\r[1/1] [=100%] x\n")
 
 
 def test_files_of_a_folder_that_vanishes_are_none(tmp_path: Path) -> None:

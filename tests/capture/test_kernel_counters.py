@@ -135,7 +135,7 @@ def test_what_was_counted_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyP
     log = put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, {"HGMMA.64x32x16.F32": 64}))
     counted = count_kernels(find_ncu(), request(PRODUCT))
     assert counted.exit_code == 0
-    assert "the program" in counted.said
+    assert "the program" in counted.output
     assert "64 (HGMMA.64x32x16.F32: 64)" in counted.csv
     assert "--print-units base --print-metric-instances details --rename-kernels off" in " ".join(calls(log)[-1])
 

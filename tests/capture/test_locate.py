@@ -13,7 +13,7 @@ from nsyswrap.capture.locate import (
     find_nsys,
     importer_of,
     installed_folder,
-    is_whole,
+    is_complete,
     nsys_at,
     version_in,
 )
@@ -183,13 +183,13 @@ def test_an_importer_of_unknown_place_speaks_against_nothing(tmp_path: Path) -> 
     """A script that starts nsys says nothing of where it lies."""
     nsys = Nsys(executable(tmp_path / "a" / "bin" / "nsys", "#!/bin/sh\n"), (1,), "")
     assert importer_of(nsys) is None
-    assert is_whole(nsys)
+    assert is_complete(nsys)
 
 
-def test_the_real_nsys_is_whole(nsys: Nsys) -> None:
+def test_the_real_nsys_is_complete(nsys: Nsys) -> None:
     """The one on this machine can write reports."""
     assert importer_of(nsys) is not None
-    assert is_whole(nsys)
+    assert is_complete(nsys)
     assert nsys.version >= (2022,)
 
 

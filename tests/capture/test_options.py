@@ -18,13 +18,13 @@ from nsyswrap.capture.options import (
     profile_invocation,
     stop_invocation,
 )
-from nsyswrap.capture.run_dir import Workplace
+from nsyswrap.capture.run_dir import RunDir
 from nsyswrap.errors import UsageError
 
 OLD = Nsys(Path("/opt/old/nsys"), (2023, 4, 4, 54), "test")
 NEW = Nsys(Path("/opt/new/nsys"), (2025, 3, 2, 0), "test")
 
-WORK = Workplace(Path("/private/nsyswrap-x"), "/own/tmp")
+WORK = RunDir(Path("/private/nsyswrap-x"), "/own/tmp")
 
 _BOTH = {
     "--capture-range",

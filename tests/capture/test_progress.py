@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.capture.progress import Phase, Rising, share_in, silent
+from nsyswrap.capture.progress import MonotonicProgress, Phase, share_in, silent
 
 # As nsys 2023.4.4 wrote them, into a pipe.
 WRITING = b"Generating '/tmp/nsys-report-3817.qdstrm'\n\r[1/1] [0%                          ] a2.nsys-rep"
@@ -42,7 +42,7 @@ def test_more_than_all_is_all() -> None:
 def test_the_announced_share_never_falls() -> None:
     """The real bar was seen to go 50, 19, 20."""
     seen: list[float | None] = []
-    rising = Rising(lambda _phase, share: seen.append(share), Phase.WRITING)
+    rising = MonotonicProgress(lambda _phase, share: seen.append(share), Phase.WRITING)
     for percent in (50, 19, 20, 50, 70, 100, 3):
         rising(b"[=%d%%]" % percent)
     assert seen == [None, 0.5, 0.7, 1.0]
@@ -51,7 +51,7 @@ def test_the_announced_share_never_falls() -> None:
 def test_the_phase_is_announced_before_any_share() -> None:
     """A phase that draws no bar is still shown."""
     seen: list[tuple[Phase, float | None]] = []
-    Rising(lambda phase, share: seen.append((phase, share)), Phase.EXPORTING)
+    MonotonicProgress(lambda phase, share: seen.append((phase, share)), Phase.EXPORTING)
     assert seen == [(Phase.EXPORTING, None)]
 
 
@@ -73,7 +73,7 @@ def test_pieces_of_any_size_never_make_the_share_fall(percents: list[int], size:
     """Pipes cut where they like, and no bar is lost by it."""
     text = b"".join(b"\r[==%d%% ]" % percent for percent in percents)
     seen: list[float] = []
-    rising = Rising(lambda _phase, share: seen.append(-1.0 if share is None else share), Phase.WRITING)
+    rising = MonotonicProgress(lambda _phase, share: seen.append(-1.0 if share is None else share), Phase.WRITING)
     for start in range(0, len(text), size):
         rising(text[start : start + size])
     assert seen == sorted(seen)

@@ -13,13 +13,13 @@ from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foregroun
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import silent
-from nsyswrap.capture.run_dir import Workplace
+from nsyswrap.capture.run_dir import RunDir
 from nsyswrap.capture.stopping import (
     CaptureInterruptedError,
     CaptureTerminatedError,
     Stopper,
-    abandoned_by,
-    signals_kept,
+    aborted_error,
+    collected_signals,
 )
 
 __all__ = ["driven", "fake_nsys", "marker"]
@@ -49,12 +49,10 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def stopper(folder: Path, *command: str, patience_s: float = 5.0) -> Stopper:
+def stopper(folder: Path, *command: str, collect_s: float = 5.0) -> Stopper:
     """A stopper that runs a command of the test."""
     folder.mkdir(exist_ok=True)
-    return Stopper(
-        (lambda _pid: command) if command else None, Workplace(folder), {"PATH": "/usr/bin:/bin"}, patience_s
-    )
+    return Stopper((lambda _pid: command) if command else None, RunDir(folder), {"PATH": "/usr/bin:/bin"}, collect_s)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -82,7 +80,7 @@ def test_a_recording_of_limited_length_is_stopped_once(driven: Driven, log: Path
     run = driven("sh", "-c", "sleep 1; exit 4", duration_s=0.2, delay_s=0.1)
     assert run.finish() == 4
     assert len(log.read_text().splitlines()) == 1
-    assert run.answer["notes"] == ["The program ended with exit code 4"]
+    assert run.result["notes"] == ["The program ended with exit code 4"]
 
 
 @pytest.mark.usefixtures("fake_nsys")
@@ -107,15 +105,15 @@ def test_a_recording_that_cannot_be_stopped_does_not_keep_the_program(
 
 def test_nsys_that_hangs_on_stopping_is_not_waited_for_for_ever(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
     """After its time the program is ended all the same; in the end nothing is left."""
-    work = Workplace(tmp_path / "w")
+    work = RunDir(tmp_path / "w")
     work.folder.mkdir()
     argv = (str(fake_nsys.path), "profile", f"--output={tmp_path / 'capture'}", *work.inner(["sleep", "60"]))
     call = ForegroundCall(
         argv=argv,
-        workplace=work,
+        run_dir=work,
         env={"PATH": "/usr/bin:/bin"},
         stop=lambda _pid: ("sh", "-c", "sleep 1.5; true", marker),
-        limits=Limits(timeout_s=0.2, take_s=0.3),
+        limits=Limits(timeout_s=0.2, collect_s=0.3),
     )
     began = time.monotonic()
     ended = run_in_foreground(call, silent)
@@ -140,14 +138,14 @@ def test_a_second_signal_does_not_wait_for_nsys(driven: Driven, monkeypatch: pyt
 def test_nothing_is_taken_before_it_is_asked_for(tmp_path: Path) -> None:
     """A stopper that was not started has nothing at work."""
     idle = stopper(tmp_path / "w", "true")
-    assert (idle.has_taken_all(), idle.has_ended()) == (False, True)
+    assert (idle.has_collected_all(), idle.has_ended()) == (False, True)
 
 
 def test_all_is_taken_when_nsys_says_so(tmp_path: Path) -> None:
     """It goes on to write the report meanwhile."""
     busy = stopper(tmp_path / "w", "sh", "-c", "echo Generating /tmp/x.qdstrm; sleep 1")
     busy.start(1)
-    until(busy.has_taken_all, "the word of nsys")
+    until(busy.has_collected_all, "the word of nsys")
     assert not busy.has_ended()
     until(busy.has_ended, "the end")
 
@@ -157,7 +155,7 @@ def test_a_command_that_ends_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
     failed = stopper(tmp_path / "w", "false")
     failed.start(1)
     until(failed.has_ended, "the end")
-    assert failed.has_taken_all()
+    assert failed.has_collected_all()
 
 
 @pytest.mark.parametrize("command", [(), ("/no/such/nsys",)])
@@ -165,7 +163,7 @@ def test_without_a_command_the_program_may_be_ended_at_once(tmp_path: Path, comm
     """None that is known, or none that can be started."""
     none = stopper(tmp_path / "w", *command)
     none.start(1)
-    assert (none.has_taken_all(), none.has_ended()) == (True, True)
+    assert (none.has_collected_all(), none.has_ended()) == (True, True)
 
 
 def test_a_namespace_is_held_until_the_recording_is_stopped(tmp_path: Path) -> None:
@@ -175,7 +173,7 @@ def test_a_namespace_is_held_until_the_recording_is_stopped(tmp_path: Path) -> N
     began = time.monotonic()
     watcher = threading.Thread(target=lambda: until(slow.has_ended, "the end"))
     watcher.start()
-    output = output_of(slow.workplace.held(["sh", "-c", "exit 7"]), timeout_s=10)
+    output = output_of(slow.run_dir.namespace_init(["sh", "-c", "exit 7"]), timeout_s=10)
     watcher.join()
     assert output.code == 7
     assert time.monotonic() - began > 0.5
@@ -183,16 +181,16 @@ def test_a_namespace_is_held_until_the_recording_is_stopped(tmp_path: Path) -> N
 
 def test_a_namespace_without_a_stop_ends_with_nsys(tmp_path: Path) -> None:
     """There is nothing to wait for."""
-    assert output_of(Workplace(tmp_path).held(["sh", "-c", "exit 143"]), timeout_s=5).code == 143
+    assert output_of(RunDir(tmp_path).namespace_init(["sh", "-c", "exit 143"]), timeout_s=5).code == 143
 
 
 def test_patience_ends(tmp_path: Path) -> None:
     """A silent nsys does not keep a program alive."""
-    slow = stopper(tmp_path / "w", "sleep", "2", patience_s=0.1)
+    slow = stopper(tmp_path / "w", "sleep", "2", collect_s=0.1)
     slow.start(1)
-    assert not slow.has_taken_all()
+    assert not slow.has_collected_all()
     time.sleep(0.2)
-    assert slow.has_taken_all()
+    assert slow.has_collected_all()
     until(slow.has_ended, "the end")
 
 
@@ -214,7 +212,7 @@ def test_the_command_is_told_the_program(tmp_path: Path) -> None:
         return ("true",)
 
     (tmp_path / "w").mkdir()
-    told = Stopper(command, Workplace(tmp_path / "w"), {"PATH": "/usr/bin:/bin"}, 1.0)
+    told = Stopper(command, RunDir(tmp_path / "w"), {"PATH": "/usr/bin:/bin"}, 1.0)
     told.start(4711)
     until(told.has_ended, "the end")
     assert seen == [4711]
@@ -222,7 +220,7 @@ def test_the_command_is_told_the_program(tmp_path: Path) -> None:
 
 def test_signals_are_kept_in_order() -> None:
     """And do not end us."""
-    with signals_kept() as received:
+    with collected_signals() as received:
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
     assert received == [signal.SIGTERM, signal.SIGINT]
@@ -233,7 +231,7 @@ def test_another_thread_keeps_no_signals() -> None:
     outcome: list[list[signal.Signals]] = []
 
     def run() -> None:
-        with signals_kept() as received:
+        with collected_signals() as received:
             outcome.append(received)
 
     thread = threading.Thread(target=run)
@@ -252,6 +250,6 @@ def test_another_thread_keeps_no_signals() -> None:
 )
 def test_an_abandoned_run_has_the_code_of_its_signal(number: signal.Signals, kind: type[Exception], code: int) -> None:
     """As a shell would give it."""
-    error = abandoned_by(number)
+    error = aborted_error(number)
     assert isinstance(error, kind)
     assert error.exit_code == code

@@ -1,4 +1,4 @@
-"""`nsyswrap analyze` and `nsyswrap report` as a user runs them: results, files, and errors in two lines."""
+"""`nsyswrap analyze` and `nsyswrap report` as a user runs them: results, files, report.json as input, and errors."""
 
 import csv
 import io
@@ -16,12 +16,13 @@ from export_builder import ExportBuilder
 from real_captures import CAPTURE_NAMES, Planted
 
 from nsyswrap.cli import cli
+from nsyswrap.render import json_report
 
 SMALL = "cuda_graph_graph_trace"
 
 
 def run(*arguments: object) -> Result:
-    """Run a command in this process; an error that is not ours fails the test."""
+    """Run a command in this process; an unexpected exception fails the test."""
     result = CliRunner().invoke(cli, list(map(str, arguments)))
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
@@ -46,15 +47,15 @@ def in_json(*arguments: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CAPTURE_NAMES)
-def test_every_real_capture_is_analysed(name: str, captures: Callable[[str], Path]) -> None:
+def test_every_real_capture_is_analyzed(name: str, captures: Callable[[str], Path]) -> None:
     """Exit code 0, the verdict on stdout, and nothing on stderr."""
     result = run("analyze", captures(name))
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"nsyswrap  {name}.sqlite")
 
 
-def test_text_is_the_default_and_plain_where_it_is_no_terminal(small: Path) -> None:
-    """Eighty columns, no escape sequence."""
+def test_text_is_the_default_and_plain_outside_a_terminal(small: Path) -> None:
+    """Lines have at most 80 columns and no escape sequences."""
     result = run("analyze", small)
     assert "WHERE THE GPU'S TIME WENT" in result.stdout
     assert "\x1b" not in result.stdout
@@ -62,12 +63,13 @@ def test_text_is_the_default_and_plain_where_it_is_no_terminal(small: Path) -> N
 
 
 def test_json_is_one_document(small: Path) -> None:
-    """The rows that other programs read are there by name."""
+    """It holds the schema, the window, and a ledger that adds up."""
     report = in_json(small)
-    assert report["schema"] == "nsyswrap.report/1"
+    assert report["schema"] == json_report.SCHEMA
     assert set(report["window"]) == {"label", "source", "start_ns", "end_ns"}
     row = report["sections"]["ledger"]["tables"]["devices"][0]
-    kinds = ["compute_ns", "communication_exposed_ns", "copy_exposed_ns", "memset_exposed_ns", "idle_ns"]
+    communication = ["communication_wait_ns", "communication_transfer_ns"]
+    kinds = ["compute_ns", *communication, "copy_exposed_ns", "memset_exposed_ns", "idle_ns"]
     assert set(row) == {"device_id", "window_ns", *kinds}
     assert sum(row[kind] for kind in kinds) == row["window_ns"]
 
@@ -77,7 +79,10 @@ CONTRACT = {
     ("idle", "gaps"): "device_id start_ns end_ns cause phase evidence",
     ("tensor_cores", "kernels"): "name verdict precision library op total_ns count",
     ("tensor_cores", "phases"): "phase kernel_ns tensor_ns unknown_ns",
-    ("steps", "steps"): "name start_ns end_ns warm_up compute_ns communication_exposed_ns idle_ns",
+    (
+        "steps",
+        "steps",
+    ): "name start_ns end_ns warm_up compute_ns communication_wait_ns communication_transfer_ns idle_ns",
     ("phases", "phases"): "phase count host_ns gpu_ns idle_ns kernel_count",
     ("kernels", "summary"): "name count total_ns mean_ns median_ns min_ns max_ns stddev_ns share",
     ("host_calls", "summary"): "name count total_ns mean_ns median_ns min_ns max_ns stddev_ns share",
@@ -87,9 +92,7 @@ CONTRACT = {
 
 
 @pytest.mark.parametrize("place", CONTRACT, ids="/".join)
-def test_the_rows_that_other_programs_read_have_the_columns_of_the_contract(
-    place: tuple[str, str], captures: Callable[[str], Path]
-) -> None:
+def test_tables_have_the_columns_of_the_contract(place: tuple[str, str], captures: Callable[[str], Path]) -> None:
     rows = in_json(captures("cnn_amp"))["sections"][place[0]]["tables"][place[1]]
     assert set(CONTRACT[place].split()) <= set(rows[0])
 
@@ -105,20 +108,20 @@ def test_markdown_is_markdown(small: Path) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json", "csv", "markdown"])
 def test_a_result_ends_with_one_newline(form: str, small: Path) -> None:
-    """In the terminal, and in a file the same bytes."""
+    """JSON ends with exactly one."""
     shown = run("analyze", small, "--format", form).stdout
     assert shown.endswith("\n")
     assert not shown.endswith("\n\n") or form != "json"
 
 
-def test_a_window_is_what_the_numbers_are_about(small: Path) -> None:
+def test_the_window_option_sets_the_window_of_the_report(small: Path) -> None:
     window = in_json(small, "--window", "2.6:2.65")["window"]
     assert (window["start_ns"], window["end_ns"], window["source"]) == (2_600_000_000, 2_650_000_000, "user")
     assert in_json(small, "--window", "all")["window"]["source"] == "operations"
     assert in_json(small)["window"]["source"] == "steps"
 
 
-def test_steps_and_phases_can_be_named(tmp_path: Path) -> None:
+def test_the_user_can_name_steps_and_phases(tmp_path: Path) -> None:
     builder = ExportBuilder().gpu()
     for number in range(4):
         builder.range(f"it{number}", number * 100, number * 100 + 90).range(
@@ -131,27 +134,27 @@ def test_steps_and_phases_can_be_named(tmp_path: Path) -> None:
     assert {"cause": "data_wait", "phase": "data"}.items() <= report["sections"]["idle"]["tables"]["causes"][0].items()
 
 
-def test_a_file_takes_the_result_and_stdout_stays_empty(small: Path, tmp_path: Path) -> None:
+def test_with_an_output_file_stdout_stays_empty(small: Path, tmp_path: Path) -> None:
     result = run("analyze", small, "--format", "json", "-o", tmp_path / "out.json")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == f"wrote {tmp_path / 'out.json'}\n"
-    assert json.loads((tmp_path / "out.json").read_text())["schema"] == "nsyswrap.report/1"
+    assert json.loads((tmp_path / "out.json").read_text())["schema"] == json_report.SCHEMA
 
 
 @pytest.mark.parametrize("command", ["analyze", "report"])
-def test_a_file_that_is_there_stays_as_it_is(command: str, small: Path, tmp_path: Path) -> None:
-    """Without --force; with it, it is replaced."""
+def test_an_existing_file_is_kept(command: str, small: Path, tmp_path: Path) -> None:
+    """With --force it is replaced."""
     target = tmp_path / "there"
     target.write_text("mine")
     refused = run(command, small, "-o", target)
     assert (refused.exit_code, target.read_text()) == (2, "mine")
-    assert refused.stderr == f"nsyswrap: {target} is there already\nhint: give another file, or --force to replace it\n"
+    assert refused.stderr == f"nsyswrap: {target} exists already\nhint: give another file, or --force to replace it\n"
     assert run(command, small, "-o", target, "--force").exit_code == 0
     assert target.read_text() != "mine"
 
 
 @pytest.mark.parametrize("command", ["analyze", "report"])
-def test_a_place_that_cannot_be_written_to_is_our_error(command: str, small: Path, tmp_path: Path) -> None:
+def test_an_unwritable_path_is_an_error(command: str, small: Path, tmp_path: Path) -> None:
     for target in (tmp_path, tmp_path / "no" / "such" / "folder"):
         result = run(command, small, "-o", target, "--force")
         assert result.exit_code == 1
@@ -160,7 +163,7 @@ def test_a_place_that_cannot_be_written_to_is_our_error(command: str, small: Pat
 
 
 def test_report_writes_one_page(small: Path, tmp_path: Path) -> None:
-    """The same page every time."""
+    """Two runs write the same bytes."""
     pages = [tmp_path / "one.html", tmp_path / "two.html"]
     for page in pages:
         assert run("report", small, "-o", page).exit_code == 0
@@ -168,16 +171,14 @@ def test_report_writes_one_page(small: Path, tmp_path: Path) -> None:
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
-def test_report_writes_to_report_html_where_nothing_else_is_said(
-    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_report_writes_to_report_html_by_default(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert run("report", small).exit_code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_report_of_nsys_is_exported_afresh_and_the_export_goes_again(planted: Planted) -> None:
-    """Under its own name; nothing is written beside it, and the secret that it holds is in no result."""
+def test_an_nsys_rep_is_exported_to_a_temporary_file(planted: Planted) -> None:
+    """The report has the file's name, nothing is left beside it, and no result shows the capture's secret."""
     capture = planted.export.with_suffix(".nsys-rep")
     before = sorted(planted.folder.iterdir())
     result = run("analyze", capture, "--format", "json")
@@ -209,7 +210,7 @@ def test_a_capture_may_have_any_name(form: str, name: str, made: Path, tmp_path:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_may_have_any_name(name: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of a capture whose name would be markup; it is text in the page."""
+    """A file name with markup appears as text in the page."""
     monkeypatch.chdir(tmp_path)
     made.rename(tmp_path / name)
     assert run("report", "-o", f"{name}.html", "--", name).exit_code == 0
@@ -217,8 +218,8 @@ def test_a_page_may_have_any_name(name: str, made: Path, tmp_path: Path, monkeyp
     assert "<script>.sqlite" not in page
 
 
-def test_a_closed_pipe_is_no_error_to_talk_about(small: Path) -> None:
-    """`nsyswrap analyze ... | head -1`."""
+def test_a_closed_pipe_gives_no_traceback(small: Path) -> None:
+    """As in `nsyswrap analyze ... | head -1`."""
     program = [sys.executable, "-m", "nsyswrap", "analyze", "--format", "csv", str(small)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ}) as process:
         assert process.stdout

@@ -1,4 +1,4 @@
-"""`nsyswrap analyze --view`: which views there are, and that they are text."""
+"""`nsyswrap analyze --view`: the views that exist, and that they are text only."""
 
 from pathlib import Path
 
@@ -23,8 +23,8 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(cli, ["analyze", *map(str, arguments)])
 
 
-def test_every_view_can_be_asked_for() -> None:
-    """The option lists them by hand, so that help need not load what draws them."""
+def test_the_option_lists_every_view() -> None:
+    """The list is written by hand, so that --help need not load the renderers."""
     (option,) = (each for each in analyze.analyze.params if each.name == "view")
     assert list(option.type.choices) == [terminal.SUMMARY, *VIEWS]  # type: ignore[attr-defined]
 
@@ -37,28 +37,28 @@ def test_a_view_is_printed_in_place_of_the_summary(view: str, export: Path) -> N
     assert "WHERE THE GPU'S TIME WENT" not in result.stdout
 
 
-def test_the_summary_is_what_is_printed_without_a_view(export: Path) -> None:
+def test_without_a_view_the_summary_is_printed(export: Path) -> None:
     assert run(export).stdout == run(export, "--view", "summary").stdout
 
 
-def test_wide_names_are_whole_in_a_pipe(export: Path) -> None:
+def test_long_names_are_not_cut_in_a_pipe(export: Path) -> None:
     assert WIDE in run(export, "--view", "nvprof").stdout
 
 
-def test_wide_names_are_whole_in_a_file(export: Path, tmp_path: Path) -> None:
+def test_long_names_are_not_cut_in_a_file(export: Path, tmp_path: Path) -> None:
     assert run(export, "--view", "nvprof", "-o", tmp_path / "view.txt").exit_code == 0
     assert WIDE in (tmp_path / "view.txt").read_text()
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "markdown"])
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_in_another_form_is_a_usage_error(view: str, form: str, tmp_path: Path) -> None:
-    """It is said before the capture is looked at."""
+def test_a_view_in_another_format_is_a_usage_error(view: str, form: str, tmp_path: Path) -> None:
+    """The error comes before the capture is read."""
     result = run(tmp_path / "missing.sqlite", "--view", view, "--format", form)
     assert result.exit_code == 2
     assert f"--view {view} is text, not {form}" in result.stderr
     assert f"--format {form} holds every table" in result.stderr
 
 
-def test_the_summary_may_have_any_form(export: Path) -> None:
+def test_the_summary_exists_in_every_format(export: Path) -> None:
     assert run(export, "--view", "summary", "--format", "json").stdout.startswith("{")

@@ -1,4 +1,4 @@
-"""From the options of `nsyswrap profile` to what is recorded: each one, and which Python runs a script."""
+"""How options of `nsyswrap profile` become capture options, and which Python runs a script."""
 
 import sys
 from pathlib import Path
@@ -20,7 +20,7 @@ from nsyswrap.errors import UsageError
 
 
 def given(*arguments: str) -> CaptureOptions:
-    """Return what is recorded with some arguments."""
+    """Return the capture options for some arguments."""
     found: list[dict[str, Any]] = []
 
     @click.command()
@@ -47,7 +47,7 @@ OPTIONS: dict[str, tuple[list[str], dict[str, object]]] = {
     "counters": (["--gpu-metrics"], {"gpu_metrics": "all"}),
     "counters of some": (["--gpu-metrics=0,1"], {"gpu_metrics": "0,1"}),
     "python": (["--python-sampling"], {"python_sampling_hz": 1000}),
-    "no annotation": ([], {"annotate": False, "pytorch": "", "replay_batches": 0}),
+    "no annotation": ([], {"annotate": False, "pytorch": "", "cached_batches": 0}),
     "annotation off": (["--annotate", "off"], {"annotate": False, "pytorch": ""}),
     "phases": (["--annotate", "auto"], {"annotate": True, "pytorch": ""}),
     "operators": (["--annotate", "ops"], {"annotate": True, "pytorch": "autograd-nvtx"}),
@@ -63,14 +63,14 @@ OPTIONS: dict[str, tuple[list[str], dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_an_option_is_what_is_recorded(name: str) -> None:
+def test_each_option_sets_its_capture_option(name: str) -> None:
     arguments, expected = OPTIONS[name]
     options = given(*arguments)
     assert {field: getattr(options, field) for field in expected} == expected
 
 
 @pytest.mark.parametrize("text", ["A", "=b", ""])
-def test_a_variable_without_name_or_value_is_an_error_of_the_user(text: str) -> None:
+def test_a_variable_without_name_or_value_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         given("--env", text)
     assert "--env" in raised.value.hint
@@ -88,13 +88,13 @@ def test_a_variable_without_name_or_value_is_an_error_of_the_user(text: str) -> 
         ["--cwd", "/no/such"],
     ],
 )
-def test_a_value_that_cannot_be_is_refused(arguments: list[str]) -> None:
+def test_an_invalid_value_is_a_usage_error(arguments: list[str]) -> None:
     with pytest.raises(click.BadParameter):
         given(*arguments)
 
 
 def test_a_script_is_run_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its arguments stay as they are."""
+    """Its arguments are unchanged."""
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     monkeypatch.delenv("CONDA_PREFIX", raising=False)
     assert program(("train.py", "--lr", "x.py")) == (sys.executable, "train.py", "--lr", "x.py")
@@ -102,20 +102,20 @@ def test_a_script_is_run_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("command", [("torchrun", "train.py"), ("python", "train.py"), ("./train",)])
-def test_another_command_is_run_as_it_is(command: tuple[str, ...]) -> None:
+def test_another_command_is_unchanged(command: tuple[str, ...]) -> None:
     assert program(command, "python3.12") == command
 
 
 @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
 def test_the_active_environment_s_python_runs_scripts(variable: str, tmp_path: Path) -> None:
-    """Where it has one; nsyswrap may be installed apart from the program's environment."""
+    """The package may be installed in another environment than the program."""
     assert active_python({variable: str(tmp_path)}) == sys.executable
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").touch()
     assert active_python({variable: str(tmp_path)}) == str(tmp_path / "bin" / "python")
 
 
-def test_a_virtual_environment_comes_before_conda_s(tmp_path: Path) -> None:
+def test_a_virtual_environment_takes_precedence_over_conda(tmp_path: Path) -> None:
     for name in ("venv", "conda"):
         (tmp_path / name / "bin").mkdir(parents=True)
         (tmp_path / name / "bin" / "python").touch()
@@ -124,7 +124,7 @@ def test_a_virtual_environment_comes_before_conda_s(tmp_path: Path) -> None:
 
 
 def test_the_folder_is_named_after_the_script_and_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it is there already is asked when it is made."""
+    """Whether it exists is checked when it is created."""
     monkeypatch.setattr("time.strftime", lambda _: "20260102-030405")
     assert default_folder("workloads/mnist.py") == Path("reports/mnist-20260102-030405")
 
@@ -146,8 +146,8 @@ COUNTERS: dict[str, tuple[list[str], str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", COUNTERS)
-def test_the_counters_take_a_list_of_gpus_and_not_the_script(name: str) -> None:
-    """With a sign any text is the option's."""
+def test_gpu_metrics_takes_a_list_of_gpus_but_not_the_script(name: str) -> None:
+    """After an equals sign any text belongs to the option."""
     arguments, expected, rest = COUNTERS[name]
     found: list[tuple[object, object]] = []
 
@@ -161,8 +161,8 @@ def test_the_counters_take_a_list_of_gpus_and_not_the_script(name: str) -> None:
     assert found == [(expected, rest)]
 
 
-def test_a_folder_that_nobody_named_may_be_the_next_free_one() -> None:
-    """One that was named may not."""
+def test_only_a_default_folder_may_get_a_number() -> None:
+    """A folder given with -o is used as it is."""
     values = {"output": None, **dict.fromkeys(("traces", "sample_cpu", "python_sampling", "python"))}
     others = ("delay", "duration", "capture_range", "cuda_graph", "gpu_metrics", "cuda_memory", "annotate", "cwd")
     values |= dict.fromkeys((*others, "nsys_args", "timeout", "hide_env", "force"))

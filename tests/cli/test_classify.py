@@ -1,4 +1,4 @@
-"""The command `nsyswrap classify`: names in, verdicts out, in order and whole."""
+"""`nsyswrap classify`: one verdict for each name, in order, with no name cut."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ def test_csv_holds_the_columns_of_the_contract_in_the_order_of_the_names() -> No
     ]
 
 
-def test_json_is_a_list_of_the_same() -> None:
+def test_json_is_a_list_of_objects_with_these_columns() -> None:
     rows = json.loads(run("--format", "json", NVJET, "Kernel2").stdout)
     assert [list(row) for row in rows] == [HEADER.split(",")] * 2
     assert rows[0]["verdict"] == "tensor"
@@ -53,29 +53,29 @@ def test_text_is_aligned() -> None:
 
 
 def test_text_never_cuts_a_name() -> None:
-    """A long name moves its own line alone."""
+    """A long name shifts only its own line."""
     long = "void at::native::f<" + "int, " * 400 + "int>(int)"
     result = run(long, NVJET)
     assert long in result.stdout
     assert len(result.stdout.splitlines()[2]) < WIDEST_NAME + 80
 
 
-def test_text_moves_no_cursor() -> None:
+def test_text_holds_no_control_characters() -> None:
     assert "\x1b" not in run("evil\x1b[2J").stdout
 
 
-def test_names_come_from_standard_input_one_a_line() -> None:
-    """Windows line ends and empty lines are no part of a name."""
+def test_names_are_read_from_standard_input_one_a_line() -> None:
+    """Windows line ends and empty lines are ignored."""
     result = run("--format", "csv", stdin=f"{NVJET}\r\n\n   \nvoid f<a, b>(int)\n")
     assert [row[0] for row in csv.reader(io.StringIO(result.stdout))][1:] == [NVJET, "void f<a, b>(int)"]
 
 
-def test_arguments_come_before_standard_input() -> None:
+def test_arguments_take_precedence_over_standard_input() -> None:
     assert "Kernel2" not in run(NVJET, stdin="Kernel2\n").stdout
 
 
 @pytest.mark.parametrize(("form", "shown"), [("csv", f"{HEADER}\n"), ("text", ""), ("json", "[]\n")])
-def test_no_names_is_no_error(form: str, shown: str) -> None:
+def test_no_names_give_an_empty_result(form: str, shown: str) -> None:
     result = run("--format", form)
     assert (result.exit_code, result.stdout) == (0, shown)
     assert text_of([]) == ""
@@ -86,7 +86,7 @@ def test_a_name_may_begin_with_a_hyphen() -> None:
     assert [line.split(",")[0] for line in result.stdout.splitlines()[1:]] == ["-x", "--format"]
 
 
-def test_bytes_that_are_no_utf_8_become_escapes() -> None:
+def test_bytes_that_are_not_utf_8_become_escapes() -> None:
     result = run("--format", "csv", stdin=b"a\xff\xfegemm_kernel\nKernel2\n")
     assert result.exit_code == 0
     assert [line.split(",")[0] for line in result.stdout.splitlines()[1:]] == [r"a\xff\xfegemm_kernel", "Kernel2"]
@@ -95,7 +95,7 @@ def test_bytes_that_are_no_utf_8_become_escapes() -> None:
 
 
 @pytest.mark.parametrize("value", ["9", "9x", "sm_90", "9.0.0", "-1.0", "", "9.00", " 9.0", "\u0669.\u0660"])
-def test_a_bad_compute_capability_is_a_usage_error(value: str) -> None:
+def test_an_invalid_compute_capability_is_a_usage_error(value: str) -> None:
     result = run(f"--compute-capability={value}", NVJET)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "major.minor" in result.stderr

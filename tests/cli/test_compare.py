@@ -10,10 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nsyswrap.cli import cli
-from nsyswrap.cli.compare import ACCEPTABLE, FORMS
-from nsyswrap.cli.compare_inputs import names_of
-from nsyswrap.cli.writing import form_of
-from nsyswrap.compare import ACCEPTABLE as HURDLES
+from nsyswrap.cli.compare import ACCEPTABLE, FORMS, names_of
+from nsyswrap.cli.output import form_of
+from nsyswrap.compare import ACCEPTABLE as ACCEPTED_KINDS
 from nsyswrap.compare import MARGIN
 from nsyswrap.model import Report
 from nsyswrap.render import json_report
@@ -167,7 +166,7 @@ def test_the_margin_is_in_per_cent(slow: Path, fast: Path, tmp_path: Path) -> No
 
 
 def test_everything_that_can_be_accepted_is_an_option() -> None:
-    assert set(ACCEPTABLE) == {one.value for one in HURDLES}
+    assert set(ACCEPTABLE) == {one.value for one in ACCEPTED_KINDS}
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 def test_each_check_is_a_line_and_each_remedy_a_line_below() -> None:
-    """In columns."""
+    """The text is aligned in columns."""
     assert text_of(CHECKS[:2]).splitlines() == [
         "ok       nsys              2023.4.4.54",
         "warning  GPU               no NVIDIA GPU",
@@ -42,8 +42,8 @@ def test_each_check_is_a_line_and_each_remedy_a_line_below() -> None:
     ]
 
 
-def test_on_a_terminal_long_lines_are_broken_and_words_are_whole() -> None:
-    """The second line of a check begins where its details do, so that columns stay columns."""
+def test_on_a_terminal_long_lines_are_wrapped_between_words() -> None:
+    """A continuation line starts in the column of the details."""
     path = "/a/path/that/is/much/longer/than/the/terminal/is/wide/and/cannot/be/broken"
     checks = (Check("disk", Status.OK, "free space " * 8), Check("nsys", Status.FAILED, "none", f"Run {path}"))
     shown = text_of(checks, 60).splitlines()
@@ -53,8 +53,8 @@ def test_on_a_terminal_long_lines_are_broken_and_words_are_whole() -> None:
     assert " ".join(" ".join(shown).split()) == " ".join(text_of(checks).split())
 
 
-def test_json_holds_all_of_each_check() -> None:
-    """Under a name with a version."""
+def test_json_holds_every_field_of_each_check() -> None:
+    """The schema has a name and a version."""
     answer = json.loads(json_of(CHECKS))
     assert answer["schema"] == "nsyswrap.doctor/1"
     assert answer["checks"][2] == {
@@ -67,13 +67,13 @@ def test_json_holds_all_of_each_check() -> None:
 
 @pytest.mark.parametrize(("checks", "failed"), [(CHECKS, True), (CHECKS[:2], False), ((), False)])
 def test_only_failures_fail(checks: tuple[Check, ...], *, failed: bool) -> None:
-    """A warning leaves captures possible."""
+    """A warning does not prevent captures."""
     assert has_failed(checks) is failed
 
 
 @pytest.mark.usefixtures("fake_nsys")
-def test_a_machine_that_works_gives_0() -> None:
-    """And one line a check on stdout, nothing on stderr."""
+def test_a_working_machine_exits_with_0() -> None:
+    """Stdout has one line a check, and stderr is empty."""
     done = run(FAKE_NSYS_RANGE=RANGE)
     assert (done.returncode, done.stderr) == (0, "")
     assert "ok       self-test" in done.stdout
@@ -81,8 +81,8 @@ def test_a_machine_that_works_gives_0() -> None:
 
 
 @pytest.mark.usefixtures("fake_nsys")
-def test_a_failed_check_gives_1() -> None:
-    """And its remedy."""
+def test_a_failed_check_exits_with_1() -> None:
+    """Its remedy is printed."""
     done = run(FAKE_NSYS_RANGE="lost")
     assert done.returncode == 1
     assert "failed   self-test" in done.stdout
@@ -90,27 +90,27 @@ def test_a_failed_check_gives_1() -> None:
 
 
 @pytest.mark.usefixtures("fake_nsys")
-def test_json_alone_is_on_stdout() -> None:
-    """Programs read it."""
+def test_stdout_holds_only_json() -> None:
+    """Programs can parse it."""
     done = run("--format", "json", FAKE_NSYS_RANGE=RANGE)
     names = [check["name"] for check in json.loads(done.stdout)["checks"]]
     assert (names[0], names[-1]) == ("nsys", "self-test")
 
 
-def test_no_nsys_gives_1_and_names_the_variable() -> None:
-    """A wrong variable is not passed over."""
+def test_a_wrong_nsys_variable_exits_with_1_and_is_named() -> None:
+    """No other nsys is used instead."""
     done = run(NSYSWRAP_NSYS="/no/such/nsys")
     assert done.returncode == 1
     assert "NSYSWRAP_NSYS is /no/such/nsys, and there is no such file" in done.stdout
 
 
 def test_an_unknown_format_is_a_usage_error() -> None:
-    """As click reports them."""
+    """Click prints its own message."""
     assert run("--format", "yaml").returncode == 2
 
 
-def test_the_real_nsys_of_this_machine_works(nsys: Nsys) -> None:
-    """Whatever else is missing here, its self-test passes."""
+def test_the_self_test_of_the_real_nsys_passes(nsys: Nsys) -> None:
+    """Other checks may fail on this machine."""
     done = run("--format", "json", NSYSWRAP_NSYS=str(nsys.path))
     status = {check["name"]: check["status"] for check in json.loads(done.stdout)["checks"]}
     assert (status["nsys"], status["importer"], status["self-test"]) == ("ok", "ok", "ok")

@@ -1,4 +1,4 @@
-"""Errors of ours on the command line: two lines, and the exit code of the contract."""
+"""Errors on the command line: a message, a hint, and the exit code of the contract."""
 
 import pytest
 
@@ -25,8 +25,8 @@ from nsyswrap.errors import (
         (UsageError, 2),
     ],
 )
-def test_profile_has_codes_that_no_program_has(error: type[NsyswrapError], code: int) -> None:
-    """But for those of usage: a program may return 1, so 125 says that nsys or nsyswrap failed."""
+def test_profile_uses_exit_codes_that_programs_do_not_use(error: type[NsyswrapError], code: int) -> None:
+    """A program may return 1, so 125 means that nsys or nsyswrap failed. Usage errors are 2."""
     assert exit_code(error("message"), "profile") == code
 
 
@@ -35,6 +35,6 @@ def test_profile_has_codes_that_no_program_has(error: type[NsyswrapError], code:
     ("error", "code"),
     [(NsysNotFoundError, 1), (CaptureError, 1), (ExportError, 1), (UsageError, 2), (CannotTellError, 3)],
 )
-def test_other_commands_have_three(command: str, error: type[NsyswrapError], code: int) -> None:
-    """1 for an error, 2 for usage, 3 for cannot tell."""
+def test_other_commands_have_three_exit_codes(command: str, error: type[NsyswrapError], code: int) -> None:
+    """The code is 1 for an error, 2 for wrong usage, 3 for an uncertain answer."""
     assert exit_code(error("message"), command) == code

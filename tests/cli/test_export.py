@@ -1,4 +1,4 @@
-"""`nsyswrap export`: whole, exact, and safe against names that others chose."""
+"""`nsyswrap export`: complete and exact files, safe against hostile names."""
 
 import io
 import json
@@ -27,14 +27,14 @@ SMALL = "cuda_graph_node_trace"
 
 
 def run(*arguments: object) -> Result:
-    """Run the command; an error that is not ours fails the test."""
+    """Run the command; an unexpected exception fails the test."""
     result = CliRunner().invoke(cli, ["export", *map(str, arguments)])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 
 
 def trace_json(capture: Path, target: Path, *options: str) -> dict[str, Any]:
-    """Write the trace of a capture and read it back, its times exact."""
+    """Write the Perfetto trace of a capture and read it back with exact times."""
     result = run(capture, "--format", "perfetto", "-o", target, *options)
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"wrote {target}\n")
     found: dict[str, Any] = json.loads(target.read_text(), parse_float=Decimal)
@@ -42,12 +42,12 @@ def trace_json(capture: Path, target: Path, *options: str) -> dict[str, Any]:
 
 
 def of_kind(events: list[Event], category: str) -> list[Event]:
-    """The spans of one category."""
+    """Return the spans of one category."""
     return [each for each in events if each["ph"] == "X" and each["cat"] == category]
 
 
 def idle_of(events: list[Event]) -> Counter[str]:
-    """The idle ns of each cause."""
+    """Return the idle time of each cause, in ns."""
     found: Counter[str] = Counter()
     for each in of_kind(events, "gaps"):
         found[each["name"]] += int(each["dur"] * 1000)
@@ -58,7 +58,7 @@ def idle_of(events: list[Event]) -> Counter[str]:
 def test_the_trace_of_a_real_capture_agrees_with_its_report(
     name: str, captures: Callable[[str], Path], real_trace: Callable[[str], Trace], tmp_path: Path
 ) -> None:
-    """As many kernels, copies and memsets, and idle time that adds up to the ledger's, cause by cause."""
+    """It has the same number of kernels, copies and memsets, and the same idle time for each cause."""
     events = trace_json(captures(name), tmp_path / "trace.json")["traceEvents"]
     trace = real_trace(name)
     for spec in (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS, tables.CALLS, tables.RANGES):
@@ -78,7 +78,7 @@ def test_the_trace_of_a_real_capture_agrees_with_its_report(
 
 
 def misplaced(spans: list[Event]) -> int:
-    """How many spans of one track overlap another by a part only."""
+    """Return how many spans of one track partly overlap another."""
     found, open_ends = 0, list[Decimal]()
     for each in sorted(spans, key=lambda one: (one["ts"], -one["dur"])):
         while open_ends and open_ends[-1] <= each["ts"]:
@@ -89,8 +89,8 @@ def misplaced(spans: list[Event]) -> int:
 
 
 @pytest.mark.parametrize("name", ["cnn_amp", SMALL, "alexnet_data_parallel_2gpu"])
-def test_the_trace_is_one_that_the_viewer_can_draw(name: str, captures: Callable[[str], Path], tmp_path: Path) -> None:
-    """Each track is named once, no span crosses another, and arrows lead from calls to operations in time."""
+def test_the_viewer_can_draw_the_trace(name: str, captures: Callable[[str], Path], tmp_path: Path) -> None:
+    """Each track is named once, spans nest, and each arrow leads from a call to a later operation."""
     document = trace_json(captures(name), tmp_path / "trace.json")
     events = document["traceEvents"]
     named = Counter(each["tid"] for each in events if each["name"] == "thread_name")
@@ -120,7 +120,7 @@ def test_the_trace_is_one_that_the_viewer_can_draw(name: str, captures: Callable
 
 
 def made(tmp_path: Path) -> Path:
-    """An export with hostile names, a span before zero and ranges that cross one another."""
+    """Return an export with hostile names, a span before time zero, and ranges that partly overlap."""
     builder = ExportBuilder().gpu(name=HOSTILE).kernel(100, 200, HOSTILE, launched=(-50, 20))
     builder.kernel(300, 1000, b"bytes \xff\xfe", launched=(250, 260)).kernel(1200, 1201, HOSTILE, stream=9)
     builder.range(HOSTILE, 0, 500, kind=60).range("crosses", 400, 900, kind=60).range("step 1", 0, 1300)
@@ -128,7 +128,7 @@ def made(tmp_path: Path) -> Path:
 
 
 def test_hostile_names_are_text_and_times_are_whole_ns(tmp_path: Path) -> None:
-    """Nothing that turns writing round or ends a script stands in the file as it is; ns survive."""
+    """The file escapes text direction marks and script ends, and keeps times exact to the nanosecond."""
     target = tmp_path / "trace.json"
     document = trace_json(made(tmp_path), target, "--window", "all")
     raw = target.read_bytes()
@@ -145,8 +145,8 @@ def test_hostile_names_are_text_and_times_are_whole_ns(tmp_path: Path) -> None:
     assert sum(idle_of(events).values()) == 300
 
 
-def test_events_outside_the_window_are_left_out_on_demand(tmp_path: Path) -> None:
-    """But the call before the window that launched what is inside: its arrow needs it."""
+def test_within_window_leaves_out_other_events(tmp_path: Path) -> None:
+    """It keeps the call before the window that launched an operation inside, because its arrow needs it."""
     window = ("--window", "0.0000001:0.0000002")
     events = trace_json(made(tmp_path), tmp_path / "trace.json", *window, "--within-window")["traceEvents"]
     assert len(of_kind(events, "kernels")) == 1
@@ -156,7 +156,7 @@ def test_events_outside_the_window_are_left_out_on_demand(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", [SMALL, "mnist_counters_python", "ranges_nsys2022"])
-def test_parquet_holds_every_event_and_says_what_its_columns_are(
+def test_parquet_holds_every_event_and_describes_its_columns(
     name: str, captures: Callable[[str], Path], real_trace: Callable[[str], Trace], tmp_path: Path
 ) -> None:
     folder = tmp_path / "tables"
@@ -170,7 +170,7 @@ def test_parquet_holds_every_event_and_says_what_its_columns_are(
         assert table.schema.metadata[b"capture"].decode() == f"{name}.sqlite"
     kernels = pd.read_parquet(folder / "kernels.parquet")
     assert len(kernels) == len(trace[tables.KERNELS])
-    # A file without rows has no dictionary to read.
+    # A file without rows has no dictionary.
     assert kernels["name"].dtype == ("category" if len(kernels) else "object")
     idle = build_report(trace).section("idle")
     gaps = pd.read_parquet(folder / "gaps.parquet")
@@ -187,7 +187,7 @@ def test_parquet_takes_any_name(tmp_path: Path) -> None:
 
 
 def test_csv_is_every_table_of_the_report(captures: Callable[[str], Path], tmp_path: Path) -> None:
-    """A file a table, with the same sums."""
+    """Each table is one file, with the same sums."""
     folder = tmp_path / "csv"
     assert run(captures(SMALL), "--format", "csv", "-o", folder).exit_code == 0
     report = json.loads(CliRunner().invoke(cli, ["analyze", str(captures(SMALL)), "--format", "json"]).stdout)
@@ -198,16 +198,16 @@ def test_csv_is_every_table_of_the_report(captures: Callable[[str], Path], tmp_p
     assert devices["idle_ns"].sum() == sum(row["idle_ns"] for row in report["sections"]["ledger"]["tables"]["devices"])
 
 
-def test_what_is_there_is_kept_but_with_force(tmp_path: Path) -> None:
-    """A file, a folder with something in it, or the other of the two."""
+def test_existing_files_are_kept_without_force(tmp_path: Path) -> None:
+    """The target may be a file, a folder that is not empty, or of the wrong kind."""
     capture, folder, file = made(tmp_path), tmp_path / "folder", tmp_path / "file"
     folder.mkdir()
     (folder / "mine").write_text("mine")
     file.write_text("mine")
     for form, target, said in (
-        ("perfetto", file, "is there already"),
+        ("perfetto", file, "exists already"),
         ("perfetto", folder, "is a folder"),
-        ("parquet", folder, "is there already"),
+        ("parquet", folder, "exists already"),
         ("csv", file, "is a file"),
     ):
         result = run(capture, "--format", form, "-o", target)
@@ -220,13 +220,13 @@ def test_what_is_there_is_kept_but_with_force(tmp_path: Path) -> None:
     assert (folder / "mine").read_text() == "mine"
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_an_error(tmp_path: Path) -> None:
     result = run(made(tmp_path), "--format", "perfetto", "-o", tmp_path / "gone" / "trace.json")
     assert result.exit_code == 1
     assert "cannot write" in result.stderr
 
 
-def test_tables_of_a_window_need_no_second_window(tmp_path: Path) -> None:
+def test_csv_refuses_within_window(tmp_path: Path) -> None:
     result = run(made(tmp_path), "--format", "csv", "--within-window", "-o", tmp_path / "csv")
     assert result.exit_code == 2
     assert "--within-window" in result.stderr

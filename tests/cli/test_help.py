@@ -1,4 +1,4 @@
-"""What the command line says of itself: help with examples that hold, and completion in three shells."""
+"""The help of the command line, whose examples must parse, and completion in three shells."""
 
 import os
 import re
@@ -16,26 +16,26 @@ COMPLETE = "import sys; sys.argv[0] = 'nsyswrap'; from nsyswrap.__main__ import 
 
 
 def command_of(name: str) -> click.Command:
-    """A command by its name."""
+    """Return a command by its name."""
     found = cli.get_command(click.Context(cli), name)
     assert found is not None
     return found
 
 
 def help_of(name: str) -> str:
-    """The help of a command on a terminal of 80 columns."""
+    """Return the help of a command on a terminal of 80 columns."""
     context = click.Context(command_of(name), info_name=f"nsyswrap {name}", terminal_width=80)
     return command_of(name).get_help(context)
 
 
 def examples(name: str) -> list[list[str]]:
-    """The arguments of each example that a command's help shows."""
+    """Return the arguments of each example in a command's help."""
     lines = re.findall(rf"^ +nsyswrap {name}\b(.*)$", help_of(name), re.MULTILINE)
     return [shlex.split(line.partition(" < ")[0]) for line in lines]
 
 
 def completed(words: str, at: int) -> set[str]:
-    """What the shell is told when Tab is pressed on word number ``at``."""
+    """Return the completions for word number ``at``."""
     about = {"_NSYSWRAP_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(at)}
     program = [sys.executable, "-c", COMPLETE]
     done = subprocess.run(program, env=os.environ | about, capture_output=True, text=True, check=True)
@@ -50,7 +50,7 @@ def test_each_command_shows_examples_within_80_columns(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_examples_of_a_command_can_be_parsed(name: str) -> None:
-    """Every option that they name exists and takes what it is given."""
+    """Every option in them exists and accepts its value."""
     for arguments in examples(name):
         command = command_of(name)
         with command.make_context(f"nsyswrap {name}", list(arguments)) as context:
@@ -59,7 +59,7 @@ def test_the_examples_of_a_command_can_be_parsed(name: str) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script(shell: str) -> None:
-    """As docs/terminal.md says; click asks bash itself for its version."""
+    """As docs/terminal.md describes; click runs bash to read its version."""
     if shell == "bash" and shutil.which("bash") is None:
         pytest.skip("there is no bash here")
     about = os.environ | {"_NSYSWRAP_COMPLETE": f"{shell}_source"}

@@ -1,4 +1,4 @@
-"""`nsyswrap profile` from end to end with the real nsys: a small program with ranges, and no GPU needed."""
+"""`nsyswrap profile` from end to end with the real nsys and a small program with ranges. No GPU is needed."""
 
 import json
 import os
@@ -36,7 +36,7 @@ LONGEST_S = 120
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that has ended.
+    """A finished run.
 
     Attributes:
         folder: Where the result was to go.
@@ -76,35 +76,35 @@ def profile(place: Path, *arguments: str, umask: int = 0o022) -> Run:
 
 @pytest.fixture(scope="module")
 def place(nsys: Nsys, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return what makes a folder for a run; there is an nsys to run."""
+    """Return a function that creates a folder for a run; the test is skipped without nsys."""
     assert nsys.version
     return tmp_path_factory.mktemp
 
 
 @pytest.fixture(scope="module")
 def as_text(place: Callable[[str], Path]) -> Run:
-    """The program, which ends with 3, and a summary in the terminal."""
+    """Run the program, which exits with 3, with text output."""
     return profile(place("text"), "train.py", "3", umask=0)
 
 
 @pytest.fixture(scope="module")
 def as_json(place: Callable[[str], Path]) -> Run:
-    """The program, which ends well, and JSON."""
+    """Run the program, which exits with 0, with JSON output."""
     return profile(place("json"), "--format", "json", "--window", "all", "train.py", "0")
 
 
-def test_the_program_s_exit_code_is_ours(as_text: Run, as_json: Run) -> None:
-    """A program that fails is still profiled."""
+def test_the_exit_code_is_the_program_s(as_text: Run, as_json: Run) -> None:
+    """A program that fails is profiled, too."""
     assert (as_text.code, as_json.code) == (3, 0)
 
 
-def test_the_folder_holds_capture_reports_and_run(as_text: Run, as_json: Run) -> None:
+def test_the_folder_holds_capture_reports_and_run_json(as_text: Run, as_json: Run) -> None:
     for run in (as_text, as_json):
         assert sorted(path.name for path in run.folder.iterdir()) == RESULTS
 
 
-def test_the_result_is_its_owner_s_alone(as_text: Run) -> None:
-    """Whatever the umask: a capture tells too much."""
+def test_only_the_owner_can_read_the_result(as_text: Run) -> None:
+    """The umask does not matter: a capture may hold secrets."""
     assert stat.S_IMODE(as_text.folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in as_text.folder.iterdir()} == {0o600}
 
@@ -117,15 +117,15 @@ def test_the_summary_is_on_stderr_and_stdout_is_the_program_s(as_text: Run) -> N
     assert f"report   {Path('out') / 'report.html'}" in as_text.stderr
 
 
-def test_json_is_alone_on_stdout(as_json: Run) -> None:
-    """The program's own output goes to stderr; what is printed is what is written."""
+def test_stdout_holds_only_json(as_json: Run) -> None:
+    """The program's own output goes to stderr, and the JSON equals report.json."""
     assert json.loads(as_json.stdout) == as_json.json("report.json")
     assert "said by the program" in as_json.stderr
     assert "PHASES" not in as_json.stderr
 
 
 def test_the_ranges_of_the_program_are_in_the_report(as_text: Run) -> None:
-    """Six steps, two of them warm-up, and what their phases took."""
+    """There are six steps, two of them warm-up, and the times of their phases."""
     report = as_text.json("report.json")
     assert report["window"]["source"] == "steps"
     assert len(report["sections"]["steps"]["tables"]["steps"]) == 6
@@ -134,8 +134,8 @@ def test_the_ranges_of_the_program_are_in_the_report(as_text: Run) -> None:
     assert phases["data"]["host_ns"] >= 4 * 2_000_000
 
 
-def test_the_window_of_the_command_line_is_that_of_the_report(as_json: Run) -> None:
-    """All, where nothing ran on a GPU, is the whole capture."""
+def test_the_window_option_sets_the_window_of_the_report(as_json: Run) -> None:
+    """Without GPU work, all is the whole capture."""
     assert as_json.json("report.json")["window"]["source"] in {"operations", "session"}
 
 
@@ -145,7 +145,7 @@ def test_the_page_is_one_file(as_text: Run) -> None:
     assert "train.py" in page
 
 
-def test_the_run_is_described(as_text: Run) -> None:
+def test_run_json_describes_the_run(as_text: Run) -> None:
     run = as_text.json("run.json")
     assert run["command"][1:] == ["train.py", "3"]
     assert run["exit_code"] == 3
@@ -153,8 +153,8 @@ def test_the_run_is_described(as_text: Run) -> None:
     assert set(SECRETS) <= set(run["environment"]["names"])
 
 
-def test_the_secrets_in_the_capture_are_named_and_never_told(as_text: Run, as_json: Run) -> None:
-    """Neither in what may be shared nor in the terminal; the capture itself holds them, hence the warning."""
+def test_secrets_are_named_but_their_values_are_not_shown(as_text: Run, as_json: Run) -> None:
+    """No shareable file and no output holds a value. The capture itself does, hence the warning."""
     for run in (as_text, as_json):
         assert "warning: the capture holds the values of" in run.stderr
         assert all(name in run.stderr for name in ("MY_SERVICE_TOKEN", "DATABASE_PASSWORD"))
@@ -164,7 +164,7 @@ def test_the_secrets_in_the_capture_are_named_and_never_told(as_text: Run, as_js
 
 
 def test_a_program_without_events_has_a_report(place: Callable[[str], Path]) -> None:
-    """It ran, and there was nothing to record."""
+    """Such a program is valid; there was nothing to record."""
     run = profile(place("nothing"), "--trace", "nvtx", "--quiet", "--", "true")
     assert run.code == 0
     assert sorted(path.name for path in run.folder.iterdir()) == RESULTS
@@ -179,11 +179,11 @@ def test_a_program_that_is_killed_ends_with_its_signal(place: Callable[[str], Pa
     assert sorted(path.name for path in run.folder.iterdir()) == RESULTS
 
 
-def test_a_capture_that_cannot_be_analysed_is_kept(place: Callable[[str], Path]) -> None:
-    """Steps were asked for and there are none: our failure, 125, and the recording is not lost."""
+def test_a_capture_that_cannot_be_analyzed_is_kept(place: Callable[[str], Path]) -> None:
+    """The window is steps and there are none: the exit code is 125, and the recording is kept."""
     run = profile(place("kept"), "--quiet", "--window", "steps", "--trace", "nvtx", "--", "true")
     assert run.code == 125
-    assert "nsyswrap: the capture is in out, but cannot be analysed: the capture has no steps\nhint: " in run.stderr
+    assert "nsyswrap: the capture is in out, but cannot be analyzed: the capture has no steps\nhint: " in run.stderr
     assert {"capture.nsys-rep", "capture.sqlite", "run.json"} <= {path.name for path in run.folder.iterdir()}
 
 
@@ -200,8 +200,8 @@ NOT_RUN = {
 
 
 @pytest.mark.parametrize("wrong", NOT_RUN)
-def test_what_cannot_be_is_said_before_anything_runs(wrong: str, place: Callable[[str], Path]) -> None:
-    """A message and a hint, and no folder."""
+def test_invalid_options_are_refused_before_anything_runs(wrong: str, place: Callable[[str], Path]) -> None:
+    """There is a message and a hint, and no folder is created."""
     arguments, code = NOT_RUN[wrong]
     run = profile(place("wrong"), *arguments)
     assert run.code == code
@@ -211,8 +211,8 @@ def test_what_cannot_be_is_said_before_anything_runs(wrong: str, place: Callable
     assert not run.folder.exists()
 
 
-def test_options_after_the_script_are_the_script_s(place: Callable[[str], Path]) -> None:
-    """Also those that we have too, and after two dashes of its own."""
+def test_options_after_the_script_belong_to_the_script(place: Callable[[str], Path]) -> None:
+    """This includes options with the same name as ours, and a second `--`."""
     folder = place("options")
     (folder / "words.py").write_text("import sys; print(sys.argv[1:])")
     words = ["--window", "x", "-o", "y", "--", "--format", "z"]
@@ -220,8 +220,8 @@ def test_options_after_the_script_are_the_script_s(place: Callable[[str], Path])
     assert run.stdout == f"{words}\n"
 
 
-def test_a_folder_that_holds_something_is_not_written_to(place: Callable[[str], Path]) -> None:
-    """Nor does the program run."""
+def test_a_folder_that_is_not_empty_is_refused(place: Callable[[str], Path]) -> None:
+    """The program does not run."""
     folder = place("full")
     (folder / "out").mkdir()
     (folder / "out" / "mine").touch()

@@ -1,4 +1,4 @@
-"""`nsyswrap setup` as a user runs it, and the decision between finding and fetching."""
+"""`nsyswrap setup` as a user runs it, and the choice between an existing nsys and a new one."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from capture_fixtures import fake_nsys, fake_tree
 
 from nsyswrap.capture import install as installing
-from nsyswrap.capture.install import provide_nsys
+from nsyswrap.capture.install import ensure_nsys
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.self_test import RANGE, Check, Status
 from nsyswrap.cli.setup import require
@@ -32,7 +32,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A distribution whose packages are fetched at once: the path of what it brings."""
+    """Replace the installation by one that is immediate; return the path of its nsys."""
     path = fake_tree(tmp_path / "fetched")
 
     def install(root: Path, tell: object) -> Path:
@@ -48,15 +48,15 @@ def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def without_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine whose PATH and variables name no nsys."""
+    """Remove every nsys from PATH and the environment."""
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path / 'empty'}:/usr/bin:/bin")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("NSYSWRAP_NSYS", raising=False)
 
 
-def test_an_nsys_that_is_here_is_named_and_tested(fake_nsys: Nsys) -> None:
-    """Nothing is fetched; stdout stays empty."""
+def test_an_existing_nsys_is_named_and_tested(fake_nsys: Nsys) -> None:
+    """Nothing is installed, and stdout stays empty."""
     done = run(FAKE_NSYS_RANGE=RANGE)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines()[0] == f"nsys 2023.4.4.54 is here already: {fake_nsys.path} (PATH)"
@@ -65,71 +65,71 @@ def test_an_nsys_that_is_here_is_named_and_tested(fake_nsys: Nsys) -> None:
 
 @pytest.mark.usefixtures("fake_nsys")
 def test_a_self_test_that_fails_is_an_error_with_a_remedy() -> None:
-    """An nsys that records nothing is no success."""
+    """An nsys that records nothing is an error."""
     done = run(FAKE_NSYS_RANGE="lost")
     assert done.returncode == 1
-    assert "nsyswrap: nsys is here and the self-test failed: nsys 2023.4.4.54 does not record" in done.stderr
+    assert "nsyswrap: nsys is installed, but its self-test failed: nsys 2023.4.4.54 does not record" in done.stderr
     assert "hint: Install the version that works with it" in done.stderr
 
 
-def test_a_wrong_variable_is_an_error_of_setup_too() -> None:
-    """Fetching another would not help: the variable would still name the wrong one."""
+def test_a_wrong_variable_is_an_error() -> None:
+    """Installing another would not help, because the variable would still name the wrong one."""
     done = run(NSYSWRAP_NSYS="/no/such/nsys")
     assert done.returncode == 1
     assert "NSYSWRAP_NSYS is /no/such/nsys" in done.stderr
 
 
 @pytest.mark.usefixtures("without_nsys")
-def test_where_there_is_none_it_is_fetched(fetched: Path) -> None:
-    """Into the folder for the user's data."""
+def test_a_missing_nsys_is_installed(fetched: Path) -> None:
+    """It goes into the user's data folder."""
     told: list[str] = []
-    nsys = provide_nsys(told.append)
+    nsys = ensure_nsys(told.append)
     assert (nsys.path, nsys.version, told) == (fetched, (2023, 4, 4, 54), ["Fetching"])
 
 
-def test_where_there_is_one_nothing_is_fetched(fetched: Path, fake_nsys: Nsys) -> None:
-    """What is here is used."""
-    assert provide_nsys(lambda _line: None) == fake_nsys
+def test_an_existing_nsys_is_used(fetched: Path, fake_nsys: Nsys) -> None:
+    """Nothing is installed."""
+    assert ensure_nsys(lambda _line: None) == fake_nsys
     assert fetched != fake_nsys.path
 
 
-def test_force_fetches_all_the_same(fetched: Path, fake_nsys: Nsys) -> None:
-    """To mend a broken copy."""
-    assert provide_nsys(lambda _line: None, force=True).path == fetched != fake_nsys.path
+def test_force_installs_another_nsys(fetched: Path, fake_nsys: Nsys) -> None:
+    """This can repair a broken copy."""
+    assert ensure_nsys(lambda _line: None, force=True).path == fetched != fake_nsys.path
 
 
-def test_an_nsys_that_cannot_write_reports_does_not_count(
+def test_an_nsys_that_cannot_write_reports_is_replaced(
     fetched: Path, fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its importer lacks libraries, so another is fetched, and the user is told why."""
-    monkeypatch.setattr(installing, "is_whole", lambda _nsys: False)
+    """Its importer lacks libraries, so another is installed, with a message that says why."""
+    monkeypatch.setattr(installing, "is_complete", lambda _nsys: False)
     told: list[str] = []
-    assert provide_nsys(told.append).path == fetched
+    assert ensure_nsys(told.append).path == fetched
     assert told[0].startswith(f"nsys 2023.4.4.54 is here already: {fake_nsys.path}")
     assert told[1] == "It could not write a report, as its importer lacks libraries; another is fetched"
 
 
-def test_the_variable_decides_even_for_one_that_cannot_write_reports(
+def test_the_variable_takes_precedence_even_if_its_nsys_cannot_write_reports(
     fetched: Path, fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fetched one would not be used while it is set."""
+    """A newly installed one would not be used while the variable is set."""
     monkeypatch.setenv("NSYSWRAP_NSYS", str(fake_nsys.path))
-    monkeypatch.setattr(installing, "is_whole", lambda _nsys: False)
-    assert provide_nsys(lambda _line: None).path == fake_nsys.path != fetched
+    monkeypatch.setattr(installing, "is_complete", lambda _nsys: False)
+    assert ensure_nsys(lambda _line: None).path == fake_nsys.path != fetched
 
 
 @pytest.mark.usefixtures("without_nsys")
-def test_what_was_fetched_must_answer(fetched: Path) -> None:
-    """Or it is of no use."""
+def test_a_new_nsys_that_does_not_run_is_an_error(fetched: Path) -> None:
+    """Its version must be readable."""
     fetched.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(NsyswrapError, match="was fetched and does not answer"):
-        provide_nsys(lambda _line: None)
+        ensure_nsys(lambda _line: None)
 
 
-def test_a_warning_is_no_error() -> None:
-    """Where no range could be sent, report and export are proven."""
+def test_a_warning_is_not_an_error() -> None:
+    """Even if no range could be sent, recording and export work."""
     require(Check("self-test", Status.WARNING, "no range was sent", "pip install nvtx"))
     require(Check("self-test", Status.OK, "found"))
-    with pytest.raises(NsyswrapError, match="the self-test failed: lost") as caught:
+    with pytest.raises(NsyswrapError, match="its self-test failed: lost") as caught:
         require(Check("self-test", Status.FAILED, "lost", "mend it"))
     assert caught.value.hint == "mend it"

@@ -1,4 +1,4 @@
-"""How results and progress look on a terminal, and where there is none."""
+"""How results and progress look on a terminal and elsewhere."""
 
 import io
 import os
@@ -16,27 +16,27 @@ REPORT = hand_made.full_report()
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that reports to be a terminal."""
 
     def isatty(self) -> bool:
-        """Return that it is one."""
+        """Return True."""
         return True
 
 
 @pytest.fixture
 def columns(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Return what sets the width of the terminal."""
+    """Return a function that sets the width of the terminal."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     return lambda count: monkeypatch.setenv("COLUMNS", str(count))
 
 
 def widest_line(text: str) -> int:
-    """Return the length of the longest line, escape sequences not counted."""
+    """Return the length of the longest line without escape sequences."""
     return max(len(line) for line in text.splitlines())
 
 
 @pytest.mark.parametrize(("wide", "shown_as"), [(100, 100), (300, WIDEST), (20, NARROWEST), (80, 80)])
-def test_text_is_as_wide_as_the_terminal_within_bounds(
+def test_text_fits_the_terminal_within_bounds(
     wide: int, shown_as: int, columns: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     columns(wide)
@@ -51,18 +51,16 @@ def test_a_terminal_gets_colour(columns: Callable[[int], None]) -> None:
 
 
 @pytest.mark.parametrize(("value", "colour"), [("1", False), ("0", False), ("", True)])
-def test_no_color_is_obeyed_whatever_it_holds(
+def test_no_color_turns_colours_off_whatever_its_value(
     *, value: str, colour: bool, columns: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that is set and empty says nothing. Source: no-color.org."""
+    """An empty value has no effect. Source: no-color.org."""
     columns(100)
     monkeypatch.setenv("NO_COLOR", value)
     assert ("\x1b[" in rendered("text", REPORT, to_terminal=True, stream=Terminal())) == colour
 
 
-def test_a_terminal_that_knows_no_colour_gets_none(
-    columns: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dumb_terminal_gets_no_colour(columns: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> None:
     columns(80)
     monkeypatch.setenv("TERM", "dumb")
     text = rendered("text", REPORT, to_terminal=True, stream=Terminal())
@@ -71,8 +69,8 @@ def test_a_terminal_that_knows_no_colour_gets_none(
 
 
 @pytest.mark.parametrize("to_terminal", [True, False])
-def test_elsewhere_text_is_plain_and_eighty_wide(*, to_terminal: bool, columns: Callable[[int], None]) -> None:
-    """In a pipe, and in a file though the terminal is there."""
+def test_outside_a_terminal_text_is_plain_with_80_columns(*, to_terminal: bool, columns: Callable[[int], None]) -> None:
+    """This holds in a pipe, and for a file even if stdout is a terminal."""
     columns(100)
     stream = io.StringIO() if to_terminal else Terminal()
     text = rendered("text", REPORT, to_terminal=to_terminal, stream=stream)
@@ -81,13 +79,13 @@ def test_elsewhere_text_is_plain_and_eighty_wide(*, to_terminal: bool, columns: 
 
 
 @pytest.mark.parametrize("form", [form for form in RENDERERS if form != "text"])
-def test_other_forms_are_the_same_everywhere(form: str, columns: Callable[[int], None]) -> None:
+def test_other_formats_do_not_depend_on_the_terminal(form: str, columns: Callable[[int], None]) -> None:
     columns(100)
     assert rendered(form, REPORT, to_terminal=True, stream=Terminal()) == render(form, REPORT)
 
 
 def test_progress_in_a_log_is_one_line_a_phase(capsys: pytest.CaptureFixture[str]) -> None:
-    """However often a phase tells how far it is."""
+    """The number of updates does not matter."""
     with shown() as progress:
         for share in (None, 0.1, 0.5, 1.0):
             for phase in (Phase.RUNNING,) if share is None else (Phase.EXPORTING,):
@@ -118,8 +116,8 @@ def test_quiet_shows_nothing(
     assert capsys.readouterr() == ("", "")
 
 
-def test_while_the_program_runs_the_terminal_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the terminal's title changes, and is put back."""
+def test_while_the_program_runs_only_the_title_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The title is cleared afterwards."""
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)
     with shown() as progress:
@@ -129,8 +127,8 @@ def test_while_the_program_runs_the_terminal_is_its_own(monkeypatch: pytest.Monk
     assert stream.getvalue() == f"{title}\x1b]0;\x07"
 
 
-def test_after_the_program_there_is_a_bar_for_each_phase(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It goes again at the end; what was said before it stays."""
+def test_each_phase_after_the_program_has_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bar disappears at the end, and earlier output stays."""
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
@@ -145,8 +143,8 @@ def test_after_the_program_there_is_a_bar_for_each_phase(monkeypatch: pytest.Mon
     assert text.index("\x1b]0;\x07") < text.index(LABELS[Phase.WRITING])
 
 
-def test_progress_ends_well_where_the_run_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The title is put back, and the error goes on."""
+def test_an_error_ends_the_progress_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The title is cleared, and the error is raised."""
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)
 
@@ -160,6 +158,6 @@ def test_progress_ends_well_where_the_run_does_not(monkeypatch: pytest.MonkeyPat
     assert stream.getvalue().endswith("\x1b]0;\x07")
 
 
-def test_what_moves_the_cursor_is_written_out() -> None:
-    """And bytes of a name that are no UTF-8; every other letter stays."""
+def test_control_characters_become_escapes() -> None:
+    """So do bytes that are not UTF-8. Every other letter is unchanged."""
     assert printable("ä\x1b[2J\nb\udce9") == r"ä\x1b[2J\nb\udce9"

@@ -1,4 +1,4 @@
-"""The command `nsyswrap verify-tensor-cores`, with a fake ncu and real programs: results, rules, exit codes, errors."""
+"""`nsyswrap verify-tensor-cores` with a fake ncu and real programs: results, rules, exit codes and errors."""
 
 import json
 import signal
@@ -24,7 +24,7 @@ PROGRAM = (sys.executable, "-c", "print('said', 'by', 'the', 'program')")
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    """A capture of a program that ran four kernels, one microsecond to four."""
+    """Return a capture of four kernels of one to four microseconds."""
     builder = ExportBuilder().gpu()
     for number, name in enumerate((PRODUCT, TRITON, LAYOUT, SIMT), 1):
         builder.kernel(10_000 * number, 10_000 * number + 1000 * number, name, launched=(10 * number, 10 * number + 1))
@@ -36,8 +36,8 @@ def run(*arguments: str | Path, command: tuple[str, ...] = PROGRAM) -> Result:
     return CliRunner().invoke(cli, ["verify-tensor-cores", *map(str, arguments), "--", *command])
 
 
-def test_names_that_tell_the_truth_are_success(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The unknown one is settled; the program's own output is not in the result."""
+def test_correct_names_exit_with_0(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The unknown name gets a verdict, and the program's own output is not in the result."""
     opcodes = {PRODUCT: MMA, TRITON: MMA, LAYOUT: FMA, SIMT: FMA}
     put_on_path(tmp_path, monkeypatch, *(kernel(name, counts) for name, counts in opcodes.items()))
     result = run("--capture", capture)
@@ -49,8 +49,8 @@ def test_names_that_tell_the_truth_are_success(tmp_path: Path, capture: Path, mo
     assert "launches more" not in result.stderr
 
 
-def test_packed_half_precision_is_no_tensor_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pipe is 6 % active, as it was on an H200, and its instructions are all HFMA2."""
+def test_packed_half_precision_is_not_tensor_core_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pipe is 6 % active, as measured on an H200, and all its instructions are HFMA2."""
     put_on_path(tmp_path, monkeypatch, kernel(PACKED, {"HFMA2.MMA": 10**6}, hmma=10**6, hfma2=10**6, pipe=6.0))
     capture = ExportBuilder().gpu().kernel(0, 1000, PACKED).write(tmp_path / "packed.sqlite")
     for failure in ("", "old"):
@@ -61,10 +61,10 @@ def test_packed_half_precision_is_no_tensor_work(tmp_path: Path, monkeypatch: py
         assert (only["proof"], only["outcome"]) == ("unused", "agrees")
 
 
-def test_a_name_that_lies_fails_and_a_learnt_rule_mends_it(
+def test_a_wrong_name_fails_and_a_learned_rule_fixes_it(
     tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was saved is loaded by this command, by classify and by analyze."""
+    """This command, classify and analyze can load the saved rules."""
     opcodes = {PRODUCT: FMA, TRITON: MMA, LAYOUT: FMA, SIMT: FMA}
     put_on_path(tmp_path, monkeypatch, *(kernel(name, counts) for name, counts in opcodes.items()))
     rules, counters = tmp_path / "learnt.json", tmp_path / "counters.csv"
@@ -86,7 +86,7 @@ def test_a_name_that_lies_fails_and_a_learnt_rule_mends_it(
     assert (facts["tensor_ns"]["value"], facts["unknown_ns"]["value"]) == (2000, 0)
 
 
-def test_kernels_are_asked_for_by_what_no_name_explains_and_by_time(
+def test_kernels_with_unknown_names_are_measured_first_then_the_costliest(
     tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = put_on_path(tmp_path, monkeypatch, kernel(TRITON, MMA), kernel(SIMT, FMA))
@@ -98,10 +98,10 @@ def test_kernels_are_asked_for_by_what_no_name_explains_and_by_time(
 
 
 @pytest.mark.parametrize(("launches", "outcome"), [(10, "agrees"), (2, "unmeasured")])
-def test_what_did_not_come_is_measured_in_a_second_run(
+def test_missed_kernels_are_measured_in_a_second_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launches: int, outcome: str
 ) -> None:
-    """Of an ncu that numbers launches by the function's name only the first instance of a template comes at first."""
+    """An ncu that counts launches by function name measures only the first instance of a template at first."""
     instances = [PACKED.replace("Gelu", other) for other in ("Gelu", "Relu", "Silu")]
     log = put_on_path(tmp_path, monkeypatch, *(kernel(name, FMA) for name in instances), failure="by-function")
     builder = ExportBuilder().gpu()
@@ -111,26 +111,26 @@ def test_what_did_not_come_is_measured_in_a_second_run(
     asked = ("--launches", str(launches), "--format", "json", "--save-counters", counters)
     result = run("--capture", capture, *asked)
     assert result.exit_code == 0, result.stderr
-    assert f"measuring {launches - 1} launches more, of 1 functions" in result.stderr
+    assert f"measuring {launches - 1} more launches, of 1 functions" in result.stderr
     assert {each["outcome"] for each in json.loads(result.stdout)["kernels"]} == {"agrees", outcome}
     assert counters.read_text().count('"ID",') == 2
     assert sum("--kernel-id" in each or "--kernel-name" in each for each in calls(log)) == 2
 
 
-def test_nothing_measured_is_cannot_tell(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ncu measured, but kernels of other template arguments."""
+def test_nothing_measured_exits_with_3(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The measured kernels have other template arguments."""
     put_on_path(tmp_path, monkeypatch, kernel(LAYOUT.replace("__half", "float"), FMA))
     assert run("--capture", capture).exit_code == 3
 
 
-def test_a_program_without_kernels_is_cannot_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_without_kernels_exits_with_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(tmp_path, monkeypatch)
     capture = ExportBuilder().gpu().copy(0, 1000).write(tmp_path / "copies.sqlite")
     result = run("--capture", capture)
     assert (result.exit_code, "ran no kernel" in result.stderr) == (3, True)
 
 
-def test_a_failing_program_is_told_and_what_was_measured_is_used(
+def test_a_failing_program_gives_a_note_and_its_measurements_are_used(
     tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA))
@@ -161,7 +161,7 @@ def test_each_failure_is_two_lines(
     assert told[1] in remedy
 
 
-def test_no_ncu_is_told_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_ncu_is_an_error_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NSYSWRAP_NCU", str(tmp_path / "gone"))
@@ -171,7 +171,7 @@ def test_no_ncu_is_told_before_anything_runs(tmp_path: Path, monkeypatch: pytest
     assert "NSYSWRAP_NCU is" in result.stderr
 
 
-def test_a_result_that_is_there_is_told_before_anything_runs(
+def test_an_existing_result_is_an_error_before_anything_runs(
     tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA))
@@ -185,7 +185,7 @@ def test_a_result_that_is_there_is_told_before_anything_runs(
     assert json.loads(there.read_text())["gpu"] == "NVIDIA H200"
 
 
-def test_a_wrong_file_of_rules_is_told_before_anything_runs(
+def test_an_invalid_rules_file_is_an_error_before_anything_runs(
     tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA))
@@ -197,7 +197,7 @@ def test_a_wrong_file_of_rules_is_told_before_anything_runs(
         assert (found.exit_code, "no file of kernel rules" in found.stderr) == (2, True)
 
 
-def test_a_missing_program_is_told(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_is_an_error(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA))
     result = run("--capture", capture, command=("no-such-program",))
     assert (result.exit_code, "there is no such command" in result.stderr) == (1, True)
@@ -207,7 +207,7 @@ def test_a_missing_program_is_told(tmp_path: Path, capture: Path, monkeypatch: p
 def test_ncu_ends_when_the_command_is_ended(
     tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch, marker: str, number: signal.Signals
 ) -> None:
-    """A scheduler's signal leaves no ncu behind that would hold the GPU's counters."""
+    """After a scheduler's signal no ncu keeps running and holding the GPU's counters."""
     put_on_path(tmp_path, monkeypatch, failure="hangs")
     program = [sys.executable, "-m", "nsyswrap", "verify-tensor-cores", "--capture", str(capture), "--", "true", marker]
     with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
@@ -220,14 +220,16 @@ def test_ncu_ends_when_the_command_is_ended(
 def test_without_a_capture_the_program_is_recorded_first(
     tmp_path: Path, nsys: Nsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the real nsys; without a GPU there is nothing to choose from, and that is said."""
+    """This uses the real nsys. Without a GPU there are no kernels to choose from, which is an error."""
     put_on_path(tmp_path, monkeypatch)
     monkeypatch.setenv("NSYSWRAP_NSYS", str(nsys.path))
     result = run()
     assert (result.exit_code, "ran nothing on a GPU" in result.stderr) == (3, True)
 
 
-def test_a_program_that_fails_under_nsys_is_told(tmp_path: Path, nsys: Nsys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_fails_under_nsys_is_an_error(
+    tmp_path: Path, nsys: Nsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put_on_path(tmp_path, monkeypatch)
     monkeypatch.setenv("NSYSWRAP_NSYS", str(nsys.path))
     result = run(command=(sys.executable, "-c", "raise SystemExit(5)"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap.compare import Comparison, Hurdle, Outcome, Settings, compare_reports
+from nsyswrap.compare import Comparison, ComparisonOptions, IssueKind, Outcome, compare_reports
 from nsyswrap.compare.step_times import step_times
 from nsyswrap.db.load import load_export
 from nsyswrap.model import Report
@@ -40,8 +40,8 @@ def report_of(tmp_path_factory: pytest.TempPathFactory, real_trace: FromTrace) -
 def compared(report_of: Callable[[str], Report]) -> Compared:
     """Return what compares two of them by name."""
 
-    def comparison(base: str, new: str, *accept: Hurdle) -> Comparison:
-        settings = Settings(accept=frozenset(accept))
+    def comparison(base: str, new: str, *accept: IssueKind) -> Comparison:
+        settings = ComparisonOptions(accept=frozenset(accept))
         return compare_reports([report_of(base)], [report_of(new)], (base, new), settings)
 
     return comparison
@@ -69,7 +69,7 @@ def test_eight_workers_are_faster_than_one(compared: Compared) -> None:
     assert base == pytest.approx(3.387e6, rel=0.01)
     assert new == pytest.approx(71.6e3, rel=0.01)
     assert "idle/data_wait" in [pair.rule for pair in found.solved]
-    assert [one.hurdle for one in found.obstacles] == [Hurdle.COMMAND]
+    assert [one.kind for one in found.issues] == [IssueKind.COMMAND]
 
 
 def test_turned_round_they_are_slower(compared: Compared) -> None:
@@ -118,7 +118,7 @@ def test_a_capture_does_not_differ_from_itself(name: str, compared: Compared) ->
     found = compared(name, name)
     assert found.outcome in (Outcome.NO_DIFFERENCE, Outcome.CANNOT_TELL)
     assert all(estimate.change == 0 for estimate in found.estimates)
-    assert Hurdle.SAME in [one.hurdle for one in found.obstacles]
+    assert IssueKind.SAME in [one.kind for one in found.issues]
     assert not found.solved
     assert not found.arisen
 
@@ -132,10 +132,10 @@ def test_an_incomplete_capture_is_said_first(compared: Compared) -> None:
     """An old nsys on a newer driver lost host calls and every range."""
     found = compared("cnn_fp32_nsys2023", "cnn_amp")
     assert found.outcome is Outcome.CANNOT_TELL
-    hurdles = [one.hurdle for one in found.obstacles if one.blocks]
-    assert hurdles == [Hurdle.STEPS, Hurdle.INCOMPLETE, Hurdle.WINDOW]
+    hurdles = [one.kind for one in found.issues if one.blocks]
+    assert hurdles == [IssueKind.STEPS, IssueKind.INCOMPLETE, IssueKind.WINDOW]
     assert found.basis == "window"
-    assert any(one.hurdle is Hurdle.VERSIONS and "2023.4.4.54" in one.words for one in found.obstacles)
+    assert any(one.kind is IssueKind.VERSIONS and "2023.4.4.54" in one.words for one in found.issues)
 
 
 def test_graphs_traced_in_two_ways_are_not_comparable(compared: Compared) -> None:
@@ -143,7 +143,7 @@ def test_graphs_traced_in_two_ways_are_not_comparable(compared: Compared) -> Non
     found = compared("cuda_graph_node_trace", "cuda_graph_graph_trace")
     assert found.outcome is Outcome.CANNOT_TELL
     assert "CUDA graphs were traced as Node and as Graph" in found.verdict
-    accepted = compared("cuda_graph_node_trace", "cuda_graph_graph_trace", Hurdle.TRACES)
+    accepted = compared("cuda_graph_node_trace", "cuda_graph_graph_trace", IssueKind.TRACES)
     assert accepted.verdict.startswith("Cannot tell: two runs of such a loop may differ by as much")
     assert accepted.estimates[0].change == pytest.approx(-0.209, abs=0.001)
 
@@ -168,8 +168,8 @@ def test_eight_steps_are_too_few(compared: Compared) -> None:
 
 def test_another_number_of_gpus_is_not_comparable(compared: Compared) -> None:
     found = compared("alexnet_data_parallel_2gpu", "cnn_amp")
-    assert [one.hurdle for one in found.obstacles if one.blocks] == [Hurdle.GPU]
-    assert Hurdle.WORK in [one.hurdle for one in found.obstacles]
+    assert [one.kind for one in found.issues if one.blocks] == [IssueKind.GPU]
+    assert IssueKind.WORK in [one.kind for one in found.issues]
 
 
 def test_a_report_without_a_gpu_has_no_ledger_to_compare(compared: Compared) -> None:

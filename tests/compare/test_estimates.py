@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nsyswrap.compare import MARGIN, Outcome
-from nsyswrap.compare.estimates import MEAN, MEDIAN, estimate_changes, judge
+from nsyswrap.compare.estimates import MEAN, MEDIAN, decide, estimate_changes
 from nsyswrap.compare.step_times import StepTimes
 
 Series = npt.NDArray[np.float64]
@@ -24,7 +24,7 @@ def series(median_ms: float, count: int = 60, seed: int = 1, spread: float = 0.0
 def said(base: Series, new: Series, between: tuple[float, float] = (0, 0), margin: float = MARGIN) -> Outcome:
     """What is said of two series, with so much time after each step."""
     sides = [StepTimes(one, one + more) for one, more in zip((base, new), between, strict=True)]
-    return judge(estimate_changes(sides[:1], sides[1:], margin)).outcome
+    return decide(estimate_changes(sides[:1], sides[1:], margin)).outcome
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_a_change_no_larger_than_the_drift_within_a_capture_is_not_told() -> Non
     later = series(4.8, 80, 2)
     estimates = estimate_changes([StepTimes(halves, halves)], [StepTimes(later, later)], MARGIN)
     assert estimates[1].low > 0
-    judged = judge(estimates)
-    assert judged.outcome is Outcome.CANNOT_TELL
-    assert "drifts" in judged.reason
+    decision = decide(estimates)
+    assert decision.outcome is Outcome.CANNOT_TELL
+    assert "drifts" in decision.reason
 
 
 def test_estimates_are_of_median_and_mean() -> None:
@@ -148,7 +148,7 @@ def test_several_runs_that_differ_are_no_change() -> None:
     """A/A of runs that differ by 5 %: of 60 pairs many are told apart by one run each, at most 4 by five."""
     alone, together = (
         sum(
-            judge(estimate_changes(runs(count, 5.0, 0.05, seed), runs(count, 5.0, 0.05, seed + 900), MARGIN)).outcome
+            decide(estimate_changes(runs(count, 5.0, 0.05, seed), runs(count, 5.0, 0.05, seed + 900), MARGIN)).outcome
             in (Outcome.FASTER, Outcome.SLOWER)
             for seed in range(0, 600, 10)
         )
@@ -161,7 +161,7 @@ def test_several_runs_that_differ_are_no_change() -> None:
 def test_a_change_that_is_larger_than_the_runs_differ_is_found() -> None:
     for count in (3, 5):
         estimates = estimate_changes(runs(count, 5.0, 0.02, 1), runs(count, 6.0, 0.02, 2), MARGIN)
-        assert judge(estimates).outcome is Outcome.SLOWER
+        assert decide(estimates).outcome is Outcome.SLOWER
         assert estimates[0].low < 0.2 < estimates[0].high
 
 
@@ -178,4 +178,4 @@ def test_the_times_of_several_runs_are_their_geometric_mean_and_do_not_drift() -
 
 def test_runs_that_differ_too_much_are_said_to() -> None:
     estimates = estimate_changes(runs(2, 5.0, 0.2, 1), runs(2, 5.0, 0.2, 5), MARGIN)
-    assert judge(estimates, "runs").reason == "the runs vary too much for their number"
+    assert decide(estimates, "runs").reason == "the runs vary too much for their number"

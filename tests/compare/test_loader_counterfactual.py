@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions
-from nsyswrap.cli.again import FOLDER, KEPT_BATCHES, with_second_run
+from nsyswrap.cli.profile import COUNTERFACTUAL_FOLDER, KEPT_BATCHES, add_counterfactual
 from nsyswrap.compare.loader_counterfactual import agreement, blamed_share, failed, mean_of, saving, without_loader
 from nsyswrap.errors import CaptureError
 from nsyswrap.intervals import Window
@@ -185,7 +185,8 @@ def result_of(code: int) -> Callable[[CaptureOptions], CaptureResult]:
     """A capture that ends with a code."""
 
     def run(wanted: CaptureOptions) -> CaptureResult:
-        assert (wanted.folder.name, wanted.replay_batches, wanted.output_to_stderr) == (FOLDER, KEPT_BATCHES, True)
+        assert (wanted.folder.name, wanted.cached_batches) == (COUNTERFACTUAL_FOLDER, KEPT_BATCHES)
+        assert wanted.output_to_stderr
         return dataclasses.replace(EMPTY, exit_code=code, folder=wanted.folder)
 
     return run
@@ -196,7 +197,7 @@ EMPTY = CaptureResult(Path(), Path(), Path(), 0, 0, (), None, ())  # type: ignor
 
 def test_the_second_run_is_the_first_without_its_loaders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What it shows stands in the report, and on stderr."""
-    report = with_second_run(BASE, options(tmp_path), "data", result_of(0), lambda _path: FASTER, code=0)
+    report = add_counterfactual(BASE, options(tmp_path), "data", result_of(0), lambda _path: FASTER, code=0)
     assert report.sections[-1].key == "counterfactual"
     assert "nsyswrap: The loader costs 40 %" in capsys.readouterr().err
 
@@ -205,14 +206,14 @@ def test_without_a_wish_there_is_no_second_run(tmp_path: Path) -> None:
     def never(_options: CaptureOptions) -> CaptureResult:
         raise AssertionError
 
-    assert with_second_run(BASE, options(tmp_path), None, never, lambda _path: FASTER, code=0) is BASE
+    assert add_counterfactual(BASE, options(tmp_path), None, never, lambda _path: FASTER, code=0) is BASE
 
 
 def test_a_program_that_failed_is_not_run_again(tmp_path: Path) -> None:
     def never(_options: CaptureOptions) -> CaptureResult:
         raise AssertionError
 
-    report = with_second_run(BASE, options(tmp_path), "data", never, lambda _path: FASTER, code=3)
+    report = add_counterfactual(BASE, options(tmp_path), "data", never, lambda _path: FASTER, code=3)
     assert report.sections[-1].notes == ("The loader's cost cannot be told: the program ended with exit code 3.",)
 
 
@@ -223,8 +224,8 @@ def test_a_second_run_that_fails_leaves_the_first_as_it_is(tmp_path: Path) -> No
         raise CaptureError("nothing was recorded")
 
     for report, reason in (
-        (with_second_run(BASE, options(tmp_path), "data", result_of(3), unread, code=0), "ended with exit code 3"),
-        (with_second_run(BASE, options(tmp_path), "data", result_of(0), unread, code=0), "nothing was recorded"),
+        (add_counterfactual(BASE, options(tmp_path), "data", result_of(3), unread, code=0), "ended with exit code 3"),
+        (add_counterfactual(BASE, options(tmp_path), "data", result_of(0), unread, code=0), "nothing was recorded"),
     ):
         assert reason in report.sections[-1].notes[0]
         assert report.sections[:-1] == BASE.sections

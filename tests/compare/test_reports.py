@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from paired_reports import MS
 
-from nsyswrap.compare import Comparison, Hurdle, Outcome
+from nsyswrap.compare import Comparison, IssueKind, Outcome
 from nsyswrap.compare.estimates import MORE_RUNS, MORE_STEPS
 from nsyswrap.model import Report
 
@@ -74,7 +74,7 @@ def test_it_is_said_once_where_the_numbers_cannot_tell_either() -> None:
 
 
 def test_what_is_accepted_gives_the_verdict_back() -> None:
-    found = pairs.compared(BUSY, FAST, accept=frozenset({Hurdle.TRACES}))
+    found = pairs.compared(BUSY, FAST, accept=frozenset({IssueKind.TRACES}))
     assert (found.outcome, found.blocked) == (Outcome.FASTER, False)
     assert found.verdict.startswith("Faster")
 

@@ -1,11 +1,11 @@
-"""Ranges that nsyswrap put into a program, beside the program's own: whose steps and phases count."""
+"""Ranges that nsyswrap put into a program: whether its own or ours count as steps and phases."""
 
 from collections.abc import Callable
 
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import MAIN, ExportBuilder, global_id
 
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.loop.step_detection import find_steps
 from nsyswrap.sections import phases
 from nsyswrap.tables import Trace
@@ -17,7 +17,7 @@ PEER_MAIN = global_id(5000, 5000)
 
 
 def builder() -> ExportBuilder:
-    """An export with our domain in it."""
+    """Return an export that names our NVTX domain."""
     return ExportBuilder().domain("nsyswrap", OURS).domain("nsyswrap", OURS, thread=PEER_MAIN)
 
 
@@ -31,13 +31,13 @@ def marked(build: ExportBuilder, count: int, phase: str = "backward", thread: in
 
 
 def names(trace: Trace, pattern: str = "") -> list[str]:
-    """The steps that are found."""
+    """Return the names of the steps."""
     return list(find_steps(trace, pattern).frame["name"])
 
 
 def host(trace: Trace, end: int) -> dict[str, tuple[int, int]]:
-    """Ranges and host time by phase."""
-    frame = phases.run(TraceContext(trace), window(0, end)).tables["phases"]
+    """Return the number of ranges and the host time of each phase."""
+    frame = run_section(phases, find_context(trace), window(0, end)).tables["phases"]
     return {str(row["phase"]): (int(row["count"]), int(row["host_ns"])) for _, row in frame.iterrows()}
 
 
@@ -46,7 +46,7 @@ def test_our_steps_are_the_steps_of_a_program_that_has_none(trace_of: TraceOf) -
 
 
 def test_a_program_s_own_steps_come_first(trace_of: TraceOf) -> None:
-    """Even where ours cover more time; in another process ours stand."""
+    """This holds even where ours cover more time. In another process ours count."""
     build = marked(marked(builder(), 4), 3, thread=PEER_MAIN)
     for number in range(4):
         build.range(f"batch {number}", number * 100 + 20, number * 100 + 70)
@@ -56,14 +56,14 @@ def test_a_program_s_own_steps_come_first(trace_of: TraceOf) -> None:
 
 
 def test_a_step_that_turned_out_to_be_none_is_left_out(trace_of: TraceOf) -> None:
-    """The rest after the last optimizer step has no backward pass; evaluation has a forward pass alone."""
+    """The range after the last optimizer step has no backward pass; an evaluation has only a forward pass."""
     build = marked(builder(), 3).range("step 3", 300, 900, domain=OURS).range("optimizer", 310, 320, domain=OURS)
     build.range("batch 0", 400, 500, domain=OURS).range("forward", 410, 450, domain=OURS)
     assert names(trace_of(build)) == ["step 0", "step 1", "step 2"]
 
 
 def test_where_nothing_is_trained_steps_are_those_with_a_forward_pass(trace_of: TraceOf) -> None:
-    """The last wait for a batch finds none; and where there is no forward pass either, all ranges are steps."""
+    """The last wait for a batch finds none. Without any forward pass, all ranges are steps."""
     build = marked(builder(), 3, "forward").range("step 3", 300, 310, domain=OURS)
     assert names(trace_of(build)) == ["step 0", "step 1", "step 2"]
     assert names(trace_of(marked(builder(), 3, "data"))) == ["step 0", "step 1", "step 2"]
@@ -80,7 +80,7 @@ def test_a_pattern_of_the_user_finds_our_steps_too(trace_of: TraceOf) -> None:
 
 
 def test_a_phase_is_not_counted_twice(trace_of: TraceOf) -> None:
-    """Ours lies inside the program's own of the same name; one outside stays, and so does one of another phase.
+    """A range of ours inside one of the program with the same phase is left out; others stay.
 
     ::
 
@@ -94,13 +94,13 @@ def test_a_phase_is_not_counted_twice(trace_of: TraceOf) -> None:
 
 
 def test_a_phase_inside_one_of_another_name_is_the_innermost(trace_of: TraceOf) -> None:
-    """As between ranges of the program: a copy inside its own data."""
+    """A copy inside the data phase counts, as it does between ranges of the program."""
     build = builder().range("data", 0, 100).range("copy", 40, 60, domain=OURS)
     assert host(trace_of(build), 100) == {"data": (1, 80), "copy": (1, 20)}
 
 
 def test_a_step_of_ours_hides_no_phase_of_the_program(trace_of: TraceOf) -> None:
-    """It begins where the optimizer is done, inside the range that the program has around it.
+    """Our step begins at the end of the optimizer step, inside a range of the program.
 
     ::
 
@@ -115,9 +115,9 @@ def test_a_step_of_ours_hides_no_phase_of_the_program(trace_of: TraceOf) -> None
 
 
 def test_the_section_says_what_was_marked_for_the_program(trace_of: TraceOf) -> None:
-    """And says nothing where the program marked all of it."""
-    context = TraceContext(trace_of(marked(builder(), 3).range("data", 5, 8)))
-    (note,) = phases.run(context, window(0, 300)).notes
-    assert note == "Marked by nsyswrap and not by the program (--annotate): backward, step."
-    alone = TraceContext(trace_of(ExportBuilder().range("data", 5, 8)))
-    assert phases.run(alone, window(0, 300)).notes == ()
+    """There is no note where the program marked everything."""
+    context = find_context(trace_of(marked(builder(), 3).range("data", 5, 8)))
+    (note,) = run_section(phases, context, window(0, 300)).notes
+    assert note == "Marked by nsyswrap (--annotate), not by the program: backward, step."
+    alone = find_context(trace_of(ExportBuilder().range("data", 5, 8)))
+    assert run_section(phases, alone, window(0, 300)).notes == ()

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 from export_builder import ExportBuilder, thread
 
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.loop.phase_detection import Phases
 from nsyswrap.tables import Trace
 
@@ -19,7 +19,7 @@ OTHER_PROCESS = thread(5001, pid=5000)
 def phases_of(trace_of: TraceOf) -> Phases:
     """Return the phases of a main thread with two and of a worker with one."""
     builder = ExportBuilder().range("forward", 0, 50).range("backward", 50, 100)
-    return TraceContext(trace_of(builder.range("copy", 20, 30, thread=WORKER))).phases
+    return find_context(trace_of(builder.range("copy", 20, 30, thread=WORKER))).phases
 
 
 def spelled(phases: Phases, which: str, of_thread: int) -> list[tuple[int, int, str]]:

@@ -1,16 +1,17 @@
-"""Steps of the training loop: which ranges they are, which of them are warm-up, and the window they make."""
+"""Steps of the training loop: which ranges are steps, which steps are warm-up, and the window that they define."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+from analysis_fixtures import run_section
 from export_builder import ExportBuilder, global_id, thread
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.errors import UsageError
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Settings, TraceContext
+from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.loop.step_detection import find_steps, warm_up
 from nsyswrap.sections import steps
 from nsyswrap.tables import Trace
@@ -21,7 +22,7 @@ PEER_MAIN = global_id(5000, 5000)
 
 
 def loop(count: int, name: str = "batch {}", *, length: int = 100) -> ExportBuilder:
-    """Return ranges one behind another, 10 ns apart."""
+    """Return ranges that follow each other, 10 ns apart."""
     builder = ExportBuilder()
     for number in range(count):
         start = number * (length + 10)
@@ -65,14 +66,14 @@ def test_other_ranges_are_no_steps(text: str, trace_of: TraceOf) -> None:
 
 
 def test_the_user_can_name_the_ranges_that_are_steps(trace_of: TraceOf) -> None:
-    """A regular expression, searched in the text, takes the place of the usual spellings."""
+    """A regular expression, searched in the text, replaces the usual spellings."""
     builder = loop(4, "it{}").range("batch 1", 0, 500)
     assert names(trace_of(builder), "^it") == ["it0", "it1", "it2", "it3"]
 
 
 def test_steps_the_user_names_are_the_phase_batch(trace_of: TraceOf) -> None:
-    """Whatever they are called."""
-    context = TraceContext(trace_of(loop(4, "it{}").kernel(20, 30, launched=(5, 6))), Settings(step_pattern="^it"))
+    """Whatever their texts are."""
+    context = find_context(trace_of(loop(4, "it{}").kernel(20, 30, launched=(5, 6))), Settings(step_pattern="^it"))
     assert [context.phases.name(code) for code in context.phases.of_operations(context.trace, context.operations)] == [
         "batch"
     ]
@@ -101,14 +102,14 @@ def test_of_nested_families_the_one_that_covers_most_time_is_taken(trace_of: Tra
 
 
 def test_the_steps_of_a_process_are_those_of_one_thread(trace_of: TraceOf) -> None:
-    """A loader thread numbers its batches too."""
+    """A loader thread numbers its batches as well."""
     builder = loop(3).range("batch 0", 0, 50, thread=thread(4720)).range("batch 1", 60, 100, thread=thread(4720))
     frame = find_steps(trace_of(builder)).frame
     assert (len(frame), frame["thread"].nunique()) == (3, 1)
 
 
 def test_each_process_has_steps_of_its_own(trace_of: TraceOf) -> None:
-    """Two ranks; one calls them batches, the other steps."""
+    """Two ranks: one marks batches, the other marks steps."""
     builder = loop(3)
     for number in range(3):
         builder.range(f"step {number}", number * 100, number * 100 + 90, thread=PEER_MAIN)
@@ -140,7 +141,7 @@ def test_each_process_has_steps_of_its_own(trace_of: TraceOf) -> None:
 def test_warm_up_is_two_steps_and_those_after_them_that_take_twice_the_median(
     lengths: list[int], expected: int
 ) -> None:
-    """Twice the median exactly is no warm-up, nor is a slow step later; never more than half."""
+    """A step of exactly twice the median, or a slow step later, is not warm-up; at most half of the steps are."""
     flags = warm_up(np.array(lengths, np.int64))
     assert flags.tolist() == [True] * expected + [False] * (len(lengths) - expected)
 
@@ -153,19 +154,19 @@ def test_warm_up_comes_first_and_is_at_most_half(lengths: list[int]) -> None:
 
 
 def test_the_measured_window_lasts_from_the_first_measured_step_to_the_end_of_the_last(trace_of: TraceOf) -> None:
-    """What lies between steps is part of it; its label says which steps, and how many were left out."""
+    """The time between steps is part of it; the label names the steps and how many were left out."""
     window = find_steps(trace_of(loop(6))).measured_window()
     label = "4 measured steps (batch 2 to batch 5, 2 warm-up steps left out)"
     assert window == Window(220, 650, label, "steps")
 
 
 def test_one_step_alone_is_a_window(trace_of: TraceOf) -> None:
-    """There is nothing to call warm-up."""
+    """No step can be warm-up."""
     assert find_steps(trace_of(loop(1))).measured_window() == Window(0, 100, "1 measured step (batch 0)", "steps")
 
 
 def test_of_two_processes_the_window_is_where_both_are_past_their_warm_up(trace_of: TraceOf) -> None:
-    """One began later and ended later.
+    """One process begins and ends later.
 
     ::
 
@@ -182,7 +183,7 @@ def test_of_two_processes_the_window_is_where_both_are_past_their_warm_up(trace_
 
 
 def test_of_ranks_that_are_never_measured_together_the_window_spans_all(trace_of: TraceOf) -> None:
-    """One begins as the other ends."""
+    """The second process begins when the first one ends."""
     builder = loop(4)
     for number in range(4):
         builder.range(f"batch {number}", 400 + number * 110, 500 + number * 110, thread=PEER_MAIN)
@@ -196,16 +197,16 @@ def test_without_steps_there_is_no_measured_window(trace_of: TraceOf) -> None:
 
 
 def test_steps_without_length_make_no_window(trace_of: TraceOf) -> None:
-    """A mark written as a range."""
+    """A mark is written as a range without length."""
     assert find_steps(trace_of(loop(4, length=0).range("forward", 0, 10))).measured_window() is not None
     assert find_steps(trace_of(ExportBuilder().range("batch 1", 5, 5))).measured_window() is None
 
 
 def test_the_section_lists_every_step_with_its_ledger_on_each_gpu(trace_of: TraceOf) -> None:
-    """Warm-up too, marked, in full length; the facts are about the measured ones."""
+    """Warm-up steps are listed and flagged, in full length; the facts are about the measured steps."""
     builder = loop(4).kernel(10, 60, launched=(5, 6)).kernel(230, 260, launched=(225, 226))
-    context = TraceContext(trace_of(builder.copy(250, 300, launched=(240, 241), device=1)))
-    section = steps.run(context, Window(220, 430, "measured", "steps"))
+    context = find_context(trace_of(builder.copy(250, 300, launched=(240, 241), device=1)))
+    section = run_section(steps, context, Window(220, 430, "measured", "steps"))
     rows = section.tables["steps"]
     assert rows["warm_up"].tolist() == [True, True, False, False] * 2
     on = {(row["device_id"], row["name"]): row for row in rows.to_dict("records")}
@@ -225,39 +226,41 @@ def test_the_section_lists_every_step_with_its_ledger_on_each_gpu(trace_of: Trac
 
 
 def test_a_kernel_across_two_steps_is_cut_between_them(trace_of: TraceOf) -> None:
-    """And what lies between the steps is in neither."""
+    """The time between steps is in neither."""
     builder = loop(2).kernel(50, 150, launched=(5, 6))
-    rows = steps.run(TraceContext(trace_of(builder)), Window(0, 210, "both", "steps")).tables["steps"]
+    rows = run_section(steps, find_context(trace_of(builder)), Window(0, 210, "both", "steps")).tables["steps"]
     assert rows["compute_ns"].tolist() == [50, 40]
 
 
 def test_without_a_gpu_steps_have_lengths_and_no_ledger(trace_of: TraceOf) -> None:
-    rows = steps.run(TraceContext(trace_of(loop(2))), Window(0, 210, "both", "steps")).tables["steps"]
+    rows = run_section(steps, find_context(trace_of(loop(2))), Window(0, 210, "both", "steps")).tables["steps"]
     assert list(rows.columns) == ["name", "start_ns", "end_ns", "warm_up"]
 
 
 def test_without_steps_the_section_says_what_to_do(trace_of: TraceOf) -> None:
-    section = steps.run(
-        TraceContext(trace_of(ExportBuilder().range("forward", 0, 10))), Window(0, 10, "all", "operations")
+    section = run_section(
+        steps, find_context(trace_of(ExportBuilder().range("forward", 0, 10))), Window(0, 10, "all", "operations")
     )
     assert "--step-range" in section.notes[0]
     assert not len(section.tables["steps"])
 
 
 def test_a_window_given_by_hand_is_about_the_steps_whole_inside_it(trace_of: TraceOf) -> None:
-    """Steps of 100, but for the last two of 300: their median is not that of all."""
+    """All steps take 100 but the last two, which take 300: the median of those two is not the median of all."""
     builder = loop(8).range("batch 8", 1000, 1300).range("batch 9", 1310, 1610).kernel(1010, 1020)
-    context = TraceContext(trace_of(builder), Settings())
-    late = steps.run(context, Window(990, 1610, "late", "user"))
-    whole = steps.run(context, Window(990, 1610, "late", "operations"))
+    context = find_context(trace_of(builder), Settings())
+    late = run_section(steps, context, Window(990, 1610, "late", "user"))
+    whole = run_section(steps, context, Window(990, 1610, "late", "operations"))
     facts = [[section.fact(label) for label in ("measured_steps", "median_ns")] for section in (late, whole)]
     assert [[fact.value for fact in row if fact is not None] for row in facts] == [[2, 300.0], [8, 100.0]]
     assert late.notes == ()
 
 
 def test_a_window_given_by_hand_may_hold_no_whole_step(trace_of: TraceOf) -> None:
-    """Then there is no median, and that is said."""
-    section = steps.run(TraceContext(trace_of(loop(8).kernel(310, 320)), Settings()), Window(340, 420, "part", "user"))
+    """Then there is no median, and a note says so."""
+    section = run_section(
+        steps, find_context(trace_of(loop(8).kernel(310, 320)), Settings()), Window(340, 420, "part", "user")
+    )
     median = section.fact("median_ns")
     assert median is not None
     assert median.value is None

@@ -1,4 +1,4 @@
-"""Which ranges that look like steps are counted: those that ended, of threads and processes that make the GPU work."""
+"""Which ranges that look like steps count: those that ended, on threads and in processes that use the GPU."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread
 
 from nsyswrap.compare.step_times import step_times
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.loop.step_detection import Steps, find_steps
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
@@ -23,7 +23,7 @@ LOADER = thread(4720)
 def trained(
     builder: ExportBuilder, count: int, *, start: int = 10, main: int = MAIN, name: str = "step {}"
 ) -> ExportBuilder:
-    """Add steps of 10 ms from a time in ms on, one behind another; in each a kernel of 9 ms."""
+    """Add consecutive steps of 10 ms from a time in ms on, each with a kernel of 9 ms."""
     for number in range(count):
         at = (start + number * 10) * MS
         builder.range(name.format(number), at, at + 10 * MS, thread=main)
@@ -38,7 +38,7 @@ def names(steps: Steps) -> list[str]:
 
 
 def bounds(window: Window | None) -> tuple[int, int]:
-    """Return from when to when a window lasts, in ms."""
+    """Return the start and the end of a window, in ms."""
     assert window
     return window.start_ns // MS, window.end_ns // MS
 
@@ -51,7 +51,7 @@ def facts(report: Report) -> dict[str, float | int | str | None]:
 
 
 def notes(report: Report) -> tuple[str, ...]:
-    """Return what the section on steps notes."""
+    """Return the notes of the section on steps."""
     section = report.section("steps")
     assert section
     return section.notes
@@ -62,7 +62,7 @@ def notes(report: Report) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("end", [None, 5000 * MS])
 def test_a_step_still_open_at_the_end_is_none(trace_of: TraceOf, end: int | None) -> None:
-    """The program goes on for 4.9 s, or nsys does; nsys 2023 ends the range itself, with the session.
+    """The program, or nsys, goes on for 4.9 s; nsys 2023 ends the range itself when the session ends.
 
     ::
 
@@ -79,14 +79,14 @@ def test_a_step_still_open_at_the_end_is_none(trace_of: TraceOf, end: int | None
 
 
 def test_the_stump_of_a_step_is_none_where_the_capture_ends_at_once(trace_of: TraceOf) -> None:
-    """Without time after it, it would count as a step that is short."""
+    """Without events after it, it would count as a short step."""
     builder = trained(ExportBuilder(), 9).range("step 9", 100 * MS, None).session(duration=103 * MS)
     report = build_report(trace_of(builder))
     assert (facts(report)["measured_steps"], facts(report)["spread_share"]) == (7, 0.0)
 
 
 def test_steps_that_all_never_end_are_none(trace_of: TraceOf) -> None:
-    """Pushed and never popped; the advice to mark steps would be no help."""
+    """Ranges are pushed and never popped; advice to mark steps would not help."""
     builder = ExportBuilder().kernel(5, 9, launched=(1, 2))
     for number in range(3):
         builder.range(f"step {number}", 10 + number, None)
@@ -98,7 +98,7 @@ def test_steps_that_all_never_end_are_none(trace_of: TraceOf) -> None:
 
 
 def test_an_open_range_around_all_steps_does_not_hide_them(trace_of: TraceOf) -> None:
-    """It covers most time only because it never ended; it is of another family, and so is no step left out."""
+    """It covers most time only because it never ended. It has another spelling, so no step is left out."""
     builder = trained(ExportBuilder(), 4).range("training iteration 1", 0, None).session(duration=100 * MS)
     steps = find_steps(trace_of(builder))
     assert names(steps) == ["step 0", "step 1", "step 2", "step 3"]
@@ -109,7 +109,7 @@ def test_an_open_range_around_all_steps_does_not_hide_them(trace_of: TraceOf) ->
 
 
 def test_a_loader_s_thread_has_no_steps_however_long_they_are(trace_of: TraceOf) -> None:
-    """It copies ahead to the GPU as well; steps are those of the thread that launches kernels."""
+    """The loader thread also copies to the GPU; steps are those of the thread that launches kernels."""
     builder = trained(ExportBuilder(), 4)
     for number in range(4):
         at = number * 20 * MS
@@ -124,14 +124,14 @@ def test_a_graph_is_work_as_well(trace_of: TraceOf) -> None:
 
 
 def test_where_no_thread_with_steps_launches_the_longest_steps_count(trace_of: TraceOf) -> None:
-    """A thread without ranges launches for all."""
+    """A thread without ranges launches everything."""
     builder = ExportBuilder().range("step 1", 0, 10).range("batch 1", 0, 90, thread=LOADER)
     builder.kernel(5, 9, launched=(1, 2), thread=thread(4730))
     assert names(find_steps(trace_of(builder))) == ["batch 1"]
 
 
 def test_loader_processes_have_no_steps(trace_of: TraceOf) -> None:
-    """Workers run ahead and are done first: the window would end with them.
+    """Workers run ahead and finish first: with their steps the window would end too early.
 
     ::
 
@@ -149,7 +149,7 @@ def test_loader_processes_have_no_steps(trace_of: TraceOf) -> None:
 
 
 def test_where_no_process_with_steps_works_on_a_gpu_all_have_steps(trace_of: TraceOf) -> None:
-    """One drives, another one launches."""
+    """One process marks the steps, another one launches."""
     builder = ExportBuilder().range("step 1", 0, 10).kernel(5, 9, launched=(1, 2), process=PEER)
     assert names(find_steps(trace_of(builder))) == ["step 1"]
 
@@ -158,12 +158,12 @@ def test_where_no_process_with_steps_works_on_a_gpu_all_have_steps(trace_of: Tra
 
 
 def sweep(first: int, second: int) -> ExportBuilder:
-    """Return an export of two programs, the second one 3 s after the first, each with that many steps."""
+    """Return an export of two programs with so many steps each, the second one 3 s after the first."""
     return trained(trained(ExportBuilder(), first), second, start=3010, main=PEER_MAIN)
 
 
 def test_of_programs_one_after_another_one_is_counted(trace_of: TraceOf) -> None:
-    """Not the time between them, nor the start of the second; the first where both used the GPU as long."""
+    """The time between programs and the start of the second are left out; on a tie the first program counts."""
     report = build_report(trace_of(sweep(20, 20)))
     assert bounds(report.window) == (30, 210)
     assert report.window.label == "18 measured steps (step 2 to step 19, 2 warm-up steps left out)"
@@ -171,7 +171,7 @@ def test_of_programs_one_after_another_one_is_counted(trace_of: TraceOf) -> None
     assert step_times(report).count == 18
     (note,) = notes(report)
     assert note.startswith(
-        "Processes took steps one after another: counted are those of 4711, which used the GPU longest."
+        "Processes took steps one after another: the steps of 4711 count, which used the GPU longest."
     )
     assert "--window" in note
 
@@ -183,7 +183,7 @@ def test_the_program_that_used_the_gpu_longest_is_the_one(trace_of: TraceOf) -> 
 
 
 def test_the_other_program_has_its_steps_in_its_own_window(trace_of: TraceOf) -> None:
-    """They are listed, and compared with one another."""
+    """They are listed and compared with each other."""
     report = build_report(trace_of(sweep(20, 19)), "3.03:3.2")
     assert step_times(report).count == 17
 
@@ -196,18 +196,18 @@ def test_without_a_gpu_the_longest_steps_are_counted(trace_of: TraceOf) -> None:
 
 
 def test_ranks_side_by_side_are_counted_together(trace_of: TraceOf) -> None:
-    """In a sweep of programs of two ranks each, too."""
+    """The same holds for a sweep of programs with two ranks each."""
     builder = trained(trained(ExportBuilder(), 6), 6, start=15, main=PEER_MAIN)
     assert find_steps(trace_of(builder)).processes is None
     trained(builder, 4, start=500, main=global_id(6000, 6000))
     steps = find_steps(trace_of(builder))
     assert steps.processes == frozenset({PROCESS, PEER})
     assert (bounds(steps.measured_window()), steps.measured_count) == ((35, 70), 4)
-    assert "counted are those of 4711, 5000, which" in steps.notes[0]
+    assert "the steps of 4711, 5000 count, which" in steps.notes[0]
 
 
 def test_findings_are_about_the_steps_that_are_counted(trace_of: TraceOf) -> None:
-    """Idle time between programs is no part of a step."""
-    context = TraceContext(trace_of(sweep(20, 20)))
+    """Idle time between programs is not part of a step."""
+    context = find_context(trace_of(sweep(20, 20)))
     assert len(context.steps.frame) == 40
     assert (len(context.steps.counted), len(context.steps.measured)) == (20, 18)

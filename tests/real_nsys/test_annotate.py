@@ -161,5 +161,5 @@ def test_a_hidden_environment_is_marked_too(nsys: Nsys, tmp_path: Path) -> None:
 
 def test_a_run_without_its_loaders_has_as_many_steps(nsys: Nsys, tmp_path: Path) -> None:
     """The second run of --counterfactual."""
-    marked = run(nsys, tmp_path / "result", (sys.executable, str(PROGRAM), "workers"), replay_batches=2)
+    marked = run(nsys, tmp_path / "result", (sys.executable, str(PROGRAM), "workers"), cached_batches=2)
     assert (marked.code, len(find_steps(marked.trace).frame)) == (5, STEPS)

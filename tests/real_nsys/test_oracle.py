@@ -22,7 +22,7 @@ from nsyswrap import tables
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.intervals import Spans, gaps, merge, total
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.sections import copies, ranges, summaries
 from nsyswrap.tables import Trace, array
@@ -55,7 +55,7 @@ def said(nsys: Nsys, captures: Callable[[str], Path], tmp_path_factory: pytest.T
 
 def whole(trace: Trace, analysis: Callable[..., Section]) -> dict[str, pd.DataFrame]:
     """Return the tables of an analysis of the whole session."""
-    return dict(analysis(TraceContext(trace), whole_session(trace)).tables)
+    return dict(analysis(find_context(trace), whole_session(trace)).tables)
 
 
 def plain(name: str) -> str:
@@ -237,7 +237,7 @@ def coalesced(chunks: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, fl
 
 def test_the_busy_time_of_the_ledger_is_what_nsys_s_gaps_leave(said: Said, real_trace: RealTrace) -> None:
     """Of one process on one device, operations and gaps make up the whole."""
-    context = TraceContext(real_trace("cnn_amp"))
+    context = find_context(real_trace("cnn_amp"))
     busy = context.operations.busy(0)
     idle = sum(int(row["Duration (ns)"]) for row in said("cnn_amp")["gpu_gaps:gap=0:rows=-1"])
     assert total(busy) + idle == int(busy.end[-1] - busy.start[0])

@@ -120,7 +120,7 @@ def test_a_time_out_keeps_what_was_recorded(driven: Driven, tmp_path: Path) -> N
     )
     run = driven(*python(program, str(tmp_path / "turns")), traces=["nvtx"], timeout_s=2.0)
     assert run.finish() == 143
-    export = run.answer_path.parent / "result" / "capture.sqlite"
+    export = run.result_path.parent / "result" / "capture.sqlite"
     with closing(sqlite3.connect(export)) as database:
         (found,) = database.execute("SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 59").fetchone()
     assert found >= (tmp_path / "turns").stat().st_size > 50
@@ -133,7 +133,7 @@ def test_ctrl_c_keeps_what_was_recorded(driven: Driven) -> None:
     run.wait_for_output("ready")
     run.send(signal.SIGINT)
     assert run.finish() == 9
-    assert holds_range(run.answer_path.parent / "result" / "capture.sqlite", "before the end")
+    assert holds_range(run.result_path.parent / "result" / "capture.sqlite", "before the end")
 
 
 @pytest.mark.usefixtures("nsys")
@@ -192,7 +192,7 @@ def test_a_hidden_program_can_be_stopped_too(driven: Driven) -> None:
     run.wait_for_output("ready")
     run.send(signal.SIGINT)
     assert run.finish() == 9
-    assert holds_range(run.answer_path.parent / "result" / "capture.sqlite", "before the end")
+    assert holds_range(run.result_path.parent / "result" / "capture.sqlite", "before the end")
 
 
 def namespaces_or_skip() -> None:

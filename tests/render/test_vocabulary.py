@@ -57,16 +57,16 @@ GLOSSARY = Path(__file__).parents[2] / "docs" / "glossary.md"
 
 @pytest.mark.parametrize("label", ["GPU busy", "idle", "gap", "starvation", "exposed copy", "share", "median step"])
 def test_every_term_of_the_page_is_in_the_glossary(label: str) -> None:
-    anchors = {vocabulary.word_anchor(word.word) for word in WORDS}
-    assert vocabulary.word_anchor(label) in anchors - {""}
+    anchors = {vocabulary.term_anchor(word.word) for word in WORDS}
+    assert vocabulary.term_anchor(label) in anchors - {""}
 
 
 def test_a_label_that_is_no_word_has_no_anchor() -> None:
-    assert vocabulary.word_anchor("std dev") == ""
+    assert vocabulary.term_anchor("std dev") == ""
 
 
 def test_anchors_are_names_of_their_own() -> None:
-    anchors = [vocabulary.word_anchor(word.word) for word in WORDS]
+    anchors = [vocabulary.term_anchor(word.word) for word in WORDS]
     assert len(set(anchors)) == len(WORDS)
     assert all(re.fullmatch("word-[a-z-]+", anchor) for anchor in anchors)
 

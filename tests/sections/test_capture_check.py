@@ -1,14 +1,19 @@
-"""Is the capture complete? What is missing is found, and what is whole is not suspected."""
+"""Is the capture complete? Missing events are found and bounded, and a complete capture has no finding."""
 
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, thread
+from hypothesis import given, settings
+from random_traces import Sketch, sketches
+from random_traces import trace_of as random_trace
 
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.intervals import Window, total
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section, Severity
 from nsyswrap.sections import capture_check
+from nsyswrap.sections.capture_check import outweighs
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -18,8 +23,8 @@ PEER = global_id(5000)
 
 
 def section_of(trace: Trace) -> Section:
-    """Return the section of a stretch."""
-    return capture_check.run(TraceContext(trace), window(0, 1000))
+    """Return the section of the first 1000 ns."""
+    return run_section(capture_check, find_context(trace), window(0, 1000))
 
 
 def found(trace: Trace) -> list[tuple[str, Severity, str]]:
@@ -38,46 +43,82 @@ def test_a_whole_capture_has_no_findings(trace_of: TraceOf) -> None:
     assert section.findings == ()
     assert {fact.label: fact.value for fact in section.facts} == {
         "complete": "yes, as far as it can tell",
+        "affected_ns": 0,
+        "affected_share": 0.0,
         "cuda_rows": 2,
         "nvtx_rows": 1,
     }
 
 
-@pytest.mark.parametrize("told", ["2", "1", "0"])
-def test_no_fewer_events_than_were_collected_is_whole(told: str, trace_of: TraceOf) -> None:
-    """It is told how many, in a message for each process."""
-    assert found(trace_of(one_kernel().diagnostic(f"Number of CUDA events collected: {told}."))) == []
+@pytest.mark.parametrize("counted", ["2", "1", "0"])
+def test_no_fewer_events_than_were_collected_is_whole(counted: str, trace_of: TraceOf) -> None:
+    """Nsys writes the number into a message for each process."""
+    assert found(trace_of(one_kernel().diagnostic(f"Number of CUDA events collected: {counted}."))) == []
 
 
-def test_fewer_events_than_were_collected_is_incomplete(trace_of: TraceOf) -> None:
-    """The numbers of all processes are added up; thousands have commas."""
+def test_fewer_events_than_were_collected_are_incomplete(trace_of: TraceOf) -> None:
+    """The numbers of all processes are added up; thousands have commas. Only the 10 ns of the kernel are sure."""
     builder = one_kernel().diagnostic("Number of CUDA events collected: 1,002.")
     builder.diagnostic("Number of CUDA events collected: 3.", process=PEER)
     section = section_of(trace_of(builder.diagnostic("Number of NVTX events collected: 7.")))
-    assert [finding.evidence for finding in section.findings] == [
-        ("1003 CUDA events are missing",),
-        ("7 NVTX events are missing",),
-    ]
-    assert {finding.rule for finding in section.findings} == {"capture/incomplete"}
-    assert {finding.severity for finding in section.findings} == {Severity.PROBLEM}
+    (finding,) = section.findings
+    assert (finding.rule, finding.severity, finding.lost_ns) == ("capture/incomplete", Severity.PROBLEM, 990)
+    assert (finding.saving_low_ns, finding.saving_high_ns) == (None, None)
+    assert finding.evidence == (
+        "1003 CUDA events are missing: nsys counted 1005",
+        "7 NVTX events are missing: nsys counted 7",
+    )
     assert section.facts[0].value == "no"
 
 
-def test_an_operation_without_its_call_is_incomplete(trace_of: TraceOf) -> None:
-    assert found(trace_of(one_kernel().kernel(30, 40))) == [
-        (
-            "capture/incomplete",
-            Severity.PROBLEM,
-            "The capture is incomplete: 1 of 2 GPU operations have no host call.",
-        )
-    ]
+@pytest.mark.parametrize(("counted", "affected"), [(7, 270), (8, 500), (9, 600), (100, 600)])
+def test_each_missing_event_changes_one_interval_without_a_kernel(
+    counted: int, affected: int, trace_of: TraceOf
+) -> None:
+    """Six events are there. The intervals without a kernel are 270, 230 and 100 ns long, the copy in one of them."""
+    builder = ExportBuilder().kernel(100, 400, launched=(1, 2)).kernel(630, 730, launched=(3, 4))
+    builder.copy(410, 420, launched=(5, 6)).diagnostic(f"Number of CUDA events collected: {counted}.")
+    assert affected_by(builder, trace_of) == affected
+
+
+@pytest.mark.parametrize(("counted", "affected"), [(4, 300), (5, 600), (6, 900), (7, 990)])
+def test_each_missing_range_changes_no_more_than_the_longest_phase(
+    counted: int, affected: int, trace_of: TraceOf
+) -> None:
+    """Three ranges are there, the longest of 300 ns; 990 ns of the window are idle."""
+    builder = one_kernel().range("forward", 0, 300).range("backward", 300, 500).range("optimizer", 500, 600)
+    builder.diagnostic(f"Number of NVTX events collected: {counted}.")
+    assert affected_by(builder, trace_of) == affected
+
+
+def test_a_lost_launch_call_changes_the_idle_time_it_lies_in(trace_of: TraceOf) -> None:
+    """It began after the last recorded call, at 1 ns, and before its operation, at 30 ns: 9 and 10 ns of that are idle.
+
+    ::
+
+        call     |r|             ?
+        GPU          |kernel|         |orphan|
+                 1   10     20        30     40
+    """
+    section = run_section(capture_check, find_context(trace_of(one_kernel().kernel(30, 40))), window(0, 40))
+    (finding,) = section.findings
+    assert (finding.rule, finding.severity, finding.lost_ns) == ("capture/incomplete", Severity.PROBLEM, 19)
+    assert finding.headline == "The capture is incomplete: at most 19 ns of the window (47.5 %) can be wrong."
+    assert finding.evidence == ("1 of 2 GPU operations in the window were launched by calls that were lost",)
 
 
 def notes_of(builder: ExportBuilder, trace_of: TraceOf) -> tuple[str, ...]:
-    """Return the notes of a capture in which nothing is found to be missing."""
+    """Return the notes of a capture in which nothing can be wrong."""
     section = section_of(trace_of(builder))
     assert section.findings == ()
     return section.notes
+
+
+def affected_by(builder: ExportBuilder, trace_of: TraceOf, start: int = 0, end: int = 1000) -> int:
+    """Return how much time of a window can be wrong."""
+    section = run_section(capture_check, find_context(trace_of(builder)), window(start, end))
+    assert sum(each.lost_ns for each in section.findings) == section.facts[1].value
+    return int(section.facts[1].value or 0)
 
 
 def many_kernels(count: int = 199) -> ExportBuilder:
@@ -88,43 +129,135 @@ def many_kernels(count: int = 199) -> ExportBuilder:
     return builder
 
 
+def delayed() -> ExportBuilder:
+    """A recording that began late: three operations were launched before it, all others have their calls.
+
+    ::
+
+        calls                                 |r|       |r|
+        GPU     |orphan|  |orphan||orphan|       |kernel| |kernel|
+                5     10  30     40     50    60 65     80 90    99
+    """
+    builder = ExportBuilder().kernel(5, 10).kernel(30, 40).kernel(40, 50)
+    return builder.kernel(65, 80, launched=(60, 61)).kernel(90, 99, launched=(70, 71))
+
+
+def test_operations_launched_before_recording_change_only_the_gaps_they_end(trace_of: TraceOf) -> None:
+    """Those are 5 and 20 ns; before the first recorded call, at 60 ns, another call may have been open for 10 ns."""
+    section = section_of(trace_of(delayed()))
+    (finding,) = section.findings
+    assert (finding.severity, finding.lost_ns) == (Severity.WARNING, 35)
+    assert finding.evidence == ("3 of 5 GPU operations in the window were launched before recording began",)
+    assert finding.advice.startswith("Nothing is lost")
+
+
+@pytest.mark.parametrize(("start", "affected"), [(0, 35), (7, 30), (35, 10), (55, 5), (60, 0), (85, 0)])
+def test_a_window_after_a_late_start_is_not_affected(start: int, affected: int, trace_of: TraceOf) -> None:
+    assert affected_by(delayed(), trace_of, start) == affected
+
+
+@pytest.mark.parametrize(
+    ("length", "severity"),
+    [(175, Severity.PROBLEM), (176, Severity.WARNING), (3500, Severity.WARNING), (3501, Severity.NOTE)],
+)
+def test_severity_follows_the_share_that_can_be_wrong(length: int, severity: Severity, trace_of: TraceOf) -> None:
+    """35 ns: 20 % of 175 ns, and 1 % of 3500 ns."""
+    section = run_section(capture_check, find_context(trace_of(delayed())), window(0, length))
+    assert [each.severity for each in section.findings] == [severity]
+
+
 def test_an_orphan_outside_the_window_does_not_matter(trace_of: TraceOf) -> None:
     """Recording began while it ran; the window holds nothing of it."""
-    assert notes_of(one_kernel().kernel(-30, 0), trace_of) == ()
+    assert notes_of(ExportBuilder().kernel(-30, 0).kernel(10, 20, launched=(0, 2)), trace_of) == ()
 
 
-def test_a_few_orphans_of_many_operations_are_noted(trace_of: TraceOf) -> None:
-    """1 of 200, and 2 of 400 ns."""
-    (note,) = notes_of(many_kernels().kernel(1, 3), trace_of)
-    assert note.startswith(
-        "1 of 200 GPU operations in the window have no host call: less than 1.0 % of them and of their "
+def test_orphans_that_end_short_gaps_are_a_note(trace_of: TraceOf) -> None:
+    """Idle time before them is 1 and 2 ns long."""
+    builder = many_kernels(198).kernel(1, 3).kernel(6, 8)
+    assert [(rule, severity) for rule, severity, _ in found(trace_of(builder))] == [
+        ("capture/incomplete", Severity.NOTE)
+    ]
+    assert affected_by(builder, trace_of) == 3
+
+
+def test_an_orphan_that_ends_no_gap_changes_nothing(trace_of: TraceOf) -> None:
+    """It runs from the first ns of the window on: that time is busy, whoever launched it."""
+    builder = ExportBuilder().kernel(0, 200)
+    (note,) = notes_of(builder.kernel(200, 300, launched=(0, 2)), trace_of)
+    assert note == (
+        "1 of 2 GPU operations in the window were launched before recording began. That changes nothing in the window."
     )
-
-
-def test_two_of_two_hundred_operations_are_no_few(trace_of: TraceOf) -> None:
-    ((rule, _, headline),) = found(trace_of(many_kernels(198).kernel(1, 3).kernel(6, 8)))
-    assert rule == "capture/incomplete"
-    assert headline == "The capture is incomplete: 2 of 200 GPU operations have no host call."
-
-
-def test_one_long_orphan_weighs_by_its_time(trace_of: TraceOf) -> None:
-    """1 of 200 operations, and a third of their time."""
-    assert [rule for rule, _, _ in found(trace_of(many_kernels().kernel(0, 200)))] == ["capture/incomplete"]
 
 
 @pytest.mark.parametrize("kind", [11, 12, 13])
 @pytest.mark.parametrize("correlation", [0, None])
 def test_migrations_of_unified_memory_miss_no_call(kind: int, correlation: int | None, trace_of: TraceOf) -> None:
-    """Page faults begin them; they have no stream either."""
+    """Page faults start them; they have no stream either."""
     builder = one_kernel()
     for start in range(100, 500, 100):
         builder.copy(start, start + 50, kind, correlation=correlation, stream=None)
     (note,) = notes_of(builder, trace_of)
-    assert note == "4 migrations of unified memory in the window: page faults begin these, no host call does."
+    assert note == "4 migrations of unified memory in the window: page faults start them."
 
 
 def test_a_copy_of_another_kind_without_its_call_is_missed(trace_of: TraceOf) -> None:
-    assert [rule for rule, _, _ in found(trace_of(one_kernel().copy(100, 150)))] == ["capture/incomplete"]
+    """Its call was lost between 1 and 100 ns."""
+    assert affected_by(one_kernel().copy(100, 150), trace_of, 0, 150) == 9 + 80
+
+
+def test_after_an_orphan_that_is_the_last_operation_nothing_is_known(trace_of: TraceOf) -> None:
+    """Nobody knows which thread the GPU waits for from 150 ns on."""
+    assert affected_by(one_kernel().copy(100, 150), trace_of, 0, 1000) == 9 + 80 + 850
+
+
+def test_calls_are_lost_between_the_recorded_calls_around_them(trace_of: TraceOf) -> None:
+    """The lost call has the id between those of the calls at 1 and at 50 ns, whenever its operation ran.
+
+    ::
+
+        calls    |r|                      |r|
+        GPU          |kernel|  |orphan|         |kernel|
+                 1   10     20 30     40  50    60     70
+    """
+    builder = one_kernel().kernel(30, 40).kernel(60, 70, launched=(50, 51))
+    assert affected_by(builder, trace_of) == (10 - 1) + (30 - 20) + (50 - 40)
+
+
+def test_what_one_process_lost_changes_nothing_on_the_gpu_of_another(trace_of: TraceOf) -> None:
+    """GPU 1 is busy from 10 to 20 ns; the gap before it ends with an operation that has its call."""
+    alone = affected_by(one_kernel().kernel(30, 40), trace_of)
+    builder = one_kernel().kernel(30, 40).kernel(10, 20, launched=(1, 2), process=PEER, device=1)
+    assert affected_by(builder, trace_of) == alone
+
+
+@pytest.mark.parametrize(("launched", "affected"), [(12, 80), (35, 65), (120, 0)])
+def test_a_graph_without_a_trace_may_have_run_until_the_gap_ends(
+    launched: int, affected: int, trace_of: TraceOf
+) -> None:
+    """It may fill the gap from 20 to 100 ns, from its launch on. The window ends with the last kernel."""
+    builder = one_kernel().kernel(100, 150, launched=(95, 96)).call("cudaGraphLaunch", launched, launched + 2)
+    assert affected_by(builder, trace_of, 0, 150) == affected
+
+
+def test_a_verdict_is_silenced_only_where_more_can_be_wrong_than_it_says(trace_of: TraceOf) -> None:
+    """35 ns can be wrong."""
+    section = section_of(trace_of(delayed()))
+    assert [outweighs(section, lost) for lost in (34, 35, 500)] == [True, False, False]
+
+
+def test_without_the_section_no_verdict_is_silenced() -> None:
+    assert not outweighs(None, 0)
+
+
+@settings(deadline=None, max_examples=30)
+@given(sketches)
+def test_no_time_with_a_compute_kernel_can_be_wrong(sketch: Sketch) -> None:
+    context, chosen = find_context(random_trace(sketch)), window(-100, 200)
+    affected = run_section(capture_check, context, chosen).facts[1].value
+    devices = context.operations.used_in(chosen)
+    compute = sum(total(context.operations.exclusive(device, chosen)[0]) for device in devices)
+    assert isinstance(affected, int)
+    assert 0 <= affected <= chosen.length_ns * max(len(devices), 1) - compute
 
 
 def two_ranks(builder: ExportBuilder) -> ExportBuilder:
@@ -136,22 +269,22 @@ def two_ranks(builder: ExportBuilder) -> ExportBuilder:
 @pytest.mark.parametrize("release", [2023, 2025])
 def test_several_processes_without_a_table_of_gpus_are_noted(release: int, trace_of: TraceOf) -> None:
     (note,) = notes_of(two_ranks(ExportBuilder(release).gpu(0).gpu(1)), trace_of)
-    assert note.startswith("2 processes use GPUs, and the capture does not tell how CUDA_VISIBLE_DEVICES numbers them")
+    assert note.startswith("2 processes use GPUs, and the capture does not show how CUDA_VISIBLE_DEVICES numbers them")
 
 
 def test_there_is_no_doubt_with_a_table_of_gpus_or_with_one_gpu(trace_of: TraceOf) -> None:
-    told = ExportBuilder().gpu(0).gpu(1).visible_device(0, 0).visible_device(0, 1, pid=5000)
-    assert notes_of(two_ranks(told), trace_of) == ()
+    with_table = ExportBuilder().gpu(0).gpu(1).visible_device(0, 0).visible_device(0, 1, pid=5000)
+    assert notes_of(two_ranks(with_table), trace_of) == ()
     assert notes_of(two_ranks(ExportBuilder(2023).gpu(0)), trace_of) == ()
 
 
-def test_a_process_whose_gpu_is_told_twice_is_noted(trace_of: TraceOf) -> None:
-    """Processes of two containers have one number; of a process that uses no GPU nothing is said."""
+def test_a_process_with_two_gpus_for_one_number_is_noted(trace_of: TraceOf) -> None:
+    """Processes of two containers may have the same number. There is no note on a process that uses no GPU."""
     builder = ExportBuilder().gpu(0).gpu(1)
     for gpu in (1, 0):
         builder.visible_device(0, gpu, pid=5000).visible_device(0, gpu, pid=6000)
     assert notes_of(two_ranks(builder), trace_of) == (
-        "The capture names several GPUs for one number of process 5000: the highest is taken.",
+        "The capture names several GPUs for one GPU number of process 5000: the report uses the highest.",
     )
 
 
@@ -174,14 +307,26 @@ def test_a_main_thread_that_falls_silent_while_others_launch_is_incomplete(trace
         autograd  l  l  l  l  l  l
         main       l  l
     """
-    ((rule, _, headline),) = found(trace_of(training(300)))
-    assert rule == "capture/incomplete"
-    assert headline == "The capture is incomplete: the main thread's CUDA calls stop 594 ns before the last launch."
+    section = section_of(trace_of(training(300)))
+    (finding,) = section.findings
+    assert (finding.rule, finding.severity) == ("capture/incomplete", Severity.PROBLEM)
+    assert finding.evidence[0] == "the CUDA calls of main thread 4711 stop 594 ns before the last launch"
+    idle_after_last_call = 1000 - 306 - (330 - 320) - (360 - 350) - 6 * 10
+    assert finding.lost_ns == idle_after_last_call
+
+
+def test_a_silent_main_thread_without_ranges_makes_the_whole_window_doubtful(trace_of: TraceOf) -> None:
+    """NVTX was traced, so its steps are lost, too: the window of all operations may hold more than the steps."""
+    builder = training(300).row("META_DATA_CAPTURE", name="CAPTURE_EVENT_TYPE", value="NvtxEvents")
+    chosen = Window(20, 930, "all GPU operations", "operations")
+    finding, *_ = run_section(capture_check, find_context(trace_of(builder)), chosen).findings
+    assert finding.lost_ns == 910 - 10 * 10 - 4 * 10
+    assert finding.evidence[-1] == "the ranges of its steps are missing, too: the window may hold more than the steps"
 
 
 @pytest.mark.parametrize("stops_at", [900, 1000])
 def test_a_main_thread_that_ends_with_the_others_is_not_suspected(stops_at: int, trace_of: TraceOf) -> None:
-    """A tenth of the time is no silence: backward may well outlive it."""
+    """A tenth of the time is not silence: the backward pass may end later."""
     assert found(trace_of(training(stops_at))) == []
 
 
@@ -199,7 +344,7 @@ def training_in_a_thread() -> ExportBuilder:
 
 
 def test_a_main_thread_that_only_sets_up_is_not_suspected(trace_of: TraceOf) -> None:
-    """It allocates and copies, and leaves the rest to a thread that trains or serves: nothing is missing."""
+    """It allocates and copies; another thread trains or serves. Nothing is missing."""
     assert found(trace_of(training_in_a_thread())) == []
 
 
@@ -209,32 +354,32 @@ def test_where_nsys_counted_its_events_no_thread_is_suspected(trace_of: TraceOf)
 
 
 def test_a_count_that_does_not_match_proves_nothing(trace_of: TraceOf) -> None:
-    """Another process wrote no message, so what is told is not the whole."""
-    ((rule, _, headline),) = found(trace_of(training(300).diagnostic("Number of CUDA events collected: 27.")))
-    assert rule == "capture/incomplete"
-    assert "CUDA calls stop" in headline
+    """Another process may have written no message, so the numbers do not cover all processes."""
+    (finding,) = section_of(trace_of(training(300).diagnostic("Number of CUDA events collected: 27."))).findings
+    assert finding.rule == "capture/incomplete"
+    assert "the CUDA calls of main thread 4711 stop" in finding.evidence[0]
 
 
-def test_each_process_is_looked_at(trace_of: TraceOf) -> None:
-    """One that ended early did not fall silent."""
+def test_a_process_that_ended_early_is_not_suspected(trace_of: TraceOf) -> None:
+    """Its own last launch counts, not that of another process."""
     builder = training(900).kernel(5, 15, launched=(0, 2), process=PEER, device=1)
     assert found(trace_of(builder)) == []
 
 
-def test_rows_that_cannot_be_true_are_told(trace_of: TraceOf) -> None:
-    """An operation that could not be timed has zeros."""
+def test_impossible_rows_are_a_finding(trace_of: TraceOf) -> None:
+    """An operation that could not be timed starts and ends at 0."""
     builder = one_kernel().kernel(0, 0, launched=(5, 6)).copy(40, 30, launched=(7, 8))
     rules = [(rule, severity) for rule, severity, _ in found(trace_of(builder))]
     assert rules == [("capture/impossible_rows", Severity.WARNING)] * 2
 
 
-def test_ranges_that_were_traced_and_did_not_arrive_are_told(trace_of: TraceOf) -> None:
-    """Those of libraries do not count: they come by another way."""
+def test_traced_ranges_that_are_not_in_the_capture_are_a_finding(trace_of: TraceOf) -> None:
+    """Ranges of libraries do not count: nsys gets them in another way."""
     builder = one_kernel().row("META_DATA_CAPTURE", name="CAPTURE_EVENT_TYPE", value="NvtxEvents")
     builder.domain("NCCL", 3).range("ncclAllReduce", 0, 5, domain=3)
     ((rule, severity, headline),) = found(trace_of(builder))
     assert (rule, severity) == ("capture/no_ranges", Severity.NOTE)
-    assert headline == "NVTX was traced, but no range of the program arrived."
+    assert headline == "NVTX was traced, but the capture holds no range of the program."
 
 
 def test_ranges_that_were_not_traced_are_not_missed(trace_of: TraceOf) -> None:

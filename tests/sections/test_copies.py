@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import (
     DEVICE,
     DEVICE_TO_DEVICE,
@@ -21,7 +21,7 @@ from real_captures import CAPTURE_NAMES
 
 from nsyswrap.events.api_calls import BLOCKING_COPY
 from nsyswrap.events.thread_states import NAMES
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import copies, ledger
@@ -35,7 +35,7 @@ WITH_COPIES = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if
 
 def section(trace: Trace, start: int = 0, end: int = 1000) -> Section:
     """Return the section of a stretch."""
-    return copies.run(TraceContext(trace), window(start, end))
+    return run_section(copies, find_context(trace), window(start, end))
 
 
 def rows(found: Section, *columns: str) -> list[tuple[object, ...]]:
@@ -119,7 +119,7 @@ def test_which_calls_hold_the_host(trace_of: TraceOf, call: str, source: int, ta
     trace = trace_of(built)
     found = section(trace)
     assert (rows(found, "blocking_count"), value(found, "blocking_count")) == ([(blocking,)], blocking)
-    states = TraceContext(trace).states(window(0, 1000)).of(MAIN)
+    states = find_context(trace).states(window(0, 1000)).of(MAIN)
     assert (states.code // NAMES == BLOCKING_COPY).tolist() == [True] * blocking, "idle time is explained alike"
 
 
@@ -134,7 +134,7 @@ def test_copies_between_devices_hold_nobody_even_where_kinds_of_memory_are_not_t
 def test_a_call_of_two_copies_holds_the_host_where_one_of_them_does(trace_of: TraceOf) -> None:
     built = ExportBuilder().copy(50, 90, launched=(10, 20), call="cudaMemcpy", correlation=9)
     trace = trace_of(built.copy(90, 95, DEVICE_TO_DEVICE, correlation=9))
-    states = TraceContext(trace).states(window(0, 1000)).of(MAIN)
+    states = find_context(trace).states(window(0, 1000)).of(MAIN)
     assert (states.code // NAMES).tolist() == [BLOCKING_COPY]
 
 
@@ -255,11 +255,11 @@ def test_old_exports_without_kinds_of_memory_still_tell_the_rest(trace_of: Trace
 @WITH_COPIES
 def test_exposed_time_is_the_ledgers(real_trace: RealTrace, name: str) -> None:
     """Rows add up to at least the ledger's exposed copy time, and to no more than their own; facts are the ledger's."""
-    context = TraceContext(real_trace(name))
+    context = find_context(real_trace(name))
     chosen = choose_window(context)
-    found = copies.run(context, chosen)
+    found = run_section(copies, context, chosen)
     table = found.tables["summary"]
-    devices = ledger.run(context, chosen).tables["devices"]
+    devices = run_section(ledger, context, chosen).tables["devices"]
     moved = table[table["kind"] != "Memset"]
     assert (table["exposed_ns"] <= table["total_ns"]).all()
     assert moved["exposed_ns"].sum() >= devices["copy_exposed_ns"].sum()
@@ -272,8 +272,8 @@ def test_exposed_time_is_the_ledgers(real_trace: RealTrace, name: str) -> None:
 
 def test_a_real_capture_shows_its_pageable_batches(real_trace: RealTrace) -> None:
     """DataParallel of a batch in pageable memory: 28 copies in 14 steps, each holding the host."""
-    context = TraceContext(real_trace("alexnet_data_parallel_2gpu"))
-    found = copies.run(context, choose_window(context))
+    context = find_context(real_trace("alexnet_data_parallel_2gpu"))
+    found = run_section(copies, context, choose_window(context))
     assert value(found, "blocking_count") == 28
     pageable = finding(found, "copies/pageable")
     assert pageable is not None

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, thread
 
 from nsyswrap.db.load import load_export
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.sections import counters
 from nsyswrap.tables import Trace
@@ -19,7 +19,7 @@ TraceOf = Callable[[ExportBuilder], Trace]
 
 def section(trace: Trace, start: int = 0, end: int = 100) -> Section:
     """Return the section of a stretch."""
-    return counters.run(TraceContext(trace), window(start, end))
+    return run_section(counters, find_context(trace), window(start, end))
 
 
 def training() -> ExportBuilder:

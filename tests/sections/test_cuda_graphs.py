@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
 
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.operations import launch_rows
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section, Severity
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.sections import cuda_graphs
@@ -20,7 +20,7 @@ TraceOf = Callable[[ExportBuilder], Trace]
 
 def section_of(trace: Trace, start: int = 0, end: int = 1000) -> Section:
     """The section on a stretch."""
-    return cuda_graphs.run(TraceContext(trace), window(start, end))
+    return run_section(cuda_graphs, find_context(trace), window(start, end))
 
 
 def launches(section: Section) -> list[dict[str, Any]]:
@@ -161,8 +161,8 @@ def test_other_calls_on_graphs_are_no_launches(trace_of: TraceOf) -> None:
 
 def test_a_real_node_trace_holds_every_kernel(real_trace: Callable[[str], Trace]) -> None:
     """50 launches of 24 kernels: a product and an activation for each of 12 layers."""
-    context = TraceContext(real_trace("cuda_graph_node_trace"))
-    section = cuda_graphs.run(context, choose_window(context, "all"))
+    context = find_context(real_trace("cuda_graph_node_trace"))
+    section = run_section(cuda_graphs, context, choose_window(context, "all"))
     (row,) = launches(section)
     assert (row["shown"], row["count"], row["operation_count"]) == ("nodes", 50, 1200)
     assert section.tables["kernels"]["count"].tolist() == [600, 600]
@@ -170,8 +170,8 @@ def test_a_real_node_trace_holds_every_kernel(real_trace: Callable[[str], Trace]
 
 
 def test_the_same_program_traced_by_graph_has_one_row_a_launch(real_trace: Callable[[str], Trace]) -> None:
-    context = TraceContext(real_trace("cuda_graph_graph_trace"))
-    section = cuda_graphs.run(context, choose_window(context, "all"))
+    context = find_context(real_trace("cuda_graph_graph_trace"))
+    section = run_section(cuda_graphs, context, choose_window(context, "all"))
     (row,) = launches(section)
     assert (row["shown"], row["count"], row["operation_count"]) == ("whole", 50, 50)
     assert [finding.rule for finding in section.findings] == ["graphs/whole"]

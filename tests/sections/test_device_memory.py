@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import DEVICE, MAIN, PINNED, PROCESS, ExportBuilder, global_id
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section, Severity
 from nsyswrap.sections import device_memory
 from nsyswrap.tables import Trace
@@ -21,7 +21,7 @@ OTHER = global_id(77)
 
 def section(trace: Trace, start: int = 0, end: int = 100) -> Section:
     """Return the section of a stretch."""
-    return device_memory.run(TraceContext(trace), window(start, end))
+    return run_section(device_memory, find_context(trace), window(start, end))
 
 
 def device(trace: Trace, start: int = 0, end: int = 100) -> dict[str, Any]:

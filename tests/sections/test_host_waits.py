@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, thread
 
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import host_waits
@@ -20,7 +20,7 @@ SPLIT = ["wait_ns", "cuda_call_ns", "rest_ns", "unseen_ns"]
 
 def section_of(trace: Trace, start: int = 0, end: int = 1000) -> Section:
     """The section on a stretch."""
-    return host_waits.run(TraceContext(trace), window(start, end))
+    return run_section(host_waits, find_context(trace), window(start, end))
 
 
 def waits(trace: Trace, start: int = 0, end: int = 1000) -> list[tuple[int, str, str, int, int]]:
@@ -156,9 +156,9 @@ def test_processes_are_told_apart(trace_of: TraceOf) -> None:
 def test_real_threads_split_into_the_window_and_their_waits_add_up(
     name: str, wanted: str, real_trace: Callable[[str], Trace]
 ) -> None:
-    context = TraceContext(real_trace(name))
+    context = find_context(real_trace(name))
     chosen = choose_window(context, wanted)
-    section = host_waits.run(context, chosen)
+    section = run_section(host_waits, context, chosen)
     threads, by_call = section.tables["threads"], section.tables["waits"]
     assert (threads[SPLIT].to_numpy() >= 0).all()
     assert (threads[SPLIT].sum(axis="columns") == chosen.length_ns).all()
@@ -170,8 +170,8 @@ def test_real_threads_split_into_the_window_and_their_waits_add_up(
 
 def test_the_main_thread_of_a_real_run_waits_for_autograd_in_backward(real_trace: Callable[[str], Trace]) -> None:
     """Its dearest wait: 58 of 58 steps."""
-    context = TraceContext(real_trace("cnn_amp"))
-    table = host_waits.run(context, choose_window(context)).tables["waits"]
+    context = find_context(real_trace("cnn_amp"))
+    table = run_section(host_waits, context, choose_window(context)).tables["waits"]
     first = table.iloc[0]
     assert (first["thread"], first["call"], first["phase"]) == ("python3", "pthread_cond_wait", "backward")
     assert first["count"] == 58
@@ -179,7 +179,7 @@ def test_the_main_thread_of_a_real_run_waits_for_autograd_in_backward(real_trace
 
 def test_states_are_worked_out_once_for_a_window(trace_of: TraceOf) -> None:
     """Idle time and waits ask for the same; another window is another answer."""
-    context = TraceContext(trace_of(launching().os_call("poll", 100, 200)))
+    context = find_context(trace_of(launching().os_call("poll", 100, 200)))
     first = context.states(window(0, 1000))
     assert context.states(window(0, 1000)) is first
     assert context.states(window(0, 500)) is not first

@@ -3,18 +3,18 @@
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id
 from hypothesis import given
 from hypothesis import strategies as st
+from nsyswrap.sections.launch_bound import LATE, Pace
 from real_captures import CAPTURE_NAMES
 
 from nsyswrap.attribution.root_causes import NAMES, claims
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import idle, launches
-from nsyswrap.sections.launch_bound import LATE, Pace
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -39,7 +39,7 @@ def paced(count: int, *, every: int, call: int, length: int, builder: ExportBuil
 
 def section(trace: Trace, end: int = 1000) -> Section:
     """Return the section on launches of the stretch from 0 on."""
-    return launches.run(TraceContext(trace), window(0, end))
+    return run_section(launches, find_context(trace), window(0, end))
 
 
 def only(trace: Trace, end: int = 1000) -> Finding | None:
@@ -65,7 +65,7 @@ def test_the_finding_counts_no_time_twice(trace_of: TraceOf) -> None:
     trace = trace_of(paced(10, every=100, call=20, length=10))
     found = only(trace)
     assert found is not None
-    idle_time = idle.run(TraceContext(trace), window(0, 1000))
+    idle_time = run_section(idle, find_context(trace), window(0, 1000))
     causes = idle_time.tables["causes"]
     assert found.lost_ns == causes[causes["cause"].isin(["cpu", "launch"])]["idle_ns"].sum() == 900
     assert idle_time.findings == ()
@@ -224,8 +224,8 @@ def test_gpus_of_one_process_have_paces_of_their_own(trace_of: TraceOf) -> None:
 
 
 def test_a_window_without_launches_has_no_phases(trace_of: TraceOf) -> None:
-    context = TraceContext(trace_of(paced(2, every=100, call=20, length=10)))
-    found = launches.run(context, window(5000, 6000))
+    context = find_context(trace_of(paced(2, every=100, call=20, length=10)))
+    found = run_section(launches, context, window(5000, 6000))
     assert (len(found.tables["phases"]), found.findings) == (0, ())
 
 
@@ -239,9 +239,9 @@ def test_the_rule(share: float, interval: float | None, operation: float) -> Non
 @WITH_CALLS
 def test_findings_of_a_real_capture_share_its_idle_time(real_trace: RealTrace, name: str) -> None:
     """Whatever roots claim, each idle nanosecond stays in one place."""
-    context = TraceContext(real_trace(name))
+    context = find_context(real_trace(name))
     chosen = choose_window(context)
-    causes = idle.run(context, chosen).tables["causes"].groupby("device_id")["idle_ns"].sum()
+    causes = run_section(idle, context, chosen).tables["causes"].groupby("device_id")["idle_ns"].sum()
     for device in context.operations.devices:
         total = claims(context, device, chosen).total
         assert len(total) == len(NAMES)
@@ -250,8 +250,8 @@ def test_findings_of_a_real_capture_share_its_idle_time(real_trace: RealTrace, n
 
 @WITH_CALLS
 def test_phases_of_a_real_capture_hold_every_launch(real_trace: RealTrace, name: str) -> None:
-    context = TraceContext(real_trace(name))
-    found = launches.run(context, choose_window(context))
+    context = find_context(real_trace(name))
+    found = run_section(launches, context, choose_window(context))
     fact = found.fact("launches")
     assert fact is not None
     assert found.tables["phases"]["count"].sum() == fact.value
@@ -268,8 +268,8 @@ def test_phases_of_a_real_capture_hold_every_launch(real_trace: RealTrace, name:
 )
 def test_the_rule_on_captures_of_known_runs(real_trace: RealTrace, name: str, bound: bool) -> None:  # noqa: FBT001
     """A small network is bound by launches; BERT in fp32 keeps the GPU busy, and AlexNet waits for its data."""
-    context = TraceContext(real_trace(name))
-    found = launches.run(context, choose_window(context)).findings
+    context = find_context(real_trace(name))
+    found = run_section(launches, context, choose_window(context)).findings
     rules = [each.rule for each in found]
     assert ("launches/launch_bound" in rules) == bound
     assert ("optimizer/many_kernels" in rules) == (name == "bench_source")

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id
 
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.sections import launches
 from nsyswrap.tables import Trace
 
@@ -14,13 +14,13 @@ TraceOf = Callable[[ExportBuilder], Trace]
 
 def rows_of(trace: Trace, start: int = 0, end: int = 1000) -> list[tuple[object, ...]]:
     """Return name, kind, count and time of the summary."""
-    table = launches.run(TraceContext(trace), window(start, end)).tables["summary"]
+    table = run_section(launches, find_context(trace), window(start, end)).tables["summary"]
     return list(zip(table["name"], table["kind"], table["count"], table["total_ns"], strict=True))
 
 
 def facts_of(trace: Trace, start: int = 0, end: int = 1000) -> dict[str, object]:
     """Return the facts of the section."""
-    return {fact.label: fact.value for fact in launches.run(TraceContext(trace), window(start, end)).facts}
+    return {fact.label: fact.value for fact in run_section(launches, find_context(trace), window(start, end)).facts}
 
 
 def test_on_an_idle_device_it_is_latency_from_the_start_of_the_call(trace_of: TraceOf) -> None:

@@ -1,12 +1,12 @@
-"""The ledger: to which row each nanosecond belongs, drawn; the sums are tried on random traces elsewhere."""
+"""The ledger: to which row each nanosecond belongs. Tests with random traces check the sums elsewhere."""
 
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id
 
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.sections import ledger
 from nsyswrap.sections.ledger import ROWS, ledger_rows
 from nsyswrap.tables import Trace
@@ -18,11 +18,11 @@ NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
 
 def rows_of(trace: Trace, start: int = 0, end: int = 100, device: int = 0) -> list[int]:
     """Return the ledger of a device, in the order of its rows."""
-    return [ledger_rows(TraceContext(trace).operations, device, window(start, end))[row] for row in ROWS]
+    return [ledger_rows(find_context(trace).operations, device, window(start, end))[row] for row in ROWS]
 
 
 def test_each_kind_has_a_row(trace_of: TraceOf) -> None:
-    """Compute, communication, copy, fill, idle.
+    """Compute, waiting for communication, its transfer, copy, memset, idle.
 
     ::
 
@@ -30,11 +30,11 @@ def test_each_kind_has_a_row(trace_of: TraceOf) -> None:
     """
     builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).kernel(20, 40, NCCL, launched=(1, 2))
     builder.copy(40, 60, launched=(2, 3)).fill(60, 80, launched=(3, 4))
-    assert rows_of(trace_of(builder)) == [20, 20, 20, 20, 20]
+    assert rows_of(trace_of(builder)) == [20, 0, 20, 20, 20, 20]
 
 
 def test_where_operations_overlap_the_first_kind_has_the_time(trace_of: TraceOf) -> None:
-    """What no kernel hides is exposed.
+    """Copies are exposed where no kernel runs.
 
     ::
 
@@ -46,30 +46,47 @@ def test_where_operations_overlap_the_first_kind_has_the_time(trace_of: TraceOf)
     """
     builder = ExportBuilder().kernel(0, 40, launched=(0, 1)).kernel(20, 60, NCCL, launched=(1, 2), stream=8)
     builder.copy(40, 80, launched=(2, 3), stream=9).fill(60, 100, launched=(3, 4), stream=10)
-    assert rows_of(trace_of(builder)) == [40, 20, 20, 20, 0]
+    assert rows_of(trace_of(builder)) == [40, 0, 20, 20, 20, 0]
 
 
 def test_a_nanosecond_with_two_kernels_counts_once(trace_of: TraceOf) -> None:
     builder = ExportBuilder().kernel(0, 60, launched=(0, 1)).kernel(20, 40, launched=(1, 2), stream=8)
-    assert rows_of(trace_of(builder)) == [60, 0, 0, 0, 40]
+    assert rows_of(trace_of(builder)) == [60, 0, 0, 0, 0, 40]
 
 
 def test_a_graph_traced_as_a_whole_is_compute(trace_of: TraceOf) -> None:
-    assert rows_of(trace_of(ExportBuilder().graph(10, 60, launched=(0, 1)))) == [50, 0, 0, 0, 50]
+    assert rows_of(trace_of(ExportBuilder().graph(10, 60, launched=(0, 1)))) == [50, 0, 0, 0, 0, 50]
 
 
 @pytest.mark.parametrize("name", [NCCL, "ncclKernel_AllReduce_RING_LL_Sum_half", "void NCCLthing()"])
 def test_a_kernel_whose_name_holds_nccl_is_communication(name: str, trace_of: TraceOf) -> None:
-    assert rows_of(trace_of(ExportBuilder().kernel(0, 10, name, launched=(0, 1))))[1] == 10
+    assert rows_of(trace_of(ExportBuilder().kernel(0, 10, name, launched=(0, 1))))[2] == 10
+
+
+def test_communication_is_all_transfer_and_a_note_says_so(trace_of: TraceOf) -> None:
+    """Without the other ranks nobody knows how long it waited for them. A run without communication has no note."""
+    alone = ExportBuilder().kernel(0, 10, launched=(0, 1))
+    assert run_section(ledger, find_context(trace_of(alone)), window(0, 100)).notes == ()
+    section = run_section(ledger, find_context(trace_of(alone.kernel(10, 30, NCCL, launched=(1, 2)))), window(0, 100))
+    (row,) = section.tables["devices"].to_dict("records")
+    assert (row["communication_wait_ns"], row["communication_transfer_ns"]) == (0, 20)
+    assert section.notes == (
+        "Exposed communication is not split into waiting and transfer: all of it counts as transfer.",
+    )
+
+
+def test_communication_behind_a_kernel_needs_no_note(trace_of: TraceOf) -> None:
+    builder = ExportBuilder().kernel(0, 40, launched=(0, 1)).kernel(10, 30, NCCL, launched=(1, 2), stream=8)
+    assert run_section(ledger, find_context(trace_of(builder)), window(0, 100)).notes == ()
 
 
 def test_operations_are_clipped_to_the_window(trace_of: TraceOf) -> None:
     builder = ExportBuilder().kernel(0, 50, launched=(0, 1)).copy(60, 100, launched=(1, 2))
-    assert rows_of(trace_of(builder), 40, 70) == [10, 0, 10, 0, 10]
+    assert rows_of(trace_of(builder), 40, 70) == [10, 0, 0, 10, 0, 10]
 
 
-def test_the_ledger_of_a_window_does_not_depend_on_those_asked_for_before(trace_of: TraceOf) -> None:
-    """What overlaps is worked out once, for all time.
+def test_the_ledger_of_a_window_does_not_depend_on_earlier_ones(trace_of: TraceOf) -> None:
+    """Overlaps are found once, for all windows.
 
     ::
 
@@ -77,23 +94,23 @@ def test_the_ledger_of_a_window_does_not_depend_on_those_asked_for_before(trace_
         copy     CCCCCC
         windows  |--|        then  |---|
     """
-    operations = TraceContext(
+    operations = find_context(
         trace_of(ExportBuilder().kernel(20, 60, launched=(1, 2)).copy(0, 60, launched=(2, 3)))
     ).operations
-    asked = [ledger_rows(operations, 0, window(start, end)) for start, end in ((0, 30), (20, 70), (80, 90), (0, 30))]
-    assert [[each[row] for row in ROWS] for each in asked] == [
-        [10, 0, 20, 0, 0],
-        [40, 0, 0, 0, 10],
-        [0, 0, 0, 0, 10],
-        [10, 0, 20, 0, 0],
+    found = [ledger_rows(operations, 0, window(start, end)) for start, end in ((0, 30), (20, 70), (80, 90), (0, 30))]
+    assert [[each[row] for row in ROWS] for each in found] == [
+        [10, 0, 0, 20, 0, 0],
+        [40, 0, 0, 0, 0, 10],
+        [0, 0, 0, 0, 0, 10],
+        [10, 0, 0, 20, 0, 0],
     ]
 
 
 def test_each_device_has_a_ledger_of_its_own(trace_of: TraceOf) -> None:
-    """In the section as in the function; the processes on a device share it."""
+    """All processes on a device share its ledger."""
     builder = ExportBuilder().kernel(0, 50, launched=(0, 1)).kernel(20, 30, launched=(1, 2), device=1)
     builder.kernel(40, 70, launched=(0, 1), process=global_id(5000))
-    section = ledger.run(TraceContext(trace_of(builder)), window(0, 100))
+    section = run_section(ledger, find_context(trace_of(builder)), window(0, 100))
     devices = section.tables["devices"]
     assert devices[["device_id", "compute_ns", "idle_ns"]].to_numpy().tolist() == [[0, 70, 30], [1, 10, 90]]
     assert {fact.label: fact.value for fact in section.facts} == {
@@ -104,11 +121,11 @@ def test_each_device_has_a_ledger_of_its_own(trace_of: TraceOf) -> None:
 
 
 def test_time_over_the_window_adds_up_to_the_ledger(trace_of: TraceOf) -> None:
-    """Thirty stretches; a window shorter than that has one for each nanosecond."""
+    """There are thirty intervals; a window of fewer nanoseconds has one for each."""
     builder = ExportBuilder().kernel(0, 500, launched=(0, 1)).copy(700, 800, launched=(1, 2))
-    context = TraceContext(trace_of(builder))
+    context = find_context(trace_of(builder))
     for start, end, count in ((0, 1000, 30), (490, 510, 20)):
-        table = ledger.run(context, window(start, end)).tables["over_time"]
+        table = run_section(ledger, context, window(start, end)).tables["over_time"]
         assert len(table) == count
         assert table["start_ns"].iloc[0] == start
         assert table["end_ns"].iloc[-1] == end
@@ -122,7 +139,7 @@ def test_time_over_the_window_adds_up_to_the_ledger(trace_of: TraceOf) -> None:
 
 
 def test_a_gpu_that_ran_something_only_before_the_window_does_not_starve_in_it(trace_of: TraceOf) -> None:
-    """It is left out and named; one that goes on later is in use all the time between.
+    """It is left out, and a note names it. A GPU that runs something later is in use all the time between.
 
     ::
 
@@ -133,8 +150,10 @@ def test_a_gpu_that_ran_something_only_before_the_window_does_not_starve_in_it(t
     builder = ExportBuilder().kernel(20, 60, launched=(20, 21)).kernel(80, 100, launched=(80, 81))
     for device, start in ((1, 0), (2, 0), (2, 200)):
         builder.kernel(start + 5, start + 10, launched=(start, start + 1), device=device)
-    section = ledger.run(TraceContext(trace_of(builder)), window(20, 100))
+    section = run_section(ledger, find_context(trace_of(builder)), window(20, 100))
     assert section.tables["devices"]["device_id"].tolist() == [0, 2]
-    assert section.notes == ("GPU 1 ran operations only outside: left out.",)
-    before = ledger.run(TraceContext(trace_of(ExportBuilder().kernel(20, 60, launched=(20, 21)))), window(0, 10))
+    assert section.notes == ("GPU 1 is left out: it ran operations only outside the window.",)
+    before = run_section(
+        ledger, find_context(trace_of(ExportBuilder().kernel(20, 60, launched=(20, 21)))), window(0, 10)
+    )
     assert before.tables["devices"]["idle_ns"].tolist() == [10]

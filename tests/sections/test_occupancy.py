@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import CAPTURE_NAMES
 
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import ledger, occupancy
@@ -38,7 +38,7 @@ def export(release: int = 2025) -> ExportBuilder:
 
 def section(trace: Trace, end: int = 1000) -> Section:
     """Return the section of the stretch from 0 on."""
-    return occupancy.run(TraceContext(trace), window(0, end))
+    return run_section(occupancy, find_context(trace), window(0, end))
 
 
 def value(found: Section, label: str) -> object:
@@ -172,7 +172,7 @@ def test_a_gpu_without_limits_still_tells_its_multiprocessors(trace_of: TraceOf)
 
 
 def test_a_window_without_kernels_has_no_estimates(trace_of: TraceOf) -> None:
-    found = occupancy.run(TraceContext(trace_of(export().kernel(0, 100, "k"))), window(500, 900))
+    found = run_section(occupancy, find_context(trace_of(export().kernel(0, 100, "k"))), window(500, 900))
     assert [fact.value for fact in found.facts] == [None] * 5
     assert len(found.tables["kernels"]) == 0
     assert found.findings == ()
@@ -267,8 +267,8 @@ def test_rows_of_one_group_are_alike_and_no_others(rows: list[tuple[int, int]]) 
 @WITH_KERNELS
 def test_every_kernel_of_a_real_capture_fits(real_trace: RealTrace, name: str) -> None:
     """It ran, so at least one block was resident: an occupancy of 0 would be a wrong formula."""
-    context = TraceContext(real_trace(name))
-    table = occupancy.run(context, choose_window(context)).tables["kernels"]
+    context = find_context(real_trace(name))
+    table = run_section(occupancy, context, choose_window(context)).tables["kernels"]
     assert table["theoretical_occupancy"].gt(0).all()
     assert table["theoretical_occupancy"].le(1).all()
     assert (table["achieved_estimate"] <= table["theoretical_occupancy"] + 1e-12).all()
@@ -277,12 +277,12 @@ def test_every_kernel_of_a_real_capture_fits(real_trace: RealTrace, name: str) -
 
 @WITH_KERNELS
 def test_multiprocessors_are_no_busier_than_their_gpu(real_trace: RealTrace, name: str) -> None:
-    context = TraceContext(real_trace(name))
+    context = find_context(real_trace(name))
     chosen = choose_window(context)
-    rows = ledger.run(context, chosen).tables["devices"]
+    rows = run_section(ledger, context, chosen).tables["devices"]
     kernel_rows = ["compute_ns", "communication_wait_ns", "communication_transfer_ns"]
     busy = rows[kernel_rows].to_numpy().sum() / rows["window_ns"].sum()
-    efficiency = value(occupancy.run(context, chosen), "sm_efficiency_estimate_share")
+    efficiency = value(run_section(occupancy, context, chosen), "sm_efficiency_estimate_share")
     assert isinstance(efficiency, float)
     assert 0 < efficiency <= busy
 
@@ -294,5 +294,5 @@ def test_a_real_capture_is_what_a_query_finds(captures: Callable[[str], Path], r
     with closing(sqlite3.connect(f"file:{captures('bench_source')}?mode=ro&immutable=1", uri=True)) as database:
         (expected,) = database.execute(query).fetchone()
     whole = Window(0, 10**12, "all", "user")
-    table = occupancy.run(TraceContext(real_trace("bench_source")), whole).tables["kernels"]
+    table = run_section(occupancy, find_context(real_trace("bench_source")), whole).tables["kernels"]
     assert np.average(table["sm_efficiency_estimate"], weights=table["total_ns"]) == pytest.approx(expected)

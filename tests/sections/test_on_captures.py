@@ -13,17 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from analysis_fixtures import whole_session
+from analysis_fixtures import run_section, whole_session
 from real_captures import CAPTURE_NAMES
 
 from nsyswrap import tables
 from nsyswrap.db.load import load_export
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.intervals import Window, gaps, merge, overlap, total
-from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Report
+from nsyswrap.loop.context import TraceContext, find_context
+from nsyswrap.model import Report, Severity
 from nsyswrap.report import ALL, build_report, choose_window
 from nsyswrap.sections import ranges
+from nsyswrap.sections.capture_check import outweighs
 from nsyswrap.sections.ledger import ROWS, ledger_rows
 from nsyswrap.tables import Trace, array
 
@@ -43,7 +44,7 @@ every_window = pytest.mark.parametrize("wanted", ["", ALL])
 
 def study_of(trace: Trace) -> TraceContext:
     """Return a context without settings."""
-    return TraceContext(trace)
+    return find_context(trace)
 
 
 @every_gpu_capture
@@ -212,14 +213,14 @@ ANY = ("operation_count_any_thread", "envelope_any_thread_ns", "busy_any_thread_
 def test_what_ranges_launched_is_the_reference_numbers(key: tuple[str, str], real_trace: RealTrace) -> None:
     """Backward launches nearly all from autograd's own thread."""
     trace = real_trace(key[0])
-    table = ranges.run(study_of(trace), whole_session(trace)).tables["projection"].set_index("name")
+    table = run_section(ranges, study_of(trace), whole_session(trace)).tables["projection"].set_index("name")
     assert tuple(table.loc[key[1], ["count", "range_ns", *OWN, *ANY]]) == PROJECTIONS[key]
 
 
 def test_a_range_that_launched_nothing_has_no_projection(real_trace: RealTrace) -> None:
     """Loading data puts nothing on the GPU."""
     trace = real_trace(CNN)
-    tables_of = ranges.run(study_of(trace), whole_session(trace)).tables
+    tables_of = run_section(ranges, study_of(trace), whole_session(trace)).tables
     assert "data" not in set(tables_of["projection"]["name"])
     row = tables_of["summary"].set_index("name").loc["data"]
     assert (row["count"], row["total_ns"]) == (60, 25075193)
@@ -242,10 +243,13 @@ def test_launches_in_the_measured_window_are_the_reference_numbers(name: str, re
 
 
 def test_an_incomplete_capture_is_found_out(real_trace: RealTrace) -> None:
-    """An old nsys lost the main thread's calls and says so nowhere; the verdict does."""
+    """An old nsys lost the main thread's calls and ranges without a message; nearly all of the window can be wrong."""
     report = build_report(real_trace(OLD))
     finding = next(each for each in report.findings if each.rule == "capture/incomplete")
-    assert "main thread's CUDA calls stop 542 ms" in finding.headline
+    assert (finding.severity, finding.lost_ns) == (Severity.PROBLEM, 4_292_657_392)
+    assert "stop 542 ms before the last launch" in finding.evidence[0]
+    best = next(each for each in report.findings if not each.rule.startswith("capture/"))
+    assert outweighs(report.section("capture_check"), best.lost_ns)
     assert report.verdict.startswith("Cannot tell: the capture is incomplete.")
 
 
@@ -267,7 +271,8 @@ def test_an_export_that_lost_rows_is_found_out(
     with closing(sqlite3.connect(copy)) as database, database:
         database.execute("delete from CUPTI_ACTIVITY_KIND_KERNEL where rowid = 1000")
     findings = build_report(load_export(copy)).findings
-    assert [each.evidence for each in findings if each.rule == "capture/incomplete"] == [("1 CUDA events are missing",)]
+    (evidence,) = (each.evidence for each in findings if each.rule == "capture/incomplete")
+    assert evidence[0].startswith("1 CUDA events are missing: nsys counted ")
     assert not [each for each in build_report(real_trace(name)).findings if each.rule == "capture/incomplete"]
 
 

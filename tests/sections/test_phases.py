@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, thread
 
-from nsyswrap.loop.context import Settings, TraceContext
+from nsyswrap.loop.context import Settings, TraceContext, find_context
 from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.sections import phases
 from nsyswrap.tables import Trace
@@ -57,12 +57,12 @@ SPELLINGS = {
 
 def study_of(trace: Trace, *rules: PhaseRule) -> TraceContext:
     """Return a context, with rules of the user's."""
-    return TraceContext(trace, Settings(phase_rules=rules))
+    return find_context(trace, Settings(phase_rules=rules))
 
 
 def rows_of(context: TraceContext, start: int = 0, end: int = 100) -> dict[str, tuple[int, int, int, int, int]]:
     """Return count, time on the host, on the GPU, idle, and kernels of each phase."""
-    table = phases.run(context, window(start, end)).tables["phases"]
+    table = run_section(phases, context, window(start, end)).tables["phases"]
     columns = [table[name] for name in ("phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count")]
     return {str(name): (*map(int, row),) for name, *row in zip(*columns, strict=True)}  # type: ignore[misc]
 
@@ -164,7 +164,7 @@ def test_host_time_is_summed_over_processes(trace_of: TraceOf) -> None:
 
 def facts_of(context: TraceContext) -> dict[str, object]:
     """Return the facts of the section."""
-    return {fact.label: fact.value for fact in phases.run(context, window(0, 100)).facts}
+    return {fact.label: fact.value for fact in run_section(phases, context, window(0, 100)).facts}
 
 
 def test_the_share_that_was_joined_through_the_main_thread_is_stated(trace_of: TraceOf) -> None:

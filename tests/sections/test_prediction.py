@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import DEVICE, HOST_TO_DEVICE, MAIN, PAGEABLE, ExportBuilder, thread
 
 from nsyswrap.intervals import Spans
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report
 from nsyswrap.sections import prediction
 from nsyswrap.tables import Trace
@@ -22,7 +22,7 @@ AUTOGRAD = thread(4712)
 
 def replay_of(trace: Trace, end: int, start: int = 0) -> Simulation:
     """The simulation of a sample."""
-    return TraceContext(trace).simulation(window(start, end))
+    return find_context(trace).simulation(window(start, end))
 
 
 def spans(*pairs: tuple[int, int]) -> Spans:
@@ -91,7 +91,7 @@ def test_a_wait_follows_what_it_waits_for(trace_of: TraceOf, build: Callable[[],
 
 def test_without_waits_host_and_gpu_work_side_by_side(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
     """Nothing but the GPU is left: five kernels of 58 ns, the first of which begins at 20."""
-    context = TraceContext(trace_of(synchronous(build())))
+    context = find_context(trace_of(synchronous(build())))
     changed = changes.waits(context, window(0, 500)).low
     assert list(changed.waits) == [1, 3, 5, 7, 9]
     assert context.simulation(window(0, 500)).length(changed) == pytest.approx(20 + 5 * 58, abs=30)
@@ -104,7 +104,7 @@ def test_a_wait_for_nothing_is_no_work(trace_of: TraceOf, build: Callable[[], Ex
     assert found.error_share == pytest.approx(-296 / 400)
     assert not found.predicts
     assert found.gain(Change(host=spans((0, 400)))) is None
-    section = prediction.run(TraceContext(trace), window(0, 410))
+    section = run_section(prediction, find_context(trace), window(0, 410))
     assert "cannot predict this run, so findings give no gain: it is off by 74.0 %" in section.notes[0]
 
 
@@ -150,7 +150,7 @@ def test_a_blocking_copy_holds_its_thread_until_it_is_done(
         builder.copy(*at, HOST_TO_DEVICE, launched=(turn, turn + 72), srcKind=PAGEABLE, dstKind=DEVICE)
         builder.call("cudaStreamSynchronize", turn + 74, turn + 76)
         builder.kernel(turn + 88, turn + 98, launched=(turn + 78, turn + 82))
-    context = TraceContext(trace_of(builder))
+    context = find_context(trace_of(builder))
     found = context.simulation(window(0, 400))
     assert found.simulated_ns == 398
     change = changes.blocking_copies(context, window(0, 400)).low
@@ -167,7 +167,7 @@ def test_a_loader_that_is_waited_for_sets_the_pace(trace_of: TraceOf, build: Cal
         builder.range("data", at, at + 800 * US).os_call("sem_clockwait", at + 5 * US, at + 790 * US)
         builder.range("forward", at + 800 * US, at + 1_000 * US)
         builder.kernel(at + 910 * US, at + 950 * US, launched=(at + 900 * US, at + 904 * US))
-    context = TraceContext(trace_of(builder))
+    context = find_context(trace_of(builder))
     whole = window(0, 10_000 * US)
     found = context.simulation(whole)
     assert found.simulated_ns == 9_950 * US
@@ -242,10 +242,10 @@ def test_what_cannot_be_replayed_says_why(
     change: Callable[[ExportBuilder], ExportBuilder], why: str, trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
     trace = trace_of(change(launches(build(), 5, 20, 5)))
-    section = prediction.run(TraceContext(trace), window(0, 9_100))
+    section = run_section(prediction, find_context(trace), window(0, 9_100))
     assert why in section.notes[0]
     assert section.fact("predicts").value == "no"  # type: ignore[union-attr]
-    assert TraceContext(trace).simulation(window(0, 9_100)).gain(Change()) is None
+    assert find_context(trace).simulation(window(0, 9_100)).gain(Change()) is None
 
 
 def test_migrations_of_unified_memory_are_no_obstacle(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:

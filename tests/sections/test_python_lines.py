@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 
 import pytest
-from analysis_fixtures import idle_section, window
+from analysis_fixtures import idle_section, run_section, window
 from export_builder import MAIN, ExportBuilder, thread
 
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.sections import python_lines
 from nsyswrap.tables import Trace
@@ -21,7 +21,7 @@ LINEAR = ("linear", "/opt/lib/python3.12/site-packages/torch/linear.py", 100)
 
 def section(trace: Trace, start: int = 0, end: int = 100) -> Section:
     """Return the section of a stretch."""
-    return python_lines.run(TraceContext(trace), window(start, end))
+    return run_section(python_lines, find_context(trace), window(start, end))
 
 
 def gap() -> ExportBuilder:

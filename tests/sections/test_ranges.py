@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, thread
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nsyswrap import tables
 from nsyswrap.loop import range_nesting
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Capture, Session
 from nsyswrap.sections import ranges
 from nsyswrap.tables import Trace
@@ -24,7 +24,7 @@ SPAN = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda span: (min(s
 
 def projection(trace: Trace, start: int = 0, end: int = 1000) -> dict[str, dict[str, int]]:
     """Return the rows of the projection by name of range."""
-    table = ranges.run(TraceContext(trace), window(start, end)).tables["projection"]
+    table = run_section(ranges, find_context(trace), window(start, end)).tables["projection"]
     rows = table.set_index("name").to_dict("index")
     return {str(name): {str(column): int(value) for column, value in row.items()} for name, row in rows.items()}
 
@@ -179,7 +179,7 @@ def test_kernels_are_counted_in_every_range_around_their_launch(trace_of: TraceO
     """By range and kernel; copies are not kernels."""
     builder = ExportBuilder().range("step 1", 0, 100).range("forward", 5, 50)
     builder.kernel(60, 80, "gemm", launched=(10, 12)).copy(80, 90, launched=(13, 14))
-    table = ranges.run(TraceContext(trace_of(builder)), window(0, 200)).tables["kernels"]
+    table = run_section(ranges, find_context(trace_of(builder)), window(0, 200)).tables["kernels"]
     assert table[["range", "name", "count", "total_ns"]].to_numpy().tolist() == [
         ["forward", "gemm", 1, 20],
         ["step 1", "gemm", 1, 20],

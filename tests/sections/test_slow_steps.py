@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ from real_captures import CAPTURE_NAMES
 from nsyswrap.attribution.causes import CAUSES, idle_sums
 from nsyswrap.attribution.step_outliers import is_outlier
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import idle, steps
@@ -57,8 +57,8 @@ def loop(slow: str, builder: ExportBuilder | None = None) -> ExportBuilder:
 
 def section(trace: Trace, chosen: Window | None = None) -> Section:
     """Return the section on steps, of the measured window where no other is given."""
-    context = TraceContext(trace)
-    return steps.run(context, chosen or choose_window(context))
+    context = find_context(trace)
+    return run_section(steps, context, chosen or choose_window(context))
 
 
 def only(trace: Trace) -> Finding:
@@ -105,10 +105,10 @@ def test_the_finding_names_the_step_and_what_grew(trace_of: TraceOf) -> None:
 
 def test_what_another_finding_counts_is_not_counted_again(trace_of: TraceOf) -> None:
     """The data phase of one step grew: the GPU starves there as in the others, only longer."""
-    context = TraceContext(trace_of(loop("data")))
+    context = find_context(trace_of(loop("data")))
     chosen = choose_window(context)
-    assert steps.run(context, chosen).findings == ()
-    costs = {each.rule: each.lost_ns for each in idle.run(context, chosen).findings}
+    assert run_section(steps, context, chosen).findings == ()
+    costs = {each.rule: each.lost_ns for each in run_section(idle, context, chosen).findings}
     assert costs["idle/data_work"] == 10 * 200 + 500
 
 
@@ -120,12 +120,12 @@ def test_host_code_of_a_long_step_is_its_own(trace_of: TraceOf) -> None:
         more = 300_000 if number == SLOW else 0
         built.range(f"batch {number}", at, at + 50_000 + more).kernel(at + 100, at + 50_000, launched=(at, at + 50))
         at += 50_000 + more
-    context = TraceContext(trace_of(built))
+    context = find_context(trace_of(built))
     chosen = choose_window(context)
-    (found,) = steps.run(context, chosen).findings
+    (found,) = run_section(steps, context, chosen).findings
     assert (found.rule, found.lost_ns, found.severity) == ("steps/uneven", 300_000, "problem")
     assert "what the host does in them" in found.advice, "a larger batch mends no stall of one step"
-    assert idle.run(context, chosen).findings == ()
+    assert run_section(idle, context, chosen).findings == ()
 
 
 def test_facts_of_spread_and_outliers(trace_of: TraceOf) -> None:
@@ -231,9 +231,9 @@ def test_outliers_are_the_longest_and_fewer_than_half(lengths: list[int]) -> Non
 @WITH_KERNELS
 def test_sums_of_idle_time_are_those_of_the_idle_section(real_trace: RealTrace, name: str) -> None:
     """By cause over the window; of the steps no more than of the window."""
-    context = TraceContext(real_trace(name))
+    context = find_context(real_trace(name))
     chosen = choose_window(context)
-    causes = idle.run(context, chosen).tables["causes"]
+    causes = run_section(idle, context, chosen).tables["causes"]
     for device in context.operations.devices:
         mine = causes[causes["device_id"] == device].groupby("cause")["idle_ns"].sum()
         sums = idle_sums(context, device, chosen)
@@ -243,7 +243,7 @@ def test_sums_of_idle_time_are_those_of_the_idle_section(real_trace: RealTrace, 
 
 @WITH_STEPS
 def test_what_grew_in_a_real_step_is_no_more_than_the_step(real_trace: RealTrace, name: str) -> None:
-    context = TraceContext(real_trace(name))
+    context = find_context(real_trace(name))
     chosen = choose_window(context)
     found = find_outliers(context, chosen)
     for column in ("part_grown_ns", "cause_grown_ns", "phase_grown_ns", "excess_ns"):
@@ -253,8 +253,8 @@ def test_what_grew_in_a_real_step_is_no_more_than_the_step(real_trace: RealTrace
 
 def test_idle_time_is_explained_once(real_trace: RealTrace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who needs sums after the idle section does not explain again: of a large capture that takes seconds."""
-    context = TraceContext(real_trace("alexnet_data_parallel_2gpu"))
+    context = find_context(real_trace("alexnet_data_parallel_2gpu"))
     chosen = choose_window(context)
-    idle.run(context, chosen)
+    run_section(idle, context, chosen)
     monkeypatch.setattr("nsyswrap.attribution.causes.explain", None)
-    assert len(steps.run(context, chosen).tables["outliers"]) == 2
+    assert len(run_section(steps, context, chosen).tables["outliers"]) == 2

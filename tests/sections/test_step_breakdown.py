@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import HOST_TO_DEVICE, ExportBuilder, global_id, thread
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import step_breakdown
@@ -24,7 +24,7 @@ OTHER_PID = 99
 
 def section_of(trace: Trace, start: int = 0, end: int = 1000) -> Section:
     """The section on a stretch."""
-    return step_breakdown.run(TraceContext(trace), window(start, end))
+    return run_section(step_breakdown, find_context(trace), window(start, end))
 
 
 def step(trace: Trace, row: int = 0) -> dict[str, int]:
@@ -189,8 +189,8 @@ REFERENCE = {
 @pytest.mark.parametrize("name", REFERENCE)
 def test_a_real_capture_has_the_reference_breakdown(name: str, real_trace: Callable[[str], Trace]) -> None:
     count, length, roles = REFERENCE[name]
-    context = TraceContext(real_trace(name))
-    section = step_breakdown.run(context, choose_window(context))
+    context = find_context(real_trace(name))
+    section = run_section(step_breakdown, context, choose_window(context))
     mean = section.tables["mean"]
     assert len(section.tables["steps"]) == count
     assert round(float(section.tables["steps"]["step_ns"].mean()) / 1e6, 3) == length
@@ -202,8 +202,8 @@ def test_a_real_capture_has_the_reference_breakdown(name: str, real_trace: Calla
 def test_the_roles_of_real_steps_add_up_to_their_length(
     name: str, wanted: str, real_trace: Callable[[str], Trace]
 ) -> None:
-    context = TraceContext(real_trace(name))
-    steps = step_breakdown.run(context, choose_window(context, wanted)).tables["steps"]
+    context = find_context(real_trace(name))
+    steps = run_section(step_breakdown, context, choose_window(context, wanted)).tables["steps"]
     parts = steps[[f"{role}_ns" for role in ROLES]]
     assert (parts.to_numpy() >= 0).all()
     assert parts.sum(axis="columns").tolist() == steps["step_ns"].tolist()
@@ -260,7 +260,7 @@ def counted(events: list[tuple[str, tuple[int, int]]], low: int, high: int) -> l
 
 def test_a_slot_starts_the_window_of_its_process(trace_of: TraceOf) -> None:
     """Slots are steps by process, in order of time."""
-    context = TraceContext(trace_of(ExportBuilder().range("step 1", 0, 10).range("step 2", 10, 30).kernel(0, 5)))
+    context = find_context(trace_of(ExportBuilder().range("step 1", 0, 10).range("step 2", 10, 30).kernel(0, 5)))
     (slots,) = step_breakdown.find_slots(context, Window(0, 30, "", "user"))
     assert slots.name.tolist() == ["step 1", "step 2"]
     assert (slots.start.tolist(), slots.end.tolist()) == ([0, 10], [10, 30])

@@ -7,7 +7,7 @@ from analysis_fixtures import window
 from export_builder import ExportBuilder, thread
 
 from nsyswrap.events.duration_stats import COLUMNS
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.sections import summaries
 from nsyswrap.tables import Trace
@@ -17,7 +17,7 @@ TraceOf = Callable[[ExportBuilder], Trace]
 
 def rows_of(trace: Trace, analysis: Callable[..., Section], *columns: str, end: int = 100) -> list[list[object]]:
     """Return columns of the summary of a stretch from 0."""
-    table = analysis(TraceContext(trace), window(0, end)).tables["summary"]
+    table = analysis(find_context(trace), window(0, end)).tables["summary"]
     found: list[list[object]] = table[list(columns)].to_numpy().tolist()
     return found
 
@@ -32,7 +32,7 @@ def test_kernels_are_summed_by_name_dearest_first(trace_of: TraceOf) -> None:
 
 
 def test_a_summary_has_the_columns_of_the_contract(trace_of: TraceOf) -> None:
-    table = summaries.kernels(TraceContext(trace_of(ExportBuilder().kernel(0, 10))), window(0, 10)).tables["summary"]
+    table = summaries.kernels(find_context(trace_of(ExportBuilder().kernel(0, 10))), window(0, 10)).tables["summary"]
     assert list(table.columns) == ["name", *COLUMNS]
 
 

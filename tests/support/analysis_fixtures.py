@@ -1,11 +1,13 @@
 """What the tests of the analyses share: a window, the explained gaps of a trace, and the busiest way to say both."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Settings, TraceContext
+from nsyswrap.loop.context import Settings, TraceContext, find_context
 from nsyswrap.model import Section
+from nsyswrap.report import run_sections
 from nsyswrap.sections import idle
+from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
 
 
@@ -23,9 +25,20 @@ def window(start: int, end: int) -> Window:
     return Window(start, end, "the test", "user")
 
 
+class HasSection(Protocol):
+    """A module that makes a section."""
+
+    SECTION: SectionSpec
+
+
+def run_section(module: HasSection, context: TraceContext, window: Window) -> Section:
+    """Return the section of a module, made as a report makes it."""
+    return run_sections([module.SECTION], context, window)[0]
+
+
 def idle_section(trace: Trace, start: int, end: int, settings: Settings | None = None) -> Section:
     """Return the section on idle time of a stretch."""
-    return idle.run(TraceContext(trace, settings or Settings()), window(start, end))
+    return run_section(idle, find_context(trace, settings or Settings()), window(start, end))
 
 
 def explained(trace: Trace, start: int, end: int, device: int = 0, settings: Settings | None = None) -> list[Piece]:

@@ -1,4 +1,4 @@
-"""What the tests of the annotation share: a profiler that writes down, and what it wrote as a tree."""
+"""Replacements for the profiler in tests of `nsyswrap.capture.annotate`."""
 
 from dataclasses import dataclass, field
 
@@ -7,23 +7,23 @@ from nsyswrap.capture.annotate.nvtx_calls import Prepared
 
 @dataclass
 class Recorder:
-    """Takes ranges and keeps them.
+    """A profiler that records ranges as an indented list.
 
     Attributes:
-        lines: Each range in the order of opening, indented by how deep it lies.
-        depth: Ranges open now.
+        lines: Each range in the order of opening, indented by its depth.
+        depth: Number of open ranges.
     """
 
     lines: list[str] = field(default_factory=list)
     depth: int = 0
 
     def opener(self, name: str, color: int) -> Prepared:
-        """Return what opens a range."""
+        """Return a prepared call that opens a range."""
         assert 0 <= color <= 0xFFFFFF
         return self._open, (name,)
 
     def closer(self) -> Prepared:
-        """Return what closes the last one."""
+        """Return a prepared call that closes the last range."""
         return self._close, ()
 
     def _open(self, name: str) -> None:
@@ -39,12 +39,12 @@ class Broken:
     """A profiler that fails when a range is opened."""
 
     def opener(self, name: str, color: int) -> Prepared:
-        """Return what fails."""
+        """Return a prepared call that fails."""
         assert color
         return self._fail, (name,)
 
     def closer(self) -> Prepared:
-        """Return what fails."""
+        """Return a prepared call that fails."""
         return self._fail, ("an end",)
 
     def _fail(self, name: str) -> None:

@@ -1,6 +1,6 @@
-"""A training program that knows nothing of nsyswrap, in the variants that its arguments name; prints its losses' hash.
+"""A training program without any reference to nsyswrap, in variants selected by arguments; prints a hash of its losses.
 
-It is run under the real nsys by ``test_annotate_real.py``, with its phases marked and without.
+``tests/real_nsys/test_annotate.py`` runs it under the real nsys, with and without phase marking.
 """
 
 import contextlib
@@ -23,22 +23,22 @@ class Samples(Dataset[tuple[torch.Tensor, int]]):  # type: ignore[misc]
     """Random vectors with a label."""
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of samples."""
         return 96
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        """Return one, made from its index."""
+        """Return a sample, computed from its index."""
         return torch.randn(8, generator=torch.Generator().manual_seed(index)), index % 3
 
 
 def batches(loader: DataLoader[object]) -> Iterator[list[torch.Tensor]]:
-    """Yield batches, epoch after epoch; a generator that is left while it is open."""
+    """Yield batches, epoch after epoch; the generator is never exhausted."""
     while True:
         yield from loader
 
 
 def loader_of(modes: set[str]) -> DataLoader[object]:
-    """Return the loader that the modes ask for."""
+    """Return the loader for the modes."""
     workers = 2 if modes & {"workers", "persistent"} else 0
     workers = 1 if "spawned" in modes else workers
     sampler = DistributedSampler(Samples()) if "ddp" in modes else None
@@ -54,7 +54,7 @@ def loader_of(modes: set[str]) -> DataLoader[object]:
 
 
 def train(modes: set[str], name: str = "losses") -> None:
-    """Train, evaluate once, and print."""
+    """Train, evaluate once, and print the hash."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model: nn.Module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 3))
@@ -82,14 +82,14 @@ def train(modes: set[str], name: str = "losses") -> None:
     with torch.no_grad():
         losses += [float(model(inputs).sum()) for inputs, _ in loader_of(modes)]
     line = f"{name} {hashlib.sha256(repr(losses).encode()).hexdigest()} {sys.argv[1:]}\n"
-    print(line, end="")  # noqa: T201 - it is a program; at once, since ranks that print word by word mix their lines
+    print(line, end="")  # noqa: T201 - one call, so that lines of ranks do not mix
 
 
 def main() -> None:
-    """Train as the arguments say."""
+    """Train in the modes of the arguments."""
     modes = set(sys.argv[1:])
     if "ddp" in modes:
-        # First: an optimizer imports it, and it would hold on to the group, whose threads then outlive the interpreter.
+        # Imported first: an optimizer would import it later, and it would keep the group and its threads alive at exit.
         importlib.import_module("torch._dynamo")
         torch.distributed.init_process_group("gloo")
         train(modes, f"rank {torch.distributed.get_rank()}")
@@ -101,7 +101,7 @@ def main() -> None:
         child.join()
     else:
         train(modes)
-    # A rank that fails has torchrun kill the others, and nsys loses the end of what these did.
+    # If a rank fails, torchrun kills the others, and nsys loses their last events.
     sys.exit(0 if "ddp" in modes else 5)
 
 

@@ -1,7 +1,7 @@
-"""Run one capture as the command line would, for tests that send it signals or give it a terminal.
+"""Run one capture as the command line does, for tests that send it signals or give it a terminal.
 
-``python capture_driver.py ANSWER OPTIONS`` reads the fields of ``CaptureOptions`` from JSON and writes what came of it
-to the file ANSWER, so that stdout and stderr stay the profiled program's.
+``python capture_driver.py RESULT OPTIONS`` reads the fields of ``CaptureOptions`` as JSON and writes the result to the
+file RESULT, so that stdout and stderr belong to the profiled program.
 """
 
 import json
@@ -15,8 +15,8 @@ from nsyswrap.errors import NsyswrapError
 
 
 def main() -> int:
-    """Capture, and answer with the result or the error; the exit code is that of `nsyswrap profile`."""
-    answer, fields = Path(sys.argv[1]), json.loads(sys.argv[2])
+    """Capture, write the result or the error, and return the exit code of `nsyswrap profile`."""
+    result_file, fields = Path(sys.argv[1]), json.loads(sys.argv[2])
     options = CaptureOptions(
         **{
             **fields,
@@ -29,11 +29,11 @@ def main() -> int:
     try:
         result = profile(options, find_nsys(), lambda phase, _share: phases.append(str(phase)))
     except NsyswrapError as error:
-        answer.write_text(
+        result_file.write_text(
             json.dumps({"error": type(error).__name__, "message": error.message, "hint": error.hint, "phases": phases})
         )
         return error.exit_code
-    answer.write_text(
+    result_file.write_text(
         json.dumps({"exit_code": result.exit_code, "wall_ns": result.wall_ns, "notes": result.notes, "phases": phases})
     )
     return result.exit_code

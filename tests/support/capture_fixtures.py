@@ -1,4 +1,4 @@
-"""Fixtures and small tools for the tests of `nsyswrap.capture`: a fake nsys on PATH, the real one, and runs of both."""
+"""Fixtures and small functions for tests of `nsyswrap.capture`: a fake nsys on PATH, and captures in processes."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ _WAIT_S = 30
 
 
 def executable(path: Path, text: str) -> Path:
-    """Write a script and make it executable."""
+    """Write an executable script."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -35,7 +35,7 @@ def executable(path: Path, text: str) -> Path:
 
 
 def fake_tree(folder: Path, version: str = "") -> Path:
-    """Lay out a fake nsys as NVIDIA does, importer beside it, and return the nsys."""
+    """Create a fake nsys with an importer, in NVIDIA's folder layout, and return its path."""
     set_version = f"FAKE_NSYS_VERSION={version} " if version else ""
     text = f'#!/bin/sh\n{set_version}exec "{sys.executable}" "{FAKE}" "$@"\n'
     executable(folder / "host-linux-x64" / "QdstrmImporter", "#!/bin/sh\necho 2023.4.4\n")
@@ -44,7 +44,7 @@ def fake_tree(folder: Path, version: str = "") -> Path:
 
 @pytest.fixture
 def fake_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nsys:
-    """A fake nsys, first on PATH; no variable of the session decides anything."""
+    """Return a fake nsys that is first on PATH, without variables of this session."""
     for name in ("NSYSWRAP_NSYS", "FAKE_NSYS_FAILURE", "FAKE_NSYS_VERSION", "FAKE_NSYS_RANGE"):
         monkeypatch.delenv(name, raising=False)
     path = fake_tree(tmp_path / "fake")
@@ -54,7 +54,7 @@ def fake_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nsys:
 
 @pytest.fixture
 def private_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty temporary folder, so that a test can see what is left in it."""
+    """Return an empty temporary folder, so that a test can see what is left in it."""
     folder = tmp_path / "tmp"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -62,24 +62,24 @@ def private_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def options(folder: Path, *command: str, **fields: Any) -> CaptureOptions:  # noqa: ANN401 - any field of the options
-    """Options for a command, with what a test changes."""
+def options(folder: Path, *command: str, **fields: Any) -> CaptureOptions:  # noqa: ANN401 - any field
+    """Return the options for a command, with the fields that a test changes."""
     return CaptureOptions(command=command, folder=folder, **fields)
 
 
 def python(program: str, *arguments: str) -> tuple[str, ...]:
-    """A command that runs a few lines of Python."""
+    """Return a command that runs a few lines of Python."""
     return (sys.executable, "-c", program, *arguments)
 
 
 def report_of(folder: Path) -> dict[str, Any]:
-    """What a fake report says: the arguments and variables that it was made with."""
-    answer: dict[str, Any] = json.loads((folder / "capture.nsys-rep").read_text(encoding="utf-8"))
-    return answer
+    """Return the content of a fake report: the arguments and variables of its nsys."""
+    content: dict[str, Any] = json.loads((folder / "capture.nsys-rep").read_text(encoding="utf-8"))
+    return content
 
 
 def living(marker: str) -> list[int]:
-    """Processes, other than this one, that have a word with the marker on their command line and have not ended."""
+    """Return the running processes, other than this one, with the marker on their command line."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -92,55 +92,55 @@ def living(marker: str) -> list[int]:
 
 
 def until(condition: Callable[[], object], what: str) -> None:
-    """Wait until something holds; fail by name where it never does."""
+    """Wait until a condition holds; fail with its description if it does not."""
     deadline = time.monotonic() + _WAIT_S
     while not condition():
-        assert time.monotonic() < deadline, f"never came: {what}"
+        assert time.monotonic() < deadline, f"timed out: {what}"
         time.sleep(0.02)
 
 
 @dataclass(slots=True)
 class Run:
-    """A capture in a process of its own, started by `driven`.
+    """A capture in its own process, started by `driven`.
 
     Attributes:
-        process: The driver, which stands for the command line.
-        answer_path: The file with its result.
-        output_path: The file with what the program printed.
+        process: The driver, in place of the command line.
+        result_path: The file with its result.
+        output_path: The file with the program's output.
     """
 
     process: subprocess.Popen[bytes]
-    answer_path: Path
+    result_path: Path
     output_path: Path
 
     @property
     def output(self) -> str:
-        """What the program printed so far."""
+        """Return what the program has printed so far."""
         return self.output_path.read_text(encoding="utf-8")
 
     def wait_for_output(self, text: str) -> None:
-        """Wait until the program has printed something; fail where the run ends without it."""
+        """Wait until the program has printed a text; fail if the run ends without it."""
         until(lambda: text in self.output or self.process.poll() is not None, text)
-        assert text in self.output, self.answer
+        assert text in self.output, self.result
 
     def send(self, number: signal.Signals) -> None:
-        """Send the driver a signal, as a terminal or a scheduler would."""
+        """Send a signal to the driver, as a terminal or a scheduler would."""
         self.process.send_signal(number)
 
     def finish(self) -> int:
-        """Wait for the end and return the exit code."""
+        """Wait until the driver ends, and return its exit code."""
         return self.process.wait(_WAIT_S)
 
     @property
-    def answer(self) -> dict[str, Any]:
-        """The driver's result."""
-        result: dict[str, Any] = json.loads(self.answer_path.read_text(encoding="utf-8"))
-        return result
+    def result(self) -> dict[str, Any]:
+        """Return the driver's result."""
+        content: dict[str, Any] = json.loads(self.result_path.read_text(encoding="utf-8"))
+        return content
 
 
 @pytest.fixture
 def driven(tmp_path: Path) -> Iterator[Callable[..., Run]]:
-    """Start captures in processes of their own; what still runs at the end is killed."""
+    """Return a function that starts captures in their own processes; they are killed at the end of the test."""
     runs: list[Run] = []
 
     def start(*command: str, folder: Path | None = None, **fields: object) -> Run:
@@ -150,13 +150,13 @@ def driven(tmp_path: Path) -> Iterator[Callable[..., Run]]:
         output = place / "output"
         with output.open("wb") as stream:
             process = subprocess.Popen(
-                [sys.executable, DRIVER, place / "answer", json.dumps(request)],
+                [sys.executable, DRIVER, place / "driver-result", json.dumps(request)],
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        runs.append(Run(process, place / "answer", output))
+        runs.append(Run(process, place / "driver-result", output))
         return runs[-1]
 
     yield start
@@ -168,7 +168,7 @@ def driven(tmp_path: Path) -> Iterator[Callable[..., Run]]:
 
 @pytest.fixture
 def marker() -> Iterator[str]:
-    """A word for the command line of processes that a test starts; those that still run at the end are killed."""
+    """Return a word for the command lines of processes that a test starts; they are killed at the end of the test."""
     word = f"marker-{os.getpid()}-{time.monotonic_ns()}"
     yield word
     for pid in living(word):
@@ -177,7 +177,7 @@ def marker() -> Iterator[str]:
 
 
 def tool_path(folder: Path, *names: str) -> str:
-    """A PATH that holds the named tools of this machine, and nothing else."""
+    """Return a PATH with only the named tools of this machine."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         real = shutil.which(name)

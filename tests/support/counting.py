@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nsyswrap import tables
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.tables import Trace
 
 KINDS = ("compute", "communication", "copy", "memset", "idle")
@@ -110,7 +110,7 @@ class Counter:
 
     def __init__(self, trace: Trace, start: int, end: int) -> None:
         self.start, self.end = start, end
-        self.context = TraceContext(trace)
+        self.context = find_context(trace)
         self.trace = trace
         self.work = work_of(trace)
         self.calls = rows_of(trace, tables.CALLS)

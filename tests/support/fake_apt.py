@@ -1,8 +1,8 @@
-"""An apt that is no apt, with its companions: called as apt-get, dpkg, dpkg-deb or ldd, it answers from a folder.
+"""A fake apt: called as apt-get, dpkg, dpkg-deb or ldd, it uses packages from a folder.
 
 ``FAKE_APT_PACKAGES`` is that folder: each package is a tar file ``<name>_<version>_amd64.deb``. ``FAKE_APT_FAILURE``
-chooses a failure: ``no-network``, ``unsigned``, ``disk-full``, ``no-package``, ``broken-package``. ``FAKE_APT_LOG``
-takes each call. A program lacks the libraries that stand in its text after ``needs:`` and not beside it.
+selects a failure: ``no-network``, ``unsigned``, ``disk-full``, ``no-package``, ``broken-package``. Each call is logged
+to the file ``FAKE_APT_LOG``. A program needs the libraries that its text lists after ``needs:``, in its own folder.
 """
 
 import os
@@ -19,7 +19,7 @@ FAILURES = {
 
 
 def main() -> int:
-    """Be the tool that the name says."""
+    """Act as the tool of this file's name."""
     name, arguments = Path(sys.argv[0]).name, sys.argv[1:]
     with Path(os.environ["FAKE_APT_LOG"]).open("a", encoding="utf-8") as log:
         log.write(f"{name} {' '.join(arguments)}\n")
@@ -27,7 +27,7 @@ def main() -> int:
 
 
 def apt_get(arguments: list[str]) -> int:
-    """Answer questions, update, or copy packages to the working folder."""
+    """Print index targets or URIs, update, or copy packages to the working folder."""
     failure = os.environ.get("FAKE_APT_FAILURE", "")
     plain = [word for place, word in enumerate(arguments) if word[0] != "-" and arguments[place - 1] != "-o"]
     if "indextargets" in arguments:
@@ -49,13 +49,13 @@ def apt_get(arguments: list[str]) -> int:
 
 
 def dpkg(_arguments: list[str]) -> int:
-    """Name the architecture."""
+    """Print the architecture."""
     print("amd64")  # noqa: T201 - dpkg prints it
     return 0
 
 
 def dpkg_deb(arguments: list[str]) -> int:
-    """Unpack a package, or name its version."""
+    """Unpack a package, or print its version."""
     package = Path(arguments[1])
     if arguments[0] == "-f":
         print(package.name.split("_")[1])  # noqa: T201 - dpkg-deb prints it
@@ -69,7 +69,7 @@ def dpkg_deb(arguments: list[str]) -> int:
 
 
 def ldd(arguments: list[str]) -> int:
-    """Name the libraries that a program lacks."""
+    """Print the libraries that a program needs."""
     program = Path(arguments[0])
     for line in program.read_text(encoding="utf-8", errors="replace").splitlines():
         if "needs:" in line:

@@ -1,22 +1,22 @@
-"""An ncu that is no ncu: it runs the program and prints what the real one prints, or fails as it was seen to fail.
+"""A fake ncu: it runs the program and prints what the real ncu prints, or fails as the real one was observed to fail.
 
-``FAKE_NCU_FAILURE`` chooses how it fails:
+``FAKE_NCU_FAILURE`` selects the failure:
 
 ==================  ===========================================================================
-``no-permission``   the driver keeps the counters from this user (ERR_NVGPUCTRPERM)
+``no-permission``   the driver denies this user access to the counters (ERR_NVGPUCTRPERM)
 ``no-gpu``          there is no GPU
-``locked``          another profiler holds the counters, or a sandbox has none
-``silent``          prints nothing at all, and exits with 0
-``query-silent``    names no counter
-``no-kernels``      none of the kernels that were asked for was launched
-``old``             knows neither opcodes nor single values of a metric
+``locked``          another profiler uses the counters, or a sandbox has none
+``silent``          prints nothing, and exits with 0
+``query-silent``    lists no counter
+``no-kernels``      none of the requested kernels was launched
+``old``             supports neither opcodes nor single values of a metric
 ``import-fails``    cannot print its own report
-``by-function``     numbers launches by the function's name, whatever it matches
-``hangs``           never ends
+``by-function``     counts launches by function name, even if it matches other names
+``hangs``           does not end
 ==================  ===========================================================================
 
 ``FAKE_NCU_KERNELS`` is a JSON list of kernels: name, opcodes (name to count), tensor pipe in per cent, and counts of
-HMMA and HFMA2. ``FAKE_NCU_LOG`` takes the arguments of each call. ``FAKE_NCU_VERSION`` is its version.
+HMMA and HFMA2. ``FAKE_NCU_LOG`` is a file for the arguments of each call. ``FAKE_NCU_VERSION`` is its version.
 """
 
 import csv
@@ -59,7 +59,7 @@ HEAD = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context
 
 
 def main() -> int:
-    """Do what the arguments say."""
+    """Run the command that the arguments select."""
     arguments = sys.argv[1:]
     if "FAKE_NCU_LOG" in os.environ:
         with Path(os.environ["FAKE_NCU_LOG"]).open("a", encoding="utf-8") as log:
@@ -93,7 +93,7 @@ def query(collection: str) -> int:
 
 
 def measure(arguments: list[str]) -> int:
-    """Run the program, and write a report of the kernels whose function the pattern names."""
+    """Run the program, and write a report of the kernels whose function matches the pattern."""
     flags = dict(itertools.pairwise(arguments))
     metrics = flags["--metrics"].split(",")
     program = arguments[arguments.index("--metrics") + 2 :]
@@ -117,25 +117,25 @@ def measure(arguments: list[str]) -> int:
 
 
 def chosen(flags: dict[str, str], kernels: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The launches that the filter lets through: of a numbered one the first of each name that is matched."""
+    """Return the launches that the filter selects; with a number, only that launch of each name."""
     spell = mangled if flags["--kernel-name-base"] == "mangled" and FAILURE != "by-function" else function
     if "--kernel-name" in flags:
         pattern = re.compile(flags["--kernel-name"].removeprefix("regex:"))
         return [each for each in kernels if pattern.search(function(each["name"]))]
-    words, _, number = flags["--kernel-id"].removeprefix("::regex:").rpartition(":")
-    launched = [(each, spell(each["name"])) for each in kernels if re.search(words, mangled(each["name"]))]
+    pattern_text, _, number = flags["--kernel-id"].removeprefix("::regex:").rpartition(":")
+    launched = [(each, spell(each["name"])) for each in kernels if re.search(pattern_text, mangled(each["name"]))]
     names = [name for _, name in launched]
     return [each for at, (each, name) in enumerate(launched) if names[: at + 1].count(name) == int(number)]
 
 
 def function(name: str) -> str:
-    """The function's own name."""
+    """Return the unqualified function name."""
     head = re.split(r"[<(]", re.sub(r"^void ", "", name))[0]
     return head.rpartition("::")[2]
 
 
 def mangled(name: str) -> str:
-    """How the name begins as the linker knows it; the rest only tells instances apart."""
+    """Return a mangled name with a correct start; the rest only distinguishes instances."""
     if not re.search(r"[<(]", name):
         return name
     head, rest = re.split(r"(?=[<(](?!unnamed>))", re.sub(r"^void ", "", name), maxsplit=1)
@@ -145,7 +145,7 @@ def mangled(name: str) -> str:
 
 
 def show(arguments: list[str]) -> int:
-    """Print a report's raw page as CSV, with a line of ncu's own before it."""
+    """Print the raw page of a report as CSV."""
     details = "--print-metric-instances" in arguments
     if FAILURE == "import-fails":
         say("==ERROR== Failed to load report file")
@@ -165,7 +165,7 @@ def show(arguments: list[str]) -> int:
 
 
 def cell(kernel: dict[str, Any], metric: str, *, details: bool) -> str:
-    """One number as ncu prints it: thousands apart, and single opcodes in brackets where asked for."""
+    """Return a number as ncu prints it, with thousands separators, and single opcodes in brackets if requested."""
     if metric in OPCODES:
         counts = kernel.get("opcodes", {})
         whole = f"{sum(counts.values()):,}"
@@ -181,7 +181,7 @@ def cell(kernel: dict[str, Any], metric: str, *, details: bool) -> str:
 
 
 def say(text: str) -> None:
-    """Print where ncu prints, at once: its stdout."""
+    """Print to stdout, as ncu does, and flush."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

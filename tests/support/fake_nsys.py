@@ -1,25 +1,25 @@
-"""An nsys that is no nsys: it runs the program and fails as the real one was seen to fail.
+"""A fake nsys: it runs the program, and fails as the real nsys was observed to fail.
 
-The tests put it on PATH under the name nsys. ``FAKE_NSYS_FAILURE`` chooses how it fails:
+The tests put it on PATH under the name nsys. ``FAKE_NSYS_FAILURE`` selects the failure:
 
 ==================  =====================================================================================
 ``never-starts``    ends with code 1 before it starts the program
-``hangs-at-start``  neither starts the program nor ends
+``hangs-at-start``  does not start the program and does not end
 ``no-importer``     leaves a .qdstrm, prints 'Importer error status' and exits with 0
-``no-report``       exits with 0 and leaves nothing
-``hangs-writing``   never ends after the program has ended
-``crash``           dies of a signal after the program has ended
-``disk-full``       says so, and exits with 1
-``export-fails``    cannot export: the report is of a newer version
-``export-missing``  exports nothing, and exits with 0
+``no-report``       exits with 0 and writes nothing
+``hangs-writing``   does not end after the program has ended
+``crash``           is killed by a signal after the program has ended
+``disk-full``       prints the error, and exits with 1
+``export-fails``    cannot export, because the report is of a newer version
+``export-missing``  exits with 0 without an export
 ``empty``           exports a database without tables
 ``stop-fails``      cannot stop a recording
-``stop-hangs``      never ends when it is to stop a recording, and says nothing
+``stop-hangs``      does not end and prints nothing when it should stop a recording
 ==================  =====================================================================================
 
-``FAKE_NSYS_LOG`` takes a line when a recording is stopped. ``FAKE_NSYS_VERSION`` is its version, ``FAKE_NSYS_RANGE``
-the text of the NVTX range that its exports hold. A report is JSON: the arguments it was made with, and the variables
-whose names start with FAKE, NSYS or TMPDIR.
+``FAKE_NSYS_LOG`` is a file that gets a line when a recording is stopped. ``FAKE_NSYS_VERSION`` is its version,
+``FAKE_NSYS_RANGE`` the text of the NVTX range in its exports. A report is JSON with the arguments of the call, and the
+variables whose names start with FAKE, NSYS or TMPDIR.
 """
 
 import json
@@ -96,7 +96,7 @@ usage: nsys export [<args>] [nsys-rep-file]
 
 
 def main() -> int:
-    """Do what the first argument says."""
+    """Run the command that the first argument selects."""
     match sys.argv[1:]:
         case ["--version"]:
             print(f"NVIDIA Nsight Systems version {VERSION}-234433681190v0")  # noqa: T201 - nsys prints it
@@ -114,7 +114,7 @@ def main() -> int:
 
 
 def profile(arguments: list[str]) -> int:
-    """Run the program in a session of its own, its output piped away as nsys does, and write a report."""
+    """Run the program in its own session, without our terminal as nsys does, and write a report."""
     flags = [argument for argument in arguments if argument.startswith("--")]
     first = next(place for place, argument in enumerate(arguments) if not argument.startswith("-"))
     output = next(flag.partition("=")[2] for flag in flags if flag.startswith("--output="))
@@ -136,7 +136,7 @@ def profile(arguments: list[str]) -> int:
 
 
 def write(output: str, arguments: list[str]) -> int:
-    """Write the report, or fail as told; a code other than 0 takes the place of the program's."""
+    """Write the report, or fail as selected; an exit code other than 0 replaces that of the program."""
     if FAILURE == "hangs-writing":
         time.sleep(600)
     if FAILURE == "crash":
@@ -158,7 +158,7 @@ def write(output: str, arguments: list[str]) -> int:
 
 
 def stop(session: str) -> int:
-    """Note the session; the report is left to `profile`."""
+    """Log the session; `profile` writes the report."""
     if FAILURE == "stop-hangs":
         time.sleep(600)
     if FAILURE == "stop-fails":
@@ -172,7 +172,7 @@ def stop(session: str) -> int:
 
 
 def export(arguments: list[str]) -> int:
-    """Write an export of the report that the last argument names."""
+    """Export the report that the last argument names."""
     target = Path(next(flag.partition("=")[2] for flag in arguments if flag.startswith("--output=")))
     sys.stderr.write("\rProcessing 2764 events: [=6%   ]\rProcessing 2764 events: [===60%]")
     if FAILURE == "export-fails":
@@ -197,7 +197,7 @@ def export(arguments: list[str]) -> int:
 
 
 def say(text: str) -> None:
-    """Print where nsys prints, at once: its stdout."""
+    """Print to stdout, as nsys does, and flush."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

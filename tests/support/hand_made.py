@@ -1,13 +1,14 @@
-"""A report made by hand: every section, numbers that add up, and names as real captures have them."""
+"""Reports made by hand: every section, numbers that add up, and names as in real captures."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from hand_made_sections import more_sections
 
 from nsyswrap.intervals import Window
-from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity
+from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity, StepTimes
 
 MS = 1_000_000
 WINDOW = Window(1_200 * MS, 3_200 * MS, "steps 3 to 20", "steps")
@@ -24,10 +25,10 @@ HOSTILE = "<img src=x onerror=alert(1)></script>`|\u202e\x1b[31m\"'&\n=cmd()"
 
 
 def full_report() -> Report:
-    """Return a report on one GPU with every section the project has."""
+    """Return a report on one GPU with each section of ``SECTIONS``."""
     sections = (
         _ledger(), _idle(), _tensor_cores(), _phases(), _steps(), _kernels(), _copies(), _calls("host_calls"),
-        _calls("os_calls"), _capture_check(),
+        _calls("os_calls"), *more_sections(WINDOW, (GEMM, SGEMM, ELEMENTWISE)), _capture_check(),
     )  # fmt: skip
     findings = tuple(finding for section in sections for finding in section.findings)
     return Report(
@@ -35,20 +36,22 @@ def full_report() -> Report:
         session=_session(),
         gpus=(Gpu(0, "NVIDIA H200", (9, 0), 132, 150_754_820_096),),
         window=WINDOW,
-        verdict="Input-starved: GPU 0 is idle 38.6 % of steps 3 to 20, mostly while the loader prepares a batch.",
+        verdict="The training loop waits for its data loader in 18 of 18 steps.",
         sections=sections,
         findings=tuple(sorted(findings, key=lambda one: one.order)),
-        notes=("Python lines are not shown: the capture holds no Python samples.",),
+        notes=("The capture has no NCCL projection.",),
+        verdict_rule="idle/data_wait",
+        step=StepTimes(18, 111 * MS),
     )
 
 
 def two_gpu_report() -> Report:
-    """Return the full report with a second, busier GPU in the ledger and among the causes."""
+    """Return the full report with a second, busier GPU in the ledger and in the idle time."""
     report = full_report()
     devices = pd.concat([_devices(), _devices().assign(device_id=1, compute_ns=1_700 * MS, idle_ns=132 * MS)])
     devices["window_ns"] = devices.drop(columns=["device_id", "window_ns"]).sum(axis="columns")
-    causes = pd.concat([_causes(), _cause_frame([(1, "cpu", "forward", 132 * MS, 40)])])
-    changed = {"ledger": {"devices": devices}, "idle": {"causes": causes}}
+    attribution = pd.concat([_attribution(), _frame([(1, "cpu", "idle/cpu", "forward", 132 * MS, 40)])])
+    changed = {"ledger": {"devices": devices}, "idle": {"attribution": attribution}}
     sections = tuple(
         replace(section, tables={**section.tables, **changed.get(section.key, {})}) for section in report.sections
     )
@@ -57,7 +60,7 @@ def two_gpu_report() -> Report:
 
 
 def no_gpu_report() -> Report:
-    """Return the report of a program that never used a GPU: phases, steps and OS calls are left."""
+    """Return the report of a program without GPU work: it has phases, steps and OS calls only."""
     window = Window(0, 2_000 * MS, "the whole capture", "session")
     report = full_report()
     kept = ("phases", "steps", "os_calls", "capture_check")
@@ -68,6 +71,7 @@ def no_gpu_report() -> Report:
         verdict="No GPU work was seen in this capture.",
         sections=tuple(replace(one, window=window) for one in report.sections if one.key in kept),
         findings=(),
+        verdict_rule=None,
         notes=("ledger, idle and tensor_cores were skipped: the capture holds no GPU operations.",),
     )
 
@@ -79,7 +83,7 @@ def empty_report() -> Report:
 
 
 def hostile_report() -> Report:
-    """Return the full report with every text a program can choose replaced by a hostile one."""
+    """Return the full report in which each text that a program can choose is hostile."""
     report = full_report()
     return replace(
         report,
@@ -97,7 +101,7 @@ def hostile_report() -> Report:
 
 
 def gap_report(row_count: int) -> Report:
-    """Return the full report with that many rows of gaps, each two rows one gap of 3 µs.
+    """Return the full report with that many rows of gaps; two rows are one gap of 3 µs.
 
     Args:
         row_count: Rows of the table ``gaps``; even.
@@ -107,6 +111,7 @@ def gap_report(row_count: int) -> Report:
     end = start + np.tile([1_000, 2_000], row_count // 2)
     phase = np.tile(["data", "forward"], row_count // 2)
     table = pd.DataFrame({"device_id": 0, "start_ns": start, "end_ns": end, "cause": "cpu", "phase": phase})
+    table["rule"] = "idle/cpu"
     table["evidence"] = "no call open"
     report = full_report()
     idle = report.section("idle")
@@ -116,7 +121,7 @@ def gap_report(row_count: int) -> Report:
 
 
 def section_with(key: str, **tables: pd.DataFrame) -> Section:
-    """Return a section nobody knows, with these tables."""
+    """Return a section that no renderer knows, with these tables."""
     return Section(key, f"Section {key}", WINDOW, tables=tables)
 
 
@@ -151,7 +156,8 @@ def _devices() -> pd.DataFrame:
             "device_id": [0],
             "window_ns": [2_000 * MS],
             "compute_ns": [1_060 * MS],
-            "communication_exposed_ns": [100 * MS],
+            "communication_wait_ns": [0],
+            "communication_transfer_ns": [100 * MS],
             "copy_exposed_ns": [66 * MS],
             "memset_exposed_ns": [2 * MS],
             "idle_ns": [772 * MS],
@@ -166,33 +172,45 @@ def _ledger() -> Section:
     return Section("ledger", "Where the time went", WINDOW, tables={"devices": _devices(), "over_time": over_time})
 
 
-def _cause_frame(rows: list[tuple[int, str, str, int, int]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=["device_id", "cause", "phase", "idle_ns", "gap_count"])
+def _frame(rows: list[tuple[int, str, str, str, int, int]]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["device_id", "cause", "rule", "phase", "idle_ns", "gap_count"])
 
 
-def _causes() -> pd.DataFrame:
+def _attribution() -> pd.DataFrame:
     rows = [
-        (0, "data_wait", "data", 601 * MS, 18),
-        (0, "launch", "backward", 80 * MS, 2_310),
-        (0, "cpu", "optimizer", 51 * MS, 640),
-        (0, "synchronization", "forward", 30 * MS, 36),
-        (0, "unknown", "none", 10 * MS, 7),
+        (0, "data_wait", "idle/data_wait", "data", 601 * MS, 18),
+        (0, "launch", "launches/launch_bound", "backward", 60 * MS, 2_310),
+        (0, "cpu", "optimizer/many_kernels", "optimizer", 51 * MS, 640),
+        (0, "synchronization", "synchronization/in_step", "forward", 30 * MS, 36),
+        (0, "cpu", "launches/launch_bound", "backward", 20 * MS, 1_100),
+        (0, "unknown", "idle/unknown", "none", 10 * MS, 7),
     ]
-    return _cause_frame(rows)
+    return _frame(rows)
+
+
+def _patterns() -> pd.DataFrame:
+    rows = [
+        (0, "idle/data_wait", "data", 18, 33 * MS, 601 * MS, 1.0),
+        (0, "launches/launch_bound", "backward", 2_310, 34_000, 80 * MS, 128.3),
+    ]
+    names = ["device_id", "rule", "phase", "count", "median_ns", "idle_ns", "per_step"]
+    return pd.DataFrame(rows, columns=names)
 
 
 def _idle() -> Section:
     rows: list[tuple[Any, ...]] = []
     for step in range(18):
         start = (1_210 + 111 * step) * MS
-        rows.append((0, start, start + 33 * MS, "data_wait", "data", "pthread_cond_wait 32.6 ms, 4 loader workers"))
-        rows.append((0, start + 33 * MS, start + (34 + step % 3) * MS, "cpu", "data", "no call open"))
-        rows.append((0, start + 60 * MS, start + 61 * MS, "launch", "backward", "cudaLaunchKernel"))
-    gaps = pd.DataFrame(rows, columns=["device_id", "start_ns", "end_ns", "cause", "phase", "evidence"])
+        wait, launch = "idle/data_wait", "launches/launch_bound"
+        middle, end = start + 33 * MS, start + (34 + step % 3) * MS
+        rows.append((0, start, middle, "data_wait", wait, "data", "pthread_cond_wait 32.6 ms, 4 loader workers"))
+        rows.append((0, middle, end, "cpu", "idle/cpu", "data", "no call open"))
+        rows.append((0, start + 60 * MS, start + 61 * MS, "launch", launch, "backward", "cudaLaunchKernel"))
+    gaps = pd.DataFrame(rows, columns=["device_id", "start_ns", "end_ns", "cause", "rule", "phase", "evidence"])
     finding = Finding(
         rule="idle/data_wait",
         severity=Severity.PROBLEM,
-        headline="The training loop waits for its loader in 18 of 18 steps.",
+        headline="The training loop waits for its data loader in 18 of 18 steps.",
         lost_ns=601 * MS,
         saving_low_ns=0,
         saving_high_ns=601 * MS,
@@ -200,9 +218,27 @@ def _idle() -> Section:
         evidence=("18 gaps, longest 35.0 ms at 1.432000 s", "4 worker processes were busy 98.2 % of the window"),
         device_id=0,
         window=WINDOW,
+        saving_method="simulated",
     )
     notes = ("97.2 % of the idle time was joined to a launch on the main thread.",)
-    return Section("idle", "Why the GPU was idle", WINDOW, (), {"causes": _causes(), "gaps": gaps}, (finding,), notes)
+    tables = {"attribution": _attribution(), "gaps": gaps, "patterns": _patterns()}
+    return Section("idle", "Why the GPU was idle", WINDOW, (), tables, (finding, _launch_bound()), notes)
+
+
+def _launch_bound() -> Finding:
+    """Return a finding whose saving cannot be predicted."""
+    return Finding(
+        rule="launches/launch_bound",
+        severity=Severity.NOTE,
+        headline="The GPU waits for launches in the backward phase.",
+        lost_ns=80 * MS,
+        saving_low_ns=None,
+        saving_high_ns=None,
+        advice="Capture the step in a CUDA graph.",
+        evidence=("2,310 gaps, median 34.0 µs",),
+        device_id=0,
+        window=WINDOW,
+    )
 
 
 def _tensor_cores() -> Section:
@@ -241,9 +277,9 @@ def _tensor_cores() -> Section:
 
 def _off_tensor_cores() -> Finding:
     return Finding(
-        rule="tensor_cores/simt_eligible",
+        rule="tensor_cores/not_used",
         severity=Severity.WARNING,
-        headline="Matrix products in fp32 run off the tensor cores.",
+        headline="Matrix products in fp32 do not use tensor cores.",
         lost_ns=219 * MS,
         saving_low_ns=60 * MS,
         saving_high_ns=180 * MS,
@@ -251,6 +287,7 @@ def _off_tensor_cores() -> Finding:
         evidence=(f"{SGEMM}: 219 ms in 216 calls",),
         device_id=None,
         window=WINDOW,
+        saving_method="estimated",
     )
 
 
@@ -279,7 +316,8 @@ def _steps() -> Section:
             "end_ns": ends,
             "warm_up": [True, True, *[False] * 18],
             "compute_ns": (ends - starts) // 2,
-            "communication_exposed_ns": 0,
+            "communication_wait_ns": 0,
+            "communication_transfer_ns": 0,
             "copy_exposed_ns": 3 * MS,
             "memset_exposed_ns": 0,
             "idle_ns": (ends - starts) - (ends - starts) // 2 - 3 * MS,

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of what asks Nsight Compute: a fake ncu on PATH, and kernels as it prints them."""
+"""Helpers for tests that use Nsight Compute: a fake ncu on PATH, and kernels as ncu prints them."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from capture_fixtures import executable
 FAKE = Path(__file__).parent / "fake_ncu.py"
 VARIABLES = ("NSYSWRAP_NCU", "FAKE_NCU_FAILURE", "FAKE_NCU_VERSION", "FAKE_NCU_KERNELS", "FAKE_NCU_LOG")
 
-# Real names, each as nsys 2025.3 and ncu 2025.3 write it.
+# Real names, as nsys 2025.3 and ncu 2025.3 print them.
 PRODUCT = "nvjet_sm90_hsh_64x32_64x16_2x2_h_bz_splitK_bias_TNT"
 LAYOUT = (
     "void cudnn::engines_precompiled::nchwToNhwcKernel<__half, __half, float, (bool)0, (bool)1, "
@@ -24,18 +24,18 @@ SIMT = "ampere_sgemm_128x64_nn"
 
 
 def kernel(name: str, opcodes: dict[str, int] | None = None, **counts: float) -> dict[str, Any]:
-    """A kernel for ``FAKE_NCU_KERNELS``: opcodes, or ``hmma``, ``gmma``, ``hfma2``, and ``pipe`` in per cent."""
+    """Return a kernel for ``FAKE_NCU_KERNELS``: opcodes, or ``hmma``, ``gmma``, ``hfma2``, and ``pipe`` in per cent."""
     return {"name": name, "opcodes": opcodes or {}, **counts}
 
 
 def fake_ncu(path: Path, version: str = "") -> Path:
-    """Put a fake ncu somewhere."""
+    """Create a fake ncu at a path."""
     set_version = f"FAKE_NCU_VERSION={version} " if version else ""
     return executable(path, f'#!/bin/sh\n{set_version}exec "{sys.executable}" "{FAKE}" "$@"\n')
 
 
 def put_on_path(folder: Path, monkeypatch: pytest.MonkeyPatch, *kernels: dict[str, Any], failure: str = "") -> Path:
-    """Put a fake ncu first on PATH that counts these kernels; return the log of its calls."""
+    """Put a fake ncu with these kernels first on PATH; return the log of its calls."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     path = fake_ncu(folder / "ncu-bin" / "ncu")
@@ -49,5 +49,5 @@ def put_on_path(folder: Path, monkeypatch: pytest.MonkeyPatch, *kernels: dict[st
 
 
 def calls(log: Path) -> list[list[str]]:
-    """The arguments of each call of the fake ncu, in order."""
+    """Return the arguments of each call of the fake ncu, in order."""
     return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]

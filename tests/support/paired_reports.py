@@ -1,4 +1,4 @@
-"""Reports for tests of comparisons: a training loop with given step times, and whatever else a test changes."""
+"""Reports for tests of comparisons: a training loop with given step times and options."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.compare import Comparison, Settings, Side, compare_reports
+from nsyswrap.compare import Comparison, ComparisonOptions, Side, compare_reports
 from nsyswrap.compare.step_times import LEDGER_ROWS
 from nsyswrap.intervals import Window
 from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity
@@ -31,12 +31,12 @@ GPU = Gpu(0, "NVIDIA H200", (9, 0), 132, 150_754_820_096)
 
 
 def lengths(median_ms: float, count: int = 60, seed: int = 1, spread: float = 0.03) -> npt.NDArray[np.int64]:
-    """Step times that scatter about a median, ns; the same for the same seed."""
+    """Return step times that scatter around a median, ns; the same for the same seed."""
     noise = np.random.default_rng(seed).standard_normal(count)
     return np.round(median_ms * MS * np.exp(spread * noise)).astype(np.int64)
 
 
-def report(  # noqa: PLR0913 - what a test changes, each with a name
+def report(  # noqa: PLR0913 - one argument for each thing that a test changes
     steps: Sequence[int] | npt.NDArray[np.int64],
     *,
     between: int = 0,
@@ -46,16 +46,16 @@ def report(  # noqa: PLR0913 - what a test changes, each with a name
     source: Any = "steps",  # noqa: ANN401 - any source of a window
     busy: bool = False,
 ) -> Report:
-    """Return the report of a loop of two warm-up steps and these, each 1 ms of compute and idle else.
+    """Return the report of a loop: two warm-up steps, then the given ones, each with 1 ms of compute and the rest idle.
 
     Args:
         steps: Length of each measured step, ns.
-        between: Idle time after each step that lies in none, ns.
-        gpus: How many GPUs do the same.
-        ranks: How many processes take the same steps at the same time.
-        name: What steps are called, less their number.
-        source: What the window is said to be made of.
-        busy: Whether the steps are all compute.
+        between: Idle time between steps, ns.
+        gpus: Number of GPUs, which all do the same.
+        ranks: Number of processes that run the same steps at the same time.
+        name: Name of the steps, without their number.
+        source: Source of the window.
+        busy: Whether the steps are compute only.
     """
     length = np.concatenate([[WARM_UP_NS, WARM_UP_NS], np.asarray(steps, np.int64)])
     start = np.concatenate([[0], np.cumsum(length + between)[:-1]])
@@ -65,7 +65,7 @@ def report(  # noqa: PLR0913 - what a test changes, each with a name
     frame = pd.concat([table.assign(device_id=device) for device in range(gpus) for _ in range(ranks)])
     sections = (
         _section("ledger", window, devices=_devices(window, compute, gpus)),
-        _section("idle", window, causes=_causes(window, compute, len(steps), gpus)),
+        _section("idle", window, attribution=attribution(window, compute, len(steps), gpus)),
         _section("steps", window, steps=frame.reset_index(drop=True)),
     )
     return Report(
@@ -75,23 +75,23 @@ def report(  # noqa: PLR0913 - what a test changes, each with a name
 
 
 def with_section(whole: Report, key: str, facts: Mapping[str, Any] | None = None, **tables: pd.DataFrame) -> Report:
-    """Return a report with one more section, or with another one of that key."""
-    told = tuple(Fact(label, value, "share") for label, value in (facts or {}).items())
-    added = Section(key, key.capitalize(), whole.window, told, tables)
+    """Return a report with one section added or replaced."""
+    values = tuple(Fact(label, value, "share") for label, value in (facts or {}).items())
+    added = Section(key, key.capitalize(), whole.window, values, tables)
     return replace(whole, sections=(*(one for one in whole.sections if one.key != key), added))
 
 
 def with_findings(whole: Report, *findings: tuple[str, Severity, int]) -> Report:
-    """Return a report with findings on GPU 0: rule, severity and cost in ns."""
+    """Return a report with findings on GPU 0: rule, severity and time lost in ns."""
     made = tuple(
-        Finding(rule, severity, f"{rule} matters.", cost, 0, cost, "Change it.", (), 0, whole.window)
-        for rule, severity, cost in findings
+        Finding(rule, severity, f"{rule} takes time.", lost, 0, lost, "Change it.", (), 0, whole.window)
+        for rule, severity, lost in findings
     )
     return replace(whole, findings=made)
 
 
 def with_session(whole: Report, **fields: Any) -> Report:  # noqa: ANN401 - any field of the session
-    """Return a report of a capture that was made otherwise."""
+    """Return a report with other properties of the session."""
     return replace(whole, session=replace(whole.session, **fields))
 
 
@@ -100,9 +100,9 @@ def side(whole: Report, name: str = "base") -> Side:
     return Side.of(name, [whole])
 
 
-def compared(base: Report, new: Report, **settings: Any) -> Comparison:  # noqa: ANN401 - any setting
+def compared(base: Report, new: Report, **options: Any) -> Comparison:  # noqa: ANN401 - any option
     """Return the comparison of two reports."""
-    return compare_reports([base], [new], ("before", "after"), Settings(**settings))
+    return compare_reports([base], [new], ("before", "after"), ComparisonOptions(**options))
 
 
 def kernels(**totals: int) -> pd.DataFrame:
@@ -130,11 +130,23 @@ def _devices(window: Window, compute: int, gpus: int) -> pd.DataFrame:
     return pd.DataFrame([{"device_id": device, "window_ns": window.length_ns, **row} for device in range(gpus)])
 
 
-def _causes(window: Window, compute: int, count: int, gpus: int) -> pd.DataFrame:
+def attribution(window: Window, compute: int, count: int, gpus: int) -> pd.DataFrame:
+    """Return the idle time of each GPU: three quarters wait for data, the rest is CPU time in the forward phase."""
     idle = window.length_ns - compute
-    rows = [("data_wait", "data", idle - idle // 4), ("cpu", "forward", idle // 4)]
-    columns = ["device_id", "cause", "phase", "idle_ns", "gap_count"]
+    rows = [
+        ("data_wait", "idle/data_wait", "data", idle - idle // 4),
+        ("cpu", "launches/launch_bound", "forward", idle // 4),
+    ]
+    columns = ["device_id", "cause", "rule", "phase", "idle_ns", "gap_count"]
     return pd.DataFrame([(device, *row, count) for device in range(gpus) for row in rows], columns=columns)
+
+
+def with_attribution(whole: Report, *rows: tuple[str, str, str, int]) -> Report:
+    """Return a report in which GPU 0 is idle for these reasons: cause, rule, phase and ns."""
+    table = pd.DataFrame(
+        [(0, *row, 1) for row in rows], columns=["device_id", "cause", "rule", "phase", "idle_ns", "gap_count"]
+    )
+    return with_section(whole, "idle", attribution=table)
 
 
 def _section(key: str, window: Window, **tables: pd.DataFrame) -> Section:

@@ -18,6 +18,7 @@ LAYERS = {
     "intervals": 0,
     "privacy": 0,
     "model": 1,
+    "rule_names": 1,
     "tables": 2,
     "capture": 3,
     "db": 3,

@@ -16,8 +16,8 @@ US = 1_000
 BINS = 40
 END = 4_000 * US
 WINDOW = Window(400 * US, 3_600 * US, "steps 3 to 20", "steps")
-HOST = GPU_CLASSES.index("cpu")
-INPUT_WAIT = GPU_CLASSES.index("data_wait")
+HOST = GPU_CLASSES.index("idle/cpu")
+INPUT_WAIT = GPU_CLASSES.index("idle/data_wait")
 
 
 def timeline_report(*, is_exact: bool = True, hostile: str = "") -> Report:

@@ -12,7 +12,7 @@ from random_traces import Sketch, sketches, trace_of
 
 from nsyswrap.errors import UsageError
 from nsyswrap.intervals import merge, total
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Report, TimelineData, TimelineRow
 from nsyswrap.render import render, summary_model
 from nsyswrap.report import build_report
@@ -84,7 +84,7 @@ def test_busy_time_is_the_same_at_every_level(sketch: Sketch, count: int, level:
     """However many bins are taken together, their sums are the union of the operations, counted by merging them."""
     trace = trace_of(sketch)
     _, data = coarsely_drawn(trace, count)
-    operations = TraceContext(trace).operations
+    operations = find_context(trace).operations
     for row in rows_of(data, "gpu"):
         mine = operations.on(row.device_id)
         coarse = np.add.reduceat(row.sums[:4].sum(axis=0), np.arange(0, row.sums.shape[1], level))
@@ -108,7 +108,7 @@ def test_the_window_of_the_timeline_is_the_ledger(sketch: Sketch, count: int) ->
         report, data = coarsely_drawn(trace, count, "0.000000005:0.000000055")
     except UsageError:  # nothing was recorded there
         reject()
-    used = TraceContext(trace).operations.used_in(report.window)
+    used = find_context(trace).operations.used_in(report.window)
     for row in (row for row in rows_of(data, "gpu") if row.device_id in used):
         found = sums_between(data, row, report.window.start_ns, report.window.end_ns)
         assert found == {name: ns for name, ns in ledger(report, row.device_id).items() if ns}
@@ -152,7 +152,7 @@ def test_a_real_capture_is_exact_everywhere(name: str, real_trace: Callable[[str
     trace = real_trace(name)
     _, data = drawn(trace)
     assert data.is_exact
-    assert sum(len(row.items.start) for row in rows_of(data, "stream")) == len(TraceContext(trace).operations.start)
+    assert sum(len(row.items.start) for row in rows_of(data, "stream")) == len(find_context(trace).operations.start)
 
 
 @pytest.mark.parametrize("name", CAPTURES)
@@ -160,7 +160,7 @@ def test_steps_begin_and_end_at_edges(name: str, real_trace: Callable[[str], Tra
     """So the ledger of a step is exact even where its operations are not shown."""
     trace = real_trace(name)
     _, data = drawn(trace)
-    steps = TraceContext(trace).steps.frame
+    steps = find_context(trace).steps.frame
     assert np.isin(steps["start"], data.edges).all()
     assert np.isin(steps["end"], data.edges).all()
 
@@ -256,7 +256,7 @@ def test_counters_are_means_of_their_bins(real_trace: Callable[[str], Trace]) ->
     trace = real_trace("mnist_counters_python")
     _, data = drawn(trace)
     rows = rows_of(data, "counter")
-    assert [row.label for row in rows] == [reading.name for reading in TraceContext(trace).readings]
+    assert [row.label for row in rows] == [reading.name for reading in find_context(trace).readings]
     for row in rows:
         assert row.sums.min() >= gpu_rows.NOT_SAMPLED
         assert row.sums.max() <= 100 * 100

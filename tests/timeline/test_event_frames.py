@@ -9,7 +9,7 @@ from export_builder import ExportBuilder, thread
 
 from nsyswrap import tables
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.tables import Trace
 from nsyswrap.timeline.event_frames import COLUMNS, SOURCES, event_frames, text_column, touching
 
@@ -18,7 +18,7 @@ MakeTrace = Callable[[ExportBuilder], Trace]
 
 def frames_of(trace: Trace) -> dict[str, pd.DataFrame]:
     """The frames of a trace without a report."""
-    return event_frames(TraceContext(trace), None)
+    return event_frames(find_context(trace), None)
 
 
 def test_an_operation_has_its_name_phase_and_call(trace_of: MakeTrace) -> None:

@@ -72,9 +72,41 @@ def test_gpus_are_counted_as_nvidia_smi_lists_them(
 
 def test_programs_say_how_many_gpus_they_need(tools: Callable[[str], ModuleType]) -> None:
     needs = tools("judge_faults").faults()
-    assert needs["exposed_communication"] == 2
-    assert {count for name, count in needs.items() if name != "exposed_communication"} == {1}
-    assert set(needs) == set(tools("fault_table").expectations(TOOLS.parent / "workloads" / "faults"))
+    assert {name for name, count in needs.items() if count == 2} == {
+        *("exposed_communication", "one_bucket", "one_shard"),
+    }
+    assert set(needs.values()) == {1, 2}
+
+
+def test_each_root_cause_has_three_programs_and_a_librarys_loop(tools: Callable[[str], ModuleType]) -> None:
+    module = tools("fault_programs")
+    assert module.shortages(module.find_programs(TOOLS.parent / "workloads" / "faults")) == []
+
+
+def test_missing_programs_are_named(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    """Two programs of one shape count once, and a program's own loop is no library's."""
+    module = tools("fault_programs")
+    for name, shape in (("first", "a loop"), ("second", "a loop"), ("third", "a graph")):
+        (tmp_path / f"{name}.py").write_text(
+            f'SHAPE = "{shape}"\nLIBRARY = ""\nEXPECTS = {{"": ("memory/churn",), "--fixed": ()}}\n'
+        )
+    (tmp_path / "shared.py").write_text("LIMIT = 1\n")
+    programs = module.find_programs(tmp_path)
+    assert [each.name for each in programs] == ["first", "second", "third"]
+    missing = [each for each in module.shortages(programs) if each.startswith("memory/churn")]
+    assert missing == [
+        "memory/churn: 2 programs of different shape, 3 are needed",
+        "memory/churn: no program runs a library's training loop",
+    ]
+    assert len(module.shortages([])) == 2 * len(module.ROOT_CAUSES)
+
+
+def test_programs_are_listed_by_root_cause(tools: Callable[[str], ModuleType]) -> None:
+    """In the order of the root causes; rules that are none come last."""
+    module = tools("fault_programs")
+    made = [module.Program(f"p{number}", rule, "s", "", 1) for number, rule in enumerate(reversed(module.ROOT_CAUSES))]
+    other = module.Program("a", "occupancy/low", "s", "", 1)
+    assert module.by_root_cause([other, *made]) == [*reversed(made), other]
 
 
 def test_a_cut_capture_says_the_same(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
@@ -127,12 +159,12 @@ def test_counts_that_nsys_wrote_down_are_those_that_are_left(
 def test_a_fault_is_judged_by_both_reports(tools: Callable[[str], ModuleType], trace_of: TraceOf) -> None:
     """Steps of 20 ms become steps of 8: over eight steady steps the wait of 12 ms each is won."""
     table = tools("fault_table")
-    faulty, mended = report(trace_of, loop(20, 12)), report(trace_of, loop(8, 0))
-    verdict = table.judge("few", "idle/input_wait", faulty, mended)
+    faulty, fixed = report(trace_of, loop(20, 12)), report(trace_of, loop(8, 0))
+    verdict = table.judge("few", "idle/data_wait", faulty, fixed)
     assert verdict.is_first
     assert (verdict.steps, verdict.measured_ns, verdict.faulty_ns) == (8, 96 * MS, 160 * MS)
     assert verdict.is_near
-    assert verdict.mended == ()
+    assert verdict.fixed == ()
 
 
 def test_what_was_expected_and_is_not_found_has_no_prediction(
@@ -142,7 +174,7 @@ def test_what_was_expected_and_is_not_found_has_no_prediction(
     faulty = report(trace_of, loop(20, 12))
     verdict = table.judge("few", "copies/exposed", faulty, faulty)
     assert (verdict.is_first, verdict.high_ns, verdict.is_near) == (False, None, False)
-    assert "idle/input_wait" in verdict.others
+    assert "idle/data_wait" in verdict.others
 
 
 @pytest.mark.parametrize(("high", "near"), [(74, False), (75, True), (100, True), (125, True), (126, False)])
@@ -153,7 +185,7 @@ def test_a_prediction_is_near_within_a_quarter(
     near: bool,  # noqa: FBT001
 ) -> None:
     table = tools("fault_table")
-    verdict = table.judge("few", "idle/input_wait", *[report(trace_of, loop(20, 12))] * 2)
+    verdict = table.judge("few", "idle/data_wait", *[report(trace_of, loop(20, 12))] * 2)
     assert replace(verdict, high_ns=high, measured_ns=100).is_near == near
 
 
@@ -164,10 +196,13 @@ def test_the_page_names_what_was_not_captured(tools: Callable[[str], ModuleType]
     programs.mkdir()
     captures.mkdir()
     for name in ("few", "none"):
-        (programs / f"{name}.py").write_text('EXPECTS = {"": ("idle/input_wait",), "--mended": ()}\n')
-    for form, builder in (("", loop(20, 12)), ("-mended", loop(8, 0))):
+        (programs / f"{name}.py").write_text('SHAPE = "a loop"\nEXPECTS = {"": ("idle/data_wait",), "--fixed": ()}\n')
+    for form, builder in (("", loop(20, 12)), ("-fixed", loop(8, 0))):
         export = builder.write(tmp_path / f"few{form}.sqlite")
         (captures / f"few{form}.sqlite.xz").write_bytes(lzma.compress(export.read_bytes()))
-    page = table.page(captures, programs)
-    assert "| `few` | `idle/input_wait` | yes |" in page
+    page = table.page([tmp_path / "whole", captures], programs)
+    assert "| `idle/data_wait` | `few` | yes |" in page
+    assert "| `idle/data_wait` (no root cause) | `none` | its own | a loop |" in page
+    assert "cut short: `few`." in page
     assert "Not captured: `none`." in page
+    assert "cut short: `" not in table.page([captures], programs)

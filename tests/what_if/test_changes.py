@@ -10,7 +10,7 @@ from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, MAIN, PAGEABL
 
 from nsyswrap.events.operations import COPY
 from nsyswrap.intervals import Spans, Window
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.tables import Trace
 from nsyswrap.what_if import changes
 from nsyswrap.what_if.changes import WhatIf, gains
@@ -36,7 +36,7 @@ def _call(at: int) -> tuple[int, int]:
 
 def gained(trace: Trace, what: Callable[[TraceContext, Window], WhatIf]) -> tuple[int, int]:
     """What a change gains, in µs."""
-    low, high, said = gains(TraceContext(trace), WHOLE, what)
+    low, high, said = gains(find_context(trace), WHOLE, what)
     assert low is not None
     assert high is not None
     assert said[0].startswith("gain by simulation: ")
@@ -130,7 +130,7 @@ def test_blocking_copies_run_at_the_rate_of_pinned_ones(trace_of: TraceOf) -> No
         builder.copy(*ran, HOST_TO_DEVICE, launched=called, bytes=1 << 20, srcKind=PAGEABLE, dstKind=DEVICE)
 
     builder = turns(each).copy(700 * US, 710 * US, bytes=1 << 20, launched=(690 * US, 694 * US))
-    context = TraceContext(trace_of(builder))
+    context = find_context(trace_of(builder))
     what = changes.blocking_copies(context, window(0, 600 * US))
     assert np.allclose(what.high.factor, 10 / 73)
     low, high, _ = gains(context, window(0, 600 * US), changes.blocking_copies)
@@ -159,5 +159,5 @@ def test_nothing_is_asked_where_nothing_can_be_predicted(trace_of: TraceOf) -> N
     def never(*_: object) -> WhatIf:
         raise AssertionError
 
-    found = gains(TraceContext(trace_of(ExportBuilder().kernel(0, 10))), WHOLE, never)
+    found = gains(find_context(trace_of(ExportBuilder().kernel(0, 10))), WHOLE, never)
     assert found == (None, None, ("no gain is given: the simulation cannot predict this run",))

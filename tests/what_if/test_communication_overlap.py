@@ -8,7 +8,7 @@ import pytest
 from export_builder import ExportBuilder, global_id, thread
 
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.report import choose_window
 from nsyswrap.tables import Trace
 from nsyswrap.what_if.changes import Gains, gains
@@ -56,7 +56,7 @@ def trained(builder: ExportBuilder, blocks: int, collectives: int, pid: int = 47
 
 def found(trace: Trace) -> tuple[TraceContext, Gains]:
     """The context, and the gain on GPU 0 over the measured steps."""
-    context = TraceContext(trace)
+    context = find_context(trace)
     window = choose_window(context)
     return context, gains(context, window, lambda one, within: beside_backward(one, within, 0))
 
@@ -71,7 +71,7 @@ def found(trace: Trace) -> tuple[TraceContext, Gains]:
     ],
 )
 def test_kernels_get_slower_by_whole_waves(blocks: int, slower: float, trace_of: TraceOf) -> None:
-    context = TraceContext(trace_of(trained(ExportBuilder().gpu(), blocks, 6)))
+    context = find_context(trace_of(trained(ExportBuilder().gpu(), blocks, 6)))
     kernels, collectives = (np.flatnonzero(context.operations.kind == kind) for kind in (COMPUTE, COMMUNICATION))
     assert slowdown(context, kernels, collectives, 0).tolist() == pytest.approx([slower] * len(kernels))
     assert slowdown(context, kernels, collectives[:0], 0).tolist() == [1] * len(kernels)
@@ -126,7 +126,7 @@ def test_what_is_hidden_already_is_no_gain(trace_of: TraceOf) -> None:
             ran = at + start * US, at + end * US
             builder.kernel(*ran, ALL_REDUCE, gridX=CHANNELS, blockX=544, streamId=8, launched=called)
         builder.call("cudaDeviceSynchronize", at + 70 * US, at + 492 * US)
-    context = TraceContext(trace_of(builder))
+    context = find_context(trace_of(builder))
     rows = np.flatnonzero(context.operations.kind == COMMUNICATION)
     assert set(exposed(context, rows).tolist()) == {0, 50 * US}
     change = beside_backward(context, choose_window(context), 0).high
@@ -155,7 +155,7 @@ def test_without_steps_and_phases_all_kernels_give_room(trace_of: TraceOf) -> No
         called = ((6 + 2 * place) * US, (7 + 2 * place) * US)
         builder.kernel(start, start + 49 * US, ALL_REDUCE, gridX=CHANNELS, blockX=544, streamId=8, launched=called)
     builder.call("cudaDeviceSynchronize", 70 * US, 642 * US)
-    context = TraceContext(trace_of(builder))
+    context = find_context(trace_of(builder))
     (whole,) = steps_of(context, np.arange(len(context.operations.start)), 0)
     assert whole.kernels.tolist() == [400 * US]
     assert whole.collectives.tolist() == [49 * US] * 4

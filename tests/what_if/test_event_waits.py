@@ -8,7 +8,7 @@ from analysis_fixtures import window
 from export_builder import MAIN, PROCESS, ExportBuilder, thread
 
 from nsyswrap.intervals import Spans
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.tables import CALLS, Trace, array
 from nsyswrap.what_if.cpu_nodes import HostSources, find_host
 from nsyswrap.what_if.dependency_graph import Change
@@ -45,7 +45,7 @@ def two_kernels() -> Program:
 
 def found(trace: Trace) -> Recorded:
     """Return what is known of the waits of a program."""
-    context = TraceContext(trace)
+    context = find_context(trace)
     whole = window(0, END)
     rows = np.flatnonzero(context.operations.call >= 0)
     nodes = find_host(HostSources(trace, context.operations, context.phases, context.states(whole), whole), rows)
@@ -93,6 +93,6 @@ def test_a_host_that_gets_ahead_is_held_by_the_event(trace_of: TraceOf, recorded
     when the second kernel is over, at 222. It takes 20 ns.
     """
     program = two_kernels().recorded(5, recorded).waited(5, 240, 243).kernel(341, 361, launched=(331, 335), stream=7)
-    simulation = TraceContext(trace_of(program)).simulation(window(0, END))
+    simulation = find_context(trace_of(program)).simulation(window(0, END))
     assert simulation.predicts
     assert simulation.gain(Change(host=Spans(np.array([52]), np.array([240])))) == gain

@@ -11,7 +11,7 @@ from replay_programs import START, Act, Machine, programs
 
 from nsyswrap.db.load import load_export
 from nsyswrap.intervals import Spans
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.tables import CALLS
 from nsyswrap.what_if import changes
 from nsyswrap.what_if.dependency_graph import Change, Simulation
@@ -23,7 +23,7 @@ pieces = st.lists(st.tuples(st.integers(0, 1500), st.integers(1, 120)), max_size
 def study_of(program: tuple[Act, ...], folder: Path) -> tuple[TraceContext, Simulation]:
     """A program as a context, and its simulation."""
     machine = Machine().run(program)
-    context = TraceContext(load_export(machine.builder.write(folder / "program.sqlite")))
+    context = find_context(load_export(machine.builder.write(folder / "program.sqlite")))
     return context, context.simulation(window(START, max(machine.now, machine.ended)))
 
 
@@ -72,7 +72,7 @@ def test_waiting_for_nothing_makes_nothing_longer(program: tuple[Act, ...], tmp_
 @given(sketch=random_traces.sketches)
 def test_no_trace_is_too_strange(sketch: random_traces.Sketch, tmp_path: Path) -> None:
     """Whatever is in a trace, the simulation answers or says why not, and every gain is at least nothing and ordered."""
-    context = TraceContext(random_traces.loaded(random_traces.built(sketch), tmp_path))
+    context = find_context(random_traces.loaded(random_traces.built(sketch), tmp_path))
     whole = whole_session(context.trace)
     simulation = context.simulation(whole)
     assert simulation.obstacle or simulation.simulated_ns is not None

@@ -8,7 +8,7 @@ import pytest
 from real_captures import CAPTURE_NAMES
 
 from nsyswrap.db.load import load_export
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.tables import Trace
@@ -47,7 +47,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trace]:
 
 @pytest.mark.parametrize("name", REPLAYED)
 def test_a_real_run_is_reproduced(name: str, real_trace: RealTrace) -> None:
-    context = TraceContext(real_trace(name))
+    context = find_context(real_trace(name))
     found = context.simulation(choose_window(context))
     assert found.predicts
     assert found.error_share is not None
@@ -66,7 +66,7 @@ def test_a_capture_that_lost_calls_is_not_replayed(real_trace: RealTrace) -> Non
 
 def test_a_long_window_is_stood_for_by_steps_near_the_median(real_trace: RealTrace) -> None:
     """Of the 19,432 operations of eight steps, four steps are simulated, and count twice."""
-    context = TraceContext(real_trace("bench_source"))
+    context = find_context(real_trace("bench_source"))
     found = context.simulation(choose_window(context))
     assert (found.steps, found.scale) == (4, 2.0)
     assert len(found.operations) == 9716
@@ -113,7 +113,7 @@ def test_no_gain_is_more_than_the_window_or_upside_down(name: str, real_trace: R
 
 def test_two_autograd_threads_are_awaited_by_the_main_one(real_trace: RealTrace) -> None:
     """Batches are made in the training process on the host: loading them elsewhere saves about the time that costs."""
-    context = TraceContext(real_trace("alexnet_data_parallel_2gpu"))
+    context = find_context(real_trace("alexnet_data_parallel_2gpu"))
     low, high, _ = changes.gains(context, choose_window(context), changes.loader_work)
     assert low is not None
     assert high is not None

@@ -12,13 +12,18 @@ from types import ModuleType
 import pytest
 
 WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
-SHARED = {"__init__", "training", "samples", "batches"}
+SHARED = {
+    *("__init__", "training", "samples", "batches", "models", "compiling"),
+    *("ranks", "trainer_loop", "lightning_loop"),
+}
 NAMES = sorted(path.stem for path in (WORKLOADS / "faults").glob("*.py") if path.stem not in SHARED)
 STEPS = 3
 # They start processes, which do not see what a test replaces.
-IN_PROCESSES = {"exposed_communication"}
+IN_PROCESSES = {"exposed_communication", "one_bucket", "one_shard"}
 # The only ranges they may have beside those of the steps and the usual phases.
-OWN_PHASES = {"log", "look", "tidy"}
+OWN_PHASES = {"log", "look", "tidy", "validate"}
+# The modules of the libraries whose training loops run; accelerate is a part of that of transformers.
+MODULES = {"transformers": ("transformers", "accelerate"), "Lightning": ("lightning",)}
 USUAL_PHASES = {"data", "copy", "forward", "backward", "optimizer"}
 
 
@@ -46,8 +51,8 @@ def events(shared: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return written
 
 
-def expects(name: str) -> dict[str, tuple[str, ...]]:
-    """What a program says that a profile of it must find, read without running it."""
+def constants(name: str) -> dict[str, object]:
+    """What a program says of itself, read without running it."""
     tree = ast.parse((WORKLOADS / "faults" / f"{name}.py").read_text())
     assert ast.get_docstring(tree)
     values = {
@@ -55,30 +60,49 @@ def expects(name: str) -> dict[str, tuple[str, ...]]:
         for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
-    found: dict[str, tuple[str, ...]] = ast.literal_eval(values["EXPECTS"])
-    return found
+    return {each: ast.literal_eval(values[each]) for each in ("EXPECTS", "SHAPE", "LIBRARY")}
+
+
+def skip_without_library(name: str) -> None:
+    """Skip the test where the library is missing whose loop a program runs."""
+    for module in MODULES.get(str(constants(name)["LIBRARY"]), ()):
+        pytest.importorskip(module)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_program_plants_one_fault_and_mends_it(name: str) -> None:
+def test_a_program_plants_one_fault_and_fixes_it(name: str) -> None:
     """One rule with the fault, none without it."""
-    told = expects(name)
-    assert set(told) == {"", "--mended"}
-    assert len(told[""]) == 1
-    assert "/" in told[""][0]
-    assert told["--mended"] == ()
+    expects = constants(name)["EXPECTS"]
+    assert isinstance(expects, dict)
+    assert set(expects) == {"", "--fixed"}
+    assert len(expects[""]) == 1
+    assert "/" in expects[""][0]
+    assert expects["--fixed"] == ()
+
+
+def test_each_program_has_a_shape_of_its_own() -> None:
+    """It is one phrase for a table, and a library is one whose modules the tests know."""
+    shapes = [str(constants(name)["SHAPE"]) for name in NAMES]
+    assert len(set(shapes)) == len(shapes)
+    assert not [shape for shape in shapes if not shape or "|" in shape or shape.endswith(".")]
+    assert {constants(name)["LIBRARY"] for name in NAMES} == {"", *MODULES}
 
 
 @pytest.mark.usefixtures("shared")
+@pytest.mark.filterwarnings("ignore:::lightning", "ignore:::transformers", "ignore:::torch")
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in IN_PROCESSES])
 def test_both_forms_do_the_same_steps(
     name: str, events: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a CPU, in small: steps in order, each with its phases inside, and something said at the end."""
-    monkeypatch.setenv("USE_PYTORCH_KERNEL_CACHE", "1")
+    skip_without_library(name)
+    for variable in ("CUDA_VISIBLE_DEVICES", "USE_PYTORCH_KERNEL_CACHE"):
+        monkeypatch.setenv(variable, "1")
+    for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_COMPILE_THREADS"):
+        monkeypatch.delenv(variable, raising=False)
     program = importlib.import_module(f"faults.{name}")
     opened = {}
-    for form in ("", "--mended"):
+    for form in ("", "--fixed"):
         events.clear()
         program.main([*form.split(), "--steps", str(STEPS), "--device", "cpu"])
         assert capsys.readouterr().out.count("\n") == 1
@@ -88,7 +112,7 @@ def test_both_forms_do_the_same_steps(
         assert phases
         assert phases <= USUAL_PHASES | OWN_PHASES
         opened[form] = phases
-    assert opened[""] == opened["--mended"]
+    assert opened[""] == opened["--fixed"]
 
 
 def test_a_program_starts_by_its_name_in_the_folder_of_workloads() -> None:
@@ -98,8 +122,10 @@ def test_a_program_starts_by_its_name_in_the_folder_of_workloads() -> None:
     assert done.stdout.startswith("loss ")
 
 
-def test_two_processes_share_the_training_where_there_is_no_gpu() -> None:
-    command = [sys.executable, "-m", "faults.exposed_communication", "--steps", "2", "--device", "cpu"]
+@pytest.mark.parametrize("name", sorted(IN_PROCESSES))
+def test_two_processes_share_the_training_where_there_is_no_gpu(name: str) -> None:
+    skip_without_library(name)
+    command = [sys.executable, "-m", f"faults.{name}", "--steps", "2", "--device", "cpu"]
     done = subprocess.run(command, cwd=WORKLOADS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert sorted(line.split(":")[0] for line in done.stdout.splitlines()) == ["rank 0", "rank 1"]
@@ -108,10 +134,13 @@ def test_two_processes_share_the_training_where_there_is_no_gpu() -> None:
 @pytest.mark.usefixtures("shared")
 def test_what_a_fault_changes_is_the_time_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """The same numbers come out with and without it, where the precision stays as it is."""
-    for name in ("few_workers", "loading_in_the_training_process", "pageable_copies", "synchronization", "small_grids"):
+    for name in (
+        *("few_workers", "loading_in_the_training_process", "pageable_copies", "synchronization", "small_grids"),
+        *("columns_one_by_one", "features_to_host", "growing_history", "hashed_experts", "one_token_at_a_time"),
+    ):
         program = importlib.import_module(f"faults.{name}")
         said = []
-        for form in ([], ["--mended"]):
+        for form in ([], ["--fixed"]):
             program.main([*form, "--steps", "2", "--device", "cpu"])
             said.append(capsys.readouterr().out.split(" ")[1])
         assert said[0] == said[1], name

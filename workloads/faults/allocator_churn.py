@@ -1,6 +1,6 @@
 """The step gives memory back with torch.cuda.empty_cache(), so the next one asks the driver for it again.
 
-Mended, the allocator keeps it.
+Fixed, the allocator keeps it.
 """
 
 import common
@@ -8,7 +8,9 @@ import torch
 
 from faults import training
 
-EXPECTS = {"": ("memory/churn",), "--mended": ()}
+SHAPE = "linear layers; the end of each step empties the cache"
+LIBRARY = ""
+EXPECTS = {"": ("memory/churn",), "--fixed": ()}
 
 WIDTH, ROWS = 4096, 4096
 
@@ -24,7 +26,7 @@ def main(arguments: list[str] | None = None) -> None:
     loss = torch.zeros(())
     for _ in training.steps(run):
         loss = training.train(model, optimizer, inputs, wanted)
-        if not run.mended and run.device.type == "cuda":
+        if not run.fixed and run.device.type == "cuda":
             with common.phase("tidy"):
                 torch.cuda.empty_cache()
     print(f"loss {loss.item():.4f}")

@@ -1,6 +1,6 @@
 """Convolutions in bfloat16 on images with channels first: tensor cores want channels last, so the library turns them.
 
-Mended, model and images have memory_format=torch.channels_last.
+Fixed, model and images have memory_format=torch.channels_last.
 """
 
 import torch
@@ -8,7 +8,9 @@ from torch import Tensor, nn
 
 from faults import training
 
-EXPECTS = {"": ("tensor_cores/layout",), "--mended": ()}
+SHAPE = "convolutions in bfloat16; the layout of images and weights"
+LIBRARY = ""
+EXPECTS = {"": ("tensor_cores/layout",), "--fixed": ()}
 
 IMAGES, CHANNELS, SIDE, LAYERS = 128, 128, 56, 8
 
@@ -16,7 +18,7 @@ IMAGES, CHANNELS, SIDE, LAYERS = 128, 128, 56, 8
 def main(arguments: list[str] | None = None) -> None:
     """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
-    form = torch.channels_last if run.mended else torch.contiguous_format
+    form = torch.channels_last if run.fixed else torch.contiguous_format
     channels, side = run.size(CHANNELS, 8), run.size(SIDE, 8)
     layers = [
         part

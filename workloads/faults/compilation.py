@@ -1,6 +1,6 @@
 """Each step writes its number into the code of a kernel, so each step compiles and loads a kernel of its own.
 
-Mended, the number is an argument, and the kernel is compiled before the first step.
+Fixed, the number is an argument, and the kernel is compiled before the first step.
 """
 
 import os
@@ -11,7 +11,9 @@ from torch import Tensor
 
 from faults import training
 
-EXPECTS = {"": ("modules/in_window",), "--mended": ()}
+SHAPE = "linear layers behind a kernel with a number in its code; each step compiles"
+LIBRARY = ""
+EXPECTS = {"": ("modules/in_window",), "--fixed": ()}
 
 WIDTH, ROWS, STEPS = 4096, 4096, 20
 FADING = "template <typename T> T fade(T x, T rate) {{ return x * (T(1) - rate * T({number})); }}"
@@ -40,7 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
     loss = torch.zeros(())
     for number in training.steps(run):
         with common.phase("forward"):
-            faded = fade(inputs, 1e-3 * number, None) if run.mended else fade(inputs, 1e-3, number)
+            faded = fade(inputs, 1e-3 * number, None) if run.fixed else fade(inputs, 1e-3, number)
         loss = training.train(model, optimizer, faded, wanted)
     print(f"loss {loss.item():.4f} after {run.steps} steps")
 

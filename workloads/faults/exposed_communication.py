@@ -1,6 +1,6 @@
 """Two GPUs add up their gradients when the backward pass is over: while they talk, nobody computes.
 
-Mended, DistributedDataParallel sends the gradients of the wide layers, which are ready first, while those of the
+Fixed, DistributedDataParallel sends the gradients of the wide layers, which are ready first, while those of the
 convolutions are computed. It needs two GPUs.
 """
 
@@ -17,7 +17,9 @@ from torch.nn.parallel import DistributedDataParallel
 from faults import training
 from faults.training import Run
 
-EXPECTS = {"": ("communication/exposed",), "--mended": ()}
+SHAPE = "convolutions before wide layers on two GPUs; all gradients are summed after the backward pass"
+LIBRARY = ""
+EXPECTS = {"": ("communication/exposed",), "--fixed": ()}
 GPUS = 2
 
 CHANNELS, SIDE, IMAGES = 256, 56, 64
@@ -43,13 +45,13 @@ def rank(number: int, run: Run, meeting: str) -> None:
         torch.cuda.set_device(device)
     common.plant(number)
     torch.set_float32_matmul_precision("high")
-    own = Run(run.steps, device, run.mended)
+    own = Run(run.steps, device, run.fixed)
     plain = network(own)
     # First: what torch imports for it would hold on to the group, whose threads then outlive the interpreter.
     optimizer = training.sgd(plain, own)
     kind = "nccl" if on_gpu else "gloo"
     distributed.init_process_group(kind, init_method=f"file://{meeting}", rank=number, world_size=GPUS)
-    model = DistributedDataParallel(plain, gradient_as_bucket_view=True) if run.mended else plain
+    model = DistributedDataParallel(plain, gradient_as_bucket_view=True) if run.fixed else plain
     images, side = run.size(IMAGES, 2), run.size(SIDE, 8)
     inputs = torch.rand(images, run.size(CHANNELS, 8), side, side, device=device)
     inputs = inputs.to(memory_format=torch.channels_last)
@@ -60,7 +62,7 @@ def rank(number: int, run: Run, meeting: str) -> None:
             loss = functional.mse_loss(model(inputs), wanted)
         with common.phase("backward"):
             loss.backward()
-            if not run.mended:
+            if not run.fixed:
                 for each in model.parameters():
                     distributed.all_reduce(each.grad)
         with common.phase("optimizer"):
@@ -75,7 +77,7 @@ def rank(number: int, run: Run, meeting: str) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Train in two processes."""
-    run = training.started(__doc__, arguments)
+    run = training.started(__doc__, arguments, gpus=GPUS)
     if run.device.type == "cuda" and torch.cuda.device_count() < GPUS:
         raise SystemExit(f"exposed_communication: it needs {GPUS} GPUs")
     os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")

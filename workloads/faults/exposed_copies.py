@@ -1,21 +1,23 @@
 """Each batch is copied, and only then used: in one stream the kernels wait for the copy.
 
-The copies are from pinned memory and hold no host. Mended, the next batch is copied in a stream of its own while this
+The copies are from pinned memory and hold no host. Fixed, the next batch is copied in a stream of its own while this
 one trains.
 """
 
 from faults import batches, training
 
-EXPECTS = {"": ("copies/exposed",), "--mended": ()}
+SHAPE = "linear layers; one large copy from pinned memory before each step"
+LIBRARY = ""
+EXPECTS = {"": ("copies/exposed",), "--fixed": ()}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     made = batches.prepared(run, pinned=True)
-    way = batches.ahead if run.mended else batches.one_by_one
+    way = batches.ahead if run.fixed else batches.one_by_one
     loss = batches.train(run, way(run, made))
-    print(f"loss {loss.item():.4f}, copied {'ahead' if run.mended else 'one by one'}")
+    print(f"loss {loss.item():.4f}, copied {'ahead' if run.fixed else 'one by one'}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A simulation in many small operations: the GPU is done with each before the host has launched the next.
 
-Mended, the operations of a step are one CUDA graph, launched once.
+Fixed, the operations of a step are one CUDA graph, launched once.
 """
 
 import common
@@ -9,7 +9,9 @@ from torch import Tensor
 
 from faults import training
 
-EXPECTS = {"": ("launches/launch_bound",), "--mended": ()}
+SHAPE = "a simulation without a network, in elementwise operators"
+LIBRARY = ""
+EXPECTS = {"": ("launches/launch_bound",), "--fixed": ()}
 
 CELLS, INSTANTS, STEPS = 1 << 20, 300, 20
 
@@ -29,7 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
     state = torch.zeros_like(drive)
     instants = run.size(INSTANTS, 10)
     graph = None
-    if run.mended and run.device.type == "cuda":
+    if run.fixed and run.device.type == "cuda":
         simulate(state, drive, instants)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):

@@ -1,18 +1,20 @@
 """The training process prepares each batch itself, while the GPU has nothing to do.
 
-Mended, twelve loader processes do the same work beside it.
+Fixed, twelve loader processes do the same work beside it.
 """
 
 from faults import samples, training
 
-EXPECTS = {"": ("idle/input_work",), "--mended": ()}
+SHAPE = "linear layers behind a loader without processes"
+LIBRARY = ""
+EXPECTS = {"": ("idle/data_work",), "--fixed": ()}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
     waves = samples.Waves(run.steps * samples.BATCH, samples.OCTAVES)
-    workers = run.size(12, 2) if run.mended else 0
+    workers = run.size(12, 2) if run.fixed else 0
     loss = samples.train(run, samples.loader(waves, workers, run))
     print(f"loss {loss.item():.4f} with {workers} loader processes")
 

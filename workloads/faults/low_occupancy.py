@@ -1,6 +1,6 @@
 """A kernel whose blocks ask for far more shared memory than they use: a multiprocessor holds one of them at a time.
 
-Each thread goes through a chain of products, and two warps cannot hide how long each of them takes. Mended, its blocks
+Each thread goes through a chain of products, and two warps cannot hide how long each of them takes. Fixed, its blocks
 ask for what they use.
 """
 
@@ -10,7 +10,9 @@ from torch import Tensor
 
 from faults import training
 
-EXPECTS = {"": ("occupancy/low",), "--mended": ()}
+SHAPE = "a kernel of its own, by hand; blocks that ask for too much shared memory"
+LIBRARY = ""
+EXPECTS = {"": ("occupancy/low",), "--fixed": ()}
 
 VALUES, BLOCK, HOPS = 1 << 24, 64, 256
 ASKED_BYTES, USED_BYTES = 200 * 1024, BLOCK * 4
@@ -55,7 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Follow the map, and print the mean."""
     run = training.started(__doc__, arguments)
     values = torch.rand(run.size(VALUES, 1000), device=run.device)
-    follow = LogisticMap(run.device, USED_BYTES if run.mended else ASKED_BYTES)
+    follow = LogisticMap(run.device, USED_BYTES if run.fixed else ASKED_BYTES)
     for _ in training.steps(run):
         with common.phase("forward"):
             values = follow(values)

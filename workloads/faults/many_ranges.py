@@ -1,6 +1,6 @@
 """Thousands of NVTX ranges in a step: while a profiler looks, the host writes them down and the GPU waits.
 
-Mended, only the phases have ranges.
+Fixed, only the phases have ranges.
 """
 
 import common
@@ -8,7 +8,9 @@ import torch
 
 from faults import training
 
-EXPECTS = {"": ("capture/overhead",), "--mended": ()}
+SHAPE = "linear layers; ranges around plain Python in each step"
+LIBRARY = ""
+EXPECTS = {"": ("capture/overhead",), "--fixed": ()}
 
 WIDTH, ROWS = 4096, 3072
 PIECES, STEPS = 7000, 10
@@ -36,7 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
     wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
     values = [0.5] * run.size(PIECES)
     loss, total = torch.zeros(()), 0.0
-    named = run.device.type == "cuda" and not run.mended
+    named = run.device.type == "cuda" and not run.fixed
     for _ in training.steps(run):
         loss = training.train(model, optimizer, inputs, wanted)
         with common.phase("look"):

@@ -1,13 +1,15 @@
 """Products of float32 matrices at full precision, PyTorch's default: they run on ordinary cores.
 
-Mended, torch.set_float32_matmul_precision("high") lets them use TF32 on tensor cores.
+Fixed, torch.set_float32_matmul_precision("high") lets them use TF32 on tensor cores.
 """
 
 import torch
 
 from faults import training
 
-EXPECTS = {"": ("tensor_cores/not_used",), "--mended": ()}
+SHAPE = "linear layers in float32 without TF32"
+LIBRARY = ""
+EXPECTS = {"": ("tensor_cores/not_used",), "--fixed": ()}
 
 WIDTH, ROWS = 4096, 4096
 
@@ -15,7 +17,7 @@ WIDTH, ROWS = 4096, 4096
 def main(arguments: list[str] | None = None) -> None:
     """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
-    if not run.mended:
+    if not run.fixed:
         torch.set_float32_matmul_precision("highest")
     width = run.size(WIDTH)
     model = training.network(run, width, WIDTH)

@@ -1,13 +1,15 @@
 """Adam goes through the parameters one by one: a dozen tiny kernels for each of its tensors.
 
-Mended, fused=True does the same in a few kernels.
+Fixed, fused=True does the same in a few kernels.
 """
 
 from torch import nn, optim
 
 from faults import training
 
-EXPECTS = {"": ("optimizer/many_kernels",), "--mended": ()}
+SHAPE = "linear layers and norms; Adam from torch.optim, tensor by tensor"
+LIBRARY = ""
+EXPECTS = {"": ("optimizer/many_kernels",), "--fixed": ()}
 
 LAYERS, WIDTH, ROWS, STEPS = 24, 1024, 16384, 20
 
@@ -22,7 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
         for part in (nn.LayerNorm(width, device=run.device), nn.Linear(width, width, device=run.device), nn.ReLU())
     ]
     model = nn.Sequential(*layers)
-    kinds = {"fused": True} if run.mended else {"foreach": False, "fused": False}
+    kinds = {"fused": True} if run.fixed else {"foreach": False, "fused": False}
     optimizer = optim.Adam(model.parameters(), lr=1e-4, **kinds)
     inputs = training.rows(run, run.size(ROWS), width)
     wanted = training.rows(run, run.size(ROWS), width)

@@ -1,6 +1,6 @@
 """Mixed precision that does not reach a part of the model: it casts to float32 and leaves autocast.
 
-Mended, the whole model computes in bfloat16.
+Fixed, the whole model computes in bfloat16.
 """
 
 from functools import partial
@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from faults import training
 
-EXPECTS = {"": ("tensor_cores/not_used",), "--mended": ()}
+SHAPE = "linear layers under autocast; one part of the step lies outside it"
+LIBRARY = ""
+EXPECTS = {"": ("tensor_cores/not_used",), "--fixed": ()}
 
 WIDTH, ROWS = 4096, 4096
 
@@ -32,12 +34,12 @@ def main(arguments: list[str] | None = None) -> None:
     width = run.size(WIDTH)
     first = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()).to(run.device)
     last = training.network(run, width, WIDTH, 1)
-    model = partial(mixed, first, last, reach=run.mended)
+    model = partial(mixed, first, last, reach=run.fixed)
     optimizer = training.sgd(nn.ModuleList([first, last]), run)
     inputs = training.rows(run, run.size(ROWS), width)
     wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
     loss = [training.train(model, optimizer, inputs, wanted) for _ in training.steps(run)][-1]
-    print(f"loss {loss.item():.4f}, {'all' if run.mended else 'half'} of it in bfloat16")
+    print(f"loss {loss.item():.4f}, {'all' if run.fixed else 'half'} of it in bfloat16")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,21 @@
 """Batches lie in pageable memory, so each copy to the GPU holds the host until the driver has moved it.
 
-The host is held longer than the GPU computes. Mended, they lie in pinned memory, and the same copies hold nobody.
+The host is held longer than the GPU computes. Fixed, they lie in pinned memory, and the same copies hold nobody.
 """
 
 from faults import batches, training
 
-EXPECTS = {"": ("copies/pageable",), "--mended": ()}
+SHAPE = "linear layers; one large copy a step, to the GPU"
+LIBRARY = ""
+EXPECTS = {"": ("copies/pageable",), "--fixed": ()}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
-    made = batches.prepared(run, pinned=run.mended)
+    made = batches.prepared(run, pinned=run.fixed)
     loss = batches.train(run, batches.ahead(run, made))
-    print(f"loss {loss.item():.4f} from {'pinned' if run.mended else 'pageable'} memory")
+    print(f"loss {loss.item():.4f} from {'pinned' if run.fixed else 'pageable'} memory")
 
 
 if __name__ == "__main__":

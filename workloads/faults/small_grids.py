@@ -1,6 +1,6 @@
 """A softmax over each row of a matrix, one row at a time: each kernel is one block, and 131 multiprocessors look on.
 
-Mended, one kernel takes all rows at once.
+Fixed, one kernel takes all rows at once.
 """
 
 import common
@@ -8,7 +8,9 @@ import torch
 
 from faults import training
 
-EXPECTS = {"": ("occupancy/small_grid",), "--mended": ()}
+SHAPE = "a softmax without training, row by row"
+LIBRARY = ""
+EXPECTS = {"": ("occupancy/small_grid",), "--fixed": ()}
 
 ROWS, WIDTH = 132, 1 << 20
 
@@ -20,7 +22,7 @@ def main(arguments: list[str] | None = None) -> None:
     shares = torch.empty_like(rows)
     for _ in training.steps(run):
         with common.phase("forward"):
-            if run.mended:
+            if run.fixed:
                 torch.softmax(rows, 1, out=shares)
             else:
                 for row, share in zip(rows, shares, strict=True):

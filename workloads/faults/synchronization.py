@@ -1,6 +1,6 @@
 """The step logs its loss and the norm of each gradient: each .item() waits for the GPU, which then has nothing to do.
 
-Mended, the norms stay on the GPU, and are read once after the last step.
+Fixed, the norms stay on the GPU, and are read once after the last step.
 """
 
 import common
@@ -9,7 +9,9 @@ from torch import Tensor
 
 from faults import training
 
-EXPECTS = {"": ("synchronization/in_step",), "--mended": ()}
+SHAPE = "linear layers; one wait for each parameter, between backward pass and optimizer"
+LIBRARY = ""
+EXPECTS = {"": ("synchronization/in_step",), "--fixed": ()}
 
 LAYERS, WIDTH, ROWS = 24, 2048, 8192
 
@@ -31,7 +33,7 @@ def main(arguments: list[str] | None = None) -> None:
         with common.phase("log"):
             for each in (loss, *(one.grad for one in model.parameters() if one.grad is not None)):
                 norm = each.detach().norm()
-                if run.mended:
+                if run.fixed:
                     kept.append(norm)
                 else:
                     logged.append(norm.item())

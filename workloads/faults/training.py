@@ -5,6 +5,7 @@ than a step ahead: what a fault costs is then seen against a run that has no oth
 """
 
 import argparse
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,34 +28,36 @@ class Run:
     Attributes:
         steps: How many steps to do.
         device: Where to compute.
-        mended: Whether to leave the fault out.
+        fixed: Whether to leave the fault out.
     """
 
     steps: int
     device: torch.device
-    mended: bool
+    fixed: bool
 
     def size(self, on_gpu: int, elsewhere: int = SMALL) -> int:
         """Return a size for this device."""
         return on_gpu if self.device.type == "cuda" else elsewhere
 
 
-def started(description: str | None, arguments: list[str] | None, steps: int = STEPS) -> Run:
+def started(description: str | None, arguments: list[str] | None, steps: int = STEPS, gpus: int = 1) -> Run:
     """Read the command line, seed everything, and let products of matrices use TF32.
 
     Args:
         description: The program's docstring.
         arguments: Its command line; None for that of this process.
         steps: The default of --steps.
+        gpus: How many GPUs the program uses. Some libraries spread their work over all that they see.
     """
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
     options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--mended", action="store_true", help="leave the fault out")
+    options.add_argument("--fixed", action="store_true", help="leave the fault out")
     options.add_argument("--steps", type=common.positive, default=steps, metavar="N", help="steps to do (%(default)s)")
     options.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="the GPU if there is one")
     chosen = options.parse_args(arguments)
     common.plant(0)
     torch.set_float32_matmul_precision("high")
-    return Run(chosen.steps, common.device_named(chosen.device), chosen.mended)
+    return Run(chosen.steps, common.device_named(chosen.device), chosen.fixed)
 
 
 class Pace:

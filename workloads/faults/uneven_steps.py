@@ -1,6 +1,6 @@
 """Every eighth step collects garbage among a million objects: the host stands still, and the GPU after it.
 
-Mended, it is left to the end: the loop makes nothing that only the collector could find.
+Fixed, it is left to the end: the loop makes nothing that only the collector could find.
 """
 
 import gc
@@ -9,7 +9,9 @@ import torch
 
 from faults import training
 
-EXPECTS = {"": ("steps/uneven",), "--mended": ()}
+SHAPE = "linear layers; every eighth step collects garbage"
+LIBRARY = ""
+EXPECTS = {"": ("steps/uneven",), "--fixed": ()}
 
 WIDTH, ROWS = 4096, 4096
 OBJECTS, EVERY = 1_000_000, 8
@@ -28,7 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
     loss = torch.zeros(())
     for number in training.steps(run):
         loss = training.train(model, optimizer, inputs, wanted)
-        if not run.mended and number % EVERY == EVERY - 1:
+        if not run.fixed and number % EVERY == EVERY - 1:
             gc.collect()
     gc.enable()
     gc.collect()

@@ -1,6 +1,6 @@
-"""NVTX phases put into an unedited PyTorch program.
+"""Adds NVTX ranges for phases to an unchanged PyTorch program.
 
-``injection`` runs in nsyswrap: it prepares the environment of the program and reads what its processes answered. All
-else is loaded in the processes of the program, by its file and not as a part of nsyswrap, which need not be installed
-there: these modules import one another relatively, and nothing but the standard library. torch they are given.
+``injection`` runs in nsyswrap: it prepares the program's environment and reads the status files of its processes. The
+other modules are loaded in these processes, by file path, because nsyswrap need not be installed there. So they import
+only each other, relatively, and the standard library; they get torch as an argument.
 """

@@ -1,8 +1,8 @@
 # ruff: noqa: ANN401 - torch is not imported here, and what a program passes on may be anything
-"""What would the program do if its loaders cost nothing? Each gives its first batches again and again.
+"""The batch cache: each data loader repeats its first batches, to measure the program without data loading.
 
-They are on the device already. An epoch has as many batches as before: the sampler is still asked for each, only
-nothing is loaded for it. A loader of an iterable data set has no sampler that ends, so it is left as it is.
+Cached batches are on the device already. An epoch keeps its length: the sampler still yields indices for each batch,
+but nothing is loaded for them. A loader of an iterable data set has no sampler that ends, so it is not changed.
 """
 
 import copy
@@ -10,67 +10,70 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 KEPT = "_nsyswrap_kept"
-DRAWN = "_nsyswrap_drawn_ahead"
+AHEAD = "_nsyswrap_indices_ahead"
 
 Call = Callable[..., Any]
 
 
-def replay(torch: Any, count: int) -> None:
-    """Have every DataLoader load its first batches only.
+def cache_batches(torch: Any, count: int) -> None:
+    """Make every DataLoader load only its first batches, and repeat them.
 
     Args:
-        torch: The module, imported to its end.
+        torch: The module, completely imported.
         count: How many batches each loader keeps.
     """
     data = torch.utils.data
     loader, iterator = data.DataLoader, data.dataloader._BaseDataLoaderIter  # noqa: SLF001
-    loader.__iter__ = _begun(loader.__iter__)
-    iterator.__next__ = _replayed(iterator.__next__, torch, count)
+    loader.__iter__ = _with_cache(loader.__iter__)
+    iterator.__next__ = _cached(iterator.__next__, torch, count)
 
 
-def _begun(begin: Call) -> Call:
-    def begun(loader: Any) -> Any:
+def _with_cache(begin: Call) -> Call:
+    """Return a ``DataLoader.__iter__`` whose iterators share the cache of their loader."""
+
+    def with_cache(loader: Any) -> Any:
         kept = vars(loader).setdefault(KEPT, [])
         iterator = begin(loader)
         setattr(iterator, KEPT, kept)
-        setattr(iterator, DRAWN, None)
+        setattr(iterator, AHEAD, None)
         return iterator
 
-    return begun
+    return with_cache
 
 
-def _replayed(load: Call, torch: Any, count: int) -> Call:
-    map_style = torch.utils.data.dataloader._DatasetKind.Map  # noqa: SLF001 - its sampler says when an epoch ends
+def _cached(load: Call, torch: Any, count: int) -> Call:
+    """Return a ``__next__`` of loader iterators that loads the first batches and then repeats them."""
+    map_style = torch.utils.data.dataloader._DatasetKind.Map  # noqa: SLF001 - its sampler ends with the epoch
 
-    def replayed(iterator: Any) -> Any:
+    def cached(iterator: Any) -> Any:
         kept: list[Any] | None = getattr(iterator, KEPT, None)
         if kept is None or iterator._dataset_kind != map_style:  # noqa: SLF001
             return load(iterator)
         if len(kept) < count:
-            kept.append(_moved(load(iterator), torch))
+            kept.append(_on_gpu(load(iterator), torch))
             return _copied(kept[-1])
-        _draw(iterator)
+        _advance_sampler(iterator)
         iterator._num_yielded += 1  # noqa: SLF001 - as the loader itself does
         return _copied(kept[iterator._num_yielded % len(kept)])  # noqa: SLF001
 
-    return replayed
+    return cached
 
 
-def _draw(iterator: Any) -> None:
-    """Take the next indices from the sampler; those that loader processes were sent already come first.
+def _advance_sampler(iterator: Any) -> None:
+    """Take the next indices from the sampler, after those that were already sent to worker processes.
 
     Raises:
         StopIteration: The epoch is over.
     """
     if iterator._sampler_iter is None:  # noqa: SLF001
         iterator._reset()  # noqa: SLF001
-    ahead = getattr(iterator, DRAWN, None)
+    ahead = getattr(iterator, AHEAD, None)
     if ahead is None:
         ahead = getattr(iterator, "_send_idx", 0) - getattr(iterator, "_rcvd_idx", 0)
     if ahead > 0:
-        setattr(iterator, DRAWN, ahead - 1)
+        setattr(iterator, AHEAD, ahead - 1)
         return
-    setattr(iterator, DRAWN, 0)
+    setattr(iterator, AHEAD, 0)
     try:
         next(iterator._sampler_iter)  # noqa: SLF001
     except StopIteration:
@@ -79,8 +82,8 @@ def _draw(iterator: Any) -> None:
         raise
 
 
-def _moved(batch: Any, torch: Any) -> Any:
-    """Return a batch with its tensors on the current GPU; as it is where the program uses none."""
+def _on_gpu(batch: Any, torch: Any) -> Any:
+    """Return a batch with its tensors on the current GPU; unchanged if the program uses no GPU."""
     if not torch.cuda.is_initialized():
         return batch
     device = torch.device("cuda", torch.cuda.current_device())
@@ -88,12 +91,12 @@ def _moved(batch: Any, torch: Any) -> Any:
 
 
 def _copied(batch: Any) -> Any:
-    """Return a batch whose containers are new: a program may take things out of them. Tensors are shared."""
+    """Return a batch with new containers, because a program may modify them; tensors are shared."""
     return _each(batch, lambda leaf: copy.copy(leaf) if isinstance(leaf, Mapping) else leaf)
 
 
 def _each(batch: Any, change: Callable[[Any], Any]) -> Any:
-    """Apply a change to what is in lists, tuples and dicts, which are made anew; to all else as a whole."""
+    """Return a batch with a change applied to each item in its lists, tuples and dicts, or to the batch itself."""
     if type(batch) is dict:
         return {key: _each(value, change) for key, value in batch.items()}
     if type(batch) is list:

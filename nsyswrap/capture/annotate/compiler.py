@@ -1,5 +1,5 @@
 # ruff: noqa: ANN401 - torch is not imported here, and what a program passes on may be anything
-"""Keeps out of the way of ``torch.compile``: it neither traces a frame of ours nor sees a range."""
+"""Hides nsyswrap's frames from ``torch.compile``, so that it traces neither them nor ranges."""
 
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
@@ -9,9 +9,9 @@ from . import marker, nvtx_calls
 
 
 def compile_check(torch: Any) -> Callable[[], bool]:
-    """Return what tells whether torch compiles what it is called by.
+    """Return the function of torch that returns whether its caller is being compiled.
 
-    The compiler knows the answer and puts a constant in its place, so that what depends on it is not traced.
+    The compiler replaces the call by a constant, so it does not trace code that depends on the result.
     """
     compiler = torch.compiler
     found: Callable[[], bool] = getattr(compiler, "is_dynamo_compiling", None) or compiler.is_compiling
@@ -19,10 +19,10 @@ def compile_check(torch: Any) -> Callable[[], bool]:
 
 
 def frame_skipper(torch: Any) -> Callable[[CodeType], object]:
-    """Return what has the compiler pass over frames of a piece of code, and still look at those that it calls.
+    """Return a function that makes the compiler skip the frames of a code object, but not the frames that it calls.
 
-    As it passes over torch's own frames around ``forward``. It is in torch already, so the compiler itself, which takes
-    seconds to import, is not.
+    The compiler treats torch's own frames around ``forward`` in this way. The function is part of torch's C extension,
+        so the compiler itself, which takes seconds to import, is not imported.
     """
     frames: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)  # noqa: SLF001
     if hasattr(frames, "set_code_exec_strategy"):
@@ -34,9 +34,9 @@ def frame_skipper(torch: Any) -> Callable[[CodeType], object]:
 
 
 def own_code() -> Iterator[CodeType]:
-    """Yield the code of all that runs between a call of the program and the profiler."""
+    """Yield the code objects of all functions that open and close ranges."""
     for module in (marker, nvtx_calls):
-        for thing in list(vars(module).values()):
-            for part in [thing, *(vars(thing).values() if isinstance(thing, type) else ())]:
+        for value in list(vars(module).values()):
+            for part in [value, *(vars(value).values() if isinstance(value, type) else ())]:
                 if isinstance(part, FunctionType) and part.__module__ == module.__name__:
                     yield part.__code__

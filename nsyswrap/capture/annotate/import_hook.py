@@ -1,4 +1,4 @@
-"""Runs something when torch has been imported, whenever that is, and leaves no trace in the import system after."""
+"""Calls a function once torch has been imported, and then removes itself from the import system."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class AfterImport:
-    """A finder that finds nothing itself: it has a module's loader call back when the module was executed.
+    """A finder that finds nothing itself: it makes the loader of one module call a function after the import.
 
     Args:
-        name: The module waited for.
-        then: Called once with the module; what it raises is not caught.
+        name: The name of the module.
+        then: Called once with the module; its exceptions are not caught.
     """
 
     def __init__(self, name: str, then: Callable[[ModuleType], object]) -> None:
@@ -24,7 +24,7 @@ class AfterImport:
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
-        """Return what the other finders find, with a loader that calls back; None for every other module."""
+        """Return the spec of the other finders, with a loader that makes the call; None for every other module."""
         if name != self._name:
             return None
         for finder in list(sys.meta_path):
@@ -36,7 +36,7 @@ class AfterImport:
         return None
 
     def _watch(self, loader: Any) -> None:  # noqa: ANN401 - any loader
-        """Have this one loader call back; its class stays as it is."""
+        """Make this loader call the function after the import; its class is not changed."""
         execute = getattr(loader, "exec_module", None)
         if execute is None:
             return
@@ -50,12 +50,12 @@ class AfterImport:
 
         try:
             loader.exec_module = executed
-        except AttributeError:  # a loader without attributes of its own: torch is imported, and not marked
+        except AttributeError:  # a loader without instance attributes: torch is imported but not marked
             return
 
 
 def after_import(name: str, then: Callable[[ModuleType], object]) -> None:
-    """Call something with a module once it has been imported; at once where it has been."""
+    """Call a function with a module after its import; at once if it is imported already."""
     if name in sys.modules:
         then(sys.modules[name])
     else:

@@ -1,4 +1,4 @@
-"""Have the processes of a program mark their phases: the environment for it, and what the processes answered."""
+"""Prepares the environment in which a program's processes mark their phases, and reads their status files."""
 
 import json
 import os
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsyswrap.capture.annotate.process_start import ANSWERS_VARIABLE, REPLAY_VARIABLE
+from nsyswrap.capture.annotate.process_start import CACHED_BATCHES_VARIABLE, STATUS_VARIABLE
 
 PACKAGE = Path(__file__).parent
 
-# The program's Python need not have nsyswrap, nor be of our version: the files are loaded under a name of their own.
+# The program's Python may lack nsyswrap or have another version of it, so the files are loaded under their own name.
 _SITECUSTOMIZE = '''"""Written by nsyswrap for one profiled run: marks the phases of a PyTorch program."""
 
 
@@ -37,19 +37,19 @@ _start()
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What marks the phases of one run.
+    """The phase marking of one run.
 
     Args:
-        folder: A folder that is there as long as the program runs.
-        replay_batches: How many batches each loader keeps and gives again and again; 0 to leave loaders as they are.
+        folder: A folder that exists while the program runs.
+        cached_batches: How many batches each loader loads and then repeats; 0 to leave loaders unchanged.
     """
 
     folder: Path
-    replay_batches: int = 0
+    cached_batches: int = 0
 
     def prepare(self) -> None:
-        """Write what each Python process of the program finds when it starts."""
-        self._answers.mkdir(parents=True)
+        """Write the ``sitecustomize`` module that each Python process of the program imports at its start."""
+        self._status_files.mkdir(parents=True)
         text = _SITECUSTOMIZE.format(package=str(PACKAGE), folder=str(self._startup))
         self._startup.mkdir()
         (self._startup / "sitecustomize.py").write_text(text, encoding="utf-8")
@@ -58,31 +58,29 @@ class Injection:
         """Return the variables to set for the program.
 
         Args:
-            environ: What it would have without us; its own PYTHONPATH is kept, behind ours.
+            environ: Its environment without nsyswrap; its PYTHONPATH is kept, after our folder.
         """
         path = environ.get("PYTHONPATH", "")
-        made = {
+        variables = {
             "PYTHONPATH": f"{self._startup}{os.pathsep}{path}" if path else str(self._startup),
-            ANSWERS_VARIABLE: str(self._answers),
+            STATUS_VARIABLE: str(self._status_files),
         }
-        return made | ({REPLAY_VARIABLE: str(self.replay_batches)} if self.replay_batches else {})
+        return variables | ({CACHED_BATCHES_VARIABLE: str(self.cached_batches)} if self.cached_batches else {})
 
     def notes(self) -> tuple[str, ...]:
-        """Say what the processes of the program answered, once it has ended."""
-        answers = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(self._answers.glob("*.json"))]
-        marked = [each for each in answers if not each["problem"]]
-        problems = sorted({each["problem"] for each in answers if each["problem"]})
+        """Return notes on which processes marked their phases, after the program has ended."""
+        statuses = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(self._status_files.glob("*.json"))]
+        marked = [each for each in statuses if not each["problem"]]
+        problems = sorted({each["problem"] for each in statuses if each["problem"]})
         notes = [f"No phases were marked in a process with PyTorch: {problem}" for problem in problems]
         if marked:
             versions = ", ".join(sorted({each["torch"] for each in marked}))
             count = f"{len(marked)} process{'es' if len(marked) > 1 else ''}"
-            notes.insert(
-                0, f"Phases were marked in {count} by nsyswrap, through the C interface of NVTX (torch {versions})"
-            )
+            notes.insert(0, f"nsyswrap marked phases in {count}, through the C interface of NVTX (torch {versions})")
         elif not problems:
             notes.append(
                 "No phases were marked: no process of the program imported torch with PYTHONPATH as nsyswrap set it "
-                "(python -I, -E and -S, and launchers that clear the environment, leave it out)"
+                "(python -I, -E and -S, and launchers that clear the environment, ignore it)"
             )
         return tuple(notes)
 
@@ -91,5 +89,5 @@ class Injection:
         return self.folder / "startup"
 
     @property
-    def _answers(self) -> Path:
-        return self.folder / "answers"
+    def _status_files(self) -> Path:
+        return self.folder / "status"

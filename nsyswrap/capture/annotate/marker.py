@@ -1,12 +1,12 @@
-"""Which ranges of this process are open, and where one step ends and the next begins.
+"""Opens and closes the ranges of this process, and decides where one step ends and the next begins.
 
-Each thread has a stack: at the bottom a step, above it phases. A step lasts from one optimizer step to the next, so
-that the steps of a training loop tile it::
+Each thread has a stack: at the bottom a step, above it phases. A step lasts from one optimizer step to the next, so the
+steps of a training loop cover it without gaps::
 
     step 17 |data|copy|forward      |backward      |optimizer| step 18 |data| ...
 
-Where batches are only evaluated, a range ``batch N`` lasts from one batch to the next. It is no step of training: the
-report counts ``step`` where a process trains, and ``batch`` where it does not.
+Where batches are only evaluated, a range ``batch N`` lasts from one batch to the next. The report uses the ``step``
+ranges of a process that trains, and the ``batch`` ranges of one that does not.
 """
 
 import contextlib
@@ -24,45 +24,45 @@ WORKER = "loader worker"
 COLORS = {DATA: 0xD62728, COPY: 0xFF7F0E, FORWARD: 0x2CA02C, BACKWARD: 0x1F77B4, OPTIMIZER: 0x9467BD, WORKER: 0x8C564B}
 GRAY = 0x7F7F7F
 
-# Ranges of steps that are made ready at once: 16 in a row cost little more than one between two phases.
+# How many step ranges to prepare at once: 16 in a row cost little more than one between two phases.
 AHEAD = 16
 
 
 class Sink(Protocol):
-    """What takes the ranges."""
+    """Opens and closes ranges; the profiler or a test."""
 
     def opener(self, name: str, color: int) -> Prepared:
-        """Return what opens a range of this text on the thread that calls it, as often as it is called."""
+        """Return a prepared call that opens a range with this text on the calling thread; it can be used many times."""
 
     def closer(self) -> Prepared:
-        """Return what closes the range that was opened last on the thread that calls it."""
+        """Return a prepared call that closes the last opened range of the calling thread."""
 
 
-class Here:
-    """What one thread is doing.
+class ThreadState:
+    """The open ranges of one thread, and the history that decides where its steps end.
 
     Attributes:
-        inside: Whether "forward" is open: the modules that are called now are parts of another.
-        open: Phases open, the innermost last.
-        step: The range below them: "step", "batch" or nothing.
-        steps: Optimizer steps done.
-        batches: Batches evaluated.
-        due: Whether the step is over, and ends when no phase is open.
-        moving: Whether a whole module moves to a device, which is no copy of a batch.
+        inside: Whether "forward" is open, so that modules which are called now are parts of another.
+        open: Open phases, the innermost last.
+        step: The range below them: "step", "batch" or empty.
+        steps: Number of optimizer steps done.
+        batches: Number of batches evaluated.
+        due: Whether the step ends as soon as no phase is open.
+        moving: Whether a module is being moved to a device, which is not a copy of a batch.
         reads: Whether a loader was ever read on this thread.
         had_forward: Whether the step had a forward pass; likewise had_backward.
         root: The first module that was called in the step.
         last: The last module that was called with gradients on, and whether it was in training mode.
-        trained: The same, of the last backward pass.
+        trained: The same for the last backward pass.
         owner: The optimizer whose steps end steps.
-        others: Other optimizers that stepped since.
+        others: Other optimizers that have stepped since.
     """
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything: nothing is open."""
+        """Reset everything: nothing is open."""
         self.inside = False
         self.open: list[str] = []
         self.step = ""
@@ -77,27 +77,27 @@ class Here:
 
 
 class Threads(threading.local):
-    """What each thread is doing.
+    """The state of each thread.
 
     Attributes:
-        here: What this one does.
+        state: The state of the current thread.
     """
 
     def __init__(self) -> None:
-        self.here = Here()
+        self.state = ThreadState()
 
 
 class Marker:
-    """Opens and closes the ranges of this process. Nothing it does raises.
+    """Opens and closes the ranges of this process. Its methods do not raise.
 
-    What opens a phase returns what this thread is doing, and None where it opened nothing. What closes it is given that
-    again, since to find out anew is the dearest part of it.
+    A method that opens a phase returns the state of the thread, or None if it opened nothing. The caller passes the
+        state to ``end``, because looking it up again would be the slowest part.
 
     Args:
-        sink: What takes the ranges.
+            sink: Opens and closes ranges.
 
     Attributes:
-        threads: What each thread is doing.
+            threads: The state of each thread.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -109,186 +109,186 @@ class Marker:
         self._backwards = 0
         self.threads = Threads()
 
-    def begin_data(self, *, grad: bool) -> "Here | None":
-        """Open "data" for the next batch, in the step that it belongs to; None where one is open already.
+    def begin_data(self, *, grad: bool) -> "ThreadState | None":
+        """Open "data" for the next batch, in the step that it belongs to; return None if one is open already.
 
         Args:
             grad: Whether gradients are on.
         """
         try:
-            here = self.threads.here
-            if DATA in here.open:
+            state = self.threads.state
+            if DATA in state.open:
                 return None
-            if not here.open:
-                self._place(here, evaluating=not grad or _left_training(here), again=True)
-            here.reads = True
-            here.open.append(DATA)
+            if not state.open:
+                self._ensure_step(state, evaluating=not grad or _left_training(state), new_batch=True)
+            state.reads = True
+            state.open.append(DATA)
             call, arguments = self._openers[DATA]
             call(*arguments)
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong here is no reason to end the program
+        except Exception as error:  # noqa: BLE001 - no error here may end the program
             self._fail(error)
             return None
-        return here
+        return state
 
-    def begin_forward(self, module: object, *, grad: bool) -> "Here | None":
-        """Open "forward" for a module that no other module calls; None inside another, or inside backward.
+    def begin_forward(self, module: object, *, grad: bool) -> "ThreadState | None":
+        """Open "forward" for a module that no other module calls; return None inside another, or inside backward.
 
         Args:
             module: The module.
             grad: Whether gradients are on.
         """
         try:
-            here = self.threads.here
-            if self._backwards or here.inside:
+            state = self.threads.state
+            if self._backwards or state.inside:
                 return None
-            if not here.open and not (here.reads and here.step):
-                same = here.trained is None or here.trained[0]() is module
-                self._place(here, evaluating=not grad and same, again=here.root is not None and here.root() is module)
+            if not state.open and not (state.reads and state.step):
+                same = state.trained is None or state.trained[0]() is module
+                repeated = state.root is not None and state.root() is module
+                self._ensure_step(state, evaluating=not grad and same, new_batch=repeated)
             reference = _reference(module)
-            if here.root is None:
-                here.root = reference
+            if state.root is None:
+                state.root = reference
             if grad:
-                here.last = reference, bool(getattr(module, "training", True))
-            here.had_forward = here.inside = True
-            here.open.append(FORWARD)
+                state.last = reference, bool(getattr(module, "training", True))
+            state.had_forward = state.inside = True
+            state.open.append(FORWARD)
             call, arguments = self._openers[FORWARD]
             call(*arguments)
         except Exception as error:  # noqa: BLE001 - see begin_data
             self._fail(error)
             return None
-        return here
+        return state
 
-    def begin_backward(self) -> "Here | None":
-        """Open "backward"; None inside another of this thread."""
+    def begin_backward(self) -> "ThreadState | None":
+        """Open "backward"; return None inside another of this thread."""
         try:
-            here = self.threads.here
-            if BACKWARD in here.open:
+            state = self.threads.state
+            if BACKWARD in state.open:
                 return None
-            here.had_backward = True
-            here.trained = here.last or here.trained
+            state.had_backward = True
+            state.trained = state.last or state.trained
             self._backwards += 1
-            here.open.append(BACKWARD)
+            state.open.append(BACKWARD)
             call, arguments = self._openers[BACKWARD]
             call(*arguments)
         except Exception as error:  # noqa: BLE001 - see begin_data
             self._fail(error)
             return None
-        return here
+        return state
 
-    def begin(self, phase: str) -> "Here | None":
-        """Open a phase that says nothing of the step; None where it is open already."""
+    def begin(self, phase: str) -> "ThreadState | None":
+        """Open a phase that does not affect steps; return None if it is open already."""
         try:
-            here = self.threads.here
-            if phase in here.open:
+            state = self.threads.state
+            if phase in state.open:
                 return None
-            here.open.append(phase)
+            state.open.append(phase)
             call, arguments = self._openers[phase]
             call(*arguments)
         except Exception as error:  # noqa: BLE001 - see begin_data
             self._fail(error)
             return None
-        return here
+        return state
 
-    def stepped(self, here: Here, optimizer: object) -> None:
-        """Say that an optimizer takes its step: where it is the one that steps are counted by, the step is over.
+    def note_optimizer_step(self, state: ThreadState, optimizer: object) -> None:
+        """Record that an optimizer steps; if it is the one that defines steps, the step ends after its phase.
 
-        With several optimizers it is the first, as long as it goes on stepping.
+        Of several optimizers the first one defines steps, as long as it continues to step.
 
         Args:
-            here: What opened its phase returned.
+            state: The state that ``begin`` returned.
             optimizer: The optimizer.
         """
         if self._backwards:
             return
-        owner = here.owner() if here.owner else None
+        owner = state.owner() if state.owner else None
         if owner is not optimizer:
-            if owner is not None and id(optimizer) not in here.others:
-                here.others.add(id(optimizer))
+            if owner is not None and id(optimizer) not in state.others:
+                state.others.add(id(optimizer))
                 return
-            here.owner = _reference(optimizer)
-        here.due = True
+            state.owner = _reference(optimizer)
+        state.due = True
 
-    def end(self, here: Here) -> None:
-        """Close the phase that was opened last on this thread, and the step where it is over.
+    def end(self, state: ThreadState) -> None:
+        """Close the last opened phase of this thread, and the step if it is over.
 
         Args:
-            here: What opened it returned.
+            state: The state that the opening method returned.
         """
         try:
-            if not here.open:
+            if not state.open:
                 return
-            phase = here.open.pop()
+            phase = state.open.pop()
             if phase == FORWARD:
-                here.inside = False
+                state.inside = False
             elif phase == BACKWARD:
                 self._backwards -= 1
             call, arguments = self._closer
             call(*arguments)
-            if here.due and not here.open:
-                here.due = False
-                self._close_step(here, done=True)
-                self._open_step(here, "step")
+            if state.due and not state.open:
+                state.due = False
+                self._close_step(state, done=True)
+                self._open_step(state, "step")
         except Exception as error:  # noqa: BLE001 - see begin_data
             self._fail(error)
 
     def finish(self) -> None:
-        """Close all that is open on this thread: the program ends."""
-        here = self.threads.here
-        while here.open:
-            self.end(here)
-        self._close_step(here, done=False)
+        """Close all ranges of this thread, at the end of the program."""
+        state = self.threads.state
+        while state.open:
+            self.end(state)
+        self._close_step(state, done=False)
 
-    def forget(self) -> None:
-        """Begin anew, in a process that was forked: nothing is open in it."""
-        self.threads.here.clear()
+    def reset(self) -> None:
+        """Reset the state in a forked process, where no range is open."""
+        self.threads.state.clear()
         self._backwards = 0
 
-    def _place(self, here: Here, *, evaluating: bool, again: bool) -> None:
-        """Have the right range open below a phase that begins.
+    def _ensure_step(self, state: ThreadState, *, evaluating: bool, new_batch: bool) -> None:
+        """Ensure that the right "step" or "batch" range is open before a phase begins.
 
         Args:
-            here: What this thread is doing.
-            evaluating: Whether what begins is evaluation.
-            again: Whether it begins a batch, where the batch before was only evaluated.
+            state: The state of the thread.
+            evaluating: Whether the phase belongs to evaluation.
+            new_batch: Whether the phase starts a new batch if the previous one was only evaluated.
         """
         wanted = "batch" if evaluating else "step"
-        untrained = wanted == "batch" or here.trained is None
-        over = again and here.had_forward and not here.had_backward and untrained
-        if here.step and (here.step != wanted or over):
-            self._close_step(here, done=here.step == wanted)
-        if not here.step:
-            self._open_step(here, wanted)
+        untrained = wanted == "batch" or state.trained is None
+        over = new_batch and state.had_forward and not state.had_backward and untrained
+        if state.step and (state.step != wanted or over):
+            self._close_step(state, done=state.step == wanted)
+        if not state.step:
+            self._open_step(state, wanted)
 
-    def _open_step(self, here: Here, kind: str) -> None:
-        here.step = kind
-        here.root = None
-        here.had_forward = here.had_backward = False
-        here.others.clear()
-        number = here.steps if kind == "step" else here.batches
-        found = self._ahead.get(f"{kind} {number}") or self._made_ready(kind, number)
-        call, arguments = found
+    def _open_step(self, state: ThreadState, kind: str) -> None:
+        state.step = kind
+        state.root = None
+        state.had_forward = state.had_backward = False
+        state.others.clear()
+        number = state.steps if kind == "step" else state.batches
+        call, arguments = self._ahead.get(f"{kind} {number}") or self._prepare_steps(kind, number)
         call(*arguments)
 
-    def _made_ready(self, kind: str, number: int) -> Prepared:
-        """Return what opens the range of a step, and keep it for the next ones."""
+    def _prepare_steps(self, kind: str, number: int) -> Prepared:
+        """Prepare the ranges of the next steps, and return the first one."""
         names = [f"{kind} {number + ahead}" for ahead in range(AHEAD)]
-        self._ahead = ready = {name: self._sink.opener(name, GRAY) for name in names}
-        return ready[names[0]]
+        self._ahead = prepared = {name: self._sink.opener(name, GRAY) for name in names}
+        return prepared[names[0]]
 
-    def _close_step(self, here: Here, *, done: bool) -> None:
-        if not here.step:
+    def _close_step(self, state: ThreadState, *, done: bool) -> None:
+        if not state.step:
             return
         call, arguments = self._closer
         call(*arguments)
-        if done and here.step == "step":
-            here.steps += 1
-        elif here.step == "batch":
-            here.batches += 1
-        here.step = ""
+        if done and state.step == "step":
+            state.steps += 1
+        elif state.step == "batch":
+            state.batches += 1
+        state.step = ""
 
     def _fail(self, error: Exception) -> None:
-        """Send no more ranges, and say so once."""
-        self._sink, self._closer, self._ahead = _Nobody(), _NOTHING, {}
+        """Stop sending ranges, and print a warning once."""
+        self._sink, self._closer, self._ahead = _NoSink(), _NOTHING, {}
         self._openers = dict.fromkeys(COLORS, _NOTHING)
         if not self._failed:
             self._failed = True
@@ -296,24 +296,24 @@ class Marker:
 
 
 def warn(text: str) -> None:
-    """Say on stderr what does not work; where there is none, say nothing."""
-    with contextlib.suppress(Exception):  # a closed or missing stderr is the program's own choice
+    """Print a warning on stderr, if there is one."""
+    with contextlib.suppress(Exception):  # the program may have closed stderr
         sys.stderr.write(f"nsyswrap: annotate: {text}\n")
 
 
-def _left_training(here: Here) -> bool:
-    """Return whether the module that is trained was switched to evaluation."""
-    if here.trained is None:
+def _left_training(state: ThreadState) -> bool:
+    """Return whether the trained module has been switched to evaluation mode."""
+    if state.trained is None:
         return False
-    reference, training = here.trained
+    reference, training = state.trained
     module = reference()
     return training and module is not None and not getattr(module, "training", True)
 
 
-def _reference(thing: object) -> Callable[[], Any]:
-    """Return what gives a thing back as long as it lives, and does not keep it alive."""
+def _reference(target: object) -> Callable[[], Any]:
+    """Return a weak reference to an object, or a function that returns None if it does not support them."""
     try:
-        return weakref.ref(thing)
+        return weakref.ref(target)
     except TypeError:
         return _nothing
 
@@ -325,10 +325,10 @@ def _nothing() -> None:
 _NOTHING: Prepared = (_nothing, ())
 
 
-class _Nobody:
-    """Takes ranges that nobody wants any more."""
+class _NoSink:
+    """Ignores ranges, after an error."""
 
-    def opener(self, name: str, color: int) -> Prepared:  # noqa: ARG002 - as any sink
+    def opener(self, name: str, color: int) -> Prepared:  # noqa: ARG002 - the signature of Sink
         return _NOTHING
 
     def closer(self) -> Prepared:

@@ -1,9 +1,9 @@
-"""NVTX ranges without a package: the C interface that a profiler offers to the process, called through ctypes.
+"""NVTX ranges without a package: calls of the profiler's C interface through ctypes.
 
-A profiler that wants NVTX ranges names a library in ``NVTX_INJECTION64_PATH``. Every copy of the NVTX headers loads it
-at its first call, hands it tables of function pointers, and the library fills in those it implements. This module does
-the same, so it needs neither the Python package nvtx, of which nsys 2023.4.4 records some versions and others not, nor
-a CUDA build of torch; and whether somebody listens is seen in the tables, not guessed.
+A profiler that records NVTX ranges names a library in ``NVTX_INJECTION64_PATH``. Every copy of the NVTX headers loads
+it at its first call and passes it tables of function pointers; the library fills in those it implements. This module
+does the same. So it does not need a CUDA build of torch or the Python package nvtx, of which nsys 2023.4.4 records only some
+versions. The tables also show whether a profiler is attached.
 
 Source: NVIDIA/NVTX release-v3, ``nvtxDetail/nvtxTypes.h`` (tables and their numbers) and ``nvToolsExt.h`` (attributes).
 """
@@ -17,8 +17,8 @@ from typing import Any
 
 VARIABLE = "NVTX_INJECTION64_PATH"
 DOMAIN = "nsyswrap"
-# Versions of the nvtx package whose ranges arrive; those of 0.2.12 to 0.2.14 do not reach nsys 2023.4.4.
-TRIED = frozenset({"0.2.11"})
+# Versions of the nvtx package whose ranges nsys 2023.4.4 records; it does not record those of 0.2.12 to 0.2.14.
+TESTED = frozenset({"0.2.11"})
 
 # Numbers of modules, of their functions and of export tables, from nvtxTypes.h.
 _CORE2 = 5
@@ -69,7 +69,7 @@ class Tables:
     """The tables that a profiler fills in; they live as long as the process.
 
     Attributes:
-        slots: For each module number, the function pointers; None where nobody listens.
+        slots: For each module number, the function pointers; None where the profiler sets none.
     """
 
     def __init__(self) -> None:
@@ -98,55 +98,55 @@ class Tables:
         return 1
 
 
-# A call that is made often: what to call, and with what.
+# A prepared call: the function and its arguments.
 Prepared = tuple[Callable[..., object], tuple[object, ...]]
 
 
 class NvtxCalls:
-    """Ranges of the domain ``nsyswrap``, one stack a thread.
+    """Ranges of the domain ``nsyswrap``, with one stack for each thread.
 
-    A step of a program leaves little of the caches to us, so that each thing touched costs far more than in a loop of
-    calls: all that can be made before is, down to the arguments.
+    Between two calls the program evicts our data from the CPU caches, so each memory access costs far more than in a
+    tight loop. So everything is prepared in advance, including the arguments.
 
     Args:
         tables: Tables that a profiler has filled in.
 
     Raises:
-        LookupError: Nobody listens.
+        LookupError: No profiler records ranges.
     """
 
     def __init__(self, tables: Tables) -> None:
         core2 = tables.slots[_CORE2]
         if not (core2[_PUSH] and core2[_POP] and core2[_CREATE_DOMAIN]):
-            raise LookupError("no profiler listens to NVTX ranges")
+            raise LookupError("no profiler records NVTX ranges")
         self._tables = tables
         create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(core2[_CREATE_DOMAIN] or 0)
         self._domain = ctypes.c_void_p.from_param(create(DOMAIN.encode()))
-        # With the interpreter's lock held: a call is shorter than letting it go, which could hand it to another thread.
-        # Without types of arguments, which would be converted at each call: they are made as C takes them.
+        # PYFUNCTYPE keeps the GIL: the call is shorter than releasing it, which could switch to another thread.
+        # No argument types, because ctypes would convert arguments at each call: they are C values already.
         call = ctypes.PYFUNCTYPE(None)
         self._push, self._pop = call(core2[_PUSH] or 0), call(core2[_POP] or 0)
 
     def opener(self, name: str, color: int) -> Prepared:
-        """Return what opens a range of this text on the thread that calls it, as often as it is called.
+        """Return a prepared call that opens a range with this text on the calling thread; it can be used many times.
 
         Args:
-            name: Its text; what is not ASCII is replaced.
+            name: The text; characters that are not ASCII are replaced.
             color: 0xRRGGBB.
         """
         size, text = ctypes.sizeof(_Attributes), name.encode("ascii", "replace")
-        made = _Attributes(_NVTX_VERSION, size, 0, _ARGB, 0xFF000000 | color, 0, 0, 0, _ASCII, text)
-        return self._push, (self._domain, ctypes.byref(made))
+        attributes = _Attributes(_NVTX_VERSION, size, 0, _ARGB, 0xFF000000 | color, 0, 0, 0, _ASCII, text)
+        return self._push, (self._domain, ctypes.byref(attributes))
 
     def closer(self) -> Prepared:
-        """Return what closes the range that was opened last on the thread that calls it."""
+        """Return a prepared call that closes the last opened range of the calling thread."""
         return self._pop, (self._domain,)
 
 
 class PackageCalls:
-    """The same through the compiled calls of NVIDIA's ``nvtx`` package, where the program's Python has it.
+    """The same ranges through the compiled calls of NVIDIA's ``nvtx`` package, if the program's Python has it.
 
-    A call through ctypes takes several times as long, and a step has twelve.
+    A call through ctypes takes several times as long, and a step has twelve calls.
 
     Args:
         package: The module ``nvtx``.
@@ -158,46 +158,46 @@ class PackageCalls:
         self._push, self._pop = compiled.push_range, compiled.pop_range
 
     def opener(self, name: str, color: int) -> Prepared:
-        """Return what opens a range of this text, as ``NvtxCalls`` does."""
+        """Return a prepared call that opens a range with this text, as ``NvtxCalls`` does."""
         text = name.encode("ascii", "replace").decode()
-        made = self._domain.get_event_attributes(message=text, color=0xFF000000 | color)
-        return self._push, (made, self._domain.handle)
+        attributes = self._domain.get_event_attributes(message=text, color=0xFF000000 | color)
+        return self._push, (attributes, self._domain.handle)
 
     def closer(self) -> Prepared:
-        """Return what closes the range that was opened last on the thread that calls it."""
+        """Return a prepared call that closes the last opened range of the calling thread."""
         return self._pop, (self._domain.handle,)
 
 
 def package_calls() -> PackageCalls | None:
-    """Return the calls of the ``nvtx`` package; None where it is not there, switched off, or not of a version tried."""
+    """Return the calls of the ``nvtx`` package, or None if it is missing, disabled, or not a tested version."""
     try:
-        if version("nvtx") not in TRIED:
+        if version("nvtx") not in TESTED:
             return None
         package = import_module("nvtx")
         return PackageCalls(package, import_module("nvtx._lib.lib")) if package.enabled() else None
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, there is another way
+    except Exception:  # noqa: BLE001 - the package is optional
         return None
 
 
 def connected(environ: Mapping[str, str]) -> NvtxCalls | PackageCalls:
-    """Return the way to the profiler of this process.
+    """Return the range calls that are connected to the profiler of this process.
 
     Args:
         environ: Environment of the process.
 
     Raises:
-        LookupError: No profiler listens.
-        OSError: Its library cannot be loaded.
+        LookupError: No profiler records ranges.
+        OSError: The profiler's library cannot be loaded.
     """
     path = environ.get(VARIABLE)
     if not path:
-        raise LookupError(f"no profiler listens to NVTX ranges: {VARIABLE} is not set")
+        raise LookupError(f"no profiler records NVTX ranges: {VARIABLE} is not set")
     start = ctypes.CDLL(path).InitializeInjectionNvtx2
-    # The package looks for the profiler in the environment of the process.
+    # The package reads the profiler's path from the environment of the process.
     if path == os.environ.get(VARIABLE) and (found := package_calls()) is not None:
         return found
     tables = Tables()
     start.argtypes, start.restype = [_EXPORT_TABLE], ctypes.c_int
     if not start(tables.export):
-        raise LookupError(f"{path} does not take NVTX ranges")
+        raise LookupError(f"{path} does not record NVTX ranges")
     return NvtxCalls(tables)

@@ -1,6 +1,6 @@
-"""What a Python process of the profiled program does when it starts: wait for torch, and then mark its phases.
+"""The start of a Python process of the profiled program: wait for torch, then mark its phases.
 
-``injection`` writes the ``sitecustomize`` that calls ``start``. Every process with the same environment does it:
+``injection`` writes the ``sitecustomize`` that calls ``start``. Every process with the same environment runs it:
 children, spawned workers, ranks of torchrun.
 """
 
@@ -18,29 +18,29 @@ from .import_hook import after_import
 from .marker import Marker, Sink, warn
 from .nvtx_calls import connected
 
-# Where each process says what it marks; set by nsyswrap.
-ANSWERS_VARIABLE = "NSYSWRAP_ANNOTATE"
-REPLAY_VARIABLE = "NSYSWRAP_REPLAY_BATCHES"
+# The folder of the status files, and the number of batches to cache; set by nsyswrap.
+STATUS_VARIABLE = "NSYSWRAP_ANNOTATE"
+CACHED_BATCHES_VARIABLE = "NSYSWRAP_CACHED_BATCHES"
 
 
 def start(folder: str) -> None:
-    """Wait for torch, and give the program the ``sitecustomize`` that it would have had.
+    """Mark phases after the import of torch, and run the ``sitecustomize`` that ours hides.
 
     Args:
-        folder: The folder of our own ``sitecustomize``, which the program need not see.
+        folder: The folder of our own ``sitecustomize``, which is removed from the path.
     """
     try:
         after_import("torch", _annotate)
     except Exception as error:  # noqa: BLE001 - the program runs without phases
         warn(f"no phases are marked: {type(error).__name__}: {error}")
     sys.path[:] = [place for place in sys.path if place != folder]
-    chain("sitecustomize")
+    run_hidden_module("sitecustomize")
 
 
-def chain(name: str) -> None:
-    """Run the module of this name that comes next on the path, in the place of ours; where there is none, do nothing.
+def run_hidden_module(name: str) -> None:
+    """Import the next module of this name on the path in place of ours; do nothing if there is none.
 
-    What it raises is its own, as without us.
+    Its exceptions are not caught, as without nsyswrap.
     """
     ours = sys.modules.pop(name, None)
     spec = PathFinder.find_spec(name, sys.path)
@@ -54,11 +54,11 @@ def chain(name: str) -> None:
 
 
 def _annotate(torch: ModuleType) -> None:
-    """Mark the phases of this process from now on."""
+    """Start marking the phases of this process."""
     try:
         calls = connected(os.environ)
     except (LookupError, OSError, AttributeError) as error:
-        answer(torch, os.environ, problem=str(error))
+        write_status(torch, os.environ, problem=str(error))
         calls = None
     try:
         _install(torch, calls, os.environ)
@@ -67,31 +67,31 @@ def _annotate(torch: ModuleType) -> None:
 
 
 def _install(torch: Any, calls: "Sink | None", environ: Mapping[str, str]) -> None:  # noqa: ANN401
-    """Replace the calls of torch: those of the loader by a replay where it is asked for, and all by marked ones."""
-    from .torch_calls import patch  # noqa: PLC0415 - only where there is torch
+    """Patch torch: cache batches if requested, and mark phases if there is a profiler."""
+    from .torch_calls import patch  # noqa: PLC0415 - only if torch is imported
 
-    batches = int(environ.get(REPLAY_VARIABLE, "0"))
+    batches = int(environ.get(CACHED_BATCHES_VARIABLE, "0"))
     if batches:
-        from .batch_cache import replay  # noqa: PLC0415 - only where it is asked for
+        from .batch_cache import cache_batches  # noqa: PLC0415 - rarely used
 
-        replay(torch, batches)
+        cache_batches(torch, batches)
     if calls is None:
         return
     marker = Marker(calls)
     patch(torch, marker)
     atexit.register(marker.finish)
-    os.register_at_fork(after_in_child=marker.forget)
-    answer(torch, environ)
+    os.register_at_fork(after_in_child=marker.reset)
+    write_status(torch, environ)
 
 
-def answer(torch: Any, environ: Mapping[str, str], *, problem: str = "") -> None:  # noqa: ANN401
-    """Write down that this process marks its phases, or why it does not."""
-    folder = environ.get(ANSWERS_VARIABLE)
+def write_status(torch: Any, environ: Mapping[str, str], *, problem: str = "") -> None:  # noqa: ANN401
+    """Write the status file of this process: it marks its phases, or why it does not."""
+    folder = environ.get(STATUS_VARIABLE)
     if not folder:
         return
-    said = {"pid": os.getpid(), "torch": str(getattr(torch, "__version__", "")), "problem": problem}
+    status = {"pid": os.getpid(), "torch": str(getattr(torch, "__version__", "")), "problem": problem}
     try:
         with open(os.path.join(folder, f"{os.getpid()}.json"), "w", encoding="utf-8") as file:  # noqa: PTH118, PTH123
-            json.dump(said, file)
+            json.dump(status, file)
     except OSError as error:
         warn(f"cannot write to {folder}: {error.strerror}")

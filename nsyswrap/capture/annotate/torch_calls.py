@@ -1,8 +1,8 @@
-# ruff: noqa: ANN401 - torch is not imported here, and what a program passes on may be anything
-"""Where the phases of a PyTorch program begin and end: the calls of torch that every training loop makes.
+# ruff: noqa: ANN401 - torch is not imported state, and what a program passes on may be anything
+"""Marks phases at the calls of torch that every training loop makes.
 
-Each call is replaced by one that opens a range, makes the call, and closes the range, whatever the call does. While
-torch compiles a program, the calls are the original ones: ``torch.compile`` sees neither ranges nor frames of ours.
+Each call is replaced by a wrapper that opens a range, makes the call, and closes the range, even after an exception.
+During compilation the wrappers only make the call, so ``torch.compile`` sees neither ranges nor frames of ours.
 """
 
 import functools
@@ -22,10 +22,10 @@ Call = Callable[..., Any]
 
 
 class Patches:
-    """Attributes that were replaced, and what they were.
+    """The replaced attributes, and their originals.
 
     Args:
-        skip: Tells torch's compiler to let frames of a piece of code alone.
+        skip: Makes torch's compiler skip the frames of a code object.
     """
 
     def __init__(self, skip: "Callable[[CodeType], object]") -> None:
@@ -33,24 +33,24 @@ class Patches:
         self._replaced: list[tuple[Any, str, Any, bool]] = []
 
     def replace(self, owner: Any, name: str, make: Callable[[Call], Call]) -> None:
-        """Replace a call by what is made of it; where there is no such call, say so and leave it."""
+        """Replace a function by the wrapper that ``make`` returns; print a warning if there is no such function."""
         try:
             original = getattr(owner, name)
             own = name in vars(owner)
             made = functools.update_wrapper(make(original), original)
             setattr(made, MARK, True)
-            if isinstance(owner, type):  # so that it can be pickled by its name, as the original can
+            if isinstance(owner, type):  # so that it can be pickled by its name, like the original
                 made.__module__, made.__qualname__ = owner.__module__, f"{owner.__qualname__}.{name}"
             if isinstance(made, FunctionType):
                 self._skip(made.__code__)
             setattr(owner, name, made)
-        except Exception as error:  # noqa: BLE001 - another torch; the other phases are still marked
+        except Exception as error:  # noqa: BLE001 - another version of torch; the other phases are still marked
             warn(f"{getattr(owner, '__name__', owner)}.{name} is not marked: {type(error).__name__}: {error}")
             return
         self._replaced.append((owner, name, original, own))
 
     def undo(self) -> None:
-        """Put everything back."""
+        """Restore all originals."""
         while self._replaced:
             owner, name, original, own = self._replaced.pop()
             if own:
@@ -60,14 +60,14 @@ class Patches:
 
 
 def patch(torch: Any, marker: Marker) -> Patches:
-    """Have the calls of torch mark their phases.
+    """Replace the calls of torch by wrappers that mark phases.
 
     Args:
-        torch: The module, imported to its end.
-        marker: What opens and closes the ranges.
+        torch: The module, completely imported.
+        marker: Opens and closes the ranges.
 
     Returns:
-        What was replaced.
+        The replaced functions.
     """
     skip = frame_skipper(torch)
     for code in own_code():
@@ -76,9 +76,9 @@ def patch(torch: Any, marker: Marker) -> Patches:
     module, tensor = torch.nn.Module, torch.Tensor
     patches.replace(module, "__call__", lambda call: _forward(call, torch, marker))
     for name in ("to", "cuda"):
-        patches.replace(module, name, lambda call: _moving(call, torch, marker))
-    patches.replace(tensor, "to", lambda call: _copied(call, torch, marker))
-    patches.replace(tensor, "cuda", lambda call: _copied(call, torch, marker, "cuda"))
+        patches.replace(module, name, lambda call: _module_move(call, torch, marker))
+    patches.replace(tensor, "to", lambda call: _tensor_copy(call, torch, marker))
+    patches.replace(tensor, "cuda", lambda call: _tensor_copy(call, torch, marker, "cuda"))
     patches.replace(torch.autograd, "backward", lambda call: _backward(call, torch, marker))
     _patch_loader(torch, marker, patches)
     _patch_optimizers(torch, marker, patches)
@@ -86,30 +86,30 @@ def patch(torch: Any, marker: Marker) -> Patches:
 
 
 def _patch_loader(torch: Any, marker: Marker, patches: Patches) -> None:
-    """Mark the wait for each batch, and in loader processes the work on it."""
+    """Mark the wait for each batch, and in worker processes the work on each batch."""
     data = torch.utils.data
     patches.replace(data.DataLoader, "__iter__", lambda call: _data(call, torch, marker))
     patches.replace(data.dataloader._BaseDataLoaderIter, "__next__", lambda call: _data(call, torch, marker))  # noqa: SLF001
-    patches.replace(data._utils.worker, "_worker_loop", lambda call: _working(call, torch, marker, patches))  # noqa: SLF001
+    patches.replace(data._utils.worker, "_worker_loop", lambda call: _worker_loop(call, torch, marker, patches))  # noqa: SLF001
 
 
-def _working(call: Call, torch: Any, marker: Marker, patches: Patches) -> Call:
-    """Mark the work on each batch, in a process that does nothing else."""
+def _worker_loop(call: Call, torch: Any, marker: Marker, patches: Patches) -> Call:
+    """Wrap the main loop of a worker process, to mark the work on each batch."""
     fetch, compiling = torch.utils.data._utils.fetch, compile_check(torch)  # noqa: SLF001
 
-    def working(*args: Any, **kwargs: Any) -> Any:
+    def worker_loop(*args: Any, **kwargs: Any) -> Any:
         for fetcher in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
             patches.replace(getattr(fetch, fetcher), "fetch", lambda call: _phase(call, compiling, marker, WORKER))
         return call(*args, **kwargs)
 
-    return working
+    return worker_loop
 
 
 def _patch_optimizers(torch: Any, marker: Marker, patches: Patches) -> None:
-    """Mark the steps of optimizers, whose classes are not all known yet: each is marked when it is first used."""
+    """Mark the steps of optimizers; each class is patched at its first use, because it may not exist yet."""
     compiling = compile_check(torch)
 
-    def marked_class(call: Call) -> Call:
+    def patch_class(call: Call) -> Call:
         def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             if not compiling():
                 _mark_step(type(optimizer), compiling, marker, patches)
@@ -118,7 +118,7 @@ def _patch_optimizers(torch: Any, marker: Marker, patches: Patches) -> None:
         return init
 
     optimizer = torch.optim.Optimizer
-    patches.replace(optimizer, "__init__", marked_class)
+    patches.replace(optimizer, "__init__", patch_class)
     patches.replace(optimizer, "zero_grad", lambda call: _phase(call, compiling, marker, OPTIMIZER))
     scaler = torch.amp.GradScaler if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler
     patches.replace(scaler, "step", lambda call: _step(call, compiling, marker, place=1))
@@ -126,7 +126,7 @@ def _patch_optimizers(torch: Any, marker: Marker, patches: Patches) -> None:
 
 
 def _mark_step(kind: type, compiling: Callable[[], bool], marker: Marker, patches: Patches) -> None:
-    """Mark the step of a class of optimizers, in the class that defines it."""
+    """Mark the step of an optimizer class, in the base class that defines it."""
     for each in kind.__mro__:
         if "step" in vars(each):
             if not getattr(vars(each)["step"], MARK, False):
@@ -136,78 +136,78 @@ def _mark_step(kind: type, compiling: Callable[[], bool], marker: Marker, patche
 
 def _forward(call: Call, torch: Any, marker: Marker) -> Call:
     compiling, grad, threads = compile_check(torch), torch.is_grad_enabled, marker.threads
-    begin, end, direct = marker.begin_forward, marker.end, _only_looks_for_compiled(call)
+    begin, end, direct = marker.begin_forward, marker.end, _only_selects_compiled(call)
 
-    # Called for each module: what is not the outermost one goes on after one look, and without a frame of torch's.
+    # Called for each module. Inside another module it takes one check, and skips a frame of torch.
     def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
         if compiling():
             return call(module, *args, **kwargs)
-        if threads.here.inside and direct:
-            compiled = module._compiled_call_impl  # noqa: SLF001 - as torch's own call does
+        if threads.state.inside and direct:
+            compiled = module._compiled_call_impl  # noqa: SLF001 - like torch's own call
             return module._call_impl(*args, **kwargs) if compiled is None else compiled(*args, **kwargs)  # noqa: SLF001
-        here = begin(module, grad=grad())
-        if here is None:
+        state = begin(module, grad=grad())
+        if state is None:
             return call(module, *args, **kwargs)
         try:
             return call(module, *args, **kwargs)
         finally:
-            end(here)
+            end(state)
 
     return forward
 
 
-def _only_looks_for_compiled(call: Call) -> bool:
-    """Return whether the call of a module only chooses between the compiled and the other way to do it.
+def _only_selects_compiled(call: Call) -> bool:
+    """Return whether a module's ``__call__`` only selects between its compiled and its normal implementation.
 
-    So it does in torch 2.13, and to do the same in its place costs less than to call it. Where another tool has
-    replaced the call, or another torch has another one, it is called.
+    This is so in torch 2.13. Doing the same in the wrapper costs less than the call. If another tool has replaced
+    ``__call__``, or this version of torch has a different one, the wrapper calls it.
     """
     code = getattr(call, "__code__", None)
     return code is not None and code.co_names == ("_compiled_call_impl", "_call_impl")
 
 
-def _moving(call: Call, torch: Any, marker: Marker) -> Call:
-    """Say that a whole module moves: its tensors are no batch."""
+def _module_move(call: Call, torch: Any, marker: Marker) -> Call:
+    """Wrap a move of a module to a device, so that the copies of its tensors are not marked as copies of a batch."""
     compiling, threads = compile_check(torch), marker.threads
 
-    def moved(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if compiling() or threads.here.moving:
+    def move(module: Any, *args: Any, **kwargs: Any) -> Any:
+        if compiling() or threads.state.moving:
             return call(module, *args, **kwargs)
-        here = threads.here
-        here.moving = True
+        state = threads.state
+        state.moving = True
         try:
             return call(module, *args, **kwargs)
         finally:
-            here.moving = False
+            state.moving = False
 
-    return moved
+    return move
 
 
-def _copied(call: Call, torch: Any, marker: Marker, named: str = "") -> Call:
-    """Mark a copy to an accelerator: to the one that the call is named for, or to what its arguments name."""
+def _tensor_copy(call: Call, torch: Any, marker: Marker, named: str = "") -> Call:
+    """Wrap a copy of a tensor to a device, to mark it if the device, from name or arguments, is an accelerator."""
     compiling, threads, no_device = compile_check(torch), marker.threads, (torch.dtype, type(None))
 
-    # Called for each change of type, too: one that names no device goes on after one look.
-    def copied(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    # Also called for each change of type: without a device it takes one check.
+    def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if (
             compiling()
             or type(target := named or (args[0] if args else kwargs.get("device"))) in no_device
             or not _on_accelerator(target)
-            or threads.here.moving
+            or threads.state.moving
             or tensor.device.type != "cpu"
-            or (here := marker.begin(COPY)) is None
+            or (state := marker.begin(COPY)) is None
         ):
             return call(tensor, *args, **kwargs)
         try:
             return call(tensor, *args, **kwargs)
         finally:
-            marker.end(here)
+            marker.end(state)
 
-    return copied
+    return copy
 
 
 def _on_accelerator(target: Any) -> bool:
-    """Return whether a device, its name or number, or a tensor on it, is an accelerator."""
+    """Return whether a device, a device name or number, or the device of a tensor is an accelerator."""
     if isinstance(target, str):
         return target.startswith(ACCELERATORS)
     if isinstance(target, int) and not isinstance(target, bool):
@@ -222,12 +222,12 @@ def _backward(call: Call, torch: Any, marker: Marker) -> Call:
     compiling, begin, end = compile_check(torch), marker.begin_backward, marker.end
 
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or (here := begin()) is None:
+        if compiling() or (state := begin()) is None:
             return call(*args, **kwargs)
         try:
             return call(*args, **kwargs)
         finally:
-            end(here)
+            end(state)
 
     return backward
 
@@ -236,13 +236,13 @@ def _data(call: Call, torch: Any, marker: Marker) -> Call:
     grad, begin, end = torch.is_grad_enabled, marker.begin_data, marker.end
 
     def read(loader: Any) -> Any:
-        here = begin(grad=grad())
-        if here is None:
+        state = begin(grad=grad())
+        if state is None:
             return call(loader)
         try:
             return call(loader)
         finally:
-            end(here)
+            end(state)
 
     return read
 
@@ -251,27 +251,27 @@ def _phase(call: Call, compiling: Callable[[], bool], marker: Marker, phase: str
     begin, end = marker.begin, marker.end
 
     def marked(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or (here := begin(phase)) is None:
+        if compiling() or (state := begin(phase)) is None:
             return call(*args, **kwargs)
         try:
             return call(*args, **kwargs)
         finally:
-            end(here)
+            end(state)
 
     return marked
 
 
 def _step(call: Call, compiling: Callable[[], bool], marker: Marker, place: int) -> Call:
-    """Mark a step of an optimizer, which is the argument at a place."""
-    begin, stepped, end = marker.begin, marker.stepped, marker.end
+    """Wrap a step of an optimizer, which is the positional argument at ``place``."""
+    begin, note_step, end = marker.begin, marker.note_optimizer_step, marker.end
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or (here := begin(OPTIMIZER)) is None:
+        if compiling() or (state := begin(OPTIMIZER)) is None:
             return call(*args, **kwargs)
         try:
             return call(*args, **kwargs)
         finally:
-            stepped(here, args[place] if len(args) > place else kwargs.get("optimizer"))
-            end(here)
+            note_step(state, args[place] if len(args) > place else kwargs.get("optimizer"))
+            end(state)
 
     return step

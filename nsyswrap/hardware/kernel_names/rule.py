@@ -4,11 +4,21 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-# Patterns look at a name with one search. One that begins with this looks at its head alone: the qualified name of the
-# function, before template arguments and parameters. Heads are short: the bound keeps hostile names cheap.
+# A pattern is searched once in a name. One that begins with HEAD sees only the qualified name of the function, which
+# comes before template arguments and parameters. Heads are short: the bound keeps hostile names cheap.
 HEAD = r"^[^<(]{0,400}?"
-# A head that speaks of no matrix product: what follows may be called by its family.
+# A head without the words of a matrix product: the kernel may then be named after its library.
 NO_MATRIX = r"(?![^<(]{0,400}?(?:gemm|GEMM|Gemm|gemv|matmul|MatMul|mul_mat|_mm(?![a-z])|attn|[Aa]ttention))"
+# Namespaces of libraries whose kernels are known. A word in a name proves nothing alone: any program may use it.
+NAMESPACES = (
+    r"(?:at|at_cuda_detail|c10d?|torch|cudnn\w{0,30}|cask\w{0,30}|xmma\w{0,30}|cublas(?:Lt)?|cutlass\w{0,30}|vllm"
+    r"|flashinfer|tensorrt_llm|trtllm\w{0,20}|sglang|sgl_kernel|moe::dev|lmdeploy|turbomind|transformer_engine"
+    r"|fbgemm_gpu|apex|deep_gemm|deep_ep|marlin\w{0,20}|gptq_marlin\w{0,20}|flash|pytorch_flash|onnxruntime|tensorflow"
+    r"|genericReformat|torchao|fastertransformer|faster_transformer|mscclpp|nvshmem\w{0,20})"
+)
+# A function of such a library, and one that may also stand without its namespace, as Nsight Compute writes it.
+KNOWN_LIBRARY = rf"^{NAMESPACES}::(?:\w{{1,60}}::){{0,6}}"
+KNOWN_FUNCTION = rf"^(?:{NAMESPACES}::(?:\w{{1,60}}::){{0,6}})?"
 
 
 class Verdict(StrEnum):

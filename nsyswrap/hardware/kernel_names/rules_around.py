@@ -1,8 +1,8 @@
-"""Rules for work around matrix kernels: its names hold the words of matrix work, so these rules come first."""
+"""Rules for the work around matrix kernels. Its names hold the words of matrix work, so these rules come first."""
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import HEAD, Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import KNOWN_FUNCTION, KNOWN_LIBRARY, NAMESPACES, NO_MATRIX, Rule, Verdict
 
 PROFILES = "public profiles on GitHub"
 H200 = "capture of PyTorch 2.11 on an H200"
@@ -25,9 +25,11 @@ COLLECTIVES: tuple[Rule, ...] = (
     Rule(
         key="collective",
         pattern=re.compile(
-            r"^(?![^<(]{0,400}?[Gg]emm)[^<(]{0,400}?(?:all_?reduce|AllReduce|all_?gather|AllGather|reduce_?scatter"
-            r"|ReduceScatter|all_?to_?all|SendRecv|cross_device_reduce|multimem|userbuffers|nvshmem|deep_ep::"
-            r"|symm_mem|mscclpp)"
+            r"^(?:deep_ep|mscclpp|nvshmem\w{0,20}|userbuffers\w{0,20})(?:::|_)|^cross_device_reduce_[12]stage(?![a-z])"
+            rf"|^{NAMESPACES}::"
+            + NO_MATRIX
+            + r"[^<(]{0,400}?(?:(?<![a-zA-Z])(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)|AllReduce"
+            r"|AllGather|ReduceScatter|SendRecv|cross_device_reduce|multimem_|userbuffers|nvshmem|symm_mem)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -48,8 +50,10 @@ SUMS: tuple[Rule, ...] = (
     Rule(
         key="splitk_reduce",
         pattern=re.compile(
-            r"(?i)splitk_?reduce|execute_split_k_kernel|reducesplitk|cublassplitkparams|reduce_wgrad"
-            r"|_nhwc_reduce|epilogue::(?:impl::)?globalKernel|mul_mat_q_stream_k_fixup"
+            r"^(?:cublasLt::)?splitKreduce_kernel|^cutlass\w{0,30}::Kernel2?<.{0,200}?ReduceSplitK"
+            r"|^sm\d{2,3}_xmma_\w{0,300}?_(?:execute_split_k_kernel|splitK_?[rR]educe)"
+            r"|^(?:cudnn::(?:\w{1,30}::){0,3})?reduce_wgrad_|^[wd]grad2d_\w{1,40}_nhwc_reduce(?=[<(]|$)"
+            r"|^cublasLt::epilogue::(?:impl::)?globalKernel|^mul_mat_q_stream_k_fixup"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -109,10 +113,11 @@ LAYOUT: tuple[Rule, ...] = (
     Rule(
         key="layout",
         pattern=re.compile(
-            HEAD
-            + r"(?:[nN]ch[wW]To|[nN]hwcTo|[Ff]oldedNhwc|nhwcSliceC|nhwcAddPadding|nchwAddPadding|tensorTransformGeneric"
-            r"|genericTranspose_kernel|region_transform|transpose_readWrite|deep_gemm::transpose|_Bint4_layout"
-            r"|genericReformat|copyPackedKernel|copyVectorizedKernel|permutationKernel|packR2C)"
+            KNOWN_FUNCTION
+            + r"(?:(?:nchw|nhwc)To(?:Nchw|Nhwc|Folded)|[fF]oldedNhwc|nhwcSliceC|nhwcAddPadding|nchwAddPadding"
+            r"|tensorTransformGeneric|genericTranspose_kernel|region_transform_|transpose_readWrite_|copyPackedKernel"
+            r"|copyVectorizedKernel|permutationKernelPL|packR2C)|^genericReformat::|^deep_gemm::transpose_"
+            r"|^at::native::\w{0,60}_Bint4_layout"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -136,11 +141,13 @@ LAYOUT: tuple[Rule, ...] = (
     Rule(
         key="conv_aux",
         pattern=re.compile(
-            HEAD
-            + r"(?:[oO]ffsetsKernel|init_device_workspace_kernel|kern_precompute_indices|scalePackedTensor|scaleTensor"
-            r"|convertTensor_kernel|im2col|col2im|vol2col|vol2im|flip_filter|fft2d_[rc]2[rc]_|fft1d_[rc]2[rc]_"
-            r"|[wW]inograd(?:Forward|Wgrad|Dgrad)?(?:Data|Filter|Output|Delta)|generateWinogradTiles"
-            r"|RedzoneAllocator|redzone_checker)"
+            KNOWN_LIBRARY
+            + r"(?:compute\w{0,20}OffsetsKernel|init_device_workspace_kernel|kern_precompute_indices|scalePackedTensor"
+            r"|scaleTensor|convertTensor_kernel|flip_filter)|"
+            + KNOWN_FUNCTION
+            + r"(?:(?:im2col|col2im|vol2col|vol2im)(?:\d?d)?_(?:gpu_)?kernel|fft[12]d_(?:r2c|c2r)_\d"
+            r"|winograd(?:Forward|Wgrad|Dgrad)?(?:Data|Filter|Output|Delta)\d|winogradWgrad(?:Data|Output|Delta)"
+            r"|generateWinogradTiles)|^(?:stream_executor::|xla::)?(?:\w{1,40}::){0,4}(?:RedzoneAllocator|redzone_checker)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -160,8 +167,11 @@ LAYOUT: tuple[Rule, ...] = (
     Rule(
         key="gemm_aux",
         pattern=re.compile(
-            HEAD + r"(?:prepare_grouped_gemm_data|compute_gemm_pointers|get_\w{0,20}gemm_starts|gemm_arguments"
-            r"|moe_align_block_size|compute_problem_sizes|compute_expert_offsets|offsetPointerArray)"
+            KNOWN_FUNCTION
+            + r"(?:__)?(?:prepare_grouped_gemm_data|compute_gemm_pointers|get_(?:group_|grouped_)?gemm_starts"
+            r"|moe_align_block_size)|"
+            + KNOWN_LIBRARY
+            + r"(?:__)?(?:\w{0,40}gemm_arguments|compute_problem_sizes|compute_expert_offsets|offsetPointerArray)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -181,7 +191,12 @@ LAYOUT: tuple[Rule, ...] = (
 ATTENTION_AUX: tuple[Rule, ...] = (
     Rule(
         key="kv_cache",
-        pattern=re.compile(HEAD + r"(?:reshape_and_cache|concat_and_cache|AppendPagedKVCache|copy_blocks_kernel)"),
+        pattern=re.compile(
+            KNOWN_FUNCTION
+            + r"_?(?:reshape_and_cache|concat_and_cache)_|"
+            + KNOWN_LIBRARY
+            + r"(?:AppendPagedKVCache|copy_blocks_kernel)"
+        ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
         library="@kv_cache",
@@ -195,12 +210,14 @@ ATTENTION_AUX: tuple[Rule, ...] = (
     Rule(
         key="flash_aux",
         pattern=re.compile(
-            r"FlashAttn(?:Fwd|Bwd)(?:Combine|Preprocess|Postprocess)|flash_fwd_\w{0,20}combine"
-            r"|flash_bwd_(?:dot_do_o|convert|clear)|compute_dot_do_o|convert_dq_to|lean_reduction_kernel"
+            r"(?<![A-Za-z_])(?:FlashAttn(?:Fwd|Bwd)(?:Combine|Preprocess|Postprocess)|flash_fwd_\w{0,20}combine"
+            r"|flash_bwd_(?:dot_do_o|convert|clear)|compute_dot_do_o_|convert_dq_to_|lean_reduction_kernel"
             r"|prepare_varlen_num_blocks|get_mla_metadata|flash_attn_(?:stream_k_fixup|combine_results"
-            r"|mask_to_KV_max)|fmha_\w{0,20}(?:reduce|combine)|[mM]erge_?(?:[aA]ttn_?)?[sS]tates"
-            r"|paged_attention_v2_reduce|_preprocess_do_o_dot|_attn_bwd_preprocess|unpack_cudnn|fill_philox"
-            r"|transform_bias_rescale_qkv"
+            r"|mask_to_KV_max)|fmha_\w{0,20}(?:reduce|combine)_|(?:Persistent)?VariableLengthMergeStates"
+            r"|merge_attn_states|paged_attention_v2_reduce)|"
+            + KNOWN_LIBRARY
+            + r"(?:MergeStates?|merge_states?|unpack_cudnn|fill_philox|transform_bias_rescale_qkv)"
+            r"|^_(?:bwd_preprocess_do_o_dot|attn_bwd_preprocess)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -224,7 +241,12 @@ ATTENTION_AUX: tuple[Rule, ...] = (
     ),
     Rule(
         key="rope",
-        pattern=re.compile(HEAD + r"(?:[Rr]otary|_?[mx]?rope(?![a-z])|[Rr]oPE|RopeKernel)"),
+        pattern=re.compile(
+            r"^(?:_triton_)?_?(?:fused_)?m?rope_(?:neox|norm|vision|multi|forward|backward|fwd|bwd|kernel)(?![a-z])"
+            r"|^_?rotary_(?:embedding|kernel)(?![a-z])|"
+            + KNOWN_LIBRARY
+            + r"\w{0,60}?(?:[Rr]otary|(?<![a-z])[mx]?rope(?![a-z])|RoPE|Rope)"
+        ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
         library="@kv_cache",
@@ -246,10 +268,12 @@ QUANTISATION: tuple[Rule, ...] = (
         key="quant",
         pattern=re.compile(
             r"^(?!nvjpeg|[^<(]{0,400}?(?:[gG]emm(?!_?quant)|gemv|GEMM|[mM]at_?[mM]ul|mul_mat|attn|attention"
-            r"|Attention|_mm_kernel))[^<(]{0,400}?(?:[qQ]uantiz|[qQ]uantise|_quant_|[qQ]uant(?:Int8|FP8|Fp8)"
-            r"|_quant\b|Quant\w{0,20}Kernel|marlin_repack|cast_transpose|FP8rowwise|FP8_q|convert_unary"
-            r"|cvt_fp16_to_fp4|kTransformRowToFormat|get\w?ColRowStats|kdequant|VectorQuant|awq_\w{0,20}repack"
-            r"|_dequant|dequant_|fake_quant)"
+            r"|Attention|_mm_kernel))(?:(?:quantize_(?:mmq|q8)_|dequantize_block_|convert_unary(?![a-z])|QuantInt8Kernel"
+            r"|k(?:De)?[qQ]uantize(?:Blockwise)?(?![a-z])|kdequant_|kTransformRowToFormat|kget\w?ColRowStats"
+            r"|_?per_token_(?:group_)?quant_(?:fp8|int8|8bit)|kernel_cutlass_kernel_flashinferquantiz)|"
+            + NAMESPACES
+            + r"::[^<(]{0,400}?(?:[qQ]uantiz|_quant_|[qQ]uant(?:Int8|FP8|Fp8)|_quant\b|Quant\w{0,20}Kernel"
+            r"|marlin_repack|cast_transpose|FP8rowwise|FP8_q|cvt_fp16_to_fp4|awq_\w{0,20}repack|_dequant|dequant_|fake_quant))"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",

@@ -2,7 +2,7 @@
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import HEAD, Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import HEAD, KNOWN_FUNCTION, KNOWN_LIBRARY, Rule, Verdict
 
 PROFILES = "public profiles on GitHub"
 TENSOR_PIPE = "Nsight Compute on an H200: tensor pipe busy"
@@ -57,7 +57,7 @@ ATTENTION: tuple[Rule, ...] = (
     ),
     Rule(
         key="llama_attention_simt",
-        pattern=re.compile(r"flash_attn_(?:vec|tile)_?"),
+        pattern=re.compile(r"^flash_attn_(?:vec|tile)(?![a-z])"),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@attention_simt",
         library="llama.cpp",
@@ -68,10 +68,10 @@ ATTENTION: tuple[Rule, ...] = (
     Rule(
         key="flash",
         pattern=re.compile(
-            r"flash_(?:fwd|bwd)_|FlashAttn(?:Fwd|Bwd)Sm\d|FlashAttention(?:Forward|Backward)Sm\d"
-            r"|CollectiveMainloop(?:Fwd|Bwd)|(?:Batch|Single)PrefillWith|BatchMLAPagedAttention|flash_?mla"
-            r"|flash_attn_(?:ext_f16|mma_ext)|FMHA_kernel_traits|fmha_(?:fprop|dgrad|fwd|bwd)_\w{0,80}?kernel"
-            r"|qk_int(?:4|8)?_sv_"
+            r"(?<![A-Za-z_])(?:flash_(?:fwd|bwd)_|FlashAttn(?:Fwd|Bwd)Sm\d|FlashAttention(?:Forward|Backward)Sm\d"
+            r"|CollectiveMainloop(?:Fwd|Bwd)|(?:Batch|Single)PrefillWith|BatchMLAPagedAttention|flash_?mla(?![a-z])"
+            r"|flash_attn_(?:ext_f16|mma_ext)|FMHA_kernel_traits|fmha_(?:fprop|dgrad|fwd|bwd)_\w{0,80}?kernel)"
+            r"|^qk_int(?:4|8)?_sv_"
         ),
         verdict=Verdict.TENSOR,
         precision="@attention_types",
@@ -104,7 +104,9 @@ ATTENTION: tuple[Rule, ...] = (
     ),
     Rule(
         key="fmha_tensorrt",
-        pattern=re.compile(r"fmhaSm\d{2,3}|fmha_v2_|fmha_mhca_|fused_multihead_attention_\w{0,60}?sm(?:7|8|9|1\d)\d"),
+        pattern=re.compile(
+            r"^(?:\w{1,40}::){0,4}(?:fmhaSm\d{2,3}|fmha_v2_|fmha_mhca_|fused_multihead_attention_\w{0,60}?sm(?:7|8|9|1\d)\d)"
+        ),
         verdict=Verdict.TENSOR,
         precision="@attention",
         library="tensorrt_llm",
@@ -118,7 +120,8 @@ ATTENTION: tuple[Rule, ...] = (
     Rule(
         key="decode_attention",
         pattern=re.compile(
-            r"(?:Batch|Single)DecodeWith|paged_attention_v[12]_?kernel|masked_multihead_attention|^(?:void )?mmha::"
+            r"(?<![A-Za-z_])(?:(?:Batch|Single)DecodeWith|paged_attention_v[12]_?kernel|masked_multihead_attention_kernel)"
+            r"|^mmha::"
         ),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@attention_simt",
@@ -136,8 +139,9 @@ QUANTISED: tuple[Rule, ...] = (
     Rule(
         key="quantised_gemv",
         pattern=re.compile(
-            HEAD + r"(?:mul_mat_vec|gemm_half_q_half|kgemm_4bit_inference_naive|router_gemm_kernel"
-            r"|dequantize_mul_mat_vec|VecQuant\dMat)"
+            KNOWN_FUNCTION
+            + r"(?:mul_mat_vec(?:_[qf])?(?![a-z_])|gemm_half_q_half_|kgemm_4bit_inference_naive|dequantize_mul_mat_vec"
+            r"|VecQuant\dMat)|" + KNOWN_LIBRARY + r"router_gemm_kernel"
         ),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@quantised",
@@ -154,9 +158,9 @@ QUANTISED: tuple[Rule, ...] = (
     Rule(
         key="quantised_tensor",
         pattern=re.compile(
-            HEAD
-            + r"(?:[mM]arlin(?!\w{0,20}::(?![mM]arlin))|gemm\w{0,3}_forward_4bit_cuda_m\d|deep_gemm::\w{0,40}?(?:gemm"
-            r"|mqa_logits)(?!\w{0,20}metadata)|fp8_gemm_kernel|tinygemm_m16n8k16|mul_mat_f(?![a-z_]))"
+            KNOWN_FUNCTION
+            + r"(?:Marlin(?:_24)?(?=[<(]|$)|gemm\w{0,3}_forward_4bit_cuda_m\d|tinygemm_m16n8k16|mul_mat_f(?![a-z_]))"
+            r"|^deep_gemm::(?:\w{1,40}?(?:gemm|mqa_logits)(?!\w{0,20}metadata)|fp8_gemm_kernel)"
         ),
         verdict=Verdict.TENSOR,
         precision="@quantised",
@@ -207,8 +211,8 @@ QUANTISED: tuple[Rule, ...] = (
     Rule(
         key="instruction_word",
         pattern=re.compile(
-            HEAD + r"(?:wgmma|tcgen05|utcmma|umma(?![a-z])|(?<![a-zA-Z])[hiqgw]mma(?![a-z])|m16n8k(?:8|16|32)|m16n16k16"
-            r"|mma_?sync|tensor_?core)"
+            HEAD + r"(?<![a-zA-Z0-9])(?<!no_)(?<!non_)(?<!without_)(?:wgmma|tcgen05|utcmma|umma|[hiqgw]mma"
+            r"|m16n8k(?:8|16|32)|m16n16k16|mma_?sync)(?![a-zA-Z])"
         ),
         verdict=Verdict.TENSOR,
         precision="@operands",

@@ -7,6 +7,16 @@ from nsyswrap.hardware.kernel_names.rule import HEAD, Rule, Verdict
 PROFILES = "public profiles on GitHub"
 H200 = "captures of PyTorch 2.11 and JAX 0.11 on an H200"
 
+# Operations of XLA that multiply no matrices: a fusion is named after its operations. Source: openxla/stablehlo
+# docs/spec.md.
+_HLO = (
+    r"add|subtract|multiply|divide|remainder|negate|abs|sign|select|convert|compare|and|or|not|xor|clamp|maximum|minimum"
+    r"|power|sqrt|rsqrt|cbrt|tanh|sine|cosine|exponential|log|logistic|erf|floor|ceil|is_finite|round_nearest_\w{3,4}"
+    r"|slice|dynamic_slice|dynamic_update_slice|iota|bitcast|bitcast_convert|pad|transpose|reshape|reverse|broadcast"
+    r"|concatenate|copy|scatter|gather|reduce|reduce_window|select_and_scatter|sort|dynamic|update|shift_left"
+    r"|shift_right_logical|shift_right_arithmetic|rng_bit_generator|map|exponential_minus_one|log_plus_one"
+)
+
 COMPILED: tuple[Rule, ...] = (
     Rule(
         key="inductor_pointwise",
@@ -54,10 +64,8 @@ COMPILED: tuple[Rule, ...] = (
     Rule(
         key="xla_fusion",
         pattern=re.compile(
-            r"^(?:wrapped_\w{1,60}|(?!\w{0,80}?(?:gemm|dot|conv(?!ert)|attention))(?:loop|input|concatenate"
-            r"|transpose|scatter|gather|reduce|dynamic|block|copy|broadcast|add|subtract|multiply|divide|negate"
-            r"|select|convert|slice|iota|compare|bitcast|pad|tanh|exponential|log|maximum|minimum|and|or|power|sqrt"
-            r"|rsqrt|clamp)(?:_\w{1,60})?_fusion(?:_\d+)*|fusion(?:_\d+)*|triton_softmax_\d+|sort_\d+_\d+)$"
+            rf"^(?:wrapped(?:_(?:{_HLO})){{1,6}}|(?:loop|input|block)(?:_(?:{_HLO})){{0,12}}_fusion(?:_\d+)*"
+            rf"|(?:(?:{_HLO})_){{1,12}}fusion(?:_\d+)*|fusion(?:_\d+)*|triton_softmax_\d+|sort_\d+_\d+)$"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -156,7 +164,10 @@ HINTS: tuple[Rule, ...] = (
     ),
     Rule(
         key="mentions_convolution",
-        pattern=re.compile(HEAD + r"(?:[cC]onv(?!ert)|fprop|dgrad|wgrad)"),
+        pattern=re.compile(
+            HEAD + r"(?:(?<![a-zA-Z])[cC]onv(?:olution|olve)?(?![a-z])|(?<=[a-z])Conv(?:olution)?(?![a-z])"
+            r"|fprop|dgrad|wgrad)"
+        ),
         verdict=Verdict.UNKNOWN,
         precision="",
         library="",

@@ -2,7 +2,7 @@
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import HEAD, NO_MATRIX, Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import NO_MATRIX, Rule, Verdict
 
 PROFILES = "public profiles on GitHub"
 H200 = "capture of PyTorch 2.11 on an H200"
@@ -11,8 +11,11 @@ LIBRARIES: tuple[Rule, ...] = (
     Rule(
         key="cub",
         pattern=re.compile(
-            r"^(?:at_cuda_detail::|\w{1,40}::)?(?:cub|thrust|cuda::std)::|^(?:cub|thrust)_"
-            r"|^Device(?:Radix|Scan|Reduce|Select|Segmented|Histogram|Merge|Unique|Compact|ThreeWay|RunLength)\w{0,60}"
+            r"^(?:at_cuda_detail::|\w{1,40}::)?(?:cub|thrust|cuda::std)::"
+            r"|^Device(?:RadixSort(?:Onesweep|Histogram|ExclusiveSum|SingleTile|Upsweep|Downsweep)?|RadixSortScanBins"
+            r"|Scan(?:ByKey)?(?:Init)?|Reduce(?:SingleTile|ByKey)?|SelectSweep|Segmented(?:Reduce|RadixSort)"
+            r"|SegmentedSort\w{1,30}|Histogram(?:Init|Sweep)|MergeSort\w{1,20}|Merge|UniqueByKeySweep|CompactInit"
+            r"|ThreeWayPartition(?:Init)?|RleSweep)Kernel(?=[<(]|$)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -55,7 +58,8 @@ LIBRARIES: tuple[Rule, ...] = (
     Rule(
         key="cusparse",
         pattern=re.compile(
-            r"^cusparse::(?!\S{0,80}?(?:spmma|blocked_?ell|bsrmm))|^convert_CooToCsr|^csr(?:mv|mm)|^sputnik::"
+            r"^cusparse::(?!\S{0,80}?(?:spmma|blocked_?ell|bsrmm))|^convert_CooToCsr"
+            r"|^csr(?:mv|mm)_(?:alg\d|v\d|kernel)(?![a-z])|^sputnik::"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -87,10 +91,10 @@ LIBRARIES: tuple[Rule, ...] = (
     Rule(
         key="cusolver",
         pattern=re.compile(
-            r"^(?:cusolver|(?:batch_|kernel_)?(?:un)?(?:getr[fsi]|geqr|orgqr|ormqr|ormtr|orgtr|unmqr|sytr|hetr"
-            r"|steqr|syev|heev|gesv|gebal|gebrd|lar[ft]|lacpy|lascl|laset|laswp|lansy|laed|laqr|potr[fsi]|trtri"
-            r"|trsm|trsv|trmv|ger_)|unblocked_LDinv|LDinv_|(?:batched_)?svd_|xxtrf|ipiv_|colperm_kernel"
-            r"|adjust_pivot|create_pivot|trsm_left|batch_trsm|pegasus)|^\w{1,40}<.{0,60}?sytrd_params"
+            r"^(?:cusolver|(?:batch_|kernel_)?(?:un)?(?:getr[fsi]|geqr[ft]?|orgqr|ormqr|ormtr|orgtr|unmqr|sytr[dfi]"
+            r"|hetr[dfi]|steqr|syev[djx]?|heev[djx]?|gesv(?:d[jr]?)?|gebal|gebrd|lar(?:f[tgb]?|tg)|lacpy|lascl|laset|laswp"
+            r"|lansy|laed|laqr|potr[fsi]|trtri|trsm|trsv|trmv|ger_)(?![a-z])|unblocked_LDinv|LDinv_|(?:batched_)?svd_(?:column|row|block)_"
+            r"|xxtrf|ipiv_|colperm_kernel|batch_trsm)|^\w{1,40}<.{0,60}?sytrd_params"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -105,7 +109,7 @@ LIBRARIES: tuple[Rule, ...] = (
     ),
     Rule(
         key="media",
-        pattern=re.compile(r"^(?:nvjpeg|dali|npp|nppi|nvtiff|nv12|vision::ops|torchaudio|kornia|cvcuda)(?:::|_)"),
+        pattern=re.compile(r"^(?:nvjpeg|dali|npp|nppi|nvtiff|nv12|vision::ops|torchaudio|kornia|cvcuda)::"),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
         library="@media",
@@ -141,9 +145,9 @@ LIBRARIES: tuple[Rule, ...] = (
         key="cudnn_other",
         pattern=re.compile(
             r"^cudnn::(?:\w{1,30}::){0,2}(?:bn_|batchnorm|batch_norm|pooling_|softmax_|lrn_|ctc_|activation_"
-            r"|dropout_|spatial_|transformer_|op_tensor|reduce_tensor|crossmap|norm|rmsnorm|layernorm)|^(?:bn_(?:fw"
-            r"|bw|inf)_|batchnorm_(?:fw|bw)tr_|pooling_(?:fw|bw)_|op_generic_tensor_kernel|op_tensor"
-            r"|add_tensor_kernel|cudnn_generated_\w{0,60}?norm)"
+            r"|dropout_|spatial_|transformer_|op_tensor|reduce_tensor|crossmap|norm|rmsnorm|layernorm)"
+            r"|^(?:bn_(?:fw|bw)_(?:tr|inf)_|bn_inf_|batchnorm_(?:fw|bw)tr_|pooling_(?:fw|bw)_(?:4d_|5d_)?kernel"
+            r"|op_generic_tensor_kernel|op_tensor_kernel|cudnn_generated_\w{0,60}?norm)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -163,7 +167,7 @@ LIBRARIES: tuple[Rule, ...] = (
 FRAMEWORKS: tuple[Rule, ...] = (
     Rule(
         key="aten",
-        pattern=re.compile(r"^(?:at|c10|torch|caffe2|at_cuda_detail|native)::" + NO_MATRIX),
+        pattern=re.compile(r"^(?:at|c10|torch|caffe2|at_cuda_detail)::" + NO_MATRIX),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
         library="pytorch",
@@ -184,7 +188,11 @@ FRAMEWORKS: tuple[Rule, ...] = (
     ),
     Rule(
         key="jiterator",
-        pattern=re.compile(r"^\w{1,40}_(?:vectorized\d+|unrolled_elementwise)_kernel$|^reduction_\w{1,40}_kernel$"),
+        pattern=re.compile(
+            r"^" + NO_MATRIX + r"(?!\w{0,60}?(?:(?<![a-z])(?:dot|mma)(?![a-z])|conv(?!ert)|product))"
+            r"(?:\w{1,40}_(?:vectorized\d+|unrolled_elementwise)_kernel$"
+            r"|reduction_(?:prod|sum|nansum|mean|max|min|norm|var|std|any|all)_kernel$)"
+        ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
         library="pytorch",
@@ -195,18 +203,25 @@ FRAMEWORKS: tuple[Rule, ...] = (
     Rule(
         key="torch_unqualified",
         pattern=re.compile(
-            r"^(?:\w{1,60}::)?(?:elementwise_kernel_with_index|kernelPointwiseApply\d|kernelReduce\w{1,20}"
-            r"|kernelTransformReduce|kernelHistogram|indexSelect(?:Small|Large)Index|index_elementwise_kernel|cunn_"
-            r"|CatArrayBatchedCopy|multi_tensor_apply_kernel|fused_dropout_kernel|radixSortKVInPlace|bitonicSort"
-            r"|triu_tril|compute_cuda_kernel|softmax_warp_|MaxPool(?:For|Back)ward|vectorized_layer_norm"
-            r"|GammaBetaBackward|RowwiseMoments|gatherTopK|sampleMultinomial|renormRows|tensor_kernel_scan"
-            r"|embedding_backward|indexing_backward|THC\w{1,40}|RoIAlign|distribution_\w{1,60}|CUDAFunctor|(?:max"
-            r"|avg)_pool|upsample_|nearest_neighbor_|batch_norm_|split_embedding_|cuApplyLayerNorm"
-            r"|cuCompute(?:Part)?Grad\w{1,30}|scaled_\w{1,40}?softmax|randperm_handle|ComputeFusedParams"
-            r"|ComputeInternalGradients|ComputeBackwardFused|adaptive_?(?:average|max)|atomic_?adaptive|[cp]dist_"
-            r"|coalesceValues|compute(?:Block|Digit)|compute_grad_weight|compute_mode|compute_num_of_partial"
-            r"|convert_indices_from|cross_kernel|glu_backward|grid_sampler|indexFunc|krn_partial|lpnorm_|nms_kernel"
-            r"|renorm_|roi_align|roll_cuda|searchsorted|tril_indices|write_indices|_assert_async|_elemwise)"
+            r"^(?:(?:at|c10|apex|unnamed>|_GLOBAL__N_\w{1,60})::(?:\w{1,60}::){0,4})?(?:elementwise_kernel_with_index"
+            r"|vectorized_elementwise_kernel|unrolled_elementwise_kernel|kernelPointwiseApply\d|kernelReduce(?:All|Noncontig"
+            r"|Contig)|kernelTransformReduce|kernelHistogram1D|indexSelect(?:Small|Large)Index|index_elementwise_kernel"
+            r"|cunn_(?:Soft|Spatial|ClassNLL|Cross|LookupTable)\w{1,40}|CatArrayBatchedCopy|multi_tensor_apply_kernel"
+            r"|fused_dropout_kernel|radixSortKVInPlace|bitonicSortKVInPlace|triu_tril_kernel|compute_cuda_kernel"
+            r"|softmax_warp_(?:for|back)ward|MaxPool(?:For|Back)ward|vectorized_layer_norm_kernel|GammaBetaBackward"
+            r"|RowwiseMomentsCUDAKernel|gatherTopK|sampleMultinomial|renormRowsL1|tensor_kernel_scan_(?:inner|outer)most"
+            r"|embedding_backward_(?:feature_)?kernel|indexing_backward_kernel|THC\w{1,40}|RoIAlign(?:For|Back)ward"
+            r"|distribution_(?:elementwise|nullary|binary)\w{0,40}|(?:max_pool_(?:for|back)ward|avg_pool[23]d\w{0,20}_out)_"
+            r"|upsample_\w{1,40}_out_frame|nearest_neighbor_\dd_(?:kernel|nhwc|backward)"
+            r"|batch_norm_(?:collect_statistics|transform_input|backward_reduce|backward_elemt)"
+            r"|split_embedding_codegen_|cuApplyLayerNorm|cuCompute(?:Part)?Grad(?:Input|GammaBeta)"
+            r"|scaled_(?:upper_triang_)?masked_softmax_warp|randperm_handle_duplicate_keys|ComputeFusedParams"
+            r"|ComputeInternalGradients|ComputeBackwardFusedParams|adaptive_?average_?(?:pool|grad)"
+            r"|atomic_?adaptive_?average|[cp]dist_(?:kernel|backward)_cuda|coalesceValuesKernel|computeBlockwise"
+            r"|computeDigitCumSum|compute_grad_weight(?:_bags)?(?=[<(]|$)|compute_num_of_partial_segments"
+            r"|convert_indices_from_(?:coo_to_csr|csr_to_coo)_cuda|glu_backward_kernel|grid_sampler_[23]d_"
+            r"|indexFunc(?:Small|Large)Index|krn_partial(?:s_per_segment|_segment_offset)|lpnorm_cleanup|roll_cuda_kernel"
+            r"|searchsorted_cuda_kernel|tril_indices_kernel|write_indices(?=[<(]|$)|_assert_async_cuda_kernel)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -281,25 +296,29 @@ FRAMEWORKS: tuple[Rule, ...] = (
     ),
 )
 
-# Heads that name an operation which is no product. Matrix words anywhere in the head win: they are left to the hints.
+# Words of operations that multiply no matrices, and words that change nothing about that. A head made of these words
+# alone says what the kernel does. With any other word in it, such as a maker's name, the kernel may do anything.
+_OPERATIONS = (
+    r"softmax|SoftMax|Softmax|norm|Norm|layernorm|LayerNorm|rmsnorm|RMSNorm|rms|batchnorm|BatchNorm|groupnorm|GroupNorm"
+    r"|l2norm|pool(?:ing)?(?:[123]d)?|Pool(?:ing)?|dropout|Dropout|entropy|Entropy|loss|Loss|embedding|Embedding|elementwise"
+    r"|Elementwise|pointwise|Pointwise|adamw?|Adam|optimizer|Optimizer(?:32bit[12]State)?|swiglu|SwiGLU|silu|SiLU|gelu|Gelu"
+    r"|relu|Relu|ReLU|sigmoid|Sigmoid|act|topk|TopK|argmax|ArgMax|sort|Sort|radix|cumsum|sum|Sum|histogram|Histogram"
+    r"|hadamard|permute|Permute|transpose|Transpose|memcpy|memset|copy|Copy|fill|Fill|cast|Cast|add|Add|mul|sub|div|scale"
+    r"|Scale|exp|sqrt|axpy|saxpy|bcast|lamb|lion|sgd|adagrad|bias|residual|unary|binary|scatter|gather|clamp|pad|concat"
+    r"|reduce|Reduce|reduction|Reduction|random|Random|philox|curand|gated_op|get_rows|partials"
+)
+_NEUTRAL = (
+    r"kernel|Kernel|fused|Fused|fast|fwd|bwd|forward|backward|Forward|Backward|f16|f32|f64|bf16|fp16|fp32|fp64|half"
+    r"|float|double|int|vec|vector|Vector|vectorized|layer|batch|group|cross|row|col|rows|cols|k|op|and|bin|in|out|inplace"
+    r"|grad|prefix|multi|transform|block|warp|local|global|small|large|impl|[1-4]d|\d{1,4}"
+)
+
 WORDS: tuple[Rule, ...] = (
     Rule(
         key="named_operation",
         pattern=re.compile(
-            r"^(?![^<(]{0,400}?(?i:gemm|gemv|mat_?mul|mul_?mat|_mm(?![a-z])|mm_|bmm|conv(?!ert)|attn|attention|mma"
-            r"|flash|mla|mha|mlp|moe|einsum|linear|ffn|xmma|prod(?:uct)|delta|chunk|fused_qkv))"
-            + HEAD[1:]
-            + r"(?:softmax|SoftMax|Softmax|[lL]ayer_?[nN]orm|[rR][mM][sS]_?[nN]orm|[bB]atch_?[nN]orm"
-            r"|[gG]roup_?[nN]orm|l2norm|_norm(?![a-z])|[pP]ool(?:ing|2d|3d)|[dD]ropout|cross_?entropy|CrossEntropy"
-            r"|_loss|Loss|[eE]mbedding|[eE]lement_?[wW]ise|pointwise|[aA]dam(?![a-z])|optimizer|Optimizer"
-            r"|multi_tensor|swiglu|SwiGLU|silu|SiLU|[gG]elu|(?<![a-z])[rR]elu|[sS]igmoid|act_and_mul|_topk|TopK"
-            r"|topk_|argmax|ArgMax|[sS]ort(?![a-z])|radix|cumsum|prefix_?sum|PrefixSum|histogram|hadamard|routing"
-            r"|permute|transpose|Transpose|memcpy|memset|(?<![a-z])copy(?![a-z])|(?<![a-z])fill(?![a-z])"
-            r"|(?<![a-z])cast(?![a-z])|(?<![a-z])(?:add|mul|sub|div|scale|exp|sqrt|axpy|saxpy|bcast"
-            r"|get_rows)(?![a-z])|VecAdd|vec(?:tor)?_?add|vectorAdd|(?<![a-z])(?:lamb|lion|sgd|adagrad|bias"
-            r"|residual|unary|binary|scatter|gather|clamp|where|pad|concat)(?![a-z])|_pool(?![a-z])"
-            r"|(?<![a-z])reduce(?![a-z])|[rR]eduction|selective_scan|random|Random|philox|curand|generate_seed"
-            r"|gen_sequenced)"
+            rf"^(?=[^<(]{{0,100}}?(?:(?<![A-Za-z0-9])|(?<=[a-z])(?=[A-Z])|(?<=\bk)(?=[A-Z]))(?:{_OPERATIONS})(?![a-z]))"
+            rf"_{{0,2}}(?:(?:{_OPERATIONS}|{_NEUTRAL})(?![a-z])_{{0,2}}){{1,12}}(?=[<(]|$)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",

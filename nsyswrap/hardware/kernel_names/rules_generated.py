@@ -79,9 +79,9 @@ CUTLASS: tuple[Rule, ...] = (
     Rule(
         key="cutlass_tensor_template",
         pattern=re.compile(
-            r"Mma(?:Volta|Sparse|Mixed\w{0,12})?TensorOp|OpClass\w{0,24}TensorOp|TensorOpMultiplicand|MMA_Atom"
-            r"|TiledMMA|UMMA::|GMMA::|MainloopSm(?:70|75|80|89|90|10\d|12\d)|SM(?:70|75|80|89|90|10\d"
-            r"|12\d)_(?:\d+x\d+x\d+|MMA)_|nvcuda::wmma|DeviceGemm\w{0,24}?Sm1\d\d|vllm::cutlass_[23]x_gemm"
+            r"(?<![A-Za-z])(?:Mma(?:Volta|Sparse|Mixed\w{0,12})?TensorOp|OpClass\w{0,24}TensorOp|TensorOpMultiplicand"
+            r"|MMA_Atom|UMMA::|GMMA::|MainloopSm(?:70|75|80|89|90|10\d|12\d)|SM(?:70|75|80|89|90|10\d"
+            r"|12\d)_(?:\d+x\d+x\d+|MMA)_|nvcuda::wmma|DeviceGemm\w{0,24}?Sm1\d\d)|TiledMMA|vllm::cutlass_[23]x_gemm"
         ),
         verdict=Verdict.TENSOR,
         precision="@operands",

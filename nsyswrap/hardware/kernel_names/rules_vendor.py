@@ -2,7 +2,7 @@
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import HEAD, Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import KNOWN_FUNCTION, KNOWN_LIBRARY, Rule, Verdict
 
 PROFILES = "public profiles on GitHub"
 TENSOR_PIPE = "Nsight Compute on an H200: tensor pipe busy"
@@ -50,8 +50,10 @@ BLAS: tuple[Rule, ...] = (
     Rule(
         key="gemv",
         pattern=re.compile(
-            r"^[^<(]{0,400}?(?:gemv|gevm|GemV|Gemv|ormtr_gerc)|^[^\n]{0,200}?cublasGemvParams|^(?:kernel"
-            r"|internal::kernel)<.{0,200}?cublasGemv"
+            r"^(?:gemv(?:2[NT]|NSP|TNSP)\w{0,20}|(?:internal::)?gemvx::kernel|kgemv_\w{1,40})(?=[<(]|$)"
+            r"|^[^\n]{0,200}?cublasGemvParams|^(?:kernel|internal::kernel)<.{0,200}?cublasGemv|^ormtr_gerc|"
+            + KNOWN_LIBRARY
+            + r"\w{0,60}?(?:(?<![a-z])gemv|GemV|Gemv)"
         ),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@types",
@@ -73,8 +75,10 @@ BLAS: tuple[Rule, ...] = (
     Rule(
         key="small_gemm",
         pattern=re.compile(
-            r"^gemmSN_|^gemmk1_|^[sdcz]gemm_(?:largek|\d+x\d+|sm\d\d)|^magma_\w{0,20}[sdcz]gemm|^fermi\w{0,8}Cgemm"
-            r"|^gemm_kernel[12]x[12]|^(?:cublas_)?(?:syrk|syr2k|herk|symm|hemm|trmm|syherk)_?\w{0,20}kernel"
+            r"^gemmSN_|^gemmk1_|^[sdcz]gemm_(?:largek_|\d+x\d+x\d+_[NT]{2}|sm\d\d_)|^magma_\w{0,20}[sdcz]gemm"
+            r"|^fermi\w{0,8}Cgemm|^gemm_kernel[12]x[12](?![a-z])"
+            r"|^cublas_?(?:syrk|syr2k|herk|symm|hemm|trmm|syherk)(?![a-z])"
+            r"|^(?:syrk|syr2k|herk|symm|hemm|trmm|syherk)_(?:batched_)?kernel(?:_val)?(?=<.{0,400}?cublas|$)"
         ),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@blas",
@@ -100,9 +104,11 @@ CUDNN: tuple[Rule, ...] = (
     Rule(
         key="conv_depthwise",
         pattern=re.compile(
-            HEAD
+            KNOWN_FUNCTION
             + r"(?:conv2d_grouped_direct|[dw]grad2d_grouped_direct|(?:conv|dgrad|wgrad)2d_c1_k1|[dw]grad2d_shmem_tiling"
-            r"|conv_depthwise|[dD]epthwise(?!_?_?sep)|causal_conv1d)"
+            r"|conv_depthwise[23]d|_?causal_conv1d_|DepthwiseConv2d\w{0,40}GPU)|"
+            + KNOWN_LIBRARY
+            + r"\w{0,60}?[dD]epthwise(?!_?_?sep)"
         ),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@types",
@@ -125,8 +131,9 @@ CUDNN: tuple[Rule, ...] = (
     Rule(
         key="conv_simt",
         pattern=re.compile(
-            HEAD + r"(?:(?:im|ex)plicit_convolve_|precomputed_convolve|convolve_common_engine"
-            r"|[wd]grad_(?:alg\d_)?\w{0,20}?engine|convolveNd_|[wd]grad2d_alg|conv1D_NCHW|winograd3x3Kernel"
+            KNOWN_FUNCTION
+            + r"(?:(?:im|ex)plicit_convolve_|precomputed_convolve_|convolve_common_engine|[wd]grad_(?:alg\d_)?engine"
+            r"|[wd]grad_alg\d_\w{0,20}?engine|convolveNd_|[wd]grad2d_alg\d|conv1D_NCHW|winograd3x3Kernel"
             r"|pointwise_mult_and_sum_complex|dgrad_1x1_stride_2x2|first_layer_wgrad_kernel"
             r"|direct_group(?:ed)?_conv)"
         ),
@@ -148,7 +155,8 @@ CUDNN: tuple[Rule, ...] = (
     Rule(
         key="rnn_pointwise",
         pattern=re.compile(
-            HEAD + r"(?:elemWiseRNN|(?:LSTM|GRU|RNN|GENERIC)_elementWise|RNN_bidirectional_accum|persistRNN_init"
+            KNOWN_FUNCTION
+            + r"(?:elemWiseRNN|(?:LSTM|GRU|RNN|GENERIC)_elementWise|RNN_bidirectional_accum|persistRNN_init"
             r"|(?:lstm|gru|rnn)_cell_(?:for|back)ward)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,

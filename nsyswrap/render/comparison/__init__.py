@@ -1,4 +1,4 @@
-"""A comparison in one of four forms; like the forms of a report, each is a pure function to text."""
+"""A comparison in one of four forms; each form is a pure function from comparison to text."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ Form = Callable[[Comparison], str]
 
 
 def _form(module: str) -> Form:
-    """Return a form that loads its module, and the libraries it needs, when it is called."""
+    """Return a form that loads its module and its libraries when it is called."""
 
     def draw(comparison: Comparison) -> str:
         return str(importlib.import_module(f"nsyswrap.render.comparison.{module}").render(comparison))

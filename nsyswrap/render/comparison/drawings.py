@@ -1,4 +1,4 @@
-"""Geometry of the comparison's pictures, for inline SVG: per cent of the width, or places in a box of 1000 by 200."""
+"""Geometry of the comparison's drawings for inline SVG: per cent of the width, or positions in a box of 1000 by 200."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,12 +11,12 @@ from nsyswrap.compare import ChangeTable, Estimate
 from nsyswrap.render import charts
 from nsyswrap.render.vocabulary import LEDGER_PARTS
 
-# Ends of intervals beyond these are drawn at the edge: less than nothing is not to be had, and three times as long
-# would leave no room for the rest.
+# Ends of intervals beyond these are drawn at the edge: a time cannot be less than 0, and a longer scale would leave
+# no room for the rest.
 _LEAST, _MOST = -1.0, 2.0
 _POINTS = 200
 _BOX = (1000.0, 200.0)
-# The longest steps would squeeze all others into one edge; what lies beyond is counted.
+# The longest steps would squeeze all others to one edge; steps beyond this quantile are only counted.
 _SHOWN_QUANTILE = 0.99
 
 
@@ -40,7 +40,7 @@ class Interval(NamedTuple):
 
 
 class Curves(NamedTuple):
-    """What share of steps took at most how long, as two SVG lines in a box 1000 wide and 200 high."""
+    """Cumulative distributions of step times, as two SVG lines in a box 1000 wide and 200 high."""
 
     base: str
     new: str
@@ -61,7 +61,7 @@ class Segment(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """The ledgers of both sides on one scale, what a whole bar is, and the parts that either side has."""
+    """The ledgers of both sides on one scale, their totals, and the parts that at least one side has."""
 
     base: tuple[Segment, ...]
     new: tuple[Segment, ...]
@@ -74,8 +74,8 @@ def bars(deltas: Sequence[float], most: float) -> tuple[Bar, ...]:
     """Return differences as bars about the middle.
 
     Args:
-        deltas: New less base.
-        most: The difference that fills its half; larger ones fill it, too.
+        deltas: New minus base.
+        most: The difference that fills half of the cell; larger ones fill it, too.
     """
     halves = [50 * min(abs(one) / (most or 1.0), 1.0) for one in deltas]
     return tuple(
@@ -85,7 +85,7 @@ def bars(deltas: Sequence[float], most: float) -> tuple[Bar, ...]:
 
 
 def intervals(estimates: Sequence[Estimate], margin: float) -> tuple[Interval, ...]:
-    """Return intervals of changes on one scale that holds them all, no change, and the margin."""
+    """Return intervals of changes on one scale that includes all of them, zero, and the margin."""
     ends = [0.0, -2 * margin, 2 * margin, *(end for one in estimates for end in (one.low, one.high))]
     low, high = max(min(ends), _LEAST), min(max(ends), _MOST)
     room = 0.04 * (high - low) or 0.01
@@ -108,7 +108,7 @@ def intervals(estimates: Sequence[Estimate], margin: float) -> tuple[Interval, .
 
 
 def curves(base: npt.NDArray[np.float64], new: npt.NDArray[np.float64]) -> Curves | None:
-    """Return the shares of steps that took at most so long; None where a side has fewer than two steps.
+    """Return the cumulative distributions of step times; None where a side has fewer than two steps.
 
     Args:
         base: Lengths of the steps in base, ns.
@@ -126,7 +126,7 @@ def curves(base: npt.NDArray[np.float64], new: npt.NDArray[np.float64]) -> Curve
 
 
 def ledger(table: ChangeTable | None) -> Ledger | None:
-    """Return both ledgers as bars on one scale: the shorter step is the shorter bar. None where there is none."""
+    """Return both ledgers as bars on one scale, so that a shorter step has a shorter bar; None without a ledger."""
     if table is None or not table.changes:
         return None
     amounts = {one.name: (one.base or 0.0, one.new or 0.0) for one in table.changes}
@@ -135,7 +135,7 @@ def ledger(table: ChangeTable | None) -> Ledger | None:
     drawn = []
     for side, whole in enumerate(wholes):
         values = [amounts[part.column][side] for part in parts]
-        # Whole numbers of a millionth of the longer bar, as the chart's own bars are made of.
+        # Charts are made of whole numbers, so the unit is a millionth of the longer bar.
         scaled = [round(1e6 * value / max(*wholes, 1e-9)) for value in (*values, max(wholes) - whole)]
         segments = charts.bar(scaled)
         drawn.append(
@@ -149,12 +149,12 @@ def ledger(table: ChangeTable | None) -> Ledger | None:
 
 
 def _fill(key: str, colour: str) -> str:
-    """Return a part's fill; idle is hatched, so that it is known without colour."""
+    """Return the fill of a part; idle is hatched, so that it can be told apart without colour."""
     return "url(#compare-idle)" if key == "idle" else colour
 
 
 def _curve(lengths: npt.NDArray[np.float64], left: float, right: float) -> str:
-    """Return an outline from the lower left to the upper right; of many steps as many quantiles as a screen shows."""
+    """Return a line from the lower left to the upper right; of many steps, as many quantiles as a screen can show."""
     shares = np.arange(1, len(lengths) + 1) / len(lengths)
     if len(lengths) > _POINTS:
         shares = np.linspace(0, 1, _POINTS)

@@ -1,6 +1,6 @@
-"""The comparison as one HTML page in the look of the report: no network, no script, readable without styles.
+"""The comparison as one HTML page in the style of the report: no network, no script, readable without styles.
 
-The template escapes all values; what programs named themselves goes through ``visible`` first.
+The template escapes all values; names that programs chose go through ``visible`` first.
 """
 
 import functools
@@ -24,11 +24,11 @@ _MOST_ROWS = 30
 _SEEN_ROWS = 10
 _STYLES = ("page.css", "tables.css", "compare.css")
 _OPEN = ("phases", "families", "kernels")
-_FOLDED = ("causes_in_phases", "phases_on_gpu", "copies", "copied", "host_calls")
+_FOLDED = ("idle_in_phases", "phases_on_gpu", "copies", "copied", "host_calls")
 
 
 class RowView(NamedTuple):
-    """A change: its name cut and whole, its amounts, and the bar of its difference."""
+    """A change: its name, cut and in full, its amounts, and the bar of its difference."""
 
     name: str
     whole: str
@@ -42,7 +42,7 @@ class RowView(NamedTuple):
 
 
 class TableView(NamedTuple):
-    """A table of changes; rows past the first need a click."""
+    """A table of changes; a click shows the folded rows."""
 
     key: str
     title: str
@@ -55,7 +55,7 @@ class TableView(NamedTuple):
 
 
 class EstimateView(NamedTuple):
-    """One measure of step time and the picture of its interval."""
+    """One measure of step time and the drawing of its interval."""
 
     label: str
     base: str
@@ -64,7 +64,7 @@ class EstimateView(NamedTuple):
     times: str
     interval: str
     drift: str
-    says: str
+    result: str
     picture: drawings.Interval
 
 
@@ -75,12 +75,13 @@ class FindingView(NamedTuple):
     rule: str
     place: str
     headline: str
-    cost: str
+    lost: str
+    moved: str
     advice: str
 
 
 class ProvenanceRow(NamedTuple):
-    """One line about both sides, and whether they differ."""
+    """One property of both sides, and whether they differ."""
 
     label: str
     base: str
@@ -124,8 +125,8 @@ def _context(comparison: Comparison) -> dict[str, Any]:
         "outcome": comparison.outcome.value,
         "verdict": visible(comparison.verdict),
         "blocked": comparison.blocked,
-        "obstacles": [(one.blocks, visible(one.words), visible(one.hint)) for one in comparison.obstacles],
-        "margin": units.share(comparison.settings.margin),
+        "issues": [(one.blocks, visible(one.message), visible(one.hint)) for one in comparison.issues],
+        "margin": units.share(comparison.options.margin),
         "estimates": _estimates(comparison),
         "intervals": summary_model.intervals_of(comparison),
         "curves": drawings.curves(comparison.base.steps.length, comparison.new.steps.length),
@@ -139,9 +140,10 @@ def _context(comparison: Comparison) -> dict[str, Any]:
             (word, [_finding(pair, comparison) for pair in pairs])
             for word, pairs in summary_model.findings_of(comparison)
         ],
+        "any_findings": bool(comparison.findings),
         "facts": list(_facts(comparison)),
         "provenance": list(_provenance(comparison)),
-        "words": summary_model,
+        "parts_note": summary_model.PARTS,
     }
 
 
@@ -150,7 +152,7 @@ def _side(side: Side) -> tuple[str, str]:
 
 
 def _estimates(comparison: Comparison) -> tuple[EstimateView, ...]:
-    pictures = drawings.intervals(comparison.estimates, comparison.settings.margin)
+    pictures = drawings.intervals(comparison.estimates, comparison.options.margin)
     return tuple(
         EstimateView(
             label=one.label,
@@ -160,7 +162,7 @@ def _estimates(comparison: Comparison) -> tuple[EstimateView, ...]:
             times=summary_model.times_of(one),
             interval=summary_model.interval_of(one),
             drift=units.share(one.drift),
-            says=one.outcome.value,
+            result=one.outcome.value,
             picture=picture,
         )
         for one, picture in zip(comparison.estimates, pictures, strict=True)
@@ -168,7 +170,7 @@ def _estimates(comparison: Comparison) -> tuple[EstimateView, ...]:
 
 
 def _table(table: ChangeTable | None, scale: float) -> TableView | None:
-    """Return a table of changes as it is printed; None where nothing moved."""
+    """Return a table of changes as it is printed; None where nothing changed."""
     if table is None:
         return None
     shown = summary_model.lines_of(table, _MOST_ROWS)
@@ -199,10 +201,11 @@ def _finding(pair: FindingPair, comparison: Comparison) -> FindingView:
     finding = pair.new or pair.base
     return FindingView(
         severity=finding.severity.value if finding is not None else "",
-        rule=visible(pair.rule),
+        rule=visible(vocabulary.rule_name(pair.rule)),
         place=summary_model.place_of(pair),
         headline=visible(summary_model.headline_of(pair)),
-        cost=summary_model.cost_of(pair, comparison),
+        lost=summary_model.lost_of(pair, comparison),
+        moved=visible(summary_model.moved_of(pair, comparison)),
         advice=visible(pair.new.advice) if pair.new is not None else "",
     )
 
@@ -216,7 +219,7 @@ def _facts(comparison: Comparison) -> Iterator[tuple[str, str, str, str]]:
 
 def _provenance(comparison: Comparison) -> Iterator[ProvenanceRow]:
     sides = (comparison.base.report, comparison.new.report)
-    told = {
+    rows = {
         "command": [shlex.join(report.session.command) for report in sides],
         "capture": [f"{report.capture.name}, {units.size(report.capture.bytes)}" for report in sides],
         "started": [report.session.started_utc for report in sides],
@@ -228,7 +231,7 @@ def _provenance(comparison: Comparison) -> Iterator[ProvenanceRow]:
         "CUDA": [report.session.cuda_version for report in sides],
         "traced": [", ".join(report.session.traces) for report in sides],
         "CUDA graphs by": [report.session.graph_trace for report in sides],
-        "verdict of its own": [report.verdict for report in sides],
+        "verdict": [report.verdict for report in sides],
     }
-    for label, (base, new) in told.items():
+    for label, (base, new) in rows.items():
         yield ProvenanceRow(label, visible(base) or "unknown", visible(new) or "unknown", base != new)

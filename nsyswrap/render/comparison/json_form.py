@@ -1,15 +1,15 @@
 """The comparison as JSON: everything, unrounded, for other programs; one row of a table is one line."""
 
-from nsyswrap.compare import Change, ChangeTable, Comparison, Estimate, FindingPair, Side
+from nsyswrap.compare import Change, ChangeTable, Comparison, Estimate, FindingChange, FindingPair, Side
 from nsyswrap.render.comparison import summary_model
-from nsyswrap.render.json_report import Tree, laid_out
+from nsyswrap.render.json_report import Tree, format_document
 
-SCHEMA = "nsyswrap.comparison/1"
+SCHEMA = "nsyswrap.comparison/2"
 
 
 def render(comparison: Comparison) -> str:
     """Return the comparison as JSON text that ends in a line break."""
-    return laid_out(tree(comparison))
+    return format_document(tree(comparison))
 
 
 def tree(comparison: Comparison) -> Tree:
@@ -18,13 +18,13 @@ def tree(comparison: Comparison) -> Tree:
         "schema": SCHEMA,
         "outcome": comparison.outcome.value,
         "verdict": comparison.verdict,
-        "margin_share": comparison.settings.margin,
-        "accepted": sorted(one.value for one in comparison.settings.accept),
+        "margin_share": comparison.options.margin,
+        "accepted": sorted(one.value for one in comparison.options.accept),
         "base": _side(comparison.base),
         "new": _side(comparison.new),
-        "obstacles": [
-            {"hurdle": one.hurdle.value, "blocks": one.blocks, "words": one.words, "hint": one.hint}
-            for one in comparison.obstacles
+        "issues": [
+            {"kind": one.kind.value, "blocks": one.blocks, "message": one.message, "hint": one.hint}
+            for one in comparison.issues
         ],
         "step_time": [_estimate(one) for one in comparison.estimates],
         "basis": comparison.basis,
@@ -34,9 +34,7 @@ def tree(comparison: Comparison) -> Tree:
             for one in comparison.facts
         ],
         "findings": {
-            "solved": [_pair(one) for one in comparison.solved],
-            "new": [_pair(one) for one in comparison.arisen],
-            "left": [_pair(one) for one in comparison.left],
+            change.value: [_pair(one) for one in comparison.findings_that_are(change)] for change in FindingChange
         },
     }
 
@@ -99,7 +97,8 @@ def _pair(pair: FindingPair) -> Tree:
         "device_id": pair.device_id,
         "base_severity": None if pair.base is None else pair.base.severity.value,
         "new_severity": None if pair.new is None else pair.new.severity.value,
-        "base_cost": pair.base_cost,
-        "new_cost": pair.new_cost,
+        "base_lost": pair.base_lost,
+        "new_lost": pair.new_lost,
+        "moved": [{"rule": one.rule, "amount": one.amount, "to_other": one.to_other} for one in pair.moved],
         "headline": summary_model.headline_of(pair),
     }

@@ -1,15 +1,16 @@
-"""The comparison as Markdown for a comment on a change: under 8 KB, tables folded away, names inert."""
+"""The comparison as Markdown for a comment on a pull request: under 8 KB, with folded tables and inert names."""
 
 from collections.abc import Iterator
 
 from nsyswrap import units
 from nsyswrap.compare import ChangeTable, Comparison, Outcome
+from nsyswrap.render import vocabulary
 from nsyswrap.render.comparison import summary_model
 from nsyswrap.render.markdown_report import details, escape, fitted, name, pipe_table
 
 _MOST_ROWS = 8
 _MOST_FINDINGS = 5
-_MOST_OBSTACLES = 6
+_MOST_ISSUES = 6
 _FOLDED = ("phases", "families", "kernels", "copies", "host_calls")
 _SIGNS = {
     Outcome.FASTER: "faster",
@@ -20,7 +21,7 @@ _SIGNS = {
 
 
 def render(comparison: Comparison) -> str:
-    """Return the comparison as Markdown that a comment holds; where a part does not fit, a line says so."""
+    """Return the comparison as Markdown that fits into a comment; where a part does not fit, a line says so."""
     return fitted(_parts(comparison))
 
 
@@ -28,9 +29,9 @@ def _parts(comparison: Comparison) -> Iterator[str]:
     """Yield the parts of the comment, the most important first."""
     yield f"### nsyswrap compare: {name(comparison.base.name)} → {name(comparison.new.name)}"
     yield f"**{escape(comparison.verdict)}**"
-    if comparison.obstacles:
-        listed = comparison.obstacles[:_MOST_OBSTACLES]
-        yield "\n".join(f"> {'**Not comparable:** ' if one.blocks else ''}{escape(one.words)}  " for one in listed)
+    if comparison.issues:
+        listed = comparison.issues[:_MOST_ISSUES]
+        yield "\n".join(f"> {'**Not comparable:** ' if one.blocks else ''}{escape(one.message)}  " for one in listed)
     if comparison.estimates:
         yield _step_time(comparison)
     ledger = comparison.table("ledger")
@@ -40,10 +41,10 @@ def _parts(comparison: Comparison) -> Iterator[str]:
         yield f"**Tensor cores**: {escape(tensor)}."
     yield from _findings(comparison)
     for folded in (summary_model.moved(comparison), *(comparison.table(key) for key in _FOLDED)):
-        if (
-            folded is not None
-            and (shown := _changes(folded, summary_model.least_of(comparison, folded), named=True))[0]
-        ):
+        if folded is None:
+            continue
+        shown = _changes(folded, summary_model.least_of(comparison, folded), named=folded.key in _FOLDED)
+        if shown[0]:
             yield details(f"{folded.title}, {folded.of}", *shown)
     yield f"{escape(_sides(comparison))}"
 
@@ -55,7 +56,7 @@ def _step_time(comparison: Comparison) -> str:
         for one in comparison.estimates
     ]  # fmt: skip
     return pipe_table(
-        ("", "base", "new", "change", "95 % interval", "says"), [tuple(map(_plain, row)) for row in body], 1
+        ("", "base", "new", "change", "95 % interval", "result"), [tuple(map(_plain, row)) for row in body], 1
     )
 
 
@@ -65,12 +66,12 @@ def _plain(cell: str) -> str:
 
 
 def _changes(changes: ChangeTable, least: float, *, named: bool) -> tuple[str, str]:
-    """Return the rows that differ as a table, and the sentence that states the cut; names of programs are set as code.
+    """Return the changed rows as a table, and a sentence about the rows that are left out.
 
     Args:
-        changes: What moved.
+        changes: The table of changes.
         least: The smallest difference that is shown.
-        named: Whether the program chose the names.
+        named: Whether the profiled program chose the names, which are then set as code.
     """
     shown = summary_model.lines_of(changes, _MOST_ROWS, least)
     if not shown.lines:
@@ -94,9 +95,9 @@ def _findings(comparison: Comparison) -> Iterator[str]:
     lines = []
     for word, pairs in summary_model.findings_of(comparison):
         for pair in pairs[:_MOST_FINDINGS]:
-            cost = summary_model.cost_of(pair, comparison)
-            told = f" ({cost})" if cost else ""
-            lines.append(f"- **{word}** {name(pair.rule)} {escape(summary_model.headline_of(pair) + told)}")
+            lost, moved = summary_model.lost_of(pair, comparison), summary_model.moved_of(pair, comparison)
+            text = summary_model.headline_of(pair) + (f" ({lost})" if lost else "") + (f" {moved}" if moved else "")
+            lines.append(f"- **{word}** {escape(vocabulary.rule_name(pair.rule))}: {escape(text)}")
         if len(pairs) > _MOST_FINDINGS:
             lines.append(f"- {len(pairs) - _MOST_FINDINGS} more {word}")
     if lines:
@@ -105,8 +106,8 @@ def _findings(comparison: Comparison) -> Iterator[str]:
 
 def _sides(comparison: Comparison) -> str:
     sides = (comparison.base, comparison.new)
-    told = (
+    listed = (
         f"{word}: {summary_model.gpus_of(side)}, {summary_model.steps_of(side)}"
         for word, side in zip(("Base", "New"), sides, strict=True)
     )
-    return f"{'. '.join(told)}. {summary_model.intervals_of(comparison)}".rstrip()
+    return f"{'. '.join(listed)}. {summary_model.intervals_of(comparison)}".rstrip()

@@ -1,39 +1,57 @@
-"""What every form of a comparison shows, in the same words: step times, tables of changes, findings."""
+"""What every form of a comparison shows: step times, tables of changes, findings, in the same words."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from nsyswrap import units
-from nsyswrap.compare import Change, ChangeTable, Comparison, Estimate, FindingPair, Side
+from nsyswrap.compare import Change, ChangeTable, Comparison, Estimate, FindingChange, FindingPair, Side
+from nsyswrap.model import Unit
 from nsyswrap.render import vocabulary
 from nsyswrap.render.rows import MISSING
 
-# The parts of the ledger and the causes are named by the report's vocabulary, all else by the program.
-_OWN_NAMES = {"ledger": vocabulary.column_label, "tensor_cores": vocabulary.fact_label}
+
+def _rule_in_phase(key: str) -> str:
+    rule, _, phase = key.partition(" in ")
+    return f"{vocabulary.rule_name(rule)} in {phase}"
+
+
+_NAMES = {
+    "ledger": vocabulary.column_label,
+    "tensor_cores": vocabulary.fact_label,
+    "idle": vocabulary.rule_name,
+    "idle_in_phases": _rule_in_phase,
+}
+"""Function from the key of a row to its name, by table; the names of all other rows come from the program."""
+
+# Tables whose rows are all shown, in their own order.
+_WHOLE = ("ledger", "tensor_cores")
 MOVED = "moved"
 NOTABLE_SHARE = 0.005
 IDLE = "idle_ns"
 
-_HELD = "The intervals of both measures are made to hold together in 95 of 100 comparisons"
+_JOINT = "The intervals of both measures hold together in 95 of 100 comparisons"
 _OF_STEPS = (
-    _HELD + ", with what two runs of one program differ by where nothing changed: here up to {noise}; the less of the "
-    "time kernels run, the more it is. Several runs of each side, --base-run and --new-run, show how these differ."
+    _JOINT
+    + ". They include the difference between two runs of an unchanged program, here up to {noise}; it grows with "
+    "the share of time in which no kernel runs. Several runs of each side, --base-run and --new-run, measure it."
 )
-_ONE_RUN_EACH = "one run each: with nothing changed two differ by up to {noise}; add --base-run and --new-run"
-_OF_RUNS = _HELD + ", from how the runs of a side differ. What moved is told of the run in the middle of each side."
-PARTS = "Parts of the ledger with idle time by cause; together they are the change of the time per step."
+_ONE_RUN_EACH = "one run each: two runs of an unchanged program differ by up to {noise}; add --base-run and --new-run"
+_OF_RUNS = _JOINT + " and come from the differences between runs. The tables show the median run of each side."
+PARTS = (
+    "The parts of the GPU time breakdown, idle time by root cause. Together they are the change of the time per step."
+)
 
 
 class Line(NamedTuple):
     """A change as text.
 
     Attributes:
-        name: What it is about, as it stands in the report.
+        name: Name of the amount.
         base: Amount in base.
         new: Amount in new.
         delta: Difference with its sign.
-        counts: How often, base and new; empty where that is not known or the same.
-        interval: Interval of the difference; empty where steps do not tell.
+        counts: How often it occurs in base and in new; empty where it is not counted.
+        interval: Interval of the difference; empty where there is none.
     """
 
     name: str
@@ -45,7 +63,7 @@ class Line(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table of changes cut to what is shown, and the sentence that states the cut."""
+    """The shown rows of a table of changes, and a sentence about the rows that are left out."""
 
     key: str
     title: str
@@ -56,26 +74,26 @@ class Table(NamedTuple):
 
 
 def lines_of(table: ChangeTable, most: int, least: float = 0.0) -> Table:
-    """Return the rows of a table that moved, as text; of the ledger and the tensor share all that are not nothing.
+    """Return the changed rows of a table as text; of the ledger and the tensor share all rows that are not zero.
 
     Args:
         table: The table.
-        most: How many rows are shown at most.
+        most: Most rows that are shown.
         least: The smallest difference that is shown, in the unit of the table.
     """
-    whole = table.key in _OWN_NAMES
+    whole = table.key in _WHOLE
     kept = [one for one in table.changes if (one.base or one.new if whole else abs(one.delta) >= least and one.delta)]
     shown = tuple(kept if whole else kept[:most])
     left = len(table.changes) - len(shown)
     moved = sum(1 for one in table.changes if one.delta) - len(shown)
-    rest = [f"{units.count(moved)} more moved"] if moved > 0 else []
-    rest += [f"{units.count(left - moved)} did not move"] if left > max(moved, 0) else []
+    rest = [f"{units.count(moved)} more changed"] if moved > 0 else []
+    rest += [f"{units.count(left - moved)} did not change"] if left > max(moved, 0) else []
     cut = "" if whole else ", ".join(rest)
     return Table(table.key, table.title, table.of, tuple(line_of(one, table) for one in shown), shown, cut)
 
 
 def least_of(comparison: Comparison, table: ChangeTable) -> float:
-    """Return the smallest difference worth a line where there is room for few: half a per cent of a step."""
+    """Return the smallest difference that is shown where there is little room: half a per cent of a step."""
     if table.unit == "share":
         return NOTABLE_SHARE
     whole = comparison.estimates[-1].base_ns if comparison.estimates else 0.0
@@ -83,9 +101,9 @@ def least_of(comparison: Comparison, table: ChangeTable) -> float:
 
 
 def scale_of(comparison: Comparison) -> float:
-    """Return the difference that fills a bar on the whole page: the largest part of what moved, or the margin at least.
+    """Return the difference that fills a bar: the largest change of a part, at least the margin.
 
-    One scale for all tables, so that noise in a table of small amounts does not look like much.
+    All tables share this scale, so noise in a table of small amounts stays small.
     """
     parts = moved(comparison)
     if parts is None:
@@ -94,11 +112,11 @@ def scale_of(comparison: Comparison) -> float:
             default=1.0,
         )
     whole = comparison.estimates[-1].base_ns if comparison.estimates else 0.0
-    return max(comparison.settings.margin * whole, *(abs(one.delta) for one in parts.changes))
+    return max(comparison.options.margin * whole, *(abs(one.delta) for one in parts.changes))
 
 
 def tensor_words(comparison: Comparison) -> str:
-    """Return the share of kernel time on tensor cores on both sides, in words; nothing where neither side knows."""
+    """Return a clause about the tensor-core share of both sides; empty where both are unknown."""
     table = comparison.table("tensor_cores")
     if table is None:
         return ""
@@ -112,7 +130,7 @@ def tensor_words(comparison: Comparison) -> str:
 
 def line_of(change: Change, table: ChangeTable) -> Line:
     """Return one change as text."""
-    name = _OWN_NAMES.get(table.key, str)(change.name)
+    name = _NAMES.get(table.key, str)(change.name)
     delta = "0" if not change.delta else units.difference(change.delta, table.unit)
     interval = ""
     if change.low is not None and change.high is not None:
@@ -123,17 +141,17 @@ def line_of(change: Change, table: ChangeTable) -> Line:
 
 
 def moved(comparison: Comparison) -> ChangeTable | None:
-    """Return the parts that add up to the change of the time per step, the largest first: ledger, idle by cause."""
-    ledger, causes = comparison.table("ledger"), comparison.table("causes")
+    """Return the parts that add up to the change of the time per step, largest first: ledger parts and idle by rule."""
+    ledger, idle = comparison.table("ledger"), comparison.table("idle")
     if ledger is None or ledger.unit != "ns":
         return None
     parts = [_renamed(one, vocabulary.column_label(one.name)) for one in ledger.changes if one.name != IDLE]
-    if causes is None:
+    if idle is None:
         parts += [_renamed(one, "idle") for one in ledger.changes if one.name == IDLE]
     else:
-        parts += [_renamed(one, f"idle: {one.name}") for one in causes.changes]
+        parts += [_renamed(one, f"idle: {vocabulary.rule_name(one.name)}") for one in idle.changes]
     parts = sorted((one for one in parts if one.delta), key=lambda one: (-abs(one.delta), one.name))
-    return ChangeTable(MOVED, "What moved", ledger.of, ledger.unit, tuple(parts)) if parts else None
+    return ChangeTable(MOVED, "What changed", ledger.of, ledger.unit, tuple(parts)) if parts else None
 
 
 def _renamed(change: Change, name: str) -> Change:
@@ -141,14 +159,14 @@ def _renamed(change: Change, name: str) -> Change:
 
 
 def intervals_of(comparison: Comparison) -> str:
-    """Return what the intervals are about; nothing where there are none."""
+    """Return sentences that explain the intervals; empty where there are none."""
     if not comparison.estimates:
         return ""
     return _OF_RUNS if comparison.of_runs else _OF_STEPS.format(noise=_noise(comparison))
 
 
 def one_run_each(comparison: Comparison) -> str:
-    """Return what one run of each side cannot show, in a line; empty where there are several."""
+    """Return a line about the limits of one run of each side; empty where there are several runs."""
     return "" if comparison.of_runs or not comparison.estimates else _ONE_RUN_EACH.format(noise=_noise(comparison))
 
 
@@ -157,14 +175,14 @@ def _noise(comparison: Comparison) -> str:
 
 
 def steps_of(side: Side) -> str:
-    """Return what a side's numbers are about."""
+    """Return the runs, the window and its length of a side."""
     window = side.report.window
-    runs = f"{len(side.runs)} runs, the one in the middle: " if len(side.runs) > 1 else ""
+    runs = f"{len(side.runs)} runs, the median one: " if len(side.runs) > 1 else ""
     return f"{runs}{window.label}, {units.duration(window.length_ns)}"
 
 
 def gpus_of(side: Side) -> str:
-    """Return a side's GPUs in words."""
+    """Return the number and the names of a side's GPUs."""
     kinds = sorted({gpu.name for gpu in side.report.gpus})
     return f"{len(side.report.gpus)} x {', '.join(kinds)}" if kinds else "no GPU"
 
@@ -175,22 +193,35 @@ def interval_of(estimate: Estimate) -> str:
 
 
 def times_of(estimate: Estimate) -> str:
-    """Return how many times as fast new is: ``2.30 times``."""
+    """Return the speed-up of new: ``2.30 times``."""
     return f"{estimate.times:.2f} times"
 
 
-def cost_of(pair: FindingPair, comparison: Comparison) -> str:
-    """Return what a finding costs on the sides that have it: ``3.28 ms -> 14.4 µs a step``."""
-    unit = "ns" if comparison.basis == "step" else "share"
-    costs = [(pair.base, pair.base_cost), (pair.new, pair.new_cost)]
-    shown = [units.text(cost, unit) for finding, cost in costs if finding is not None]
-    if not pair.base_cost and not pair.new_cost:
+def lost_of(pair: FindingPair, comparison: Comparison) -> str:
+    """Return the time lost to a finding in base and in new: ``3.28 ms -> 14.4 µs a step``; empty without time lost."""
+    if not pair.base_lost and not pair.new_lost:
         return ""
-    return f"{' -> '.join(shown)} {'a step' if unit == 'ns' else 'of the window'}"
+    unit, of = _unit(comparison)
+    return f"{units.text(pair.base_lost, unit)} -> {units.text(pair.new_lost, unit)} {of}"
+
+
+def moved_of(pair: FindingPair, comparison: Comparison) -> str:
+    """Return a sentence about time that moved between this finding and others; empty where none did."""
+    unit, of = _unit(comparison)
+    parts = []
+    for word, to_other in (("now belongs to", True), ("belonged to", False)):
+        found = [one for one in pair.moved if one.to_other is to_other]
+        listed = ", ".join(f"{vocabulary.rule_name(one.rule)} ({units.text(one.amount, unit)} {of})" for one in found)
+        parts += [f"{word} {listed}"] if listed else []
+    return f"Idle time that {' and '.join(parts)}." if parts else ""
+
+
+def _unit(comparison: Comparison) -> tuple[Unit, str]:
+    return ("ns", "a step") if comparison.basis == "step" else ("share", "of the window")
 
 
 def headline_of(pair: FindingPair) -> str:
-    """Return what a finding says, in the words of new where both have it."""
+    """Return the headline of a finding, that of new where both sides have it."""
     finding = pair.new or pair.base
     return finding.headline if finding is not None else ""
 
@@ -201,8 +232,8 @@ def place_of(pair: FindingPair) -> str:
 
 
 def findings_of(comparison: Comparison) -> tuple[tuple[str, Sequence[FindingPair]], ...]:
-    """Return the findings by what became of them, with the word for it."""
-    return (("solved", comparison.solved), ("new", comparison.arisen), ("left", comparison.left))
+    """Return the findings by their change, with the word for it."""
+    return tuple((change.value, comparison.findings_that_are(change)) for change in FindingChange)
 
 
 def _amount(value: float | None, unit: str) -> str:
@@ -217,5 +248,5 @@ def _counts(change: Change) -> str:
 
 
 def _rate(count: float) -> str:
-    """Return how often something occurs in a step, with one decimal where that says something."""
+    """Return how often something occurs in a step, with one decimal unless it is whole."""
     return units.count(round(count)) if abs(count - round(count)) < 0.05 else f"{count:,.1f}"  # noqa: PLR2004

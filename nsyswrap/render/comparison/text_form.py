@@ -1,4 +1,4 @@
-"""The comparison for a terminal: the verdict first, then what it rests on, readable without colour."""
+"""The comparison for a terminal: the verdict first, then its evidence, readable without colour."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,6 +9,7 @@ from rich.text import Text
 
 from nsyswrap import units
 from nsyswrap.compare import Comparison, FindingPair, Outcome
+from nsyswrap.render import vocabulary
 from nsyswrap.render.comparison import summary_model
 from nsyswrap.render.escape import elide, shorten, visible
 from nsyswrap.render.text_report import printed
@@ -17,7 +18,7 @@ _HEADING, _MUTED = "bold", "dim"
 _STYLES = {Outcome.FASTER: "bold green", Outcome.SLOWER: "bold red", Outcome.CANNOT_TELL: "bold yellow"}
 _MOST_ROWS = 5
 _MOST_FINDINGS = 4
-_MOST_OBSTACLES = 6
+_MOST_ISSUES = 6
 _NAME_WIDTH = 30
 _TABLES = ("phases", "families", "kernels", "copies", "host_calls")
 
@@ -28,7 +29,7 @@ def render(comparison: Comparison, *, width: int = 80, colour: bool = False) -> 
     Args:
         comparison: The comparison.
         width: Columns no line exceeds.
-        colour: Whether to add terminal colours; nothing is said by colour alone.
+        colour: Whether to add terminal colours; no information is in the colour alone.
     """
     return printed(_blocks(comparison), width=width, colour=colour)
 
@@ -36,7 +37,7 @@ def render(comparison: Comparison, *, width: int = 80, colour: bool = False) -> 
 def _blocks(comparison: Comparison) -> Iterator[RenderableType]:
     yield from _header(comparison)
     yield Text("\n").append(visible(comparison.verdict), style=_STYLES.get(comparison.outcome, _HEADING))
-    yield from _obstacles(comparison)
+    yield from _issues(comparison)
     yield from _step_time(comparison)
     ledger = comparison.table("ledger")
     if ledger is not None:
@@ -52,7 +53,7 @@ def _blocks(comparison: Comparison) -> Iterator[RenderableType]:
         yield from _changes(shown)
     if quiet:
         yield Text(
-            f"\nMoved by less than {units.share(summary_model.NOTABLE_SHARE)} of a step: {', '.join(quiet)}.",
+            f"\nChanged by less than {units.share(summary_model.NOTABLE_SHARE)} of a step: {', '.join(quiet)}.",
             style=_MUTED,
         )
     yield from _findings(comparison)
@@ -68,12 +69,12 @@ def _header(comparison: Comparison) -> Iterator[Text]:
         )
 
 
-def _obstacles(comparison: Comparison) -> Iterator[RenderableType]:
-    if not comparison.obstacles:
+def _issues(comparison: Comparison) -> Iterator[RenderableType]:
+    if not comparison.issues:
         return
-    yield _title("Comparable", "no" if comparison.blocked else "yes, with what is noted here")
-    for one in comparison.obstacles[:_MOST_OBSTACLES]:
-        yield _indented(Text("NO    " if one.blocks else "note  ").append(visible(one.words)))
+    yield _title("Comparable", "no" if comparison.blocked else "yes, with these notes")
+    for one in comparison.issues[:_MOST_ISSUES]:
+        yield _indented(Text("NO    " if one.blocks else "note  ").append(visible(one.message)))
         if one.blocks and one.hint:
             yield _indented(Text(f"-> {visible(one.hint)}", style=_MUTED), 8)
 
@@ -84,7 +85,7 @@ def _step_time(comparison: Comparison) -> Iterator[RenderableType]:
     sides = (comparison.base, comparison.new)
     counts = [len(side.runs) if comparison.of_runs else side.step_count for side in sides]
     yield _title("Step time", f"{counts[0]} and {counts[1]} {'runs' if comparison.of_runs else 'steps'}")
-    table = _table(("", "base", "new", "change", "95 % interval", "says"), left=1)
+    table = _table(("", "base", "new", "change", "95 % interval", "result"), left=1)
     for one in comparison.estimates:
         times = (units.duration(one.base_ns), units.duration(one.new_ns), units.change(one.change))
         table.add_row(one.label, *times, summary_model.interval_of(one), one.outcome.value)
@@ -109,16 +110,17 @@ def _changes(shown: summary_model.Table) -> Iterator[RenderableType]:
 
 def _findings(comparison: Comparison) -> Iterator[RenderableType]:
     groups = summary_model.findings_of(comparison)
-    yield _title("Findings", ", ".join(f"{len(pairs)} {word}" for word, pairs in groups))
+    counts = ", ".join(f"{len(pairs)} {word}" for word, pairs in groups if pairs)
+    yield _title("Findings", counts or "none")
     for word, pairs in groups:
         for pair in pairs[:_MOST_FINDINGS]:
             yield _indented(_finding(word, pair, comparison))
 
 
 def _finding(word: str, pair: FindingPair, comparison: Comparison) -> Text:
-    cost = summary_model.cost_of(pair, comparison)
-    words = f"{word:<6}  {visible(pair.rule)}, {summary_model.place_of(pair)}" + (f": {cost}" if cost else "")
-    return Text(words)
+    lost, moved = summary_model.lost_of(pair, comparison), summary_model.moved_of(pair, comparison)
+    text = f"{word:<7}  {visible(vocabulary.rule_name(pair.rule))}, {summary_model.place_of(pair)}"
+    return Text(text + (f": {lost}" if lost else "") + (f"\n         {visible(moved)}" if moved else ""))
 
 
 def _table(labels: Sequence[str], *, left: int) -> Table:

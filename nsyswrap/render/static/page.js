@@ -1,19 +1,19 @@
-// The page's own conduct: theme, words, keys, links, print. Nothing here makes markup of a text.
+// Theme, glossary terms, keys, links and print. No text becomes markup here.
 (() => {
   "use strict";
   const root = document.documentElement;
   const STORE = "nsyswrap-theme";
   const night = matchMedia("(prefers-color-scheme: dark)");
 
-  // A sandboxed page has no storage: the theme then lasts as long as the page.
+  // A sandboxed page has no storage, so its theme is not remembered.
   const stored = () => { try { return localStorage.getItem(STORE); } catch { return null; } };
-  const store = (theme) => { try { localStorage.setItem(STORE, theme); } catch { /* lasts as long as the page */ } };
+  const store = (theme) => { try { localStorage.setItem(STORE, theme); } catch { /* not remembered */ } };
   const chosen = stored();
   if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : night.matches);
 
   const byId = (id) => document.getElementById(id);
-  const say = (words) => { byId("said").textContent = words; };
+  const announce = (text) => { byId("status").textContent = text; };
 
   function startTheme() {
     const button = byId("theme");
@@ -27,8 +27,8 @@
     show();
   }
 
-  // What a dotted word or a heading means, where the pointer or the focus is on it.
-  function startWords() {
+  // Show the meaning of an underlined term or a heading under the pointer or the focus.
+  function startTerms() {
     const tip = byId("tip");
     let owner = null;
     let leaving = 0;
@@ -38,7 +38,7 @@
       owner = null;
     };
     const show = (place) => {
-      const entry = byId(place.dataset.word || place.hash.slice(1));
+      const entry = byId(place.dataset.term || place.hash.slice(1));
       const meaning = entry?.querySelector("dd");
       clearTimeout(leaving);
       if (!meaning || owner === place) return;
@@ -54,7 +54,7 @@
       tip.style.left = `${left + scrollX}px`;
       tip.style.top = `${(above ? at.top - box.height - 6 : at.bottom + 6) + scrollY}px`;
     };
-    const place = (event) => (event.target instanceof Element ? event.target.closest("a.term, [data-word]") : null);
+    const place = (event) => (event.target instanceof Element ? event.target.closest("a.term, [data-term]") : null);
     const enter = (event) => {
       const found = place(event);
       if (found) show(found);
@@ -68,7 +68,7 @@
     document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
   }
 
-  // A link to a finding, a gap, a section or a span of time opens what it names.
+  // A link to a finding, a gap, a section or an interval opens its target.
   function startLinks() {
     const span = /^#t=(-?\d+)-(-?\d+)$/;
     const arrive = () => {
@@ -121,7 +121,7 @@
 
   function toFinding(by) {
     const all = [...document.querySelectorAll(".finding")];
-    if (!all.length) return say("There are no findings.");
+    if (!all.length) return announce("There are no findings.");
     const at = all.findIndex((one) => one.id === location.hash.slice(1));
     const next = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : (at + by + all.length) % all.length];
     location.replace(`#${next.id}`);
@@ -140,7 +140,7 @@
     });
   }
 
-  // On paper everything is open, and as it was on the screen afterwards.
+  // Everything is open on paper; afterwards the screen is as it was.
   function startPrint() {
     let opened = [];
     addEventListener("beforeprint", () => {
@@ -153,7 +153,7 @@
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelector(".tools").hidden = false;
     startTheme();
-    startWords();
+    startTerms();
     startLinks();
     startContents();
     startKeys(startHelp());

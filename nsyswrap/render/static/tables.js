@@ -1,4 +1,4 @@
-// Tables that sort, filter, fold and copy as CSV. Without this they show all their rows, in the order they matter.
+// Sorts, filters, folds and copies tables. Without this script they show all their rows, the most important first.
 (() => {
   "use strict";
   const FOLD = 12;
@@ -10,11 +10,11 @@
     if (tag === "button") made.type = "button";
     return made;
   };
-  // A name that is cut has its whole beside it: that is what is sought, sorted and copied.
+  // A cut name has the whole name beside it, which is used to filter, sort and copy.
   const textOf = (cell) => (cell.querySelector(".whole") || cell.querySelector("summary") || cell).textContent.trim();
   const valueOf = (cell) => ("v" in cell.dataset ? cell.dataset.v : textOf(cell));
 
-  // RFC 4180; a text that a spreadsheet would run as a formula is led by an apostrophe, as in the CSV report.
+  // RFC 4180; an apostrophe goes before a text that a spreadsheet would run as a formula, as in the CSV report.
   const field = (text, isText) => {
     const safe = isText && /^[=+\-@]/.test(text) ? `'${text}` : text;
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
@@ -63,7 +63,7 @@
       copy.addEventListener("click", () => this.copy(copy));
       bar.append(title, this.count, copy);
       this.scroll.before(bar);
-      this.none = make("p", "none-left", "No row holds what is sought.");
+      this.none = make("p", "none-left", "No row matches.");
       this.more = make("button", "more");
       this.more.addEventListener("click", () => { this.folded = !this.folded; this.show(); });
       this.scroll.after(this.none, this.more);
@@ -86,7 +86,7 @@
       const order = new Intl.Collator("en", { numeric: true }).compare;
       const key = (row) => valueOf(row.cells[at]);
       const sign = down ? -1 : 1;
-      // What was not measured comes last, whichever way the rest is turned.
+      // Missing values come last in both directions.
       this.rows.sort((one, other) => {
         const [a, b] = [key(one), key(other)];
         if (a === "" || b === "") return (a === "") - (b === "");
@@ -118,7 +118,7 @@
     }
 
     csv() {
-      // A column without a name is a drawing.
+      // A column without a name holds drawings.
       const named = (_, at) => this.heads[at].dataset.name;
       const lines = [this.heads.filter(named).map((head) => field(head.dataset.name, true)).join(",")];
       this.rows.filter((row) => this.left.has(row)).forEach((row) => {
@@ -132,7 +132,7 @@
       const done = await toClipboard(this.csv());
       const words = done ? `Copied ${this.left.size} rows` : "Could not copy";
       button.textContent = words;
-      document.getElementById("said").textContent = words;
+      document.getElementById("status").textContent = words;
       setTimeout(() => { button.textContent = "Copy CSV"; }, 2000);
     }
   }
@@ -167,7 +167,7 @@
     });
   }
 
-  // The whole of a cut name on hover, without holding it in the page twice.
+  // Show the whole of a cut name on hover; the page holds it only once.
   function startNames() {
     document.addEventListener("mouseover", (event) => {
       const summary = event.target instanceof Element ? event.target.closest("details.name > summary") : null;

@@ -1,6 +1,6 @@
 // Starts the timeline of the page.
 
-/** Bring the timeline to life; where the browser cannot unpack it, the strips stay. */
+/** Start the timeline; where the browser cannot unpack its data, the strips stay. */
 async function startTimeline() {
   const root = document.querySelector('[data-tl="live"]');
   if (!root || typeof DecompressionStream === "undefined") {

@@ -1,29 +1,64 @@
-// What the colours of the timeline mean, and the colours themselves, which the style sheet has.
+// The colours of the timeline by class; the style sheet has their values.
 
-// The variable of the style sheet that colours a class, by kind of row.
-const IDLE_FAMILIES = {
-  data_wait: "--idle-input", data_work: "--idle-input", cpu: "--idle-host", lock: "--idle-host",
-  off_cpu: "--idle-host", launch: "--idle-launch", queued: "--idle-launch", synchronization: "--idle-wait",
-  blocking_copy: "--idle-wait", module_load: "--idle-setup", allocation: "--idle-setup", profiler: "--idle-other",
-  unknown: "--idle-other", blind: "--idle-other", peer_wait: "--idle-other",
+// What a GPU does while it is busy, by class: its variable of the style sheet.
+const BUSY_COLOURS = {
+  compute: "--compute", communication: "--communication", communication_wait: "--rank-wait", copy: "--copy",
+  memset: "--neutral",
+};
+// Families of idle time by cause, and by the first part of a rule's key.
+const CAUSE_COLOURS = {
+  data_wait: "--idle-data", data_work: "--idle-data", cpu: "--idle-cpu", lock: "--idle-cpu", off_cpu: "--idle-cpu",
+  garbage_collection: "--idle-cpu", file_io: "--idle-data", launch: "--idle-launch", queued: "--idle-launch",
+  synchronization: "--idle-wait", blocking_copy: "--idle-wait", module_load: "--idle-setup",
+  allocation: "--idle-setup", profiler: "--idle-other", unknown: "--idle-other", not_traced: "--idle-other",
+  peer_wait: "--idle-other",
+};
+const RULE_COLOURS = {
+  data: "--idle-data", steps: "--idle-cpu", launches: "--idle-launch", optimizer: "--idle-launch",
+  gpu: "--idle-launch", synchronization: "--idle-wait", copies: "--idle-wait", modules: "--idle-setup",
+  memory: "--idle-setup", capture: "--idle-other",
 };
 const COLOURS = {
-  gpu: { compute: "--compute", communication: "--communication", copy: "--copy", memset: "--fill", ...IDLE_FAMILIES },
   stream: {
     tensor: "--compute", simt_eligible: "--eligible", not_eligible: "--plain-kernel", unknown: "--plain-kernel",
-    communication: "--communication", copy: "--copy", memset: "--fill",
+    communication: "--communication", copy: "--copy", memset: "--neutral",
   },
   phases: {
-    batch: "--line", data: "--idle-input", copy: "--copy", forward: "--eligible", backward: "--compute",
+    batch: "--line", data: "--idle-data", copy: "--copy", forward: "--eligible", backward: "--compute",
     optimizer: "--communication",
   },
-  steps: { measured: "--plain-kernel", warm_up: "--fill" },
-  thread: { ...IDLE_FAMILIES, lock: "--waiting", wait: "--waiting", thread_wait: "--waiting", off_cpu: "--waiting" },
+  steps: { measured: "--plain-kernel", warm_up: "--neutral" },
+  thread: { ...CAUSE_COLOURS, lock: "--waiting", wait: "--waiting", thread_wait: "--waiting", off_cpu: "--waiting" },
   python: { sampled: "--plain-kernel" },
 };
-const STRIPED = { gpu: new Set(Object.keys(IDLE_FAMILIES)), stream: new Set(["unknown"]), steps: new Set(["warm_up"]) };
+const STRIPED = { stream: new Set(["unknown"]), steps: new Set(["warm_up"]) };
 
-// Stripes are two tints: how much of the page's colour is in each.
+/** Return whether a class of a GPU's row is idle time inside the window: a cause, or the rule of a finding. */
+function isIdle(name) {
+  return !Object.hasOwn(BUSY_COLOURS, name) && name !== "outside";
+}
+
+/** Return the variable that colours idle time of a rule or a cause; of an unknown one, that of other idle time. */
+function idleColour(name) {
+  const [first, rest] = name.split("/");
+  const colour = rest === undefined || first === "idle" ? CAUSE_COLOURS[rest ?? first] : RULE_COLOURS[first];
+  return colour ?? "--idle-other";
+}
+
+/** Return the variable that colours a class, by the kind of its row. */
+function colourOf(kind, name) {
+  if (kind === "gpu") {
+    return isIdle(name) ? idleColour(name) : (BUSY_COLOURS[name] ?? "--neutral");
+  }
+  return COLOURS[kind]?.[name] ?? "--neutral";
+}
+
+/** Return whether a class is drawn with stripes, by the kind of its row. */
+function isStriped(kind, name) {
+  return kind === "gpu" ? isIdle(name) : Boolean(STRIPED[kind]?.has(name));
+}
+
+// Stripes are two tints: how much of the page's colour each one holds.
 const STRIPES = [0.25, 0.55];
 
 /** Return the colours of the page as numbers for a pixel buffer and as texts, read from the style sheet. */
@@ -55,9 +90,4 @@ function mixed(one, other, part) {
 /** Return whether text on a colour is to be light. */
 function isDark([red, green, blue]) {
   return red * 0.299 + green * 0.587 + blue * 0.114 < 150;
-}
-
-/** Return the variable that colours a class of a row. */
-function colourName(row, name) {
-  return COLOURS[row.kind]?.[name] ?? "--fill";
 }

@@ -1,6 +1,6 @@
-// Unpacks the rows of the timeline and answers how much of a stretch of time each class of a row takes.
+// Unpacks the rows of the timeline and computes how much of an interval each class of a row takes.
 
-/** Return the bytes of a text of base64. */
+/** Return the bytes of a base64 text. */
 function bytesOf(text) {
   if (Uint8Array.fromBase64) {
     return Uint8Array.fromBase64(text);
@@ -8,7 +8,7 @@ function bytesOf(text) {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-/** Return the bytes that were deflated. */
+/** Return the inflated bytes. */
 async function inflated(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
@@ -32,7 +32,7 @@ function numbersAt(bytes, first, { n, w, d, s }) {
   return numbers;
 }
 
-/** Return the head of inflated data with its arrays in their places. */
+/** Return the head of inflated data with its arrays filled in. */
 function unpacked(bytes) {
   const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
   const arrays = 4 + length;
@@ -41,7 +41,7 @@ function unpacked(bytes) {
   return JSON.parse(text, (_, value) => (isPacked(value) ? numbersAt(bytes, arrays + value.at, value) : value));
 }
 
-/** Return the index of the last number that is not above `value`; -1 where all are. */
+/** Return the index of the last number that is not above `value`; -1 where all are above it. */
 function lastNotAbove(numbers, value) {
   let low = 0;
   let high = numbers.length;
@@ -56,12 +56,12 @@ function lastNotAbove(numbers, value) {
   return low - 1;
 }
 
-/** Return the index of the bin that holds a time; times before or after are taken to the first or last bin. */
+/** Return the index of the bin that holds a time; the first or last bin for times outside of all bins. */
 function binAt(edges, time) {
   return Math.min(Math.max(lastNotAbove(edges, time), 0), edges.length - 2);
 }
 
-/** Return which bins have all their items: 1 or 0 for each, from the places where that changes. */
+/** Return 1 for each bin that has all its items and 0 for the others, from the positions where this changes. */
 function exactBins(packed, count) {
   const flags = new Uint8Array(count);
   if (packed === 1) {
@@ -88,7 +88,7 @@ function firstItems(row, edges) {
   return first;
 }
 
-/** Return the sums over bins of one class from the items, which are all there. */
+/** Return the sums over bins of one class, from the items; the row has all of them. */
 function sumsOfItems(row, edges, code) {
   const sums = new Float64Array(edges.length - 1);
   for (let i = 0, bin = 0; i < row.start.length; i += 1) {
@@ -104,7 +104,7 @@ function sumsOfItems(row, edges, code) {
   return sums;
 }
 
-/** Return running totals: how much lies before each edge. */
+/** Return running totals: the sum before each edge. */
 function totals(sums) {
   const found = new Float64Array(sums.length + 1);
   for (let i = 0; i < sums.length; i += 1) {
@@ -113,10 +113,10 @@ function totals(sums) {
   return found;
 }
 
-// What the full height of a counter's row may stand for, in hundredths of a per cent.
+// Values that the full height of a counter's row can have, in hundredths of a per cent.
 const COUNTER_SCALES = [100, 200, 500, 1000, 2000, 5000, 10000];
 
-/** Turn the packed sums of a counter into running totals of value times time, and of time that was sampled. */
+/** Set the running totals of a counter: value times time, and sampled time. */
 function counterTotals(row, edges) {
   const width = (bin) => edges[bin + 1] - edges[bin];
   const values = row.sums["0"] ?? new Float64Array(edges.length - 1);
@@ -126,7 +126,7 @@ function counterTotals(row, edges) {
   row.sampled = totals(values.map((value, bin) => (value < 0 ? 0 : width(bin))));
 }
 
-/** Make a row ready to be asked: ends, exact bins and the running totals of each class that it has. */
+/** Set the ends, exact bins and running totals of a row, which the other functions use. */
 function prepareRow(row, edges) {
   row.end = row.start.map((start, i) => start + row.length[i]);
   row.isExact = exactBins(row.exact, edges.length - 1);
@@ -142,7 +142,7 @@ function prepareRow(row, edges) {
   }
 }
 
-/** Add to `found`, by class, what a row's items take of the part of a bin before `time`. */
+/** Add to `found`, by class, the time of a row's items in the part of a bin before `time`. */
 function addPart(row, edges, bin, time, found) {
   const from = edges[bin];
   for (let i = row.first[bin]; i < row.start.length && row.start[i] < time; i += 1) {
@@ -153,7 +153,7 @@ function addPart(row, edges, bin, time, found) {
   }
 }
 
-/** Write into `found`, by class, how much of a row lies before `time`: exact, or in proportion inside a bin. */
+/** Write into `found`, by class, the time of a row before `time`; inside a bin without items it is proportional. */
 function takenBefore(row, edges, bin, time, found) {
   const into = Math.min(Math.max(time - edges[bin], 0), edges[bin + 1] - edges[bin]);
   const part = row.isExact[bin] ? 0 : into / (edges[bin + 1] - edges[bin]);
@@ -165,13 +165,13 @@ function takenBefore(row, edges, bin, time, found) {
   }
 }
 
-/** Return whether one class takes a whole bin: then each part of it is known, too. */
+/** Return whether one class takes a whole bin, so that each part of the bin is known, too. */
 function isUniform(row, edges, bin) {
   const width = edges[bin + 1] - edges[bin];
   return [...row.before.values()].some((before) => before[bin + 1] - before[bin] === width);
 }
 
-/** Return how much of a stretch each class of a row takes, as a list by class, and whether it is exact. */
+/** Return how much of an interval each class of a row takes, and whether this is exact. */
 function takenBetween(row, edges, start, end) {
   const [first, last] = [binAt(edges, start), binAt(edges, end)];
   const [before, after] = [new Float64Array(row.classes.length), new Float64Array(row.classes.length)];
@@ -183,7 +183,7 @@ function takenBetween(row, edges, start, end) {
   return { taken: [...after].map((value, code) => value - before[code]), exact };
 }
 
-/** Return the mean of a counter over a stretch, in hundredths of a per cent; NaN where it was not sampled. */
+/** Return the mean of a counter over an interval, in hundredths of a per cent; NaN where it was not sampled. */
 function meanBetween(row, edges, start, end) {
   const before = (running, time) => {
     const bin = binAt(edges, time);
@@ -194,7 +194,7 @@ function meanBetween(row, edges, start, end) {
   return sampled > 0 ? (before(row.value, end) - before(row.value, start)) / sampled : NaN;
 }
 
-/** Return the item of a row at a time, or the nearest one not farther than `reach`; -1 for none. */
+/** Return the item of a row at a time, else the nearest one within `reach`, else -1. */
 function itemAt(row, time, reach) {
   const last = lastNotAbove(row.start, time);
   for (let i = last; i >= 0 && i > last - 64; i -= 1) {
@@ -208,7 +208,7 @@ function itemAt(row, time, reach) {
   return best !== undefined && distance(best) <= reach ? best : -1;
 }
 
-/** Return the data of a page: the rows ready to be asked, and what their numbers mean. */
+/** Return the timeline's data: rows with running totals, and the texts that their numbers refer to. */
 async function loadTimeline(text) {
   const data = unpacked(await inflated(bytesOf(JSON.parse(text).data)));
   data.rows.forEach((row) => prepareRow(row, data.edges));

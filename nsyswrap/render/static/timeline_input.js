@@ -1,10 +1,10 @@
-// How mouse, touch, keys, buttons and the address of the page move the timeline.
+// Mouse, touch, keys, buttons and the address of the page: how each of them moves the timeline.
 
 const ZOOM = 1.5;
 const PAN = 0.2;
 const MOVED = 4;
 
-/** Follow the address of the page: `#t=START-END` in ns, or in s where a point or an s says so, or `#gap=NUMBER`. */
+/** Follow the page's address: `#gap=NUMBER`, or `#t=START-END` in ns (in s with a decimal point or the unit s). */
 function followAddress(timeline) {
   const time = /^#t=(-?\d+(?:\.\d+)?)(s?)-(-?\d+(?:\.\d+)?)(s?)$/.exec(location.hash);
   const gap = /^#gap=(\d+)$/.exec(location.hash);
@@ -28,7 +28,7 @@ function writeAddress({ selection }) {
   }
 }
 
-/** Return what each key does; letters by their place on the keyboard. */
+/** Return the action of each key; letters are identified by their position on the keyboard. */
 function keysOf(timeline) {
   const zoomIn = () => timeline.zoom(1 / ZOOM);
   const zoomOut = () => timeline.zoom(ZOOM);
@@ -57,7 +57,7 @@ function listenToKeys(timeline) {
   });
 }
 
-/** Let the wheel zoom with Ctrl and pan with Shift or sideways; else it scrolls the page. */
+/** Zoom with Ctrl and the wheel, pan with Shift or sideways; otherwise the wheel scrolls the page. */
 function listenToWheel(timeline) {
   timeline.canvas.addEventListener("wheel", (event) => {
     const sideways = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
@@ -72,7 +72,7 @@ function listenToWheel(timeline) {
   }, { passive: false });
 }
 
-/** Follow fingers and the mouse: select or pan with one, zoom with two. */
+/** Follow fingers and the mouse: one pointer selects or pans, two zoom. */
 class Pointers {
   constructor(timeline) {
     this.timeline = timeline;
@@ -86,7 +86,7 @@ class Pointers {
     canvas.addEventListener("dblclick", () => timeline.fit());
   }
 
-  /** A button or finger goes down. */
+  /** Start a selection, a pan or a zoom when a button or finger goes down. */
   press(event) {
     if (event.button !== 0) {
       return;
@@ -100,7 +100,7 @@ class Pointers {
     this.tip(null);
   }
 
-  /** A pointer moves: without a button down it only looks. */
+  /** Continue it when a pointer moves; without a button down, show what is under the mouse. */
   move(event) {
     if (!this.down.has(event.pointerId)) {
       if (event.pointerType === "mouse") {
@@ -137,7 +137,7 @@ class Pointers {
     this.timeline.zoom(factor, this.timeline.timeAt((before[0] + before[1]) / 2));
   }
 
-  /** A button or finger goes up: after no movement it was a click. */
+  /** End it when a button or finger goes up; without a movement it was a click. */
   release(event) {
     if (!this.down.delete(event.pointerId)) {
       return;
@@ -154,7 +154,7 @@ class Pointers {
     }
   }
 
-  /** Show beside the mouse what lies below it. */
+  /** Show a description of what is under the mouse. */
   tip(event) {
     const tip = this.timeline.part("tip");
     const found = event && this.timeline.findAt(event.offsetX, event.offsetY);
@@ -168,7 +168,7 @@ class Pointers {
   }
 }
 
-/** Move the view to where the strip of all time is pressed. */
+/** Move the view to the pressed position of the overview strip. */
 function listenToMap(timeline) {
   const go = (event) => {
     if (event.buttons) {
@@ -185,7 +185,7 @@ function listenToMap(timeline) {
   timeline.map.addEventListener("pointermove", go);
 }
 
-/** Let the buttons do what the keys do. */
+/** Connect the buttons with the same actions as the keys. */
 function listenToButtons(timeline) {
   const actions = {
     in: () => timeline.zoom(1 / ZOOM), out: () => timeline.zoom(ZOOM), left: () => timeline.pan(-PAN),
@@ -197,15 +197,15 @@ function listenToButtons(timeline) {
     timeline.part(name).addEventListener("click", action);
   }
   const mode = timeline.part("mode");
-  const tell = () => mode.setAttribute("aria-pressed", String(timeline.pans));
+  const show = () => mode.setAttribute("aria-pressed", String(timeline.pans));
   mode.addEventListener("click", () => {
     timeline.pans = !timeline.pans;
-    tell();
+    show();
   });
-  tell();
+  show();
 }
 
-/** Draw again where the page changes its size or its colours. */
+/** Draw again when the page changes its size or its colours. */
 function listenToPage(timeline) {
   new ResizeObserver(() => timeline.refit()).observe(timeline.root);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => timeline.refit());

@@ -1,5 +1,5 @@
-// Draws the rows of the timeline. A bar's height is the share of its pixel column that is taken: no operation and no
-// gap is drawn wider than it is.
+// Draws the rows of the timeline. The height of a bar is the share of its pixel column that it takes, so no operation
+// and no gap is drawn wider than it is.
 
 const HEIGHTS = { steps: 16, phases: 20, gpu: 60, stream: 28, counter: 26, thread: 28, python: 18 };
 const GUTTER = 172;
@@ -9,7 +9,7 @@ const LABEL_LINE = 15;
 const MOST_LABELS = 2500;
 const SHOWN_FLAGS = 20;
 
-/** Return where each row stands: its top and height, and how wide the column of names is. */
+/** Return the top and height of each row, and the width of the column of names. */
 function layOut(data, width) {
   const narrow = width < NARROW;
   const places = [];
@@ -41,17 +41,17 @@ function columnsOf(edges, view, count) {
   return { times, bins, count };
 }
 
-/** Return the two pixels of a class: they differ where it is striped. */
+/** Return the two pixel colours of a class, which differ where it is striped. */
 function inksOf(row, palette) {
   return row.classes.map((name) => {
-    const colour = palette.rgb(colourName(row, name));
-    const [one, other] = STRIPED[row.kind]?.has(name) ? STRIPES : [0, 0];
+    const colour = palette.rgb(colourOf(row.kind, name));
+    const [one, other] = isStriped(row.kind, name) ? STRIPES : [0, 0];
     const inks = [one, other].map((part) => pixel(mixed(colour, palette.rgb("--page"), part)));
     return name === "outside" ? null : inks;
   });
 }
 
-/** Fill pixels of one column from one height up to another, both counted from the ground. */
+/** Fill the pixels of one column between two heights, both counted from the bottom. */
 function fillColumn(image, x, from, to, inks, stripe) {
   const { data32, width, height } = image;
   for (let y = from; y < to; y += 1) {
@@ -78,7 +78,7 @@ function paintShares(image, row, edges, columns, inks, stripe) {
   }
 }
 
-/** Draw the mean of a counter in each pixel column against the scale of its row. */
+/** Draw the mean of a counter in each pixel column on the scale of its row. */
 function paintCounter(image, row, edges, columns, palette, scale) {
   const area = pixel(mixed(palette.rgb("--accent"), palette.rgb("--panel"), 0.62));
   const line = pixel(palette.rgb("--accent"));
@@ -110,7 +110,7 @@ function paintRow(sheet, place, columns) {
   context.putImageData(image.image, Math.round(layout.gutter * scale), Math.round(place.top * scale));
 }
 
-/** Return the part of a text that fits, its end cut off; an empty one where little fits. */
+/** Return the start of a text that fits; an empty text where only a few letters fit. */
 function fitting(context, text, width) {
   if (context.measureText(text).width <= width) {
     return text;
@@ -119,7 +119,7 @@ function fitting(context, text, width) {
   return letters < 4 ? "" : `${text.slice(0, letters)}…`;
 }
 
-/** Write the names of items that are wide enough, and part neighbours by a line. */
+/** Write the names of items that are wide enough, and draw a line between neighbours. */
 function labelItems(sheet, place) {
   const { context, data, palette, view, xOf } = sheet;
   const { row, top, height } = place;
@@ -148,18 +148,18 @@ function labelItem(sheet, { row, top, height }, item, left, right) {
   if (right - left < 30 || name === "outside") {
     return;
   }
-  const whole = row.kind === "gpu" ? name.replaceAll("_", " ") : itemName(data, row, item);
+  const whole = row.kind === "gpu" ? reasonName(data, name) : itemName(data, row, item);
   const text = fitting(context, whole, right - left - 12);
-  const striped = STRIPED[row.kind]?.has(name);
+  const striped = isStriped(row.kind, name);
   if (text && striped) {
     context.fillStyle = palette.text("--page");
     context.fillRect(left + 3, top + height / 2 - 8, context.measureText(text).width + 6, 16);
   }
-  context.fillStyle = striped ? palette.text("--ink") : isDark(palette.rgb(colourName(row, name))) ? "#ffffff" : "#10161d";
+  context.fillStyle = striped ? palette.text("--ink") : isDark(palette.rgb(colourOf(row.kind, name))) ? "#ffffff" : "#10161d";
   context.fillText(text, left + 6, top + height / 2 + 0.5);
 }
 
-/** Mark with dots below a row where it is drawn from sums of bins and not from single items. */
+/** Draw dots below the parts of a row that show sums over bins and not single items. */
 function markBinned(sheet, { row, top, height }, columns) {
   const { context, palette, scale, layout } = sheet;
   context.fillStyle = palette.text("--soft");
@@ -213,7 +213,7 @@ function paintAxis(sheet) {
   }
 }
 
-/** Write what the full height of a counter's row stands for. */
+/** Write the value of the full height of a counter's row. */
 function labelScale(sheet, { row, top }) {
   const { context, palette, width } = sheet;
   const text = `${row.most / 100} %`;
@@ -223,7 +223,7 @@ function labelScale(sheet, { row, top }) {
   context.fillText(text, width - context.measureText(text).width - 3, top + 6);
 }
 
-/** Grey out what lies outside the window of the report, and what is not selected. */
+/** Grey out the time outside the window of the report, and outside the selection. */
 function paintCurtains(sheet, selection) {
   const { context, palette, layout, width, data, view, xOf } = sheet;
   const curtain = (from, to, alpha) => {
@@ -248,7 +248,7 @@ function paintCurtains(sheet, selection) {
   }
 }
 
-/** Mark the longest gaps over the row of their GPU, numbered as in the table. */
+/** Mark the longest gaps above the row of their GPU, with their numbers from the table. */
 function paintFlags(sheet) {
   const { context, data, palette, view, layout, xOf } = sheet;
   context.font = `650 10px ${palette.font}`;
@@ -282,7 +282,7 @@ function paintFlag(context, palette, x, top, text) {
   context.fillText(text, x - width / 2 + 3, top + 6);
 }
 
-/** Frame the item that was chosen. */
+/** Draw a frame around the chosen item. */
 function paintChosen(sheet, chosen) {
   const { context, palette, layout, view, xOf } = sheet;
   const place = layout.places.find(({ row }) => row === chosen?.row);
@@ -299,7 +299,7 @@ function paintChosen(sheet, chosen) {
   context.strokeRect(left - 1, place.top - 1, Math.max(xOf(Math.min(end, view.end)) - left, 1) + 2, place.height + 2);
 }
 
-/** Draw all: axis, rows, names, flags, and what is selected or chosen. */
+/** Draw everything: axis, rows, names, flags, the selection and the chosen item. */
 function paintTimeline(canvas, data, palette, layout, { view, selection, chosen, rowIndex }) {
   const scale = window.devicePixelRatio || 1;
   const width = canvas.clientWidth;
@@ -326,7 +326,7 @@ function paintTimeline(canvas, data, palette, layout, { view, selection, chosen,
   paintChosen(sheet, chosen);
 }
 
-/** Draw all of time in one strip: what the first GPU did, and which part is in view. */
+/** Draw the whole time in one strip: what the first GPU did, and which part is in view. */
 function paintMap(canvas, data, palette, view) {
   const scale = window.devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];

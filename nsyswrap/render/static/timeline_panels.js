@@ -1,6 +1,6 @@
-// What stands around the drawing: the ledger of a stretch, the details of an item, the legend.
+// The panels around the drawing: the breakdown of an interval, the details of an item, the legend.
 
-/** Return a new element with a class and a text; texts never become markup. */
+/** Return a new element with a class and a text; a text never becomes markup. */
 function element(tag, name, text = "") {
   const made = document.createElement(tag);
   made.className = name;
@@ -11,18 +11,18 @@ function element(tag, name, text = "") {
 /** Return a small square in the colour of a class, striped where the drawing is. */
 function swatch(kind, name) {
   const made = element("span", "tl-swatch");
-  made.style.setProperty("--tl-colour", `var(${COLOURS[kind]?.[name] ?? "--fill"})`);
-  made.classList.toggle("tl-striped", Boolean(STRIPED[kind]?.has(name)));
+  made.style.setProperty("--tl-colour", `var(${colourOf(kind, name)})`);
+  made.classList.toggle("tl-striped", isStriped(kind, name));
   made.classList.toggle("tl-none", name === "outside");
   return made;
 }
 
-/** Return one row of the ledger. */
+/** Return one row of the breakdown. */
 function ledgerLine(line, whole) {
   const row = document.createElement("tr");
   const head = element("th", "");
   head.scope = "row";
-  head.append(swatch("gpu", line.name), line.words);
+  head.append(swatch("gpu", line.name), line.label);
   row.append(head);
   for (const ns of line.ns) {
     const time = element("td", "n", duration(ns));
@@ -33,7 +33,7 @@ function ledgerLine(line, whole) {
   return row;
 }
 
-/** Return the head of the ledger: one pair of columns for each GPU. */
+/** Return the head of the breakdown: one pair of columns for each GPU. */
 function ledgerHead(columns) {
   const head = document.createElement("thead");
   const row = document.createElement("tr");
@@ -48,7 +48,7 @@ function ledgerHead(columns) {
   return head;
 }
 
-/** Show the ledger of a stretch, and whether it is exact. */
+/** Show the breakdown of an interval, and whether it is exact. */
 function showLedger(place, data, { start, end }, what) {
   const length = Math.round(end) - Math.round(start);
   const { columns, lines, exact, bin } = ledgerOf(data, start, end);
@@ -57,14 +57,14 @@ function showLedger(place, data, { start, end }, what) {
   const body = document.createElement("tbody");
   body.append(...lines.map((line) => ledgerLine(line, length)));
   table.append(caption, ledgerHead(columns), body);
-  const said = exact ? "Exact, to the nanosecond." : `From sums of bins of ${duration(bin)}: off by a bin at most on either side.`;
+  const accuracy = exact ? "Exact to the nanosecond." : `From sums over bins of ${duration(bin)}: wrong by at most one bin at each end.`;
   const from = `${moment(start, length)} to ${moment(end, length)}. `;
-  const note = element("p", "fine", from + said);
+  const note = element("p", "fine", from + accuracy);
   note.dataset.exact = exact;
   place.replaceChildren(table, note);
 }
 
-/** Show what is known of an item or of a stretch of a row. */
+/** Show the description of an item or of an interval of a row. */
 function showFacts(place, described, level) {
   const list = element("dl", "");
   for (const [label, value] of described.facts) {
@@ -76,29 +76,29 @@ function showFacts(place, described, level) {
 }
 
 /** Return one entry of the legend. */
-function legendEntry(kind, name, words) {
+function legendEntry(kind, name, label) {
   const entry = element("li", "");
-  entry.append(swatch(kind, name), words);
+  entry.append(swatch(kind, name), label);
   return entry;
 }
 
-/** Return the words of a class in the legend; empty where another row says the same. */
-function legendWords(data, row, code) {
+/** Return the label of a class in the legend; empty where another row has the same class. */
+function legendLabel(data, row, code) {
   const name = row.classes[code];
-  if (name === "outside" || (row.kind === "stream" && name in COLOURS.gpu)) {
+  if (name === "outside" || (row.kind === "stream" && Object.hasOwn(BUSY_COLOURS, name))) {
     return "";
   }
-  return row.kind === "stream" ? `kernel: ${CLASS_WORDS[name]}` : gpuWords(data, name);
+  return row.kind === "stream" ? `kernel: ${CLASS_NAMES[name] ?? name}` : gpuLabel(data, name);
 }
 
-/** Show the colours that occur: what GPUs do, why they are idle, and what kernels are. */
+/** Show the colours in use: what GPUs do, why they are idle, and the kinds of kernels. */
 function showLegend(place, data) {
   const entries = new Map();
   for (const row of data.rows.filter(({ kind }) => kind === "gpu" || kind === "stream")) {
     for (const code of row.before.keys()) {
-      const words = legendWords(data, row, code);
-      if (words) {
-        entries.set(words, legendEntry(row.kind, row.classes[code], words));
+      const label = legendLabel(data, row, code);
+      if (label) {
+        entries.set(label, legendEntry(row.kind, row.classes[code], label));
       }
     }
   }
@@ -115,6 +115,6 @@ function showGaps(place, data, most) {
     entry.append(link, ` at ${moment(start, 1e6)}`);
     list.append(entry);
   }
-  const how = "Point at a bar to see what it is; click to keep it here. Drag to select a stretch: its ledger stands beside.";
+  const how = "Point at a bar for its details; click to keep them here. Drag to select an interval and see its breakdown.";
   place.replaceChildren(element("h3", "tl-name", "Longest gaps"), list, element("p", "fine", how));
 }

@@ -1,10 +1,10 @@
-// The timeline as a reader moves in it: by mouse, touch and keys, by links to a time or a gap.
+// The state of the timeline: its view, its selection and the chosen item.
 
 const SHORTEST = 50;
 const SETTLE_MS = 120;
 const LISTED_GAPS = 8;
 
-/** What a reader sees and has chosen, and how that changes. */
+/** The view, the selection and the chosen item, and the actions that change them. */
 class TimelineView {
   constructor(root, data) {
     this.root = root;
@@ -26,7 +26,7 @@ class TimelineView {
   /** Read colours and sizes again, and draw. */
   refit() {
     if (!this.canvas.clientWidth) {
-      return; // on paper the strips stand in its place
+      return; // on paper the strips replace it
     }
     this.palette = readPalette(this.root);
     this.layout = layOut(this.data, this.canvas.clientWidth);
@@ -34,7 +34,7 @@ class TimelineView {
     this.draw();
   }
 
-  /** Draw before the next frame, and say what is seen once it stands still. */
+  /** Draw before the next frame, and update the panels when the view no longer moves. */
   draw() {
     if (!this.frame) {
       this.frame = requestAnimationFrame(() => {
@@ -43,7 +43,7 @@ class TimelineView {
       });
     }
     clearTimeout(this.settling);
-    this.settling = setTimeout(() => this.say(), SETTLE_MS);
+    this.settling = setTimeout(() => this.describeView(), SETTLE_MS);
   }
 
   /** Draw at once. */
@@ -54,8 +54,8 @@ class TimelineView {
     this.canvas.dataset.end = this.view.end;
   }
 
-  /** Show the ledger of the selection or else of the view, and where the drawing is exact. */
-  say() {
+  /** Show the breakdown of the selection, else of the view, and whether the drawing is exact. */
+  describeView() {
     const what = this.selection ? "Selected" : "In view";
     showLedger(this.part("ledger"), this.data, this.selection ?? this.view, what);
     const { start, end } = this.view;
@@ -63,19 +63,19 @@ class TimelineView {
     const rows = this.data.rows.filter((row) => row.kind !== "counter");
     const exact = rows.every((row) => !row.isExact.subarray(first, last + 1).includes(0));
     const badge = this.part("badge");
-    badge.textContent = exact ? "exact" : "binned where dotted";
+    badge.textContent = exact ? "exact" : "sums where dotted";
     badge.classList.toggle("tl-binned", !exact);
     this.part("where").textContent = `${moment(start, end - start)} to ${moment(end, end - start)} · ${duration(Math.round(end - start))}`;
   }
 
-  /** Return the time at a place in the drawing, in pixels from its left. */
+  /** Return the time at a position of the drawing, in pixels from its left. */
   timeAt(x) {
     const width = this.canvas.clientWidth - this.layout.gutter;
     const part = (x - this.layout.gutter) / width;
     return this.view.start + part * (this.view.end - this.view.start);
   }
 
-  /** Look at a stretch, kept inside what there is. */
+  /** Show an interval, limited to the recorded time. */
   look(start, end) {
     const whole = this.bounds.end - this.bounds.start;
     const length = Math.min(Math.max(end - start, Math.min(SHORTEST, whole)), whole);
@@ -85,7 +85,7 @@ class TimelineView {
     this.draw();
   }
 
-  /** Zoom by a factor; the time at the anchor stays where it is. */
+  /** Zoom by a factor; the time at the anchor keeps its position. */
   zoom(factor, anchor = (this.view.start + this.view.end) / 2) {
     const { start, end } = this.view;
     if (end - start > SHORTEST || factor > 1) {
@@ -100,21 +100,21 @@ class TimelineView {
     this.look(this.view.start + kept, this.view.end + kept);
   }
 
-  /** Select a stretch; its ledger is shown, and the address of the page leads to it. */
+  /** Select an interval and show its breakdown. */
   select(start, end) {
     const [from, to] = [Math.min(start, end), Math.max(start, end)];
     this.selection = { start: Math.max(from, this.bounds.start), end: Math.min(to, this.bounds.end) };
     this.draw();
   }
 
-  /** Look at a stretch with some room around it, and select it. */
+  /** Select an interval and show it with a margin. */
   show(start, end) {
     const room = (end - start) * 0.15;
     this.select(start, end);
     this.look(start - room, end + room);
   }
 
-  /** Let go of what is selected and chosen. */
+  /** Clear the selection and the chosen item. */
   clear() {
     this.selection = null;
     this.chosen = null;
@@ -122,7 +122,7 @@ class TimelineView {
     this.draw();
   }
 
-  /** Look at what is selected or chosen, else at the window of the report. */
+  /** Show the selection or the chosen item, else the window of the report. */
   fit() {
     const [start, end] = this.data.window;
     const item = this.chosen && this.chosen.item >= 0 ? this.chosen : null;
@@ -132,7 +132,7 @@ class TimelineView {
     this.look(wanted.start - room, wanted.end + room);
   }
 
-  /** Go to the next or previous of the longest gaps, by time. */
+  /** Go to the next or previous long gap, by time. */
   stepGap(direction) {
     const middle = this.selection ? (this.selection.start + this.selection.end) / 2 : (this.view.start + this.view.end) / 2;
     const gaps = this.data.gaps.map(([, start, end]) => ({ start, end, at: (start + end) / 2 }));
@@ -168,14 +168,14 @@ class TimelineView {
     }
   }
 
-  /** Choose an item, or a stretch of a row of which no items are there, and tell about it. */
+  /** Choose an item, or an interval of a row without items, and describe it. */
   choose(found) {
     this.chosen = found;
     showFacts(this.part("detail"), this.describe(found), "h3");
     this.draw();
   }
 
-  /** Return what lies at a place in the drawing; null where no row is. */
+  /** Return the row and item at a position of the drawing; null where there is no row. */
   findAt(x, y) {
     const place = this.layout.places.find(({ top, height }) => y >= top - 2 && y < top + height + 3);
     if (!place || x < this.layout.gutter) {
@@ -186,7 +186,7 @@ class TimelineView {
     return { row: place.row, item: known ? itemAt(place.row, start, (end - start) * 3) : -1, start, end };
   }
 
-  /** Return what is known of something found. */
+  /** Return the description of an item or an interval. */
   describe({ row, item, start, end }) {
     return item >= 0 ? describeItem(this.data, row, item) : describeBins(this.data, row, start, end);
   }

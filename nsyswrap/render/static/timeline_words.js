@@ -1,13 +1,14 @@
-// The timeline in words: lengths of time, what an item is, and the ledger of a stretch.
+// The texts of the timeline: lengths of time, names and details of items, and the breakdown of an interval.
 
 const TIMES = [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]];
 
-const CLASS_WORDS = {
-  compute: "compute", communication: "exposed communication", copy: "exposed copy", memset: "exposed memset",
-  outside: "idle outside the window", tensor: "on tensor cores", simt_eligible: "could use tensor cores, and does not",
-  not_eligible: "no matrix work", unknown: "its name does not tell", launch: "in a CUDA call",
-  profiler: "the profiler at work", module_load: "loading or compiling code", allocation: "allocating memory",
-  blocking_copy: "in a copy that blocks", synchronization: "in a synchronize call", lock: "waiting for a lock",
+const CLASS_NAMES = {
+  compute: "compute", communication: "exposed communication", communication_wait: "waiting for other ranks",
+  copy: "exposed copy", memset: "exposed memset", outside: "idle outside the window", tensor: "on tensor cores",
+  simt_eligible: "eligible for tensor cores, not used", not_eligible: "no matrix work",
+  unknown: "not clear from the name", launch: "in a CUDA call", profiler: "profiler overhead",
+  module_load: "loading or compiling code", allocation: "allocating memory", blocking_copy: "blocked in a copy call",
+  synchronization: "blocked in a synchronize call", lock: "waiting for a lock",
   wait: "waiting in the operating system", thread_wait: "waiting for another thread", off_cpu: "off the CPU",
   warm_up: "warm-up step", measured: "measured step", sampled: "sampled",
 };
@@ -27,19 +28,19 @@ function duration(ns) {
   return `${threeDigits(ns / scale)} ${unit}`;
 }
 
-/** Return a share with one decimal; what is there never reads as nothing. */
+/** Return a share with one decimal; a share above zero never reads as zero. */
 function share(part, whole) {
   const ratio = whole > 0 ? part / whole : 0;
   return ratio > 0 && ratio < 0.0005 ? "<0.1 %" : `${(100 * ratio).toFixed(1)} %`;
 }
 
-/** Return a moment in seconds since capture start, with as many decimals as a stretch of that length needs. */
+/** Return a time in seconds since capture start, with the decimals that an interval of that length needs. */
 function moment(ns, length) {
   const decimals = Math.min(Math.max(Math.ceil(11 - Math.log10(Math.max(length, 1))), 3), 9);
   return `${(ns / 1e9).toFixed(decimals)} s`;
 }
 
-/** Return the text that a detail of an item stands for; numbers count from 1, and 0 is none. */
+/** Return the text with the number of an item's detail; numbers start at 1, and 0 means none. */
 function textOf(data, name, number) {
   return number > 0 ? (data.texts[name]?.[number - 1] ?? "") : "";
 }
@@ -49,26 +50,31 @@ function itemName(data, row, item) {
   const detail = (name) => row.details[name]?.[item] ?? 0;
   switch (row.kind) {
     case "stream": return data.kernels[detail("name")]?.[0] ?? "";
-    case "thread": return textOf(data, "host_call", detail("host_call")) || CLASS_WORDS[row.classes[row.code[item]]];
+    case "thread": return textOf(data, "host_call", detail("host_call")) || classLabel(data, row, row.code[item]);
     case "python": return textOf(data, "line", detail("line"));
     case "steps": return data.texts.step[detail("step")] ?? "step";
-    case "gpu": return gpuWords(data, row.classes[row.code[item]]);
+    case "gpu": return gpuLabel(data, row.classes[row.code[item]]);
     default: return row.classes[row.code[item]];
   }
 }
 
-/** Return what a class of a GPU's time is called: a kind of work, or idle and its cause. */
-function gpuWords(data, name) {
-  return name in data.causes ? `idle: ${name.replaceAll("_", " ")}` : CLASS_WORDS[name];
+/** Return the name of a rule or a cause; the words of its key where it has none. */
+function reasonName(data, name) {
+  return data.names[name] ?? CLASS_NAMES[name] ?? name.replace("/", ": ").replaceAll("_", " ");
 }
 
-/** Return what a class of any row is called. */
-function classWords(data, row, code) {
+/** Return the label of a class of a GPU's time: a kind of work, or idle time and its reason. */
+function gpuLabel(data, name) {
+  return isIdle(name) ? `idle: ${reasonName(data, name)}` : (CLASS_NAMES[name] ?? name);
+}
+
+/** Return the label of a class of any row. */
+function classLabel(data, row, code) {
   const name = row.classes[code];
-  return row.kind === "gpu" ? gpuWords(data, name) : row.kind === "phases" ? name : (CLASS_WORDS[name] ?? name);
+  return row.kind === "gpu" ? gpuLabel(data, name) : row.kind === "phases" ? name : (CLASS_NAMES[name] ?? name);
 }
 
-/** Return the line of Python that was sampled on a thread at a time; of no thread in particular, on the first one. */
+/** Return the line of Python that was sampled on a thread at a time; without a thread, on the first one. */
 function pythonAt(data, thread, time) {
   const row = data.rows.find((one) => one.kind === "python" && (!thread || one.thread === thread));
   const item = row ? itemAt(row, time, 0) : -1;
@@ -86,7 +92,7 @@ function phaseAt(data, process, time) {
 function operationFacts(data, row, item) {
   const detail = (name) => row.details[name][item];
   const [, verdict, precision, library] = data.kernels[detail("name")] ?? [];
-  const said = [CLASS_WORDS[verdict], precision, library].filter(Boolean).join(", ");
+  const said = [CLASS_NAMES[verdict], precision, library].filter(Boolean).join(", ");
   const thread = data.threads[detail("thread") - 1];
   const launched = row.start[item] - detail("latency");
   const call = textOf(data, "call", detail("call"));
@@ -96,7 +102,7 @@ function operationFacts(data, row, item) {
     ["grid", detail("grid_blocks") ? `${detail("grid_blocks")} blocks of ${detail("block_threads")} threads` : ""],
     ["size", detail("bytes") ? bytesText(detail("bytes")) : ""],
     ["phase", textOf({ texts: { phase: data.phases } }, "phase", detail("phase"))],
-    ["launch latency", call ? `${duration(detail("latency"))} after ${call} began${on}` : "its launch is not in the capture"],
+    ["launch latency", call ? `${duration(detail("latency"))} after ${call} began${on}` : "the capture does not hold its launch"],
     ["Python line", call ? pythonAt(data, thread?.thread, launched) : ""],
   ];
 }
@@ -111,36 +117,37 @@ function bytesText(bytes) {
 /** Return pairs of label and value about idle time. */
 function idleFacts(data, row, item) {
   const name = row.classes[row.code[item]];
-  if (!(name in data.causes)) {
+  if (!isIdle(name)) {
     return [];
   }
+  const numbered = (detail, texts) => (row.details[detail] ? textOf({ texts: { [detail]: texts } }, detail, row.details[detail][item]) : "");
   return [
-    ["cause", data.causes[name]],
-    ["seen", textOf(data, "evidence", row.details.evidence[item])],
-    ["phase", textOf({ texts: { phase: data.phases } }, "phase", row.details.phase[item])],
+    ["cause", data.causes[name.replace(/^idle\//, "")] ?? ""],
+    ["evidence", numbered("evidence", data.texts.evidence ?? [])],
+    ["phase", numbered("phase", data.phases)],
     ["Python line", pythonAt(data, 0, (row.start[item] + row.end[item]) / 2)],
   ];
 }
 
-/** Return what is known of an item: its name, its row, and pairs of label and value. */
+/** Return the description of an item: its name, its row, and pairs of label and value. */
 function describeItem(data, row, item) {
   const length = row.end[item] - row.start[item];
-  const facts = [["lasts", duration(length)], ["begins", moment(row.start[item], 1)]];
+  const facts = [["length", duration(length)], ["start", moment(row.start[item], 1)]];
   if (row.kind === "stream") {
     facts.push(...operationFacts(data, row, item));
   } else if (row.kind === "gpu") {
     facts.push(...idleFacts(data, row, item));
   } else if (row.kind === "thread") {
-    facts.push(["state", CLASS_WORDS[row.classes[row.code[item]]]], ["phase", phaseAt(data, row.process, row.start[item])]);
+    facts.push(["state", classLabel(data, row, row.code[item])], ["phase", phaseAt(data, row.process, row.start[item])]);
   } else if (row.kind === "steps" && row.code[item] === 1) {
     facts.push(["", "warm-up: not in the window"]);
   }
   return { name: itemName(data, row, item), row: rowName(data, row), facts: facts.filter(([, value]) => value) };
 }
 
-/** Return what is known of a stretch of a row of which no single item is there: the share of each class. */
+/** Return the description of an interval of a row without single items: the share of each class. */
 function describeBins(data, row, start, end) {
-  const facts = [["stretch", duration(end - start)]];
+  const facts = [["interval", duration(end - start)]];
   if (row.kind === "counter") {
     const mean = meanBetween(row, data.edges, start, end);
     facts.push(["mean", Number.isNaN(mean) ? "not sampled" : `${(mean / 100).toFixed(1)} %`]);
@@ -149,27 +156,27 @@ function describeBins(data, row, start, end) {
   const { taken } = takenBetween(row, data.edges, start, end);
   for (const [code, ns] of taken.entries()) {
     if (ns >= 0.5) {
-      facts.push([classWords(data, row, code), `${duration(Math.round(ns))}, ${share(ns, end - start)}`]);
+      facts.push([classLabel(data, row, code), `${duration(Math.round(ns))}, ${share(ns, end - start)}`]);
     }
   }
   return { name: row.label, row: facts.length > 1 ? "" : "nothing here", facts };
 }
 
-/** Return the name of a row with the GPU it is on. */
+/** Return the name of a row with its GPU. */
 function rowName(data, row) {
   return row.device >= 0 && row.kind !== "gpu" ? `GPU ${row.device}, ${row.label}` : row.label;
 }
 
-/** Return the ledger of a stretch: for each GPU what each class took, whether exactly, and how wide a bin is. */
+/** Return the breakdown of an interval: the time of each class on each GPU, whether it is exact, and the bin width. */
 function ledgerOf(data, start, end) {
   const gpus = data.rows.filter((row) => row.kind === "gpu");
   const columns = gpus.map((row) => ({ label: row.label, device: row.device, ...takenBetween(row, data.edges, start, end) }));
   const classes = gpus.length ? gpus[0].classes : [];
   const lines = classes
-    .map((name, code) => ({ name, words: gpuWords(data, name), ns: columns.map((one) => Math.round(one.taken[code])) }))
+    .map((name, code) => ({ name, label: gpuLabel(data, name), ns: columns.map((one) => Math.round(one.taken[code])) }))
     .filter((line) => line.ns.some((ns) => ns > 0));
   const sum = ({ ns }) => ns.reduce((one, other) => one + other, 0);
-  const rank = (line) => (line.name in data.causes ? sum(line) : Infinity);
+  const rank = (line) => (isIdle(line.name) ? sum(line) : Infinity);
   lines.sort((one, other) => (rank(one) === rank(other) ? 0 : rank(other) - rank(one)));
   const widths = [start, end].map((time) => binAt(data.edges, time)).map((bin) => data.edges[bin + 1] - data.edges[bin]);
   return { columns, lines, exact: columns.every((one) => one.exact), bin: Math.max(...widths) };

@@ -1,9 +1,9 @@
-"""What hardware says of each kernel launch: did it execute matrix instructions of the tensor cores?
+"""Whether a measured kernel launch executed matrix instructions of the tensor cores.
 
-Best are executed instructions by opcode: ``HMMA``, ``IMMA``, ``DMMA``, ``QMMA`` and the like, ``HGMMA`` on Hopper and
-``UTCHMMA`` on Blackwell, are matrix instructions and nothing else is. ``HFMA2``, half-precision arithmetic, runs
-through the same pipe on Hopper and is another opcode. Where ncu cannot count opcodes, the pipe's own counters decide,
-and leave open what lies between clearly used and clearly not.
+The best evidence is the number of executed instructions by opcode. Only ``HMMA``, ``IMMA``, ``DMMA``, ``QMMA`` and the
+like, ``HGMMA`` on Hopper and ``UTCHMMA`` on Blackwell, are matrix instructions. ``HFMA2``, half-precision arithmetic,
+uses the same pipe on Hopper but is another opcode. Where ncu cannot count opcodes, the counters of the pipe decide; the
+answer stays open between clearly used and clearly not used.
 
 ::
 
@@ -27,17 +27,16 @@ OPCODE_METRICS = ("sass__inst_executed_per_opcode_with_modifier_all", "sass__ins
 ACTIVE_METRICS = ("sm__pipe_tensor_cycles_active", "sm__pipe_tensor_op_hmma_cycles_active", "sm__pipe_tc_cycles_active")
 MMA_METRICS = tuple(f"sm__inst_executed_pipe_tensor_op_{kind}" for kind in ("hmma", "gmma", "imma", "dmma"))
 HFMA2_METRIC = "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2"
-# Between 2.5 and 10 % the cut does not matter. Source: 2600 launches of BERT and ResNet-50 on an H200.
+# Any threshold between 2.5 and 10 % gives the same result. Source: 2600 launches of BERT and ResNet-50 on an H200.
 CLEAR_ACTIVITY = 0.03
-# Two counters of one kernel may be read in two runs of it, and differ by some per cent.
+# ncu may read two counters of one kernel in two runs of it, so that they differ by some per cent.
 CLEAR_PART = 0.5
 _INSTANCES = re.compile(r"([^;:()]+): ([\d,.]+)")
 _AGGREGATE = re.compile(r"^\s*([\d,.]+)")
-# ncu prints all opcodes of a launch into one cell, far beyond the csv module's own limit.
+# ncu prints all opcodes of a launch into one cell, which exceeds the default limit of the csv module.
 _WIDEST_CELL = 1 << 26
 
-# Types as the modifiers of matrix instructions spell them, in the words of the kernel rules. The types of the operands
-# come after that of the result, so the last that is found counts.
+# Modifiers of matrix instructions that name a type, and the name of that type in the kernel rules.
 _TYPES: Mapping[str, str] = {
     "F16": "fp16",
     "BF16": "bf16",
@@ -53,25 +52,25 @@ _TYPES: Mapping[str, str] = {
 
 
 class Proof(StrEnum):
-    """What was measured of a kernel."""
+    """The result of a measurement of a kernel."""
 
     USED = "used"
-    """It executed matrix instructions."""
+    """The kernel executed matrix instructions."""
     UNUSED = "unused"
-    """It executed none."""
+    """The kernel executed no matrix instruction."""
     OPEN = "open"
-    """What was counted does not tell."""
+    """The counters do not decide it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NcuLaunch:
-    """One measured launch.
+    """One kernel launch that ncu measured.
 
     Attributes:
         name: The kernel's name as ncu writes it.
         opcodes: Executed warp instructions by opcode with modifiers; empty where ncu counted none.
-        values: ncu's metrics that are plain numbers, by name; the unit is ncu's base unit.
-        texts: What else ncu's row holds, such as ``Block Size``.
+        values: ncu's numeric metrics by name, in ncu's base units.
+        texts: The other cells of ncu's row, such as ``Block Size``.
     """
 
     name: str
@@ -97,14 +96,14 @@ class NcuLaunch:
 
     @property
     def pipe_active(self) -> float | None:
-        """Return the share of the kernel's cycles in which the tensor pipe was active; None where not counted."""
+        """Return the share of the kernel's cycles in which the tensor pipe was active; None if not counted."""
         found = [self._value(name) for name in ACTIVE_METRICS]
         known = [each for each in found if each is not None]
         return max(known) / 100 if known else None
 
     @property
     def precisions(self) -> tuple[str, ...]:
-        """Return the types of the operands, most executed first, where the instructions tell."""
+        """Return the types of the operands, most executed first; empty where the opcodes do not name them."""
         counts: dict[str, int] = {}
         for opcode, count in self.matrix_opcodes.items():
             found = type_of(opcode)
@@ -114,7 +113,7 @@ class NcuLaunch:
 
     @property
     def reason(self) -> str:
-        """Return why, in a few words with the numbers."""
+        """Return the reason for the proof in a few words, with the numbers."""
         if self.matrix_opcodes:
             best = max(self.matrix_opcodes, key=lambda each: (self.matrix_opcodes[each], each))
             return f"{sum(self.matrix_opcodes.values()):,} matrix instructions, most {best}"
@@ -127,7 +126,7 @@ class NcuLaunch:
         return f"tensor pipe {active:.1%} active, {self._mma():,.0f} instructions but HFMA2"
 
     def _by_counters(self) -> Proof:
-        """Decide by the pipe's counters; both must be clear."""
+        """Return the proof by the counters of the pipe; "used" and "unused" need clear values of both."""
         active, mma = self.pipe_active, self._mma()
         total = sum(self._value(name) or 0 for name in MMA_METRICS)
         if active is None or not any(self._value(name) is not None for name in MMA_METRICS):
@@ -137,7 +136,7 @@ class NcuLaunch:
         return Proof.USED if active >= CLEAR_ACTIVITY else Proof.OPEN
 
     def _mma(self) -> float:
-        """Return the pipe's instructions without half-precision arithmetic; some of the counters count it too."""
+        """Return the instructions of the pipe without half-precision arithmetic, which some counters include."""
         total = sum(self._value(name) or 0 for name in MMA_METRICS)
         return max(0.0, total - (self._value(HFMA2_METRIC) or 0))
 
@@ -147,21 +146,21 @@ class NcuLaunch:
 
 
 def type_of(opcode: str) -> str:
-    """Return the type of the operands of a matrix instruction; empty where its name does not tell."""
+    """Return the type of the operands of a matrix instruction; empty where the opcode does not name it."""
     if opcode.startswith("DMMA"):
         return "fp64"
     parts = opcode.split(".")[1:]
     if opcode.startswith(("HMMA", "HGMMA", "UTCHMMA")):
-        # Without a type among the modifiers operands are half precision: HMMA.16816.F32 multiplies FP16.
+        # Without a type among the modifiers the operands are half precision: HMMA.16816.F32 multiplies FP16.
         return next((_TYPES[part] for part in parts if part in {"BF16", "TF32"}), "fp16")
     return next((_TYPES[part] for part in parts if part in _TYPES and _TYPES[part] not in {"fp16", "bf16"}), "")
 
 
 def launches_in(text: str) -> list[NcuLaunch]:
-    """Return the launches in ncu's raw pages as CSV, one or several; what the program printed before is skipped.
+    """Return the launches in one or several raw pages of ncu as CSV; output of the program before them is skipped.
 
     Raises:
-        NsyswrapError: There is no such table in the text.
+        NsyswrapError: The text holds no such table.
     """
     before = csv.field_size_limit(_WIDEST_CELL)
     try:
@@ -186,7 +185,7 @@ def opcodes_in(cell: str) -> dict[str, int]:
 
 
 def worst(launches: Iterable[NcuLaunch]) -> Proof:
-    """Return what is proved of a kernel by its launches: used if any used them, else open if any is open."""
+    """Return the proof of a kernel from its launches: used if any is used, else open if any is open, else unused."""
     found = {launch.proof for launch in launches}
     return next((each for each in (Proof.USED, Proof.OPEN, Proof.UNUSED) if each in found), Proof.OPEN)
 

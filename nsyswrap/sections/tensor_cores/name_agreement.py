@@ -1,4 +1,4 @@
-"""Kernel names against hardware: which kernels to measure, whether the names told the truth, and what was learnt."""
+"""Kernel names against hardware: which kernels to measure, whether names and hardware agree, and rules from both."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,29 +14,29 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof, worst
 
-# Kernels whose name does say are measured from this share of kernel time on.
+# Share of kernel time from which on kernels with a known verdict are measured, too.
 LEAST_SHARE = 0.0001
-# A kernel named wrongly counts from this share of kernel time on.
+# Share of kernel time from which on a wrong name counts.
 WRONG_SHARE = 0.001
-# What was chosen and not measured is asked for again from this share of kernel time on.
+# Share of kernel time from which on chosen kernels that were not measured are measured again.
 MISSED_SHARE = 0.01
-# What a kernel whose name speaks of matrix work computes; without it, no use of tensor cores is no missed chance.
+# Operations that are matrix work. A kernel of another kind misses nothing without tensor cores.
 MATRIX_OPS = frozenset({"gemm", "conv", "attention", "rnn", "gemv", "conv_depthwise"})
-# ncu makes names short: it leaves out namespaces, and of <unnamed>:: the first sign.
+# ncu shortens names: it leaves out namespaces, and the first character of <unnamed>::.
 _NAMESPACES = re.compile(r"(?:<?unnamed>|[A-Za-z_]\w{0,200})::")
 _CASTS = re.compile(r"\([A-Za-z_][\w: ]{0,80}\)(?=-?\d)")
 _NO_MEANING = re.compile(r"\bvoid |\s")
 
 
 class Outcome(StrEnum):
-    """What the measurement says of a name."""
+    """How a name compares with the measurement."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
     SETTLED = "settled"
-    """The name did not say; the hardware does."""
+    """The name did not decide it; the hardware does."""
     OPEN = "open"
-    """It was measured, and the counters do not tell."""
+    """It was measured, and the counters do not decide it."""
     UNMEASURED = "unmeasured"
 
 
@@ -45,8 +45,8 @@ class Choice:
     """Which kernels to measure.
 
     Attributes:
-        functions: Qualified names of the functions, dearest first; each stands for all its template instances.
-        launches: How many launches that will be: one for each instance.
+        functions: Qualified names of the functions, longest time first; each covers all of its template instances.
+        launches: Number of launches to measure: one for each instance.
         time_share: Their share of kernel time.
     """
 
@@ -60,15 +60,15 @@ class Checked:
     """One kernel, by name and by hardware.
 
     Attributes:
-        named: What its name says.
+        named: Classification by its name.
         total_ns: Its time in the capture.
-        share: The same as a share of all kernel time.
-        proof: What was measured; None where nothing was.
-        outcome: How the two compare.
-        precisions: Types of the operands by instruction, most executed first; empty where not told.
-        launches: How many launches were measured.
-        pipe_active: Largest share of cycles in which the tensor pipe was active; None where not counted.
-        reason: Why, with numbers.
+        share: Its share of all kernel time.
+        proof: Result of the measurement; None where it was not measured.
+        outcome: How name and measurement compare.
+        precisions: Types of the operands by instruction, most executed first; empty where unknown.
+        launches: Number of measured launches.
+        pipe_active: Largest share of cycles in which the tensor pipe was active; None if not counted.
+        reason: Reason for the proof, with numbers.
     """
 
     named: Classification
@@ -84,11 +84,11 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """All kernels of a capture, by name and by hardware, dearest first.
+    """All kernels of a capture, by name and by hardware, longest time first.
 
     Attributes:
-        kernels: One a name.
-        kernel_ns: Time of all of them.
+        kernels: One for each kernel name.
+        kernel_ns: Their summed time.
     """
 
     kernels: tuple[Checked, ...]
@@ -104,12 +104,12 @@ class Agreement:
 
     @property
     def measured_share(self) -> float:
-        """Return the share of kernel time for which hardware tells."""
+        """Return the share of kernel time that the measurement decides."""
         return self.share(Outcome.AGREES, Outcome.DIFFERS, Outcome.SETTLED)
 
     @property
     def tensor_share(self) -> tuple[float, float]:
-        """Return the least and the greatest share of kernel time in kernels that use tensor cores, as measured."""
+        """Return the lowest and the highest share of kernel time on tensor cores that the measurement allows."""
         used = sum(each.total_ns for each in self.kernels if each.proof is Proof.USED)
         unknown = sum(each.total_ns for each in self.kernels if each.proof in {None, Proof.OPEN})
         whole = self.kernel_ns or 1
@@ -117,7 +117,7 @@ class Agreement:
 
     @property
     def named_share(self) -> tuple[float, float]:
-        """Return the same by name."""
+        """Return the lowest and the highest share of kernel time on tensor cores that the names allow."""
         tensor = sum(each.total_ns for each in self.kernels if each.named.verdict is Verdict.TENSOR)
         unknown = sum(each.total_ns for each in self.kernels if each.named.verdict is Verdict.UNKNOWN)
         whole = self.kernel_ns or 1
@@ -125,12 +125,12 @@ class Agreement:
 
     @property
     def wrong(self) -> tuple[Checked, ...]:
-        """Return the kernels named wrongly that take more than ``WRONG_SHARE`` of kernel time."""
+        """Return the kernels with a wrong name that take more than ``WRONG_SHARE`` of kernel time."""
         return tuple(each for each in self.kernels if each.outcome is Outcome.DIFFERS and each.share > WRONG_SHARE)
 
 
 def kernel_launches(context: TraceContext, window: Window) -> pd.DataFrame:
-    """Return the compute kernels of a window: a row a device, name and launch configuration, with its time."""
+    """Return the compute kernels of a window, one row for each device, name and launch configuration."""
     return launch_groups(context, kernels_by_device(context, window), window)
 
 
@@ -140,9 +140,9 @@ def function_of(name: str) -> str:
 
 
 def spelling(name: str) -> str:
-    """Return a name as two tools can agree on it: without namespaces, casts, spaces and return types.
+    """Return a name in a form that nsys and ncu share: without namespaces, casts, spaces and return types.
 
-    Of 184 kernels of sixteen programs on an H200, no two had one spelling, and each that ncu named was found.
+    Among 184 kernels of sixteen programs on an H200, all forms were different, and each kernel of ncu was found.
     """
     text = subject(name)
     while (shorter := _NAMESPACES.sub("", text)) != text:
@@ -151,11 +151,11 @@ def spelling(name: str) -> str:
 
 
 def choose(launches: pd.DataFrame, budget: int) -> Choice:
-    """Choose what to measure: what no name explains first, then by time, until the launches are spent.
+    """Return what to measure: kernels with an unknown verdict first, then by time, within a number of launches.
 
     Args:
         launches: ``kernel_launches``.
-        budget: How many launches may be measured.
+        budget: Number of launches that may be measured.
     """
     if not len(launches):
         return Choice((), 0, 0.0)
@@ -183,13 +183,13 @@ def compare(
     capability: tuple[int, int] | None,
     learned: Sequence[NameRule] = (),
 ) -> Agreement:
-    """Return each kernel of a capture with what its name says and what was measured of it.
+    """Return each kernel of a capture, its name compared with the measurement.
 
     Args:
         launches: ``kernel_launches`` of the capture.
-        measured: What ncu counted.
-        capability: Compute capability of the GPU; None where not known.
-        learned: Rules from files, which stand before our own.
+        measured: The launches that ncu measured.
+        capability: Compute capability of the GPU; None where unknown.
+        learned: Rules from files, which come before our own.
     """
     by_spelling: dict[str, list[NcuLaunch]] = {}
     for launch in measured:
@@ -205,9 +205,9 @@ def compare(
 
 
 def missed(agreement: Agreement, choice: Choice) -> tuple[str, ...]:
-    """Return the functions that were chosen and of which an instance was not measured, dearest first.
+    """Return the chosen functions with an instance that was not measured, longest time first.
 
-    Empty where all of those instances take no more than ``MISSED_SHARE`` of kernel time.
+    Empty where these instances take at most ``MISSED_SHARE`` of kernel time together.
     """
     chosen = set(choice.functions)
     left = [each for each in agreement.kernels if each.proof is None and function_of(each.named.name) in chosen]
@@ -217,11 +217,11 @@ def missed(agreement: Agreement, choice: Choice) -> tuple[str, ...]:
 
 
 def rules_from(agreement: Agreement, source: str) -> tuple[NameRule, ...]:
-    """Return what was learnt: a rule for each kernel whose name did not say, or said it wrongly.
+    """Return a rule for each kernel whose name did not decide it, or was wrong.
 
     Args:
         agreement: Names against hardware.
-        source: What measured it, such as ``Nsight Compute 2025.3.1 on NVIDIA H100``.
+        source: Origin of the measurement, such as ``Nsight Compute 2025.3.1 on NVIDIA H100``.
     """
     return tuple(
         NameRule(
@@ -239,7 +239,7 @@ def rules_from(agreement: Agreement, source: str) -> tuple[NameRule, ...]:
 
 
 def _learned_verdict(checked: Checked) -> Verdict:
-    """Return the verdict that hardware gives; without tensor cores, matrix work stays eligible for them."""
+    """Return the verdict of the measurement; matrix work without tensor cores is eligible for them."""
     if checked.proof is Proof.USED:
         return Verdict.TENSOR
     named = checked.named
@@ -249,7 +249,7 @@ def _learned_verdict(checked: Checked) -> Verdict:
 
 def _checked(named: Classification, total_ns: int, whole: int, measured: Sequence[NcuLaunch]) -> Checked:
     proof = worst(measured) if measured else None
-    telling = next((each for each in measured if each.proof is proof), None)
+    example = next((each for each in measured if each.proof is proof), None)
     types: Mapping[str, None] = dict.fromkeys(each for launch in measured for each in launch.precisions)
     active = [each.pipe_active for each in measured if each.pipe_active is not None]
     return Checked(
@@ -261,7 +261,7 @@ def _checked(named: Classification, total_ns: int, whole: int, measured: Sequenc
         precisions=tuple(types),
         launches=len(measured),
         pipe_active=max(active) if active else None,
-        reason=telling.reason if telling is not None else "not measured",
+        reason=example.reason if example is not None else "not measured",
     )
 
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from nsyswrap.capture.annotate import batch_cache as replaying
-from nsyswrap.capture.annotate.batch_cache import replay
+from nsyswrap.capture.annotate import batch_cache
+from nsyswrap.capture.annotate.batch_cache import cache_batches
 
 
 class Pair(NamedTuple):
@@ -45,7 +45,7 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     base = torch.utils.data.dataloader._BaseDataLoaderIter  # noqa: SLF001 - what is replaced
     monkeypatch.setattr(DataLoader, "__iter__", DataLoader.__iter__)
     monkeypatch.setattr(base, "__next__", base.__next__)
-    replay(torch, 3)
+    cache_batches(torch, 3)
 
 
 def values(batch: dict[str, torch.Tensor]) -> list[float]:
@@ -153,13 +153,13 @@ def test_all_tensors_of_a_batch_move(monkeypatch: pytest.MonkeyPatch) -> None:
 
     tensor = torch.ones(1)
     batch = [tensor, (tensor, "text"), Pair(tensor, 3), {"a": {"b": tensor}}, Holder()]
-    first, pair, named, nested, holder = replaying._moved(batch, Torch)  # noqa: SLF001 - there is no GPU here
+    first, pair, named, nested, holder = batch_cache._on_gpu(batch, Torch)  # noqa: SLF001 - there is no GPU here
     moved: list[Any] = [first, pair[0], named.first, nested["a"]["b"], holder["x"]]
     assert {each.device.type for each in moved} == {"meta"}
     assert (pair[1], named.second, type(named)) == ("text", 3, Pair)
     monkeypatch.setattr(Cuda, "is_initialized", staticmethod(lambda: False))
-    assert replaying._moved(batch, Torch) is batch  # noqa: SLF001
-    assert replaying._copied(batch)[4] is not batch[4]  # noqa: SLF001
+    assert batch_cache._on_gpu(batch, Torch) is batch  # noqa: SLF001
+    assert batch_cache._copied(batch)[4] is not batch[4]  # noqa: SLF001
 
 
 class Stream(IterableDataset[int]):  # type: ignore[misc]
@@ -180,7 +180,7 @@ def test_loader_processes_end_with_the_epoch(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import torch, multiprocessing\nfrom torch.utils.data import DataLoader\n"
-        "from nsyswrap.capture.annotate.batch_cache import replay\nreplay(torch, 1)\n"
+        "from nsyswrap.capture.annotate.batch_cache import cache_batches\ncache_batches(torch, 1)\n"
         "if __name__ == '__main__':\n"
         "    print(len(list(DataLoader(range(50), batch_size=2, num_workers=2))))\n"
         "    print(multiprocessing.active_children())\n"

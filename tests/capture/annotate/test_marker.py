@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from annotate_fixtures import Broken, Recorder
 
-from nsyswrap.capture.annotate.marker import BACKWARD, COPY, DATA, OPTIMIZER, Here, Marker
+from nsyswrap.capture.annotate.marker import BACKWARD, COPY, DATA, OPTIMIZER, Marker, ThreadState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,15 +44,15 @@ class Loop:
 
     def update(self, optimizer: Thing | None = None) -> None:
         """Let the optimizer step."""
-        here = self.marker.begin(OPTIMIZER)
-        assert here
-        self.marker.stepped(here, optimizer or self.optimizer)
-        self.marker.end(here)
+        state = self.marker.begin(OPTIMIZER)
+        assert state
+        self.marker.note_optimizer_step(state, optimizer or self.optimizer)
+        self.marker.end(state)
 
-    def end(self, here: Here | None) -> None:
+    def end(self, state: ThreadState | None) -> None:
         """Close what was opened."""
-        assert here
-        self.marker.end(here)
+        assert state
+        self.marker.end(state)
 
     def train(self) -> None:
         """Do a whole step."""
@@ -213,12 +213,12 @@ def test_an_optimizer_may_call_the_loop_itself() -> None:
     """A closure: forward and backward run inside the optimizer's step."""
     loop = Loop()
     loop.data()
-    here = loop.marker.begin(OPTIMIZER)
-    assert here
+    state = loop.marker.begin(OPTIMIZER)
+    assert state
     loop.forward()
     loop.backward()
-    loop.marker.stepped(here, loop.optimizer)
-    loop.marker.end(here)
+    loop.marker.note_optimizer_step(state, loop.optimizer)
+    loop.marker.end(state)
     assert loop.lines == ["step 0", " data", " optimizer", "  forward", "  backward", "step 1"]
 
 
@@ -226,11 +226,11 @@ def test_a_step_inside_a_module_ends_when_the_module_returns() -> None:
     """A training step that a wrapper calls as its forward pass."""
     loop = Loop()
     loop.data()
-    here = loop.marker.begin_forward(loop.model, grad=True)
+    state = loop.marker.begin_forward(loop.model, grad=True)
     loop.backward()
     loop.update()
     assert loop.steps == ["step 0"]
-    loop.end(here)
+    loop.end(state)
     assert loop.steps == ["step 0", "step 1"]
 
 
@@ -252,20 +252,20 @@ def test_forward_again_inside_backward_is_backward() -> None:
     loop = Loop()
     loop.data()
     loop.forward()
-    here = loop.marker.begin_backward()
+    state = loop.marker.begin_backward()
     answers: list[object] = []
 
     def autograd() -> None:
         answers.append(loop.marker.begin_forward(loop.model, grad=True))
         mine = loop.marker.begin(OPTIMIZER)
         assert mine
-        loop.marker.stepped(mine, Thing())
+        loop.marker.note_optimizer_step(mine, Thing())
         loop.marker.end(mine)
 
     thread = threading.Thread(target=autograd)
     thread.start()
     thread.join()
-    loop.end(here)
+    loop.end(state)
     assert answers == [None]
     assert loop.steps == ["step 0"]
     loop.forward()
@@ -294,18 +294,18 @@ def test_a_child_that_was_forked_begins_anew() -> None:
     """What its parent has open is not open in it, nor closed by the calls that it returns from."""
     loop = Loop()
     loop.marker.begin_data(grad=True)
-    here = loop.marker.begin_backward()
-    loop.marker.forget()
-    assert loop.marker.threads.here.open == []
+    state = loop.marker.begin_backward()
+    loop.marker.reset()
+    assert loop.marker.threads.state.open == []
     depth = loop.recorder.depth
-    loop.end(here)
+    loop.end(state)
     assert loop.recorder.depth == depth
     assert loop.marker.begin_forward(loop.model, grad=True)
 
 
 def test_an_end_too_many_is_let_pass() -> None:
     loop = Loop()
-    loop.marker.end(loop.marker.threads.here)
+    loop.marker.end(loop.marker.threads.state)
     assert loop.lines == []
 
 
@@ -325,7 +325,7 @@ def test_a_profiler_that_fails_is_told_of_once_and_the_program_goes_on(
     assert not calls[first]()
     for call in calls.values():
         call()
-        marker.end(marker.threads.here)
+        marker.end(marker.threads.state)
     marker.finish()
     said = capsys.readouterr().err
     assert said.count("nsyswrap: annotate: no more phases are marked: OSError: no room for") == 1

@@ -281,12 +281,12 @@ def test_a_python_that_ignores_its_environment_leaves_a_note(prepared: tuple[Inj
 def test_the_notes_count_processes_and_name_torch(tmp_path: Path) -> None:
     injection = Injection(tmp_path / "run")
     injection.prepare()
-    variable = {process_start.ANSWERS_VARIABLE: injection.environment({})[process_start.ANSWERS_VARIABLE]}
+    variable = {process_start.STATUS_VARIABLE: injection.environment({})[process_start.STATUS_VARIABLE]}
     torch = ModuleType("torch")
     torch.__version__ = "2.9"  # type: ignore[attr-defined]
-    process_start.answer(torch, variable)
+    process_start.write_status(torch, variable)
     assert injection.notes()[0].startswith("Phases were marked in 1 process by nsyswrap")
-    folder = Path(variable[process_start.ANSWERS_VARIABLE])
+    folder = Path(variable[process_start.STATUS_VARIABLE])
     for pid in (1, 2):
         (folder / f"{pid}.json").write_text(
             json.dumps({"pid": pid, "torch": "2.8", "problem": "deaf" if pid == 2 else ""})
@@ -300,14 +300,14 @@ def test_the_notes_count_processes_and_name_torch(tmp_path: Path) -> None:
 def test_an_answer_that_cannot_be_written_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And where nobody asked, nothing is written."""
     torch = ModuleType("torch")
-    process_start.answer(torch, {process_start.ANSWERS_VARIABLE: str(tmp_path / "gone")})
+    process_start.write_status(torch, {process_start.STATUS_VARIABLE: str(tmp_path / "gone")})
     assert "cannot write" in capsys.readouterr().err
-    process_start.answer(torch, {})
+    process_start.write_status(torch, {})
     assert capsys.readouterr().err == ""
 
 
 def test_the_environment_keeps_the_program_s_path_and_asks_for_a_replay(tmp_path: Path) -> None:
     path = Injection(tmp_path).environment({"PYTHONPATH": "/own:/more"})["PYTHONPATH"]
     assert path == f"{tmp_path / 'startup'}{os.pathsep}/own:/more"
-    assert process_start.REPLAY_VARIABLE not in Injection(tmp_path).environment({})
-    assert Injection(tmp_path, 4).environment({})[process_start.REPLAY_VARIABLE] == "4"
+    assert process_start.CACHED_BATCHES_VARIABLE not in Injection(tmp_path).environment({})
+    assert Injection(tmp_path, 4).environment({})[process_start.CACHED_BATCHES_VARIABLE] == "4"

@@ -146,7 +146,7 @@ def test_json_holds_everything_unrounded() -> None:
     rows = found["tables"]["kernels"]["rows"]
     assert {row["name"] for row in rows if row["base"] is None} == {"only_with_8"}
     assert {row["name"] for row in rows if row["new"] is None} == {"only_with_1"}
-    assert found["obstacles"][0]["hurdle"] == "command"
+    assert found["issues"][0]["kind"] == "command"
 
 
 def test_a_row_of_json_is_one_line() -> None:

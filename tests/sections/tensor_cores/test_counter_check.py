@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
 
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section, Severity
 from nsyswrap.sections.tensor_cores import section as tensor_cores
 from nsyswrap.tables import Trace
@@ -22,7 +22,7 @@ UNKNOWN = "my_own_kernel(float*)"
 
 def section(trace: Trace, start: int = 0, end: int = 1000) -> Section:
     """Return the section on tensor cores."""
-    return tensor_cores.run(TraceContext(trace), window(start, end))
+    return run_section(tensor_cores, find_context(trace), window(start, end))
 
 
 def share(trace: Trace, start: int = 0, end: int = 1000) -> float | None:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
 
 from nsyswrap.hardware.kernel_names.classify import Capability, Classification, Verdict, classify
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section, Severity
 from nsyswrap.report import choose_window
 from nsyswrap.sections.tensor_cores import section as tensor_cores
@@ -39,7 +39,7 @@ H100, T4, V100 = (9, 0), (7, 5), (7, 0)
 
 def section_of(trace: Trace) -> Section:
     """The section on the first microsecond."""
-    return tensor_cores.run(TraceContext(trace), window(0, 1000))
+    return run_section(tensor_cores, find_context(trace), window(0, 1000))
 
 
 def rows(trace: Trace) -> list[tuple[str, str, str, int, int]]:
@@ -202,8 +202,8 @@ def test_every_reason_that_can_gain_has_advice() -> None:
 
 @pytest.mark.parametrize("name", ["cnn_amp", "bench_source", "alexnet_data_parallel_2gpu", "cuda_graph_node_trace"])
 def test_the_table_adds_up_to_the_eligible_time(name: str, real_trace: Callable[[str], Trace]) -> None:
-    context = TraceContext(real_trace(name))
-    section = tensor_cores.run(context, choose_window(context))
+    context = find_context(real_trace(name))
+    section = run_section(tensor_cores, context, choose_window(context))
     table, kernels = section.tables["not_used"], section.tables["kernels"]
     eligible = kernels[kernels["verdict"] == Verdict.SIMT_ELIGIBLE]
     assert table["total_ns"].sum() == section.fact("simt_eligible_ns").value  # type: ignore[union-attr]
@@ -223,6 +223,6 @@ REAL = {
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_captures_have_the_reasons_their_programs_have(name: str, real_trace: Callable[[str], Trace]) -> None:
-    context = TraceContext(real_trace(name))
-    section = tensor_cores.run(context, choose_window(context))
+    context = find_context(real_trace(name))
+    section = run_section(tensor_cores, context, choose_window(context))
     assert set(section.tables["not_used"]["reason"]) == REAL[name]

@@ -10,7 +10,7 @@ from ncu_fixtures import LAYOUT, PACKED, PRODUCT, SIMT, TRITON
 
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
-from nsyswrap.loop.context import Settings, TraceContext
+from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof
 from nsyswrap.sections.tensor_cores.name_agreement import (
     Outcome,
@@ -225,7 +225,7 @@ def test_launches_come_from_a_capture(trace_of: TraceOf) -> None:
     for at, blocks in enumerate((8, 8, 16)):
         builder.kernel(100 * at, 100 * at + 50, TRITON, gridX=blocks)
     settings = Settings(kernel_rules=(NameRule(TRITON, is_prefix=False, verdict=Verdict.TENSOR),))
-    found = kernel_launches(TraceContext(trace_of(builder), settings), window(0, 1000))
+    found = kernel_launches(find_context(trace_of(builder), settings), window(0, 1000))
     assert found[["name", "verdict", "total_ns"]].to_numpy().tolist() == [
         [TRITON, "tensor", 100],
         [TRITON, "tensor", 50],
@@ -236,6 +236,6 @@ def test_launches_come_from_a_capture(trace_of: TraceOf) -> None:
 def test_real_captures_are_within_the_budget(name: str, real_trace: Callable[[str], Trace]) -> None:
     """Two hundred launches stand for nearly all of the kernel time of a training program."""
     trace = real_trace(name)
-    choice = choose(kernel_launches(TraceContext(trace), whole_session(trace)), 200)
+    choice = choose(kernel_launches(find_context(trace), whole_session(trace)), 200)
     assert choice.launches <= 200
     assert choice.time_share > 0.97

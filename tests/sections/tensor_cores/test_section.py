@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import window
+from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
 
-from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section, Severity
 from nsyswrap.sections.tensor_cores import section as tensor_cores
 from nsyswrap.tables import Trace
@@ -34,7 +34,7 @@ def kernels(*parts: tuple[str, int]) -> ExportBuilder:
 
 def section_of(trace: Trace, end: int = 1000) -> Section:
     """Return the section of a stretch from 0."""
-    return tensor_cores.run(TraceContext(trace), window(0, end))
+    return run_section(tensor_cores, find_context(trace), window(0, end))
 
 
 def facts_of(section: Section) -> dict[str, object]:

@@ -1,7 +1,7 @@
-"""What `run.json` says of a run: enough to repeat it, and nothing that may not be shared.
+"""The content of `run.json`: enough to repeat a run, without anything private.
 
-Of the environment it holds names, and values only of variables that decide how a program computes. Paths are relative
-to the working folder, and the home folder is written as ``~``.
+It holds the names of all environment variables, but only the values of those that determine how a program computes.
+Paths are relative to the working folder, and the home folder becomes ``~``.
 """
 
 import fnmatch
@@ -22,8 +22,8 @@ from nsyswrap.privacy import looks_secret, neutral, neutral_command
 
 SCHEMA = "nsyswrap.run/1"
 
-# Variables that change what the GPU does or how work is spread, and hold no address and no secret.
-TELLING_VARIABLES = (
+# Variables that change what the GPU does or how work is distributed, and hold no address and no secret.
+RECORDED_VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
     "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUDA_DEVICE_ORDER",
@@ -45,7 +45,7 @@ TELLING_VARIABLES = (
 
 _TOOL_TIMEOUT_S = 20
 _PACKAGES = ("torch", "nvtx")
-_ASK_PYTHON = (
+_VERSIONS_PROGRAM = (
     "import importlib.metadata as m, json, platform\n"
     "def v(n):\n"
     "    try: return m.version(n)\n"
@@ -60,25 +60,25 @@ def run_record(
     nsyswrap_version: str,
     environ: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
-    """Describe a run.
+    """Return the description of a run.
 
     Args:
         result: The finished capture.
-        options: What was asked for.
-        nsyswrap_version: Our own version.
+        options: The options of the capture.
+        nsyswrap_version: The version of nsyswrap.
         environ: The environment that the program inherited; None for ours.
 
     Returns:
-        What to write as JSON: ``schema``, ``command``, ``environment`` (``names`` and ``values``), ``versions``,
-        ``git`` (``commit`` and ``dirty``, or None outside a repository), ``exit_code``, ``wall_ns`` and ``notes``.
+        The JSON object: ``schema``, ``command``, ``environment`` (``names`` and ``values``), ``versions``,
+        ``git`` (``commit`` and ``dirty``; None outside a repository), ``exit_code``, ``wall_ns`` and ``notes``.
     """
     environ = dict(os.environ if environ is None else environ)
     inherited = kept_environment(environ) if options.hide_environment else environ
     cwd = (options.cwd or Path.cwd()).absolute()
     return {
         "schema": SCHEMA,
-        "command": shared_command(result.command, cwd, environ.get("HOME", "")),
-        "environment": shared_environment({**inherited, **extra_environment(options)}),
+        "command": shareable_command(result.command, cwd, environ.get("HOME", "")),
+        "environment": shareable_environment({**inherited, **extra_environment(options)}),
         "versions": {
             "nsyswrap": nsyswrap_version,
             "nsys": result.nsys.version_text,
@@ -91,36 +91,36 @@ def run_record(
     }
 
 
-def shared_command(command: tuple[str, ...], cwd: Path, home: str) -> list[str]:
+def shareable_command(command: tuple[str, ...], cwd: Path, home: str) -> list[str]:
     """Return a command with paths relative to the working folder, ``~`` for the home folder, and no secrets."""
     own_home = re.escape(home.rstrip("/")) if len(home.rstrip("/")) > 1 else ""
 
-    def shared(word: str) -> str:
+    def shareable(word: str) -> str:
         word = re.sub(rf"(?<![^=:,]){re.escape(str(cwd))}/", "", word)
         return re.sub(rf"(?<![^=:,]){own_home}(?=/|$)", "~", word) if own_home else word
 
-    return list(neutral_command(tuple(shared(word) for word in command)))
+    return list(neutral_command(tuple(shareable(word) for word in command)))
 
 
-def shared_environment(environ: Mapping[str, str]) -> dict[str, object]:
-    """Return the names of all variables, and the values of those that tell how the program computed."""
-    told = {
+def shareable_environment(environ: Mapping[str, str]) -> dict[str, object]:
+    """Return the names of all variables, and the values of ``RECORDED_VARIABLES``."""
+    values = {
         name: neutral(value)
         for name, value in sorted(environ.items())
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in TELLING_VARIABLES) and not looks_secret(name)
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in RECORDED_VARIABLES) and not looks_secret(name)
     }
-    return {"names": sorted(environ), "values": told}
+    return {"names": sorted(environ), "values": values}
 
 
 def program_versions(command: tuple[str, ...]) -> dict[str, str]:
-    """Return the versions of Python, torch and nvtx that a command uses, where its program is a Python interpreter."""
+    """Return the versions of Python, torch and nvtx of a command, if its program is a Python interpreter."""
     program = Path(command[0])
     if not re.fullmatch(r"(python|pypy)[\d.]*", program.name):
         return {}
     if program.is_absolute() and program == Path(sys.executable):
         return {"python": platform.python_version(), **_own_packages()}
     try:
-        output = output_of([program, "-I", "-c", _ASK_PYTHON], timeout_s=_TOOL_TIMEOUT_S)
+        output = output_of([program, "-I", "-c", _VERSIONS_PROGRAM], timeout_s=_TOOL_TIMEOUT_S)
         answer = json.loads(output.stdout)
     except (OSError, TimeoutError, ValueError):
         return {}
@@ -128,8 +128,8 @@ def program_versions(command: tuple[str, ...]) -> dict[str, str]:
 
 
 def git_state(folder: Path) -> dict[str, object] | None:
-    """Return the commit that a folder stands at and whether tracked files differ from it; None outside a repository."""
-    # No lock is taken and no program of the repository's own configuration is run: this only looks.
+    """Return the commit of a folder and whether tracked files differ from it; None outside a repository."""
+    # This only reads: it takes no lock and runs no program from the repository's configuration.
     git = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-C", str(folder)]
     try:
         commit = output_of([*git, "rev-parse", "--verify", "HEAD"], timeout_s=_TOOL_TIMEOUT_S)
@@ -152,9 +152,9 @@ def _own_packages() -> dict[str, str]:
 
 
 def _source_folder(command: tuple[str, ...], cwd: Path) -> Path:
-    """Return the folder of the first argument that is a file, the script as a rule; else the working folder."""
+    """Return the folder of the first argument that is a file, usually the script; else the working folder."""
     for word in command[1:]:
         path = cwd / word
-        if os.path.isfile(path):  # noqa: PTH113 - is_file() raises where it may not look, or the word is too long
+        if os.path.isfile(path):  # noqa: PTH113 - is_file() raises if it has no permission or the word is too long
             return path.parent
     return cwd

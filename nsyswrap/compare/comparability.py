@@ -1,4 +1,4 @@
-"""Whether two reports can be compared at all: asked before anything is measured, and said before the verdict."""
+"""Checks whether two reports can be compared; the issues are shown before the verdict."""
 
 import shlex
 from collections import Counter
@@ -7,35 +7,37 @@ from difflib import SequenceMatcher
 from itertools import combinations
 
 from nsyswrap import units
-from nsyswrap.compare.comparison import Hurdle, Obstacle, Settings, Side
+from nsyswrap.compare.comparison import ComparabilityIssue, ComparisonOptions, IssueKind, Side
 from nsyswrap.model import Gpu, Report
 
-# Intervals of fewer steps hold the truth too seldom; docs/compare.md has the rates.
+# Intervals from fewer steps contain the true value too rarely; docs/compare.md has the rates.
 FEWEST_STEPS = 10
-# A step whose input differs by more than this in bytes does other work.
+# A step whose input differs in size by more than this share does different work.
 WORK_SHARE = 0.01
 _INCOMPLETE = "capture/incomplete"
 _MOST_WORDS = 8
 _MOST_PARTS = 4
 _LONGEST = 200
-# Sections that have rows only where nsys was told to record more.
-_EXTRAS = {"counters": "GPU counters", "python_lines": "Python stacks", "memory": "memory"}
+# Sections that have rows only with additional recording options of nsys.
+_EXTRAS = {"counters": "GPU counters", "python_lines": "Python stacks", "device_memory": "memory"}
 
 
-def find_obstacles(base: Side, new: Side, settings: Settings) -> list[Obstacle]:
-    """Return what stands in the way of a comparison; what withholds the verdict comes first."""
+def find_issues(base: Side, new: Side, options: ComparisonOptions) -> list[ComparabilityIssue]:
+    """Return the issues of a comparison; those that withhold the verdict come first."""
     found = [
         *_between(base, new),
         *(one for side in (base, new) for one in _among_runs(side)),
     ]
     accepted = [
-        Obstacle(one.hurdle, f"{one.words} This was accepted.", blocks=False) if one.hurdle in settings.accept else one
+        ComparabilityIssue(one.kind, f"{one.message} You accepted this.", blocks=False)
+        if one.kind in options.accept
+        else one
         for one in found
     ]
     return sorted(dict.fromkeys(accepted), key=lambda one: not one.blocks)
 
 
-def _between(base: Side, new: Side) -> list[Obstacle]:
+def _between(base: Side, new: Side) -> list[ComparabilityIssue]:
     return [
         *_steps(base, new),
         *_incomplete(base, new),
@@ -49,45 +51,47 @@ def _between(base: Side, new: Side) -> list[Obstacle]:
     ]
 
 
-def _among_runs(side: Side) -> Iterator[Obstacle]:
-    """Yield in what the runs of one side differ, and those that are given twice."""
+def _among_runs(side: Side) -> Iterator[ComparabilityIssue]:
+    """Yield the differences among the runs of one side, and runs that are given twice."""
     first, *others = (Side.of(side.name, [report]) for report in side.reports)
     for run in others:
         for one in _between(first, run):
-            if one.hurdle not in {Hurdle.STEPS, Hurdle.SAME}:
-                words = f"Among the runs of {side.name}, the first as base and another as new: {one.words}"
-                yield Obstacle(one.hurdle, words, blocks=one.blocks, hint=one.hint)
+            if one.kind not in {IssueKind.STEPS, IssueKind.SAME}:
+                words = f"Among the runs of {side.name}, with the first as base and another as new: {one.message}"
+                yield ComparabilityIssue(one.kind, words, blocks=one.blocks, hint=one.hint)
     for report, another in combinations(side.reports, 2):
         if _is_same(report, another):
-            words = f"A capture is given twice as a run of {side.name}."
-            yield Obstacle(Hurdle.SAME, words, blocks=True, hint="give each run once")
+            words = f"One capture is given twice as a run of {side.name}."
+            yield ComparabilityIssue(IssueKind.SAME, words, blocks=True, hint="give each run once")
 
 
-def _steps(base: Side, new: Side) -> Iterator[Obstacle]:
+def _steps(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
     for side in (base, new):
         count = min(run.count for run in side.runs)
         name = side.name if len(side.runs) == 1 else f"a run of {side.name}"
         if not count:
             words = f"{name} has no measured steps in its window, so there is no step time to compare."
-            hint = 'put an NVTX range such as "batch 17" around each step, or name yours with --step-range'
-            yield Obstacle(Hurdle.STEPS, words, blocks=True, hint=hint)
+            hint = 'put an NVTX range such as "batch 17" around each step, or name your own with --step-range'
+            yield ComparabilityIssue(IssueKind.STEPS, words, blocks=True, hint=hint)
         elif count < FEWEST_STEPS:
-            words = f"{name} has too few measured steps, {count}: it takes {FEWEST_STEPS}."
-            yield Obstacle(Hurdle.STEPS, words, blocks=True, hint="profile more steps")
+            words = f"{name} has {count} measured steps; a comparison needs {FEWEST_STEPS}."
+            yield ComparabilityIssue(IssueKind.STEPS, words, blocks=True, hint="profile more steps")
 
 
-def _incomplete(base: Side, new: Side) -> Iterator[Obstacle]:
+def _incomplete(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
     for side in (base, new):
         if any(finding.rule == _INCOMPLETE for finding in side.report.findings):
-            words = f"The capture of {side.name} is incomplete: what it does not hold cannot be compared."
-            yield Obstacle(Hurdle.INCOMPLETE, words, blocks=True, hint="see what its own report advises, capture again")
+            words = f"The capture of {side.name} is incomplete, so lost events cannot be compared."
+            yield ComparabilityIssue(
+                IssueKind.INCOMPLETE, words, blocks=True, hint="follow the advice in its report and capture again"
+            )
 
 
-def _gpus(base: Report, new: Report) -> Iterator[Obstacle]:
+def _gpus(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
     before, now = (_gpu_words(report.gpus) for report in (base, new))
     if before != now:
-        hint = "compare runs on the same GPU, or give --accept gpu where the change of GPU is what you ask about"
-        yield Obstacle(Hurdle.GPU, f"The GPUs differ: {before} and {now}.", blocks=True, hint=hint)
+        hint = "compare runs on the same GPU, or use --accept gpu to compare GPUs"
+        yield ComparabilityIssue(IssueKind.GPU, f"The GPUs differ: {before} and {now}.", blocks=True, hint=hint)
 
 
 def _gpu_words(gpus: tuple[Gpu, ...]) -> str:
@@ -100,8 +104,8 @@ def _gpu_words(gpus: tuple[Gpu, ...]) -> str:
     return " and ".join(words) or "none"
 
 
-def _traces(base: Report, new: Report) -> Iterator[Obstacle]:
-    """Yield differences in what nsys recorded: recording takes time, most of all of calls, ranges and graph nodes."""
+def _traces(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
+    """Yield differences in what nsys recorded; recording takes time, mostly for calls, ranges and graph nodes."""
     before, now = ({*report.session.traces, *_extras(report)} for report in (base, new))
     differences = [f"only base traced {', '.join(sorted(before - now))}"] if before - now else []
     differences += [f"only new traced {', '.join(sorted(now - before))}"] if now - before else []
@@ -109,9 +113,9 @@ def _traces(base: Report, new: Report) -> Iterator[Obstacle]:
     if graphs[0] != graphs[1] and (_has_graphs(base) or _has_graphs(new)):
         differences.append("CUDA graphs were traced as {} and as {}".format(*(one or "unknown" for one in graphs)))
     if differences:
-        words = f"nsys recorded different things, which takes different time: {'; '.join(differences)}."
-        hint = "profile both with the same options, or give --accept traces"
-        yield Obstacle(Hurdle.TRACES, words, blocks=True, hint=hint)
+        words = f"nsys recorded different events, and recording takes time: {'; '.join(differences)}."
+        hint = "profile both with the same options, or use --accept traces"
+        yield ComparabilityIssue(IssueKind.TRACES, words, blocks=True, hint=hint)
 
 
 def _has_graphs(report: Report) -> bool:
@@ -127,21 +131,21 @@ def _has_rows(report: Report, key: str) -> bool:
     return section is not None and any(len(table) for table in section.tables.values())
 
 
-def _windows(base: Side, new: Side) -> Iterator[Obstacle]:
+def _windows(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
     before, now = base.report.window, new.report.window
     if before.source != now.source:
         words = f"The windows differ: {before.label} in base, {now.label} in new."
-        hint = "give both the same --window, or give --accept window"
-        yield Obstacle(Hurdle.WINDOW, words, blocks=True, hint=hint)
+        hint = "use the same --window for both, or --accept window"
+        yield ComparabilityIssue(IssueKind.WINDOW, words, blocks=True, hint=hint)
     elif before.source == "user":
-        yield Obstacle(Hurdle.WINDOW, "Both windows were given by hand.", blocks=False)
+        yield ComparabilityIssue(IssueKind.WINDOW, "Both windows were chosen by the user.", blocks=False)
     families = base.steps.family, new.steps.family
     if all(families) and families[0] != families[1]:
-        words = f"Steps have other names, {families[0]} and {families[1]}: check that they are the same piece of work."
-        yield Obstacle(Hurdle.WINDOW, words, blocks=False)
+        words = f"Steps have different names, {families[0]} and {families[1]}: check that they do the same work."
+        yield ComparabilityIssue(IssueKind.WINDOW, words, blocks=False)
 
 
-def _versions(base: Report, new: Report) -> Iterator[Obstacle]:
+def _versions(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
     pairs = (
         ("nsys", base.session.nsys_version, new.session.nsys_version),
         ("export schema", base.session.schema_version, new.session.schema_version),
@@ -150,10 +154,10 @@ def _versions(base: Report, new: Report) -> Iterator[Obstacle]:
     )
     words = [f"{what} {before or 'unknown'} and {now or 'unknown'}" for what, before, now in pairs if before != now]
     if words:
-        yield Obstacle(Hurdle.VERSIONS, f"Versions differ: {'; '.join(words)}.", blocks=False)
+        yield ComparabilityIssue(IssueKind.VERSIONS, f"Versions differ: {'; '.join(words)}.", blocks=False)
 
 
-def _command(base: Report, new: Report) -> Iterator[Obstacle]:
+def _command(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
     before, now = base.session.command, new.session.command
     if before == now:
         return
@@ -164,13 +168,13 @@ def _command(base: Report, new: Report) -> Iterator[Obstacle]:
         if kind != "equal"
     ]
     more = f"; {len(parts) - _MOST_PARTS} more" if len(parts) > _MOST_PARTS else ""
-    told = "; ".join(parts[:_MOST_PARTS]) or "past their first words"
-    words = f"The commands differ: {told}{more}. Check that a step does the same work."
-    yield Obstacle(Hurdle.COMMAND, words, blocks=False)
+    listed = "; ".join(parts[:_MOST_PARTS]) or f"after their first {_LONGEST} arguments"
+    words = f"The commands differ: {listed}{more}. Check that a step does the same work."
+    yield ComparabilityIssue(IssueKind.COMMAND, words, blocks=False)
 
 
 def _words(command: Sequence[str], first: int, last: int) -> str:
-    """Return some words of a command, with the option before them; "nothing" where there are none."""
+    """Return some arguments of a command, with the option before them; "nothing" where there are none."""
     if first == last:
         return "nothing"
     shown = command[first : min(last, first + _MOST_WORDS)]
@@ -178,20 +182,20 @@ def _words(command: Sequence[str], first: int, last: int) -> str:
     return shlex.join([*option, *shown]) + (" ..." if last - first > _MOST_WORDS else "")
 
 
-def _work(base: Side, new: Side) -> Iterator[Obstacle]:
-    """Yield that a step copies other amounts to the GPU: its batch may be of another size."""
+def _work(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
+    """Yield an issue where a step copies different amounts to the GPU: its batch may have another size."""
     before, now = (_input_bytes(side) for side in (base, new))
     if before is None or now is None or abs(now - before) <= WORK_SHARE * max(before, now):
         return
     words = (
-        f"A step copies {units.size(before)} to the GPU in base and {units.size(now)} in new: if the batch has another "
-        "size, a step is not the same work."
+        f"A step copies {units.size(before)} to the GPU in base and {units.size(now)} in new; with another batch size, "
+        "a step is not the same work."
     )
-    yield Obstacle(Hurdle.WORK, words, blocks=False)
+    yield ComparabilityIssue(IssueKind.WORK, words, blocks=False)
 
 
 def _input_bytes(side: Side) -> float | None:
-    """Return the bytes copied from host to GPU in a step; None where they are not known."""
+    """Return the bytes copied from CPU to GPU in a step; None where they are unknown."""
     section = side.report.section("copies")
     if section is None or side.report.window.source != "steps" or not side.step_count:
         return None
@@ -201,9 +205,9 @@ def _input_bytes(side: Side) -> float | None:
     return float(table.loc[table["kind"] == "Host-to-Device", "bytes"].sum()) / side.step_count
 
 
-def _same(base: Report, new: Report) -> Iterator[Obstacle]:
+def _same(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
     if _is_same(base, new):
-        yield Obstacle(Hurdle.SAME, "Base and new are the same capture.", blocks=False)
+        yield ComparabilityIssue(IssueKind.SAME, "Base and new are the same capture.", blocks=False)
 
 
 def _is_same(one: Report, other: Report) -> bool:

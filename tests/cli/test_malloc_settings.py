@@ -1,4 +1,4 @@
-"""One heap for all threads of the command."""
+"""The allocator settings: one heap for all threads, and freed memory is reused."""
 
 import subprocess
 import sys
@@ -6,8 +6,8 @@ import sys
 # Eight threads allocate and free one after another; with heaps of their own each keeps what it has freed.
 PROGRAM = """
 import ctypes, sys, threading
-from nsyswrap.cli.heap import share_one_heap
-if sys.argv[1] == "one": share_one_heap()
+from nsyswrap.cli.malloc_settings import tune_malloc
+if sys.argv[1] == "one": tune_malloc()
 heaps = set()
 def work():
     libc = ctypes.CDLL(None)
@@ -23,20 +23,20 @@ print(len(heaps))
 
 
 def heaps(wanted: str) -> int:
-    """How many stretches of 64 MiB, the size of a heap, eight threads allocate from."""
+    """Return from how many blocks of 64 MiB, the size of a heap, eight threads allocate."""
     done = subprocess.run([sys.executable, "-c", PROGRAM, wanted], capture_output=True, text=True, check=True)
     return int(done.stdout)
 
 
 def test_threads_share_one_heap() -> None:
-    """Without it they spread over several."""
+    """Without the settings they use several."""
     assert heaps("one") < heaps("many")
 
 
 FAULTS = """
 import resource, sys
-from nsyswrap.cli.heap import share_one_heap
-if sys.argv[1] == "one": share_one_heap()
+from nsyswrap.cli.malloc_settings import tune_malloc
+if sys.argv[1] == "one": tune_malloc()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(5):
     b"1" * 50_000_000
@@ -44,8 +44,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def test_freed_arrays_are_used_again() -> None:
-    """Without it the kernel hands out, and zeroes, the pages of a large array each time."""
+def test_freed_arrays_are_reused() -> None:
+    """Without the settings the kernel provides and zeroes the pages of a large array each time."""
 
     def faults(wanted: str) -> int:
         done = subprocess.run([sys.executable, "-c", FAULTS, wanted], capture_output=True, text=True, check=True)

@@ -11,7 +11,13 @@ from capture_fixtures import executable, options
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions
-from nsyswrap.capture.record import git_state, program_versions, run_record, shared_command, shared_environment
+from nsyswrap.capture.run_record import (
+    git_state,
+    program_versions,
+    run_record,
+    shareable_command,
+    shareable_environment,
+)
 
 NSYS = Nsys(Path("/opt/nsys"), (2023, 4, 4, 54), "test")
 
@@ -79,7 +85,7 @@ def test_the_versions_are_those_of_all_that_took_part(tmp_path: Path) -> None:
 
 def test_no_value_of_a_variable_is_told_but_of_those_that_tell_how_it_computed() -> None:
     """Names of all, values of few."""
-    told = shared_environment(
+    told = shareable_environment(
         {"WANDB_API_KEY": "s3cret", "CUDA_VISIBLE_DEVICES": "0,1", "FOO": "bar", "OMP_NUM_THREADS": "4"}
     )
     assert told["names"] == ["CUDA_VISIBLE_DEVICES", "FOO", "OMP_NUM_THREADS", "WANDB_API_KEY"]
@@ -89,12 +95,12 @@ def test_no_value_of_a_variable_is_told_but_of_those_that_tell_how_it_computed()
 @pytest.mark.parametrize("name", ["TORCH_HUB_TOKEN", "NCCL_SECRET", "PYTORCH_API_KEY"])
 def test_a_secret_of_a_telling_family_is_not_told(name: str) -> None:
     """The family is known by its beginning, the secret by the rest."""
-    assert shared_environment({name: "s3cret"})["values"] == {}
+    assert shareable_environment({name: "s3cret"})["values"] == {}
 
 
 def test_home_folders_in_values_are_not_told() -> None:
     """A path is told without the user's name."""
-    assert shared_environment({"TORCH_HOME": "/home/ada/torch"})["values"] == {"TORCH_HOME": "~/torch"}
+    assert shareable_environment({"TORCH_HOME": "/home/ada/torch"})["values"] == {"TORCH_HOME": "~/torch"}
 
 
 def test_a_hidden_environment_is_recorded_as_the_program_had_it(tmp_path: Path) -> None:
@@ -107,19 +113,19 @@ def test_a_hidden_environment_is_recorded_as_the_program_had_it(tmp_path: Path) 
 def test_paths_are_relative_to_the_working_folder() -> None:
     """Also behind an equals sign."""
     command = ("/opt/python", "/jobs/a/train.py", "--data=/jobs/a/data", "/jobs/abc", "x:/jobs/a/b")
-    shared = shared_command(command, Path("/jobs/a"), "/home/ada")
+    shared = shareable_command(command, Path("/jobs/a"), "/home/ada")
     assert shared == ["/opt/python", "train.py", "--data=data", "/jobs/abc", "x:b"]
 
 
 def test_the_home_folder_is_a_tilde() -> None:
     """Any home, wherever it lies, and nothing that only begins like it."""
-    shared = shared_command(("/data/ada/bin/python", "--out=/data/ada", "/data/adam/x"), Path("/w"), "/data/ada")
+    shared = shareable_command(("/data/ada/bin/python", "--out=/data/ada", "/data/adam/x"), Path("/w"), "/data/ada")
     assert shared == ["~/bin/python", "--out=~", "/data/adam/x"]
 
 
 def test_secrets_on_the_command_line_are_withheld() -> None:
     """By the name of their option."""
-    assert shared_command(("train", "--api-key=s3cret", "--lr=1"), Path("/w"), "") == [
+    assert shareable_command(("train", "--api-key=s3cret", "--lr=1"), Path("/w"), "") == [
         "train",
         "--api-key=***",
         "--lr=1",
@@ -128,7 +134,7 @@ def test_secrets_on_the_command_line_are_withheld() -> None:
 
 def test_a_home_of_one_slash_changes_nothing() -> None:
     """Some containers have that."""
-    assert shared_command(("/bin/x", "/a"), Path("/w"), "/") == ["/bin/x", "/a"]
+    assert shareable_command(("/bin/x", "/a"), Path("/w"), "/") == ["/bin/x", "/a"]
 
 
 def test_a_clean_repository(repository: Path) -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong when a capture is read: one message, one hint, the right exit code, and never a traceback."""
+"""Errors when a capture is read: one message, one hint, the right exit code, and never a traceback."""
 
 import os
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from export_builder import ExportBuilder
 
 from nsyswrap.cli import cli
-from nsyswrap.cli.capture_inputs import phase_rule
+from nsyswrap.cli.inputs import phase_rule
 from nsyswrap.errors import UsageError
 
 COMMANDS = ("analyze", "report")
@@ -17,8 +17,8 @@ COMMANDS = ("analyze", "report")
 every_command = pytest.mark.parametrize("command", COMMANDS)
 
 
-def said(command: str, *arguments: object) -> tuple[int, str]:
-    """Run a command that fails, and return its exit code and what it says on stderr."""
+def failure(command: str, *arguments: object) -> tuple[int, str]:
+    """Run a command that fails; return its exit code and its stderr."""
     result = CliRunner().invoke(cli, [command, *map(str, arguments)])
     assert isinstance(result.exception, SystemExit), result.exception
     assert result.stdout == ""
@@ -26,7 +26,7 @@ def said(command: str, *arguments: object) -> tuple[int, str]:
 
 
 def lines(text: str) -> list[str]:
-    """Return message and hint, checked to be just these two."""
+    """Return the lines of an error, checked to be one message and one hint."""
     found = text.splitlines()
     assert len(found) == 2
     assert found[0].startswith("nsyswrap: ")
@@ -35,8 +35,8 @@ def lines(text: str) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in a folder of the test's own."""
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test in its own folder."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -51,45 +51,45 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @every_command
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_file_that_is_no_export_is_our_error(kind: str, command: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_export_is_an_error(kind: str, command: str, tmp_path: Path) -> None:
     path = tmp_path / "capture.sqlite"
     breaks, words = BROKEN[kind]
     breaks(path)
-    code, text = said(command, path)
+    code, text = failure(command, path)
     assert code == 1
     assert words in lines(text)[0]
     assert not (tmp_path / "report.html").exists()
 
 
 @every_command
-def test_what_a_path_hides_is_shown(command: str, tmp_path: Path) -> None:
-    """It cannot move the terminal's cursor, nor make a line that looks like ours."""
-    code, text = said(command, tmp_path / "a\x1b[2J\nhint: no.sqlite")
+def test_control_characters_of_a_path_are_escaped(command: str, tmp_path: Path) -> None:
+    """A path cannot move the terminal's cursor or imitate a line of ours."""
+    code, text = failure(command, tmp_path / "a\x1b[2J\nhint: no.sqlite")
     assert code == 1
     assert r"a\x1b[2J\nhint: no.sqlite does not exist" in lines(text)[0]
 
 
 @every_command
-def test_a_path_that_is_no_utf8_is_read(command: str, tmp_path: Path) -> None:
-    """File names are bytes; a lock beside it, and a report, too."""
+def test_a_path_that_is_not_utf8_is_read(command: str, tmp_path: Path) -> None:
+    """File names are bytes on Linux."""
     path = ExportBuilder().kernel(1, 2).write(tmp_path / "x.sqlite").rename(tmp_path / os.fsdecode(b"caf\xe9.sqlite"))
     result = CliRunner().invoke(cli, [command, str(path), *(["-o", "r.html"] if command == "report" else [])])
     assert (result.exit_code, result.exception) == (0, None)
 
 
 @every_command
-def test_a_report_of_nsys_that_is_not_there_is_our_error(command: str, tmp_path: Path) -> None:
-    code, text = said(command, tmp_path / "no.nsys-rep")
+def test_a_missing_nsys_rep_is_an_error(command: str, tmp_path: Path) -> None:
+    code, text = failure(command, tmp_path / "no.nsys-rep")
     assert code == 1
     assert "no.nsys-rep" in text
     assert "hint: " in text
 
 
 @every_command
-def test_a_report_of_nsys_that_is_none_is_our_error(command: str, tmp_path: Path) -> None:
-    """It cannot be exported; what was said of it is part of the message."""
+def test_a_broken_nsys_rep_is_an_error(command: str, tmp_path: Path) -> None:
+    """The message names the file, and no temporary file is left."""
     (tmp_path / "bad.nsys-rep").write_text("no report at all")
-    code, text = said(command, tmp_path / "bad.nsys-rep")
+    code, text = failure(command, tmp_path / "bad.nsys-rep")
     assert code == 1
     assert "bad.nsys-rep" in text
     assert "hint: " in text
@@ -97,13 +97,11 @@ def test_a_report_of_nsys_that_is_none_is_our_error(command: str, tmp_path: Path
 
 
 @every_command
-def test_without_nsys_a_report_of_nsys_cannot_be_read(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An error of reading here, not of profiling: 1 and not 125."""
+def test_an_nsys_rep_needs_nsys(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code is 1: 125 is for profiling."""
     monkeypatch.setenv("NSYSWRAP_NSYS", str(tmp_path / "nowhere"))
     (tmp_path / "some.nsys-rep").write_text("x")
-    code, text = said(command, tmp_path / "some.nsys-rep")
+    code, text = failure(command, tmp_path / "some.nsys-rep")
     assert code == 1
     assert "NSYSWRAP_NSYS" in lines(text)[0]
 
@@ -121,25 +119,25 @@ WRONG = {
 
 @every_command
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_request_that_cannot_be_read_is_a_usage_error(wrong: str, command: str, tmp_path: Path) -> None:
-    """Told before the capture is looked at: it need not even be there."""
+def test_an_invalid_option_value_is_a_usage_error(wrong: str, command: str, tmp_path: Path) -> None:
+    """The error comes before the capture is read: the file does not even exist."""
     arguments, words = WRONG[wrong]
-    code, text = said(command, tmp_path / "missing.sqlite", *arguments)
+    code, text = failure(command, tmp_path / "missing.sqlite", *arguments)
     assert code == 2
     assert words in lines(text)[0]
 
 
 @every_command
 @pytest.mark.parametrize("arguments", [[], ["x.sqlite", "y.sqlite"], ["x.sqlite", "--no-such-option"]])
-def test_a_command_line_that_cannot_be_is_a_usage_error(command: str, arguments: list[str]) -> None:
-    """In click's words."""
-    code, text = said(command, *arguments)
+def test_an_invalid_command_line_is_a_usage_error(command: str, arguments: list[str]) -> None:
+    """Click prints its own message."""
+    code, text = failure(command, *arguments)
     assert code == 2
     assert text.startswith(f"Usage: nsyswrap {command}" if "nsyswrap" in text else f"Usage: cli {command}")
 
 
-def test_a_format_that_does_not_exist_is_a_usage_error() -> None:
-    code, text = said("analyze", "x.sqlite", "--format", "pdf")
+def test_an_unknown_format_is_a_usage_error() -> None:
+    code, text = failure("analyze", "x.sqlite", "--format", "pdf")
     assert code == 2
     assert "pdf" in text
 
@@ -153,10 +151,10 @@ CANNOT_TELL: dict[str, tuple[ExportBuilder, list[str], str]] = {
 
 @every_command
 @pytest.mark.parametrize("kind", CANNOT_TELL)
-def test_a_capture_that_holds_too_little_cannot_tell(kind: str, command: str, tmp_path: Path) -> None:
-    """Exit code 3: the input is sound."""
+def test_a_capture_that_holds_too_little_exits_with_3(kind: str, command: str, tmp_path: Path) -> None:
+    """The input is valid, but cannot answer the question."""
     builder, arguments, words = CANNOT_TELL[kind]
-    code, text = said(command, builder.write(tmp_path / "little.sqlite"), *arguments)
+    code, text = failure(command, builder.write(tmp_path / "little.sqlite"), *arguments)
     assert code == 3
     assert words in lines(text)[0]
     assert not (tmp_path / "report.html").exists()
@@ -170,6 +168,6 @@ def test_a_phase_is_a_name_and_a_pattern() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "=", "data=", "=x", "data"])
-def test_a_phase_without_name_or_pattern_is_an_error_of_the_user(text: str) -> None:
+def test_a_phase_without_name_or_pattern_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match="NAME=REGEX"):
         phase_rule(text)

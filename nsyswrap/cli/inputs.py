@@ -1,0 +1,266 @@
+"""Inputs of the commands: their options for reading a capture, and the way from a file to a report.
+
+A command takes a capture (``.nsys-rep``), its SQLite export, or a ``report.json``. A report.json holds the finished
+numbers of one window, so options that change how a capture is read do not apply to it, and it has no single events.
+"""
+
+import functools
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from nsyswrap.errors import CaptureError, ExportError, UsageError
+from nsyswrap.privacy import neutral
+
+if TYPE_CHECKING:
+    from nsyswrap.hardware.kernel_names.user_rules import NameRule
+    from nsyswrap.loop.context import Settings
+    from nsyswrap.model import Report
+
+Command = Callable[..., object]
+
+CAPTURE_SUFFIX = ".nsys-rep"
+REPORT_SUFFIX = ".json"
+
+# What `profile` writes, the quickest to read first.
+CAPTURE_NAMES = ("capture.sqlite", "capture.nsys-rep")
+
+capture_argument = click.argument("capture", type=click.Path(path_type=Path))
+
+kernel_rules_option = click.option(
+    "--kernel-rules",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Kernel name rules to try before the built-in ones, as written by verify-tensor-cores --save-rules; may be "
+    "repeated.",
+)
+
+
+class ReadOptions(NamedTuple):
+    """Options for reading a capture.
+
+    Attributes:
+        window: ``steps``, ``all`` or ``START:END`` in seconds; empty for steps where there are any.
+        step_range: Regular expression of the NVTX ranges that are steps; empty for the usual names.
+        phases: ``NAME=REGEX`` for each phase.
+        kernel_rules: Files with kernel name rules.
+    """
+
+    window: str = ""
+    step_range: str = ""
+    phases: tuple[str, ...] = ()
+    kernel_rules: tuple[Path, ...] = ()
+
+    def flags(self) -> tuple[str, ...]:
+        """Return the names of the options that are set, as the user typed them."""
+        names = ("--window", "--step-range", "--phase", "--kernel-rules")
+        return tuple(name for name, value in zip(names, self, strict=True) if value)
+
+    def settings(self) -> "Settings":
+        """Return the settings for finding steps, phases and kernel classes.
+
+        Raises:
+            UsageError: A phase or a rules file is invalid.
+        """
+        from nsyswrap.loop.context import Settings  # noqa: PLC0415
+        from nsyswrap.loop.phase_detection import PhaseRule  # noqa: PLC0415 - heavy; loaded when a capture is read
+
+        phases = tuple(PhaseRule(*phase_rule(text)) for text in self.phases)
+        return Settings(self.step_range, phases, read_kernel_rules(self.kernel_rules))
+
+    def check(self) -> None:
+        """Check the options before any work is done: `profile` may run a program for hours first.
+
+        Raises:
+            UsageError: The window, a pattern, a phase or a rules file is invalid.
+        """
+        if any(self):
+            from nsyswrap import report  # noqa: PLC0415 - heavy; loaded only where there is something to check
+
+            report.check_request(self.window, self.settings())
+
+
+def read_options(command: Command) -> Command:
+    """Add the options for reading a capture to a command, which gets them as its argument ``options``."""
+
+    @functools.wraps(command)
+    def with_read_options(
+        *, window: str, step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...], **others: object
+    ) -> object:
+        return command(options=ReadOptions(window, step_range, phases, kernel_rules), **others)
+
+    decorators = (
+        click.option(
+            "--window",
+            metavar="W",
+            default="",
+            help="Time window of all numbers: steps (the default where steps are found), all, or START:END in seconds.",
+        ),
+        click.option(
+            "--step-range",
+            metavar="REGEX",
+            default="",
+            help='NVTX ranges that are steps; by default names such as "batch 17", "step 17" or "iteration 17".',
+        ),
+        click.option(
+            "--phase",
+            "phases",
+            metavar="NAME=REGEX",
+            multiple=True,
+            help="NVTX ranges that are a phase, such as data='^prefetch'; may be repeated.",
+        ),
+        kernel_rules_option,
+    )
+    decorated: Command = with_read_options
+    for decorate in reversed(decorators):
+        decorated = decorate(decorated)
+    return decorated
+
+
+def phase_rule(text: str) -> tuple[str, re.Pattern[str]]:
+    """Return the name and the pattern of a ``--phase`` option.
+
+    Raises:
+        UsageError: The text is not NAME=REGEX, or the pattern is not a regular expression.
+    """
+    name, equals, pattern = text.partition("=")
+    if not (name and equals and pattern):
+        raise UsageError(f"--phase {text!r} is not NAME=REGEX", hint="write it as --phase data='^prefetch'")
+    try:
+        return name, re.compile(pattern)
+    except re.error as error:
+        raise UsageError(
+            f"--phase {text!r} is not a valid regular expression: {error}",
+            hint="write it as --phase data='^prefetch'",
+        ) from error
+
+
+def read_kernel_rules(files: tuple[Path, ...]) -> "tuple[NameRule, ...]":
+    """Return the kernel name rules of some files, in order.
+
+    Raises:
+        UsageError: A file cannot be read, or holds an invalid rule.
+    """
+    from nsyswrap.hardware.kernel_names.user_rules import read_rules  # noqa: PLC0415 - loaded where there is a file
+
+    return tuple(rule for file in files for rule in read_rules(file))
+
+
+def is_report(path: Path) -> bool:
+    """Return whether a path names a report.json rather than a capture, by its suffix."""
+    return path.suffix.lower() == REPORT_SUFFIX
+
+
+def report_from(path: Path, options: ReadOptions, *, with_timeline: bool = False) -> "Report":
+    """Return the report of a capture, of an export, or in a report.json.
+
+    Args:
+        path: The file.
+        options: How to read a capture; must be empty for a report.json.
+        with_timeline: Whether to add the timeline of the HTML page. A report.json has none.
+
+    Raises:
+        ExportError: The file cannot be exported or read.
+        UsageError: An option is invalid, or is given for a report.json.
+        CannotTellError: The capture holds too little.
+    """
+    if not is_report(path):
+        return report_of_capture(path, options, with_timeline=with_timeline)
+    if options.flags():
+        raise UsageError(
+            f"{path} is a finished report: {' and '.join(options.flags())} cannot change its numbers",
+            hint=f"give {_capture_of(path)}",
+        )
+    from nsyswrap.render.json_reader import read_report  # noqa: PLC0415 - loads pandas
+
+    return read_report(path)
+
+
+def report_of_capture(
+    capture: Path, options: ReadOptions, *, with_timeline: bool = False, quiet: bool = False
+) -> "Report":
+    """Analyze a capture and return its report, named after the file.
+
+    Args:
+        capture: A ``.nsys-rep`` or an SQLite export.
+        options: How to read it.
+        with_timeline: Whether to add the timeline of the HTML page.
+        quiet: Show no progress.
+
+    Raises:
+        ExportError: The file cannot be exported or read.
+        UsageError: An option is invalid.
+        CannotTellError: The capture holds too little.
+    """
+    from nsyswrap.cli.progress import working  # noqa: PLC0415 - loaded when a capture is read
+    from nsyswrap.report import report_of  # noqa: PLC0415 - heavy
+
+    context = trace_context(capture, options, quiet=quiet)
+    with working("analyzing", quiet=quiet):
+        return report_of(context, options.window, with_timeline=with_timeline)
+
+
+def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -> "TraceContext":
+    """Read a capture and return its trace with its training loop, named after the file.
+
+    Raises:
+        ExportError: The file cannot be exported or read.
+        UsageError: A pattern, a phase or a rules file is invalid.
+    """
+    from nsyswrap.cli.malloc_settings import tune_malloc  # noqa: PLC0415
+    from nsyswrap.cli.progress import working  # noqa: PLC0415
+    from nsyswrap.db.load import load_export  # noqa: PLC0415
+    from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
+
+    tune_malloc()
+    with sqlite_export(capture) as export, working("reading the export", quiet=quiet):
+        trace = load_export(export)
+    named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
+    return find_context(named, options.settings())
+
+
+@contextmanager
+def sqlite_export(capture: Path) -> Iterator[Path]:
+    """Yield the SQLite export of a capture: the file itself, or a temporary export of a ``.nsys-rep``.
+
+    Raises:
+        UsageError: The file is a report.json, which holds no events.
+        ExportError: nsys cannot export it, or there is no nsys.
+    """
+    if is_report(capture):
+        raise UsageError(
+            f"{capture} is a report and holds no events of the capture", hint=f"give {_capture_of(capture)} instead"
+        )
+    if capture.suffix != CAPTURE_SUFFIX:
+        yield capture
+        return
+    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - only a .nsys-rep needs nsys
+    from nsyswrap.capture.nsys import export_report  # noqa: PLC0415
+    from nsyswrap.cli.progress import shown  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
+        target = Path(folder) / f"{capture.stem}.sqlite"
+        try:
+            with shown() as progress:
+                export_report(find_nsys(), capture, target, progress)
+        except CaptureError as error:
+            raise ExportError(error.message, hint=error.hint) from error
+        yield target
+
+
+def _capture_of(report: Path) -> str:
+    """Return the capture to give instead of a report.json: the file beside it, or a description where there is none."""
+    files = (report.parent / name for name in CAPTURE_NAMES)
+    return next((str(file) for file in files if file.is_file()), "the .nsys-rep or .sqlite file that it was made from")
+
+
+def timeline_hint(report: Path) -> str:
+    """Return the sentence that says why a page made from a report.json has no timeline, and how to get one."""
+    return f"The page has no timeline, because {report.name} holds none: give {_capture_of(report)} to get one."

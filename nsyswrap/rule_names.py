@@ -1,0 +1,68 @@
+"""What each rule of findings and each cause of idle time is called: one noun phrase, the same in every output.
+
+Each nanosecond of idle time belongs to one rule: that of its root cause, or ``idle/<cause>`` where it has none.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+CAUSE_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "not_traced": "not traced",
+        "queued": "queued work",
+        "launch": "CUDA launch calls",
+        "profiler": "profiler overhead",
+        "module_load": "loading or compiling code",
+        "allocation": "memory allocation",
+        "blocking_copy": "blocking copies",
+        "synchronization": "synchronization",
+        "data_wait": "data loader wait",
+        "data_work": "data loading in the training process",
+        "peer_wait": "waiting for other ranks",
+        "lock": "waiting for a lock",
+        "off_cpu": "off-CPU time",
+        "garbage_collection": "garbage collection",
+        "file_io": "file reads and writes",
+        "cpu": "CPU outside CUDA calls",
+        "unknown": "unknown cause",
+    }
+)
+"""Name of each cause, by its key."""
+
+RULE_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        **{f"idle/{cause}": name for cause, name in CAUSE_NAMES.items()},
+        "capture/overhead": "recording of NVTX ranges",
+        "modules/in_window": "kernels compiled or loaded in steps",
+        "memory/churn": "repeated memory allocation",
+        "data/worker_start": "data loader worker start",
+        "copies/pageable": "copies from pageable memory",
+        "synchronization/in_step": "synchronization inside steps",
+        "optimizer/many_kernels": "many small optimizer kernels",
+        "launches/launch_bound": "launch-bound kernels",
+        "steps/uneven": "slow steps",
+        "gpu/between_operations": "time between GPU operations",
+        "capture/impossible_rows": "impossible rows in the capture",
+        "capture/incomplete": "incomplete capture",
+        "capture/no_ranges": "no NVTX ranges",
+        "communication/exposed": "exposed communication",
+        "copies/exposed": "exposed copies",
+        "occupancy/low": "low occupancy",
+        "occupancy/small_grid": "grids smaller than the GPU",
+        "tensor_cores/counter_disagrees": "tensor-core counter against kernel names",
+        "tensor_cores/layout": "memory layout conversions",
+        "tensor_cores/not_used": "matrix work without tensor cores",
+    }
+)
+"""Name of each rule, by its key."""
+
+
+def rule_name(rule: str) -> str:
+    """Return what a rule is called; the words of its key where it has no name."""
+    known = RULE_NAMES.get(rule)
+    return known if known is not None else rule.replace("/", ": ", 1).replace("_", " ")
+
+
+def cause_name(cause: str) -> str:
+    """Return what a cause is called; the words of its key where it has no name."""
+    return CAUSE_NAMES.get(cause) or cause.replace("_", " ")

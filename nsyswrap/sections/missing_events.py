@@ -1,0 +1,278 @@
+"""What a capture lacks, and how much time of a window that can change.
+
+Each kind of missing event can change only some of the time in which no compute kernel was recorded::
+
+    kind                               what it can change on each GPU of its process
+    operation without a launch call    the gap that ends with it, and the idle time in which its call was lost
+    main thread without calls          the idle time after its last call
+    CUDA graph without operations      the gaps in which it may have run
+    fewer CUDA events than counted     as many of the longest intervals without a compute kernel
+    fewer NVTX events than counted     the phase of as much idle time as the longest phases hold
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap import tables, units
+from nsyswrap.events.lost_events import collected
+from nsyswrap.events.operations import SOURCES, Operations, launch_rows
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, gaps, intersect, merge, total, union
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.phase_detection import of_library
+from nsyswrap.tables import Trace, array
+
+OLD_NSYS = "Capture again with an nsys at least as new as the CUDA driver; an older one loses events without saying so."
+BEFORE_RECORDING = (
+    "Nothing is lost: these operations were launched before recording began. Start recording earlier, or choose a "
+    "window that begins later."
+)
+HIDDEN_GRAPHS = "Capture again with --cuda-graph-trace=node."
+COUNT_DIFFERS = "Export afresh; if the numbers still differ, capture again for a shorter time."
+EARLIEST, LATEST = -(1 << 62), 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class MissingEvents:
+    """One kind of missing event.
+
+    Attributes:
+        evidence: What is missing, one line each.
+        advice: One sentence: what to do about it.
+        spans: The time that it can change, by device, inside the window.
+        unplaced_ns: The time that it can change at an unknown place, summed over devices.
+    """
+
+    evidence: tuple[str, ...]
+    advice: str
+    spans: Mapping[int, Spans] = field(default_factory=dict)
+    unplaced_ns: int = 0
+
+    @property
+    def affected_ns(self) -> int:
+        """Return how much time it can change, summed over devices."""
+        return self.unplaced_ns + sum(map(total, self.spans.values()))
+
+
+def find_missing(context: TraceContext, window: Window) -> list[MissingEvents]:
+    """Return each kind of missing event, also those that change nothing in the window."""
+    found = [*_different_counts(context, window), *_orphans(context, window), *_silent_threads(context, window)]
+    return [*found, *_hidden_graphs(context, window)]
+
+
+def lacks_ranges(trace: Trace) -> bool:
+    """Return whether NVTX was traced and the capture holds no range of the program; those of libraries do not count."""
+    return "NvtxEvents" in trace.session.traces and bool(of_library(trace[tables.RANGES]).all())
+
+
+def affected_ns(context: TraceContext, window: Window, missing: Iterable[MissingEvents]) -> int:
+    """Return how much time of the window all missing events can change at most, summed over the GPUs in use.
+
+    Time that several kinds can change counts once, and time in which a compute kernel was recorded never counts.
+    """
+    missing = tuple(missing)
+    unplaced = sum(each.unplaced_ns for each in missing)
+    devices = context.operations.used_in(window)
+    if not devices:
+        return min(unplaced, window.length_ns)
+    placed = sum(total(union(NOTHING, *(each.spans.get(device, NOTHING) for each in missing))) for device in devices)
+    return min(placed + unplaced, sum(total(_without_compute(context, device, window)) for device in devices))
+
+
+def _without_compute(context: TraceContext, device: int, window: Window) -> Spans:
+    compute = context.operations.exclusive(device, window)[0]
+    return gaps(compute, window.start_ns, window.end_ns)
+
+
+def _idle(context: TraceContext, window: Window) -> dict[int, Spans]:
+    """Return the gaps of each GPU in use."""
+    operations = context.operations
+    used = operations.used_in(window)
+    return {device: gaps(operations.busy(device), window.start_ns, window.end_ns) for device in used}
+
+
+def _different_counts(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
+    """Yield the events that the export lacks of those that nsys counted, by family."""
+    for family, counted in sorted(collected(context.trace).items()):
+        count = counted - context.trace.event_counts.get(family, 0)
+        if count > 0:
+            changed = _longest_without_compute if family == "CUDA" else _longest_phases
+            evidence = f"{count} {family} events are missing: nsys counted {counted}"
+            yield MissingEvents((evidence,), COUNT_DIFFERS, unplaced_ns=changed(context, window, count))
+
+
+def _longest_without_compute(context: TraceContext, window: Window, count: int) -> int:
+    """Return the length of the longest intervals without a compute kernel, so many of each GPU."""
+    found = 0
+    for device in context.operations.used_in(window):
+        spans = _without_compute(context, device, window)
+        found += int(np.sort(spans.end - spans.start)[::-1][:count].sum())
+    return found
+
+
+def _longest_phases(context: TraceContext, window: Window, count: int) -> int:
+    """Return how much idle time can lie in phases whose ranges are missing: each as long as the longest recorded one.
+
+    Without GPUs the phases of the host itself are affected: so much of the window.
+    """
+    idle = sum(map(total, _idle(context, window).values())) if context.operations.devices else window.length_ns
+    ranges = context.phases.ranges
+    length = array(ranges, "end") - array(ranges, "start")
+    return min(count * int(length.max()), idle) if len(length) else idle
+
+
+def _orphans(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
+    """Yield the operations without a launch call: first those launched before recording began, then all others."""
+    operations = context.operations
+    rows = np.flatnonzero(operations.orphaned)
+    if not len(rows):
+        return
+    begins, ends = _lost_calls(context, rows)
+    early = begins == EARLIEST
+    for chosen, when, advice in (
+        (early, "before recording began", BEFORE_RECORDING),
+        (~early, "by calls that were lost", OLD_NSYS),
+    ):
+        if not chosen.any():
+            continue
+        mine = rows[chosen]
+        inside = (operations.start[mine] < window.end_ns) & (operations.end[mine] > window.start_ns)
+        shown = (operations.start < window.end_ns) & (operations.end > window.start_ns) & ~operations.migration
+        count, whole = units.count(int(inside.sum())), units.count(int(shown.sum()))
+        evidence = f"{count} of {whole} GPU operations in the window were launched {when}"
+        lost = {
+            process: merge(begins[chosen][of_process], ends[chosen][of_process])
+            for process in tables.distinct(operations.process[mine]).tolist()
+            for of_process in [operations.process[mine] == process]
+        }
+        spans = _around(context, window, mine, lost)
+        if inside.any() or any(map(total, spans.values())):
+            yield MissingEvents((evidence,), advice, spans)
+
+
+def _lost_calls(context: TraceContext, rows: Indices) -> tuple[Times, Times]:
+    """Return between which times calls were lost, for each operation without a launch call.
+
+    Correlation ids of a process count up. So a lost call began after the recorded call with the next lower id, and
+    before the one with the next higher id; where there is none, before its operation. The first time is ``EARLIEST``
+    where no call with a lower id was recorded.
+    """
+    trace, operations = context.trace, context.operations
+    calls = trace[tables.CALLS]
+    owner, ids = tables.process_of(array(calls, "thread")), array(calls, "correlation_id")
+    wanted = _correlation_ids(context, rows)
+    begins, ends = np.full(len(rows), EARLIEST), operations.start[rows].copy()
+    for process in tables.distinct(operations.process[rows]).tolist():
+        recorded = np.flatnonzero((owner == process) & (ids > 0))
+        recorded = recorded[np.argsort(ids[recorded], kind="stable")]
+        mine = np.flatnonzero((operations.process[rows] == process) & (wanted > 0))
+        if not (len(recorded) and len(mine)):
+            continue
+        after = np.searchsorted(ids[recorded], wanted[mine])
+        starts = array(calls, "start")[recorded]
+        begins[mine] = np.where(after > 0, starts[np.maximum(after - 1, 0)], EARLIEST)
+        ends[mine] = np.where(after < len(starts), starts[np.minimum(after, len(starts) - 1)], ends[mine])
+    return begins, ends
+
+
+def _correlation_ids(context: TraceContext, rows: Indices) -> Times:
+    """Return the correlation id of each operation; 0 for none."""
+    operations = context.operations
+    found = np.zeros(len(rows), np.int64)
+    for table in np.unique(operations.table[rows]).tolist():
+        mine = operations.table[rows] == table
+        found[mine] = array(context.trace[SOURCES[table]], "correlation_id")[operations.row[rows[mine]]]
+    return found
+
+
+def _around(context: TraceContext, window: Window, orphans: Indices, lost: Mapping[int, Spans]) -> dict[int, Spans]:
+    """Return, by device, the gaps that end with one of some operations, and idle time while calls were lost."""
+    operations = context.operations
+    is_orphan = np.zeros(len(operations.start), bool)
+    is_orphan[orphans] = True
+    found = {}
+    for device, idle in _idle(context, window).items():
+        chosen = _ended_by(operations, device, idle, is_orphan)
+        while_lost = [spans for process, spans in lost.items() if _uses(operations, process, device)]
+        found[device] = union(Spans(idle.start[chosen], idle.end[chosen]), intersect(idle, union(NOTHING, *while_lost)))
+    return found
+
+
+def _ended_by(operations: Operations, device: int, idle: Spans, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which gaps of a device end with a chosen operation; the last gap counts as ended by the last operation."""
+    rows = operations.on(device)
+    rows = rows[(operations.end[rows] > operations.start[rows]) & ~operations.migration[rows]]
+    if not len(rows):
+        return np.zeros(len(idle.start), bool)
+    at = np.searchsorted(operations.start[rows], idle.end, side="left")
+    return chosen[rows[np.minimum(at, len(rows) - 1)]]
+
+
+def _uses(operations: Operations, process: int, device: int) -> bool:
+    return bool((operations.process[operations.on(device)] == process).any())
+
+
+def _silent_threads(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
+    """Yield the main threads whose calls were lost from a time on.
+
+    Where the ranges that mark the steps are missing as well, the window may not be that of the steps: then all of it
+    can be wrong.
+    """
+    without_steps = window.source == "operations" and lacks_ranges(context.trace)
+    for each in context.silences:
+        process = int(tables.process_of(np.array([each.main]))[0])
+        silence = Spans(np.array([EARLIEST if without_steps else each.last_call_ns]), np.array([LATEST]))
+        spans = {
+            device: intersect(idle, silence)
+            for device, idle in _idle(context, window).items()
+            if _uses(context.operations, process, device)
+        }
+        length = units.duration(each.last_launch_ns - each.last_call_ns)
+        lost_steps = ("the ranges of its steps are missing, too: the window may hold more than the steps",)
+        evidence = (
+            f"the CUDA calls of main thread {tables.tid(each.main)} stop {length} before the last launch",
+            f"its last call ends at {units.point(each.last_call_ns)}",
+            f"the last launch of process {tables.pid(each.main)} is at {units.point(each.last_launch_ns)}",
+            *(lost_steps if without_steps else ()),
+        )
+        yield MissingEvents(evidence, OLD_NSYS, spans)
+
+
+def _hidden_graphs(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
+    """Yield the launches of CUDA graphs of which no operation was recorded."""
+    operations, calls = context.operations, context.trace[tables.CALLS]
+    rows = launch_rows(context.trace)
+    rows = rows[~np.isin(rows, operations.call)]
+    if not len(rows):
+        return
+    process, start = tables.process_of(array(calls, "thread")[rows]), array(calls, "start")[rows]
+    spans = {}
+    for device, idle in _idle(context, window).items():
+        parts = [
+            _may_hold(context, device, idle, np.sort(start[process == each]))
+            for each in tables.distinct(process).tolist()
+            if _uses(operations, each, device)
+        ]
+        spans[device] = union(NOTHING, *parts)
+    inside = int(((start < window.end_ns) & (array(calls, "end")[rows] > window.start_ns)).sum())
+    if inside or any(map(total, spans.values())):
+        evidence = f"{units.count(inside)} launches of CUDA graphs in the window left no trace on the GPU"
+        yield MissingEvents((evidence,), HIDDEN_GRAPHS, spans)
+
+
+def _may_hold(context: TraceContext, device: int, idle: Spans, launches: Times) -> Spans:
+    """Return the gaps in which a graph may have run, from its launch on.
+
+    A graph launched before the operation that ran last before the gap would have run first.
+    """
+    operations = context.operations
+    rows = operations.on(device)
+    last = np.searchsorted(operations.start[rows], idle.start, side="left") - 1
+    call = np.where(last >= 0, operations.call[rows[np.maximum(last, 0)]], -1)
+    since = np.where(last >= 0, idle.start, EARLIEST)
+    since[call >= 0] = array(context.trace[tables.CALLS], "start")[call[call >= 0]]
+    launched = np.append(launches, LATEST)[np.searchsorted(launches, since, side="right")]
+    start = np.clip(launched, idle.start, idle.end)
+    return merge(start, idle.end)

@@ -1,0 +1,191 @@
+"""Commands with a report.json as input: `analyze` and `report` show it, the others say which file to give instead."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import paired_reports as pairs
+import pytest
+from click.testing import CliRunner, Result
+
+from nsyswrap.cli import cli
+from nsyswrap.render import json_report
+
+OPTIONS = {
+    "--window": "all",
+    "--step-range": "^it",
+    "--phase": "data=^prefetch",
+    "--kernel-rules": "rules.json",
+}
+
+
+def run(*arguments: object) -> Result:
+    """Run a command in this process; an unexpected exception fails the test."""
+    result = CliRunner().invoke(cli, list(map(str, arguments)))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture(scope="module")
+def capture(captures: Callable[[str], Path]) -> Path:
+    """Return a real capture with steps."""
+    return captures("cuda_graph_graph_trace")
+
+
+@pytest.fixture(scope="module")
+def report(capture: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the report.json of the capture."""
+    path = tmp_path_factory.mktemp("report") / "report.json"
+    assert run("analyze", capture, "-o", path).exit_code == 0
+    return path
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Return a small report.json in a folder of its own."""
+    path = tmp_path / "run" / "report.json"
+    path.parent.mkdir()
+    path.write_text(json_report.render(pairs.report(pairs.lengths(4.0))), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+def test_analyze_prints_the_same_from_a_report_json_as_from_its_capture(form: str, capture: Path, report: Path) -> None:
+    """The result is the same in every format, and stderr is empty."""
+    from_report = run("analyze", report, "--format", form)
+    assert (from_report.exit_code, from_report.stderr) == (0, "")
+    assert from_report.stdout == run("analyze", capture, "--format", form).stdout
+
+
+def test_analyze_prints_the_same_csv_rows(capture: Path, report: Path) -> None:
+    """Only the headers of empty tables may differ: JSON has no columns for a table without rows."""
+    texts = [run("analyze", path, "--format", "csv").stdout for path in (report, capture)]
+    rows = [[line for line in text.splitlines() if line and not line.startswith("section,table")] for text in texts]
+    assert len(rows[0]) > 100
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("view", ["nvprof", "breakdown"])
+def test_analyze_prints_the_same_views(view: str, capture: Path, report: Path) -> None:
+    from_report = run("analyze", report, "--view", view)
+    assert (from_report.exit_code, from_report.stderr) == (0, "")
+    assert from_report.stdout == run("analyze", capture, "--view", view).stdout
+
+
+def test_report_writes_a_page_without_a_timeline(capture: Path, report: Path, tmp_path: Path) -> None:
+    """The page and stderr say that the timeline is missing; the page of the capture has one."""
+    pages = {"json": tmp_path / "json.html", "capture": tmp_path / "capture.html"}
+    result = run("report", report, "-o", pages["json"])
+    assert result.exit_code == 0
+    note, wrote = result.stderr.splitlines()
+    assert note.startswith("note: The page has no timeline, because report.json holds none: give the .nsys-rep or ")
+    assert wrote == f"wrote {pages['json']}"
+    page = pages["json"].read_text(encoding="utf-8")
+    assert "This page was made from a report.json, which holds no timeline." in page
+    assert 'href="#timeline"' not in page
+    assert run("report", capture, "-o", pages["capture"]).stderr == f"wrote {pages['capture']}\n"
+    assert 'href="#timeline"' in pages["capture"].read_text(encoding="utf-8")
+
+
+def test_the_note_on_the_page_is_not_in_other_formats(small: Path) -> None:
+    """Text needs no timeline."""
+    assert "timeline" not in run("analyze", small).stdout
+
+
+@pytest.mark.parametrize("name", ["capture.sqlite", "capture.nsys-rep"])
+def test_the_capture_beside_a_report_json_is_named(name: str, small: Path, tmp_path: Path) -> None:
+    """The user can copy its path from the message."""
+    (small.parent / name).touch()
+    assert f"give {small.parent / name} to get one" in run("report", small, "-o", tmp_path / "page.html").stderr
+    exported = run("export", small, "--format", "csv", "-o", tmp_path / "tables")
+    assert exported.exit_code == 2
+    assert exported.stderr == (
+        f"nsyswrap: {small} is a report and holds no events of the capture\nhint: give {small.parent / name} instead\n"
+    )
+    assert f"hint: give {small.parent / name}\n" in run("analyze", small, "--window", "all").stderr
+
+
+def test_the_export_is_named_before_the_capture(small: Path) -> None:
+    """It is the faster of the two to read."""
+    for name in ("capture.nsys-rep", "capture.sqlite"):
+        (small.parent / name).touch()
+    assert "capture.sqlite" in run("analyze", small, "--window", "all").stderr
+
+
+@pytest.mark.parametrize("form", ["perfetto", "parquet", "csv"])
+def test_export_needs_the_capture(form: str, small: Path, tmp_path: Path) -> None:
+    """A report.json holds no events; nothing is written."""
+    result = run("export", small, "--format", form, "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        f"nsyswrap: {small} is a report and holds no events of the capture",
+        "hint: give the .nsys-rep or .sqlite file that it was made from instead",
+    ]
+    assert not (tmp_path / "out").exists()
+
+
+def test_redact_needs_the_capture(small: Path, tmp_path: Path) -> None:
+    result = run("redact", small, "-o", tmp_path / "shared.sqlite")
+    assert result.exit_code == 2
+    assert f"{small} is a report and holds no events" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["analyze", "report"])
+@pytest.mark.parametrize("option", OPTIONS)
+def test_read_options_are_a_usage_error(
+    option: str, command: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The numbers of a report.json are final. The message names the option, and nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    Path("rules.json").write_text('{"schema": "nsyswrap.kernel_rules/1", "rules": []}', encoding="utf-8")
+    before = sorted(tmp_path.iterdir())
+    result = run(command, small, option, OPTIONS[option])
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        f"nsyswrap: {small} is a finished report: {option} cannot change its numbers",
+        "hint: give the .nsys-rep or .sqlite file that it was made from",
+    ]
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_all_read_options_are_named(small: Path) -> None:
+    result = run("analyze", small, "--window", "all", "--step-range", "^it")
+    assert "--window and --step-range cannot change its numbers" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["analyze", "report"])
+@pytest.mark.parametrize("schema", ["nsyswrap.report/0", "nsyswrap.report/99"])
+def test_another_version_of_report_json_is_refused(schema: str, command: str, small: Path, tmp_path: Path) -> None:
+    """One message names the file and its version, and no page is written."""
+    tree = json.loads(small.read_text(encoding="utf-8")) | {"schema": schema}
+    small.write_text(json.dumps(tree), encoding="utf-8")
+    result = run(command, small, *(["-o", tmp_path / "page.html"] if command == "report" else []))
+    assert result.exit_code == 1
+    message, hint = result.stderr.splitlines()
+    assert message.startswith(f"nsyswrap: {small} is ")
+    assert f"version {schema.rpartition('/')[2]}" in message.replace("'", "")
+    assert hint.startswith("hint: ")
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(("content", "code"), [(b"", 1), (b"{", 1), (b"[]", 1), (b"\xff", 1), (None, 1)])
+@pytest.mark.parametrize("command", ["analyze", "report"])
+def test_a_file_that_is_not_a_report_json_is_an_error(
+    command: str, content: bytes | None, code: int, tmp_path: Path
+) -> None:
+    """It may be empty, cut short, of another program, binary or missing."""
+    path = tmp_path / "report.json"
+    if content is not None:
+        path.write_bytes(content)
+    result = run(command, path, *(["-o", tmp_path / "page.html"] if command == "report" else []))
+    assert result.exit_code == code
+    assert len(result.stderr.splitlines()) == 2
+    assert str(path) in result.stderr
+
+
+def test_the_input_is_not_overwritten(small: Path) -> None:
+    """This holds with --force, too."""
+    before = small.read_bytes()
+    result = run("analyze", small, "-o", small, "--force")
+    assert result.exit_code == 2
+    assert small.read_bytes() == before

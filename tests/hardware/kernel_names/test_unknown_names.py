@@ -1,0 +1,134 @@
+"""Names of kernels from unknown makers stay unknown: no verdict comes from a word that happens to be inside another."""
+
+import pytest
+
+from nsyswrap.hardware.kernel_names.classify import Verdict, classify
+
+BY_CHANCE = (
+    # A word of an operation beside words that may mean anything.
+    "where_am_i(int*)",
+    "binary_search_kernel",
+    "binary_search_kernel(int const*, int, int)",
+    "my_softmax_f32",
+    "acme_softmax_kernel<float>(float*)",
+    "fill_tank_kernel",
+    "pad_thai_kernel",
+    "lion_tracker",
+    "scale_model_railway",
+    "residual_stress_solver",
+    "copycat_kernel",
+    "sort_of_a_gemini",
+    "routing_protocol_step",
+    "random_walk_pagerank",
+    "optimizer_of_routes",
+    "transpose_and_multiply_tiles",
+    # A word inside another word.
+    "DeviceSegmentedMatmul",
+    "DeviceSegmentedMatmul<float>(float*)",
+    "DeviceReduceAndMultiplyKernel",
+    "SynchWToken_kernel",
+    "ballgatherer_kernel",
+    "wall_reduce_kernel",
+    "europe_population_kernel",
+    "grope_around_kernel",
+    "upscaleTensorCoreGemm",
+    "gamma_sync_kernel",
+    "summa_kernel",
+    "void SUMMA::multiply<float>(float*)",
+    "symmetric_kernel",
+    "hemmed_in_kernel",
+    "merge_states_kernel",
+    "conversation_kernel",
+    "larfoo_kernel",
+    "potrix_kernel",
+    "symmetrize_kernel<float>(float*)",
+    # The name of a known kernel's function with a maker before it.
+    "my_flash_fwd_kernel",
+    "acme_flash_attn_vec_kernel",
+    "void acme::nchwToNhwcKernel<float>(float*)",
+    "void acme::Marlin<4>(int4*)",
+    "acme_nchwToNhwcKernel",
+    "marlin_fishing_kernel",
+    "acme::fp8_gemm_kernel",
+    "fp8_gemm_kernel",
+    "router_gemm_kernel",
+    "my_gemv_kernel",
+    "acme_gemv_tensorcore",
+    "acme_depthwise_conv",
+    "my_causal_conv1d",
+    "acme_quantize_rows_and_multiply",
+    "dequant_and_dot_kernel",
+    "acme_rotary_press",
+    "acme::max_pool_then_project",
+    "max_pool_then_project",
+    "upsample_by_transposed_product",
+    "batch_norm_folded_into_product",
+    "matmul_allreduce_kernel",
+    "acme_allreduce_kernel",
+    "mine::splitKreduce_kernel",
+    "sgemm_64x64_mine",
+    # A convention of a framework around a product.
+    "gemm_vectorized4_kernel",
+    "dot_vectorized4_kernel",
+    "reduction_matmul_kernel",
+    "wrapped_matmul",
+    "wrapped_dot",
+    "input_camera_lidar_fusion",
+    "and_sensor_fusion",
+    "dali_painting_kernel",
+    "native::attend<float>(float*)",
+    # What is not on tensor cores by its own words.
+    "no_wmma_kernel",
+    "tensor_core_free_kernel",
+    "without_mma_sync",
+)
+
+
+@pytest.mark.parametrize("name", BY_CHANCE)
+def test_a_name_of_an_unknown_maker_is_unknown(name: str) -> None:
+    found = classify(name)
+    assert found.verdict is Verdict.UNKNOWN, found.rule
+    assert found.precision == ""
+
+
+@pytest.mark.parametrize("name", BY_CHANCE)
+def test_a_maker_before_the_name_changes_nothing(name: str) -> None:
+    """A prefix and a namespace of an unknown maker make no verdict either."""
+    assert classify(f"zorp_{name}").verdict is Verdict.UNKNOWN
+    assert classify(f"zorp::{name}").verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("softmax_kernel", "softmax"),
+        ("fused_add_kernel<float>(float*)", "elementwise"),
+        ("_layer_norm_bwd_fused", "norm"),
+        ("transpose_f32", "layout"),
+        ("ReduceSumKernel", "reduction"),
+        ("void add<float>(float*, float*)", "elementwise"),
+        ("copyKernel", "layout"),
+        ("relu_forward_kernel", "elementwise"),
+    ],
+)
+def test_a_name_of_known_words_alone_says_what_it_does(name: str, op: str) -> None:
+    found = classify(name)
+    assert (found.verdict, found.op, found.rule) == (Verdict.NOT_ELIGIBLE, op, "named_operation")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void cudnn::ops::nchwToNhwcKernel<float, float>(float const*)",
+        "nchwToNhwcKernel<float, float>(float const*)",
+        "DeviceSegmentedReduceKernel<float>(float*)",
+        "DeviceRadixSortOnesweepKernel",
+        "void vllm::rotary_embedding_kernel<float>(float*)",
+        "at::native::max_pool_forward_nchw<float, int>(int)",
+        "upsample_bilinear2d_out_frame<float>(int)",
+        "loop_add_multiply_fusion_3",
+        "wrapped_convert",
+    ],
+)
+def test_known_libraries_keep_their_verdict(name: str) -> None:
+    assert classify(name).verdict is Verdict.NOT_ELIGIBLE

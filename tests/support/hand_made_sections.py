@@ -1,0 +1,170 @@
+"""Sections made by hand that the report of ``hand_made`` takes as they are: one of each kind, with numbers that fit."""
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap.intervals import Window
+from nsyswrap.model import Fact, Section
+from nsyswrap.sections import prediction
+
+MS = 1_000_000
+STEPS, STEP_NS = 18, 111 * MS
+
+
+def more_sections(window: Window, kernels: tuple[str, ...]) -> tuple[Section, ...]:
+    """Return the sections on Python lines, counters, steps, launches, memory, graphs, ranges and waits.
+
+    Args:
+        window: The window of all of them; it holds 18 steps.
+        kernels: Names of kernels, at least three.
+    """
+    return (
+        _python_lines(window),
+        _counters(window),
+        _breakdown(window),
+        _occupancy(window, kernels),
+        _launches(window),
+        _memory(window),
+        _graphs(window, kernels),
+        _ranges(window, kernels),
+        _host_waits(window),
+        _prediction(window),
+    )
+
+
+def _python_lines(window: Window) -> Section:
+    lines = pd.DataFrame(
+        {
+            "rule": ["idle/data_wait", "optimizer/many_kernels"],
+            "phase": ["data", "optimizer"],
+            "file": ["train.py", "adam.py"],
+            "line": [41, 210],
+            "function": ["main", "step"],
+            "sample_count": [590, 49],
+            "idle_estimate_ns": [590 * MS, 49 * MS],
+        }
+    )
+    facts = (Fact("samples_in_window", 1_990, "count"), Fact("samples_in_idle_time", 639, "count"))
+    return Section("python_lines", "Python lines while the GPU was idle", window, facts, {"lines": lines})
+
+
+def _counters(window: Window) -> Section:
+    edges = np.linspace(window.start_ns, window.end_ns, 31).astype(np.int64)
+    active = 0.4 + 0.2 * np.cos(np.arange(30) / 3)
+    over_time = pd.DataFrame(
+        {"device_id": 0, "start_ns": edges[:-1], "end_ns": edges[1:], "sm_active_share": active,
+         "tensor_active_share": active / 8}
+    )  # fmt: skip
+    means = pd.DataFrame(
+        {"name": ["SMs Active", "Tensor Active"], "device_id": 0, "mean_share": [active.mean(), active.mean() / 8]}
+    )
+    facts = (Fact("sampling_period_ns", 100_000, "ns"), Fact("samples_of_each_counter", 20_000, "count"))
+    return Section("counters", "GPU counters", window, facts, {"window": means, "over_time": over_time})
+
+
+def _breakdown(window: Window) -> Section:
+    roles = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
+    times = np.array([58, 3, 0, 5, 6, 33, 4, 2]) * MS
+    mean = pd.DataFrame({"process_id": 4_711, "role": roles, "mean_ns": times, "share": times / times.sum()})
+    devices = pd.DataFrame(
+        {"device_id": [0], "window_ns": [window.length_ns], "kernel_ns": [1_160 * MS], "gpu_utilization_share": [0.58]}
+    )
+    start = window.start_ns + np.arange(STEPS) * STEP_NS
+    each = {f"{role}_ns": np.full(STEPS, time) for role, time in zip(roles, times.tolist(), strict=True)}
+    names = [f"step {number}" for number in range(3, STEPS + 3)]
+    steps = pd.DataFrame(
+        {"process_id": 4_711, "name": names, "start_ns": start, "end_ns": start + STEP_NS, "step_ns": STEP_NS, **each}
+    )
+    facts = (
+        Fact("steps", STEPS, "count"),
+        Fact("mean_step_ns", float(STEP_NS), "ns"),
+        Fact("gpu_utilization_share", 0.58, "share"),
+    )
+    tables = {"mean": mean, "devices": devices, "steps": steps}
+    return Section("step_breakdown", "Step-time breakdown", window, facts, tables)
+
+
+def _occupancy(window: Window, kernels: tuple[str, ...]) -> Section:
+    table = pd.DataFrame(
+        {
+            "name": kernels[:3],
+            "theoretical_occupancy": [0.375, 0.5, 1.0],
+            "achieved_estimate": [0.31, 0.5, 0.93],
+            "sm_efficiency_estimate": [0.97, 0.4, 0.99],
+            "limiter": ["registers", "shared memory", "warps"],
+            "count": [864, 216, 12_345],
+            "total_ns": [476 * MS, 219 * MS, 266 * MS],
+        }
+    )
+    facts = (
+        Fact("theoretical_occupancy_share", 0.58, "share"),
+        Fact("achieved_estimate_share", 0.52, "share"),
+        Fact("sm_efficiency_estimate_share", 0.48, "share"),
+    )
+    return Section("occupancy", "Occupancy", window, facts, {"kernels": table})
+
+
+def _launches(window: Window) -> Section:
+    summary = pd.DataFrame(
+        {
+            "name": ["cudaLaunchKernel", "cudaLaunchKernel"],
+            "kind": ["latency", "queue"],
+            "count": [5_000, 8_825],
+            "total_ns": [35 * MS, 610 * MS],
+            "mean_ns": [7_000.0, 69_121.8],
+            "share": [0.054, 0.946],
+        }
+    )
+    phases = pd.DataFrame({"phase": ["forward", "backward"], "count": [4_000, 7_200], "just_in_time_share": [0.1, 0.5]})
+    facts = (
+        Fact("launches", 13_825, "count"),
+        Fact("just_in_time_share", 0.36, "share"),
+        Fact("median_launch_latency_ns", 6_900.0, "ns"),
+    )
+    return Section("launches", "Launches", window, facts, {"summary": summary, "phases": phases})
+
+
+def _memory(window: Window) -> Section:
+    devices = pd.DataFrame({"device_id": [0], "peak_bytes": [12 << 30], "allocation_count": [90], "release_count": [4]})
+    facts = (Fact("peak_bytes", 12 << 30, "bytes"), Fact("allocations", 90, "count"), Fact("releases", 4, "count"))
+    return Section("device_memory", "GPU memory", window, facts, {"devices": devices})
+
+
+def _graphs(window: Window, kernels: tuple[str, ...]) -> Section:
+    launches = pd.DataFrame(
+        {"shown": ["kernels"], "count": [18], "host_ns": [2 * MS], "operation_count": [720], "gpu_ns": [40 * MS]}
+    )
+    inside = pd.DataFrame({"name": [kernels[1]], "count": [720], "total_ns": [40 * MS]})
+    facts = (Fact("graph_launches", 18, "count"), Fact("kernels_in_graphs", 720, "count"))
+    return Section("cuda_graphs", "CUDA graphs", window, facts, {"launches": launches, "kernels": inside})
+
+
+def _ranges(window: Window, kernels: tuple[str, ...]) -> Section:
+    summary = pd.DataFrame(
+        {"name": ["forward", "backward"], "count": 18, "total_ns": [420 * MS, 700 * MS], "share": [0.375, 0.625]}
+    )
+    projection = pd.DataFrame(
+        {"name": ["forward"], "count": [18], "range_ns": [420 * MS], "busy_ns": [400 * MS], "operation_count": [4_000]}
+    )
+    inside = pd.DataFrame({"range": ["forward"], "name": [kernels[0]], "count": [432], "total_ns": [238 * MS]})
+    tables = {"summary": summary, "projection": projection, "kernels": inside}
+    return Section("ranges", "NVTX ranges", window, tables=tables)
+
+
+def _host_waits(window: Window) -> Section:
+    threads = pd.DataFrame(
+        {"process_id": [4_711], "thread_id": [4_711], "thread": ["python"], "launch_count": [13_825],
+         "wait_ns": [640 * MS]}
+    )  # fmt: skip
+    waits = pd.DataFrame(
+        {"thread": ["python"], "call": ["pthread_cond_wait"], "phase": ["data"], "total_ns": [601 * MS], "count": [18],
+         "share": [0.3]}
+    )  # fmt: skip
+    facts = (Fact("launching_threads", 1, "count"), Fact("wait_ns", 640 * MS, "ns"))
+    return Section("host_waits", "Waits of launching threads", window, facts, {"threads": threads, "waits": waits})
+
+
+def _prediction(window: Window) -> Section:
+    spec = prediction.SECTION
+    facts = (Fact("predicts", "yes", "text"), Fact("measured_step_ns", STEP_NS, "ns"))
+    return Section(spec.key, spec.title, window, facts)

@@ -1,0 +1,87 @@
+# ruff: noqa: INP001 - a part of tools/judge_faults.py, not a package
+"""The programs of workloads/faults, and whether each root cause has enough of them."""
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# The root causes of idle time: each needs programs of different shape, one of them with a library's training loop.
+ROOT_CAUSES = (
+    "capture/overhead",
+    "modules/in_window",
+    "memory/churn",
+    "data/worker_start",
+    "copies/pageable",
+    "synchronization/in_step",
+    "optimizer/many_kernels",
+    "launches/launch_bound",
+    "steps/uneven",
+    "gpu/between_operations",
+    "communication/exposed",
+)
+LEAST_PROGRAMS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program with a fault, as its constants describe it.
+
+    Attributes:
+        name: The module's name.
+        rule: The rule of the planted fault.
+        shape: What kind of program it is, and where the fault sits in it.
+        library: The library whose training loop runs; empty for a loop of the program's own.
+        gpus: How many GPUs it needs.
+    """
+
+    name: str
+    rule: str
+    shape: str
+    library: str
+    gpus: int
+
+
+def find_programs(folder: Path) -> list[Program]:
+    """Return the programs of a folder that plant a fault, by name; modules without EXPECTS are left out."""
+    found = []
+    for path in sorted(folder.glob("*.py")):
+        constants = _constants(path)
+        if "EXPECTS" in constants:
+            found.append(
+                Program(
+                    name=path.stem,
+                    rule=ast.literal_eval(constants["EXPECTS"])[""][0],
+                    shape=ast.literal_eval(constants["SHAPE"]) if "SHAPE" in constants else "",
+                    library=ast.literal_eval(constants["LIBRARY"]) if "LIBRARY" in constants else "",
+                    gpus=ast.literal_eval(constants["GPUS"]) if "GPUS" in constants else 1,
+                )
+            )
+    return found
+
+
+def shortages(programs: Sequence[Program]) -> list[str]:
+    """Return what is missing: root causes with too few programs, with like shapes, or with no library's loop."""
+    missing = []
+    for rule in ROOT_CAUSES:
+        own = [each for each in programs if each.rule == rule]
+        shapes = {each.shape for each in own if each.shape}
+        if len(shapes) < LEAST_PROGRAMS:
+            missing.append(f"{rule}: {len(shapes)} programs of different shape, {LEAST_PROGRAMS} are needed")
+        if not any(each.library for each in own):
+            missing.append(f"{rule}: no program runs a library's training loop")
+    return missing
+
+
+def by_root_cause(programs: Sequence[Program]) -> list[Program]:
+    """Return programs in the order of ``ROOT_CAUSES``, those of other rules behind them; by name within a rule."""
+    place = {rule: number for number, rule in enumerate(ROOT_CAUSES)}
+    return sorted(programs, key=lambda each: (place.get(each.rule, len(place)), each.rule, each.name))
+
+
+def _constants(path: Path) -> dict[str, ast.expr]:
+    return {
+        node.targets[0].id: node.value
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }

@@ -1,0 +1,23 @@
+"""A compiler whose results are not kept: what an earlier run left on the disk would not be compiled again."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def afresh() -> Iterator[None]:
+    """Let torch.compile work in this process, with an empty cache of its own, for as many shapes as come."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.environ["TRITON_CACHE_DIR"] = folder
+        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+        before = torch._dynamo.config.recompile_limit  # noqa: SLF001 - its name
+        torch._dynamo.config.recompile_limit = 64  # noqa: SLF001 - as above
+        try:
+            yield
+        finally:
+            torch._dynamo.config.recompile_limit = before  # noqa: SLF001 - as above
+            torch._dynamo.reset()  # noqa: SLF001 - as above
