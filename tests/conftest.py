@@ -35,7 +35,8 @@ SLOW = frozenset({
     *("capture/annotate/test_processes.py", "capture/test_stopping.py", "capture/test_foreground.py"),
     *("cli/test_profile.py", "cli/test_verify_tensor_cores.py", "capture/test_profile.py", "cli/test_setup.py"),
     *("workloads/test_mnist.py", "workloads/test_cases.py", "workloads/test_digits.py", "workloads/test_faults.py"),
-    *("tools/test_samples.py", "tools/test_gallery.py", "tools/test_gallery_capture.py", "test_package.py", "test_words.py"),
+    *("tools/test_samples.py", "tools/test_gallery.py", "tools/test_gallery_capture.py", "test_package.py"),
+    "test_words.py",
 })  # fmt: skip
 # Any example takes long on a busy machine, so a deadline would only make tests fail at random.
 settings.register_profile("nsyswrap", deadline=None)

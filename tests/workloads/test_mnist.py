@@ -81,7 +81,7 @@ def test_each_step_is_a_batch_with_its_phases_in_order(
 def test_the_data_range_holds_the_wait_for_the_batch_alone(
     mnist: ModuleType, events: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The loader is asked inside `data`, once a step, and never once more to learn that it is at its end."""
+    """A batch is requested inside `data`, once a step, and never again after the last batch."""
 
     class Loader:
         def __iter__(self) -> "Loader":
@@ -142,7 +142,7 @@ def test_each_epoch_draws_every_digit_once_in_an_order_of_its_own(mnist: ModuleT
     assert [each - 100 for each in second] != first
 
 
-def test_a_digit_is_distorted_anew_in_each_epoch(mnist: ModuleType) -> None:
+def test_a_digit_is_distorted_differently_in_each_epoch(mnist: ModuleType) -> None:
     """The same draw gives the same sample; the digit's next draw gives another, with the same label."""
     images, labels = mnist.digits.drawing.draw(10, seed=0)
     samples = mnist.DistortedDigits(images, labels, seed=5)
