@@ -63,7 +63,8 @@ The direction is that of the source: mixed precision cuts the step from {bert-fp
 for {bert-amp:idle} of the time, {bert-amp:idle_for_cpu} because of CPU work between launches. In float32, PyTorch's
 memory-efficient attention (`fmha_cutlass..._f32_..._sm80`) counts as tensor core work. The optimizer confirms the
 source's statement on Adam. With kernels for each parameter it launches {bert-amp-single:optimizer_kernels} of them a
-step, and the GPU is idle for {bert-amp-single:optimizer_idle} of the {bert-amp-single:optimizer} that the phase takes on the CPU.
+step, and the GPU is idle for {bert-amp-single:optimizer_idle} of the {bert-amp-single:optimizer} that the phase takes
+on the CPU.
 With `foreach` it launches {bert-amp:optimizer_kernels} kernels, fused {bert-amp-fused:optimizer_kernels}. Over the
 whole step the GPU is busy for {bert-amp-single:busy}, {bert-amp:busy} and {bert-amp-fused:busy}; the first and the last
 were measured on the faster host.""",
