@@ -1,4 +1,4 @@
-"""`nsyswrap.open`: the object, its frames, what a notebook shows of it, and the examples of its page."""
+"""`nsyswrap.open`: the object, its data frames, its view in a notebook, and the examples in the documentation."""
 
 import doctest
 import re
@@ -28,21 +28,21 @@ PAGE = ROOT / "docs" / "library.md"
 ALLOWED = {"div", "p", "b", "svg", "rect", "title", "table", "thead", "tbody", "tr", "th", "td"}
 
 
-def test_the_examples_of_the_page_are_true(
+def test_the_examples_in_the_documentation_work(
     captures: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each `>>>` of docs/library.md, run in its order on a real capture."""
+    """Each `>>>` of docs/library.md is run, in order, on a real capture."""
     shutil.copy(captures("cnn_amp"), tmp_path / "capture.sqlite")
     monkeypatch.chdir(tmp_path)
-    said: list[str] = []
+    failures: list[str] = []
     runner = doctest.DocTestRunner()
-    runner.run(doctest.DocTestParser().get_doctest(PAGE.read_text(), {}, PAGE.name, str(PAGE), 0), out=said.append)
-    assert said == []
+    runner.run(doctest.DocTestParser().get_doctest(PAGE.read_text(), {}, PAGE.name, str(PAGE), 0), out=failures.append)
+    assert failures == []
     assert runner.tries >= 15
 
 
-def test_the_page_describes_every_column() -> None:
-    """And no other: a table for each frame."""
+def test_the_documentation_describes_every_column() -> None:
+    """It has a table for each frame, with exactly its columns."""
     parts = re.split(r"^### (\w+)$", PAGE.read_text(), flags=re.MULTILINE)[1:]
     found = {
         frame: dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.MULTILINE))
@@ -52,8 +52,8 @@ def test_the_page_describes_every_column() -> None:
 
 
 @pytest.mark.parametrize("name", ["cuda_graph_graph_trace", "mnist_counters_python", "ranges_nsys2022"])
-def test_it_says_what_the_report_says(name: str, captures: Callable[[str], Path]) -> None:
-    """Verdict, window, findings and sections are the report's; all frames have their columns and types."""
+def test_the_object_matches_the_report(name: str, captures: Callable[[str], Path]) -> None:
+    """Verdict, window, findings and sections are those of the report; all frames have their columns and types."""
     run = nsyswrap.open(str(captures(name)))
     report = build_report(run.trace)
     assert (run.verdict, run.window) == (report.verdict, report.window)
@@ -68,8 +68,8 @@ def test_it_says_what_the_report_says(name: str, captures: Callable[[str], Path]
         assert getattr(run, key) is run.frames[key]
 
 
-def test_calls_and_operations_belong_together(captures: Callable[[str], Path]) -> None:
-    """A kernel is joined to a call of its own process that launches kernels, and began after it."""
+def test_operations_are_joined_to_their_launch_calls(captures: Callable[[str], Path]) -> None:
+    """A kernel is joined to a launch call of its own process, which started before it."""
     run = nsyswrap.open(captures("cnn_amp"))
     joined = run.kernels.join(run.calls.add_prefix("call_"), on="call", how="inner")
     assert len(joined) == len(run.kernels)
@@ -78,7 +78,7 @@ def test_calls_and_operations_belong_together(captures: Callable[[str], Path]) -
     assert (joined["start_ns"] >= joined["call_start_ns"]).all()
 
 
-def test_options_are_those_of_the_commands(tmp_path: Path) -> None:
+def test_options_work_as_in_the_commands(tmp_path: Path) -> None:
     path = (
         ExportBuilder()
         .gpu()
@@ -94,7 +94,7 @@ def test_options_are_those_of_the_commands(tmp_path: Path) -> None:
     assert repr(run) == "<nsyswrap capture a.sqlite>"
 
 
-def test_rules_over_kernel_names_are_read(tmp_path: Path) -> None:
+def test_kernel_name_rules_are_read(tmp_path: Path) -> None:
     path = ExportBuilder().gpu().kernel(100, 200, "mine").write(tmp_path / "a.sqlite")
     rules = tmp_path / "rules.json"
     rules.write_text('{"schema": "nsyswrap.kernel_rules/1", "rules": [{"kernel": "mine", "verdict": "tensor"}]}')
@@ -120,20 +120,20 @@ def test_rules_over_kernel_names_are_read(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_read_is_told_at_once(options: dict[str, object], tmp_path: Path) -> None:
-    """Before the capture is looked for."""
+def test_an_invalid_option_is_an_error_at_once(options: dict[str, object], tmp_path: Path) -> None:
+    """The error comes before the capture is read."""
     with pytest.raises(UsageError) as caught:
         nsyswrap.open(tmp_path / "none.sqlite", **options)  # type: ignore[arg-type]
     assert caught.value.hint
 
 
-def test_a_missing_file_is_an_error_of_ours(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ExportError):
         nsyswrap.open(tmp_path / "none.sqlite")
 
 
-def test_a_capture_is_exported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By nsys, into a folder that is gone when it has been read."""
+def test_an_nsys_rep_is_exported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nsys exports it into a temporary folder, which is removed afterwards."""
     made: list[Path] = []
 
     def export(_: Nsys, capture: Path, target: Path) -> None:
@@ -149,34 +149,34 @@ def test_a_capture_is_exported_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 class Seen(HTMLParser):
-    """The tags, attributes and text of a piece of HTML."""
+    """Collects the tags, attributes and text of a piece of HTML."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[str] = []
         self.attributes: set[str] = set()
-        self.said = ""
+        self.text = ""
         self.open: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note a tag and its attributes."""
+        """Collect a tag and its attributes."""
         self.tags.append(tag)
         self.open.append(tag)
         self.attributes |= {name for name, _ in attrs}
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note a tag that closes itself."""
+        """Collect a tag that closes itself."""
         self.handle_starttag(tag, attrs)
         self.handle_endtag(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """Check that what is closed is what was opened last."""
+        """Check that the closed tag is the last opened one."""
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        """Note a text."""
-        self.said += data
+        """Collect a text."""
+        self.text += data
 
 
 @pytest.mark.parametrize(
@@ -191,34 +191,34 @@ class Seen(HTMLParser):
     ids=["full", "two GPUs", "no GPU", "empty", "hostile"],
 )
 def test_a_notebook_shows_the_verdict_the_ledger_and_the_findings(report: Report) -> None:
-    """In plain HTML: nothing that runs or loads, whatever the names are."""
+    """It is plain HTML that runs and loads nothing, for any names."""
     seen = Seen(notebook_view.render(report))
     assert seen.open == []
     assert set(seen.tags) <= ALLOWED
     assert seen.attributes <= {"x", "width", "height", "fill", "role", "aria-label", "aria-hidden"}
     ledger = report.section("ledger")
     devices = len(ledger.tables["devices"]) if ledger else 0
-    assert seen.said.count("idle ") >= devices
+    assert seen.text.count("idle ") >= devices
     assert seen.tags.count("tr") == (len(report.findings) + 1 if report.findings else 0)
     if report.verdict != HOSTILE:
-        assert report.verdict in seen.said
-    assert "\u202e" not in seen.said
+        assert report.verdict in seen.text
+    assert "\u202e" not in seen.text
 
 
-def test_many_findings_are_cut_and_that_is_said() -> None:
+def test_many_findings_are_cut_with_a_note() -> None:
     report = hand_made.full_report()
     values = {each.name: getattr(report, each.name) for each in fields(Report)}
     many = Report(**(values | {"findings": report.findings[:1] * 30}))
-    assert "10 of 30 findings." in Seen(notebook_view.render(many)).said
+    assert "10 of 30 findings." in Seen(notebook_view.render(many)).text
 
 
-def test_in_jupyter_a_capture_shows_itself(captures: Callable[[str], Path]) -> None:
+def test_jupyter_shows_the_html_view_of_a_capture(captures: Callable[[str], Path]) -> None:
     run = nsyswrap.open(captures("cuda_graph_graph_trace"))
     assert run._repr_html_() == notebook_view.render(run.report)
 
 
-def test_a_frame_can_be_changed_without_harm_to_the_report(captures: Callable[[str], Path]) -> None:
-    """A column that a user adds does not come back in the report's own table."""
+def test_changing_a_frame_does_not_change_the_report(captures: Callable[[str], Path]) -> None:
+    """A column that a user adds is not in the report's table."""
     run = nsyswrap.open(captures("cuda_graph_graph_trace"))
     run.gaps["length"] = run.gaps["end_ns"] - run.gaps["start_ns"]
     assert isinstance(run.gaps, pd.DataFrame)

@@ -123,7 +123,9 @@ def failure(ncu: Ncu, output: str) -> NcuFailedError:
             hint="Run as root, or have an administrator load the driver with NVreg_RestrictProfilingToAdminUsers=0",
         )
     if _NO_GPU.search(output):
-        return NcuFailedError("ncu finds no supported GPU", hint="Run where 'nvidia-smi' lists a GPU of Volta or newer")
+        return NcuFailedError(
+            "ncu finds no GPU that it supports", hint="Run where 'nvidia-smi' lists a GPU of Volta or newer"
+        )
     if "LibraryNotLoaded" in output or "driver resource was unavailable" in output.lower():
         return NcuFailedError(
             f"ncu cannot access the GPU's counters{quoted_output(output)}",

@@ -69,8 +69,7 @@ class CaptureResult:
 def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) -> CaptureResult:
     """Run a program under nsys and export the capture.
 
-    Ctrl-C and other ending signals go to the program, and the recorded data is kept. A second signal ends everything at
-    once.
+    Ctrl-C and other ending signals go to the program, and the recorded data is kept; a second one ends everything.
 
     Args:
         options: What to run and to record.
@@ -225,7 +224,7 @@ def _prepared(
 
 
 def _program_environment(options: CaptureOptions, environ: dict[str, str], temporary: Path) -> dict[str, str]:
-    """Return the environment of the program; if its phases are to be marked, prepare that."""
+    """Return the environment of the program; if its phases are to be marked, write the files for it."""
     complete = {**environ, **extra_environment(options)}
     if not options.annotate:
         return complete
@@ -286,7 +285,7 @@ def _private_folder(parent: Path | None = None) -> Iterator[Path]:
     """Yield a temporary folder for this user only. nsys puts sockets in it, so its name is short and has no ``%``."""
     place = str(parent) if parent is not None else tempfile.gettempdir()
     if parent is None and "%" in place:
-        place = "/tmp"  # noqa: S108 - the folder below it is made exclusively and for its owner alone
+        place = "/tmp"  # noqa: S108 - the folder below it is made exclusively and for its owner only
     # Absolute, because nsys would treat a name that begins with dashes as an option.
     folder = Path(tempfile.mkdtemp(prefix=".nsyswrap-" if parent else "nsyswrap-", dir=place)).absolute()
     try:

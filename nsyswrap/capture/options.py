@@ -195,7 +195,7 @@ def _known_traces(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     known = tuple(trace for trace in traces if trace in capabilities.traces)
     notes = tuple(
-        f"nsys {nsys.version_text} cannot trace {trace}, which is missing from the capture"
+        f"nsys {nsys.version_text} cannot trace {trace}, so it is not in the capture"
         for trace in traces
         if trace not in known
     )

@@ -25,19 +25,19 @@ def result_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iter
     """Reserve a folder for a result, and yield a private folder inside it to write to.
 
     At the end of the block, also after an error, the written files move from the private folder to the result folder.
-        If nothing was written and the result folder is new, it is removed.
+    If nothing was written and the result folder is new, it is removed.
 
     Args:
-            folder: The result folder. Its parents are created; a new folder is accessible to its owner only.
-            force: Accept an existing folder, and replace the result in it.
-            next_free: If the folder is taken, create the first free one of folder-2, folder-3, ...
+        folder: The result folder. Its parents are created; a new folder is accessible to its owner only.
+        force: Accept an existing folder, and replace the result in it.
+        next_free: If the folder is taken, create the first free one of folder-2, folder-3, ...
 
     Yields:
-            A folder inside the result folder that no other run uses.
+        A folder inside the result folder that no other run uses.
 
     Raises:
-            UsageError: The folder exists and is not empty, and ``force`` is not given.
-            CaptureError: It cannot be created.
+        UsageError: The folder exists and is not empty, and ``force`` is not given.
+        CaptureError: It cannot be created.
     """
     private, created = _reserve_next_free(folder) if next_free else _reserve(folder, force=force)
     folder = private.parent

@@ -53,11 +53,11 @@ def self_test(nsys: Nsys) -> Check:
     """Record a program with one NVTX range, export the capture, and look for the range.
 
     Args:
-            nsys: The nsys to test.
+        nsys: The nsys to test.
 
     Returns:
-    The check: failed if there is no report, no export, or no range in it; a warning if the Python package nvtx is
-            not installed, so that no range could be sent.
+        The check: failed if there is no report, no export, or no range in it; a warning if the Python package nvtx is
+        not installed, so that no range could be sent.
     """
     version = nvtx_version()
     program = _WITH_RANGE if version else _WITHOUT_RANGE

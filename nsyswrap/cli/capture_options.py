@@ -132,18 +132,17 @@ def options_of(
     """Return the capture options for the command line.
 
     Args:
-        command: The script or command, and its arguments.
-        given: The values of the options above, by parameter name.
+        command: The script or command, with its arguments.
+        given: The option values by parameter name.
         output_to_stderr: Send the program's stdout to stderr.
-        annotate: Mark phases even if ``--annotate`` is off.
+        annotate: Mark phases even without ``--annotate``.
 
     Raises:
         UsageError: A variable is not NAME=VALUE.
     """
     from nsyswrap.capture.options import DEFAULT_TRACES, CaptureOptions  # noqa: PLC0415 - so that --help stays fast
 
-    sampled = "process-tree" if given["sample_cpu"] else "none"
-    traces = given["traces"]
+    sampled, traces = "process-tree" if given["sample_cpu"] else "none", given["traces"]
     return CaptureOptions(
         command=program(command, given["python"]),
         folder=given["output"] or default_folder(command[0]),

@@ -83,14 +83,14 @@ def _check_target(output: Path, *, is_folder: bool, force: bool) -> None:
 
 
 def _write_perfetto(report: "Report", frames: Mapping[str, "pd.DataFrame"], output: Path) -> None:
-    from nsyswrap.render import perfetto_trace  # noqa: PLC0415 - loaded for its form alone
+    from nsyswrap.render import perfetto_trace  # noqa: PLC0415 - only for this format
 
     with _write_errors(output), atomic_file(output) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.writelines(perfetto_trace.pieces(report, frames))
 
 
 def _write_parquet(report: "Report", frames: Mapping[str, "pd.DataFrame"], output: Path) -> None:
-    from pyarrow import parquet  # noqa: PLC0415 - loaded for its form alone
+    from pyarrow import parquet  # noqa: PLC0415 - only for this format
 
     from nsyswrap.render.parquet_tables import arrow_tables  # noqa: PLC0415
 
@@ -101,7 +101,7 @@ def _write_parquet(report: "Report", frames: Mapping[str, "pd.DataFrame"], outpu
 
 def _write_csv(report: "Report", output: Path) -> None:
     from nsyswrap.render import csv_report  # noqa: PLC0415
-    from nsyswrap.sections import SECTIONS  # noqa: PLC0415 - loaded for its form alone
+    from nsyswrap.sections import SECTIONS  # noqa: PLC0415 - only for this format
 
     names = ["report.findings.csv", *(f"{each.key}.*.csv" for each in SECTIONS)]
     with _write_errors(output), atomic_folder(output, names) as temporary:

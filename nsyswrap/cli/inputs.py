@@ -20,7 +20,7 @@ from nsyswrap.privacy import neutral
 
 if TYPE_CHECKING:
     from nsyswrap.hardware.kernel_names.user_rules import NameRule
-    from nsyswrap.loop.context import Settings
+    from nsyswrap.loop.context import Settings, TraceContext
     from nsyswrap.model import Report
 
 Command = Callable[..., object]
@@ -82,7 +82,7 @@ class ReadOptions(NamedTuple):
             UsageError: The window, a pattern, a phase or a rules file is invalid.
         """
         if any(self):
-            from nsyswrap import report  # noqa: PLC0415 - heavy; loaded only where there is something to check
+            from nsyswrap import report  # noqa: PLC0415 - heavy; loaded only when there is something to check
 
             report.check_request(self.window, self.settings())
 
@@ -148,7 +148,7 @@ def read_kernel_rules(files: tuple[Path, ...]) -> "tuple[NameRule, ...]":
     Raises:
         UsageError: A file cannot be read, or holds an invalid rule.
     """
-    from nsyswrap.hardware.kernel_names.user_rules import read_rules  # noqa: PLC0415 - loaded where there is a file
+    from nsyswrap.hardware.kernel_names.user_rules import read_rules  # noqa: PLC0415 - loaded when there is a file
 
     return tuple(rule for file in files for rule in read_rules(file))
 
@@ -214,16 +214,19 @@ def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -
         ExportError: The file cannot be exported or read.
         UsageError: A pattern, a phase or a rules file is invalid.
     """
+    from nsyswrap.capture.run_record import recorded_copy_rates  # noqa: PLC0415
     from nsyswrap.cli.malloc_settings import tune_malloc  # noqa: PLC0415
     from nsyswrap.cli.progress import working  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
+    from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
 
     tune_malloc()
     with sqlite_export(capture) as export, working("reading the export", quiet=quiet):
         trace = load_export(export)
     named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
-    return find_context(named, options.settings())
+    rates = read_rates(recorded_copy_rates(capture))
+    return find_context(named, replace(options.settings(), copy_rates=rates))
 
 
 @contextmanager
@@ -256,7 +259,7 @@ def sqlite_export(capture: Path) -> Iterator[Path]:
 
 
 def _capture_of(report: Path) -> str:
-    """Return the capture to give instead of a report.json: the file beside it, or a description where there is none."""
+    """Return the capture to give instead of a report.json: the file beside it, or a description if there is none."""
     files = (report.parent / name for name in CAPTURE_NAMES)
     return next((str(file) for file in files if file.is_file()), "the .nsys-rep or .sqlite file that it was made from")
 

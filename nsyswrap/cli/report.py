@@ -44,7 +44,7 @@ def report(*, capture: Path, options: ReadOptions, output: Path, force: bool) ->
 
 
 def page_report(capture: Path, options: ReadOptions) -> "Report":
-    """Return the report to show on the page; where it can have no timeline, it says so, on the page and on stderr.
+    """Return the report to show on the page; if it has no timeline, the page and stderr say so.
 
     Raises:
         ExportError: The file cannot be exported or read.

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from nsyswrap.intervals import Window
     from nsyswrap.loop.context import TraceContext
     from nsyswrap.render.agreement_view import Measured
-    from nsyswrap.sections.name_agreement import Agreement, Choice
-    from nsyswrap.sections.tensor_proof import Launch
+    from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch
+    from nsyswrap.sections.tensor_cores.name_agreement import Agreement, Choice
 
 LAUNCHES = 200
 
@@ -143,7 +143,7 @@ def measured(request: Request) -> "Measured":
     """
     from nsyswrap.capture.ncu import find_ncu  # noqa: PLC0415
     from nsyswrap.render.agreement_view import Measured  # noqa: PLC0415
-    from nsyswrap.sections.name_agreement import choose, compare, kernel_launches  # noqa: PLC0415 - heavy
+    from nsyswrap.sections.tensor_cores.name_agreement import choose, compare, kernel_launches  # noqa: PLC0415 - heavy
 
     learned = read_kernel_rules(request.kernel_rules)
     words, ncu = program(request.command, request.python), find_ncu()
@@ -152,7 +152,7 @@ def measured(request: Request) -> "Measured":
     rows = kernel_launches(context, window)
     gpu = context.trace.gpus[0] if context.trace.gpus else None
 
-    def judge(launches: "Sequence[Launch]") -> "Agreement":
+    def judge(launches: "Sequence[NcuLaunch]") -> "Agreement":
         return compare(rows, launches, gpu.compute_capability if gpu else None, learned)
 
     launches, counters = _measured_launches(ncu, words, choose(rows, request.launches), request, judge)
@@ -176,7 +176,7 @@ def check_targets(files: Sequence[Path | None], *, force: bool) -> None:
 def learned_rules(found: "Measured") -> str:
     """Return the measured results as the text of a file for ``--kernel-rules``."""
     from nsyswrap.hardware.kernel_names.user_rules import rules_text  # noqa: PLC0415 - heavy
-    from nsyswrap.sections.name_agreement import rules_from  # noqa: PLC0415
+    from nsyswrap.sections.tensor_cores.name_agreement import rules_from  # noqa: PLC0415
 
     return rules_text(rules_from(found.agreement, f"Nsight Compute {found.ncu_version} on {found.gpu}"))
 
@@ -246,8 +246,12 @@ def _context_and_window(export: Path, learned: "tuple[NameRule, ...]") -> "tuple
 
 
 def _measured_launches(
-    ncu: "Ncu", words: tuple[str, ...], choice: "Choice", request: Request, judge: "Callable[[list[Launch]], Agreement]"
-) -> "tuple[list[Launch], str]":
+    ncu: "Ncu",
+    words: tuple[str, ...],
+    choice: "Choice",
+    request: Request,
+    judge: "Callable[[list[NcuLaunch]], Agreement]",
+) -> "tuple[list[NcuLaunch], str]":
     """Return measured launches of the chosen kernels, and ncu's CSV.
 
     The first run measures the first launch of each kernel. Kernels may be missed, because the program launches them in
@@ -257,8 +261,8 @@ def _measured_launches(
     from nsyswrap.capture.kernel_counters import CounterRequest, NoLaunchError  # noqa: PLC0415 - loaded when measured
     from nsyswrap.capture.nsys import resolved_command  # noqa: PLC0415
     from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415
-    from nsyswrap.sections.name_agreement import missed  # noqa: PLC0415 - heavy
-    from nsyswrap.sections.tensor_proof import launches_in  # noqa: PLC0415
+    from nsyswrap.sections.tensor_cores.hardware_proof import launches_in  # noqa: PLC0415
+    from nsyswrap.sections.tensor_cores.name_agreement import missed  # noqa: PLC0415 - heavy
 
     if not choice.functions:
         raise CannotTellError("the program ran no kernel except collectives", hint="Give a program that computes")

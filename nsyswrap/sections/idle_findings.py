@@ -100,8 +100,9 @@ def _saving(
         # What the capture does not show cannot be predicted; what the profiler costs is not the program's to save.
         return NO_SAVING if rule == "idle/profiler" else Saving(None, None, None, ())
     if rule == between_operations.RULE:
-        said = ("estimated: from nothing to all of the time between the operations",)
-        return Saving(0, attribution.idle_of(rule), "estimated", said)
+        chosen = attribution.pieces.of(attribution.of_rule(rule))
+        between = Spans(chosen.start, chosen.end)
+        return predict(simulation, partial(changes.fewer_operations, between, attribution.device_id))
     cause = rule.removeprefix("idle/")
     if cause in changes.OF_CAUSE:
         return predict(simulation, changes.OF_CAUSE[cause])

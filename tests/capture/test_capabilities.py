@@ -1,4 +1,4 @@
-"""What an nsys can do, read from its help."""
+"""The flags of an nsys, read from its help."""
 
 from pathlib import Path
 
@@ -36,30 +36,30 @@ usage: nsys profile [<args>] [application] [<application args>]
 
 
 def test_flags_are_read_where_they_are_defined() -> None:
-    """A flag stands at the start of its line, perhaps after its letter or a word in brackets."""
+    """A flag is at the start of its line, possibly after its short form or a word in brackets."""
     assert flags_in(HELP) >= {"--backtrace", "--nic-metrics", "--pytorch", "--trace", "--wait"}
 
 
-def test_traces_are_the_values_of_trace_alone() -> None:
-    """Values of other flags, and words in later sentences, are none."""
+def test_only_values_of_trace_are_traces() -> None:
+    """Values of other flags and words in later sentences are ignored."""
     assert traces_in(HELP) == {"cuda", "cuda-hw", "nvtx", "cublas-verbose", "none"}
 
 
 def test_help_without_traces_gives_none() -> None:
-    """The rest of the program then leaves every trace out, with notes."""
+    """A capture then leaves out every trace, with notes."""
     assert traces_in("usage: nsys profile") == frozenset()
 
 
 def test_the_fake_nsys_is_read_like_a_real_one(fake_nsys: Nsys) -> None:
-    """Both commands are asked."""
+    """The help of both commands is read."""
     can = capabilities_of(fake_nsys)
     assert can.traces == {"cuda", "nvtx", "cublas", "osrt", "cudnn", "none"}
     assert "--event-sampling-frequency" in can.profile_flags
     assert can.export_flags >= {"--type", "--output", "--force-overwrite", "--lazy"}
 
 
-def test_the_real_nsys_knows_all_that_a_default_capture_needs(nsys: Nsys) -> None:
-    """Read from the nsys of this machine."""
+def test_the_real_nsys_has_all_flags_of_a_default_capture(nsys: Nsys) -> None:
+    """This reads the help of the nsys on this machine."""
     can = capabilities_of(nsys)
     assert {"cuda", "nvtx", "osrt", "cublas", "cudnn"} <= can.traces
     assert {"--trace", "--sample", "--cpuctxsw", "--cuda-graph-trace", "--output", "--wait"} <= can.profile_flags
@@ -67,13 +67,13 @@ def test_the_real_nsys_knows_all_that_a_default_capture_needs(nsys: Nsys) -> Non
 
 
 def test_an_nsys_without_help_is_an_error(tmp_path: Path) -> None:
-    """It may be any program that is called nsys."""
+    """Another program may have the name nsys."""
     odd = Nsys(executable(tmp_path / "nsys", "#!/bin/sh\necho hello\n"), (1,), "test")
     with pytest.raises(CaptureError, match="profile --help names no flags"):
         capabilities_of(odd)
 
 
 def test_an_nsys_that_cannot_be_started_is_an_error(tmp_path: Path) -> None:
-    """It may have gone since it was found."""
+    """It may have been removed since it was found."""
     with pytest.raises(CaptureError, match="--help fails"):
         capabilities_of(Nsys(tmp_path / "gone", (1,), "test"))

@@ -1,4 +1,4 @@
-"""Which distribution this is, where its packages come from and which keys sign them."""
+"""The distribution of this machine, the mirror of its packages, the keys that sign them, and missing libraries."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ FAKE = Path(__file__).parents[1] / "support" / "fake_apt.py"
 
 
 def distribution(tmp_path: Path, text: str, glibc: str = "glibc 2.36") -> Distribution:
-    """The distribution that an os-release file stands for."""
+    """Return the distribution of an os-release file."""
     path = tmp_path / "os-release"
     path.write_text(text)
     return this_distribution(path, glibc)
@@ -22,7 +22,7 @@ def distribution(tmp_path: Path, text: str, glibc: str = "glibc 2.36") -> Distri
 
 @pytest.fixture
 def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A fake apt-get on PATH; the caller sets its answers."""
+    """Put a fake apt-get on PATH; the test sets its output."""
     executable(tmp_path / "tools" / "apt-get", f"#!{sys.executable}\n{FAKE.read_text(encoding='utf-8')}")
     monkeypatch.setenv("PATH", f"{tmp_path / 'tools'}:/usr/bin:/bin")
     monkeypatch.setenv("FAKE_APT_LOG", str(tmp_path / "log"))
@@ -30,31 +30,31 @@ def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def test_debian_takes_nsys_from_trixie_and_from_its_own_release(tmp_path: Path) -> None:
-    """The newest of the two wins; trixie's runs on bookworm."""
+    """Apt takes the newer of the two, and the nsys of trixie runs on bookworm."""
     found = distribution(tmp_path, 'ID=debian\nVERSION_CODENAME="bookworm"\n')
     assert (found.name, found.codename, found.main, found.restricted) == ("Debian", "bookworm", "main", "non-free")
     assert found.nsys_releases == ("trixie", "bookworm")
 
 
-def test_trixie_is_asked_once(tmp_path: Path) -> None:
-    """On trixie itself."""
+def test_on_trixie_there_is_only_one_release(tmp_path: Path) -> None:
+    """Trixie is not listed twice."""
     assert distribution(tmp_path, "ID=debian\nVERSION_CODENAME=trixie\n").nsys_releases == ("trixie",)
 
 
-def test_an_old_c_library_takes_what_was_built_for_it(tmp_path: Path) -> None:
+def test_with_an_old_c_library_only_the_own_release_is_used(tmp_path: Path) -> None:
     """The nsys of trixie needs glibc 2.34."""
     found = distribution(tmp_path, "ID=debian\nVERSION_CODENAME=bullseye\n", "glibc 2.31")
     assert found.nsys_releases == ("bullseye",)
 
 
 def test_ubuntu_has_nsys_in_multiverse(tmp_path: Path) -> None:
-    """Of the release itself."""
+    """The packages of the same release are used."""
     found = distribution(tmp_path, "NAME=Ubuntu\nID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=noble\n")
     assert (found.name, found.restricted, found.nsys_releases) == ("Ubuntu", "multiverse", ("noble",))
 
 
-def test_another_distribution_is_told_where_else_to_go(tmp_path: Path) -> None:
-    """By its own name."""
+def test_another_distribution_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    """The message has the name of the distribution."""
     with pytest.raises(NsyswrapError) as caught:
         distribution(tmp_path, 'ID=fedora\nPRETTY_NAME="Fedora Linux 42"\n')
     assert caught.value.message.endswith("this is Fedora Linux 42")
@@ -63,19 +63,19 @@ def test_another_distribution_is_told_where_else_to_go(tmp_path: Path) -> None:
 
 
 def test_a_distribution_without_a_release_name_is_an_error(tmp_path: Path) -> None:
-    """Debian's unstable branch has none in its early days."""
+    """Debian's unstable branch has none at first."""
     with pytest.raises(NsyswrapError, match="VERSION_CODENAME"):
         distribution(tmp_path, "ID=debian\n# VERSION_CODENAME=none\n")
 
 
 def test_a_machine_without_os_release_is_an_error(tmp_path: Path) -> None:
-    """The file and the reason are named."""
+    """The message names the file and the reason."""
     with pytest.raises(NsyswrapError, match="cannot be read: No such file"):
         this_distribution(tmp_path / "gone")
 
 
 def test_the_mirror_is_the_one_that_apt_uses(tmp_path: Path, apt: pytest.MonkeyPatch) -> None:
-    """Of the lists that were fetched, those of the distribution's own release; others are passed over."""
+    """Of the downloaded package lists, only those of the same release count."""
     targets = [
         "https://other.example/repo NodeSource nodistro",
         "https://security.example/debian-security Debian bookworm-security",
@@ -86,8 +86,8 @@ def test_the_mirror_is_the_one_that_apt_uses(tmp_path: Path, apt: pytest.MonkeyP
     assert mirror_of(found) == "https://mirror.example/debian"
 
 
-def test_without_lists_the_mirror_is_what_an_update_would_ask(tmp_path: Path, apt: pytest.MonkeyPatch) -> None:
-    """A fresh container has none, and a user without root cannot fetch them."""
+def test_without_lists_the_mirror_is_what_an_update_would_use(tmp_path: Path, apt: pytest.MonkeyPatch) -> None:
+    """A new container has no package lists, and a user without root cannot download them."""
     uris = [
         "'https://x.example/debian-security/dists/bookworm-security/InRelease' name 0 ",
         "'https://mirror.example/deb/debian/dists/bookworm/InRelease' name 0 ",
@@ -98,31 +98,31 @@ def test_without_lists_the_mirror_is_what_an_update_would_ask(tmp_path: Path, ap
 
 
 @pytest.mark.usefixtures("apt")
-def test_no_mirror_at_all_is_an_error(tmp_path: Path) -> None:
-    """The release is named."""
+def test_a_missing_mirror_is_an_error(tmp_path: Path) -> None:
+    """The message names the release."""
     found = distribution(tmp_path, "ID=debian\nVERSION_CODENAME=bookworm\n")
-    with pytest.raises(NsyswrapError, match="apt knows no mirror of Debian bookworm"):
+    with pytest.raises(NsyswrapError, match="apt has no mirror of Debian bookworm"):
         mirror_of(found)
 
 
 def test_the_keys_are_those_of_the_archive(tmp_path: Path) -> None:
-    """The first file that is there."""
+    """The first existing file is used."""
     (tmp_path / "new.pgp").write_text("keys")
     found = Distribution("Debian", "forky", "main", "non-free", (), (tmp_path / "old.gpg", tmp_path / "new.pgp"))
     assert keyring_of(found) == tmp_path / "new.pgp"
 
 
 @pytest.mark.parametrize(("name", "package"), [("Debian", "debian-archive-keyring"), ("Ubuntu", "ubuntu-keyring")])
-def test_without_keys_nothing_is_trusted(tmp_path: Path, name: str, package: str) -> None:
-    """The package that holds them is named."""
+def test_missing_keys_are_an_error(tmp_path: Path, name: str, package: str) -> None:
+    """The hint names the package that contains them."""
     found = Distribution(name, "x", "main", "y", (), (tmp_path / "gone.gpg",))
     with pytest.raises(NsyswrapError, match=f"the keys of the {name} archive are missing") as caught:
         keyring_of(found)
     assert package in caught.value.hint
 
 
-def test_libraries_that_are_not_found_are_read_from_ldd() -> None:
-    """Each once, sorted, and none that is found."""
+def test_missing_libraries_are_read_from_ldd() -> None:
+    """They are sorted and unique, and libraries that are found are left out."""
     text = (
         "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibssh.so => not found\n\tlibdw.so.1 => not found\n"
         "\tlibz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x00007f)\n\tlibssh.so => not found\n"
@@ -130,12 +130,12 @@ def test_libraries_that_are_not_found_are_read_from_ldd() -> None:
     assert missing_in(text) == ("libdw.so.1", "libssh.so")
 
 
-def test_a_program_that_has_all_lacks_none() -> None:
-    """The Python that runs this test."""
+def test_a_complete_program_lacks_no_libraries() -> None:
+    """The program is the Python that runs this test."""
     assert missing_libraries(Path(sys.executable)) == ()
 
 
-def test_where_there_is_no_ldd_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A guess would be worse."""
+def test_without_ldd_no_library_counts_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is guessed."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert missing_libraries(Path(sys.executable)) == ()

@@ -1,4 +1,4 @@
-"""How a capture says that the program, the disk or the user ended it; with a fake nsys."""
+"""Notes and errors for captures that the program, the disk or the user ended, with a fake nsys."""
 
 import errno
 import json
@@ -35,42 +35,42 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("script", ENDINGS)
-def test_a_program_that_did_not_end_well_has_one_note(fake_nsys: Nsys, tmp_path: Path, script: str) -> None:
-    """One that ended well has none."""
+def test_a_program_that_fails_gets_one_note(fake_nsys: Nsys, tmp_path: Path, script: str) -> None:
+    """A program that succeeds gets none."""
     assert profile(options(tmp_path / "result", "sh", "-c", script), fake_nsys).notes == ENDINGS[script]
 
 
-def test_a_program_that_ended_before_the_delay_is_no_failure_of_nsys(
+def test_a_program_that_ends_before_the_delay_is_not_a_failure_of_nsys(
     fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it ran longer than that, it is."""
+    """If it ran longer than the delay, it is a failure of nsys."""
     monkeypatch.setenv("FAKE_NSYS_FAILURE", "no-report")
-    with pytest.raises(CaptureError, match=r"ended before recording began \(--delay 10\)") as caught:
+    with pytest.raises(CaptureError, match=r"ended before recording started \(--delay 10\)") as caught:
         profile(options(tmp_path / "result", "true", delay_s=10.0), fake_nsys)
     assert caught.value.hint == "Choose a shorter --delay"
     with pytest.raises(CaptureError, match="nsys wrote no report"):
         profile(options(tmp_path / "result", "sleep", "0.5", delay_s=0.1), fake_nsys)
 
 
-def test_a_disk_that_fills_while_the_recording_moves_is_an_error_of_ours(
+def test_a_full_disk_while_the_recording_moves_is_an_error(
     fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half a recording does not stay."""
+    """The incomplete file is removed."""
 
-    def memsets(_source: Path, target: Path) -> None:
+    def fills_the_disk(_source: Path, target: Path) -> None:
         target.write_text("half")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setenv("FAKE_NSYS_FAILURE", "no-importer")
-    monkeypatch.setattr("shutil.move", memsets)
+    monkeypatch.setattr("shutil.move", fills_the_disk)
     with pytest.raises(CaptureError, match="cannot be kept: No space left on device") as caught:
         profile(options(tmp_path / "result", "true"), fake_nsys)
-    assert (caught.value.exit_code, "Free space" in caught.value.hint) == (125, True)
+    assert (caught.value.exit_code, "Free some space" in caught.value.hint) == (125, True)
     assert not (tmp_path / "result").exists()
 
 
-def test_ctrl_c_while_the_capture_is_exported_keeps_the_report(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """The hint says how to go on."""
+def test_ctrl_c_during_the_export_keeps_the_report(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """The hint says how to continue."""
 
     def interrupt(phase: Phase, _share: float | None) -> None:
         if phase is Phase.EXPORTING:
@@ -82,10 +82,10 @@ def test_ctrl_c_while_the_capture_is_exported_keeps_the_report(fake_nsys: Nsys, 
     assert f"nsyswrap report {tmp_path / 'result' / 'capture.nsys-rep'}" in caught.value.hint
 
 
-def test_a_folder_whose_name_begins_with_dashes_is_no_option_of_nsys(
+def test_a_folder_name_that_begins_with_dashes_is_not_an_option(
     fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The report that is exported is named by its whole path."""
+    """Nsys export gets the absolute path of the report."""
     monkeypatch.chdir(tmp_path)
     seen: list[tuple[str, ...]] = []
 
@@ -99,12 +99,12 @@ def test_a_folder_whose_name_begins_with_dashes_is_no_option_of_nsys(
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
-    """Run the command line, with a Ctrl-C while the report is made."""
+    """Run the command line, with Ctrl-C during the analysis."""
 
     def interrupt(*_: object) -> Report:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nsyswrap.cli.profile.analysed", interrupt)
+    monkeypatch.setattr("nsyswrap.cli.profile.analyzed", interrupt)
     before = os.umask(0o022)
     try:
         return CliRunner().invoke(cli, ["profile", "--quiet", *arguments])
@@ -113,8 +113,8 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
 
 
 @pytest.mark.usefixtures("fake_nsys")
-def test_ctrl_c_while_the_report_is_made_keeps_the_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 130, as at every other moment."""
+def test_ctrl_c_during_the_analysis_keeps_the_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code is 130, as at any other time."""
     result = interrupted(monkeypatch, "-o", str(tmp_path / "out"), "--", "true")
     assert result.exit_code == 130
     assert "nsyswrap: stopped before the report was made\n" in result.output
@@ -127,10 +127,10 @@ def test_ctrl_c_while_the_report_is_made_keeps_the_capture(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize(("form", "quiet"), [("text", False), ("text", True), ("json", False)])
-def test_a_note_on_the_run_is_in_the_report_and_once_on_stderr(
+def test_a_note_is_in_the_report_and_once_on_stderr(
     capsys: pytest.CaptureFixture[str], form: str, *, quiet: bool
 ) -> None:
-    """The summary shows it where there is one."""
+    """If there is a summary, the note is part of it."""
     note = "The program ended with exit code 7"
     report = with_notes(hand_made.full_report(), (note,))
     assert report.notes == (*hand_made.full_report().notes, f"{note}.")
@@ -141,12 +141,12 @@ def test_a_note_on_the_run_is_in_the_report_and_once_on_stderr(
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.usefixtures("fake_nsys")
-def test_closed_streams_are_taken_for_empty_ones(tmp_path: Path, closed: str) -> None:
-    """The program's output goes nowhere, and it is recorded all the same; 5 is its own exit code."""
+def test_closed_standard_streams_are_replaced_by_empty_ones(tmp_path: Path, closed: str) -> None:
+    """The program's output is discarded, and it is still recorded; 5 is its own exit code."""
     program = "import sys; print(1, flush=True); print(2, file=sys.stderr, flush=True); sys.exit(5)"
     line = f'exec "$0" -m nsyswrap profile --quiet --format json -o "$1" -- "$0" -c "$2" {closed}'
     words = ["/bin/sh", "-c", line, sys.executable, str(tmp_path / "out"), program]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert "Bad file descriptor" not in done.stderr
-    # The fake export cannot be analysed; the run is described, and that is all that is asked here.
+    # The fake export cannot be analyzed; this test only checks the description of the run.
     assert json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))["exit_code"] == 5

@@ -1,4 +1,4 @@
-"""The program under nsys, in the user's terminal: its output, its signals, its end. With a fake nsys, to be quick."""
+"""A program under a fake nsys in the user's terminal: its output, its signals, its end."""
 
 import signal
 import sys
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("fake_nsys")
 
 Driven = Callable[..., Run]
 
-# Says that it is ready and sleeps; on Ctrl-C it cleans up for a while and ends with a code of its own.
+# Prints that it is ready and sleeps; on Ctrl-C it cleans up for a while and exits with its own code.
 SLEEPER = """
 import sys, time
 print("ready", flush=True)
@@ -33,7 +33,7 @@ except KeyboardInterrupt:
     sys.exit(9)
 """
 
-# Ignores every polite signal, and has a child in its own session that does so too.
+# Ignores all ending signals except SIGKILL, and so does its child in another session.
 DEAF = """
 import signal, subprocess, sys, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -43,7 +43,7 @@ print("ready", flush=True)
 time.sleep(60)
 """
 
-# Leaves a process behind that has a session of its own, and ends.
+# Starts a process in another session, and ends.
 DAEMON_MAKER = """
 import subprocess, sys
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", sys.argv[1]], start_new_session=True)
@@ -51,7 +51,7 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", sys.argv[
 
 
 def foreground(nsys: Nsys, folder: Path, *program: str, limits: Limits | None = None) -> ForegroundCall:
-    """A call of the fake nsys for a program, with its private folder."""
+    """Return a call of the fake nsys for a program, with its private folder."""
     folder.mkdir(exist_ok=True)
     work = RunDir(folder)
     argv = (str(nsys.path), "profile", f"--output={folder / 'capture'}", *work.inner(program))
@@ -59,18 +59,18 @@ def foreground(nsys: Nsys, folder: Path, *program: str, limits: Limits | None = 
 
 
 def test_the_exit_code_is_the_programs(driven: Driven) -> None:
-    """The code of the program comes through nsys and through us."""
+    """Nsys and nsyswrap pass on the program's exit code."""
     assert driven(*python("raise SystemExit(3)")).finish() == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
 def test_a_program_killed_by_a_signal_gives_128_and_the_signal(driven: Driven, number: signal.Signals) -> None:
-    """As a shell reports it."""
+    """A shell reports it in the same way."""
     assert driven(*python(f"import os; os.kill(os.getpid(), {int(number)})")).finish() == 128 + number
 
 
-def test_both_streams_of_the_program_pass_unchanged(driven: Driven) -> None:
-    """What the program prints arrives byte for byte, and nothing of nsys is among it."""
+def test_both_streams_of_the_program_are_unchanged(driven: Driven) -> None:
+    """The program's output is the same byte for byte, without output of nsys."""
     run = driven(*python(r"import sys; sys.stdout.write('out \x1b[31m%\r\n'); sys.stderr.write('err\n')"))
     assert run.finish() == 0
     assert run.output_path.read_bytes() in {b"out \x1b[31m%\r\nerr\n", b"err\nout \x1b[31m%\r\n"}
@@ -79,7 +79,7 @@ def test_both_streams_of_the_program_pass_unchanged(driven: Driven) -> None:
 def test_the_program_can_write_to_stderr_only(
     fake_nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Where stdout is kept for results, the program's stdout goes to stderr."""
+    """If stdout is for results, the program's stdout goes to stderr."""
     call = foreground(fake_nsys, tmp_path / "w", *python("print('from the program')"))
     ended = run_in_foreground(
         ForegroundCall(argv=call.argv, run_dir=call.run_dir, env=call.env, output_to_stderr=True), silent
@@ -88,15 +88,15 @@ def test_the_program_can_write_to_stderr_only(
     assert (ended.code, out, err) == (0, "", "from the program\n")
 
 
-def test_what_nsys_prints_is_kept_apart(fake_nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The words of nsys itself are in the result, not on the terminal."""
+def test_the_output_of_nsys_is_separate(fake_nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The output of nsys is in the result and not on the terminal."""
     ended = run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true"), silent)
     assert "Generating" in ended.nsys_output
     assert capfd.readouterr() == ("", "")
 
 
 def test_ctrl_c_goes_to_the_program_which_ends_in_its_own_way(driven: Driven) -> None:
-    """The program cleans up, its code is kept, the report is written and the note says what happened."""
+    """The program cleans up, its exit code is kept, the report is written, and a note says what happened."""
     run = driven(*python(SLEEPER))
     run.wait_for_output("ready")
     run.send(signal.SIGINT)
@@ -105,8 +105,8 @@ def test_ctrl_c_goes_to_the_program_which_ends_in_its_own_way(driven: Driven) ->
     assert run.result["notes"] == ["The program was stopped by SIGINT; the capture holds what was recorded until then"]
 
 
-def test_a_program_that_dies_of_ctrl_c_gives_130(driven: Driven) -> None:
-    """The code that shells give for SIGINT."""
+def test_a_program_that_ctrl_c_kills_gives_130(driven: Driven) -> None:
+    """Shells give this code for SIGINT."""
     run = driven("sh", "-c", "echo ready; sleep 60")
     run.wait_for_output("ready")
     run.send(signal.SIGINT)
@@ -114,8 +114,8 @@ def test_a_program_that_dies_of_ctrl_c_gives_130(driven: Driven) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_terminating_signals_are_passed_on_too(driven: Driven, number: signal.Signals) -> None:
-    """A scheduler that ends the job, or a terminal that closes, leaves a capture."""
+def test_terminating_signals_are_forwarded_too(driven: Driven, number: signal.Signals) -> None:
+    """A capture remains after a scheduler ends the job or the terminal is closed."""
     run = driven(*python(SLEEPER))
     run.wait_for_output("ready")
     run.send(number)
@@ -127,12 +127,12 @@ def test_terminating_signals_are_passed_on_too(driven: Driven, number: signal.Si
 def test_a_second_signal_ends_everything_at_once(
     driven: Driven, marker: str, number: signal.Signals, code: int
 ) -> None:
-    """The program, its child in another session and nsys are gone, and so is the folder that would hold nothing."""
+    """The program, its child in another session and nsys are killed, and the empty result folder is removed."""
     run = driven(*python(DEAF, marker))
     run.wait_for_output("ready")
     processes = living(marker)
     run.send(number)
-    time.sleep(0.3)  # the kernel makes one of two equal signals that are not taken yet
+    time.sleep(0.3)  # the kernel merges two equal pending signals
     assert set(living(marker)) == set(processes)
     run.send(number)
     assert run.finish() == code
@@ -140,8 +140,8 @@ def test_a_second_signal_ends_everything_at_once(
     assert not (run.result_path.parent / "result").exists()
 
 
-def test_a_second_signal_names_what_was_lost(driven: Driven, marker: str) -> None:
-    """The error says that there is no report, and how to keep one the next time."""
+def test_a_second_signal_is_an_error_with_a_hint(driven: Driven, marker: str) -> None:
+    """The error says that there is no report, and how to keep one next time."""
     run = driven(*python(DEAF, marker))
     run.wait_for_output("ready")
     run.send(signal.SIGINT)
@@ -149,7 +149,7 @@ def test_a_second_signal_names_what_was_lost(driven: Driven, marker: str) -> Non
     run.send(signal.SIGINT)
     run.finish()
     assert run.result["message"] == "stopped before nsys had written its report"
-    assert run.result["hint"] == "Interrupt once to keep what was recorded"
+    assert run.result["hint"] == "Interrupt only once to keep the recorded data"
 
 
 def test_a_time_out_ends_the_program_and_keeps_the_capture(driven: Driven) -> None:
@@ -170,13 +170,13 @@ def test_a_program_that_ignores_the_time_out_is_killed(fake_nsys: Nsys, tmp_path
 
 
 def test_a_program_that_ends_in_time_is_not_timed_out(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """A time-out is a limit, not an end."""
+    """The run does not wait for the time-out."""
     ended = run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true", limits=Limits(timeout_s=60)), silent)
     assert (ended.code, ended.timed_out, ended.stopped_by) == (0, False, None)
 
 
-def test_a_daemon_of_the_program_is_left_alone(driven: Driven, marker: str) -> None:
-    """What a program leaves behind on purpose outlives a capture that ended well."""
+def test_a_daemon_of_the_program_keeps_running(driven: Driven, marker: str) -> None:
+    """A background process of the program outlives a successful capture."""
     run = driven(*python(DAEMON_MAKER, marker))
     assert run.finish() == 0
     assert len(living(marker)) == 1
@@ -185,7 +185,7 @@ def test_a_daemon_of_the_program_is_left_alone(driven: Driven, marker: str) -> N
 def test_nsys_that_ends_before_the_program_does_not_end_the_run(
     tmp_path: Path,
 ) -> None:
-    """Where recording ends first, the program's own end and code are waited for."""
+    """If the recording ends first, the run waits for the program and its exit code."""
     early = ForegroundCall(
         argv=("sh", "-c", '"$@" & sleep 0.3', "early", *RunDir(tmp_path).inner(["sh", "-c", "sleep 1; exit 5"])),
         run_dir=RunDir(tmp_path),
@@ -196,16 +196,16 @@ def test_nsys_that_ends_before_the_program_does_not_end_the_run(
     assert ended.wall_ns > 800_000_000
 
 
-def test_the_phases_are_told_in_order(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """Running first, then writing, with nothing but those."""
+def test_the_phases_are_reported_in_order(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """The only phases are running and then writing."""
     seen: list[Phase] = []
     run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true"), lambda phase, _share: seen.append(phase))
     assert seen[0] is Phase.RUNNING
     assert set(seen[1:]) == {Phase.WRITING}
 
 
-def test_nsys_that_never_starts_the_program_is_given_up(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
-    """After the limit for starting there is an error, and nsys is not left behind."""
+def test_an_nsys_that_does_not_start_the_program_is_killed(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
+    """After the start limit there is an error, and no nsys keeps running."""
     call = foreground(fake_nsys, tmp_path / "w", "true", marker, limits=Limits(start_s=0.5))
     call = ForegroundCall(
         argv=call.argv,
@@ -218,8 +218,8 @@ def test_nsys_that_never_starts_the_program_is_given_up(fake_nsys: Nsys, tmp_pat
     assert living(marker) == []
 
 
-def test_nsys_that_falls_silent_while_writing_is_given_up(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
-    """Without a sign of life there is an error, and nsys is not left behind."""
+def test_an_nsys_that_hangs_while_writing_is_killed(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
+    """If its files stop growing there is an error, and no nsys keeps running."""
     call = foreground(fake_nsys, tmp_path / "w", "true", marker, limits=Limits(silence_s=0.5))
     call = ForegroundCall(
         argv=call.argv,
@@ -227,35 +227,35 @@ def test_nsys_that_falls_silent_while_writing_is_given_up(fake_nsys: Nsys, tmp_p
         env={**call.env, "FAKE_NSYS_FAILURE": "hangs-writing"},
         limits=call.limits,
     )
-    with pytest.raises(CaptureError, match="wrote no more for") as caught:
+    with pytest.raises(CaptureError, match="wrote nothing for") as caught:
         run_in_foreground(call, silent)
     assert "Generating" in caught.value.message
     assert living(marker) == []
 
 
-def test_handlers_of_signals_are_as_before(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """Whoever called finds its own handlers again."""
+def test_signal_handlers_are_restored(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """The caller's handlers are active again afterwards."""
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true"), silent)
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
 
 
-def test_arguments_reach_the_program_as_they_are(driven: Driven) -> None:
-    """Spaces, quotes, dollars, empty words and dashes pass two shells unharmed."""
+def test_arguments_reach_the_program_unchanged(driven: Driven) -> None:
+    """Two shells do not change spaces, quotes, dollars, empty words and dashes."""
     words = ["a b", "", "'\"", "$HOME", "*", "--output=x", "-c", "%h", "\\", "ü"]
     run = driven(sys.executable, "-c", "import sys; print(sys.argv[1:])", *words)
     run.finish()
     assert run.output.strip() == str(words)
 
 
-def test_only_the_last_words_of_nsys_are_quoted() -> None:
-    """Progress bars are left out, and empty lines."""
+def test_only_the_last_lines_of_nsys_are_quoted() -> None:
+    """Progress bars and empty lines are left out."""
     assert quoted_output("one\r[1/1] [==20% ] x\r\n\ntwo\nthree\nfour\n") == " (nsys: two / three / four)"
     assert not quoted_output("\r[1/1] [=100%] x\n")
 
 
-def test_files_of_a_folder_that_vanishes_are_none(tmp_path: Path) -> None:
-    """While we look, nsys removes what it no longer needs."""
+def test_a_removed_folder_has_no_files(tmp_path: Path) -> None:
+    """Nsys may remove folders during the scan."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_text("")
     assert files_below(tmp_path / "a") == [tmp_path / "a" / "b" / "file"]

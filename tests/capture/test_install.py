@@ -1,4 +1,4 @@
-"""Fetching nsys: what is asked of apt, what the tree looks like, and what each failure says. With a fake apt."""
+"""Installing nsys with a fake apt: the calls of apt, the installed tree, and the error for each failure."""
 
 import fcntl
 import sys
@@ -15,13 +15,13 @@ from nsyswrap.errors import NsyswrapError
 FAKE = Path(__file__).parents[1] / "support" / "fake_apt.py"
 VERSION = "2023.4.4.54~12.4.1-2"
 
-# The layout of Debian's packages: two trees tied by links, and links to places outside.
+# The layout of Debian's packages: two trees connected by links, and links to paths outside.
 NSYS = "usr/lib/x86_64-linux-gnu/nsight-systems/target-linux-x64"
 HOST = "usr/lib/nsight-systems/host-linux-x64"
 
 
 def make_package(folder: Path, name: str, files: dict[str, str], links: dict[str, str] | None = None) -> None:
-    """Make a package of some scripts and links."""
+    """Create a package from scripts and links."""
     tree = folder / f"tree-{name}"
     for path, text in files.items():
         executable(tree / path, text)
@@ -35,7 +35,7 @@ def make_package(folder: Path, name: str, files: dict[str, str], links: dict[str
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fake distribution: its tools first on PATH, its packages in a folder."""
+    """Put the tools of a fake distribution first on PATH; return the folder of its packages."""
     for name in ("apt-get", "dpkg", "dpkg-deb", "ldd"):
         executable(tmp_path / "tools" / name, f"#!{sys.executable}\n{FAKE.read_text(encoding='utf-8')}")
     folder = tmp_path / "packages"
@@ -73,13 +73,13 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def debian(tmp_path: Path) -> Distribution:
-    """Debian 12, with its keys in a folder of the test."""
+    """Return Debian 12 with keys in the test folder."""
     (tmp_path / "keys.gpg").write_text("keys")
     return Distribution("Debian", "bookworm", "main", "non-free", ("trixie", "bookworm"), (tmp_path / "keys.gpg",))
 
 
 def log(packages: Path) -> str:
-    """The calls of the tools so far."""
+    """Return the calls of the tools so far."""
     return (packages.parent / "log").read_text()
 
 
@@ -89,13 +89,15 @@ def failing(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
 
 
 def fetched(tmp_path: Path, debian: Distribution) -> tuple[Path, list[str]]:
-    """Install, and return the program and what was told."""
-    told: list[str] = []
-    return install(tmp_path / "nsys", told.append, debian), told
+    """Install, and return the program and the messages."""
+    messages: list[str] = []
+    return install(tmp_path / "nsys", messages.append, debian), messages
 
 
-def test_nsys_stands_in_a_folder_of_its_version(packages: Path, tmp_path: Path, debian: Distribution) -> None:
-    """Host and target part side by side, with the licence, and nothing else."""
+def test_nsys_is_installed_in_a_folder_named_after_its_version(
+    packages: Path, tmp_path: Path, debian: Distribution
+) -> None:
+    """The folder contains the host part, the target part and the licence, and nothing else."""
     path, _ = fetched(tmp_path, debian)
     root = tmp_path / "nsys" / "2023.4.4.54"
     assert path == root / "target-linux-x64" / "nsys"
@@ -105,7 +107,7 @@ def test_nsys_stands_in_a_folder_of_its_version(packages: Path, tmp_path: Path, 
 
 
 def test_the_importer_gets_the_libssh_of_the_distribution(packages: Path, tmp_path: Path, debian: Distribution) -> None:
-    """The package's own link leads outside of it."""
+    """The link in the package points outside of it."""
     path, _ = fetched(tmp_path, debian)
     host = path.parent.parent / "host-linux-x64"
     assert (host / "libssh.so").readlink() == Path("libssh.so.4")
@@ -114,33 +116,33 @@ def test_the_importer_gets_the_libssh_of_the_distribution(packages: Path, tmp_pa
     assert "libssh-4" in log(packages)
 
 
-def test_other_missing_libraries_are_fetched_too(packages: Path, tmp_path: Path, debian: Distribution) -> None:
-    """Only those that this machine lacks."""
+def test_other_missing_libraries_are_added(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """Libraries that this machine has are not added."""
     path, _ = fetched(tmp_path, debian)
     assert (path.parent.parent / "host-linux-x64" / "libpfm.so.4").exists()
     assert "libkrb5-3" not in log(packages)
 
 
-def test_the_scripts_of_nsys_stats_are_where_it_looks(packages: Path, tmp_path: Path, debian: Distribution) -> None:
-    """`nsys stats` imports nsysstats from the host folder; the package has it in the other."""
+def test_nsys_stats_finds_its_scripts(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """`nsys stats` imports nsysstats from the host folder, but the package has it in the target folder."""
     path, _ = fetched(tmp_path, debian)
     assert (path.parent.parent / "host-linux-x64" / "python" / "lib" / "nsysstats.py").exists()
     assert packages.is_dir()
 
 
-def test_the_licence_is_shown_before_anything_is_fetched(packages: Path, tmp_path: Path, debian: Distribution) -> None:
-    """And its text is kept beside nsys."""
+def test_the_licence_is_shown_before_the_download(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """Its text is kept beside nsys."""
     calls: list[bool] = []
     install(tmp_path / "nsys", lambda _line: calls.append((packages.parent / "log").exists()), debian)
     assert calls[0] is False
-    told: list[str] = []
-    install(tmp_path / "nsys", told.append, debian)
-    assert "NVIDIA's End User License Agreement" in told[0]
+    messages: list[str] = []
+    install(tmp_path / "nsys", messages.append, debian)
+    assert "NVIDIA's End User License Agreement" in messages[0]
     assert (tmp_path / "nsys" / "2023.4.4.54" / "licence" / "EULA.txt.gz").read_text() == "the licence"
 
 
-def test_apt_reads_and_writes_nothing_of_the_system(packages: Path, tmp_path: Path, debian: Distribution) -> None:
-    """Sources, lists and cache are our own, and signatures are checked as always."""
+def test_apt_does_not_use_files_of_the_system(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """It has its own sources, lists and cache, and checks signatures as usual."""
     fetched(tmp_path, debian)
     for line in log(packages).splitlines():
         if " update" in line or " download" in line:
@@ -151,8 +153,8 @@ def test_apt_reads_and_writes_nothing_of_the_system(packages: Path, tmp_path: Pa
             assert "insecure" not in line.lower()
 
 
-def test_the_sources_take_libraries_from_the_own_release_only(debian: Distribution) -> None:
-    """Those of a younger release may want a younger C library."""
+def test_libraries_come_only_from_the_own_release(debian: Distribution) -> None:
+    """Those of a newer release may need a newer C library."""
     text = sources_text(debian, "https://mirror.example/debian", Path("/keys.gpg"), "amd64")
     stanzas = [dict(line.split(": ") for line in stanza.splitlines()) for stanza in text.strip().split("\n\n")]
     assert [(stanza["Suites"], stanza["Components"]) for stanza in stanzas] == [
@@ -164,15 +166,15 @@ def test_the_sources_take_libraries_from_the_own_release_only(debian: Distributi
     assert all("Trusted" not in stanza for stanza in stanzas)
 
 
-def test_the_mirrors_address_is_not_told(packages: Path, tmp_path: Path, debian: Distribution) -> None:
-    """It may hold a password."""
-    _, told = fetched(tmp_path, debian)
-    assert not any("mirror.example" in line for line in told)
+def test_the_address_of_the_mirror_is_not_shown(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """It may contain a password."""
+    _, messages = fetched(tmp_path, debian)
+    assert not any("mirror.example" in line for line in messages)
     assert packages.is_dir()
 
 
-def test_a_second_fetch_replaces_the_first(packages: Path, tmp_path: Path, debian: Distribution) -> None:
-    """Whole, and without leftovers."""
+def test_a_second_installation_replaces_the_first(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """No file of the first one stays."""
     path, _ = fetched(tmp_path, debian)
     (path.parent / "stray").write_text("old")
     assert fetched(tmp_path, debian)[0] == path
@@ -183,10 +185,10 @@ def test_a_second_fetch_replaces_the_first(packages: Path, tmp_path: Path, debia
 @pytest.mark.parametrize(
     ("how", "message", "hint"),
     [
-        ("no-network", "apt could not fetch nsys (E: Failed to fetch", "it goes on where it stopped"),
-        ("unsigned", "signature cannot be verified, so nothing was installed", "keyring"),
+        ("no-network", "apt could not download nsys (E: Failed to fetch", "again to continue"),
+        ("unsigned", "signature of the packages cannot be verified, so nothing was installed", "keyring"),
         ("disk-full", "the disk is full", "Free 1.2 GB"),
-        ("no-package", "does not package nsys here", "NVIDIA developer site"),
+        ("no-package", "has no package of nsys", "NVIDIA developer site"),
         ("broken-package", "cannot be unpacked: dpkg-deb: error", "run 'nsyswrap setup' again"),
     ],
 )
@@ -199,7 +201,7 @@ def test_a_failure_says_what_and_what_to_do(  # noqa: PLR0913, PLR0917 - fixture
     message: str,
     hint: str,
 ) -> None:
-    """And leaves no half an nsys behind."""
+    """No incomplete nsys is left."""
     failing(monkeypatch, how)
     with pytest.raises(NsyswrapError) as caught:
         fetched(tmp_path, debian)
@@ -209,10 +211,10 @@ def test_a_failure_says_what_and_what_to_do(  # noqa: PLR0913, PLR0917 - fixture
     assert packages.is_dir()
 
 
-def test_packages_that_were_fetched_are_kept_for_the_next_try(
+def test_downloaded_packages_are_kept_for_the_next_try(
     packages: Path, tmp_path: Path, debian: Distribution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broken fetch of 190 MB goes on, it does not begin again."""
+    """An interrupted download of 190 MB continues instead of starting again."""
     failing(monkeypatch, "broken-package")
     with pytest.raises(NsyswrapError):
         fetched(tmp_path, debian)
@@ -224,10 +226,10 @@ def test_packages_that_were_fetched_are_kept_for_the_next_try(
     assert packages.is_dir()
 
 
-def test_a_failure_leaves_an_older_nsys_alone(
+def test_a_failure_keeps_an_older_nsys(
     packages: Path, tmp_path: Path, debian: Distribution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What worked goes on working."""
+    """The older nsys still works."""
     path, _ = fetched(tmp_path, debian)
     failing(monkeypatch, "broken-package")
     with pytest.raises(NsyswrapError):
@@ -236,8 +238,8 @@ def test_a_failure_leaves_an_older_nsys_alone(
     assert packages.is_dir()
 
 
-def test_a_library_that_no_known_package_holds_is_named(packages: Path, tmp_path: Path, debian: Distribution) -> None:
-    """The user can install it and try again."""
+def test_a_library_without_a_known_package_is_named(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """The user can install it and run setup again."""
     make_package(packages / "new", "nsight-systems", {f"{HOST}/QdstrmImporter": "#!/bin/sh\n# needs: libodd.so.1\n"})
     (packages / "new" / f"nsight-systems_{VERSION}_amd64.deb").replace(packages / f"nsight-systems_{VERSION}_amd64.deb")
     with pytest.raises(NsyswrapError, match=r"QdstrmImporter of nsys needs libodd\.so\.1") as caught:
@@ -246,42 +248,42 @@ def test_a_library_that_no_known_package_holds_is_named(packages: Path, tmp_path
 
 
 @pytest.mark.parametrize("program", ["QdstrmImporter", "nsys"])
-def test_what_does_not_start_is_not_installed(
+def test_a_program_that_does_not_start_is_not_installed(
     packages: Path, tmp_path: Path, debian: Distribution, program: str
 ) -> None:
-    """It would take the place of an nsys that works."""
+    """It would replace an nsys that works."""
     name, place = ("nsight-systems", HOST) if program == "QdstrmImporter" else ("nsight-systems-target", NSYS)
     make_package(packages / "new", name, {f"{place}/{program}": "#!/bin/sh\necho 'bad ELF' >&2; exit 1\n"})
     (packages / "new" / f"{name}_{VERSION}_amd64.deb").replace(packages / f"{name}_{VERSION}_amd64.deb")
-    with pytest.raises(NsyswrapError, match=f"the fetched {program} does not start: bad ELF"):
+    with pytest.raises(NsyswrapError, match=f"the downloaded {program} does not start: bad ELF"):
         fetched(tmp_path, debian)
 
 
 def test_packages_without_nsys_are_an_error(packages: Path, tmp_path: Path, debian: Distribution) -> None:
-    """The distribution may arrange them anew one day."""
+    """The distribution may change their layout."""
     make_package(packages / "new", "nsight-systems-target", {"usr/share/doc/x": ""})
     (packages / "new" / f"nsight-systems-target_{VERSION}_amd64.deb").replace(
         packages / f"nsight-systems-target_{VERSION}_amd64.deb"
     )
-    with pytest.raises(NsyswrapError, match="hold no target part of nsys"):
+    with pytest.raises(NsyswrapError, match="contain no target part of nsys"):
         fetched(tmp_path, debian)
 
 
-def test_only_one_setup_works_at_a_time(packages: Path, tmp_path: Path, debian: Distribution) -> None:
-    """Two would write into one another's files."""
+def test_only_one_setup_runs_at_a_time(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """Two would overwrite each other's files."""
     (tmp_path / "nsys").mkdir()
     with (tmp_path / "nsys" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(NsyswrapError, match="another 'nsyswrap setup' is at work"):
+        with pytest.raises(NsyswrapError, match="another 'nsyswrap setup' is running"):
             fetched(tmp_path, debian)
     assert fetched(tmp_path, debian)[0].exists()
     assert packages.is_dir()
 
 
-def test_too_little_room_is_found_out_before_the_download(
+def test_too_little_disk_space_is_an_error_before_the_download(
     packages: Path, tmp_path: Path, debian: Distribution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message says how much there is and how much is needed."""
+    """The message has the free and the needed space."""
     monkeypatch.setattr("nsyswrap.capture.install.NEEDED_BYTES", 10**18)
     with pytest.raises(NsyswrapError, match=r"GB free, and nsys needs 1000000000\.0 GB") as caught:
         fetched(tmp_path, debian)
@@ -290,7 +292,7 @@ def test_too_little_room_is_found_out_before_the_download(
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(packages: Path, tmp_path: Path, debian: Distribution) -> None:
-    """A file stands where a folder should be."""
+    """There is a file in place of the folder."""
     (tmp_path / "nsys").write_text("")
     with pytest.raises(NsyswrapError, match="cannot be installed in"):
         fetched(tmp_path, debian)
@@ -298,10 +300,10 @@ def test_a_folder_that_cannot_be_written_is_an_error(packages: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("tool", ["apt-get", "dpkg"])
-def test_a_machine_without_the_tools_is_told_where_else_to_go(
+def test_a_missing_tool_is_an_error_with_a_hint(
     packages: Path, tmp_path: Path, debian: Distribution, monkeypatch: pytest.MonkeyPatch, tool: str
 ) -> None:
-    """Both apt and dpkg are needed, and nothing else."""
+    """Only apt and dpkg are needed."""
     (tmp_path / "tools" / tool).unlink()
     monkeypatch.setenv("PATH", str(tmp_path / "tools"))
     with pytest.raises(NsyswrapError, match=f"setup needs {tool}") as caught:

@@ -1,4 +1,4 @@
-"""A run under ncu: the command line, the counters that are asked for, and what comes back."""
+"""Runs under ncu: the command line, the requested counters, and the results."""
 
 import re
 import sqlite3
@@ -29,12 +29,12 @@ TRUE = (sys.executable, "-c", "print('the program')")
 def request(
     *kernels: str, command: tuple[str, ...] = TRUE, launches: int = 10, timeout_s: float | None = None
 ) -> CounterRequest:
-    """A request for some kernels."""
+    """Return a request for some kernels."""
     return CounterRequest(command, kernels, launches, timeout_s)
 
 
-def test_opcodes_are_enough() -> None:
-    """The lists after the one with opcodes are never asked for."""
+def test_with_opcode_counts_no_other_list_is_read() -> None:
+    """Each list takes seconds."""
 
     def lists() -> Iterator[frozenset[str]]:
         yield frozenset({"sass__inst_executed_per_opcode", "sass__other"})
@@ -43,7 +43,7 @@ def test_opcodes_are_enough() -> None:
     assert chosen_metrics(lists()) == ("sass__inst_executed_per_opcode", "gpu__time_duration.sum")
 
 
-def test_without_opcodes_the_pipes_own_counters_are_taken() -> None:
+def test_without_opcode_counts_the_counters_of_the_pipe_are_used() -> None:
     have = frozenset({"sm__inst_executed_pipe_tensor_op_hmma", "sm__pipe_tensor_cycles_active", "dram__bytes"})
     assert chosen_metrics([frozenset(), have]) == (
         "sm__inst_executed_pipe_tensor_op_hmma.sum",
@@ -51,7 +51,7 @@ def test_without_opcodes_the_pipes_own_counters_are_taken() -> None:
     )
 
 
-def test_clocks_and_caches_are_left_alone() -> None:
+def test_clocks_and_caches_are_not_changed() -> None:
     argv = counting_argv(NCU, request("a", launches=7), ("m.sum",), Path("x.ncu-rep"))
     text = " ".join(argv)
     assert text.startswith("/opt/ncu --export x.ncu-rep ")
@@ -60,7 +60,7 @@ def test_clocks_and_caches_are_left_alone() -> None:
     assert argv[-len(TRUE) :] == TRUE
 
 
-def test_every_launch_is_chosen_by_whole_names() -> None:
+def test_every_launch_is_selected_by_full_function_names() -> None:
     pattern = pattern_of(["a::gemm", "f$1.x"])
     assert pattern == r"^(gemm|f\$1\.x)$"
     assert re.search(pattern, "gemm")
@@ -82,8 +82,8 @@ def test_every_launch_is_chosen_by_whole_names() -> None:
         ("std::f", "_ZNSt1fEv"),
     ],
 )
-def test_mangled_names_are_known_by_how_they_begin(kernel: str, mangled: str) -> None:
-    """As compilers write them; ncu cuts its filter at colons, so there is none."""
+def test_mangled_names_are_matched_by_their_start(kernel: str, mangled: str) -> None:
+    """The names are those of compilers; the pattern has no colon, because ncu would cut it there."""
     pattern = mangled_pattern_of(["other", kernel])
     assert re.search(pattern, mangled)
     assert not re.search(mangled_pattern_of([f"{kernel}2", "other"]), mangled)
@@ -91,8 +91,8 @@ def test_mangled_names_are_known_by_how_they_begin(kernel: str, mangled: str) ->
 
 
 @pytest.mark.parametrize("name", ["alexnet_data_parallel_2gpu", "bench_source", "cnn_amp", "mnist_counters_python"])
-def test_every_mangled_name_of_a_real_capture_is_found(name: str, captures: Callable[[str], Path]) -> None:
-    """The linker's names stand beside the demangled ones in an export; the filter is made from the latter."""
+def test_every_mangled_name_of_a_real_capture_matches(name: str, captures: Callable[[str], Path]) -> None:
+    """An export has mangled and demangled names; the filter is made from the demangled ones."""
     with sqlite3.connect(captures(name)) as connection:
         names = connection.execute(
             "SELECT DISTINCT d.value, m.value FROM CUPTI_ACTIVITY_KIND_KERNEL k "
@@ -102,36 +102,36 @@ def test_every_mangled_name_of_a_real_capture_is_found(name: str, captures: Call
     assert [mangled for name, mangled in names if not re.search(mangled_pattern_of([function_of(name)]), mangled)] == []
 
 
-def test_the_first_launch_of_each_instance_is_numbered_by_mangled_names() -> None:
+def test_the_first_launch_of_each_instance_is_selected_by_mangled_name() -> None:
     argv = counting_argv(NCU, request("gemm"), ("m",), Path("r"))
     assert argv[argv.index("--kernel-name-base") + 1] == "mangled"
     assert argv[argv.index("--kernel-id") + 1] == f"::regex:{mangled_pattern_of(['gemm'])}:1"
 
 
-def test_a_name_with_a_colon_or_a_bracket_would_break_ncus_own_grammar() -> None:
+def test_names_that_are_not_plain_identifiers_are_left_out() -> None:
     assert pattern_of(["good", "a:b", "x(", ""]) == "^(good)$"
     assert mangled_pattern_of(["a:b", "x(", "a::<b>::c", ""]) == "^()"
 
 
 @pytest.mark.parametrize("pattern", [pattern_of, mangled_pattern_of])
-def test_an_argument_stays_shorter_than_linux_allows(pattern: Callable[[list[str]], str]) -> None:
+def test_the_pattern_is_shorter_than_linux_allows(pattern: Callable[[list[str]], str]) -> None:
     assert 90_000 < len(pattern([f"kernel_{number:0100}" for number in range(2000)])) < 128 * 1024
 
 
-def test_instances_of_one_template_are_counted_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As by the function's name alone they are not."""
+def test_each_instance_of_a_template_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the function name alone only the first would be."""
     instances = [PACKED.replace("Gelu", other) for other in ("Gelu", "Relu", "Gelu")]
     put_on_path(tmp_path, monkeypatch, *(kernel(name, {"HFMA2": 1}) for name in instances))
-    asked = request("at::native::vectorized_elementwise_kernel")
-    assert len(launches_in(count_kernels(find_ncu(), asked).csv)) == 2
+    wanted = request("at::native::vectorized_elementwise_kernel")
+    assert len(launches_in(count_kernels(find_ncu(), wanted).csv)) == 2
     monkeypatch.setenv("FAKE_NCU_FAILURE", "by-function")
-    assert len(launches_in(count_kernels(find_ncu(), asked).csv)) == 1
-    every = CounterRequest(TRUE, asked.kernels, 10, every_launch=True)
+    assert len(launches_in(count_kernels(find_ncu(), wanted).csv)) == 1
+    every = CounterRequest(TRUE, wanted.kernels, 10, every_launch=True)
     assert len(launches_in(count_kernels(find_ncu(), every).csv)) == 3
 
 
-def test_what_was_counted_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With single opcodes, in base units."""
+def test_the_counters_are_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have single opcodes, in base units."""
     log = put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, {"HGMMA.64x32x16.F32": 64}))
     counted = count_kernels(find_ncu(), request(PRODUCT))
     assert counted.exit_code == 0
@@ -140,21 +140,21 @@ def test_what_was_counted_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "--print-units base --print-metric-instances details --rename-kernels off" in " ".join(calls(log)[-1])
 
 
-def test_only_kernels_that_were_asked_for_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_requested_kernels_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, {"HGMMA": 1}), kernel(LAYOUT, {"HFMA2": 1}))
     counted = count_kernels(find_ncu(), request("cudnn::engines_precompiled::nchwToNhwcKernel"))
     assert "nchwToNhwcKernel" in counted.csv
     assert PRODUCT not in counted.csv
 
 
-def test_an_old_ncu_prints_sums_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_ncu_prints_only_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, gmma=640, pipe=42.5), failure="old")
     counted = count_kernels(find_ncu(), request(PRODUCT))
     assert "sm__inst_executed_pipe_tensor_op_gmma.sum" in counted.csv
     assert '"640"' in counted.csv
 
 
-def test_the_programs_own_failure_keeps_what_was_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_program_keeps_its_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, {"HGMMA": 1}))
     counted = count_kernels(find_ncu(), request(PRODUCT, command=(sys.executable, "-c", "raise SystemExit(3)")))
     assert counted.exit_code == 3
@@ -165,7 +165,7 @@ def test_the_programs_own_failure_keeps_what_was_counted(tmp_path: Path, monkeyp
     ("kind", "message", "hint"),
     [
         ("no-permission", "ERR_NVGPUCTRPERM", "NVreg_RestrictProfilingToAdminUsers=0"),
-        ("no-kernels", "saw none of the 1 kernels", "--capture"),
+        ("no-kernels", "saw none of the 1 chosen kernels", "--capture"),
         ("import-fails", "measured nothing", "ncu --query-metrics"),
         ("no-gpu", "no GPU", "nvidia-smi"),
         ("query-silent", "measured nothing", "ncu --query-metrics"),
@@ -180,14 +180,14 @@ def test_each_failure_has_one_remedy(
     assert hint in caught.value.hint
 
 
-def test_an_ncu_that_says_nothing_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ncu_without_output_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(tmp_path, monkeypatch, failure="silent")
     with pytest.raises(NcuFailedError) as caught:
         count_kernels(find_ncu(), request(PRODUCT))
     assert caught.value.hint
 
 
-def test_a_run_that_lasts_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(tmp_path, monkeypatch, failure="hangs")
     with pytest.raises(CaptureError, match=r"longer than 0\.5 s under ncu"):
         count_kernels(find_ncu(), request(PRODUCT, timeout_s=0.5))

@@ -1,4 +1,4 @@
-"""Where ncu is found, what it offers, and what its silence means: each failure has one remedy."""
+"""Where ncu is found, its counters, and its failures, each with one remedy."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from nsyswrap.capture.ncu import Ncu, NcuFailedError, NcuNotFoundError, counter_
 OPCODES = "sass__inst_executed_per_opcode"
 
 
-def test_the_variable_comes_before_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_takes_precedence_over_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(tmp_path, monkeypatch)
     named = fake_ncu(tmp_path / "named", "2024.1.0.0")
     found = find_ncu({"NSYSWRAP_NCU": str(named), "PATH": str(tmp_path / "ncu-bin")}, tmp_path)
@@ -19,7 +19,7 @@ def test_the_variable_comes_before_path(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("content", [None, "#!/bin/sh\necho hello\n", "#!/bin/sh\nexit 1\n"])
 def test_a_variable_that_names_no_ncu_is_an_error(tmp_path: Path, content: str | None) -> None:
-    """Another ncu is never taken in its place."""
+    """No other ncu is used instead."""
     named = tmp_path / "ncu"
     if content is not None:
         named.write_text(content)
@@ -29,14 +29,14 @@ def test_a_variable_that_names_no_ncu_is_an_error(tmp_path: Path, content: str |
     assert caught.value.hint == "Correct NSYSWRAP_NCU, or unset it"
 
 
-def test_path_comes_before_the_usual_places(tmp_path: Path) -> None:
+def test_path_takes_precedence_over_installation_folders(tmp_path: Path) -> None:
     on_path = fake_ncu(tmp_path / "bin" / "ncu", "2023.1.0.0")
     fake_ncu(tmp_path / "opt/nvidia/nsight-compute/2025.3.1/ncu", "2025.3.1.0")
     assert find_ncu({"PATH": str(on_path.parent)}, tmp_path).path == on_path
 
 
-def test_the_newest_of_the_usual_place_is_taken(tmp_path: Path) -> None:
-    """2025.10 is newer than 2025.3, though not by letters."""
+def test_of_several_versions_the_newest_is_used(tmp_path: Path) -> None:
+    """Version numbers are compared: 2025.10 is newer than 2025.3."""
     for version in ("2025.3.1.0", "2025.10.0.0", "2023.3.0.0"):
         fake_ncu(tmp_path / f"opt/nvidia/nsight-compute/{version[:-2]}/ncu", version)
     found = find_ncu({"PATH": ""}, tmp_path)
@@ -44,30 +44,30 @@ def test_the_newest_of_the_usual_place_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["usr/local/cuda-13.0/bin/ncu", "usr/local/cuda/nsight-compute-2025.3.1/ncu"])
-def test_a_cuda_toolkit_has_one(tmp_path: Path, place: str) -> None:
+def test_the_ncu_of_a_cuda_toolkit_is_found(tmp_path: Path, place: str) -> None:
     fake_ncu(tmp_path / place)
     assert find_ncu({"PATH": ""}, tmp_path).source == "the CUDA toolkit"
 
 
-def test_no_ncu_anywhere_names_the_remedy(tmp_path: Path) -> None:
+def test_no_ncu_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(NcuNotFoundError, match="there is no ncu") as caught:
         find_ncu({"PATH": str(tmp_path)}, tmp_path)
     assert "NSYSWRAP_NCU" in caught.value.hint
 
 
-def test_a_program_that_cannot_be_started_is_no_ncu(tmp_path: Path) -> None:
+def test_a_program_that_cannot_be_started_is_not_an_ncu(tmp_path: Path) -> None:
     assert ncu_at(tmp_path / "gone", "PATH") is None
 
 
-def test_lists_come_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asking takes seconds: the second list is not asked for before it is wanted."""
+def test_counter_lists_are_read_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes seconds, so the second list is read only when it is needed."""
     log = put_on_path(tmp_path, monkeypatch)
     first = next(counter_lists(find_ncu()))
     assert OPCODES in first
     assert log.read_text().count("--query-metrics-collection") == 1
 
 
-def test_the_last_list_is_what_the_hardware_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_list_holds_hardware_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(tmp_path, monkeypatch, failure="old")
     *_, last = counter_lists(find_ncu())
     assert "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2" in last
@@ -77,12 +77,12 @@ def test_the_last_list_is_what_the_hardware_counts(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("kind", "message", "hint"),
     [
-        ("no-gpu", "no GPU that it can measure", "nvidia-smi"),
-        ("locked", "cannot reach the GPU's counters", "End other profilers"),
+        ("no-gpu", "no GPU that it supports", "nvidia-smi"),
+        ("locked", "cannot access the GPU's counters", "End other profilers"),
         ("query-silent", "measured nothing", "ncu --query-metrics"),
     ],
 )
-def test_no_counters_at_all_is_an_error(
+def test_an_empty_last_list_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, message: str, hint: str
 ) -> None:
     put_on_path(tmp_path, monkeypatch, failure=kind)
@@ -92,18 +92,18 @@ def test_no_counters_at_all_is_an_error(
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("output", "message"),
     [
         ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access ...", "ERR_NVGPUCTRPERM"),
         ("==ERROR== No devices found", "no GPU"),
-        ("==ERROR== Failed to initialize the profiler: LibraryNotLoaded", "cannot reach"),
-        ("==ERROR== The driver resource was unavailable. Ensure that no other tool (like DCGM) ...", "cannot reach"),
+        ("==ERROR== Failed to initialize the profiler: LibraryNotLoaded", "cannot access"),
+        ("==ERROR== The driver resource was unavailable. Ensure that no other tool (like DCGM) ...", "cannot access"),
         ("==ERROR== something new", "measured nothing .ncu: ==ERROR== something new"),
         ("", "measured nothing$"),
     ],
 )
-def test_what_ncu_said_becomes_one_remedy(said: str, message: str) -> None:
-    error = failure(Ncu(Path("/ncu"), (2025, 3, 1, 0), "PATH"), said)
+def test_the_output_of_ncu_determines_the_error(output: str, message: str) -> None:
+    error = failure(Ncu(Path("/ncu"), (2025, 3, 1, 0), "PATH"), output)
     with pytest.raises(NcuFailedError, match=message):
         raise error
     assert error.hint

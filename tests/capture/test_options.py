@@ -1,4 +1,4 @@
-"""The command lines of nsys that options stand for."""
+"""The nsys command lines for capture options."""
 
 from pathlib import Path
 from typing import Any
@@ -57,13 +57,13 @@ NEW_CAN = Capabilities(
 
 
 def built(nsys: Nsys = OLD, can: Capabilities = OLD_CAN, **fields: Any) -> Invocation:  # noqa: ANN401 - any option
-    """The command line for some options, with a program of two words."""
+    """Return the command line for some options, with a program of two words."""
     chosen = options(Path("/result"), "unused", **fields)
     return profile_invocation(chosen, nsys, can, WORK, ("prog", "--arg"))
 
 
 def test_the_default_command_line() -> None:
-    """What is recorded where nothing is asked for: traces, no sampling, kernels inside graphs."""
+    """By default a capture records traces and the kernels inside graphs, without sampling."""
     assert built().argv == (
         "/opt/old/nsys",
         "profile",
@@ -80,29 +80,29 @@ def test_the_default_command_line() -> None:
 
 
 def test_a_default_capture_has_no_notes() -> None:
-    """Where this nsys knows all that is asked for, there is nothing to say."""
+    """This nsys has all the flags."""
     assert built().notes == ()
 
 
-def test_a_trace_that_this_nsys_does_not_know_is_left_out_with_a_note() -> None:
-    """The rest is recorded all the same."""
+def test_an_unknown_trace_is_left_out_with_a_note() -> None:
+    """The others are recorded."""
     call = built(nsys=NEW, can=NEW_CAN)
     assert "--trace=cuda,nvtx,cublas,osrt" in call.argv
     assert call.notes == ("nsys 2025.3.2.0 cannot trace cudnn, so it is not in the capture",)
 
 
-def test_traces_that_are_all_unknown_become_none() -> None:
-    """An empty list would be an error of nsys."""
+def test_if_all_traces_are_unknown_the_value_is_none() -> None:
+    """Nsys does not accept an empty list."""
     assert "--trace=none" in built(traces=("mystery",)).argv
 
 
-def test_the_default_traces_are_those_the_analyses_read() -> None:
-    """CUDA, ranges, the two libraries and calls of the operating system."""
+def test_the_default_traces_are_those_the_report_uses() -> None:
+    """They are CUDA, ranges, two libraries and operating system calls."""
     assert DEFAULT_TRACES == ("cuda", "nvtx", "cudnn", "cublas", "osrt")
 
 
-def test_arguments_to_nsys_come_last_and_before_the_program() -> None:
-    """Of two equal flags nsys takes the last, and all after the first plain word is the program's."""
+def test_extra_arguments_come_after_all_flags_and_before_the_program() -> None:
+    """Nsys uses the last of two equal flags, and everything after the first plain word belongs to the program."""
     argv = built(nsys_args=("--sample=process-tree", "--stats=true")).argv
     inner = WORK.inner(("prog", "--arg"))
     assert argv[-len(inner) - 2 :] == ("--sample=process-tree", "--stats=true", *inner)
@@ -131,41 +131,41 @@ def test_arguments_to_nsys_come_last_and_before_the_program() -> None:
     ],
 )
 def test_each_option_has_its_flags(fields: dict[str, Any], flags: list[str]) -> None:
-    """Every flag stands on the command line, in the form flag=value."""
+    """Every flag is on the command line in the form flag=value."""
     argv = built(**fields).argv
     assert [flag for flag in flags if flag not in argv] == []
 
 
-def test_a_flag_has_the_name_that_this_version_gives_it() -> None:
-    """Newer versions take several GPUs, and renamed the flag."""
+def test_a_flag_has_the_name_of_this_version() -> None:
+    """Newer versions accept several GPUs and have renamed the flag."""
     argv = built(nsys=NEW, can=NEW_CAN, gpu_metrics="all").argv
     assert "--gpu-metrics-devices=all" in argv
     assert not any(flag.startswith("--gpu-metrics-device=") for flag in argv)
 
 
-def test_a_capture_without_cuda_asks_for_no_graphs() -> None:
+def test_a_capture_without_cuda_has_no_graph_flag() -> None:
     """The flag belongs to CUDA tracing."""
     assert not any(flag.startswith("--cuda-graph-trace") for flag in built(traces=("nvtx",)).argv)
 
 
-def test_flags_that_are_only_good_to_have_are_left_out_where_they_are_not_known() -> None:
-    """Without a name a session cannot be stopped, and the program is ended at once."""
+def test_optional_flags_that_nsys_does_not_know_are_left_out() -> None:
+    """Without a session name the recording cannot be stopped, and the program is ended at once."""
     lacking = {"--wait", "--session-new", "--kill"}
     can = Capabilities(OLD_CAN.traces, OLD_CAN.profile_flags - lacking, OLD_CAN.export_flags)
     assert not any(flag.partition("=")[0] in lacking for flag in built(can=can).argv)
 
 
-def test_a_recording_is_stopped_by_the_name_of_its_session() -> None:
-    """Each run has its own."""
+def test_a_recording_is_stopped_by_its_session_name() -> None:
+    """Each run has its own name."""
     assert stop_invocation(OLD, WORK).argv == ("/opt/old/nsys", "stop", "--session=nsyswrap-x")
 
 
-def test_the_length_of_a_recording_is_not_left_to_nsys() -> None:
-    """With its own flag it exits first, with 0, and the program's code is lost."""
+def test_the_recording_time_is_not_passed_to_nsys() -> None:
+    """With its flag nsys exits first, with 0, and the program's exit code is lost."""
     assert not any("duration" in flag for flag in built(duration_s=5.0).argv)
 
 
-def test_an_option_that_this_nsys_does_not_know_is_an_error() -> None:
+def test_an_option_without_its_flag_is_an_error() -> None:
     """The message names flag, version and program; the hint says what to do."""
     with pytest.raises(UsageError) as caught:
         built(pytorch="autograd-nvtx")
@@ -174,34 +174,34 @@ def test_an_option_that_this_nsys_does_not_know_is_an_error() -> None:
     assert "NSYSWRAP_NSYS" in caught.value.hint
 
 
-def test_the_same_option_works_where_it_is_known() -> None:
-    """The value is passed on as it is."""
+def test_the_same_option_works_with_its_flag() -> None:
+    """The value is passed on unchanged."""
     assert "--pytorch=autograd-nvtx" in built(nsys=NEW, can=NEW_CAN, pytorch="autograd-nvtx").argv
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"sample": "always"}, "sample: there is no 'always'"),
-        ({"context_switches": "yes"}, "context switches: there is no 'yes'"),
-        ({"cuda_graph": "kernel"}, "CUDA graph: there is no 'kernel'"),
-        ({"delay_s": -1.0}, "delay is -1.0, below 0"),
-        ({"duration_s": -0.5}, "duration is -0.5, below 0"),
-        ({"timeout_s": -3.0}, "timeout is -3.0, below 0"),
+        ({"sample": "always"}, "sample: 'always' is not a valid value"),
+        ({"context_switches": "yes"}, "context switches: 'yes' is not a valid value"),
+        ({"cuda_graph": "kernel"}, "CUDA graph: 'kernel' is not a valid value"),
+        ({"delay_s": -1.0}, "delay is -1.0, less than 0"),
+        ({"duration_s": -0.5}, "duration is -0.5, less than 0"),
+        ({"timeout_s": -3.0}, "timeout is -3.0, less than 0"),
         ({"timeout_s": float("nan")}, "timeout is nan, not a finite number"),
         ({"delay_s": float("inf")}, "delay is inf, not a finite number"),
-        ({"python_sampling_hz": -1}, "python sampling is -1, below 0"),
+        ({"python_sampling_hz": -1}, "python sampling is -1, less than 0"),
     ],
 )
 def test_a_wrong_value_is_an_error_before_anything_runs(fields: dict[str, Any], message: str) -> None:
-    """Some of these nsys would take, and record something else."""
+    """Nsys would accept some of these and record something else."""
     with pytest.raises(UsageError) as caught:
         built(**fields)
     assert caught.value.message == message
 
 
-def test_an_export_is_to_sqlite_and_replaces_what_is_there() -> None:
-    """With the payloads of ranges, where Python samples keep their stacks."""
+def test_an_export_is_sqlite_and_replaces_an_existing_file() -> None:
+    """It includes the payloads of ranges, which hold the stacks of Python samples."""
     call = export_invocation(NEW, NEW_CAN, Path("/r/capture.nsys-rep"), Path("/r/capture.sqlite"))
     assert call.argv == (
         "/opt/new/nsys",
@@ -217,13 +217,13 @@ def test_an_export_is_to_sqlite_and_replaces_what_is_there() -> None:
 
 
 def test_an_old_nsys_exports_without_payloads() -> None:
-    """It has no flag for them."""
+    """It lacks the flag."""
     argv = export_invocation(OLD, OLD_CAN, Path("/r/x.nsys-rep"), Path("/r/x.sqlite")).argv
     assert [flag for flag in argv if "include" in flag] == []
 
 
-def test_a_range_that_starts_a_recording_may_have_any_text() -> None:
-    """Without this variable nsys heeds registered strings alone, and torch's ranges have none."""
+def test_a_capture_range_need_not_be_a_registered_string() -> None:
+    """Without this variable nsys only accepts registered strings, which torch's ranges do not use."""
     assert extra_environment(options(Path("/r"), "x", capture_range="epoch")) == {
         "NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"
     }
@@ -231,8 +231,8 @@ def test_a_range_that_starts_a_recording_may_have_any_text() -> None:
     assert extra_environment(options(Path("/r"), "x")) == {}
 
 
-def test_the_users_variables_have_the_last_word() -> None:
-    """Also over our own."""
+def test_the_variables_of_the_user_take_precedence() -> None:
+    """They also override ours."""
     wanted = options(
         Path("/r"), "x", capture_range="e", environment=(("NSYS_NVTX_PROFILER_REGISTER_ONLY", "1"), ("A", "b"))
     )
@@ -244,8 +244,8 @@ def test_the_users_variables_have_the_last_word() -> None:
     traces=st.lists(st.sampled_from(["cuda", "nvtx", "osrt", "mystery"]), unique=True),
     delay_s=st.floats(0, 1e6),
 )
-def test_the_program_is_always_last_and_whole(program: list[str], traces: list[str], delay_s: float) -> None:
-    """Whatever the options, the program's words end the command line as they are; every flag before has a value."""
+def test_the_program_is_always_last_and_unchanged(program: list[str], traces: list[str], delay_s: float) -> None:
+    """For any options, the program's words end the command line, and every flag before has a value."""
     wanted = options(Path("/r"), "unused", traces=tuple(traces), delay_s=delay_s)
     argv = profile_invocation(wanted, OLD, OLD_CAN, WORK, program).argv
     inner = WORK.inner(program)

@@ -1,4 +1,4 @@
-"""Tools that run quietly, and the processes below ours."""
+"""Running tools to their end, and finding descendant processes."""
 
 import os
 import signal
@@ -28,36 +28,36 @@ NOBODY = frozenset[int]()
 
 
 def test_both_streams_and_the_code_are_collected() -> None:
-    """Each stream apart."""
+    """The streams are separate."""
     output = output_of(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout_s=10)
     assert output == Output(3, "out\n", "err\n")
     assert output.text == "out\nerr\n"
 
 
 def test_a_signal_is_a_negative_code() -> None:
-    """As in subprocess."""
+    """Subprocess does the same."""
     assert output_of(["sh", "-c", "kill -9 $$"], timeout_s=10).code == -9
 
 
-def test_bytes_that_are_no_text_are_replaced() -> None:
-    """Tools print file names of any encoding."""
+def test_bytes_that_are_not_text_are_replaced() -> None:
+    """Tools print file names in any encoding."""
     assert output_of(["printf", r"a\377b"], timeout_s=10).stdout == "a�b"
 
 
-def test_more_output_than_a_pipe_holds_blocks_nothing() -> None:
-    """Both pipes are read as they fill."""
+def test_more_output_than_a_pipe_holds_does_not_block() -> None:
+    """Both pipes are read at the same time."""
     program = "import sys; sys.stderr.write('e' * 300000); sys.stdout.write('o' * 300000)"
     output = output_of(python(program), timeout_s=20)
     assert (len(output.stdout), len(output.stderr)) == (300000, 300000)
 
 
 def test_standard_input_is_empty() -> None:
-    """A tool that asks gets no answer, instead of the user's keys."""
+    """A tool cannot read the user's terminal."""
     assert output_of(["cat"], timeout_s=10) == Output(0, "", "")
 
 
-def test_standard_error_is_passed_on_as_it_comes() -> None:
-    """For progress, before the tool has ended."""
+def test_standard_error_is_passed_on_at_once() -> None:
+    """Progress needs it before the tool has ended."""
     pieces: list[tuple[bytes, float]] = []
     program = "import sys, time; sys.stderr.write('a'); sys.stderr.flush(); time.sleep(0.4); sys.stderr.write('b')"
     output_of(python(program), timeout_s=10, on_stderr=lambda piece: pieces.append((piece, time.monotonic())))
@@ -65,14 +65,14 @@ def test_standard_error_is_passed_on_as_it_comes() -> None:
     assert pieces[1][1] - pieces[0][1] > 0.2
 
 
-def test_folder_and_environment_are_the_tools(tmp_path: Path) -> None:
-    """Nothing of ours is added."""
+def test_the_tool_gets_its_folder_and_environment(tmp_path: Path) -> None:
+    """No variable is added."""
     output = output_of(["/bin/sh", "-c", "pwd; echo $ONLY"], timeout_s=10, cwd=tmp_path, env={"ONLY": "this"})
     assert output.stdout == f"{tmp_path}\nthis\n"
 
 
 def test_a_time_out_names_the_tool_and_ends_its_children(marker: str) -> None:
-    """A tool that hangs leaves nothing behind."""
+    """No process of a hanging tool is left."""
     with pytest.raises(TimeoutError, match=r"sh ran longer than 0\.3 s"):
         output_of(
             ["sh", "-c", 'sleep 60 & exec "$@"', "sh", *python("import time; time.sleep(60)", marker)], timeout_s=0.3
@@ -81,7 +81,7 @@ def test_a_time_out_names_the_tool_and_ends_its_children(marker: str) -> None:
 
 
 def test_an_error_while_reading_ends_the_tool(marker: str) -> None:
-    """Also where it is the caller's."""
+    """The error may come from the caller."""
 
     def fail(_piece: bytes) -> None:
         raise KeyboardInterrupt
@@ -92,14 +92,14 @@ def test_an_error_while_reading_ends_the_tool(marker: str) -> None:
     until(lambda: not living(marker), "the tool gone")
 
 
-def test_a_tool_that_is_not_there_is_an_os_error() -> None:
-    """Callers say what it was needed for."""
+def test_a_missing_tool_is_an_os_error() -> None:
+    """The caller reports it."""
     with pytest.raises(FileNotFoundError):
         output_of(["no-such-tool"], timeout_s=1)
 
 
 def test_descendants_are_found_with_parents_first(marker: str) -> None:
-    """Over sessions and generations."""
+    """They may be in other sessions, and several generations deep."""
     inner = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)', sys.argv[1]])"
     with subprocess.Popen(python(inner, marker), start_new_session=True) as process:
         until(lambda: len(living(marker)) == 2, "child and grandchild")
@@ -111,8 +111,8 @@ def test_descendants_are_found_with_parents_first(marker: str) -> None:
         process.wait()
 
 
-def test_spared_processes_and_all_below_them_are_left_out(marker: str) -> None:
-    """What ran before us is not ours to end."""
+def test_excluded_processes_and_their_descendants_are_left_out(marker: str) -> None:
+    """Earlier processes must not be ended."""
     with subprocess.Popen(["sh", "-c", "sleep 60; true", marker]) as process:
         until(lambda: descendants(process.pid), "the shell's child")
         assert process.pid not in descendants(os.getpid(), frozenset({process.pid}))
@@ -123,8 +123,8 @@ def test_spared_processes_and_all_below_them_are_left_out(marker: str) -> None:
         process.kill()
 
 
-def test_orphans_become_ours_while_we_adopt(marker: str) -> None:
-    """And can then be ended and waited for."""
+def test_orphans_become_our_children_while_we_adopt(marker: str) -> None:
+    """Then they can be ended and waited for."""
     program = (
         "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', sys.argv[1]])"
     )
@@ -137,8 +137,8 @@ def test_orphans_become_ours_while_we_adopt(marker: str) -> None:
         assert wait_for(orphan) == 143
 
 
-def test_an_ended_process_that_nobody_waited_for_is_not_alive() -> None:
-    """A zombie holds nothing but its exit code."""
+def test_a_zombie_is_not_alive() -> None:
+    """It has only an exit code."""
     process = subprocess.Popen(["true"])
     until(lambda: not is_alive(process.pid), "the end")
     assert process.pid not in descendants(os.getpid())
@@ -147,8 +147,8 @@ def test_an_ended_process_that_nobody_waited_for_is_not_alive() -> None:
     process.returncode = 0
 
 
-def test_a_process_is_found_by_the_id_it_has_itself() -> None:
-    """Without a namespace of its own that is the id we see."""
+def test_a_process_is_found_by_its_own_id() -> None:
+    """Without a process namespace that is the id we see."""
     with subprocess.Popen(["sleep", "60"]) as process:
         assert outer_pid(process.pid, [os.getpid(), process.pid]) == process.pid
         assert outer_pid(process.pid, [os.getpid()]) is None
@@ -156,8 +156,8 @@ def test_a_process_is_found_by_the_id_it_has_itself() -> None:
         process.kill()
 
 
-def test_names_with_brackets_and_spaces_do_not_confuse(tmp_path: Path) -> None:
-    """The kernel puts the program's name between brackets in the middle of the line."""
+def test_names_with_brackets_and_spaces_are_parsed(tmp_path: Path) -> None:
+    """The kernel writes the program's name in brackets in the middle of the line."""
     odd = tmp_path / "a) R 1 (b"
     odd.symlink_to(sys.executable)
     with subprocess.Popen([odd, "-c", "import time; time.sleep(60)"], executable=str(odd)) as process:
@@ -166,6 +166,6 @@ def test_names_with_brackets_and_spaces_do_not_confuse(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("code", "shell"), [(0, 0), (3, 3), (-2, 130), (-9, 137), (-15, 143)])
-def test_codes_are_those_of_a_shell(code: int, shell: int) -> None:
-    """128 + n for a signal."""
+def test_exit_codes_are_those_of_a_shell(code: int, shell: int) -> None:
+    """A signal n gives 128 + n."""
     assert shell_code(code) == shell

@@ -1,4 +1,4 @@
-"""One capture from options to result, with a fake nsys that fails in each way the real one was seen to fail."""
+"""A capture from options to result, with a fake nsys that fails in each way the real one was observed to fail."""
 
 import json
 import stat
@@ -24,17 +24,17 @@ __all__ = ["fake_nsys", "private_tmp"]
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    """Make the fake nsys fail."""
+    """Select the failure of the fake nsys."""
     monkeypatch.setenv("FAKE_NSYS_FAILURE", how)
 
 
 def names(folder: Path) -> set[str]:
-    """What a folder holds, hidden files too."""
+    """Return the names of all files in a folder, including hidden ones."""
     return {path.name for path in folder.iterdir()}
 
 
 def test_a_capture_leaves_a_report_and_an_export(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """Both stand in the folder, and nothing else does."""
+    """The folder contains both and nothing else."""
     result = profile(options(tmp_path / "result", "true"), fake_nsys)
     assert names(tmp_path / "result") == {"capture.nsys-rep", "capture.sqlite"}
     assert (result.report, result.export) == (
@@ -43,15 +43,15 @@ def test_a_capture_leaves_a_report_and_an_export(fake_nsys: Nsys, tmp_path: Path
     )
 
 
-def test_the_result_says_what_ran(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """Command as given, exit code, time and nsys."""
+def test_the_result_describes_the_run(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """It has the command, the exit code, the time and the nsys."""
     result = profile(options(tmp_path / "result", "sh", "-c", "sleep 0.2; exit 6"), fake_nsys)
     assert (result.command, result.exit_code, result.nsys) == (("sh", "-c", "sleep 0.2; exit 6"), 6, fake_nsys)
     assert 100_000_000 < result.wall_ns < 5_000_000_000
 
 
-def test_a_capture_is_readable_by_its_owner_alone(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """Captures hold the environment of the program, so the folder is 0700 and its files are 0600."""
+def test_only_the_owner_can_read_a_capture(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """It holds the program's environment, so the folder has mode 0700 and its files 0600."""
     profile(options(tmp_path / "result", "true"), fake_nsys)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "result").iterdir()}
     assert modes == {"capture.nsys-rep": 0o600, "capture.sqlite": 0o600}
@@ -59,15 +59,15 @@ def test_a_capture_is_readable_by_its_owner_alone(fake_nsys: Nsys, tmp_path: Pat
 
 
 def test_nothing_is_left_in_the_temporary_folder(fake_nsys: Nsys, tmp_path: Path, private_tmp: Path) -> None:
-    """The private folder of a run goes with it."""
+    """The private folder of the run is removed."""
     profile(options(tmp_path / "result", "true"), fake_nsys)
     assert names(private_tmp) == set()
 
 
-def test_nsys_has_a_temporary_folder_of_its_own_and_the_program_keeps_its_own(
+def test_nsys_has_its_own_temporary_folder_and_the_program_keeps_its(
     fake_nsys: Nsys, tmp_path: Path, private_tmp: Path
 ) -> None:
-    """TMPDIR of nsys is the run's private folder; the program sees the one that the user set."""
+    """TMPDIR of nsys is the run's private folder; that of the program is unchanged."""
     show = python(f"import os; open({str(tmp_path / 'seen')!r}, 'w').write(os.environ['TMPDIR'])")
     profile(options(tmp_path / "result", *show), fake_nsys)
     nsys_saw = report_of(tmp_path / "result")["environment"]["TMPDIR"]
@@ -75,10 +75,8 @@ def test_nsys_has_a_temporary_folder_of_its_own_and_the_program_keeps_its_own(
     assert (tmp_path / "seen").read_text() == str(private_tmp)
 
 
-def test_a_program_without_tmpdir_stays_without(
-    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A variable that the user does not have is not made up."""
+def test_a_program_without_tmpdir_gets_none(fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable is not added."""
     monkeypatch.delenv("TMPDIR", raising=False)
     program = python("import os, sys; sys.exit('TMPDIR' in os.environ)")
     assert profile(options(tmp_path / "result", *program), fake_nsys).exit_code == 0
@@ -86,7 +84,7 @@ def test_a_program_without_tmpdir_stays_without(
 
 @pytest.mark.parametrize("name", ["a b", "it's", 'say "x"', "100%h %q{HOME} %p", "Ünïcødé-模型", "-dash", "new\nline"])
 def test_folders_of_any_name_work(fake_nsys: Nsys, tmp_path: Path, name: str) -> None:
-    """Neither does nsys expand a % in them, nor a shell split them."""
+    """Nsys does not expand a %, and no shell splits the name."""
     profile(options(tmp_path / name, "true"), fake_nsys)
     assert names(tmp_path / name) == {"capture.nsys-rep", "capture.sqlite"}
     assert "%" not in next(word for word in report_of(tmp_path / name)["arguments"] if word.startswith("--output="))
@@ -95,7 +93,7 @@ def test_folders_of_any_name_work(fake_nsys: Nsys, tmp_path: Path, name: str) ->
 def test_a_relative_folder_is_relative_to_us_and_not_to_the_program(
     fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The program's working folder does not move the result."""
+    """The program's working folder does not matter."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     profile(options(Path("result"), "true", cwd=tmp_path / "elsewhere"), fake_nsys)
@@ -103,33 +101,33 @@ def test_a_relative_folder_is_relative_to_us_and_not_to_the_program(
 
 
 def test_the_program_runs_in_its_working_folder(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """The option cwd is the program's."""
+    """The option cwd sets it."""
     (tmp_path / "work").mkdir()
     profile(options(tmp_path / "result", "touch", "here", cwd=tmp_path / "work"), fake_nsys)
     assert (tmp_path / "work" / "here").exists()
 
 
 def test_added_variables_reach_the_program(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """A value may hold commas and equals signs, which nsys's own option would split at."""
+    """A value may contain commas and equals signs, where nsys's own option would split it."""
     program = python("import os, sys; sys.exit(os.environ['FAKE_X'] != 'a=b,c=d')")
     result = profile(options(tmp_path / "result", *program, environment=(("FAKE_X", "a=b,c=d"),)), fake_nsys)
     assert result.exit_code == 0
 
 
 def test_an_existing_result_is_not_touched(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """Without force the program does not even run."""
+    """Without force the program does not run."""
     folder = tmp_path / "result"
     folder.mkdir()
     (folder / "capture.sqlite").write_text("precious")
-    with pytest.raises(UsageError, match="is there already") as caught:
+    with pytest.raises(UsageError, match="exists already") as caught:
         profile(options(folder, "touch", str(tmp_path / "ran")), fake_nsys)
     assert "--force" in caught.value.hint
     assert (folder / "capture.sqlite").read_text() == "precious"
     assert not (tmp_path / "ran").exists()
 
 
-def test_force_replaces_a_result_whole(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """Reports of the earlier run go too, and files that are not ours stay."""
+def test_force_replaces_the_complete_result(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """Reports of the earlier run are removed, too, and other files stay."""
     folder = tmp_path / "result"
     profile(options(folder, "true"), fake_nsys)
     for name in ("report.html", "run.json", "notes.txt"):
@@ -140,12 +138,12 @@ def test_force_replaces_a_result_whole(fake_nsys: Nsys, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "expected"),
     [
         ("never-starts", ("did not start the program (nsys: Unable to launch the application)", "nsyswrap doctor")),
         ("no-report", ("nsys wrote no report; the program ended with code 0", "nsyswrap doctor")),
         ("no-importer", ("could not write its report (nsys: Generating", "is kept in")),
-        ("disk-full", ("the disk is full", "Free space")),
+        ("disk-full", ("the disk is full", "Free some space")),
         ("crash", ("nsys wrote no report; the program ended with code 139", "nsyswrap doctor")),
         ("export-fails", ("cannot export", "at least as new as the one that recorded it")),
         ("export-missing", ("cannot export", "NSYSWRAP_NSYS")),
@@ -153,14 +151,14 @@ def test_force_replaces_a_result_whole(fake_nsys: Nsys, tmp_path: Path) -> None:
     ],
 )
 def test_each_known_failure_of_nsys_is_an_error_with_cause_and_remedy(
-    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, said: tuple[str, str]
+    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, expected: tuple[str, str]
 ) -> None:
-    """Also where nsys itself exits with 0."""
+    """This holds even if nsys exits with 0."""
     failing(monkeypatch, how)
     with pytest.raises(CaptureError) as caught:
         profile(options(tmp_path / "result", "true"), fake_nsys)
-    assert said[0] in caught.value.message
-    assert said[1] in caught.value.hint
+    assert expected[0] in caught.value.message
+    assert expected[1] in caught.value.hint
     assert caught.value.exit_code == 125
 
 
@@ -168,7 +166,7 @@ def test_each_known_failure_of_nsys_is_an_error_with_cause_and_remedy(
 def test_a_failure_without_a_report_leaves_no_folder(
     fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """The same command works again, once the cause is mended."""
+    """The same command works again when the cause is fixed."""
     failing(monkeypatch, how)
     with pytest.raises(CaptureError):
         profile(options(tmp_path / "result", "true"), fake_nsys)
@@ -177,7 +175,7 @@ def test_a_failure_without_a_report_leaves_no_folder(
     assert profile(options(tmp_path / "result", "true"), fake_nsys).exit_code == 0
 
 
-def test_what_was_recorded_is_kept_where_the_importer_fails(
+def test_recorded_data_is_kept_if_the_importer_fails(
     fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The .qdstrm is in the result folder, and the hint names it."""
@@ -189,37 +187,37 @@ def test_what_was_recorded_is_kept_where_the_importer_fails(
     assert str(kept) in caught.value.hint
 
 
-def test_the_report_is_kept_where_the_export_fails(
+def test_the_report_is_kept_if_the_export_fails(
     fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run was not in vain: a newer nsys can export it."""
+    """A newer nsys can export it."""
     failing(monkeypatch, "export-fails")
     with pytest.raises(CaptureError):
         profile(options(tmp_path / "result", "true"), fake_nsys)
     assert names(tmp_path / "result") == {"capture.nsys-rep"}
 
 
-def test_a_capture_range_that_never_began_is_named(
+def test_a_capture_range_that_never_started_is_named(
     fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here nsys exits with the program's code, leaves no report, and says nothing."""
+    """Nsys exits with the program's code, writes no report and prints nothing."""
     failing(monkeypatch, "no-report")
-    with pytest.raises(CaptureError, match="epoch 3@train never began"):
+    with pytest.raises(CaptureError, match="epoch 3@train never started"):
         profile(options(tmp_path / "result", "true", capture_range="epoch 3@train"), fake_nsys)
 
 
 @pytest.mark.parametrize("name", ["no-such-command", "x" * 300, f"./{'x' * 300}"])
 def test_a_command_that_does_not_exist_is_127(fake_nsys: Nsys, tmp_path: Path, name: str) -> None:
-    """It is found out before anything runs or is made."""
-    with pytest.raises(CommandNotFoundError, match=f"{name}: there is no such command") as caught:
+    """The error comes before anything runs or is created."""
+    with pytest.raises(CommandNotFoundError, match=f"{name}: command not found") as caught:
         profile(options(tmp_path / "result", name), fake_nsys)
     assert caught.value.exit_code == 127
     assert not (tmp_path / "result").exists()
 
 
 @pytest.mark.parametrize("name", ["./train.py", "./data"])
-def test_a_command_that_may_not_be_executed_is_126(fake_nsys: Nsys, tmp_path: Path, name: str) -> None:
-    """A file without the right to be executed, or a folder; for a script the hint names python."""
+def test_a_command_that_is_not_executable_is_126(fake_nsys: Nsys, tmp_path: Path, name: str) -> None:
+    """It may be a file without the permission, or a folder; for a script the hint names python."""
     (tmp_path / "train.py").write_text("pass")
     (tmp_path / "data").mkdir()
     with pytest.raises(CommandNotExecutableError) as caught:
@@ -230,14 +228,14 @@ def test_a_command_that_may_not_be_executed_is_126(fake_nsys: Nsys, tmp_path: Pa
     assert "chmod" not in caught.value.hint
 
 
-def test_no_command_at_all_is_a_usage_error(tmp_path: Path) -> None:
+def test_an_empty_command_is_a_usage_error(tmp_path: Path) -> None:
     """There is nothing to run."""
     with pytest.raises(UsageError, match="no command to profile"):
         resolved_command(options(tmp_path / "result"))
 
 
-def test_a_command_is_looked_up_as_the_program_would_see_it(tmp_path: Path) -> None:
-    """A PATH that is set for the program counts, and a link to an interpreter is not followed."""
+def test_a_command_is_searched_in_the_path_of_the_program(tmp_path: Path) -> None:
+    """A PATH that is set for the program is used, and a link to an interpreter is not followed."""
     tool = executable(tmp_path / "real" / "tool", "#!/bin/sh\n")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "tool").symlink_to(tool)
@@ -246,7 +244,7 @@ def test_a_command_is_looked_up_as_the_program_would_see_it(tmp_path: Path) -> N
 
 
 def test_the_phases_of_a_capture(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """Running, writing, exporting, each with shares that never fall."""
+    """They are running, writing and exporting, each with shares that never fall."""
     seen: list[tuple[Phase, float | None]] = []
     profile(options(tmp_path / "result", "true"), fake_nsys, lambda phase, share: seen.append((phase, share)))
     order = list(dict.fromkeys(phase for phase, _ in seen))
@@ -256,8 +254,8 @@ def test_the_phases_of_a_capture(fake_nsys: Nsys, tmp_path: Path) -> None:
     assert exported[-1] == 1.0
 
 
-def test_two_captures_at_once_share_nothing(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """Of two runs into one folder the later is refused while the first still runs."""
+def test_two_captures_at_once_cannot_use_one_folder(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """The second is refused while the first runs."""
     inner = (
         "from pathlib import Path\nfrom capture_fixtures import options\n"
         "from nsyswrap.capture.locate import find_nsys\nfrom nsyswrap.capture.nsys import profile\n"
@@ -270,8 +268,8 @@ def test_two_captures_at_once_share_nothing(fake_nsys: Nsys, tmp_path: Path) -> 
     assert report_of(tmp_path / "result")["arguments"][-1] == inner
 
 
-def test_an_export_takes_the_place_of_a_stale_one(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """What lies at the target, even a newer file, is replaced by what the report holds."""
+def test_an_export_replaces_an_old_one(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """Even a newer file is replaced."""
     report = tmp_path / "x.nsys-rep"
     report.write_text(json.dumps({"arguments": [], "environment": {}}))
     target = tmp_path / "x.sqlite"
@@ -281,10 +279,8 @@ def test_an_export_takes_the_place_of_a_stale_one(fake_nsys: Nsys, tmp_path: Pat
     assert names(tmp_path) >= {"x.nsys-rep", "x.sqlite"}
 
 
-def test_a_failed_export_leaves_the_target_alone(
-    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Half an export never takes the place of a whole one."""
+def test_a_failed_export_keeps_the_target(fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An incomplete export does not replace a complete one."""
     failing(monkeypatch, "export-fails")
     report, target = tmp_path / "x.nsys-rep", tmp_path / "x.sqlite"
     report.write_text("{}")
@@ -294,24 +290,24 @@ def test_a_failed_export_leaves_the_target_alone(
     assert target.read_text() == "whole"
 
 
-def test_a_report_that_is_not_there_cannot_be_exported(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """The path is named, and nothing is run."""
-    with pytest.raises(ExportError, match=r"gone\.nsys-rep: there is no such file"):
+def test_a_missing_report_cannot_be_exported(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """The message has the path, and nothing is run."""
+    with pytest.raises(ExportError, match=r"gone\.nsys-rep does not exist"):
         export_report(fake_nsys, tmp_path / "gone.nsys-rep", tmp_path / "x.sqlite")
 
 
 def test_an_export_is_a_database_with_tables(tmp_path: Path) -> None:
-    """Neither an empty file, nor a text, nor a truncated database is one."""
+    """An empty file, a text or a truncated database is not an export."""
     for name, content in {"empty": b"", "text": b"hello", "cut": b"SQLite format 3\0" + b"\0" * 50}.items():
         (tmp_path / name).write_bytes(content)
         assert not is_export(tmp_path / name), name
     assert not is_export(tmp_path / "absent")
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_of_ours(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """A file where a folder should be."""
+def test_a_folder_that_cannot_be_created_is_an_error(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """There is a file in place of the folder."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(NsyswrapError, match="cannot be made") as caught:
+    with pytest.raises(NsyswrapError, match="cannot be created") as caught:
         profile(options(tmp_path / "file" / "result", "true"), fake_nsys)
     assert "-o" in caught.value.hint
 
@@ -319,7 +315,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_ours(fake_nsys: Nsys, tmp_p
 def test_a_temporary_folder_with_a_percent_sign_is_not_used(
     fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By nsys it would be expanded in the name of its report."""
+    """Nsys would expand it in the name of its report."""
     odd = tmp_path / "50%p"
     odd.mkdir()
     monkeypatch.setenv("TMPDIR", str(odd))

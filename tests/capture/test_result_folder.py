@@ -1,4 +1,4 @@
-"""The folder of a result: made once, filled in one step, never written over by accident."""
+"""The folder of a result: created once, filled in one step, and never overwritten by accident."""
 
 import stat
 import threading
@@ -11,32 +11,32 @@ from nsyswrap.errors import CaptureError, UsageError
 
 
 def names(folder: Path) -> set[str]:
-    """What a folder holds, hidden files too."""
+    """Return the names of all files in a folder, including hidden ones."""
     return {path.name for path in folder.iterdir()}
 
 
 def fill(folder: Path, *files: str, force: bool = False) -> None:
-    """Write some files as a run does, each with its own name as its text."""
+    """Write some files as a run does, with their names as content."""
     with result_folder(folder, force=force) as private:
         for name in files:
             (private / name).write_text(name)
 
 
-def test_what_was_written_is_in_the_folder_at_the_end(tmp_path: Path) -> None:
-    """And the private folder is gone."""
+def test_at_the_end_the_folder_holds_the_written_files(tmp_path: Path) -> None:
+    """The private folder is removed."""
     fill(tmp_path / "r", "capture.nsys-rep", "capture.sqlite")
     assert names(tmp_path / "r") == {"capture.nsys-rep", "capture.sqlite"}
 
 
-def test_nothing_is_in_its_place_before_the_end(tmp_path: Path) -> None:
-    """Who looks meanwhile sees no half a result."""
+def test_before_the_end_the_folder_holds_no_result(tmp_path: Path) -> None:
+    """Nobody sees an incomplete result."""
     with result_folder(tmp_path / "r", force=False) as private:
         (private / "capture.sqlite").write_text("half")
         assert names(tmp_path / "r") == {private.name}
 
 
-def test_the_private_folder_is_for_the_owner_alone(tmp_path: Path) -> None:
-    """As is a folder that we make, but not one that was there."""
+def test_only_the_owner_can_access_the_private_folder(tmp_path: Path) -> None:
+    """This also holds for a new result folder, but not for an existing one."""
     with result_folder(tmp_path / "r", force=False) as private:
         assert stat.S_IMODE(private.stat().st_mode) == 0o700
         assert stat.S_IMODE((tmp_path / "r").stat().st_mode) == 0o700
@@ -47,24 +47,24 @@ def test_the_private_folder_is_for_the_owner_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "theirs").stat().st_mode) == 0o755
 
 
-def test_missing_parents_are_made(tmp_path: Path) -> None:
-    """The default folder lies in one that a new user does not have."""
+def test_missing_parents_are_created(tmp_path: Path) -> None:
+    """The parent of the default folder may not exist yet."""
     fill(tmp_path / "a" / "b" / "r", "capture.sqlite")
     assert names(tmp_path / "a" / "b" / "r") == {"capture.sqlite"}
 
 
-def test_an_empty_folder_may_be_there_already(tmp_path: Path) -> None:
-    """Made for us by a script, for instance."""
+def test_an_existing_empty_folder_is_accepted(tmp_path: Path) -> None:
+    """A script may have created it."""
     (tmp_path / "r").mkdir()
     fill(tmp_path / "r", "capture.sqlite")
     assert names(tmp_path / "r") == {"capture.sqlite"}
 
 
-def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path) -> None:
-    """Whatever it is; the hint names both ways out."""
+def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+    """Any file counts; the hint names two solutions."""
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "notes.txt").write_text("")
-    with pytest.raises(UsageError, match="is there already") as caught:
+    with pytest.raises(UsageError, match="exists already") as caught:
         fill(tmp_path / "r", "capture.sqlite")
     assert "-o" in caught.value.hint
     assert "--force" in caught.value.hint
@@ -72,16 +72,16 @@ def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path, *, force: bool) -> None:
-    """Force replaces results, not files of any kind."""
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path, *, force: bool) -> None:
+    """Force replaces results only."""
     (tmp_path / "r").write_text("mine")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists already"):
         fill(tmp_path / "r", "capture.sqlite", force=force)
     assert (tmp_path / "r").read_text() == "mine"
 
 
-def test_force_removes_all_of_the_old_result_and_nothing_else(tmp_path: Path) -> None:
-    """A report of the old run beside a capture of the new one would lie."""
+def test_force_removes_only_the_complete_old_result(tmp_path: Path) -> None:
+    """A report of the old run beside a new capture would be wrong."""
     (tmp_path / "r").mkdir()
     for name in ("capture.nsys-rep", "capture.sqlite", "run.json", "report.json", "report.html", "mine.txt"):
         (tmp_path / "r" / name).write_text("old")
@@ -90,21 +90,21 @@ def test_force_removes_all_of_the_old_result_and_nothing_else(tmp_path: Path) ->
     assert (tmp_path / "r" / "capture.nsys-rep").read_text() == "capture.nsys-rep"
 
 
-def test_a_run_that_wrote_nothing_leaves_the_old_result(tmp_path: Path) -> None:
-    """Force replaces, and there is nothing to replace it with."""
+def test_a_run_without_files_keeps_the_old_result(tmp_path: Path) -> None:
+    """There is nothing to replace it with."""
     fill(tmp_path / "r", "capture.sqlite")
     fill(tmp_path / "r", force=True)
     assert names(tmp_path / "r") == {"capture.sqlite"}
 
 
-def test_a_run_that_wrote_nothing_leaves_no_new_folder(tmp_path: Path) -> None:
-    """So that the same command works again."""
+def test_a_run_without_files_leaves_no_new_folder(tmp_path: Path) -> None:
+    """The same command must work again."""
     fill(tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
 
-def test_what_a_failed_run_wrote_is_kept(tmp_path: Path) -> None:
-    """An unfinished recording is better than none."""
+def test_files_of_a_failed_run_are_kept(tmp_path: Path) -> None:
+    """An unfinished recording is still useful."""
 
     def fail() -> None:
         with result_folder(tmp_path / "r", force=False) as private:
@@ -116,20 +116,20 @@ def test_what_a_failed_run_wrote_is_kept(tmp_path: Path) -> None:
     assert names(tmp_path / "r") == {"capture.qdstrm"}
 
 
-def test_what_a_report_was_made_from_does_not_stay_beside_it(tmp_path: Path) -> None:
-    """The tool may not have removed it yet."""
+def test_the_unfinished_recording_is_removed_beside_its_report(tmp_path: Path) -> None:
+    """Nsys may not have removed it yet."""
     fill(tmp_path / "r", "capture.nsys-rep", "capture.qdstrm", "capture.sqlite")
     assert names(tmp_path / "r") == {"capture.nsys-rep", "capture.sqlite"}
 
 
-def test_files_that_are_no_result_do_not_stay(tmp_path: Path) -> None:
-    """Tools leave files beside their output."""
+def test_other_files_are_removed(tmp_path: Path) -> None:
+    """Tools may leave files beside their output."""
     fill(tmp_path / "r", "capture.sqlite", "capture.sqlite-journal", "core")
     assert names(tmp_path / "r") == {"capture.sqlite"}
 
 
-def test_of_many_runs_for_one_folder_one_wins(tmp_path: Path) -> None:
-    """The folder is made exclusively, so two at once cannot both have it."""
+def test_only_one_of_many_runs_gets_the_folder(tmp_path: Path) -> None:
+    """The private folder is created exclusively."""
     outcomes: list[str] = []
     start, held = threading.Barrier(8), threading.Event()
 
@@ -154,8 +154,8 @@ def test_of_many_runs_for_one_folder_one_wins(tmp_path: Path) -> None:
     assert names(tmp_path / "r") == {"capture.sqlite"}
 
 
-def test_forced_runs_at_once_have_folders_of_their_own(tmp_path: Path) -> None:
-    """The last to end has its result there, whole."""
+def test_forced_runs_at_once_have_separate_private_folders(tmp_path: Path) -> None:
+    """The complete result is that of the last run to end."""
     fill(tmp_path / "r", "capture.sqlite")
     with result_folder(tmp_path / "r", force=True) as first, result_folder(tmp_path / "r", force=True) as second:
         assert first != second
@@ -165,15 +165,15 @@ def test_forced_runs_at_once_have_folders_of_their_own(tmp_path: Path) -> None:
     assert {path.read_text() for path in (tmp_path / "r").iterdir()} == {"first"}
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path) -> None:
-    """With the system's own reason."""
+def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
+    """The message has the system's reason."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(CaptureError, match=r"cannot be made: (Not a directory|File exists)"):
+    with pytest.raises(CaptureError, match=r"cannot be created: (Not a directory|File exists)"):
         fill(tmp_path / "file" / "r", "capture.sqlite")
 
 
 def test_runs_at_once_take_the_next_free_folder(tmp_path: Path) -> None:
-    """Each has its own, also where one of them ended before the other began."""
+    """Each has its own, even if one ended before the other started."""
     fill(tmp_path / "r", "capture.sqlite")
     start, held = threading.Barrier(4), threading.Barrier(4)
 
@@ -193,8 +193,8 @@ def test_runs_at_once_take_the_next_free_folder(tmp_path: Path) -> None:
         assert (tmp_path / name / "capture.sqlite").read_text() == name
 
 
-def test_force_removes_what_killed_runs_left(tmp_path: Path) -> None:
-    """Their private folders, under both names; nothing else goes."""
+def test_force_removes_the_private_folders_of_killed_runs(tmp_path: Path) -> None:
+    """Both names are removed, and nothing else."""
     for name in (".run", ".run-abc", ".runner", "mine"):
         (tmp_path / "r" / name).mkdir(parents=True)
         (tmp_path / "r" / name / "capture.nsys-rep").write_text("old")
@@ -202,8 +202,8 @@ def test_force_removes_what_killed_runs_left(tmp_path: Path) -> None:
     assert names(tmp_path / "r") == {"capture.sqlite", ".runner", "mine"}
 
 
-def test_force_leaves_the_private_folder_of_a_run_that_goes_on(tmp_path: Path) -> None:
-    """It is locked, or still empty because it was made just now."""
+def test_force_keeps_the_private_folder_of_a_running_run(tmp_path: Path) -> None:
+    """It is locked, or still empty because it is new."""
     (tmp_path / "r" / ".run-new").mkdir(parents=True)
     with result_folder(tmp_path / "r", force=True) as private:
         (private / "capture.sqlite").write_text("first")

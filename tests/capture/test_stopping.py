@@ -1,4 +1,4 @@
-"""How a recording is ended while the program still lives. With a fake nsys, for any order of events."""
+"""Stopping a recording before the program ends, with a fake nsys for any order of events."""
 
 import signal
 import threading
@@ -26,16 +26,16 @@ __all__ = ["driven", "fake_nsys", "marker"]
 
 Driven = Callable[..., Run]
 
-# Says what the log of the fake nsys holds when a signal comes.
+# Prints the log of the fake nsys when a signal arrives.
 WITNESS = """
 import os, signal, sys, time
 from pathlib import Path
-def tell(number, frame):
+def print_log(number, frame):
     log = Path(os.environ["FAKE_NSYS_LOG"])
     print("log:", log.read_text() if log.exists() else "empty", flush=True)
     sys.exit(5)
-signal.signal(signal.SIGINT, tell)
-signal.signal(signal.SIGTERM, tell)
+signal.signal(signal.SIGINT, print_log)
+signal.signal(signal.SIGTERM, print_log)
 print("ready", flush=True)
 time.sleep(60)
 """
@@ -43,14 +43,14 @@ time.sleep(60)
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file in which the fake nsys notes that a recording was stopped."""
+    """Return the file where the fake nsys logs that a recording was stopped."""
     path = tmp_path / "nsys-calls"
     monkeypatch.setenv("FAKE_NSYS_LOG", str(path))
     return path
 
 
 def stopper(folder: Path, *command: str, collect_s: float = 5.0) -> Stopper:
-    """A stopper that runs a command of the test."""
+    """Return a stopper that runs a command of the test."""
     folder.mkdir(exist_ok=True)
     return Stopper((lambda _pid: command) if command else None, RunDir(folder), {"PATH": "/usr/bin:/bin"}, collect_s)
 
@@ -58,7 +58,7 @@ def stopper(folder: Path, *command: str, collect_s: float = 5.0) -> Stopper:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.usefixtures("fake_nsys", "log")
 def test_nsys_stops_recording_before_the_program_gets_its_signal(driven: Driven, number: signal.Signals) -> None:
-    """What nsys has not yet taken from a program dies with it."""
+    """Data that nsys has not yet collected is lost with the program."""
     run = driven(*python(WITNESS))
     run.wait_for_output("ready")
     run.send(number)
@@ -67,8 +67,8 @@ def test_nsys_stops_recording_before_the_program_gets_its_signal(driven: Driven,
 
 
 @pytest.mark.usefixtures("fake_nsys", "log")
-def test_a_time_out_stops_recording_first_too(driven: Driven) -> None:
-    """In the same order."""
+def test_a_time_out_also_stops_the_recording_first(driven: Driven) -> None:
+    """The order is the same."""
     run = driven(*python(WITNESS), timeout_s=0.5)
     assert run.finish() == 5
     assert "log: stopped --session=nsyswrap-" in run.output
@@ -76,7 +76,7 @@ def test_a_time_out_stops_recording_first_too(driven: Driven) -> None:
 
 @pytest.mark.usefixtures("fake_nsys")
 def test_a_recording_of_limited_length_is_stopped_once(driven: Driven, log: Path) -> None:
-    """The program goes on, and is not signalled."""
+    """The program continues, and gets no signal."""
     run = driven("sh", "-c", "sleep 1; exit 4", duration_s=0.2, delay_s=0.1)
     assert run.finish() == 4
     assert len(log.read_text().splitlines()) == 1
@@ -84,17 +84,17 @@ def test_a_recording_of_limited_length_is_stopped_once(driven: Driven, log: Path
 
 
 @pytest.mark.usefixtures("fake_nsys")
-def test_a_program_that_ends_by_itself_is_not_stopped(driven: Driven, log: Path) -> None:
-    """Then nsys does by itself what there is to do."""
+def test_no_recording_is_stopped_if_the_program_ends_by_itself(driven: Driven, log: Path) -> None:
+    """Nsys then ends the recording itself."""
     assert driven("true", duration_s=60).finish() == 0
     assert not log.exists()
 
 
 @pytest.mark.usefixtures("fake_nsys")
-def test_a_recording_that_cannot_be_stopped_does_not_keep_the_program(
+def test_if_the_recording_cannot_be_stopped_the_program_still_ends(
     driven: Driven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A session may have ended already, or not have begun."""
+    """The session may have ended already, or not have started."""
     monkeypatch.setenv("FAKE_NSYS_FAILURE", "stop-fails")
     run = driven(*python(WITNESS.replace('os.environ["FAKE_NSYS_LOG"]', '"/no/such/log"')))
     run.wait_for_output("ready")
@@ -103,8 +103,8 @@ def test_a_recording_that_cannot_be_stopped_does_not_keep_the_program(
     assert "log: empty" in run.output
 
 
-def test_nsys_that_hangs_on_stopping_is_not_waited_for_for_ever(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
-    """After its time the program is ended all the same; in the end nothing is left."""
+def test_waiting_for_a_hanging_stop_command_is_limited(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
+    """After the limit the program is ended, and no process is left."""
     work = RunDir(tmp_path / "w")
     work.folder.mkdir()
     argv = (str(fake_nsys.path), "profile", f"--output={tmp_path / 'capture'}", *work.inner(["sleep", "60"]))
@@ -124,7 +124,7 @@ def test_nsys_that_hangs_on_stopping_is_not_waited_for_for_ever(fake_nsys: Nsys,
 
 @pytest.mark.usefixtures("fake_nsys")
 def test_a_second_signal_does_not_wait_for_nsys(driven: Driven, monkeypatch: pytest.MonkeyPatch, marker: str) -> None:
-    """The user insists."""
+    """All processes are killed at once."""
     monkeypatch.setenv("FAKE_NSYS_FAILURE", "stop-hangs")
     run = driven(*python(WITNESS, marker))
     run.wait_for_output("ready")
@@ -135,14 +135,14 @@ def test_a_second_signal_does_not_wait_for_nsys(driven: Driven, monkeypatch: pyt
     until(lambda: not [pid for pid in living(marker) if pid != run.process.pid], "all processes gone")
 
 
-def test_nothing_is_taken_before_it_is_asked_for(tmp_path: Path) -> None:
-    """A stopper that was not started has nothing at work."""
+def test_nothing_is_collected_before_the_start(tmp_path: Path) -> None:
+    """A stopper that was not started runs no command."""
     idle = stopper(tmp_path / "w", "true")
     assert (idle.has_collected_all(), idle.has_ended()) == (False, True)
 
 
-def test_all_is_taken_when_nsys_says_so(tmp_path: Path) -> None:
-    """It goes on to write the report meanwhile."""
+def test_the_output_of_nsys_shows_that_all_is_collected(tmp_path: Path) -> None:
+    """Nsys still writes the report then."""
     busy = stopper(tmp_path / "w", "sh", "-c", "echo Generating /tmp/x.qdstrm; sleep 1")
     busy.start(1)
     until(busy.has_collected_all, "the word of nsys")
@@ -150,8 +150,8 @@ def test_all_is_taken_when_nsys_says_so(tmp_path: Path) -> None:
     until(busy.has_ended, "the end")
 
 
-def test_a_command_that_ends_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
-    """Whatever its code."""
+def test_after_the_command_has_ended_there_is_nothing_to_wait_for(tmp_path: Path) -> None:
+    """Its exit code does not matter."""
     failed = stopper(tmp_path / "w", "false")
     failed.start(1)
     until(failed.has_ended, "the end")
@@ -160,14 +160,14 @@ def test_a_command_that_ends_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [(), ("/no/such/nsys",)])
 def test_without_a_command_the_program_may_be_ended_at_once(tmp_path: Path, command: tuple[str, ...]) -> None:
-    """None that is known, or none that can be started."""
+    """There may be no command, or one that cannot be started."""
     none = stopper(tmp_path / "w", *command)
     none.start(1)
     assert (none.has_collected_all(), none.has_ended()) == (True, True)
 
 
-def test_a_namespace_is_held_until_the_recording_is_stopped(tmp_path: Path) -> None:
-    """All of it dies with its first process, also the command that still writes the report."""
+def test_a_namespace_exists_until_the_recording_is_stopped(tmp_path: Path) -> None:
+    """All its processes die with the first one, including the command that writes the report."""
     slow = stopper(tmp_path / "w", "sleep", "0.6")
     slow.start(1)
     began = time.monotonic()
@@ -180,12 +180,12 @@ def test_a_namespace_is_held_until_the_recording_is_stopped(tmp_path: Path) -> N
 
 
 def test_a_namespace_without_a_stop_ends_with_nsys(tmp_path: Path) -> None:
-    """There is nothing to wait for."""
+    """Nothing stops the recording, so it does not wait."""
     assert output_of(RunDir(tmp_path).namespace_init(["sh", "-c", "exit 143"]), timeout_s=5).code == 143
 
 
-def test_patience_ends(tmp_path: Path) -> None:
-    """A silent nsys does not keep a program alive."""
+def test_waiting_for_the_data_is_limited(tmp_path: Path) -> None:
+    """An nsys without output does not keep a program running."""
     slow = stopper(tmp_path / "w", "sleep", "2", collect_s=0.1)
     slow.start(1)
     assert not slow.has_collected_all()
@@ -195,7 +195,7 @@ def test_patience_ends(tmp_path: Path) -> None:
 
 
 def test_a_recording_is_stopped_once(tmp_path: Path) -> None:
-    """A second call starts nothing."""
+    """A second call has no effect."""
     once = stopper(tmp_path / "w", "sh", "-c", f"echo x >>{tmp_path / 'count'}")
     once.start(1)
     once.start(1)
@@ -203,8 +203,8 @@ def test_a_recording_is_stopped_once(tmp_path: Path) -> None:
     assert (tmp_path / "count").read_text() == "x\n"
 
 
-def test_the_command_is_told_the_program(tmp_path: Path) -> None:
-    """A program in a namespace of its own is found by its id."""
+def test_the_command_gets_the_process_id_of_the_program(tmp_path: Path) -> None:
+    """The id identifies the process namespace of the program."""
     seen: list[int] = []
 
     def command(pid: int) -> tuple[str, ...]:
@@ -212,22 +212,22 @@ def test_the_command_is_told_the_program(tmp_path: Path) -> None:
         return ("true",)
 
     (tmp_path / "w").mkdir()
-    told = Stopper(command, RunDir(tmp_path / "w"), {"PATH": "/usr/bin:/bin"}, 1.0)
-    told.start(4711)
-    until(told.has_ended, "the end")
+    stopper = Stopper(command, RunDir(tmp_path / "w"), {"PATH": "/usr/bin:/bin"}, 1.0)
+    stopper.start(4711)
+    until(stopper.has_ended, "the end")
     assert seen == [4711]
 
 
-def test_signals_are_kept_in_order() -> None:
-    """And do not end us."""
+def test_signals_are_collected_in_order() -> None:
+    """They do not end this process."""
     with collected_signals() as received:
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
     assert received == [signal.SIGTERM, signal.SIGINT]
 
 
-def test_another_thread_keeps_no_signals() -> None:
-    """Python lets only the main thread have handlers; a capture in another goes without."""
+def test_another_thread_collects_no_signals() -> None:
+    """Python allows signal handlers only in the main thread."""
     outcome: list[list[signal.Signals]] = []
 
     def run() -> None:
@@ -248,8 +248,10 @@ def test_another_thread_keeps_no_signals() -> None:
         (signal.SIGHUP, CaptureTerminatedError, 143),
     ],
 )
-def test_an_abandoned_run_has_the_code_of_its_signal(number: signal.Signals, kind: type[Exception], code: int) -> None:
-    """As a shell would give it."""
+def test_an_aborted_run_has_the_exit_code_of_its_signal(
+    number: signal.Signals, kind: type[Exception], code: int
+) -> None:
+    """A shell gives the same exit code."""
     error = aborted_error(number)
     assert isinstance(error, kind)
     assert error.exit_code == code

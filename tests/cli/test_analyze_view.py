@@ -56,7 +56,7 @@ def test_a_view_in_another_format_is_a_usage_error(view: str, form: str, tmp_pat
     """The error comes before the capture is read."""
     result = run(tmp_path / "missing.sqlite", "--view", view, "--format", form)
     assert result.exit_code == 2
-    assert f"--view {view} is text, not {form}" in result.stderr
+    assert f"--view {view} exists as text only, not as {form}" in result.stderr
     assert f"--format {form} holds every table" in result.stderr
 
 

@@ -101,7 +101,7 @@ def test_a_wrong_nsys_variable_exits_with_1_and_is_named() -> None:
     """No other nsys is used instead."""
     done = run(NSYSWRAP_NSYS="/no/such/nsys")
     assert done.returncode == 1
-    assert "NSYSWRAP_NSYS is /no/such/nsys, and there is no such file" in done.stdout
+    assert "NSYSWRAP_NSYS is /no/such/nsys, which does not exist" in done.stdout
 
 
 def test_an_unknown_format_is_a_usage_error() -> None:

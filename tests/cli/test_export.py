@@ -204,7 +204,7 @@ def test_existing_files_are_kept_without_force(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "mine").write_text("mine")
     file.write_text("mine")
-    for form, target, said in (
+    for form, target, message in (
         ("perfetto", file, "exists already"),
         ("perfetto", folder, "is a folder"),
         ("parquet", folder, "exists already"),
@@ -212,7 +212,7 @@ def test_existing_files_are_kept_without_force(tmp_path: Path) -> None:
     ):
         result = run(capture, "--format", form, "-o", target)
         assert result.exit_code == 2
-        assert said in result.stderr
+        assert message in result.stderr
         assert "hint: " in result.stderr
     assert file.read_text() == "mine"
     assert run(capture, "--format", "perfetto", "-o", file, "--force").exit_code == 0

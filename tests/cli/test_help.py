@@ -74,3 +74,14 @@ def test_commands_options_and_choices_complete() -> None:
     assert completed("nsyswrap ", 1) == {f"plain,{name}" for name in COMMANDS}
     assert completed("nsyswrap export x --form", 3) == {"plain,--format"}
     assert completed("nsyswrap export x --format p", 4) == {"plain,perfetto", "plain,parquet"}
+
+
+def test_help_loads_no_heavy_libraries() -> None:
+    """The help of every command must be fast."""
+    program = (
+        "import sys; from click.testing import CliRunner; from nsyswrap.cli import COMMANDS, cli\n"
+        "for name in COMMANDS: assert CliRunner().invoke(cli, [name, '--help']).exit_code == 0\n"
+        "print([name for name in ('pandas', 'numpy', 'pyarrow', 'jinja2', 'rich') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -24,7 +24,7 @@ def small(tmp_path: Path) -> Path:
     return ExportBuilder().gpu().kernel(100, 200, launched=(10, 20)).write(tmp_path / "x.sqlite")
 
 
-def said(*arguments: object) -> tuple[int, str]:
+def outcome(*arguments: object) -> tuple[int, str]:
     """Run a command; an unexpected exception fails the test."""
     result = CliRunner().invoke(cli, list(map(str, arguments)))
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -69,7 +69,7 @@ def test_a_result_never_replaces_an_input(command: list[str], name: str, small: 
     before = small.read_bytes()
     output = tmp_path / "y.sqlite"
     NAMES[name](output, small)
-    code, text = said(*command, small if small.exists() else output, "-o", output, "-f")
+    code, text = outcome(*command, small if small.exists() else output, "-o", output, "-f")
     assert code == 2
     assert text == f"nsyswrap: {output} is an input and would be overwritten\nhint: give another file with -o\n"
     assert output.read_bytes() == before
@@ -80,7 +80,7 @@ def test_a_result_never_replaces_an_nsys_rep(command: str, tmp_path: Path) -> No
     """This holds although the command reads a temporary export of it."""
     capture = tmp_path / "a.nsys-rep"
     capture.write_text(TEXT)
-    assert said(command, capture, "-o", capture, "-f")[0] == 2
+    assert outcome(command, capture, "-o", capture, "-f")[0] == 2
     assert capture.read_text() == TEXT
 
 
@@ -88,11 +88,11 @@ def test_compare_does_not_replace_either_side(small: Path, tmp_path: Path) -> No
     """It does not replace the files it reads in a folder, either."""
     folder = tmp_path / "before"
     folder.mkdir()
-    assert said("analyze", small, "-o", folder / "report.json")[0] == 0
+    assert outcome("analyze", small, "-o", folder / "report.json")[0] == 0
     before = (folder / "report.json").read_bytes()
     for base in (folder, folder / "report.json"):
-        assert said("compare", base, small, "-o", folder / "report.json", "-f")[0] == 2
-        assert said("compare", small, base, "-o", folder / "report.json", "-f")[0] == 2
+        assert outcome("compare", base, small, "-o", folder / "report.json", "-f")[0] == 2
+        assert outcome("compare", small, base, "-o", folder / "report.json", "-f")[0] == 2
     assert (folder / "report.json").read_bytes() == before
 
 
@@ -148,7 +148,7 @@ def test_a_folder_of_tables_holds_only_those_of_the_last_export(small: Path, tmp
     folder.mkdir()
     for name in ("ledger.devices.csv", "graphs.old.csv", "report.findings.csv", "mine.csv", "ledger.txt"):
         (folder / name).write_text(TEXT)
-    assert said("export", small, "--format", "csv", "-o", folder, "-f")[0] == 0
+    assert outcome("export", small, "--format", "csv", "-o", folder, "-f")[0] == 0
     left = {path.name for path in folder.iterdir() if path.read_text() == TEXT}
     assert left == {"mine.csv", "ledger.txt"}
     assert not (folder / "graphs.old.csv").exists()
@@ -199,13 +199,13 @@ def test_the_suffix_of_the_file_sets_the_format(small: Path, tmp_path: Path) -> 
     assert form_of("text", Path("x.json"), forms) == "text"
     assert form_of(None, Path("x.html"), forms) == "text"
     for name, begins in {"y.json": "{", "y.csv": "section,", "y.md": "#", "y.txt": "nsyswrap "}.items():
-        assert said("analyze", small, "-o", tmp_path / name) == (0, f"wrote {tmp_path / name}\n")
+        assert outcome("analyze", small, "-o", tmp_path / name) == (0, f"wrote {tmp_path / name}\n")
         assert (tmp_path / name).read_text().startswith(begins)
 
 
 @pytest.mark.parametrize("percent", ["nan", "inf"])
 def test_a_gate_that_can_never_fail_is_refused(percent: str, small: Path) -> None:
     """Its result would not depend on the change."""
-    code, text = said("compare", small, small, "--fail-on-regression", percent)
+    code, text = outcome("compare", small, small, "--fail-on-regression", percent)
     assert code == 2
     assert text.startswith(f"nsyswrap: --fail-on-regression {percent} would never fail\nhint: ")

@@ -52,7 +52,7 @@ def test_an_existing_file_is_a_usage_error(whole: Path, tmp_path: Path) -> None:
     (tmp_path / "there.sqlite").write_text("mine")
     result = run(whole, "-o", tmp_path / "there.sqlite")
     assert result.exit_code == 2
-    assert "exists already\nhint: give another file, or --force to replace it\n" in result.stderr
+    assert "is there already\nhint: give another file, or --force to replace it\n" in result.stderr
     assert (tmp_path / "there.sqlite").read_text() == "mine"
 
 

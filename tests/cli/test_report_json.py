@@ -42,7 +42,7 @@ def report(capture: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """Return a small report.json in a folder of its own."""
+    """Return a small report.json in its own folder."""
     path = tmp_path / "run" / "report.json"
     path.parent.mkdir()
     path.write_text(json_report.render(pairs.report(pairs.lengths(4.0))), encoding="utf-8")

@@ -35,10 +35,10 @@ def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Replace the installation by one that is immediate; return the path of its nsys."""
     path = fake_tree(tmp_path / "fetched")
 
-    def install(root: Path, tell: object) -> Path:
+    def install(root: Path, notify: object) -> Path:
         assert root == tmp_path / "data" / "nsyswrap" / "nsys"
-        assert callable(tell)
-        tell("Fetching")
+        assert callable(notify)
+        notify("Fetching")
         return path
 
     monkeypatch.setattr(installing, "install", install)
@@ -59,7 +59,7 @@ def test_an_existing_nsys_is_named_and_tested(fake_nsys: Nsys) -> None:
     """Nothing is installed, and stdout stays empty."""
     done = run(FAKE_NSYS_RANGE=RANGE)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.splitlines()[0] == f"nsys 2023.4.4.54 is here already: {fake_nsys.path} (PATH)"
+    assert done.stderr.splitlines()[0] == f"nsys 2023.4.4.54 is installed already: {fake_nsys.path} (PATH)"
     assert done.stderr.splitlines()[1].startswith("Self-test: a range of nvtx")
 
 
@@ -82,9 +82,9 @@ def test_a_wrong_variable_is_an_error() -> None:
 @pytest.mark.usefixtures("without_nsys")
 def test_a_missing_nsys_is_installed(fetched: Path) -> None:
     """It goes into the user's data folder."""
-    told: list[str] = []
-    nsys = ensure_nsys(told.append)
-    assert (nsys.path, nsys.version, told) == (fetched, (2023, 4, 4, 54), ["Fetching"])
+    messages: list[str] = []
+    nsys = ensure_nsys(messages.append)
+    assert (nsys.path, nsys.version, messages) == (fetched, (2023, 4, 4, 54), ["Fetching"])
 
 
 def test_an_existing_nsys_is_used(fetched: Path, fake_nsys: Nsys) -> None:
@@ -103,10 +103,10 @@ def test_an_nsys_that_cannot_write_reports_is_replaced(
 ) -> None:
     """Its importer lacks libraries, so another is installed, with a message that says why."""
     monkeypatch.setattr(installing, "is_complete", lambda _nsys: False)
-    told: list[str] = []
-    assert ensure_nsys(told.append).path == fetched
-    assert told[0].startswith(f"nsys 2023.4.4.54 is here already: {fake_nsys.path}")
-    assert told[1] == "It could not write a report, as its importer lacks libraries; another is fetched"
+    messages: list[str] = []
+    assert ensure_nsys(messages.append).path == fetched
+    assert messages[0].startswith(f"nsys 2023.4.4.54 is installed already: {fake_nsys.path}")
+    assert messages[1] == "It cannot write reports, because its importer lacks libraries; installing another"
 
 
 def test_the_variable_takes_precedence_even_if_its_nsys_cannot_write_reports(
@@ -122,7 +122,7 @@ def test_the_variable_takes_precedence_even_if_its_nsys_cannot_write_reports(
 def test_a_new_nsys_that_does_not_run_is_an_error(fetched: Path) -> None:
     """Its version must be readable."""
     fetched.write_text("#!/bin/sh\nexit 1\n")
-    with pytest.raises(NsyswrapError, match="was fetched and does not answer"):
+    with pytest.raises(NsyswrapError, match="was installed but does not run"):
         ensure_nsys(lambda _line: None)
 
 
@@ -131,5 +131,5 @@ def test_a_warning_is_not_an_error() -> None:
     require(Check("self-test", Status.WARNING, "no range was sent", "pip install nvtx"))
     require(Check("self-test", Status.OK, "found"))
     with pytest.raises(NsyswrapError, match="its self-test failed: lost") as caught:
-        require(Check("self-test", Status.FAILED, "lost", "mend it"))
-    assert caught.value.hint == "mend it"
+        require(Check("self-test", Status.FAILED, "lost", "fix it"))
+    assert caught.value.hint == "fix it"

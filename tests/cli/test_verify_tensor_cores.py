@@ -67,7 +67,7 @@ def test_a_wrong_name_fails_and_a_learned_rule_fixes_it(
     """This command, classify and analyze can load the saved rules."""
     opcodes = {PRODUCT: FMA, TRITON: MMA, LAYOUT: FMA, SIMT: FMA}
     put_on_path(tmp_path, monkeypatch, *(kernel(name, counts) for name, counts in opcodes.items()))
-    rules, counters = tmp_path / "learnt.json", tmp_path / "counters.csv"
+    rules, counters = tmp_path / "learned.json", tmp_path / "counters.csv"
     first = run("--capture", capture, "--save-rules", rules, "--save-counters", counters)
     assert first.exit_code == 1
     assert "name and hardware differ           10.0 %" in first.stdout
@@ -91,10 +91,10 @@ def test_kernels_with_unknown_names_are_measured_first_then_the_costliest(
 ) -> None:
     log = put_on_path(tmp_path, monkeypatch, kernel(TRITON, MMA), kernel(SIMT, FMA))
     assert run("--capture", capture, "--launches", "2").exit_code == 0
-    asked = next(each for each in calls(log) if "--kernel-id" in each)
-    assert asked[asked.index("--kernel-id") + 1] == f"::regex:{mangled_pattern_of([TRITON, SIMT])}:1"
-    assert asked[asked.index("--launch-count") + 1] == "2"
-    assert "--clock-control none" in " ".join(asked)
+    arguments = next(each for each in calls(log) if "--kernel-id" in each)
+    assert arguments[arguments.index("--kernel-id") + 1] == f"::regex:{mangled_pattern_of([TRITON, SIMT])}:1"
+    assert arguments[arguments.index("--launch-count") + 1] == "2"
+    assert "--clock-control none" in " ".join(arguments)
 
 
 @pytest.mark.parametrize(("launches", "outcome"), [(10, "agrees"), (2, "unmeasured")])
@@ -108,8 +108,8 @@ def test_missed_kernels_are_measured_in_a_second_run(
     for at, name in enumerate(instances):
         builder.kernel(1000 * at, 1000 * at + 500, name)
     capture, counters = builder.write(tmp_path / "packed.sqlite"), tmp_path / "counters.csv"
-    asked = ("--launches", str(launches), "--format", "json", "--save-counters", counters)
-    result = run("--capture", capture, *asked)
+    arguments = ("--launches", str(launches), "--format", "json", "--save-counters", counters)
+    result = run("--capture", capture, *arguments)
     assert result.exit_code == 0, result.stderr
     assert f"measuring {launches - 1} more launches, of 1 functions" in result.stderr
     assert {each["outcome"] for each in json.loads(result.stdout)["kernels"]} == {"agrees", outcome}
@@ -140,25 +140,25 @@ def test_a_failing_program_gives_a_note_and_its_measurements_are_used(
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "expected"),
     [
         ("no-permission", ("ERR_NVGPUCTRPERM", "Run as root")),
-        ("no-gpu", ("no GPU that it can measure", "nvidia-smi")),
-        ("silent", ("saw none of the 4 kernels", "--capture")),
-        ("no-kernels", ("saw none of the 4 kernels", "--capture")),
+        ("no-gpu", ("no GPU that it supports", "nvidia-smi")),
+        ("silent", ("saw none of the 4 chosen kernels", "--capture")),
+        ("no-kernels", ("saw none of the 4 chosen kernels", "--capture")),
         ("query-silent", ("measured nothing", "ncu --query-metrics")),
     ],
 )
 def test_each_failure_is_two_lines(
-    tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch, failure: str, told: tuple[str, str]
+    tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch, failure: str, expected: tuple[str, str]
 ) -> None:
     put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA), failure=failure)
     result = run("--capture", capture)
     assert result.exit_code == 1
-    *_, said, remedy = result.stderr.splitlines()
-    assert said.startswith("nsyswrap: ")
-    assert told[0] in said
-    assert told[1] in remedy
+    *_, message, remedy = result.stderr.splitlines()
+    assert message.startswith("nsyswrap: ")
+    assert expected[0] in message
+    assert expected[1] in remedy
 
 
 def test_a_missing_ncu_is_an_error_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,13 +194,13 @@ def test_an_invalid_rules_file_is_an_error_before_anything_runs(
     assert (result.exit_code, log.exists()) == (2, False)
     for command in ("analyze", "report"):
         found = CliRunner().invoke(cli, [command, str(capture), "--kernel-rules", str(tmp_path / "rules.json")])
-        assert (found.exit_code, "no file of kernel rules" in found.stderr) == (2, True)
+        assert (found.exit_code, "not a file of kernel rules" in found.stderr) == (2, True)
 
 
 def test_a_missing_program_is_an_error(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, MMA))
     result = run("--capture", capture, command=("no-such-program",))
-    assert (result.exit_code, "there is no such command" in result.stderr) == (1, True)
+    assert (result.exit_code, "command not found" in result.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

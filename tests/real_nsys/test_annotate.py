@@ -1,4 +1,4 @@
-"""A program that nobody edited, under the real nsys: the same losses, bit for bit, and its phases in the capture."""
+"""An unchanged program under the real nsys: its losses stay the same, bit for bit, and its phases are recorded."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ class Run:
 
     Attributes:
         code: The program's exit code.
-        notes: What was noted.
+        notes: The notes of the capture.
         trace: The capture.
     """
 
@@ -35,13 +35,13 @@ class Run:
     trace: Trace
 
     def count(self, text: str) -> int:
-        """How many of our ranges have a text."""
+        """Return how many of our ranges have a text."""
         ranges = self.trace[RANGES]
         return int(((ranges["text"] == text) & (ranges["domain"] == "nsyswrap")).sum())
 
 
 def run(nsys: Nsys, folder: Path, command: tuple[str, ...], **fields: object) -> Run:
-    """Record a program with its phases marked."""
+    """Record a program with marked phases."""
     result = profile(options(folder, *command, traces=("nvtx",), annotate=True, **fields), nsys)
     return Run(result.exit_code, result.notes, load_export(result.export))
 
@@ -58,10 +58,10 @@ MODES = {
 
 
 @pytest.mark.parametrize("name", MODES)
-def test_losses_and_exit_codes_stay_and_phases_arrive(
+def test_losses_and_exit_codes_are_unchanged_and_phases_are_recorded(
     name: str, nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """One step an optimizer step, one forward and backward pass a batch."""
+    """There is one step for each optimizer step, and one forward and backward pass for each batch."""
     command = (sys.executable, str(PROGRAM), *MODES[name])
     plain = subprocess.run(command, capture_output=True, text=True, check=False)
     capfd.readouterr()
@@ -78,16 +78,18 @@ def test_losses_and_exit_codes_stay_and_phases_arrive(
     assert (marked.count("loader worker") > 0) == (name == "spawned worker")
 
 
-def test_phases_arrive_without_the_nvtx_package(nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Switched off it is as good as not there."""
+def test_phases_are_recorded_without_the_nvtx_package(
+    nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test disables the package."""
     monkeypatch.setenv("NVTX_DISABLE", "1")
     marked = run(nsys, tmp_path / "result", (sys.executable, str(PROGRAM)))
     assert list(find_steps(marked.trace).frame["name"]) == [f"step {number}" for number in range(STEPS)]
     assert (marked.count("backward"), marked.count("forward")) == (STEPS, STEPS + 12)
 
 
-def test_ranks_of_torchrun_are_marked_each(nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """DistributedDataParallel with gradient accumulation, two processes and gloo."""
+def test_each_rank_of_torchrun_is_marked(nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The program uses DistributedDataParallel with gradient accumulation, two processes and gloo."""
     command = (sys.executable, *TORCHRUN, str(PROGRAM), "ddp", "accumulate")
     plain = subprocess.run(command, capture_output=True, text=True, check=False)
     capfd.readouterr()
@@ -101,7 +103,7 @@ SLOW = """
 import time, torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
-torch.set_num_threads(1)  # threads that wait for a core would make steps slow that have no loader
+torch.set_num_threads(1)  # threads that wait for a core would slow down steps without a loader
 class Samples(Dataset):
     def __len__(self): return 160
     def __getitem__(self, index):
@@ -116,8 +118,8 @@ print("trained")
 """
 
 
-def test_what_the_loader_costs_is_in_the_report(nsys: Nsys, tmp_path: Path) -> None:
-    """The command from end to end: two runs, the program's output once, and its exit code."""
+def test_the_report_has_the_cost_of_the_loader(nsys: Nsys, tmp_path: Path) -> None:
+    """The command runs the program twice, shows its output once, and returns its exit code."""
     assert nsys.version
     (tmp_path / "train.py").write_text(SLOW)
     command = [sys.executable, "-m", "nsyswrap", "profile", "--counterfactual", "data", "-o", "out", "train.py"]
@@ -129,8 +131,8 @@ def test_what_the_loader_costs_is_in_the_report(nsys: Nsys, tmp_path: Path) -> N
     assert (tmp_path / "out" / "counterfactual-data" / "capture.nsys-rep").exists()
 
 
-def test_a_program_that_fails_is_not_compared(nsys: Nsys, tmp_path: Path) -> None:
-    """Nor run again: its code is ours, and the report says why the loader's cost is not told."""
+def test_a_program_that_fails_is_not_run_again(nsys: Nsys, tmp_path: Path) -> None:
+    """Its exit code is returned, and the report says why the loader's cost is unknown."""
     assert nsys.version
     (tmp_path / "train.py").write_text("import sys; print('once'); sys.exit(6)")
     command = [sys.executable, "-m", "nsyswrap", "profile", "--counterfactual", "data", "-o", "out", "train.py"]
@@ -139,7 +141,7 @@ def test_a_program_that_fails_is_not_compared(nsys: Nsys, tmp_path: Path) -> Non
     assert "cannot be told: the program ended with exit code 6" in done.stderr
 
 
-def test_a_program_without_torch_runs_and_is_told_of(nsys: Nsys, tmp_path: Path) -> None:
+def test_a_program_without_torch_runs_with_a_note(nsys: Nsys, tmp_path: Path) -> None:
     marked = run(nsys, tmp_path / "result", python("import sys; sys.exit(len(sys.argv))"))
     assert marked.code == 1
     assert marked.notes[0].startswith("No phases were marked: no process of the program imported torch")
@@ -147,7 +149,7 @@ def test_a_program_without_torch_runs_and_is_told_of(nsys: Nsys, tmp_path: Path)
 
 
 def test_a_hidden_environment_is_marked_too(nsys: Nsys, tmp_path: Path) -> None:
-    """The namespace of its own sees the same files."""
+    """The program sees the same files in its process namespace."""
     try:
         marked = run(
             nsys, tmp_path / "result", python("import torch; torch.nn.ReLU()(torch.ones(1))"), hide_environment=True
@@ -159,7 +161,7 @@ def test_a_hidden_environment_is_marked_too(nsys: Nsys, tmp_path: Path) -> None:
     assert marked.count("forward") == 1
 
 
-def test_a_run_without_its_loaders_has_as_many_steps(nsys: Nsys, tmp_path: Path) -> None:
-    """The second run of --counterfactual."""
+def test_a_run_with_cached_batches_has_the_same_number_of_steps(nsys: Nsys, tmp_path: Path) -> None:
+    """This is the second run of --counterfactual."""
     marked = run(nsys, tmp_path / "result", (sys.executable, str(PROGRAM), "workers"), cached_batches=2)
     assert (marked.code, len(find_steps(marked.trace).frame)) == (5, STEPS)

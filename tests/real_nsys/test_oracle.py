@@ -28,10 +28,10 @@ from nsyswrap.sections import copies, ranges, summaries
 from nsyswrap.tables import Trace, array
 
 RealTrace = Callable[[str], Trace]
-Said = Callable[[str], dict[str, Rows]]
+NsysReports = Callable[[str], dict[str, Rows]]
 
 ROUNDED = 0.1001
-# What nsys counts as busy besides operations; none of the captures has one of them.
+# Other events that nsys counts as busy; no capture has any.
 OVERHEADS = {
     "CUDA profiling data flush overhead",
     "CUDA profiling stop overhead",
@@ -43,28 +43,28 @@ every_capture = pytest.mark.parametrize("name", CAPTURE_NAMES)
 
 
 @pytest.fixture(scope="module")
-def said(nsys: Nsys, captures: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Said:
-    """Return what nsys says of a capture, by report; asked once."""
+def nsys_reports(nsys: Nsys, captures: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> NsysReports:
+    """Return nsys's own reports of a capture, by name; each runs once."""
 
     @cache
-    def ask(name: str) -> dict[str, Rows]:
+    def reports(name: str) -> dict[str, Rows]:
         return reports_of(nsys.path, captures(name), tmp_path_factory.mktemp(name))
 
-    return ask
+    return reports
 
 
 def whole(trace: Trace, analysis: Callable[..., Section]) -> dict[str, pd.DataFrame]:
-    """Return the tables of an analysis of the whole session."""
+    """Return the tables of a section for the whole session."""
     return dict(analysis(find_context(trace), whole_session(trace)).tables)
 
 
 def plain(name: str) -> str:
-    """Return the name of a range as older versions of nsys wrote it."""
+    """Return the name of a range as older versions of nsys print it."""
     return name.removeprefix(":")
 
 
 def compared(found: pd.DataFrame, expected: Rows, key: str, total_key: str, count_key: str) -> None:
-    """Compare a summary by name with nsys's: everything exactly, averages, medians and spreads to a tenth."""
+    """Compare a summary by name with that of nsys: exactly, except averages, medians and deviations, to a tenth."""
     rows = {str(row["name"]): row for row in found.to_dict("records")}
     wanted = {row[key]: row for row in expected}
     assert rows.keys() == wanted.keys()
@@ -76,23 +76,23 @@ def compared(found: pd.DataFrame, expected: Rows, key: str, total_key: str, coun
 
 
 @every_capture
-def test_kernels_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
+def test_kernels_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
     table = whole(real_trace(name), summaries.kernels)["summary"]
-    compared(table, said(name)["cuda_gpu_kern_sum"], "Name", "Total Time (ns)", "Instances")
+    compared(table, nsys_reports(name)["cuda_gpu_kern_sum"], "Name", "Total Time (ns)", "Instances")
 
 
 @every_capture
-def test_operating_system_calls_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
+def test_operating_system_calls_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
     table = whole(real_trace(name), summaries.os_calls)["summary"]
-    compared(table, said(name)["osrt_sum"], "Name", "Total Time (ns)", "Num Calls")
+    compared(table, nsys_reports(name)["osrt_sum"], "Name", "Total Time (ns)", "Num Calls")
 
 
 @every_capture
-def test_cuda_calls_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
-    """There, versions of five digits stay in the name; without them some of its rows are one of ours."""
+def test_cuda_calls_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
+    """Nsys keeps version suffixes of five digits in names; without them some of its rows are one row here."""
     table = whole(real_trace(name), summaries.host_calls)["summary"]
     by_name: dict[str, Rows] = defaultdict(list)
-    for row in said(name)["cuda_api_sum"]:
+    for row in nsys_reports(name)["cuda_api_sum"]:
         by_name[base_name(row["Name"])].append(row)
     assert set(table["name"]) == by_name.keys()
     alone = {key for key, rows in by_name.items() if len(rows) == 1}
@@ -104,18 +104,18 @@ def test_cuda_calls_are_those_of_nsys(name: str, said: Said, real_trace: RealTra
 
 
 def operation_name(kind: str) -> str:
-    """Return what nsys calls a kind of copy."""
+    """Return nsys's name for a kind of copy."""
     return "[CUDA memset]" if kind == "Memset" else f"[CUDA memcpy {kind}]"
 
 
 @every_capture
-def test_copies_and_fills_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
-    """There, kinds of memory are not told apart, and sizes are in thousandths of a megabyte."""
+def test_copies_and_memsets_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
+    """Nsys does not distinguish kinds of memory, and prints sizes with three decimals of a megabyte."""
     table = whole(real_trace(name), copies.run)["summary"]
     grouped = table.assign(operation=table["kind"].map(operation_name)).groupby("operation")
     found = grouped.agg(total_ns=("total_ns", "sum"), count=("count", "sum"), bytes=("bytes", "sum"))
-    times = {row["Operation"]: row for row in said(name)["cuda_gpu_mem_time_sum"]}
-    sizes = {row["Operation"]: row for row in said(name)["cuda_gpu_mem_size_sum"]}
+    times = {row["Operation"]: row for row in nsys_reports(name)["cuda_gpu_mem_time_sum"]}
+    sizes = {row["Operation"]: row for row in nsys_reports(name)["cuda_gpu_mem_size_sum"]}
     assert set(found.index) == times.keys() == sizes.keys()
     for operation, row in found.iterrows():
         time, size = times[str(operation)], sizes[str(operation)]
@@ -125,16 +125,16 @@ def test_copies_and_fills_are_those_of_nsys(name: str, said: Said, real_trace: R
 
 
 @every_capture
-def test_ranges_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
-    """On the host: one row a name, whatever the style; one that was never closed lasts to the last event."""
+def test_ranges_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
+    """There is one row for each name, for all styles; a range that was never closed lasts until the last event."""
     table = whole(real_trace(name), ranges.run)["summary"]
-    expected = summed(said(name)["nvtx_sum"], ("Total Time (ns)", "Instances"))
+    expected = summed(nsys_reports(name)["nvtx_sum"], ("Total Time (ns)", "Instances"))
     found = {row["name"]: [row["total_ns"], row["count"]] for row in table.to_dict("records")}
     assert found == expected
 
 
 def summed(rows: Rows, columns: tuple[str, ...]) -> dict[str, list[int]]:
-    """Return sums of columns by name of range; nsys also tells styles, processes and threads apart."""
+    """Return sums of columns by range name; nsys also distinguishes styles, processes and threads."""
     found: dict[str, list[int]] = {}
     for row in rows:
         before = found.get(plain(row["Range"]), [0] * len(columns))
@@ -143,24 +143,24 @@ def summed(rows: Rows, columns: tuple[str, ...]) -> dict[str, list[int]]:
 
 
 @every_capture
-def test_projections_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
-    """What a range's own thread launched; CUDA graphs traced as a whole are not looked at there, and so not here."""
+def test_projections_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
+    """A range covers what its own thread launched; both leave out CUDA graphs that are traced as a whole."""
     trace = real_trace(name)
     frames = {**trace.frames, tables.GRAPHS.name: trace[tables.GRAPHS].iloc[:0]}
     table = whole(replace(trace, frames=frames), ranges.run)["projection"]
     columns = ("Total Proj Time (ns)", "Total Range Time (ns)", "Range Instances")
-    expected = summed(said(name)["nvtx_gpu_proj_sum"], columns)
+    expected = summed(nsys_reports(name)["nvtx_gpu_proj_sum"], columns)
     own = table[table["count"] > 0]
     found = {row["name"]: [row["envelope_ns"], row["range_ns"], row["count"]] for row in own.to_dict("records")}
     assert found == expected
 
 
 @every_capture
-def test_kernels_by_range_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
-    """A kernel counts in each range around its launch; nsys lists those outside all ranges under no name."""
+def test_kernels_by_range_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
+    """A kernel counts in each range around its launch; nsys lists kernels outside all ranges without a name."""
     table = whole(real_trace(name), ranges.run)["kernels"]
     expected: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for row in said(name)["nvtx_kern_sum"]:
+    for row in nsys_reports(name)["nvtx_kern_sum"]:
         if row["NVTX Range"]:
             both = expected[plain(row["NVTX Range"]), row["Kernel Name"]]
             both[0] += int(row["Total Time (ns)"])
@@ -170,7 +170,7 @@ def test_kernels_by_range_are_those_of_nsys(name: str, said: Said, real_trace: R
 
 
 def busy_of(trace: Trace) -> dict[tuple[int, int], tuple[Spans, pd.DataFrame]]:
-    """Return, by process number and device, what nsys's rules take as busy: the union, and the operations."""
+    """Return, by process and device, the busy time of nsys's rules: the union of intervals, and the operations."""
     assert not {trace.text(int(i)) for i in array(trace[tables.OVERHEADS], "name_id")} & OVERHEADS
     frames = [trace[spec] for spec in (tables.KERNELS, tables.COPIES, tables.MEMSETS) if len(trace[spec])]
     if not frames:
@@ -185,20 +185,20 @@ def busy_of(trace: Trace) -> dict[tuple[int, int], tuple[Spans, pd.DataFrame]]:
 
 
 @every_capture
-def test_gaps_are_those_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
-    """Of any length, each with its start; of each process on each device, from its first operation to its last."""
+def test_gaps_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
+    """Gaps of any length match, with their starts, for each process and device from first to last operation."""
     found = []
     for (number, device), (spans, _) in busy_of(real_trace(name)).items():
         holes = gaps(spans, int(spans.start[0]), int(spans.end[-1]))
         found += [(number, device, s, e - s) for s, e in zip(holes.start.tolist(), holes.end.tolist(), strict=True)]
-    rows = said(name)["gpu_gaps:gap=0:rows=-1"]
+    rows = nsys_reports(name)["gpu_gaps:gap=0:rows=-1"]
     keys = ("PID", "Device ID", "Start (ns)", "Duration (ns)")
     assert sorted(found) == sorted(tuple(int(row[key]) for key in keys) for row in rows)
 
 
 @every_capture
-def test_utilization_over_time_is_that_of_nsys(name: str, said: Said, real_trace: RealTrace) -> None:
-    """In thirty stretches of each device's time; those below half are listed, neighbours as one.
+def test_utilization_over_time_matches_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
+    """Nsys splits each device's time into thirty intervals, lists those below half, and joins neighbours.
 
     nsys adds up operations that overlap; the captures have few of them, and the same sum is made here.
     """
@@ -210,20 +210,20 @@ def test_utilization_over_time_is_that_of_nsys(name: str, said: Said, real_trace
         chunks = [(a, b, overlap(frame, a, b)) for a, b in pairwise(edges) if b > a]
         found += [(number, device, *row) for row in coalesced(chunks)]
     keys = ("PID", "Device ID", "Start (ns)", "Duration (ns)", "In-Use (%)")
-    expected = sorted(tuple(float(row[key]) for key in keys) for row in said(name)["gpu_time_util"])
+    expected = sorted(tuple(float(row[key]) for key in keys) for row in nsys_reports(name)["gpu_time_util"])
     assert len(found) == len(expected)
     for mine, theirs in zip(sorted(found), expected, strict=True):
         assert mine == pytest.approx(theirs, abs=ROUNDED)
 
 
 def overlap(frame: pd.DataFrame, start: int, end: int) -> int:
-    """Return the summed time of operations inside a stretch."""
+    """Return the summed time of operations inside an interval."""
     inside = frame["end"].clip(upper=end) - frame["start"].clip(lower=start)
     return int(inside.clip(lower=0).sum())
 
 
 def coalesced(chunks: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, float]]:
-    """Return start, length and share in percent of neighbouring chunks that are used less than half."""
+    """Return start, length and share in percent of adjacent intervals that are used less than half."""
     found: list[list[int]] = []
     for start, end, used in chunks:
         if 2 * used >= end - start:
@@ -235,9 +235,9 @@ def coalesced(chunks: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, fl
     return [(start, end - start, 100 * used / (end - start)) for start, end, used in found]
 
 
-def test_the_busy_time_of_the_ledger_is_what_nsys_s_gaps_leave(said: Said, real_trace: RealTrace) -> None:
-    """Of one process on one device, operations and gaps make up the whole."""
+def test_the_busy_time_of_the_ledger_matches_nsys_s_gaps(nsys_reports: NsysReports, real_trace: RealTrace) -> None:
+    """For one process on one device, operations and gaps add up to the whole time."""
     context = find_context(real_trace("cnn_amp"))
     busy = context.operations.busy(0)
-    idle = sum(int(row["Duration (ns)"]) for row in said("cnn_amp")["gpu_gaps:gap=0:rows=-1"])
+    idle = sum(int(row["Duration (ns)"]) for row in nsys_reports("cnn_amp")["gpu_gaps:gap=0:rows=-1"])
     assert total(busy) + idle == int(busy.end[-1] - busy.start[0])

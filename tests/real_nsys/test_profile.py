@@ -1,4 +1,4 @@
-"""The real nsys of this machine: what a fake can only pretend."""
+"""Captures with the real nsys of this machine, for behaviour that the fake nsys only imitates."""
 
 import os
 import signal
@@ -45,13 +45,13 @@ time.sleep(60)
 
 
 def processes(export: Path) -> list[int]:
-    """The ids of all processes that an export names."""
+    """Return the ids of all processes in an export."""
     with closing(sqlite3.connect(export)) as database:
         return [int(pid) for (pid,) in database.execute("SELECT pid FROM PROCESSES")]
 
 
 def without_library(real: Nsys, folder: Path, library: str) -> Nsys:
-    """Lay out the real nsys anew, by links, without one library of its importer.
+    """Create a copy of the real nsys, from links, without one library of its importer.
 
     Programs are copied: they look for their libraries beside the file that a link leads to.
     """
@@ -71,8 +71,8 @@ def without_library(real: Nsys, folder: Path, library: str) -> Nsys:
     return found
 
 
-def test_a_range_of_the_program_arrives_in_the_export(nsys: Nsys, tmp_path: Path) -> None:
-    """With the program's own exit code, and no trace left out."""
+def test_a_range_of_the_program_is_in_the_export(nsys: Nsys, tmp_path: Path) -> None:
+    """The exit code is the program's, and no trace is left out."""
     result = profile(options(tmp_path / "result", *RANGE), nsys)
     assert (result.exit_code, result.notes) == (4, ("The program ended with exit code 4",))
     assert holds_range(result.export, "one range")
@@ -81,16 +81,16 @@ def test_a_range_of_the_program_arrives_in_the_export(nsys: Nsys, tmp_path: Path
 
 @pytest.mark.parametrize("name", ["a b 100%h %q{HOME} %p 'q' \"d\"", "Ünïcødé-模型"])
 def test_folders_of_any_name_work(nsys: Nsys, tmp_path: Path, name: str) -> None:
-    """With nsys 2023.4.4 a report is lost whose name holds an escaped percent sign; ours holds none."""
+    """Nsys 2023.4.4 loses a report with an escaped percent sign in its name; ours has none."""
     result = profile(options(tmp_path / name, "true", traces=("nvtx",)), nsys)
     assert sorted(path.name for path in result.folder.iterdir()) == ["capture.nsys-rep", "capture.sqlite"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, 137), (signal.SIGSEGV, 139)])
-def test_a_program_that_dies_of_a_signal_leaves_a_capture(
+def test_a_program_that_a_signal_kills_leaves_a_capture(
     nsys: Nsys, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    """Its code is 128 + n; what nsys had not yet taken from it may be lost, but not the capture.
+    """Its exit code is 128 + n; data that nsys has not yet collected may be lost, but not the capture.
 
     It lives half a second: of one that dies at once nsys itself sometimes loses the connection, and says it is a bug.
     """
@@ -99,8 +99,8 @@ def test_a_program_that_dies_of_a_signal_leaves_a_capture(
     assert (result.exit_code, result.export.exists()) == (code, True)
 
 
-def test_a_step_in_which_recording_ends_is_marked_as_open(nsys: Nsys, tmp_path: Path) -> None:
-    """Nsys 2023.4.4 ends it with the session, which is no end of its own."""
+def test_a_step_during_which_the_recording_ends_is_open(nsys: Nsys, tmp_path: Path) -> None:
+    """Nsys 2023.4.4 sets its end to the end of the session."""
     program = (
         "import nvtx, time\nwith nvtx.annotate('step 0'): time.sleep(0.1)\nwith nvtx.annotate('step 1'): time.sleep(4)"
     )
@@ -111,8 +111,8 @@ def test_a_step_in_which_recording_ends_is_marked_as_open(nsys: Nsys, tmp_path: 
 
 
 @pytest.mark.usefixtures("nsys")
-def test_a_time_out_keeps_what_was_recorded(driven: Driven, tmp_path: Path) -> None:
-    """Of SIGTERM Python dies without a word, so nsys stops recording before; only ranges after that are missing."""
+def test_a_time_out_keeps_the_recorded_data(driven: Driven, tmp_path: Path) -> None:
+    """SIGTERM kills Python at once, so the recording is stopped before; only later ranges are missing."""
     program = (
         "import nvtx, sys, time\nturns, began = open(sys.argv[1], 'ab', buffering=0), time.monotonic()\nwhile True:\n"
         "    with nvtx.annotate('turn'): time.sleep(0.002)\n"
@@ -127,8 +127,8 @@ def test_a_time_out_keeps_what_was_recorded(driven: Driven, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("nsys")
-def test_ctrl_c_keeps_what_was_recorded(driven: Driven) -> None:
-    """The program ends in its own way, and the ranges before are in the export."""
+def test_ctrl_c_keeps_the_recorded_data(driven: Driven) -> None:
+    """The program handles the signal itself, and earlier ranges are in the export."""
     run = driven(*python(SLEEPER), traces=["nvtx"])
     run.wait_for_output("ready")
     run.send(signal.SIGINT)
@@ -138,7 +138,7 @@ def test_ctrl_c_keeps_what_was_recorded(driven: Driven) -> None:
 
 @pytest.mark.usefixtures("nsys")
 def test_a_second_ctrl_c_leaves_no_process_of_nsys_or_the_program(driven: Driven, marker: str) -> None:
-    """Nor of what the program started in a session of its own, nor nsys's agent."""
+    """This includes processes that the program started in another session, and nsys's agent."""
     run = driven(*python(DEAF, marker), traces=["nvtx"])
     run.wait_for_output("ready")
     run.send(signal.SIGINT)
@@ -150,12 +150,12 @@ def test_a_second_ctrl_c_leaves_no_process_of_nsys_or_the_program(driven: Driven
 
 
 def pid_of_nsys(driver: int) -> int:
-    """The process of nsys below a driver: its first child that is one."""
+    """Return the process id of nsys below a driver."""
     children = Path(f"/proc/{driver}/task/{driver}/children").read_text().split()
     return int(children[0])
 
 
-def test_a_daemon_does_not_hold_up_the_report(nsys: Nsys, tmp_path: Path, marker: str) -> None:
+def test_a_daemon_does_not_delay_the_report(nsys: Nsys, tmp_path: Path, marker: str) -> None:
     """By default nsys would wait until the daemon ends."""
     program = (
         "import subprocess, sys\n"
@@ -168,7 +168,7 @@ def test_a_daemon_does_not_hold_up_the_report(nsys: Nsys, tmp_path: Path, marker
 
 @pytest.mark.parametrize(("after_s", "hidden"), [(0.2, False), (0.2, True), (3.0, False)])
 def test_recording_may_end_before_the_program(nsys: Nsys, tmp_path: Path, after_s: float, *, hidden: bool) -> None:
-    """The program goes on to its own end, while nsys writes its report or after, and its code is kept."""
+    """The program continues while nsys writes its report or longer, and its exit code is kept."""
     if hidden:
         namespaces_or_skip()
     program = python(
@@ -186,7 +186,7 @@ def test_recording_may_end_before_the_program(nsys: Nsys, tmp_path: Path, after_
 
 @pytest.mark.usefixtures("nsys")
 def test_a_hidden_program_can_be_stopped_too(driven: Driven) -> None:
-    """The question to nsys is asked inside of the program's own process namespace."""
+    """Nsys stop runs inside the program's process namespace."""
     namespaces_or_skip()
     run = driven(*python(SLEEPER), traces=["nvtx"], hide_environment=True)
     run.wait_for_output("ready")
@@ -196,35 +196,35 @@ def test_a_hidden_program_can_be_stopped_too(driven: Driven) -> None:
 
 
 def namespaces_or_skip() -> None:
-    """Skip where the kernel or a container allows no process namespace."""
+    """Skip the test if the kernel or a container forbids process namespaces."""
     try:
         namespace_prefix()
     except CaptureError as error:
         pytest.skip(error.message)
 
 
-def test_only_the_asked_range_is_recorded(nsys: Nsys, tmp_path: Path) -> None:
-    """The program goes on after it."""
+def test_only_the_capture_range_is_recorded(nsys: Nsys, tmp_path: Path) -> None:
+    """The program continues after it."""
     program = python(
-        "import nvtx\nfor name in ('before', 'asked', 'after'):\n"
+        "import nvtx\nfor name in ('before', 'wanted', 'after'):\n"
         "    with nvtx.annotate(name):\n        with nvtx.annotate(f'in {name}'): pass\nraise SystemExit(2)"
     )
-    result = profile(options(tmp_path / "result", *program, traces=("nvtx",), capture_range="asked"), nsys)
+    result = profile(options(tmp_path / "result", *program, traces=("nvtx",), capture_range="wanted"), nsys)
     assert result.exit_code == 2
-    assert holds_range(result.export, "in asked")
+    assert holds_range(result.export, "in wanted")
     assert not holds_range(result.export, "in before")
     assert not holds_range(result.export, "in after")
 
 
-def test_a_range_that_never_comes_is_named(nsys: Nsys, tmp_path: Path) -> None:
-    """There is no report then, and nsys says nothing."""
-    with pytest.raises(CaptureError, match="the program ended with code 4, and no such range never began"):
+def test_a_capture_range_that_never_starts_is_named(nsys: Nsys, tmp_path: Path) -> None:
+    """There is no report then, and nsys prints nothing."""
+    with pytest.raises(CaptureError, match="the program ended with code 4, and no such range never started"):
         profile(options(tmp_path / "result", *RANGE, traces=("nvtx",), capture_range="no such range"), nsys)
     assert not (tmp_path / "result").exists()
 
 
 def test_an_importer_without_its_library_is_an_error_that_names_it(nsys: Nsys, tmp_path: Path) -> None:
-    """Where nsys itself exits with 0; what it recorded is kept."""
+    """Nsys itself exits with 0; the recorded data is kept."""
     broken = without_library(nsys, tmp_path / "nsys", "libssh")
     with pytest.raises(CaptureError) as caught:
         profile(options(tmp_path / "result", *RANGE, traces=("nvtx",)), broken)
@@ -233,7 +233,7 @@ def test_an_importer_without_its_library_is_an_error_that_names_it(nsys: Nsys, t
     assert (tmp_path / "result" / "capture.qdstrm").stat().st_size > 0
 
 
-def test_what_is_no_report_cannot_be_exported(nsys: Nsys, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_report_cannot_be_exported(nsys: Nsys, tmp_path: Path) -> None:
     """The error names nsys, its version and the file."""
     (tmp_path / "x.nsys-rep").write_bytes(b"no report")
     with pytest.raises(ExportError, match=rf"nsys {nsys.version_text} cannot export .*x\.nsys-rep"):
@@ -242,7 +242,7 @@ def test_what_is_no_report_cannot_be_exported(nsys: Nsys, tmp_path: Path) -> Non
 
 
 def test_progress_is_read_from_the_real_bars(nsys: Nsys, tmp_path: Path) -> None:
-    """The export tells how far it is, and at last that it is done."""
+    """The export reports its progress up to 1."""
     seen: list[tuple[Phase, float | None]] = []
     profile(
         options(tmp_path / "result", *RANGE, traces=("nvtx",)), nsys, lambda phase, share: seen.append((phase, share))
@@ -253,7 +253,7 @@ def test_progress_is_read_from_the_real_bars(nsys: Nsys, tmp_path: Path) -> None
 
 
 def test_the_output_of_the_program_is_not_in_the_capture(nsys: Nsys, tmp_path: Path) -> None:
-    """By itself nsys keeps a copy of all that the program prints."""
+    """By default nsys keeps a copy of everything that the program prints."""
     program = python("print('p' + 'rinted by the program', flush=True)")
     result = profile(options(tmp_path / "result", *program, traces=("nvtx",), output_to_stderr=True), nsys)
     for path in (result.report, result.export):
@@ -263,7 +263,7 @@ def test_the_output_of_the_program_is_not_in_the_capture(nsys: Nsys, tmp_path: P
 def test_a_hidden_environment_is_not_in_the_capture(
     nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a secret, nor other processes of the machine; ranges are all the same."""
+    """The capture has no secret and no other processes of the machine, but it has the ranges."""
     namespaces_or_skip()
     monkeypatch.setenv("SOME_API_KEY", "s3cret-of-the-test")
     result = profile(options(tmp_path / "result", *RANGE, hide_environment=True), nsys)
@@ -275,7 +275,7 @@ def test_a_hidden_environment_is_not_in_the_capture(
 
 
 def test_the_program_owns_the_terminal(nsys: Nsys, tmp_path: Path) -> None:
-    """It sees a terminal on all three, asks, and gets the answer that was typed."""
+    """All three standard streams are a terminal, and the program reads the typed answer."""
     script = (
         "from pathlib import Path\nimport sys\nfrom capture_fixtures import options\n"
         "from nsyswrap.capture.locate import Nsys\nfrom nsyswrap.capture.nsys import profile\n"
@@ -290,7 +290,7 @@ def test_the_program_owns_the_terminal(nsys: Nsys, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_a_terminal_reaches_the_program(nsys: Nsys, tmp_path: Path) -> None:
-    """Typed, not sent: the terminal signals its foreground group, where nsys is not."""
+    """The test types it: the terminal signals its foreground group, and nsys is not in that group."""
     script = (
         "from pathlib import Path\nimport sys\nfrom capture_fixtures import options\n"
         "from nsyswrap.capture.locate import Nsys\nfrom nsyswrap.capture.nsys import profile\n"
@@ -305,7 +305,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_program(nsys: Nsys, tmp_path: Path) ->
 
 
 def in_terminal(argv: list[str], answers: dict[str, str]) -> tuple[str, int]:
-    """Run a command in a terminal of its own and type each answer once its question is shown."""
+    """Run a command in a new terminal, and type each answer when its question appears."""
     import pty  # noqa: PLC0415 - it exists on Linux and macOS alone, and only this needs it
 
     pid, terminal = pty.fork()

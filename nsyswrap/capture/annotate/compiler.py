@@ -22,7 +22,7 @@ def frame_skipper(torch: Any) -> Callable[[CodeType], object]:
     """Return a function that makes the compiler skip the frames of a code object, but not the frames that it calls.
 
     The compiler treats torch's own frames around ``forward`` in this way. The function is part of torch's C extension,
-        so the compiler itself, which takes seconds to import, is not imported.
+    so the compiler itself, which takes seconds to import, is not imported.
     """
     frames: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)  # noqa: SLF001
     if hasattr(frames, "set_code_exec_strategy"):

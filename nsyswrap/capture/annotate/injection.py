@@ -76,7 +76,9 @@ class Injection:
         if marked:
             versions = ", ".join(sorted({each["torch"] for each in marked}))
             count = f"{len(marked)} process{'es' if len(marked) > 1 else ''}"
-            notes.insert(0, f"nsyswrap marked phases in {count}, through the C interface of NVTX (torch {versions})")
+            notes.insert(
+                0, f"Phases were marked in {count} by nsyswrap, through the C interface of NVTX (torch {versions})"
+            )
         elif not problems:
             notes.append(
                 "No phases were marked: no process of the program imported torch with PYTHONPATH as nsyswrap set it "

@@ -91,13 +91,13 @@ class Marker:
     """Opens and closes the ranges of this process. Its methods do not raise.
 
     A method that opens a phase returns the state of the thread, or None if it opened nothing. The caller passes the
-        state to ``end``, because looking it up again would be the slowest part.
+    state to ``end``, because looking it up again would be the slowest part.
 
     Args:
-            sink: Opens and closes ranges.
+        sink: Opens and closes ranges.
 
     Attributes:
-            threads: The state of each thread.
+        threads: The state of each thread.
     """
 
     def __init__(self, sink: Sink) -> None:

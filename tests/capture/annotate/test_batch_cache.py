@@ -1,4 +1,4 @@
-"""Loaders that give their first batches again: as many as before, new containers, and no work behind them."""
+"""Loaders that repeat their first batches: the same number of batches, new containers, and no loading."""
 
 import subprocess
 import sys
@@ -15,33 +15,33 @@ from nsyswrap.capture.annotate.batch_cache import cache_batches
 
 
 class Pair(NamedTuple):
-    """A batch with names."""
+    """A batch with named fields."""
 
     first: object
     second: object
 
 
 class Counted(Dataset[dict[str, torch.Tensor]]):  # type: ignore[misc]
-    """Numbers; it counts how many were loaded in this process."""
+    """A data set of numbers that counts how many were loaded in this process."""
 
     def __init__(self, length: int = 20) -> None:
-        """Take how many there are."""
+        """Set the number of items."""
         self.length = length
         self.loaded = 0
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of items."""
         return self.length
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-        """Return one."""
+        """Return an item."""
         self.loaded += 1
         return {"x": torch.tensor(float(index))}
 
 
 @pytest.fixture(autouse=True)
-def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replay three batches in this process; the loader is put back after the test."""
+def cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cache three batches in this process; the loader is restored after the test."""
     base = torch.utils.data.dataloader._BaseDataLoaderIter  # noqa: SLF001 - what is replaced
     monkeypatch.setattr(DataLoader, "__iter__", DataLoader.__iter__)
     monkeypatch.setattr(base, "__next__", base.__next__)
@@ -49,13 +49,13 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def values(batch: dict[str, torch.Tensor]) -> list[float]:
-    """The numbers in a batch."""
+    """Return the numbers in a batch."""
     found: list[float] = batch["x"].tolist()
     return found
 
 
-def test_the_first_batches_come_again_in_turn() -> None:
-    """Nothing more is loaded, in this epoch or the next."""
+def test_the_first_batches_are_repeated_in_turn() -> None:
+    """Nothing else is loaded, in this epoch or the next."""
     data = Counted()
     loader = DataLoader(data, batch_size=2)
     epochs = [[values(batch)[0] for batch in loader] for _ in range(2)]
@@ -67,13 +67,13 @@ def test_the_first_batches_come_again_in_turn() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"persistent_workers": True}, {"prefetch_factor": 7}], ids=str)
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_an_epoch_has_as_many_batches_as_before(options: dict[str, Any], *, drop_last: bool) -> None:
-    """With loader processes that are ahead, too, epoch after epoch."""
+def test_an_epoch_has_the_same_number_of_batches(options: dict[str, Any], *, drop_last: bool) -> None:
+    """This also holds with worker processes that load ahead, in every epoch."""
     loader = DataLoader(Counted(21), batch_size=2, num_workers=2, drop_last=drop_last, **options)
     assert [sum(1 for _ in loader) for _ in range(3)] == [10 if drop_last else 11] * 3
 
 
-def test_an_epoch_that_is_left_early_does_not_matter_to_the_next() -> None:
+def test_leaving_an_epoch_early_does_not_change_the_next() -> None:
     loader = DataLoader(Counted(), batch_size=2)
     for number, _ in enumerate(loader):
         if number == 4:
@@ -81,16 +81,16 @@ def test_an_epoch_that_is_left_early_does_not_matter_to_the_next() -> None:
     assert len(list(loader)) == 10
 
 
-def test_a_loader_of_fewer_batches_replays_what_it_has() -> None:
-    """Two batches an epoch: the third is that of the second epoch."""
+def test_a_loader_with_fewer_batches_fills_its_cache_over_several_epochs() -> None:
+    """With two batches an epoch the third is the first of the second epoch."""
     data = Counted(4)
     loader = DataLoader(data, batch_size=2)
     assert [len(list(loader)) for _ in range(4)] == [2] * 4
     assert data.loaded == 6
 
 
-def test_the_sampler_is_asked_for_every_batch() -> None:
-    """Its random numbers are drawn as ever."""
+def test_the_sampler_yields_indices_for_every_batch() -> None:
+    """Its random numbers are drawn as without the cache."""
     drawn: list[int] = []
 
     class Sampler(torch.utils.data.Sampler[int]):  # type: ignore[misc]
@@ -103,18 +103,18 @@ def test_the_sampler_is_asked_for_every_batch() -> None:
     assert drawn == list(range(20))
 
 
-def test_a_program_may_take_a_batch_apart() -> None:
-    """Containers are new each time; tensors are the same ones."""
+def test_a_program_may_modify_a_batch() -> None:
+    """Containers are new each time, and tensors are shared."""
     loader = DataLoader(Counted(), batch_size=2)
     tensors = {id(batch.pop("x")) for batch in loader}
     assert len(tensors) == 3
 
 
 class Holder(Mapping[str, torch.Tensor]):
-    """A mapping of its own kind that can move, as tokenizers give."""
+    """A mapping with a method ``to``, like those of tokenizers."""
 
     def __init__(self) -> None:
-        """Hold one tensor."""
+        """Create it with one tensor."""
         self.values_by_name = {"x": torch.ones(1)}
 
     def __getitem__(self, name: str) -> torch.Tensor:
@@ -122,22 +122,22 @@ class Holder(Mapping[str, torch.Tensor]):
         return self.values_by_name[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Yield names."""
+        """Yield the names."""
         return iter(self.values_by_name)
 
     def __len__(self) -> int:
-        """Return how many."""
+        """Return the number of names."""
         return len(self.values_by_name)
 
     def to(self, device: torch.device) -> "Holder":
-        """Move."""
+        """Move the tensor."""
         moved = Holder()
         moved.values_by_name = {name: tensor.to(device) for name, tensor in self.values_by_name.items()}
         return moved
 
 
 def test_all_tensors_of_a_batch_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In lists, tuples, dicts and what can move itself; the rest stays as it is."""
+    """This covers lists, tuples, dicts and objects with a method ``to``; other objects are unchanged."""
 
     class Cuda:
         is_initialized = staticmethod(lambda: True)
@@ -163,20 +163,20 @@ def test_all_tensors_of_a_batch_move(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Stream(IterableDataset[int]):  # type: ignore[misc]
-    """Ten numbers."""
+    """A data set of ten numbers."""
 
     def __iter__(self) -> Iterator[int]:
-        """Yield them."""
+        """Yield the numbers."""
         return iter(range(10))
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_an_iterable_data_set_is_left_as_it_is(workers: int) -> None:
+def test_an_iterable_data_set_is_not_changed(workers: int) -> None:
     assert [int(each) for each in DataLoader(Stream(), batch_size=None, num_workers=workers)] == list(range(10))
 
 
-def test_loader_processes_end_with_the_epoch(tmp_path: Path) -> None:
-    """A program ends as it does without: no process is left that it would wait for."""
+def test_worker_processes_end_with_the_epoch(tmp_path: Path) -> None:
+    """The program ends as usual, because it need not wait for a worker."""
     program = tmp_path / "program.py"
     program.write_text(
         "import torch, multiprocessing\nfrom torch.utils.data import DataLoader\n"

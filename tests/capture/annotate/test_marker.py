@@ -1,4 +1,4 @@
-"""Where steps begin and end: loops of every kind, told to the marker call by call."""
+"""Where steps begin and end, in loops of every kind, with direct calls of the marker."""
 
 import gc
 import threading
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Thing:
-    """A module or an optimizer: something that can be referred to weakly."""
+class Component:
+    """A module or an optimizer: an object that supports weak references."""
 
     def __init__(self, *, training: bool = True) -> None:
         self.training = training
@@ -27,35 +27,35 @@ class Loop:
     def __init__(self) -> None:
         self.recorder = Recorder()
         self.marker = Marker(self.recorder)
-        self.model = Thing()
-        self.optimizer = Thing()
+        self.model = Component()
+        self.optimizer = Component()
 
     def data(self, *, grad: bool = True) -> None:
         """Wait for a batch."""
         self.end(self.marker.begin_data(grad=grad))
 
-    def forward(self, model: Thing | None = None, *, grad: bool = True) -> None:
-        """Call a module."""
+    def forward(self, model: Component | None = None, *, grad: bool = True) -> None:
+        """Run a forward pass."""
         self.end(self.marker.begin_forward(model or self.model, grad=grad))
 
     def backward(self) -> None:
-        """Take the gradients."""
+        """Run a backward pass."""
         self.end(self.marker.begin_backward())
 
-    def update(self, optimizer: Thing | None = None) -> None:
-        """Let the optimizer step."""
+    def update(self, optimizer: Component | None = None) -> None:
+        """Run an optimizer step."""
         state = self.marker.begin(OPTIMIZER)
         assert state
         self.marker.note_optimizer_step(state, optimizer or self.optimizer)
         self.marker.end(state)
 
     def end(self, state: ThreadState | None) -> None:
-        """Close what was opened."""
+        """Close the last opened phase."""
         assert state
         self.marker.end(state)
 
     def train(self) -> None:
-        """Do a whole step."""
+        """Run a complete step."""
         self.data()
         self.forward()
         self.backward()
@@ -63,17 +63,17 @@ class Loop:
 
     @property
     def lines(self) -> list[str]:
-        """What was recorded."""
+        """Return the recorded ranges."""
         return self.recorder.lines
 
     @property
     def steps(self) -> list[str]:
-        """The ranges at the bottom."""
+        """Return the outermost ranges."""
         return [line for line in self.lines if not line.startswith(" ")]
 
 
-def test_steps_tile_a_training_loop() -> None:
-    """Each ends with its optimizer step, and the next begins at once."""
+def test_steps_cover_a_training_loop_without_gaps() -> None:
+    """Each step ends with its optimizer step, and the next begins at once."""
     loop = Loop()
     loop.train()
     loop.train()
@@ -82,7 +82,7 @@ def test_steps_tile_a_training_loop() -> None:
 
 
 def test_gradient_accumulation_is_one_step() -> None:
-    """Three batches, one optimizer step."""
+    """It has three batches and one optimizer step."""
     loop = Loop()
     for _ in range(2):
         for _ in range(3):
@@ -94,8 +94,8 @@ def test_gradient_accumulation_is_one_step() -> None:
     assert loop.lines.count(" data") == 6
 
 
-def test_inference_steps_from_batch_to_batch() -> None:
-    """Gradients are off, so the ranges are batches; several forward passes may share one."""
+def test_inference_has_one_range_a_batch() -> None:
+    """Gradients are off, so the ranges are named batch; one may hold several forward passes."""
     loop = Loop()
     for _ in range(3):
         loop.data(grad=False)
@@ -104,8 +104,8 @@ def test_inference_steps_from_batch_to_batch() -> None:
     assert loop.steps == ["batch 0", "batch 1", "batch 2"]
 
 
-def test_inference_with_gradients_left_on_steps_too() -> None:
-    """Whoever forgets no_grad gets steps all the same."""
+def test_inference_with_gradients_has_steps_too() -> None:
+    """A program without no_grad still gets steps."""
     loop = Loop()
     for _ in range(3):
         loop.data()
@@ -113,18 +113,18 @@ def test_inference_with_gradients_left_on_steps_too() -> None:
     assert loop.steps == ["step 0", "step 1", "step 2"]
 
 
-def test_without_a_loader_inference_steps_from_one_call_of_the_same_module_to_the_next() -> None:
-    """An encoder and a decoder in turn are one batch."""
+def test_without_a_loader_an_inference_batch_starts_with_the_same_module() -> None:
+    """An encoder and a decoder together are one batch."""
     loop = Loop()
-    encoder, decoder = Thing(), Thing()
+    encoder, decoder = Component(), Component()
     for _ in range(3):
         loop.forward(encoder, grad=False)
         loop.forward(decoder, grad=False)
     assert loop.steps == ["batch 0", "batch 1", "batch 2"]
 
 
-def test_evaluation_is_no_step_of_training() -> None:
-    """The step that had begun is left, and its number is used again."""
+def test_evaluation_is_not_a_training_step() -> None:
+    """The step that had begun is closed, and its number is reused."""
     loop = Loop()
     loop.train()
     for _ in range(2):
@@ -134,8 +134,8 @@ def test_evaluation_is_no_step_of_training() -> None:
     assert loop.steps == ["step 0", "step 1", "batch 0", "batch 1", "step 1", "step 2"]
 
 
-def test_evaluation_is_seen_by_the_model_s_mode() -> None:
-    """Some loops turn gradients off only around the forward pass, but switch the model before."""
+def test_evaluation_is_recognized_by_the_mode_of_the_model() -> None:
+    """Some loops turn gradients off only around the forward pass, but switch the model's mode earlier."""
     loop = Loop()
     loop.train()
     loop.model.training = False
@@ -146,8 +146,8 @@ def test_evaluation_is_seen_by_the_model_s_mode() -> None:
     assert loop.steps == ["step 0", "step 1", "batch 0", "step 1", "step 2"]
 
 
-def test_a_model_that_is_trained_in_evaluation_mode_is_not_evaluated() -> None:
-    """Fine-tuning with frozen statistics."""
+def test_training_a_model_in_evaluation_mode_is_not_evaluation() -> None:
+    """Fine-tuning with frozen statistics does this."""
     loop = Loop()
     loop.model.training = False
     for _ in range(3):
@@ -157,7 +157,7 @@ def test_a_model_that_is_trained_in_evaluation_mode_is_not_evaluated() -> None:
 
 def test_a_teacher_without_gradients_does_not_end_a_step() -> None:
     loop = Loop()
-    teacher = Thing(training=False)
+    teacher = Component(training=False)
     for _ in range(2):
         loop.data()
         loop.forward(teacher, grad=False)
@@ -167,8 +167,8 @@ def test_a_teacher_without_gradients_does_not_end_a_step() -> None:
     assert loop.steps == ["step 0", "step 1", "step 2"]
 
 
-def test_a_batch_that_is_fetched_ahead_does_not_end_a_step() -> None:
-    """The next batch is asked for between forward and backward."""
+def test_loading_a_batch_ahead_does_not_end_a_step() -> None:
+    """The next batch is loaded between forward and backward."""
     loop = Loop()
     loop.train()
     for _ in range(2):
@@ -179,10 +179,10 @@ def test_a_batch_that_is_fetched_ahead_does_not_end_a_step() -> None:
     assert loop.steps == ["step 0", "step 1", "step 2", "step 3"]
 
 
-def test_of_two_optimizers_the_first_counts() -> None:
-    """A generator and a discriminator step in turn: one iteration, one step."""
+def test_of_two_optimizers_the_first_defines_steps() -> None:
+    """A generator and a discriminator in one iteration are one step."""
     loop = Loop()
-    other = Thing()
+    other = Component()
     for _ in range(3):
         loop.data()
         for optimizer in (loop.optimizer, other):
@@ -192,11 +192,11 @@ def test_of_two_optimizers_the_first_counts() -> None:
     assert loop.steps == ["step 0", "step 1", "step 2", "step 3"]
 
 
-def test_where_the_first_optimizer_rests_another_counts() -> None:
-    """A second stage of training, with the first stage's optimizer still there, or gone."""
+def test_if_the_first_optimizer_stops_another_defines_steps() -> None:
+    """This happens in a second stage of training; the first optimizer may still exist or not."""
     loop = Loop()
     loop.train()
-    second = Thing()
+    second = Component()
     for _ in range(3):
         loop.forward()
         loop.backward()
@@ -204,13 +204,13 @@ def test_where_the_first_optimizer_rests_another_counts() -> None:
     assert loop.steps == ["step 0", "step 1", "step 2", "step 3"]
     del second
     gc.collect()
-    third = Thing()
+    third = Component()
     loop.update(third)
     assert loop.steps[-1] == "step 4"
 
 
-def test_an_optimizer_may_call_the_loop_itself() -> None:
-    """A closure: forward and backward run inside the optimizer's step."""
+def test_an_optimizer_may_call_a_closure() -> None:
+    """Forward and backward run inside the optimizer's step."""
     loop = Loop()
     loop.data()
     state = loop.marker.begin(OPTIMIZER)
@@ -223,7 +223,7 @@ def test_an_optimizer_may_call_the_loop_itself() -> None:
 
 
 def test_a_step_inside_a_module_ends_when_the_module_returns() -> None:
-    """A training step that a wrapper calls as its forward pass."""
+    """A wrapper may run the whole training step in its forward pass."""
     loop = Loop()
     loop.data()
     state = loop.marker.begin_forward(loop.model, grad=True)
@@ -234,11 +234,11 @@ def test_a_step_inside_a_module_ends_when_the_module_returns() -> None:
     assert loop.steps == ["step 0", "step 1"]
 
 
-def test_only_the_outermost_of_a_phase_is_a_range() -> None:
+def test_only_the_outermost_range_of_a_phase_is_opened() -> None:
     """Modules call modules, scalers call optimizers, loaders wrap loaders."""
     marker = Marker(Recorder())
-    assert marker.begin_forward(Thing(), grad=True)
-    assert not marker.begin_forward(Thing(), grad=True)
+    assert marker.begin_forward(Component(), grad=True)
+    assert not marker.begin_forward(Component(), grad=True)
     assert marker.begin(OPTIMIZER)
     assert not marker.begin(OPTIMIZER)
     assert marker.begin_data(grad=True)
@@ -247,8 +247,8 @@ def test_only_the_outermost_of_a_phase_is_a_range() -> None:
     assert not marker.begin_backward()
 
 
-def test_forward_again_inside_backward_is_backward() -> None:
-    """Checkpointing computes forward again, on a thread of autograd; its optimizers do not end a step."""
+def test_forward_inside_backward_is_part_of_backward() -> None:
+    """Checkpointing repeats forward on a thread of autograd; optimizer steps there do not end a step."""
     loop = Loop()
     loop.data()
     loop.forward()
@@ -259,7 +259,7 @@ def test_forward_again_inside_backward_is_backward() -> None:
         answers.append(loop.marker.begin_forward(loop.model, grad=True))
         mine = loop.marker.begin(OPTIMIZER)
         assert mine
-        loop.marker.note_optimizer_step(mine, Thing())
+        loop.marker.note_optimizer_step(mine, Component())
         loop.marker.end(mine)
 
     thread = threading.Thread(target=autograd)
@@ -271,7 +271,7 @@ def test_forward_again_inside_backward_is_backward() -> None:
     loop.forward()
 
 
-def test_threads_have_stacks_of_their_own() -> None:
+def test_each_thread_has_its_own_stack() -> None:
     loop = Loop()
     assert loop.marker.begin_data(grad=True)
     thread = threading.Thread(target=lambda: loop.marker.begin_data(grad=True))
@@ -280,7 +280,7 @@ def test_threads_have_stacks_of_their_own() -> None:
     assert [line.strip() for line in loop.lines] == ["step 0", "data", "step 0", "data"]
 
 
-def test_the_end_closes_what_is_open() -> None:
+def test_finish_closes_all_open_ranges() -> None:
     loop = Loop()
     loop.data()
     loop.marker.begin(COPY)
@@ -290,8 +290,8 @@ def test_the_end_closes_what_is_open() -> None:
     loop.marker.finish()
 
 
-def test_a_child_that_was_forked_begins_anew() -> None:
-    """What its parent has open is not open in it, nor closed by the calls that it returns from."""
+def test_a_forked_child_starts_without_open_ranges() -> None:
+    """Ranges of its parent are not open in it, and are not closed when its calls return."""
     loop = Loop()
     loop.marker.begin_data(grad=True)
     state = loop.marker.begin_backward()
@@ -303,17 +303,17 @@ def test_a_child_that_was_forked_begins_anew() -> None:
     assert loop.marker.begin_forward(loop.model, grad=True)
 
 
-def test_an_end_too_many_is_let_pass() -> None:
+def test_an_extra_end_is_ignored() -> None:
     loop = Loop()
     loop.marker.end(loop.marker.threads.state)
     assert loop.lines == []
 
 
 @pytest.mark.parametrize("first", [DATA, BACKWARD, "forward", COPY])
-def test_a_profiler_that_fails_is_told_of_once_and_the_program_goes_on(
+def test_a_failing_profiler_gives_one_warning_and_the_program_continues(
     first: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is raised, whatever is called after."""
+    """Later calls do not raise, either."""
     loop = Loop()
     marker = Marker(Broken())
     calls: dict[str, Callable[[], object]] = {
@@ -327,18 +327,18 @@ def test_a_profiler_that_fails_is_told_of_once_and_the_program_goes_on(
         call()
         marker.end(marker.threads.state)
     marker.finish()
-    said = capsys.readouterr().err
-    assert said.count("nsyswrap: annotate: no more phases are marked: OSError: no room for") == 1
-    assert said.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert stderr.count("nsyswrap: annotate: no more phases are marked: OSError: no room for") == 1
+    assert stderr.count("\n") == 1
 
 
-def test_a_program_without_stderr_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_without_stderr_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)
     assert not Marker(Broken()).begin(COPY)
 
 
-def test_what_cannot_be_referred_to_weakly_is_marked_too() -> None:
-    """A module of slots."""
+def test_an_object_without_weak_references_is_marked_too() -> None:
+    """This is a module with slots."""
     loop = Loop()
     model = SimpleNamespace()
     loop.data()

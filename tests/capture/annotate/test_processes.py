@@ -1,4 +1,4 @@
-"""How a process begins to mark its phases: a profiler's interface, the import of torch, what stood there before."""
+"""How a process starts to mark its phases: the profiler's interface, the import of torch, and sitecustomize."""
 
 import ctypes
 import importlib.util
@@ -52,7 +52,7 @@ int InitializeInjectionNvtx2(const void *(*tables)(uint32_t)) {
 
 @pytest.fixture(scope="module")
 def listener(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A profiler's library that writes down what it is told, by the interface of NVTX's own headers."""
+    """Compile a profiler library that logs its calls, with the interface of the NVTX headers."""
     folder = tmp_path_factory.mktemp("listener")
     source, library = folder / "listener.c", folder / "liblistener.so"
     source.write_text(LISTENER)
@@ -63,7 +63,7 @@ def listener(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(program: str, environment: dict[str, str], *flags: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a Python of its own, with these variables and no others but PATH."""
+    """Run a program in a new Python, with only PATH and these variables."""
     return subprocess.run(
         [sys.executable, *flags, "-c", program],
         env={"PATH": os.environ["PATH"], **environment},
@@ -76,7 +76,7 @@ def run(program: str, environment: dict[str, str], *flags: str) -> subprocess.Co
 def test_ranges_reach_a_profiler_with_name_colour_and_domain(
     listener: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is not ASCII is replaced; what opens a range is made once, and opens it as often as it is called."""
+    """Characters that are not ASCII are replaced; a prepared call can open its range many times."""
     log = tmp_path / "log"
     program = (
         "import os\nfrom nsyswrap.capture.annotate.nvtx_calls import connected\n"
@@ -106,15 +106,15 @@ def test_ranges_reach_a_profiler_with_name_colour_and_domain(
     [
         ("", "", "PackageCalls"),
         ("", "1", "NvtxCalls"),
-        ("nvtx_calls.TRIED = {'0.2.13'}", "", "NvtxCalls"),
+        ("nvtx_calls.TESTED = {'0.2.13'}", "", "NvtxCalls"),
         ("import sys; sys.modules['nvtx'] = None", "", "NvtxCalls"),
     ],
     ids=["there", "switched off", "of another version", "not to be imported"],
 )
-def test_compiled_calls_are_taken_where_they_are_known_to_arrive(
+def test_the_nvtx_package_is_used_if_its_version_is_tested(
     listener: Path, tmp_path: Path, before: str, disabled: str, calls: str
 ) -> None:
-    """The profiler hears of as many ranges, whichever way; a package names them by a text of its own kind."""
+    """The profiler gets the same number of ranges in both ways; the package registers their texts."""
     log = tmp_path / "log"
     program = (
         "import os\nfrom nsyswrap.capture.annotate import nvtx_calls\n"
@@ -134,33 +134,33 @@ def test_compiled_calls_are_taken_where_they_are_known_to_arrive(
     assert {words[2] for words in heard if words[0] == "push"} == {"ff123456"}
 
 
-def test_where_nobody_listens_it_is_said() -> None:
-    """Without a profiler, with one whose library is gone, and with tables that stay empty."""
+def test_without_a_profiler_there_is_an_error() -> None:
+    """There may be no profiler, a missing library, or tables that stay empty."""
     with pytest.raises(LookupError, match="NVTX_INJECTION64_PATH is not set"):
         connected({})
     with pytest.raises(OSError, match="gone"):
         connected({nvtx_calls.VARIABLE: "/gone/lib.so"})
-    with pytest.raises(LookupError, match="no profiler listens"):
+    with pytest.raises(LookupError, match="no profiler records"):
         NvtxCalls(Tables())
 
 
 def test_attributes_are_laid_out_as_in_c() -> None:
-    """48 bytes, with the message last."""
+    """The structure has 48 bytes, and the message is last."""
     attributes = nvtx_calls._Attributes  # noqa: SLF001 - its layout is its contract
     assert (ctypes.sizeof(attributes), attributes.message.offset, attributes.color.offset) == (48, 40, 12)
 
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a module that is not imported yet."""
+    """Return the name of a module that is not imported yet."""
     (tmp_path / "late_module.py").write_text("VALUE = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "late_module", raising=False)
     return "late_module"
 
 
-def test_a_module_is_seen_when_it_was_imported(module: str) -> None:
-    """Once, whole, and without a trace in the import system; whoever only asks whether it is there changes nothing."""
+def test_the_function_is_called_after_the_import_of_the_module(module: str) -> None:
+    """It is called once, with the complete module; the hook then removes itself, and find_spec alone has no effect."""
     seen: list[int] = []
     before = list(sys.meta_path)
     after_import(module, lambda found: seen.append(found.VALUE))
@@ -177,13 +177,13 @@ def test_a_module_is_seen_when_it_was_imported(module: str) -> None:
     assert seen == [1, 2]
 
 
-def test_other_modules_and_those_that_are_nowhere_are_left_to_others() -> None:
+def test_other_and_missing_modules_are_left_to_other_finders() -> None:
     finder = AfterImport("nowhere_at_all", print)
     assert (finder.find_spec("json"), finder.find_spec("nowhere_at_all")) == (None, None)
 
 
-def test_a_loader_that_cannot_be_watched_loads_all_the_same() -> None:
-    """One without attributes of its own, and one without exec_module."""
+def test_a_loader_that_cannot_be_changed_still_loads() -> None:
+    """It may have no instance attributes, or no exec_module."""
     watch = AfterImport("x", print)._watch  # noqa: SLF001 - odd loaders cannot be had otherwise
 
     class Slotted:
@@ -196,8 +196,8 @@ def test_a_loader_that_cannot_be_watched_loads_all_the_same() -> None:
     watch(object())
 
 
-def test_a_program_s_own_sitecustomize_runs_in_its_place(tmp_path: Path) -> None:
-    """It is the module of that name, the path is the program's, and its errors are its own."""
+def test_the_program_s_own_sitecustomize_runs(tmp_path: Path) -> None:
+    """It is the module of that name, with the program's path, and its errors are not caught."""
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("import sys\nsys.own = __name__, __file__\n")
     injection = Injection(tmp_path / "run")
@@ -212,7 +212,7 @@ def test_a_program_s_own_sitecustomize_runs_in_its_place(tmp_path: Path) -> None
     assert "ZeroDivisionError" in run("pass", environment).stderr
 
 
-def test_without_a_sitecustomize_the_name_is_ours_and_children_inherit(tmp_path: Path) -> None:
+def test_without_another_sitecustomize_the_module_is_ours_and_children_inherit_it(tmp_path: Path) -> None:
     injection = Injection(tmp_path / "run")
     injection.prepare()
     child = (
@@ -222,8 +222,10 @@ def test_without_a_sitecustomize_the_name_is_ours_and_children_inherit(tmp_path:
     assert (done.stdout, done.stderr) == ("b\"['-c']\\n\"\n", "")
 
 
-def test_a_package_that_is_gone_is_said_and_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that outlives us."""
+def test_a_missing_package_gives_a_warning_and_the_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may run longer than nsyswrap."""
     monkeypatch.setattr("nsyswrap.capture.annotate.injection.PACKAGE", tmp_path / "gone")
     injection = Injection(tmp_path / "run")
     injection.prepare()
@@ -241,7 +243,7 @@ class {name}: pass
 
 @pytest.fixture
 def prepared(tmp_path: Path) -> tuple[Injection, dict[str, str]]:
-    """An injection and the variables of a program whose torch is empty."""
+    """Return an injection and the environment of a program with an empty torch."""
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "torch.py").write_text(FAKE_TORCH.format(name="Empty"))
     injection = Injection(tmp_path / "run")
@@ -249,20 +251,20 @@ def prepared(tmp_path: Path) -> tuple[Injection, dict[str, str]]:
     return injection, injection.environment({"PYTHONPATH": str(tmp_path / "path")})
 
 
-def test_without_a_profiler_nothing_is_marked_and_the_reason_is_kept(
+def test_without_a_profiler_a_note_has_the_reason(
     prepared: tuple[Injection, dict[str, str]],
 ) -> None:
     injection, environment = prepared
     done = run("import torch; print(torch.__version__)", environment)
     assert (done.stdout, done.stderr) == ("9.9\n", "")
     (note,) = injection.notes()
-    assert note.startswith("No phases were marked in a process with PyTorch: no profiler listens")
+    assert note.startswith("No phases were marked in a process with PyTorch: no profiler records")
 
 
-def test_a_torch_of_another_shape_is_told_of_and_works(
+def test_an_unknown_torch_gives_a_warning_and_works(
     prepared: tuple[Injection, dict[str, str]], listener: Path, tmp_path: Path
 ) -> None:
-    """One line on stderr, and the program runs."""
+    """There is one line on stderr, and the program runs."""
     _, environment = prepared
     heard = {"NVTX_INJECTION64_PATH": str(listener), "LISTENER_LOG": str(tmp_path / "log")}
     done = run("import torch; print(torch.__version__)", {**environment, **heard})
@@ -297,8 +299,10 @@ def test_the_notes_count_processes_and_name_torch(tmp_path: Path) -> None:
     )
 
 
-def test_an_answer_that_cannot_be_written_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And where nobody asked, nothing is written."""
+def test_a_status_file_that_cannot_be_written_gives_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the variable nothing is written."""
     torch = ModuleType("torch")
     process_start.write_status(torch, {process_start.STATUS_VARIABLE: str(tmp_path / "gone")})
     assert "cannot write" in capsys.readouterr().err
@@ -306,7 +310,7 @@ def test_an_answer_that_cannot_be_written_is_told_of(tmp_path: Path, capsys: pyt
     assert capsys.readouterr().err == ""
 
 
-def test_the_environment_keeps_the_program_s_path_and_asks_for_a_replay(tmp_path: Path) -> None:
+def test_the_environment_keeps_the_program_s_path_and_requests_cached_batches(tmp_path: Path) -> None:
     path = Injection(tmp_path).environment({"PYTHONPATH": "/own:/more"})["PYTHONPATH"]
     assert path == f"{tmp_path / 'startup'}{os.pathsep}/own:/more"
     assert process_start.CACHED_BATCHES_VARIABLE not in Injection(tmp_path).environment({})

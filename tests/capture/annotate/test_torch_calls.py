@@ -1,5 +1,5 @@
 # ruff: noqa: ANN401 - torch's own signatures
-"""The calls of torch, with their phases marked in this process and put back after each test."""
+"""The wrappers of torch's calls, installed in this process and removed after each test."""
 
 import copy
 import pickle
@@ -25,7 +25,7 @@ SAMPLES = TensorDataset(torch.arange(24.0).reshape(12, 2), torch.arange(12) % 2)
 
 @pytest.fixture
 def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
-    """Mark the phases of this process; the device "meta" stands for an accelerator."""
+    """Mark the phases of this process; the device "meta" counts as an accelerator."""
     monkeypatch.setattr(torch_calls, "ACCELERATORS", ("cuda", "meta"))
     recorder = Recorder()
     patches = patch(torch, Marker(recorder))
@@ -34,7 +34,7 @@ def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
 
 
 def phases(recorder: Recorder) -> list[str]:
-    """The ranges without steps."""
+    """Return the ranges without steps."""
     return [line.strip() for line in recorder.lines if not line.strip().startswith(("step", "batch"))]
 
 
@@ -53,8 +53,8 @@ def trained(steps: int = 3) -> list[float]:
     return losses
 
 
-def test_a_training_loop_is_marked_from_end_to_end(marked: Recorder) -> None:
-    """Making the loader's iterator is data, too; the last wait finds no batch."""
+def test_a_complete_training_loop_is_marked(marked: Recorder) -> None:
+    """Creating the loader's iterator is data, too; the last wait gets no batch."""
     trained(2)
     step = ["data", "optimizer", "forward", "backward", "optimizer"]
     assert phases(marked) == ["data", *step, *step, "data"]
@@ -62,7 +62,7 @@ def test_a_training_loop_is_marked_from_end_to_end(marked: Recorder) -> None:
 
 
 def test_losses_are_the_same_bit_for_bit() -> None:
-    """With marks, with a profiler that fails, and without."""
+    """The runs are with marks, with a profiler that fails, and without marks."""
     plain = trained()
     for sink in (Recorder(), Broken()):
         patches = patch(torch, Marker(sink))
@@ -71,8 +71,8 @@ def test_losses_are_the_same_bit_for_bit() -> None:
     assert trained() == plain
 
 
-def test_everything_is_put_back() -> None:
-    """Calls that were inherited are inherited again."""
+def test_all_calls_are_restored() -> None:
+    """Inherited calls are inherited again."""
     before = {name: vars(kind).get(name) for kind, name in PATCHED}
     patches = patch(torch, Marker(Recorder()))
     trained()
@@ -92,29 +92,29 @@ PATCHED: list[tuple[Any, str]] = [
 ]
 
 
-def test_of_modules_only_the_outermost_is_marked(marked: Recorder) -> None:
+def test_only_the_outermost_module_is_marked(marked: Recorder) -> None:
     nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU(), nn.ReLU()))(torch.ones(1, 2))
     assert phases(marked) == ["forward"]
 
 
-def test_an_inner_module_with_a_compiled_call_is_called_by_it(marked: Recorder) -> None:
-    """As torch's own call does, in whose place ours looks for it."""
+def test_an_inner_module_uses_its_compiled_call(marked: Recorder) -> None:
+    """Torch's own __call__ does the same."""
     inner = nn.Linear(2, 2)
     inner._compiled_call_impl = lambda inputs: inputs + 1  # noqa: SLF001 - where Module.compile puts it
     assert nn.Sequential(inner)(torch.ones(1, 2)).tolist() == inner(torch.ones(1, 2)).tolist() == [[2, 2]]
     assert phases(marked) == ["forward", "forward"]
 
 
-def test_what_another_tool_has_put_in_place_of_the_call_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For inner modules, too."""
+def test_a_replacement_of_the_call_by_another_tool_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This also holds for inner modules."""
     seen: list[type] = []
     own = nn.Module.__call__
 
-    def told(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def replacement(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         seen.append(type(module))
         return own(module, *args, **kwargs)
 
-    monkeypatch.setattr(nn.Module, "__call__", told)
+    monkeypatch.setattr(nn.Module, "__call__", replacement)
     recorder = Recorder()
     patches = patch(torch, Marker(recorder))
     nn.Sequential(nn.ReLU(), nn.GELU())(torch.ones(1))
@@ -122,7 +122,7 @@ def test_what_another_tool_has_put_in_place_of_the_call_is_called(monkeypatch: p
     assert (seen, phases(recorder)) == ([nn.Sequential, nn.ReLU, nn.GELU], ["forward"])
 
 
-def test_an_exception_closes_its_range_and_is_the_program_s_own(marked: Recorder) -> None:
+def test_an_exception_closes_its_range_and_is_raised(marked: Recorder) -> None:
     class Failing(nn.Module):  # type: ignore[misc]
         def forward(self) -> None:
             raise ValueError("the program's own")
@@ -150,14 +150,14 @@ COPIES: dict[str, tuple[Callable[[torch.Tensor], object], bool]] = {
 
 
 @pytest.mark.parametrize("name", COPIES)
-def test_a_copy_is_a_tensor_that_goes_from_the_host_to_an_accelerator(name: str, marked: Recorder) -> None:
+def test_only_copies_from_the_host_to_an_accelerator_are_marked(name: str, marked: Recorder) -> None:
     call, is_copy = COPIES[name]
     call(torch.ones(1))
     assert phases(marked) == (["copy"] if is_copy else [])
 
 
-def test_a_number_names_an_accelerator(marked: Recorder) -> None:
-    """And `cuda()` names one, too; here there is none, so the call fails, and closes its range."""
+def test_a_device_number_means_an_accelerator(marked: Recorder) -> None:
+    """So does `cuda()`; without a GPU the call fails and closes its range."""
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises((RuntimeError, AssertionError)):
@@ -167,13 +167,13 @@ def test_a_number_names_an_accelerator(marked: Recorder) -> None:
     assert (phases(marked), marked.depth) == (["copy", "copy"], 0)
 
 
-def test_a_module_that_moves_is_no_copy_of_a_batch(marked: Recorder) -> None:
+def test_moving_a_module_is_not_a_copy_of_a_batch(marked: Recorder) -> None:
     assert next(nn.Linear(2, 2).to("meta").parameters()).device.type == "meta"
     assert phases(marked) == []
 
 
 def test_a_scaler_s_step_is_one_range_and_one_step(marked: Recorder) -> None:
-    """On the CPU it scales as on a GPU."""
+    """It works in the same way on a CPU and a GPU."""
     scaler, weight = torch.amp.GradScaler("cpu"), nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([weight], lr=0.1)
     for _ in range(2):
@@ -185,23 +185,23 @@ def test_a_scaler_s_step_is_one_range_and_one_step(marked: Recorder) -> None:
 
 
 class Own(torch.optim.Optimizer):  # type: ignore[misc]
-    """An optimizer that the program brings."""
+    """An optimizer of the program."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters, {})
 
     def step(self, closure: Any = None) -> Any:
-        """Do nothing, and give back what the closure does."""
+        """Return the result of the closure."""
         return closure and closure()
 
 
 class Derived(Own):
-    """One that inherits its step."""
+    """An optimizer that inherits its step."""
 
 
 @pytest.mark.parametrize("kind", [Own, Derived, torch.optim.LBFGS])
 def test_optimizers_of_any_class_are_marked_once(kind: Callable[[Any], Any], marked: Recorder) -> None:
-    """Closures run inside their step."""
+    """Closures run inside the step."""
     weight = nn.Parameter(torch.ones(1))
     optimizer = kind([weight])
 
@@ -216,7 +216,7 @@ def test_optimizers_of_any_class_are_marked_once(kind: Callable[[Any], Any], mar
 
 
 def test_hooks_schedulers_copies_and_pickles_of_optimizers_work(marked: Recorder) -> None:
-    """What other tools do to an optimizer's step."""
+    """Other tools use these on an optimizer's step."""
     weight, seen = nn.Parameter(torch.ones(1)), []
     optimizer = torch.optim.SGD([weight], lr=0.1)
     optimizer.register_step_post_hook(lambda *_: seen.append("hook"))
@@ -232,7 +232,7 @@ def test_hooks_schedulers_copies_and_pickles_of_optimizers_work(marked: Recorder
     "call", ["Tensor.to", "Tensor.cuda", "nn.Module.__call__", "autograd.backward", "nn.Module.to"]
 )
 def test_a_call_can_be_pickled(call: str, marked: Recorder) -> None:
-    """Loader processes are given functions by their name."""
+    """Worker processes get functions by name."""
     found: Any = torch
     for name in call.split("."):
         found = getattr(found, name)
@@ -241,7 +241,7 @@ def test_a_call_can_be_pickled(call: str, marked: Recorder) -> None:
 
 
 def test_tracing_scripting_and_symbolic_tracing_work(marked: Recorder) -> None:
-    """The graphs are those of the module alone."""
+    """The graphs are those of the unmarked module."""
     module = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     inputs = torch.ones(1, 2)
     expected = module(inputs)
@@ -251,8 +251,8 @@ def test_tracing_scripting_and_symbolic_tracing_work(marked: Recorder) -> None:
     assert phases(marked)
 
 
-def test_a_tensor_of_another_kind_sees_the_same_call(marked: Recorder) -> None:
-    """What a subclass is told of a call is the attribute of Tensor, as ever, and nothing besides."""
+def test_a_tensor_subclass_gets_the_same_function(marked: Recorder) -> None:
+    """__torch_function__ of a subclass gets the attribute of Tensor, as without marks, and nothing else."""
     calls: list[Any] = []
 
     class Logged(torch.Tensor):  # type: ignore[misc]
@@ -267,10 +267,10 @@ def test_a_tensor_of_another_kind_sees_the_same_call(marked: Recorder) -> None:
 
 
 class Endless(IterableDataset[int]):  # type: ignore[misc]
-    """Three numbers."""
+    """A data set of three numbers."""
 
     def __iter__(self) -> Iterator[int]:
-        """Yield them."""
+        """Yield the numbers."""
         return iter(range(3))
 
 
@@ -280,18 +280,18 @@ def test_batches_of_an_iterable_data_set_are_marked(workers: int, marked: Record
     assert (batches, phases(marked)) == ([0, 1, 2], ["data"] * 5)
 
 
-def test_a_call_that_this_torch_does_not_have_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
-    """The others are marked all the same."""
+def test_a_call_that_this_torch_lacks_gives_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    """The others are marked."""
     patches = Patches(lambda _code: None)
     patches.replace(nn.Module, "no_such_call", lambda call: call)
     patches.undo()
     assert "Module.no_such_call is not marked: AttributeError" in capsys.readouterr().err
 
 
-def test_the_compiler_is_told_to_pass_over_our_frames() -> None:
-    """By whichever name this torch has for it; where it has none, nothing happens."""
+def test_the_compiler_skips_our_frames() -> None:
+    """This works with each API of torch; without one nothing happens."""
     names = {code.co_name for code in own_code()}
-    assert {"begin_data", "_made_ready", "opener", "end", "_place"} <= names
+    assert {"begin_data", "_prepare_steps", "opener", "end", "_ensure_step"} <= names
 
     class Frames:
         skipped: list[Any] = []  # noqa: RUF012 - one test's
@@ -313,7 +313,7 @@ def test_the_compiler_is_told_to_pass_over_our_frames() -> None:
     assert compile_check(Old)() is False
     Old._C._dynamo.eval_frame = None  # type: ignore[assignment]  # noqa: SLF001 - it stands for an older torch
     frame_skipper(Old)("code")  # type: ignore[arg-type]
-    frame_skipper(torch)(test_the_compiler_is_told_to_pass_over_our_frames.__code__)
+    frame_skipper(torch)(test_the_compiler_skips_our_frames.__code__)
 
 
 COMPILED = """
@@ -342,7 +342,7 @@ class Breaking(nn.Module):
         print(end="")
         return self.second(x)
 
-def told(name, value):
+def show(name, value):
     print(name, value, counters["stats"]["unique_graphs"], counters["stats"]["calls_captured"],
           counters["frames"]["ok"], sum(counters["graph_break"].values()))
     counters.clear()
@@ -350,12 +350,12 @@ def told(name, value):
 
 torch.manual_seed(0)
 x = torch.randn(2, 4)
-told("whole", torch.compile(nn.Sequential(Block(), Block()), fullgraph=True, backend="eager")(x).sum().item())
+show("whole", torch.compile(nn.Sequential(Block(), Block()), fullgraph=True, backend="eager")(x).sum().item())
 value = x
 for block in [torch.compile(Block(), backend="eager") for _ in range(12)]:
     value = block(value)
-told("many", value.sum().item())
-told("breaking", torch.compile(Breaking(), backend="eager")(x).sum().item())
+show("many", value.sum().item())
+show("breaking", torch.compile(Breaking(), backend="eager")(x).sum().item())
 model = Block()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 step = torch.compile(optimizer.step, backend="eager")
@@ -366,8 +366,8 @@ print("optimizer", model.linear.weight.sum().item())
 """
 
 
-def test_compiled_modules_are_compiled_as_ever(tmp_path: Path) -> None:
-    """The same graphs, frames and breaks; what is compiled often shares no cache that it did not share before."""
+def test_compiled_modules_are_compiled_as_without_marks(tmp_path: Path) -> None:
+    """They have the same graphs, frames and breaks, and share no compilation cache that they did not share before."""
     program = tmp_path / "compiled.py"
     program.write_text(COMPILED)
     paths = f"{Path(__file__).parents[2]}:{Path(__file__).parents[3]}"
