@@ -29,7 +29,7 @@ _MOST_PARTS = 4
 _MOST_PHASES = 6
 _MOST_GAPS = 3
 _MOST_ROWS = 5
-_NAME_WIDTH = 28
+_NAME_WIDTH = 36
 _RULE_WIDTH = 36
 _PHASE_WIDTH = 12
 
@@ -126,7 +126,7 @@ def _idle(report: Report) -> Iterator[RenderableType]:
     for one in shown:
         name = shorten(vocabulary.rule_name(one.rule), _RULE_WIDTH)
         cells = (name, elide(one.phase, _PHASE_WIDTH), str(one.device_id), units.duration(one.ns))
-        table.add_row(*cells, units.share(one.share), *([one.cause_names] if with_causes else []))
+        table.add_row(*cells, units.share(one.share), *([shorten(one.cause_names, _NAME_WIDTH)] if with_causes else []))
     yield _indented(table)
 
 
