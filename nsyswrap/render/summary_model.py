@@ -232,7 +232,7 @@ def predicted_saving(finding: Finding) -> str:
     return units.gain(finding.saving_low_ns, finding.saving_high_ns)
 
 
-NO_SAVING = "no saving predicted; placed by time lost"
+NO_SAVING = "no saving predicted (placed by time lost)"
 
 
 def step_saving(report: Report, finding: Finding) -> str:

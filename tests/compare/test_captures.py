@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap.compare import Comparison, FindingChange, ComparisonOptions, IssueKind, Outcome, compare_reports
+from nsyswrap.compare import Comparison, ComparisonOptions, FindingChange, IssueKind, Outcome, compare_reports
 from nsyswrap.compare.step_times import step_times
 from nsyswrap.db.load import load_export
 from nsyswrap.model import Report

@@ -89,7 +89,7 @@ def test_the_granularity_of_graphs_matters_where_there_are_graphs() -> None:
     ("key", "what"), [("counters", "GPU counters"), ("python_lines", "Python stacks"), ("memory", "memory")]
 )
 def test_what_was_recorded_besides_is_an_issue(key: str, what: str) -> None:
-    """nsys does not list it among its traces; a section with rows shows it."""
+    """The traces of nsys do not list it; a section with rows shows it."""
     assert issues(BASE, pairs.with_section(NEW, key, rows=pd.DataFrame({"total_ns": []}))) == []
     found = only(BASE, pairs.with_section(NEW, key, rows=pd.DataFrame({"total_ns": [1]})))
     assert f"only new traced {what}" in found.message

@@ -66,7 +66,7 @@ def test_a_finding_that_was_below_the_threshold_is_not_new() -> None:
 
 
 def test_time_that_changed_its_rule_is_not_saved() -> None:
-    """The same idle time of the same cause and phase belongs to another rule in new: nothing is gone, nothing is new."""
+    """The same idle time of the same cause and phase belongs to another rule in new; no finding is gone or new."""
     base = report(("cpu", BOUND, "optimizer", 2_000), ("data_wait", WAIT, "data", 900), listed=(BOUND, WAIT))
     new = report(("cpu", MANY, "optimizer", 1_950), ("data_wait", WAIT, "data", 900), listed=(MANY, WAIT))
     found = compared(base, new)

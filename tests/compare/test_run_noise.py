@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nsyswrap.compare.bootstrap import Spread
-from nsyswrap.compare.run_noise import FREEDOM, GPU_SPREAD, CPU_SPREAD, run_noise, widened
+from nsyswrap.compare.run_noise import CPU_SPREAD, FREEDOM, GPU_SPREAD, run_noise, widened
 from nsyswrap.compare.step_times import LEDGER_ROWS, NO_STEPS, StepTimes
 
 # Source: a table of Student's t, 97.5 % quantile of 24 degrees of freedom.

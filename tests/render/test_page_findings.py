@@ -68,7 +68,7 @@ def test_a_finding_whose_fix_saves_nothing_is_a_note() -> None:
 
 def test_a_finding_without_a_prediction_says_how_it_was_placed() -> None:
     (view,) = page_findings.findings(report_of(replace(FULL.findings[0], saving_low_ns=None, saving_high_ns=None)))
-    assert (view.severity, view.saving) == ("problem", "no saving predicted; placed by time lost")
+    assert (view.severity, view.saving) == ("problem", "no saving predicted (placed by time lost)")
 
 
 def test_the_verdict_leads_to_its_finding() -> None:

@@ -72,7 +72,7 @@ def test_a_finding_has_its_time_lost_its_saving_and_what_to_try() -> None:
 
 def test_idle_time_is_named_by_its_rule_with_its_causes() -> None:
     (row,) = (line for line in LINES if line.strip().startswith("launch-bound kernels"))
-    assert row.split() == "launch-bound kernels backward 0 80.0 ms 4.0 % CUDA launch calls, CPU ou…".split()
+    assert " ".join(row.split()).startswith("launch-bound kernels backward 80.0 ms 4.0 % CUDA launc")
 
 
 def test_a_finding_names_the_line_of_python_that_was_sampled_most() -> None:
@@ -98,7 +98,7 @@ def test_the_same_matter_on_another_gpu_is_one_line() -> None:
 def test_findings_that_are_not_shown_are_counted() -> None:
     report = hand_made.full_report()
     many = tuple(replace(report.findings[0], rule=f"rule/{number}") for number in range(5))
-    assert "2 more in the page" in text_report.render(replace(report, findings=many))
+    assert "2 more on the page" in text_report.render(replace(report, findings=many))
 
 
 def test_no_findings_are_said() -> None:
