@@ -35,7 +35,7 @@ pytestmark = needs_chromium
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 KINDS = {
     "compute": "compute_ns",
-    "communication": "communication_exposed_ns",
+    "communication": "communication_transfer_ns",
     "copy": "copy_exposed_ns",
     "memset": "memset_exposed_ns",
 }
@@ -48,9 +48,13 @@ def expected(report: Report) -> dict[str, list[int]]:
     assert idle is not None
     devices = section.tables["devices"]
     found = {kind: [int(ns) for ns in devices[column]] for kind, column in KINDS.items()}
-    causes = idle.tables["causes"].groupby(["cause", "device_id"])["idle_ns"].sum()
-    for cause in causes.index.get_level_values("cause").unique():
-        found[str(cause)] = [int(causes.get((cause, device), 0)) for device in devices["device_id"]]
+    assert report.timeline is not None
+    # Idle time has the classes that the timeline's rows name: rules of findings, or causes.
+    by_rule = any("/" in name for row in report.timeline.rows if row.kind == "gpu" for name in row.classes)
+    key = "rule" if by_rule else "cause"
+    sums = idle.tables["attribution"].groupby([key, "device_id"])["idle_ns"].sum()
+    for name in sums.index.get_level_values(key).unique():
+        found[str(name)] = [int(sums.get((name, device), 0)) for device in devices["device_id"]]
     return {name: ns for name, ns in found.items() if any(ns)}
 
 
