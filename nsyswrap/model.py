@@ -236,8 +236,8 @@ class TimelineRow:
         thread: Number of the thread; 0 for none.
         classes: Meaning of the codes of its items and of the lines of its sums. Idle time of a GPU has the rule or the
             cause that it belongs to.
-        sums: ns of each class in each bin, shape (classes, bins). For a counter its mean in hundredths of a per cent, and
-            -1 where it was not sampled.
+        sums: ns of each class in each bin, shape (classes, bins). For a counter its mean in hundredths of a per cent,
+            and -1 where it was not sampled.
         exact: Whether each bin has all its items, shape (bins,).
         items: The items that touch an exact bin.
     """

@@ -77,7 +77,7 @@ def test_a_link_to_nothing_does_nothing(browser: Browser, path: Path, anchor: st
 
 def test_n_and_p_go_from_finding_to_finding_and_round(page: Page) -> None:
     visited = []
-    for key in ("n", "n", "n", "p", "p"):
+    for key in ("n", "n", "n", "n", "p"):
         page.keyboard.press(key)
         until(page, "document.activeElement.id === location.hash.slice(1)")
         visited.append(page.evaluate("document.activeElement.id"))

@@ -224,7 +224,7 @@ def test_a_comparison_is_no_report() -> None:
         ((("sections", "ledger", "tables", "devices"), {}), "section ledger: table devices is not a list of rows"),
         ((("sections", "ledger", "tables", "devices", 0, "idle_ns"), "x"), "devices holds values that are not numbers"),
         ((("sections", "ledger", "tables", "devices", 0, "idle_ns"), [1]), "devices.idle_ns is nested"),
-        ((("sections", "ledger", "tables", "devices", 0, "idle_ns"), 1 << 64), "devices.idle_ns is not a 64-bit number"),
+        ((("sections", "ledger", "tables", "devices", 0, "idle_ns"), 1 << 64), "idle_ns is not a 64-bit number"),
         ((("sections", "idle", "tables", "attribution", 0), {"cause": "x"}), "rows of table attribution"),
         ((("sections", "idle", "tables", "attribution", 0, "cause"), 3), "attribution holds both texts and numbers"),
         ((("findings", 0, "saving_method"), "guessed"), "saving_method is 'guessed'"),
