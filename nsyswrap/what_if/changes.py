@@ -212,9 +212,7 @@ def fewer_operations(gaps: Spans, device: int, simulation: Simulation) -> WhatIf
     length = np.maximum(operations.end[rows] - operations.start[rows], 1)
     factor = np.where(length < SHORT_NS, 0.0, np.maximum(1 - gap / length, 0.0))
     launches = _between_launches(simulation, rows[factor == 0])
-    said = (
-        "operations shorter than their launch are fused: their gaps, time and launches are saved, or half of them"
-    )
+    said = "operations shorter than their launch are fused: their gaps, time and launches are saved, or half of them"
     return WhatIf(
         Change(operations=rows, factor=(1 + factor) * HALF, host=launches, host_factor=HALF),
         Change(operations=rows, factor=factor, host=launches),
