@@ -182,7 +182,7 @@ def test_clicking_keeps_the_details_of_a_gap(opened: Callable[..., Page]) -> Non
     for words in (
         "idle: data loader wait",
         "50.0 µs",
-        "the host waited for input data",
+        "The CPU waited for the data loader.",
         "thread 4711 waits for data in poll",
     ):
         assert words in detail
