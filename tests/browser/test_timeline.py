@@ -180,9 +180,9 @@ def test_clicking_keeps_the_details_of_a_gap(opened: Callable[..., Page]) -> Non
     settled(page)
     detail = page.inner_text(DETAIL)
     for words in (
-        "idle: input wait",
+        "idle: data loader wait",
         "50.0 µs",
-        "the host waited for input data",
+        "The CPU waited for the data loader.",
         "thread 4711 waits for data in poll",
     ):
         assert words in detail
@@ -193,7 +193,7 @@ def test_where_it_is_binned_pointing_tells_shares(opened: Callable[..., Page]) -
     page.mouse.click(*place(page, "GPU 0", 2_020 * US))
     settled(page)
     assert "50.0 %" in page.inner_text(DETAIL)
-    assert page.inner_text('[data-tl="badge"]') == "binned where dotted"
+    assert page.inner_text('[data-tl="badge"]') == "sums where dotted"
 
 
 def test_rows_and_items_are_walked_by_keys(opened: Callable[..., Page]) -> None:

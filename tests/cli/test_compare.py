@@ -136,7 +136,7 @@ def test_what_cannot_be_told_exits_with_3(gate: list[str], slow: Path, tmp_path:
     short = stored(tmp_path, "short.json", pairs.report(pairs.lengths(4.0, 5)))
     result = run(slow, short, *gate)
     assert result.exit_code == 3
-    assert "Cannot tell: short.json has too few measured steps, 5" in result.stdout
+    assert "Cannot tell: short.json has 5 measured steps" in result.stdout
     assert result.stderr == (
         "nsyswrap: it cannot be told whether a step is faster or slower\nhint: profile more steps\n"
     )
@@ -162,7 +162,7 @@ def test_the_margin_is_in_per_cent(slow: Path, fast: Path, tmp_path: Path) -> No
     for margin in ("-1", "100", "nan"):
         result = run(slow, fast, "--margin", margin)
         assert result.exit_code == 2
-        assert "says nothing" in result.stderr
+        assert "out of range" in result.stderr
 
 
 def test_everything_that_can_be_accepted_is_an_option() -> None:
@@ -204,11 +204,11 @@ def test_a_file_that_is_there_stays_as_it_is(slow: Path, fast: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "cut short or no JSON"),
-        (b'{"schema": "nsyswrap.report/1", "cap', "cut short or no JSON"),
-        (b'{"schema": "other/1"}', "is no report of nsyswrap"),
+        (b"", "cut short or not JSON"),
+        (b'{"schema": "nsyswrap.report/1", "cap', "cut short or not JSON"),
+        (b'{"schema": "other/1"}', "is not a report of nsyswrap"),
         (b'{"schema": "nsyswrap.report/9"}', "is a report of version '9'"),
-        (b"\xff\xfe", "is no text"),
+        (b"\xff\xfe", "is not text"),
     ],
 )
 def test_what_is_no_report_is_an_error_of_two_lines(content: bytes, words: str, slow: Path, tmp_path: Path) -> None:
@@ -284,6 +284,6 @@ def test_several_runs_of_a_side(tmp_path: Path) -> None:
     assert found["step_time"][0]["drift_share"] == 0
     text = run(*arguments).output
     assert "3 and 3 runs" in text
-    assert "3 runs, the one in the middle: " in " ".join(text.split())
+    assert "3 runs, the median one: " in " ".join(text.split())
     for form in ("markdown", "html"):
         assert "from how the runs of a side differ" in run(*arguments, "--format", form).output
