@@ -157,13 +157,14 @@ class Finding:
         return (self.saving_low_ns + self.saving_high_ns) // 2
 
     @property
-    def order(self) -> tuple[int, int, str, int]:
-        """Return the sort key: the largest predicted saving first, then the most time lost.
+    def order(self) -> tuple[bool, int, int, str, int]:
+        """Return the sort key: the largest predicted saving first, then the most time lost; notes after the rest.
 
         A finding without a prediction may save nothing or all of the time it takes, so it is placed by half of that.
         """
         saving = self.lost_ns // 2 if self.saving_ns is None else self.saving_ns
-        return (-saving, -self.lost_ns, self.rule, -1 if self.device_id is None else self.device_id)
+        device = -1 if self.device_id is None else self.device_id
+        return (self.severity is Severity.NOTE, -saving, -self.lost_ns, self.rule, device)
 
     @property
     def lines(self) -> tuple[str, ...]:

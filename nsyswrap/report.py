@@ -1,4 +1,4 @@
-"""One report of one trace: choose the window, run the sections, rank the findings; the verdict is the first."""
+"""One report of one trace: choose the window, run the sections, rank the findings; the verdict states the first."""
 
 import inspect
 import re

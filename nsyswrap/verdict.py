@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from nsyswrap import units
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Section, Severity, StepTimes
+from nsyswrap.sections.capture_check import outweighs
 
 IF_FIXED = {
     "idle/data_wait": "if the data loader kept up",
@@ -39,8 +40,11 @@ IF_FIXED = {
 
 # Findings that say that the capture does not show the cause.
 CANNOT_TELL = ("idle/unknown", "idle/not_traced")
+INCOMPLETE = "capture/incomplete"
 # Below this share of the time nothing that the capture cannot show limits the run. Source: ours.
 LIMIT_SHARE = 0.10
+# Where steps take so many times the median step on average, a few long ones hold much of the time. Source: ours.
+UNEVEN_FACTOR = 1.25
 
 
 def find_verdict(
@@ -50,44 +54,51 @@ def find_verdict(
 
     Args:
         sections: The sections of the report.
-        findings: All findings, in order.
+        findings: All findings, in order; the one on missing events is never the one stated.
         window: Interval that they are about.
         step: The measured steps of the window.
 
     Returns:
         The sentence, and the rule of the first finding; None for the rule where kernels alone limit the run, and where
-        the capture cannot tell.
+        the capture cannot tell: missing events can change more time than the first finding says is lost.
     """
     by_key = {section.key: section for section in sections}
     if "ledger" not in by_key:
         return "No GPU work was recorded: this says where the host's time went, not the GPU's.", None
-    first = findings[0] if findings else None
-    affected_ns = _affected(by_key.get("capture_check"))
-    if affected_ns > max(first.lost_ns if first else 0, LIMIT_SHARE * window.length_ns):
-        share = units.share(affected_ns / window.length_ns)
-        return f"Cannot tell: the capture is incomplete, and up to {share} of the time may be wrong.", None
-    if first is None or first.severity is Severity.NOTE:
+    check, gpus = by_key.get("capture_check"), len(by_key["ledger"].tables["devices"])
+    first = next((each for each in findings if each.rule != INCOMPLETE), None)
+    limits = first is not None and first.severity is not Severity.NOTE
+    least_ns = round(LIMIT_SHARE * window.length_ns * gpus)
+    if outweighs(check, _lost_ns(findings, first) if first and limits else least_ns):
+        return f"Cannot tell: the capture is incomplete, and up to {_affected(check)} of the time may be wrong.", None
+    if first is None or not limits:
         unexplained = sum(each.lost_ns for each in findings if each.rule in CANNOT_TELL)
-        if unexplained >= LIMIT_SHARE * window.length_ns:
-            share = units.share(unexplained / window.length_ns)
+        if unexplained >= least_ns:
+            share = units.share(unexplained / (window.length_ns * gpus))
             return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.", None
         return _compute_bound(by_key["ledger"], window), None
     return f"{first.headline}{_per_step(first, window, step)}", first.rule
 
 
-def _affected(check: Section | None) -> int:
-    """Return how much of the window can be wrong because the capture is incomplete, in ns."""
-    fact = check.fact("affected_ns") if check else None
-    return int(fact.value) if fact and isinstance(fact.value, int | float) else 0
+def _lost_ns(findings: Sequence[Finding], first: Finding) -> int:
+    """Return the time lost to the rule of a finding, summed over GPUs as ``capture_check`` sums its time."""
+    return sum(each.lost_ns for each in findings if each.rule == first.rule)
+
+
+def _affected(check: Section | None) -> str:
+    """Return the share of the window that can be wrong because the capture is incomplete."""
+    fact = check.fact("affected_share") if check else None
+    return units.text(fact.value if fact else None, "share")
 
 
 def _per_step(finding: Finding, window: Window, step: StepTimes) -> str:
     """Return what a step takes and what it would take if a finding were fixed; empty where there are no steps."""
     if not step.count or not step.median_ns:
         return ""
+    mean_ns = window.length_ns // step.count
     # The median does not change where a few long steps get shorter.
-    uneven = finding.rule == "steps/uneven"
-    length, on_average = (window.length_ns // step.count, " on average") if uneven else (step.median_ns, "")
+    uneven = finding.rule == "steps/uneven" or mean_ns > UNEVEN_FACTOR * step.median_ns
+    length, on_average = (mean_ns, " on average") if uneven else (step.median_ns, "")
     now = f" A step takes {units.duration(length)}{on_average}"
     if finding.saving_low_ns is None or not finding.saving_high_ns:
         return f"{now}."

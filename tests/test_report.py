@@ -1,4 +1,4 @@
-"""The report of a trace: its window, what it holds and leaves out, the order of findings, the verdict."""
+"""The report of a trace: its window, its sections, the notes on what it leaves out, and the order of findings."""
 
 import re
 from collections.abc import Callable
@@ -44,12 +44,12 @@ def window_of(trace: Trace, wanted: str = "") -> tuple[int, int, str]:
 
 
 @pytest.mark.parametrize("wanted", ["", STEPS])
-def test_where_there_are_steps_the_window_is_the_measured_ones(wanted: str, trace_of: TraceOf) -> None:
+def test_with_steps_the_window_is_the_measured_steps(wanted: str, trace_of: TraceOf) -> None:
     assert window_of(trace_of(training()), wanted) == (2 * S, 6 * S, "steps")
 
 
 def test_all_is_from_the_first_operation_to_the_last(trace_of: TraceOf) -> None:
-    """Over all devices, whatever they are."""
+    """On any device, of any kind."""
     builder = training().copy(-5, 1, launched=(-9, -8), device=1).fill(7 * S, 8 * S, launched=(7 * S, 7 * S + 1))
     assert window_of(trace_of(builder), ALL) == (-5, 8 * S, "operations")
 
@@ -67,8 +67,8 @@ BETWEEN = {
 
 
 @pytest.mark.parametrize("wanted", BETWEEN)
-def test_a_window_between_two_times_is_that(wanted: str, trace_of: TraceOf) -> None:
-    """In seconds since the start of the capture, to the nanosecond."""
+def test_a_window_between_two_times_is_read_to_the_nanosecond(wanted: str, trace_of: TraceOf) -> None:
+    """The times are in seconds since the start of the capture."""
     assert window_of(trace_of(training()), wanted) == (*BETWEEN[wanted], "user")
 
 
@@ -76,10 +76,10 @@ def test_a_window_between_two_times_is_that(wanted: str, trace_of: TraceOf) -> N
     ("wanted", "start", "end", "label"),
     [("-1:0.5", 0, S // 2, "0 s to 0.5 s"), ("5.5:40", 5 * S + S // 2, 6 * S, "5.5 s to 6 s")],
 )
-def test_a_window_that_reaches_beyond_what_was_recorded_is_cut_and_that_is_said(
+def test_a_window_beyond_the_recorded_events_is_cut_with_a_note(
     wanted: str, start: int, end: int, label: str, trace_of: TraceOf
 ) -> None:
-    """The session lasts longer than its events; nothing is known of that time."""
+    """The session lasts longer than its events; that time is unknown."""
     report = build_report(trace_of(training()), wanted)
     assert report.window == Window(start, end, label, "user")
     assert report.notes[0].startswith("--window ")
@@ -87,19 +87,19 @@ def test_a_window_that_reaches_beyond_what_was_recorded_is_cut_and_that_is_said(
     assert report.notes[0].count("beyond what was recorded") == 1
 
 
-def test_a_window_inside_what_was_recorded_is_not_remarked_on(trace_of: TraceOf) -> None:
+def test_a_window_inside_the_recorded_events_has_no_note(trace_of: TraceOf) -> None:
     assert not any("--window" in note for note in build_report(trace_of(training()), "1:2").notes)
 
 
 @pytest.mark.parametrize("wanted", ["1000:2000", "-3:-2", "6:7"])
-def test_a_window_where_nothing_was_recorded_is_an_error_of_the_user(wanted: str, trace_of: TraceOf) -> None:
-    """Else the GPU would be called idle for all of it."""
+def test_a_window_without_recorded_events_is_a_usage_error(wanted: str, trace_of: TraceOf) -> None:
+    """Otherwise the GPU would count as idle for all of it."""
     with pytest.raises(UsageError, match="events lie from 0 s to 6 s"):
         build_report(trace_of(training()), wanted)
 
 
 def test_patterns_that_match_nothing_are_noted(trace_of: TraceOf) -> None:
-    """Those that match are not; and the advice is not to do what was just done."""
+    """Patterns that match are not noted, and the advice is not to name steps again."""
     rules = (PhaseRule("foo", re.compile("nosuch")), PhaseRule("mine", re.compile("^data")))
     report = build_report(trace_of(training()), settings=Settings("nosuch", rules))
     assert report.notes[:2] == (
@@ -114,7 +114,7 @@ def test_patterns_that_match_nothing_are_noted(trace_of: TraceOf) -> None:
         build_report(trace_of(training()), STEPS, Settings("nosuch"))
 
 
-def test_patterns_that_match_are_not_remarked_on(trace_of: TraceOf) -> None:
+def test_patterns_that_match_have_no_note(trace_of: TraceOf) -> None:
     settings = Settings("^batch", (PhaseRule("mine", re.compile("^data")),))
     assert not any("matches" in note for note in build_report(trace_of(training()), settings=settings).notes)
 
@@ -140,14 +140,14 @@ def test_patterns_that_match_are_not_remarked_on(trace_of: TraceOf) -> None:
         "1-2",
     ],
 )
-def test_a_window_that_cannot_be_read_or_is_empty_is_an_error_of_the_user(wanted: str, trace_of: TraceOf) -> None:
+def test_a_window_that_cannot_be_read_or_is_empty_is_a_usage_error(wanted: str, trace_of: TraceOf) -> None:
     with pytest.raises(UsageError) as raised:
         build_report(trace_of(one_kernel()), wanted)
     assert "--window" in raised.value.message
     assert "--window 12.5:14" in raised.value.hint
 
 
-def test_steps_that_are_asked_for_and_not_there_cannot_be_told(trace_of: TraceOf) -> None:
+def test_a_window_of_steps_without_steps_is_an_error(trace_of: TraceOf) -> None:
     with pytest.raises(CannotTellError) as raised:
         build_report(trace_of(one_kernel()), STEPS)
     assert "--step-range" in raised.value.hint
@@ -172,14 +172,14 @@ def test_without_a_duration_the_window_is_from_the_first_event_to_the_last(trace
     assert window_of(trace_of(builder)) == (S, 5 * S, "session")
 
 
-def test_a_capture_without_events_cannot_be_told(trace_of: TraceOf) -> None:
+def test_a_capture_without_events_is_an_error(trace_of: TraceOf) -> None:
     with pytest.raises(CannotTellError) as raised:
         build_report(trace_of(ExportBuilder()))
     assert "doctor" in raised.value.hint
 
 
 def test_an_empty_capture_of_some_length_has_a_report(trace_of: TraceOf) -> None:
-    """The program ran, and nothing was recorded: every form can say so."""
+    """The program ran, and nothing was recorded: every form renders that."""
     report = build_report(trace_of(ExportBuilder().session(duration=S)))
     assert "No GPU operation was recorded" in report.notes[0]
     assert all(render(form, report) for form in RENDERERS)
@@ -192,9 +192,9 @@ def test_one_operation_without_length_has_a_report(trace_of: TraceOf) -> None:
     assert all(render(form, report) for form in RENDERERS)
 
 
-def test_the_sections_are_in_the_order_of_the_analyses(trace_of: TraceOf) -> None:
+def test_the_sections_are_in_the_order_of_the_list(trace_of: TraceOf) -> None:
     report = build_report(trace_of(training().copy(0, 1, launched=(0, 1))))
-    assert [section.key for section in report.sections] == [analysis.key for analysis in SECTIONS]
+    assert [section.key for section in report.sections] == [each.key for each in SECTIONS]
     assert report.notes == ()
 
 
@@ -221,128 +221,21 @@ def test_an_operation_of_any_kind_is_work_of_the_gpu(kind: str, trace_of: TraceO
     assert all(render(form, report) for form in RENDERERS)
 
 
-def test_an_analysis_without_its_table_is_left_out_and_named(trace_of: TraceOf) -> None:
+def test_a_section_without_its_table_is_left_out_with_a_note(trace_of: TraceOf) -> None:
     report = build_report(trace_of(one_kernel()))
     assert report.section("os_calls") is None
     assert "Operating system calls: left out, the capture has no os calls." in report.notes
 
 
 def test_only_gpus_that_ran_something_are_listed(trace_of: TraceOf) -> None:
-    """In order; the export names all of the machine."""
+    """In order; the export lists all GPUs of the machine."""
     builder = ExportBuilder().gpu(2, "B").gpu(0, "A").gpu(1, "C")
     builder.kernel(0, 10, device=2, launched=(0, 1)).kernel(0, 10, device=0, launched=(2, 3))
     assert [gpu.name for gpu in build_report(trace_of(builder)).gpus] == ["A", "B"]
 
 
-def test_findings_are_gravest_first_then_dearest(trace_of: TraceOf) -> None:
-    builder = training().call("cudaMalloc", 3 * S + S // 2 + 100, 3 * S + S // 2 + 200)
-    for number in range(2, 6):
-        start = number * S
-        builder.call("cudaMalloc", start, start + S // 10).call("cuModuleLoadData", start + S // 10, start + S // 6)
-    report = build_report(trace_of(builder))
-    rules = [
-        (finding.severity, finding.rule) for finding in report.findings if not finding.rule.startswith("occupancy/")
-    ]
-    assert rules == [
-        (Severity.PROBLEM, "idle/data_wait"),
-        (Severity.WARNING, "memory/churn"),
-        (Severity.WARNING, "modules/in_window"),
-    ]
-    assert [each.order for each in report.findings] == sorted(each.order for each in report.findings)
-
-
-def test_a_finding_rests_on_numbers(trace_of: TraceOf) -> None:
-    """Cost, gain, cost a step, phase, and the longest gaps."""
-    finding = next(each for each in build_report(trace_of(training())).findings if each.rule == "idle/data_wait")
-    assert (finding.lost_ns, finding.saving_low_ns, finding.saving_high_ns, finding.device_id) == (
-        2 * S,
-        S * 7 // 4,
-        2 * S,
-        0,
-    )
-    assert finding.evidence[0].startswith("500 ms a step, in 4 measured steps")
-    assert finding.evidence[1] == "2.00 s in phase data, 4 gaps"
-    assert finding.evidence[2] == "500 ms at 2.000000 s: thread 4711 waits for data in poll"
-    assert finding.evidence[-1].startswith("gain by replay: batches come twice as fast")
-    assert len(finding.evidence) == 6
-
-
-@pytest.mark.parametrize(
-    ("waits", "severity"), [(15, None), (25, Severity.NOTE), (60, Severity.WARNING), (250, Severity.PROBLEM)]
-)
-def test_what_a_cause_costs_says_how_grave_it_is(waits: int, severity: Severity | None, trace_of: TraceOf) -> None:
-    """In thousandths of the window: a sentence from 2 %, a warning from 5 %, a problem from 20 %."""
-    builder = ExportBuilder().kernel(0, 1000 - waits, launched=(0, 1)).call("cudaMalloc", 1000 - waits, 1000)
-    report = build_report(trace_of(builder.kernel(1000, 2000, launched=(1000, 1001))), "0:0.000001")
-    found = [each.severity for each in report.findings if each.rule == "idle/allocation"]
-    assert found == ([] if severity is None else [severity])
-
-
-def test_a_cause_that_is_the_capture_s_own_is_a_note_without_gain(trace_of: TraceOf) -> None:
-    """Blind and unknown time, and the profiler's, cannot be won back by changing the program."""
-    builder = ExportBuilder().kernel(0, 500, launched=(0, 1)).kernel(1000, 2000)
-    finding = next(each for each in build_report(trace_of(builder)).findings if each.rule == "idle/not_traced")
-    assert (finding.severity, finding.saving_high_ns) == (Severity.NOTE, 0)
-
-
-def verdict(trace: Trace, wanted: str = "") -> str:
-    """Return the verdict of a trace."""
-    return build_report(trace, wanted).verdict
-
-
-def test_the_verdict_names_the_dearest_cause(trace_of: TraceOf) -> None:
-    expected = (
-        "The GPU is idle 50.0 % of the time; for 50.0 % of the time the host is waiting for the data loader, in 4 "
-    )
-    assert verdict(trace_of(training())).startswith(expected)
-
-
-def test_a_busy_gpu_is_bound_by_compute(trace_of: TraceOf) -> None:
-    assert verdict(trace_of(one_kernel())).startswith("Compute-bound: kernels run 100.0 % of the time, in all GPU")
-
-
-def test_exposed_communication_is_named(trace_of: TraceOf) -> None:
-    builder = one_kernel().kernel(2 * S, 4 * S, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", launched=(S, S + 1))
-    assert verdict(trace_of(builder)).startswith("Bound by communication: 66.7 % of the time no kernel hides it")
-
-
-def test_what_the_capture_cannot_show_is_not_explained(trace_of: TraceOf) -> None:
-    builder = ExportBuilder().kernel(0, S, launched=(0, 1)).kernel(3 * S, 4 * S, launched=(3 * S, 3 * S + 1))
-    builder.call("cudaGraphLaunch", S // 2, S // 2 + 1, correlation=99)
-    assert "the capture cannot show why" in verdict(trace_of(builder))
-
-
-def test_of_an_incomplete_capture_nothing_is_said_for_sure(trace_of: TraceOf) -> None:
-    builder = ExportBuilder().kernel(0, S, launched=(0, 1)).kernel(3 * S, 4 * S)
-    assert verdict(trace_of(builder)).startswith("Cannot tell: the capture is incomplete. What it holds says: ")
-
-
-def test_every_cause_that_can_lead_has_words_for_the_verdict(trace_of: TraceOf) -> None:
-    """Each alone in the gap."""
-    causes: dict[str, Callable[[ExportBuilder], ExportBuilder]] = {
-        "in synchronizing calls": lambda b: b.call("cudaStreamSynchronize", S, 3 * S),
-        "in blocking copies": lambda b: b.call("cudaMemcpy", S, 3 * S),
-        "allocating memory": lambda b: b.call("cudaMalloc", S, 3 * S),
-        "loading modules or compiling": lambda b: b.call("cuModuleLoadData", S, 3 * S),
-        "waiting for a lock or the GIL": lambda b: b.os_call("pthread_mutex_lock", S, 3 * S),
-        "off the CPU": lambda b: b.scheduled(S, running=False).scheduled(3 * S, running=True),
-        "in the profiler itself": lambda b: b.overhead("CUPTI Buffer flush", S, 3 * S),
-        "running host code between launches": lambda b: b,
-        "preparing data in the training process": lambda b: b.range("data", S, 3 * S).os_call("read", 0, 1),
-    }
-    for words, add in causes.items():
-        builder = ExportBuilder().kernel(0, S, launched=(0, 1)).kernel(3 * S, 4 * S, launched=(3 * S, 3 * S + 1))
-        assert f"the host is {words}, in" in verdict(trace_of(add(builder)))
-
-
-@pytest.mark.parametrize(("launched", "words"), [((S, 3 * S), "in launch calls"), ((0, S), "past the launch")])
-def test_launches_have_words_for_the_verdict_too(launched: tuple[int, int], words: str, trace_of: TraceOf) -> None:
-    builder = ExportBuilder().kernel(0, S, launched=(0, 1)).kernel(3 * S, 4 * S, launched=launched)
-    assert f"the host is {words}" in verdict(trace_of(builder))
-
-
-def test_a_report_of_the_same_trace_is_the_same(trace_of: TraceOf) -> None:
-    """Nothing in it depends on when or how often it was made."""
+@@MID@@def test_a_report_of_the_same_trace_is_the_same(trace_of: TraceOf) -> None:
+    """It does not depend on when or how often it was made."""
 
     def shown(report: Report) -> list[str]:
         return [render(form, report) for form in RENDERERS]
@@ -352,16 +245,16 @@ def test_a_report_of_the_same_trace_is_the_same(trace_of: TraceOf) -> None:
 
 
 def test_a_window_far_from_all_events_is_idle(trace_of: TraceOf) -> None:
-    """The thread that launched last is asked, and did nothing else until the last operation."""
+    """The thread that launches next explains it: it did nothing until then."""
     late = training().kernel(300 * S, 301 * S, launched=(300 * S - 10, 300 * S - 5))
     report = build_report(trace_of(late), "100:200")
     section = report.section("idle")
     assert section
-    assert section.tables["causes"]["idle_ns"].sum() == 100 * S
+    assert section.tables["attribution"]["idle_ns"].sum() == 100 * S
     assert report.window == Window(100 * S, 200 * S, "100 s to 200 s", "user")
 
 
-def test_the_cost_of_a_step_is_that_of_one_process_s_step(trace_of: TraceOf) -> None:
+def test_time_lost_in_a_step_is_that_of_one_process(trace_of: TraceOf) -> None:
     """Two ranks take four measured steps side by side: not eight."""
     builder = training()
     for number in range(6):

@@ -32,6 +32,12 @@ FAMILIES = {
     "NVTX": ("NVTX_EVENTS",),
     "OS runtime libraries": ("OSRT_API",),
 }
+OPERATIONS = (
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+)
 # Which operation a wait for an event is for; nsys does not count them.
 EVENTS = ("CUPTI_ACTIVITY_KIND_CUDA_EVENT", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION")
 # Rows of these say what others say too.
@@ -94,16 +100,42 @@ def cut(export: Path, steps: Sequence[tuple[int, int]], kept: int) -> None:
         present = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for table in present & set(UNREAD):
             database.execute(f'DROP TABLE "{table}"')
+        _note_launches(database, present)
         for table in sorted(present & set(TIMED)):
             database.execute(
                 f'DELETE FROM "{table}" WHERE "end" IS NOT NULL AND ("end" < ? OR start > ?)',  # noqa: S608 - listed
                 (low, high),
             )
         _drop_unlaunched(database, present)
+        _drop_launches(database, present)
         _drop_texts(database, present)
         _count_again(database, present)
         database.commit()
         database.execute("VACUUM")
+
+
+def _note_launches(database: sqlite3.Connection, present: set[str]) -> None:
+    """Note which calls launch an operation of the export, in a temporary table."""
+    database.execute("CREATE TEMP TABLE launching (process INTEGER, correlation INTEGER)")
+    for table in present & set(OPERATIONS):
+        database.execute(
+            f'INSERT INTO launching SELECT DISTINCT globalPid >> {PROCESS_BITS}, correlationId FROM "{table}"'  # noqa: S608
+        )
+
+
+def _drop_launches(database: sqlite3.Connection, present: set[str]) -> None:
+    """Drop calls whose operations lie beyond the cut: without these they would look like lost operations."""
+    if "CUPTI_ACTIVITY_KIND_RUNTIME" not in present:
+        return
+    left = " UNION ".join(
+        f'SELECT globalPid >> {PROCESS_BITS}, correlationId FROM "{table}"'  # noqa: S608 - listed
+        for table in sorted(present & set(OPERATIONS))
+    )
+    if left:
+        call = f"(globalTid >> {PROCESS_BITS}, correlationId)"
+        database.execute(
+            f"DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE {call} IN launching AND {call} NOT IN ({left})"  # noqa: S608
+        )
 
 
 def _drop_unlaunched(database: sqlite3.Connection, present: set[str]) -> None:

@@ -1,1 +1,1 @@
-"""Why the GPU was idle: each idle nanosecond with its cause, root cause, phase, thread and line, worked out once."""
+"""Attribute idle GPU time: each idle nanosecond has a cause, a root cause, a phase, a thread and a line of Python."""

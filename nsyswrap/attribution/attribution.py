@@ -1,7 +1,7 @@
-"""Where each idle nanosecond of a GPU belongs: one account, worked out once, which everything else reads.
+"""The attribution of a GPU's idle time, computed once and read by all sections.
 
-Each piece of idle time has a cause (what the host did), a rule (the finding it belongs to: a root cause, or the cause
-itself where no root cause explains it), a phase and a thread. Where Python was sampled, lines belong to them too.
+Each piece of idle time has a cause (what the host did), a rule (the finding that counts it: a root cause, or the cause
+itself where no root cause explains it), a phase and a thread. Where Python was sampled, it also has lines.
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ from nsyswrap.intervals import Spans, Times, Window, covered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array
 
-# A rule for each cause, under the same code, and then one for each root cause.
+# One rule for each cause, with the same code, then one for each root cause.
 RULES = (*(f"idle/{cause}" for cause in CAUSES), *(each.rule for each in ROOT_CAUSES))
 RULE_CODE: Mapping[str, int] = {rule: code for code, rule in enumerate(RULES)}
 
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """The idle time of one device inside a window, each nanosecond once.
+    """The idle time of one device inside a window; each nanosecond is counted once.
 
     Attributes:
         device_id: The GPU.
@@ -51,16 +51,19 @@ class Attribution:
     lines: pd.DataFrame
 
     def of_rule(self, rule: str) -> Mask:
-        """Return which pieces belong to a rule."""
+        """Return a mask of the pieces that are attributed to a rule."""
         found: Mask = self.rule == RULE_CODE[rule]
         return found
 
     def idle_of(self, rule: str) -> int:
-        """Return the idle time of a rule, in ns."""
+        """Return the idle time that is attributed to a rule, in ns."""
         return int(self.idle_ns[RULE_CODE[rule]])
 
     def of_specific_rules(self) -> Times:
-        """Return the idle time of each step that has a reason of its own, uneven steps aside, in ns."""
+        """Return the idle time of each step that a specific rule explains, in ns.
+
+        Generic causes, time that is not traced and uneven steps do not count.
+        """
         rest = {*(f"idle/{cause}" for cause in (*GENERIC, "not_traced")), uneven_steps.RULE}
         found: Times = self.steps_by_rule[[code for code, rule in enumerate(RULES) if rule not in rest]].sum(axis=0)
         return found
@@ -72,7 +75,7 @@ def find_attributions(context: TraceContext, states: ThreadStates, window: Windo
 
 
 def find_attribution(context: TraceContext, states: ThreadStates, device_id: int, window: Window) -> Attribution:
-    """Return where the idle time of one device inside a window belongs.
+    """Return the attribution of the idle time of one device inside a window.
 
     Args:
         context: The trace, its events and its loop.
@@ -96,7 +99,7 @@ def find_attribution(context: TraceContext, states: ThreadStates, device_id: int
 
 
 def _rules(idle: IdlePieces) -> npt.NDArray[np.int8]:
-    """Return the code of the rule of each piece: the first root cause that takes it, else its cause."""
+    """Return the code of each piece's rule: the first root cause that explains it, else its cause."""
     rule = idle.pieces.cause.astype(np.int8, copy=True)
     if not len(rule):
         return rule

@@ -1,12 +1,12 @@
-"""Why the GPU was idle: each idle nanosecond gets the first cause that holds, from the thread that fed the GPU.
+"""The cause of each idle nanosecond, found from what the launching thread did.
 
-A gap ends with an operation E, launched by the call r of thread T::
+A gap ends with operation E. Call r of thread T launched it::
 
     GPU    ####|..................gap..................|EEEE
     T            host work     |---- r ----|
                |  segment A    | launch    | queued    |
 
-Segment A is cut where what T does changes; every piece has one cause and one phase. Source: the table of causes
+Segment A is cut where the activity of T changes. Every piece has one cause and one phase. Source: the table of causes
 in docs/sections/idle.md.
 """
 
@@ -77,7 +77,7 @@ def find_causes(context: TraceContext, states: ThreadStates, device_id: int, win
         Pieces in order of time; their lengths add up to the device's idle time exactly.
     """
     found = find_gaps(context, states, device_id, window)
-    # A few gaps at a time: the intermediate pieces are many, and none is needed after its gap is done.
+    # A few gaps at a time, because the intermediate pieces need much memory.
     return joined_in_order(
         _merge_equal(_sort_by_start(_Explainer(context, states, found.of(block), block.start).pieces()))
         for block in blocks(len(found.ender))
@@ -86,7 +86,14 @@ def find_causes(context: TraceContext, states: ThreadStates, device_id: int, win
 
 @dataclass(frozen=True)
 class _Explainer:
-    """Explains some gaps of one device, thread by thread; the first of them is number ``number`` of all."""
+    """Finds the causes of some gaps of one device, thread by thread.
+
+    Attributes:
+        context: The trace, its operations and its phases.
+        states: What the threads do inside the window.
+        found: The gaps.
+        number: Index of the first of them among all gaps of the device.
+    """
 
     context: TraceContext
     states: ThreadStates
@@ -94,13 +101,13 @@ class _Explainer:
     number: int
 
     def pieces(self) -> list[Pieces]:
-        """Return the pieces of all gaps, in no order: cut into A, launch, queued and blind, and each explained."""
-        spans, seen = self.found.spans, self.found.blind_from
+        """Return the pieces of all gaps, unordered: each gap is cut into segment A, launch, queued and not traced."""
+        spans, seen = self.found.spans, self.found.not_traced_from
         begun = np.clip(self.found.call_start, spans.start, seen)
         returned = np.clip(self.found.call_end, begun, seen)
         before = [
             piece
-            for thread, gap in _by_thread(self.found.asked)
+            for thread, gap in _by_thread(self.found.active_thread)
             for piece in self._before_launch(thread, gap, Spans(spans.start[gap], begun[gap]))
         ]
         after = [
@@ -115,7 +122,7 @@ class _Explainer:
         return before + after
 
     def _fixed(self, cause: str, thread: int, gap: Indices, spans: Spans) -> Pieces:
-        """Return segments that have one cause whatever the thread does; they still have a phase."""
+        """Return the pieces of segments whose cause does not depend on the thread's activity, cut by phase."""
         gap, spans = _real(gap, spans)
         part, phase, start, end = _cut(spans, self.context.phases.shown(thread), NO_PHASE)
         gap = gap[part]
@@ -123,7 +130,7 @@ class _Explainer:
         return self._pieces(Spans(start, end), gap, np.full(len(gap), CODE[cause]), phase, thread, names)
 
     def _before_launch(self, thread: int, gap: Indices, spans: Spans) -> list[Pieces]:
-        """Explain the time before the launch call by what the thread did then."""
+        """Return the pieces before the launch calls, with causes from what the thread did then."""
         gap, spans = _real(gap, spans)
         if not len(gap):
             return []
@@ -131,7 +138,7 @@ class _Explainer:
         awaited = self.context.phases.main_thread.get(thread & ~tables.THREAD_MASK, thread)
         handed = (code // NAMES == api_calls.PEER_THREAD_WAIT) & (awaited != thread)
         waits = Spans(start[handed], end[handed])
-        # Where T waits for another thread, that is the main one: what it does then is the cause.
+        # A launching thread that waits for another thread waits for the main thread: its activity is the cause.
         then, its_code, its_start, its_end = self._states(awaited, waits)
         return [
             self._by_state(thread, gap[part[~handed]], Spans(start[~handed], end[~handed]), code[~handed]),
@@ -139,11 +146,11 @@ class _Explainer:
         ]
 
     def _states(self, thread: int, spans: Spans) -> tuple[Indices, npt.NDArray[np.int32], Times, Times]:
-        """Cut spans where what the thread does changes: index of the span, state code, start, end."""
+        """Cut spans where the thread's state changes: index of the span, state code, start, end."""
         return _cut(spans, self.states.of(thread), api_calls.RUNNING * NAMES + NO_NAME)
 
     def _by_state(self, thread: int, gap: Indices, spans: Spans, code: npt.NDArray[np.int32]) -> Pieces:
-        """Return pieces whose cause follows from what the thread does and the phase it is in."""
+        """Return pieces whose cause follows from the thread's state and phase."""
         part, phase, start, end = _cut(spans, self.context.phases.shown(thread), NO_PHASE)
         code, gap = code[part], gap[part]
         cause = self._cause(thread, gap, code // NAMES, phase)
@@ -152,19 +159,22 @@ class _Explainer:
     def _cause(
         self, thread: int, gap: Indices, kind: npt.NDArray[np.int32], phase: npt.NDArray[np.int32]
     ) -> npt.NDArray[np.int8]:
-        """Return the cause of each piece from what the thread does; in the data phase, or before a batch, from that."""
+        """Return the cause of each piece from the thread's state; waits in the data phase are data loader waits.
+
+        Without a data phase, a wait in a gap that ends with the copy of a batch is one, where the process has a loader.
+        """
         cause: npt.NDArray[np.int8] = _STATE_CAUSE[kind]
         waiting, running = _WAITING[kind], kind == api_calls.RUNNING
         process = thread & ~tables.THREAD_MASK
         if self.context.phases.marks(process, DATA):
             in_data = phase == self.context.phases.code(DATA)
-            # Without traced system calls a wait cannot be told from work.
+            # Without traced system calls, waiting and working look the same.
             traced = tables.OS_CALLS.name not in self.context.trace.absent
             working = np.int8(CODE["data_work" if traced else "unknown"])
             cause = np.where(in_data & running, working, cause)
             return np.where(in_data & waiting, np.int8(CODE["data_wait"]), cause)
         if has_loader(self.context, process):
-            # What is marked as another part of the step is no wait for a batch.
+            # A wait in another phase of the step is not a wait for a batch.
             outside = np.isin(phase, [NO_PHASE, *map(self.context.phases.code, (BATCH, COPY))])
             before_batch = _ends_with_batch(self.context, self.found)[gap]
             return np.where(before_batch & outside & waiting, np.int8(CODE["data_wait"]), cause)
@@ -191,13 +201,13 @@ class _Explainer:
 
 
 def _by_thread(threads: Times) -> Iterator[tuple[int, Indices]]:
-    """Yield each thread with the gaps that are its own."""
+    """Yield each thread with the indices of its gaps."""
     for thread in tables.distinct(threads):
         yield int(thread), np.flatnonzero(threads == thread)
 
 
 def _real(gap: Indices, spans: Spans) -> tuple[Indices, Spans]:
-    """Drop empty segments."""
+    """Return the segments that are not empty."""
     real = spans.end > spans.start
     return gap[real], Spans(spans.start[real], spans.end[real])
 
@@ -230,7 +240,7 @@ def _ends_with_batch(context: TraceContext, found: DeviceGaps) -> npt.NDArray[np
 
 
 def _cut(spans: Spans, labels: LabelledSpans, otherwise: int) -> tuple[Indices, npt.NDArray[np.int32], Times, Times]:
-    """Cut spans where their label changes: index of the span, label, start, end; ``otherwise`` where there is none."""
+    """Cut spans where their label changes: index of the span, label, start, end; ``otherwise`` is the default label."""
     if not len(spans.start):
         return np.empty(0, np.intp), np.empty(0, np.int32), spans.start, spans.end
     low, high = int(spans.start[0]), int(spans.end[-1])
@@ -241,7 +251,7 @@ def _cut(spans: Spans, labels: LabelledSpans, otherwise: int) -> tuple[Indices, 
 
 
 def _merge_equal(pieces: Pieces) -> Pieces:
-    """Merge neighbouring pieces of one gap with the same cause and phase, with the call name of the longest."""
+    """Merge adjacent pieces of one gap with the same cause, phase and thread; the longest piece gives the call name."""
     if not len(pieces.start):
         return pieces
     same = (

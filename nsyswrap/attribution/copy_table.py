@@ -1,4 +1,4 @@
-"""The copies and memsets of a window, one row each: what moved, how long, and whether host or GPU waited for it."""
+"""The copies and memsets of a window, one row each: size, direction, duration, and whether they block the host."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ def find_copies(context: TraceContext, window: Window) -> pd.DataFrame:
     Returns:
         device_id, bytes, start and end (ns, not clipped), duration and exposed (ns, clipped to the window), call (row
         in ``trace[CALLS]``, -1 if unknown), kind, source_memory and target_memory (texts), pageable and blocking.
-        A copy is blocking where its call holds the host, see ``copy_calls``.
+        A copy is blocking where its call does not return before the copy is done, see ``api_calls.blocks_host``.
     """
     frame, trace = _moved(context, tables.COPIES, window), context.trace
     row, call = frame.pop("row").to_numpy(np.intp), array(frame, "call")
@@ -37,14 +37,14 @@ def find_copies(context: TraceContext, window: Window) -> pd.DataFrame:
 
 
 def find_memsets(context: TraceContext, window: Window) -> pd.DataFrame:
-    """Return the memsets that touch a window as copies from nowhere, which no call waits for."""
+    """Return the memsets that touch a window as copies without a source; none is blocking."""
     frame = _moved(context, tables.MEMSETS, window)
     target = _labels(context.trace.memory_kinds, frame.pop("memory_kind").to_numpy())
     return frame.assign(kind="Memset", source_memory="", target_memory=target, blocking=False)
 
 
 def _moved(context: TraceContext, spec: TableSpec, window: Window) -> pd.DataFrame:
-    """Return the copies or the memsets that touch a window with the columns of their table that say what they are."""
+    """Return the copies or the memsets that touch a window, with the size and kind columns of their table."""
     operations, frame = context.operations, context.trace[spec]
     rows = operations.from_table(spec)
     rows = rows[(operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)]
@@ -65,7 +65,7 @@ def _moved(context: TraceContext, spec: TableSpec, window: Window) -> pd.DataFra
 
 
 def _exposed(context: TraceContext, rows: Indices, window: Window) -> Times:
-    """Return for how many ns of the window each operation is what the ledger says the GPU does."""
+    """Return how long each operation is exposed in the window, in ns: the time that the ledger counts for its kind."""
     operations = context.operations
     found = np.zeros(len(rows), np.int64)
     for device in np.unique(operations.device_id[rows]):
@@ -76,37 +76,37 @@ def _exposed(context: TraceContext, rows: Indices, window: Window) -> Times:
 
 
 def _labels(labels: Mapping[int, str], kinds: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
-    """Return the label of each kind; nothing for an unknown one, a number for one the export has no label for."""
+    """Return the label of each kind: empty where the kind is unknown, a number where the export has no label."""
     codes, unique = pd.factorize(kinds)
     texts = [labels.get(int(kind), "" if kind < 0 else f"kind {kind}") for kind in unique]
     return np.array(texts, dtype=object)[codes]
 
 
 def held_by(context: TraceContext, copies: pd.DataFrame, window: Window) -> tuple[Indices, Spans]:
-    """Return the calls of some copies, and when one of them holds the host."""
+    """Return the calls of some copies, and the intervals in which one of them blocks the host."""
     calls = context.trace[tables.CALLS]
-    # One call may be several copies, so calls are taken once.
+    # One call may make several copies; it counts once.
     call = np.unique(array(copies, "call"))
     held = merge(array(calls, "start")[call], array(calls, "end")[call])
     return call, clip(held, window.start_ns, window.end_ns)
 
 
 def staging(context: TraceContext, copies: pd.DataFrame, device: int, window: Window) -> Spans:
-    """Return when the driver stages pageable memory for a device, or from it, and so holds the host.
+    """Return when the host is blocked because the driver stages pageable memory for a copy to or from a device.
 
     Args:
         context: The trace and its operations.
         copies: The copies of the window, as ``find_copies`` returns them.
         device: The GPU.
-        window: Interval they are about.
+        window: Interval of the copies.
     """
     return held_by(context, copies[staged_of(copies) & (copies["device_id"] == device)], window)[1]
 
 
 def staged_of(copies: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which copies hold the host while the driver stages pageable memory.
+    """Return which copies block the host while the driver stages pageable memory.
 
-    Small ones to the host are reads of values: there the host waits for the GPU, not for the copy.
+    Small copies to the host read values: there the host waits for the GPU's work, not for the copy.
     """
     large = (copies["kind"] == DOWNLOAD) & (copies["bytes"] >= LARGE_BYTES)
     return copies["pageable"] & copies["blocking"] & ((copies["kind"] == UPLOAD) | large)

@@ -1,4 +1,4 @@
-"""The gaps of one device: what ended each, who launched that, and whom to ask what the host did meanwhile.
+"""The gaps of one device: the operation that ends each, the call that launched it, and the thread that explains it.
 
 ::
 
@@ -21,8 +21,8 @@ from nsyswrap.intervals import Indices, Spans, Times, Window, covered, gaps
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array
 
-# T is taken to feed the GPU unless it only waited: more than this share of the time before r. Source: definitions of
-# the root-cause rule, section "three segments".
+# T explains the gap unless it waited for more than this share of the time before r. Source: definitions of the
+# root-cause rule, section "three segments".
 ONLY_WAITED = 0.5
 EARLIEST = np.iinfo(np.int64).min
 LATEST = np.iinfo(np.int64).max
@@ -34,28 +34,29 @@ class DeviceGaps:
 
     Attributes:
         spans: The gaps.
-        ender: The operation E that ends each, or the first asked for after it where a migration of unified memory
-            does; -1 for the last gap, where nothing follows.
+        ender: The operation E that ends each; where a migration of unified memory ends it, the first operation that the
+            host launched after it; -1 for the last gap, where nothing follows.
         call: Row in ``trace[CALLS]`` of r; -1 where it is unknown.
-        launcher: Global id of T; of the last gap the thread that launched last; where no thread is known, the id of
+        launcher: Global id of T; for the last gap the thread that launched last; where no thread is known, the id of
             the process, whose thread number is 0.
-        asked: The thread to ask what the host did before r: T, or a busier one where T only waited.
+        active_thread: The thread whose activity before r explains the gap: T, or a busier one where T only waited.
         call_start: When r began, in ns; the gap's end where r is unknown.
         call_end: When r returned.
-        blind_from: From when on the capture cannot show what ran; the gap's end where it can.
+        not_traced_from: Start of the part of the gap in which work may have run that the capture does not show, in ns;
+            the gap's end where there is no such part.
     """
 
     spans: Spans
     ender: Indices
     call: Indices
     launcher: Times
-    asked: Times
+    active_thread: Times
     call_start: Times
     call_end: Times
-    blind_from: Times
+    not_traced_from: Times
 
     def of(self, chosen: slice) -> "DeviceGaps":
-        """Return some gaps."""
+        """Return a slice of the gaps."""
         start, end = (side[chosen] for side in self.spans)
         rest = (getattr(self, each.name)[chosen] for each in fields(self)[1:])
         return DeviceGaps(Spans(start, end), *rest)
@@ -65,35 +66,37 @@ def find_gaps(context: TraceContext, states: ThreadStates, device_id: int, windo
     """Return the gaps of one device inside a window.
 
     Args:
-        context: The trace and what is known of its operations and phases.
+        context: The trace, its operations and its phases.
         states: What its threads do inside the window.
         device_id: The GPU; it ran at least one operation.
-        window: Stretch of time.
+        window: Interval of time.
     """
     operations, calls = context.operations, context.trace[tables.CALLS]
     spans = gaps(operations.busy(device_id), window.start_ns, window.end_ns)
-    mine = _asked_for(operations, operations.on(device_id))
+    mine = _launched_by_host(operations, operations.on(device_id))
     ender = _enders(operations, mine, spans)
     call = np.where(ender >= 0, operations.call[ender], -1)
     known = call >= 0
     call_start, call_end = spans.end.copy(), spans.end.copy()
     call_start[known] = array(calls, "start")[call[known]]
     call_end[known] = array(calls, "end")[call[known]]
-    # Nothing follows the last gap: whoever launched last is asked what it did instead.
+    # No operation follows the last gap: the thread that launched last explains it.
     source = np.where(ender >= 0, ender, mine[-1])
     by_call = operations.call[source]
     launcher = operations.process[source]
     launcher[by_call >= 0] = array(calls, "thread")[by_call[by_call >= 0]]
-    blind_from = _blind_from(context, mine, spans, operations.process[source])
-    blind_from = np.where(by_call >= 0, blind_from, spans.start)
-    asked = _asked(context, states, launcher, Spans(spans.start, np.clip(call_start, spans.start, spans.end)))
-    return DeviceGaps(spans, ender, call, launcher, asked, call_start, call_end, blind_from)
+    not_traced = _not_traced_from(context, mine, spans, operations.process[source])
+    not_traced = np.where(by_call >= 0, not_traced, spans.start)
+    before = Spans(spans.start, np.clip(call_start, spans.start, spans.end))
+    active = _active_threads(context, states, launcher, before)
+    return DeviceGaps(spans, ender, call, launcher, active, call_start, call_end, not_traced)
 
 
-def _asked_for(operations: Operations, mine: Indices) -> Indices:
-    """Return the operations that the host asked for, which idle time waits for; all where it asked for none.
+def _launched_by_host(operations: Operations, mine: Indices) -> Indices:
+    """Return the operations that the host launched; all operations where it launched none.
 
-    A migration of unified memory begins where a page is touched: idle time before it is that of what follows it.
+    A page access starts a migration of unified memory, not a launch. So the operation after the migration explains the
+    idle time before it.
     """
     found = mine[~operations.migration[mine]]
     return found if len(found) else mine
@@ -109,16 +112,16 @@ def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:
     return found
 
 
-def _blind_from(context: TraceContext, mine: Indices, spans: Spans, process: Times) -> Times:
-    """Return from when on each gap may hold work of its process that the capture does not show.
+def _not_traced_from(context: TraceContext, mine: Indices, spans: Spans, process: Times) -> Times:
+    """Return when each gap may start to contain work of its process that the capture does not show, in ns.
 
-    That is a graph traced neither way. It may have been launched while the operation before the gap was still running,
-    but not before that operation was launched itself: it would have run first.
+    Such work is a CUDA graph of which the capture has neither the nodes nor the whole. It may have been launched while
+    the operation before the gap still ran. It was not launched before that operation: then it would have run first.
     """
-    blind = spans.end.copy()
+    not_traced = spans.end.copy()
     opaque = _opaque_launches(context)
     if not opaque:
-        return blind
+        return not_traced
     operations = context.operations
     before = np.searchsorted(operations.start[mine], spans.start, side="left") - 1
     call = np.where(before >= 0, operations.call[mine[np.maximum(before, 0)]], -1)
@@ -128,12 +131,12 @@ def _blind_from(context: TraceContext, mine: Indices, spans: Spans, process: Tim
         of_process = process == each
         first = np.searchsorted(launches, since[of_process], side="right")
         launched = np.append(launches, LATEST)[first]
-        blind[of_process] = np.clip(launched, spans.start[of_process], spans.end[of_process])
-    return blind
+        not_traced[of_process] = np.clip(launched, spans.start[of_process], spans.end[of_process])
+    return not_traced
 
 
 def _opaque_launches(context: TraceContext) -> dict[int, Times]:
-    """Return, by process, when CUDA graphs were launched of which no operation is in the capture, ascending."""
+    """Return the launch times of CUDA graphs without any operation in the capture, by process, in ns, ascending."""
     calls = context.trace[tables.CALLS]
     codes, ids = pd.factorize(array(calls, "name_id"))
     launches = [api_calls.base_name(context.trace.text(int(i))) in GRAPH_LAUNCHES for i in ids]
@@ -147,8 +150,10 @@ def _opaque_launches(context: TraceContext) -> dict[int, Times]:
     return {int(each): start[process == each] for each in tables.distinct(process)}
 
 
-def _asked(context: TraceContext, states: ThreadStates, launcher: Times, before: Spans) -> Times:
-    """Return the thread to ask: typically the main thread, where autograd's only waited for it.
+def _active_threads(context: TraceContext, states: ThreadStates, launcher: Times, before: Spans) -> Times:
+    """Return the thread that explains each gap: the launcher, or a busier thread where the launcher only waited.
+
+    The busier one is typically the main thread, for which autograd's thread waits.
 
     Args:
         context: The trace and its operations and phases.
@@ -156,7 +161,7 @@ def _asked(context: TraceContext, states: ThreadStates, launcher: Times, before:
         launcher: Thread that launched what ends each gap.
         before: The part of each gap before the launch call; may be empty.
     """
-    asked = launcher.copy()
+    active = launcher.copy()
     length = before.end - before.start
     launchers = _launching_threads(context)
     for each in tables.distinct(launcher):
@@ -166,19 +171,19 @@ def _asked(context: TraceContext, states: ThreadStates, launcher: Times, before:
         least = ONLY_WAITED * length[idle]
         process = int(each) & ~tables.THREAD_MASK
         main = context.phases.main_thread.get(process)
-        # The main thread is asked first: of equally busy threads the first one asked is taken.
+        # The main thread comes first, so it is preferred on ties.
         others = sorted((t for t in launchers.get(process, []) if t != each), key=lambda t: (t != main, t))
         for other in others:
             born, died = states.alive(other)
             waited = covered(states.waits(other), before.start[idle], before.end[idle])
             better = (waited < least) & (born <= before.start[idle]) & (died >= before.end[idle])
-            asked[idle[better]] = other
+            active[idle[better]] = other
             least = np.where(better, waited, least)
-    return asked
+    return active
 
 
 def _launching_threads(context: TraceContext) -> dict[int, list[int]]:
-    """Return the threads of each process that launched an operation; pollers and watchdogs never do."""
+    """Return the threads of each process that launched an operation, which excludes pollers and watchdogs."""
     call = context.operations.call
     threads = pd.unique(array(context.trace[tables.CALLS], "thread")[call[call >= 0]])
     found: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""The idle time of one device as the rules for root causes look at it: pieces, their gaps, and simple masks over them.
+"""The idle time of one device as the rules for root causes read it: pieces, their gaps, and masks over them.
 
 ::
 
@@ -24,7 +24,7 @@ from nsyswrap.tables import array
 
 Mask = npt.NDArray[np.bool_]
 
-# These causes only say that the host had not launched the next operation yet; a root cause may say why.
+# These causes only say that the host had not launched the next operation yet. A root cause may explain why.
 GENERIC = ("cpu", "launch", "queued", "unknown", "lock", "off_cpu")
 DATA_CAUSES = ("data_wait", "data_work")
 
@@ -79,6 +79,11 @@ class IdlePieces:
         return tables.process_of(self.pieces.thread)
 
     @cached_property
+    def usual_gap_ns(self) -> float:
+        """Return how long a gap may last between launches at their usual pace, in ns."""
+        return usual_gap_ns(self.context, self.device_id, self.window)
+
+    @cached_property
     def ender(self) -> Indices:
         """Return the first operation of the device at or after the end of each gap; -1 where none follows."""
         operations = self.context.operations
@@ -101,7 +106,7 @@ class IdlePieces:
         return found
 
     def any_in_gap(self, chosen: Mask) -> Mask:
-        """Return which gaps hold a chosen piece."""
+        """Return which gaps contain a chosen piece."""
         found = np.zeros(len(self.first), bool)
         found[self.gap[chosen]] = True
         return found
@@ -122,28 +127,28 @@ class IdlePieces:
         return found
 
     def set_back(self, delayed: Mask, delay: Times, free: Mask) -> Mask:
-        """Return the idle time that delays of the host cause, each delay paired with the gaps behind it.
+        """Return the idle time that delays of the host cause, in the gap of each delay and in the gaps after it.
 
-        A delay during which the GPU runs out of work sets the host back by its own length: without it, every later
-        launch comes that much earlier. So delays explain the gaps that begin during them and those that follow, up to
-        the sum of the delays so far, until the host is well ahead of the GPU again.
+        When the GPU goes idle during a delay, all later launches are late by the length of the delay. So the delay
+        explains the gap that begins during it and the gaps after that, up to the sum of the delays so far, until the
+        host is well ahead of the GPU again.
 
         ::
 
             host    |---- delay ----| launch     launch    launch
             GPU     ####|....gap....#####|..gap..####|.gap.#####
-            pieces       |explained  |   |explained| left over: the delay was no longer
+            pieces       |explained  |   |explained| not explained: longer than the delay
 
         Args:
             delayed: Which gaps begin during a delay.
-            delay: Length of that delay in ns, of each gap; read where ``delayed``.
-            free: The pieces that may be explained.
+            delay: Length of the delay of each gap, in ns; read where ``delayed``.
+            free: The pieces that no other root cause explains yet.
         """
         process, caught_up = self.process[self.first], self._caught_up()
         explained = self.none
         for each in tables.distinct(process[delayed]):
             own = np.flatnonzero(process == each)
-            # The host catches up between two gaps: what was set back before is made up.
+            # Where the host catches up between two gaps, the delays before no longer count.
             spell = np.cumsum(np.diff(caught_up[own], prepend=0) > 0).astype(np.intp)
             set_back = _running_sum(np.where(delayed[own], delay[own], 0), spell)
             budget = np.zeros(len(self.first), np.int64)
@@ -155,7 +160,7 @@ class IdlePieces:
         return explained
 
     def call_length(self, kinds: tuple[int, ...], chosen: Mask) -> Times:
-        """Return how long the call lasts in which each chosen gap begins, in ns inside the window; 0 for other gaps.
+        """Return the length of the call in which each chosen gap begins, in ns inside the window; 0 for other gaps.
 
         Args:
             kinds: Kinds of the call, as ``api_calls`` has them.
@@ -174,19 +179,18 @@ class IdlePieces:
         return found
 
     def _caught_up(self) -> Indices:
-        """Return for each gap how many operations before it had been launched well before they began."""
-        usual_ns = usual_gap_ns(self.context, self.device_id, self.window)
+        """Return how many operations before each gap were launched well before they began."""
         operations, calls = self.context.operations, self.context.trace[tables.CALLS]
         mine = operations.on(self.device_id)
         mine = mine[operations.call[mine] >= 0]
         lead = operations.start[mine] - array(calls, "end")[operations.call[mine]]
-        ahead = operations.start[mine[lead > usual_ns]]
+        ahead = operations.start[mine[lead > self.usual_gap_ns]]
         found: Indices = np.searchsorted(ahead, self.gaps.start, side="right")
         return found
 
 
 def _running_sum(values: Times, group: Indices) -> Times:
-    """Return the sum of the values of each group so far, the value itself included; groups lie one after another."""
+    """Return the running sum of the values in each group, each value included; the values are ordered by group."""
     so_far: Times = np.cumsum(values)
     first = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
     before = (so_far - values)[first]

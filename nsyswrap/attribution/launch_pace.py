@@ -1,4 +1,4 @@
-"""How fast operations were launched, and how long they ran: does the GPU finish each before the next is launched?
+"""The pace of launches against the length of operations: does the GPU finish each before the next is launched?
 
 ::
 
@@ -19,20 +19,20 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.tables import array
 
-# Source: the captures of definite runs that the rule was tried on. Those bound by launches began 0.54 to 0.95 of their
-# operations on an idle GPU, those bound by data, a peer or the GPU itself 0.07 to 0.35.
+# Share of operations launched too late. Source: captures with a known limit. Those bound by launches began 0.54 to 0.95
+# of their operations on an idle GPU, those bound by data, a peer or the GPU itself 0.07 to 0.35.
 LATE = 0.50
-# Fewer launches are no loop, and their pace says nothing. Source: ours.
+# Fewer launches than this are too few for a median. Source: ours.
 FEW = 5
-# From the begin of a call to that of its operation, where that does not wait for another one. Source: the medians of 11
-# captures are 6.6 to 10.9 us; twice the largest. Where launches follow one another faster than that, each begins while
-# the operation before it runs, and still comes too late.
+# From the begin of a call to the begin of its operation, where the operation does not wait for another one. Source: the
+# medians of 11 captures are 6.6 to 10.9 us; twice the largest. Where launches follow one another faster than that, each
+# begins while the operation before it runs, and the GPU goes idle all the same.
 #
 #     host   |launch 1|launch 2|launch 3|
 #     GPU          |#|      |#|      |#|
 LATENCY_NS = 20_000
-# A gap that takes longer than this many usual launch intervals is no matter of pace: the host did something else.
-# Source: ours; Python between two launches varies by a few times.
+# In a gap of more than this many usual launch intervals the host did something else than launch. Source: ours; the
+# time of Python between two launches varies by a few times.
 USUAL_INTERVALS = 10
 
 
@@ -44,8 +44,8 @@ class LaunchTimes:
         row: Row in the context's operations.
         began: When its launch call began, in ns.
         just_in_time: Whether its device was idle then.
-        late: Whether its device was idle then, or was so before the operation could follow: launched too late for it
-            to begin where the one before ended.
+        late: Whether its device was idle then, or went idle before the operation could begin.
+        since: ns since the launch before it, of the same process on the same device; -1 for the first.
     """
 
     row: Indices
@@ -60,12 +60,12 @@ class Pace:
     """How fast some operations were launched and how long they ran.
 
     Attributes:
-        count: Operations.
+        count: Number of operations.
         just_in_time_share: Share of them launched on an idle device.
-        late_share: Share of them that their launch came too late for.
-        median_launch_interval_ns: From the launch before, of the same process on the same device, to theirs; None
-            without one.
-        median_operation_ns: Their length.
+        late_share: Share of them launched too late to begin before the device went idle.
+        median_launch_interval_ns: Median time between launches of the same process on the same device; None where
+            there is only one launch.
+        median_operation_ns: Median length of the operations.
     """
 
     count: int
@@ -76,13 +76,13 @@ class Pace:
 
     @property
     def is_bound(self) -> bool:
-        """Return whether the GPU is faster than the launches: most come too late for it, and it is done between two."""
+        """Return whether launches limit the GPU: most are late, and an operation is shorter than their interval."""
         interval = self.median_launch_interval_ns
         return self.late_share >= LATE and interval is not None and interval > self.median_operation_ns
 
 
 def by_phase(context: TraceContext, launched: LaunchTimes) -> pd.DataFrame:
-    """Return the pace of each phase in which operations were launched, in the order of phases."""
+    """Return the pace of each phase that launches operations, one row a phase, in the order of phases."""
     found = paces(context, launched)
     columns = ["phase", "count", "just_in_time_share", "median_launch_interval_ns", "median_operation_ns"]
     rows = [(phase, *(getattr(pace, column) for column in columns[1:])) for phase, pace in found.items()]
@@ -102,7 +102,7 @@ def find_launches(context: TraceContext, window: Window) -> LaunchTimes:
 
 
 def _since(operations: Operations, rows: Indices, began: Times) -> Times:
-    """Return how long before each launch the one before began, of the same process and device; -1 where none did."""
+    """Return the ns since the launch before, of the same process on the same device; -1 for the first."""
     found = np.full(len(rows), -1, np.int64)
     device, process = operations.device_id[rows], operations.process[rows]
     for each in tables.distinct(device):
@@ -116,7 +116,7 @@ def _since(operations: Operations, rows: Indices, began: Times) -> Times:
 
 
 def _reach_before(context: TraceContext, rows: Indices) -> Times:
-    """Return when the device's last operation before each one ended; the beginning of time for a device's first."""
+    """Return when all operations before each one had ended on its device, in ns; the least int64 for the first."""
     operations = context.operations
     reach = np.full(len(operations.start), np.iinfo(np.int64).min)
     for device in operations.devices:
@@ -132,7 +132,7 @@ def find_pace(context: TraceContext, device_id: int, window: Window) -> Pace | N
 
 
 def usual_gap_ns(context: TraceContext, device_id: int, window: Window) -> float:
-    """Return how long a gap may last between launches at their usual pace; without limit where no pace is known."""
+    """Return the longest gap that the usual pace of launches explains, in ns; infinite where no pace is known."""
     pace = find_pace(context, device_id, window)
     interval = pace.median_launch_interval_ns if pace else None
     return USUAL_INTERVALS * interval if interval else float("inf")
@@ -144,7 +144,7 @@ def on_device(context: TraceContext, launched: LaunchTimes, device_id: int) -> L
 
 
 def pace_of(context: TraceContext, launched: LaunchTimes) -> Pace:
-    """Return the pace of some launches, all together."""
+    """Return the pace of all given launches together."""
     return _pace(context, launched, np.arange(len(launched.row)))
 
 
@@ -153,7 +153,7 @@ def _only(launched: LaunchTimes, chosen: Indices) -> LaunchTimes:
 
 
 def paces(context: TraceContext, launched: LaunchTimes) -> dict[str, Pace]:
-    """Return the pace of each phase, in the order of phases, those without one last."""
+    """Return the pace of each phase in the order of phases; launches outside of all phases come last."""
     phase = context.phase_of_operations[launched.row]
     codes = [*range(len(context.phases.names)), NO_PHASE]
     chosen = {context.phases.name(code): np.flatnonzero(phase == code) for code in codes}

@@ -1,4 +1,4 @@
-"""When loader processes were started: the forks of a training process inside the window."""
+"""The starts of loader processes: the forks of a training process inside the window."""
 
 import re
 
@@ -11,15 +11,15 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA
 from nsyswrap.tables import array
 
-# Starting a process, by whichever call.
+# Calls that start a process.
 _FORK = re.compile(r"v?fork|clone3?|posix_spawnp?")
 
 
 def find_starts(context: TraceContext, window: Window) -> Times:
-    """Return when processes were started that load data, in ns, ascending; nothing where it happened only once.
+    """Return when loader processes were started, in ns, ascending; empty where all starts are in one step.
 
-    A start counts in the data phase, or wherever it is in a process that has loader threads or processes. Starts of one
-    epoch follow one another; those of the first epoch belong to the warm-up.
+    A start counts in the data phase, or anywhere in a process that has loader threads or processes. The loader starts
+    all processes of an epoch together; the starts of the first epoch are warm-up.
     """
     trace = context.trace
     kinds = tables.by_name(trace, tables.OS_CALLS, lambda name: int(_FORK.fullmatch(name) is not None), np.int8)

@@ -11,11 +11,11 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array
 
 PHASE = "optimizer"
-# A fused optimizer takes some kernels for all parameters together and one with foreach some dozens; one that takes the
-# tensors one by one needs about ten for each. Source: torch.optim's Adam, counted in tests/captures and
-# workloads/faults.
+# A fused optimizer launches a few kernels for all parameters together, a foreach optimizer some dozens. An optimizer
+# that handles the tensors one by one launches about ten for each. Source: torch.optim's Adam, counted in tests/captures
+# and workloads/faults.
 MANY = 100
-# Kernels shorter than the launch of one do not keep the GPU busy. Source: launches take 5 to 10 us in all captures of
+# Kernels that are shorter than a launch do not keep the GPU busy. Source: launches take 5 to 10 us in all captures of
 # tests/captures.
 SHORT_NS = 10_000
 
@@ -25,10 +25,10 @@ class Pass:
     """The kernels of the optimizer in a window.
 
     Attributes:
-        per_step: How many it launches in a step.
-        short_share: Share of them that are shorter than a launch.
-        kernel_ns: How long they run.
-        short_ns: How long the short ones of them run.
+        per_step: Number of kernels in a step.
+        short_share: Share of the kernels that are shorter than a launch.
+        kernel_ns: Total time of the kernels.
+        short_ns: Total time of the short kernels.
     """
 
     per_step: float
@@ -60,10 +60,10 @@ def find_pass(context: TraceContext, device_id: int, window: Window) -> Pass | N
 
 
 def _per_step(context: TraceContext, rows: Indices, window: Window) -> float | None:
-    """Return how many of some operations are launched in a measured step of the window; None where it holds no step."""
+    """Return how many of the operations a measured step of the window launches; None where it contains no step."""
     steps = context.steps.measured_inside(window)
     own = np.isin(array(steps, "process"), tables.distinct(context.operations.process[rows]))
-    # Ranks take the same steps side by side, so another's stand in where a process marks none.
+    # All ranks run the same steps at the same time: where a process marks no steps, those of another rank are used.
     steps = steps[own] if own.any() else steps
     if not len(steps):
         return None

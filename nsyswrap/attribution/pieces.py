@@ -1,4 +1,4 @@
-"""Idle time of one device, cut into pieces: parallel arrays, and what rules over them look at."""
+"""The pieces of one device's idle time, as parallel arrays."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields

@@ -1,4 +1,4 @@
-"""Which lines of Python ran while a GPU was idle: samples of the thread that explains the idle time, inside it."""
+"""The lines of Python that ran while a GPU was idle, from the samples of the thread that explains the idle time."""
 
 import numpy as np
 import numpy.typing as npt
@@ -32,15 +32,15 @@ def find_sampled_lines(
 ) -> pd.DataFrame:
     """Return the sampled lines of one GPU's idle time by cause, rule and phase, the most idle time first.
 
-    A sample counts for the piece of idle time that it lies in, if it is of the thread that explains the piece.
-    ``share`` is of the samples of that cause, rule and phase; ``idle_estimate_ns`` is that share of their idle time.
-    The column ``device_id`` is missing.
+    A sample counts for the piece of idle time that contains it, if it is of the thread that explains the piece.
+    ``share`` is the share of the samples of that cause, rule and phase; ``idle_estimate_ns`` is that share of their
+    idle time. The table has no column ``device_id``; the caller adds it.
 
     Args:
         context: The trace and its samples.
         pieces: The idle time of the GPU.
         rule: Code of the rule of each piece.
-        names: What the codes of causes stand for, and those of rules.
+        names: Names of the causes and of the rules, by code.
     """
     if not len(context.trace[tables.SAMPLES]):
         return _table([])
@@ -74,7 +74,7 @@ def _table(rows: list[tuple[object, ...]]) -> pd.DataFrame:
 
 
 def _inside(context: TraceContext, pieces: Pieces) -> tuple[Indices, Indices]:
-    """Return each sample that lies in a piece of its own thread, with the piece: two arrays of indices."""
+    """Return each sample inside a piece of its own thread, and that piece: two arrays of indices."""
     frame = context.trace[tables.SAMPLES]
     thread, start = array(frame, "thread"), array(frame, "start")
     samples, found = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
@@ -89,7 +89,7 @@ def _inside(context: TraceContext, pieces: Pieces) -> tuple[Indices, Indices]:
 def _idle_by_key(
     context: TraceContext, pieces: Pieces, key: "np.ndarray[tuple[int], np.dtype[np.int64]]"
 ) -> dict[int, int]:
-    """Return the idle time of each key, of threads that were sampled at all."""
+    """Return the idle time of each key, in ns; only threads with samples count."""
     sampled = np.isin(pieces.thread, array(context.trace[tables.SAMPLES], "thread"))
     codes, unique = pd.factorize(key[sampled])
     total = np.zeros(len(unique), np.int64)
@@ -100,7 +100,7 @@ def _idle_by_key(
 def _counted(
     lines: SourceLines, stacks: "np.ndarray[tuple[int], np.dtype[np.int32]]"
 ) -> list[tuple[Frame, Frame, int]]:
-    """Return each line of the program with its commonest innermost frame and how many samples it has."""
+    """Return each line of the program with its most frequent innermost frame and its number of samples."""
     codes, counts = np.unique(stacks, return_counts=True)
     by_line: dict[Frame, dict[Frame, int]] = {}
     for code, count in zip(codes.tolist(), counts.tolist(), strict=True):

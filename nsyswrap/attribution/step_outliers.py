@@ -1,7 +1,7 @@
-"""Which steps take longer than the others, how much of that nothing else explains, and which idle time it is.
+"""Outlier steps: which steps take longer than the others, and how much of that no other finding explains.
 
-A step is long for a reason of its own, or because of what another finding counts already. What is left is the cost of
-uneven steps, and of the idle time in them as much belongs to it: the longest stretches, which the other steps lack.
+The unexplained part is the time lost to uneven steps. The same amount of idle time in them, longest gaps first, is
+attributed to uneven steps.
 """
 
 import numpy as np
@@ -11,8 +11,9 @@ from nsyswrap.intervals import Spans, Times, containing
 
 Mask = npt.NDArray[np.bool_]
 
-# Beyond the outer quartile by one and a half times the distance of the quartiles. Source: J. Tukey, Exploratory Data
-# Analysis, 1977. Ours: at least a tenth more than the median, since warmed-up steps differ by less.
+# An outlier is above the upper quartile by one and a half times the distance of the quartiles. Source: J. Tukey,
+# Exploratory Data Analysis, 1977. It is also at least a tenth above the median, since steps after warm-up differ by
+# less. Source: ours.
 FENCE = 1.5
 LEAST = 0.10
 
@@ -27,12 +28,12 @@ def is_outlier(length: Times) -> Mask:
 
 
 def unexplained(length: Times, explained: Times) -> Times:
-    """Return what each outlier takes more than the median step and nothing else explains, in ns; 0 for other steps.
+    """Return the unexplained time of each outlier beyond the median step, in ns; 0 for other steps.
 
     Args:
-        length: Of each measured step of one process, in ns.
-        explained: How much of it is idle time that another finding counts: what an outlier has more of it than the
-            median step is not counted again.
+        length: Length of each measured step of one process, in ns.
+        explained: Idle time of each step that another finding counts, in ns. Where an outlier has more of it than the
+            median step, the difference is not counted again.
     """
     if not len(length):
         return length
@@ -41,26 +42,26 @@ def unexplained(length: Times, explained: Times) -> Times:
     return np.maximum(excess - np.round(grown), 0).astype(np.int64)
 
 
-def cost_of(length: Times, left: Times) -> int:
-    """Return what the outliers of one process cost, in ns, short steps made up against long ones.
+def lost_to_outliers(length: Times, left: Times) -> int:
+    """Return the time lost to the outliers of one process, in ns; shorter steps reduce it.
 
-    A host that waits a step later than usual makes one step long and the next one short, and loses nothing.
+    A host that waits one step later than usual makes one step long and the next one short, and loses no time.
 
     Args:
-        length: Of each measured step, in ns.
-        left: What ``unexplained`` returns for them.
+        length: Length of each measured step, in ns.
+        left: Unexplained time of each step, as ``unexplained`` returns it.
     """
     net = max(round(float((length - np.median(length)).sum())), 0) if len(length) else 0
     return min(int(left.sum()), net)
 
 
 def longest_in(steps: Spans, left: Times, start: Times, length: Times) -> Mask:
-    """Return which stretches of idle time make outliers long: in each the longest, until they last as long as is left.
+    """Return which idle intervals are attributed to outliers: the longest of each step, up to its unexplained time.
 
     Args:
         steps: Disjoint steps in order.
-        left: What is left of each of them, in ns.
-        start: Start of each stretch, in ns.
+        left: Unexplained time of each step, in ns.
+        start: Start of each idle interval, in ns.
         length: Its length, in ns.
     """
     found = np.zeros(len(start), bool)
@@ -72,6 +73,6 @@ def longest_in(steps: Spans, left: Times, start: Times, length: Times) -> Mask:
         return found
     first = np.flatnonzero(np.append(True, step[rows][1:] != step[rows][:-1]))
     before -= np.repeat(before[first], np.diff(np.append(first, len(rows))))
-    # A stretch is taken whole where more than half of it is still to be found.
+    # An interval counts as a whole where at least half of it fits into the unexplained time.
     found[rows] = before + length[rows] // 2 <= left[step[rows]]
     return found

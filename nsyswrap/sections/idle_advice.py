@@ -22,13 +22,13 @@ class Advice:
         headline: One sentence; {share} is filled in.
         advice: The change to make, in PyTorch's terms.
         can_save: Whether fixing it can win the time back; False where the cause is the capture itself.
-        is_note: Whether it is never more than a note, however large.
+        is_slight: Whether some of it is always there: a note below 20 % of the window, never more than a warning.
     """
 
     headline: str
     advice: str
     can_save: bool = True
-    is_note: bool = False
+    is_slight: bool = False
 
 
 ADVICE = {
@@ -117,7 +117,7 @@ ADVICE = {
     "gpu/between_operations": Advice(
         "The GPU goes from one operation to the next for {share} of the time, some microseconds for each.",
         "Let fewer operations do the same: torch.compile fuses elementwise ones, and a larger batch makes all longer.",
-        is_note=True,
+        is_slight=True,
     ),
     "synchronization/in_step": Advice(
         "The GPU goes idle for {share} of the time because the host waits for it inside the step and then has to "

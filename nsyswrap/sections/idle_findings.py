@@ -19,9 +19,9 @@ from nsyswrap.attribution.root_causes import (
 from nsyswrap.attribution.sampled_lines import spelled
 from nsyswrap.intervals import Spans, Window, merge
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import MOST_SAMPLES, Finding
+from nsyswrap.model import MOST_SAMPLES, Finding, Severity
 from nsyswrap.sections.idle_advice import ADVICE, SMALL_COPIES, Advice, advice_for
-from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.sections.severity import PROBLEM_SHARE, make_finding, worth_printing
 from nsyswrap.tables import Frame, array
 from nsyswrap.what_if import changes
 from nsyswrap.what_if.changes import NO_SAVING, Saving, WhatIf, predict
@@ -84,7 +84,8 @@ def _finding(
         ),
         device_id=attribution.device_id,
         window=window,
-        is_note=advice.is_note or not advice.can_save,
+        is_note=not advice.can_save or (advice.is_slight and lost < PROBLEM_SHARE * window.length_ns),
+        worst=Severity.WARNING if advice.is_slight else Severity.PROBLEM,
     )
 
 
@@ -122,7 +123,7 @@ def _mark_share(context: TraceContext, attribution: Attribution) -> float:
     pieces, cost = attribution.pieces.of(chosen), 0.0
     for thread, marks in capture_overhead.find_marks(context, attribution.window).items():
         mine = pieces.thread == thread
-        cost += float(marks.cost_inside(pieces.start[mine], pieces.end[mine]).sum())
+        cost += float(marks.time_inside(pieces.start[mine], pieces.end[mine]).sum())
     return cost / max(int(pieces.length.sum()), 1)
 
 

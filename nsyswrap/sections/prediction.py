@@ -31,8 +31,8 @@ def run(window: Window, simulation: Simulation) -> Section:
 def _note(simulation: Simulation) -> str:
     """Return in words what was simulated and what follows for savings."""
     where = simulation.sample.label
-    if simulation.obstacle:
-        return f"No saving is predicted: {simulation.obstacle}. Simulated: {where}."
+    if simulation.failure:
+        return f"No saving is predicted: {simulation.failure}. Simulated: {where}."
     error = units.share(abs(simulation.error_share or 0))
     if not simulation.predicts:
         return (

@@ -10,7 +10,7 @@ from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.root_causes import uneven_steps
-from nsyswrap.attribution.step_outliers import cost_of, is_outlier, unexplained
+from nsyswrap.attribution.step_outliers import is_outlier, lost_to_outliers, unexplained
 from nsyswrap.intervals import Spans, Times, Window, covered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
@@ -184,7 +184,7 @@ def _without(
     for process, steps in context.steps.measured_inside(window).groupby("process"):
         start, length = array(steps, "start"), array(steps, "end") - array(steps, "start")
         of_steps = unexplained(length, explained[steps.index])
-        costs[int(str(process))] = cost_of(length, of_steps)
+        costs[int(str(process))] = lost_to_outliers(length, of_steps)
         mine = np.flatnonzero(outliers["process"] == process)
         left[mine] = pd.Series(of_steps, index=start)[outliers["start_ns"].iloc[mine]]
     return outliers.assign(excess_ns=left)[left > 0], costs

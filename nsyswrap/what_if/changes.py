@@ -1,7 +1,7 @@
-"""What fixing each cause would change, as two simulations: a pessimistic one and an optimistic one.
+"""The change that fixes each cause, in two forms: one for a pessimistic and one for an optimistic simulation.
 
-A saving is the difference between the simulation as it was and the simulation with the change. Each says what it
-assumes.
+A saving is the difference between the simulation of the run as it was and the simulation with the change. Each saving
+states what it assumes.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,37 +10,44 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 
-from nsyswrap import tables
-from nsyswrap.attribution.copy_table import LARGE_BYTES
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
 from nsyswrap.events import api_calls
-from nsyswrap.events.operations import COMPUTE, SOURCES
-from nsyswrap.events.thread_states import NAMES, WAITS
-from nsyswrap.intervals import NOTHING, Indices, Spans, clip, gaps, merge, subtract, union
-from nsyswrap.loop.phase_detection import DATA, OPTIMIZER
+from nsyswrap.events.operations import COMPUTE
+from nsyswrap.events.thread_states import WAITS
+from nsyswrap.intervals import NOTHING, Indices, Spans, subtract, union
+from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import SavingMethod
-from nsyswrap.tables import array
+from nsyswrap.what_if.affected_parts import (
+    before_launches,
+    calls_named,
+    copies_and_their_waits,
+    copies_in_direction,
+    in_data,
+    in_phase,
+    in_states,
+    outside_of,
+    pinned_factor,
+    spans_of_calls,
+)
 from nsyswrap.what_if.dependency_graph import Change, Factors
 from nsyswrap.what_if.simulate import Simulation
 
 HALF = 0.5
 CANNOT = "no saving is predicted: the simulation does not reproduce this run"
-# An optimizer that takes the tensors one by one reads or writes each of them 18 times, a fused one 7 times. Source:
+# An optimizer that handles the tensors one by one reads or writes each 18 times, a fused one 7 times. Source:
 # torch.optim.Adam, its formula counted with foreach=False and fused=True.
 FUSED_PASSES = 7 / 18
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """The least and the most that a fix changes.
+    """The change of a fix, pessimistic and optimistic.
 
     Attributes:
-        low: What changes at least.
-        high: What changes at most.
-        assumed: What both rest on, in words.
+        low: The pessimistic change: the least that the fix does.
+        high: The optimistic change: the most that the fix does.
+        assumed: The assumptions of both, in words.
     """
 
     low: Change
@@ -52,10 +59,10 @@ class Saving(NamedTuple):
     """What a fix saves, in ns of the window; None where nothing can be predicted.
 
     Attributes:
-        low_ns: At least.
-        high_ns: At most.
+        low_ns: Lower bound.
+        high_ns: Upper bound.
         method: "simulated", "estimated", or None where nothing is predicted.
-        evidence: What it rests on, as lines of evidence.
+        evidence: Lines of evidence that state the assumptions.
     """
 
     low_ns: int | None
@@ -68,11 +75,11 @@ NO_SAVING = Saving(0, 0, None, ())
 
 
 def predict(simulation: Simulation, what: Callable[[Simulation], WhatIf]) -> Saving:
-    """Return what a fix saves in the window.
+    """Return how much time of the window a fix saves.
 
     Args:
         simulation: The run as it was.
-        what: Returns what changes; not called where the simulation does not predict.
+        what: Returns the change; not called where the simulation does not predict.
     """
     if not simulation.predicts:
         return Saving(None, None, None, (CANNOT,))
@@ -82,9 +89,12 @@ def predict(simulation: Simulation, what: Callable[[Simulation], WhatIf]) -> Sav
 
 
 def loader_waits(simulation: Simulation) -> WhatIf:
-    """Return what more loader workers change: batches come faster, and nothing waits for them."""
-    waiting, in_data = _states(simulation, WAITS), _in_data(simulation)
-    host = {main: subtract(waiting.get(main, NOTHING), _outside(simulation, data)) for main, data in in_data.items()}
+    """Return the change "more loader workers": batches come faster, and the training process waits less for them."""
+    waiting = in_states(simulation, WAITS)
+    host = {
+        main: subtract(waiting.get(main, NOTHING), outside_of(simulation, data))
+        for main, data in in_data(simulation).items()
+    }
     return WhatIf(
         Change(host=host or waiting, host_factor=HALF, loader_factor=HALF),
         Change(host=host or waiting, loader_factor=0),
@@ -93,71 +103,71 @@ def loader_waits(simulation: Simulation) -> WhatIf:
 
 
 def loader_work(simulation: Simulation) -> WhatIf:
-    """Return what loading in the background changes: the training process no longer prepares data."""
-    waiting = _states(simulation, WAITS)
-    host = {main: subtract(data, waiting.get(main, NOTHING)) for main, data in _in_data(simulation).items()}
+    """Return the change "load in the background": the training process no longer prepares data."""
+    waiting = in_states(simulation, WAITS)
+    host = {main: subtract(data, waiting.get(main, NOTHING)) for main, data in in_data(simulation).items()}
     return _saved(host, "half of the preparation moves to workers, or all of it")
 
 
 def launch_calls(simulation: Simulation) -> WhatIf:
-    """Return what fewer launch calls change."""
+    """Return the change "fewer launch calls"."""
     rows = np.unique(simulation.context.operations.call[simulation.operations])
-    return _saved(_spans(simulation, rows), "half of the time in launch calls is saved, or all of it")
+    return _saved(spans_of_calls(simulation, rows), "half of the time in launch calls is saved, or all of it")
 
 
 def latency(_simulation: Simulation) -> WhatIf:
-    """Return what an immediate start changes: operations begin when they are launched."""
+    """Return the change "no launch latency": operations begin when they are launched."""
     return WhatIf(Change(), Change(latency_factor=0), "operations begin as soon as they are launched")
 
 
 def waits(simulation: Simulation) -> WhatIf:
-    """Return what leaving out synchronization changes: the waits are removed, or the calls as well."""
-    rows = _calls(simulation, lambda name: api_calls.call_kind(name) == api_calls.SYNCHRONIZATION)
+    """Return the change "no synchronization": the waits are removed, or the calls as well."""
+    rows = calls_named(simulation, lambda name: api_calls.call_kind(name) == api_calls.SYNCHRONIZATION)
     return WhatIf(
         Change(waits=rows),
-        Change(waits=rows, host=_spans(simulation, rows)),
+        Change(waits=rows, host=spans_of_calls(simulation, rows)),
         "the waits in synchronizing calls are removed, or the calls as well",
     )
 
 
 def reads(simulation: Simulation) -> WhatIf:
-    """Return what reading values later changes: neither synchronizing calls nor copies to the host hold it."""
-    mine = _copies_of(simulation, "Device-to-Host")
+    """Return the change "read values later": synchronizing calls and copies to the host no longer block the CPU."""
+    mine = copies_in_direction(simulation, "Device-to-Host")
     reading = np.unique(simulation.context.operations.call[mine])
-    synchronizing = _calls(simulation, lambda name: api_calls.call_kind(name) == api_calls.SYNCHRONIZATION)
+    synchronizing = calls_named(simulation, lambda name: api_calls.call_kind(name) == api_calls.SYNCHRONIZATION)
     rows = np.union1d(synchronizing, reading[reading >= 0])
     return WhatIf(
         Change(waits=rows),
-        Change(waits=rows, host=_spans(simulation, rows), operations=mine, factor=0.0),
+        Change(waits=rows, host=spans_of_calls(simulation, rows), operations=mine, factor=0.0),
         "the waits are removed, or the waits and the copies",
     )
 
 
 def one_copy(simulation: Simulation) -> WhatIf:
-    """Return what one copy instead of many small ones changes: the waits behind them, or their calls as well."""
-    rows, copies = _copying(simulation), _copies_of(simulation, "Host-to-Device")
+    """Return the change "one copy instead of many small ones": the waits after them are removed, or the copies too."""
+    rows, copies = copies_and_their_waits(simulation), copies_in_direction(simulation, "Host-to-Device")
     return WhatIf(
         Change(waits=rows),
-        Change(waits=rows, host=_spans(simulation, rows), operations=copies, factor=0.0),
-        "the waits behind small copies are removed, or the waits and the copies",
+        Change(waits=rows, host=spans_of_calls(simulation, rows), operations=copies, factor=0.0),
+        "the waits after small copies are removed, or the waits and the copies",
     )
 
 
 def worker_starts(spans: Mapping[int, Spans], _simulation: Simulation) -> WhatIf:
-    """Return what keeping loader processes changes: neither their start nor the wait for their first batch.
+    """Return the change "keep loader processes": no time to start them, no wait for their first batch.
 
     Args:
-        spans: When they are started, by launching thread.
+        spans: Idle time in which they are started, by launching thread.
     """
     return WhatIf(
         Change(host=spans, host_factor=HALF, loader_factor=HALF),
         Change(host=spans, loader_factor=0),
-        "half of the time to start processes is saved and batches come twice as fast, or both cost nothing",
+        "half of the time to start processes is saved and batches come twice as fast, or both take no time",
     )
 
 
 def idle_host(spans: Mapping[int, Spans], _simulation: Simulation) -> WhatIf:
-    """Return what changes when the host saves the time in which the GPU was idle for one reason.
+    """Return the change "the host saves the time in which the GPU was idle for one reason".
 
     Args:
         spans: That time, by launching thread.
@@ -166,11 +176,11 @@ def idle_host(spans: Mapping[int, Spans], _simulation: Simulation) -> WhatIf:
 
 
 def marks(spans: Mapping[int, Spans], share: float, _simulation: Simulation) -> WhatIf:
-    """Return what fewer NVTX ranges change.
+    """Return the change "fewer NVTX ranges".
 
     Args:
         spans: The time in which the host records ranges, by launching thread.
-        share: The part of it that the marks themselves take.
+        share: The share of it that the marks themselves take.
     """
     return WhatIf(
         Change(host=spans, host_factor=1 - min(share, 1.0)),
@@ -180,14 +190,14 @@ def marks(spans: Mapping[int, Spans], share: float, _simulation: Simulation) -> 
 
 
 def fused_optimizer(simulation: Simulation) -> WhatIf:
-    """Return what one fused pass over all parameters changes, at least its launches, at most its memory traffic too."""
+    """Return the change "fused optimizer": fewer launches, and in the optimistic form less memory traffic as well."""
     context, ran = simulation.context, simulation.operations
     in_optimizer = context.phase_of_operations[ran] == context.phases.code(OPTIMIZER)
     mine = ran[in_optimizer & (context.operations.kind[ran] == COMPUTE)]
-    spans = _spans(simulation, np.unique(context.operations.call[mine]))
-    host = {thread: union(spans, each) for thread, each in _in_phase(simulation, OPTIMIZER).items()}
+    spans = spans_of_calls(simulation, np.unique(context.operations.call[mine]))
+    host = {thread: union(spans, each) for thread, each in in_phase(simulation, OPTIMIZER).items()}
     length = context.operations.end[mine] - context.operations.start[mine]
-    # A kernel that is shorter than its launch moves next to nothing, so one pass does without it.
+    # A kernel that is shorter than its launch moves little memory, so one fused pass does not need it.
     factor = np.where(length < SHORT_NS, 0.0, FUSED_PASSES)
     return WhatIf(
         Change(host=host or spans, host_factor=HALF),
@@ -197,7 +207,7 @@ def fused_optimizer(simulation: Simulation) -> WhatIf:
 
 
 def fewer_operations(gaps: Spans, device: int, simulation: Simulation) -> WhatIf:
-    """Return what fusing operations changes: the gaps between them go, and the short operations as well.
+    """Return the change "fuse operations": the gaps between them are removed, and the short operations as well.
 
     Args:
         gaps: The gaps between operations of the device.
@@ -211,33 +221,33 @@ def fewer_operations(gaps: Spans, device: int, simulation: Simulation) -> WhatIf
     rows, gap = mine[follows], (gaps.end - gaps.start)[at[follows]]
     length = np.maximum(operations.end[rows] - operations.start[rows], 1)
     factor = np.where(length < SHORT_NS, 0.0, np.maximum(1 - gap / length, 0.0))
-    launches = _between_launches(simulation, rows[factor == 0])
-    said = "operations shorter than their launch are fused: their gaps, time and launches are saved, or half of them"
+    launches = before_launches(simulation, rows[factor == 0])
+    assumed = "operations shorter than their launch are fused: their gaps, time and launches are saved, or half of them"
     return WhatIf(
         Change(operations=rows, factor=(1 + factor) * HALF, host=launches, host_factor=HALF),
         Change(operations=rows, factor=factor, host=launches),
-        said,
+        assumed,
     )
 
 
 def pinned_copies(simulation: Simulation) -> WhatIf:
-    """Return what pinned memory changes: copies and the waits behind them no longer hold the host, and run faster."""
-    rows = _copying(simulation)
+    """Return the change "pinned memory": copies and the waits after them no longer block the host, and run faster."""
+    rows = copies_and_their_waits(simulation)
     ran = simulation.operations
     copies = ran[np.isin(simulation.context.operations.call[ran], rows)]
-    factor, known = _pinned_factor(simulation, copies)
-    rate = "at the rate of pinned ones" if known else "as fast as before: the rate of pinned ones is not known here"
+    factor, known = pinned_factor(simulation, copies)
+    rate = "run at the rate of pinned copies" if known else "run as before: the rate of pinned copies is not known here"
     return WhatIf(
         Change(waits=rows),
-        Change(waits=rows, host=_spans(simulation, rows), operations=copies, factor=factor),
-        f"waits behind copies no longer hold the host; at most copies do not hold it either, and run {rate}",
+        Change(waits=rows, host=spans_of_calls(simulation, rows), operations=copies, factor=factor),
+        f"waits after copies no longer block the host; at most, copies do not block it either and {rate}",
     )
 
 
 def allocation(simulation: Simulation) -> WhatIf:
-    """Return what allocating less in the step changes."""
-    rows = _calls(simulation, lambda name: api_calls.call_kind(name) == api_calls.ALLOCATION)
-    spans = _spans(simulation, rows)
+    """Return the change "allocate less in the step"."""
+    rows = calls_named(simulation, lambda name: api_calls.call_kind(name) == api_calls.ALLOCATION)
+    spans = spans_of_calls(simulation, rows)
     return WhatIf(
         Change(host=spans, host_factor=HALF),
         Change(host=spans, waits=rows),
@@ -246,25 +256,25 @@ def allocation(simulation: Simulation) -> WhatIf:
 
 
 def beside_kernels(device: int, kind: int, named: str, simulation: Simulation) -> WhatIf:
-    """Return what overlap with kernels changes: at most, operations of one kind delay no kernel.
+    """Return the change "overlap with kernels": at most, operations of one kind delay no kernel.
 
     Args:
         device: The GPU.
         kind: Kind of the operations, one of ``operations.KINDS`` by its index.
-        named: What they are called.
+        named: Their name in the evidence, in the plural.
         simulation: The run as it was.
     """
     ran, operations = simulation.operations, simulation.context.operations
     rows = ran[(operations.kind[ran] == kind) & (operations.device_id[ran] == device)]
-    return faster(rows, HALF, 0.0, f"half of the time of {named} is hidden, or all of it")
+    return faster(rows, HALF, 0.0, f"half of the time of {named} overlaps with kernels, or all of it")
 
 
 def faster(rows: Indices, low: Factors, high: Factors, assumed: str) -> WhatIf:
-    """Return what faster operations change.
+    """Return the change "faster operations".
 
     Args:
         rows: Rows of the context's operations.
-        low: What their length is multiplied by at least; one number, or one a row.
+        low: Factor for their length in the pessimistic simulation; one number, or one for each row.
         high: The same in the optimistic simulation.
         assumed: Both in words.
     """
@@ -272,7 +282,7 @@ def faster(rows: Indices, low: Factors, high: Factors, assumed: str) -> WhatIf:
 
 
 def _of_states(kinds: tuple[int, ...], what: str, simulation: Simulation) -> WhatIf:
-    return _saved(_states(simulation, kinds), f"half of the time {what} is saved, or all of it")
+    return _saved(in_states(simulation, kinds), f"half of the time {what} is saved, or all of it")
 
 
 OF_CAUSE: Mapping[str, Callable[[Simulation], WhatIf]] = {
@@ -287,129 +297,8 @@ OF_CAUSE: Mapping[str, Callable[[Simulation], WhatIf]] = {
     "lock": partial(_of_states, (api_calls.LOCK_WAIT,), "waiting for a lock"),
     "off_cpu": partial(_of_states, (api_calls.OFF_CPU,), "off the CPU"),
 }
-"""What fixing each cause of idle time changes."""
+"""The change that fixes each cause of idle time."""
 
 
 def _saved(spans: Spans | Mapping[int, Spans], assumed: str) -> WhatIf:
     return WhatIf(Change(host=spans, host_factor=HALF), Change(host=spans), assumed)
-
-
-def _states(simulation: Simulation, kinds: tuple[int, ...]) -> dict[int, Spans]:
-    """Return when each launching thread is in one of these states, inside the sample."""
-    found = {}
-    for thread in simulation.threads:
-        states = simulation.states.of(thread)
-        mine = np.isin(states.code // NAMES, kinds)
-        found[thread] = _inside(simulation, Spans(states.spans.start[mine], states.spans.end[mine]))
-    return found
-
-
-def _in_data(simulation: Simulation) -> dict[int, Spans]:
-    """Return when each main thread that launches is in its data phase, inside the sample."""
-    return _in_phase(simulation, DATA)
-
-
-def _in_phase(simulation: Simulation, phase: str) -> dict[int, Spans]:
-    """Return when each main thread that launches is in a phase, inside the sample; threads never in it are left out."""
-    phases, found = simulation.context.phases, {}
-    for main in set(phases.main_thread.values()) & set(simulation.threads):
-        own = phases.own(main)
-        mine = own.code == phases.code(phase)
-        spans = Spans(own.spans.start[mine], own.spans.end[mine])
-        if len(spans.start):
-            found[main] = _inside(simulation, spans)
-    return found
-
-
-def _inside(simulation: Simulation, spans: Spans) -> Spans:
-    return clip(spans, simulation.sample.start_ns, simulation.sample.end_ns)
-
-
-def _outside(simulation: Simulation, spans: Spans) -> Spans:
-    """Return what is left of the sample."""
-    return gaps(spans, simulation.sample.start_ns, simulation.sample.end_ns)
-
-
-def _calls(simulation: Simulation, wanted: Callable[[str], bool]) -> Indices:
-    """Return the calls of launching threads in the sample whose name is wanted, in order of start."""
-    trace = simulation.context.trace
-    calls = trace[tables.CALLS]
-    first, last = np.searchsorted(array(calls, "start"), [simulation.sample.start_ns, simulation.sample.end_ns])
-    codes, ids = pd.factorize(array(calls, "name_id")[first:last])
-    named = np.array([wanted(api_calls.base_name(trace.text(int(each)))) for each in ids], np.bool_)
-    chosen = named[codes] if len(codes) else np.zeros(0, np.bool_)
-    found: Indices = first + np.flatnonzero(chosen & np.isin(array(calls, "thread")[first:last], simulation.threads))
-    return found
-
-
-def _spans(simulation: Simulation, rows: Indices) -> Spans:
-    """Return when any of these calls is open."""
-    calls = simulation.context.trace[tables.CALLS]
-    return merge(array(calls, "start")[rows], array(calls, "end")[rows])
-
-
-def _between_launches(simulation: Simulation, rows: Indices) -> dict[int, Spans]:
-    """Return the host's time from the launch before to the launch of some operations, by launching thread.
-
-    Args:
-        simulation: The run as it was.
-        rows: Rows of the context's operations.
-    """
-    calls, operations = simulation.context.trace[tables.CALLS], simulation.context.operations
-    thread, start, end = (array(calls, name) for name in ("thread", "start", "end"))
-    launching = np.unique(operations.call[simulation.operations])
-    wanted = np.isin(launching, operations.call[rows])
-    found = {}
-    for each in simulation.threads:
-        mine = thread[launching] == each
-        call, chosen = launching[mine], wanted[mine]
-        since = np.append(simulation.sample.start_ns, end[call[:-1]])[: len(call)]
-        found[each] = merge(since[chosen], np.maximum(end[call], start[call])[chosen])
-    return found
-
-
-def _copies_of(simulation: Simulation, direction: str) -> Indices:
-    """Return the copies of one direction in the sample, as rows of the context's operations."""
-    operations, trace, ran = simulation.context.operations, simulation.context.trace, simulation.operations
-    kinds = [kind for kind, label in trace.copy_kinds.items() if label == direction]
-    mine = ran[operations.table[ran] == SOURCES.index(tables.COPIES)]
-    found: Indices = mine[np.isin(array(trace[tables.COPIES], "copy_kind")[operations.row[mine]], kinds)]
-    return found
-
-
-def _copying(simulation: Simulation) -> Indices:
-    """Return the calls of the sample that copy, and those that wait directly behind one on the same thread."""
-    synchronizing = _calls(simulation, lambda name: api_calls.call_kind(name) == api_calls.SYNCHRONIZATION)
-    copying = _calls(simulation, api_calls.is_copy)
-    launching = np.unique(simulation.context.operations.call[simulation.operations])
-    rows = np.union1d(np.union1d(synchronizing, copying), launching)
-    threads = array(simulation.context.trace[tables.CALLS], "thread")
-    rows = rows[np.argsort(threads[rows], kind="stable")]
-    thread = threads[rows]
-    behind = np.isin(rows[1:], synchronizing) & np.isin(rows[:-1], copying) & (thread[1:] == thread[:-1])
-    return np.union1d(copying, rows[1:][behind])
-
-
-def _pinned_factor(simulation: Simulation, rows: Indices) -> tuple[npt.NDArray[np.float64], bool]:
-    """Return what the length of each copy is multiplied by at the rate of pinned copies, and whether that is known.
-
-    The rate is that of the capture's own pinned copies in the same direction; without any, the one measured on the
-    machine beside the capture. A copy is never slower for it, and where neither is known its length stays.
-    """
-    operations, trace = simulation.context.operations, simulation.context.trace
-    copies = trace[tables.COPIES]
-    pageable = [kind for kind, label in trace.memory_kinds.items() if label == "Pageable"]
-    staged = np.isin(array(copies, "source_kind"), pageable) | np.isin(array(copies, "target_kind"), pageable)
-    size, length = array(copies, "bytes"), array(copies, "end") - array(copies, "start")
-    direction, own = array(copies, "copy_kind"), operations.row[rows]
-    factor, known = np.ones(len(rows)), True
-    for kind in np.unique(direction[own]):
-        mine = (direction[own] == kind) & staged[own] & (size[own] >= LARGE_BYTES)
-        pinned = (direction == kind) & ~staged & (size >= LARGE_BYTES)
-        measured = simulation.context.settings.copy_rates.get(trace.copy_kinds.get(int(kind), ""))
-        rate = size[pinned].sum() / max(length[pinned].sum(), 1) if pinned.any() else 0.0
-        rate = rate or (measured.high / 1e9 if measured else 0.0)
-        if rate:
-            factor[mine] = np.minimum(size[own[mine]] / rate / np.maximum(length[own[mine]], 1), 1)
-        known = known and (rate > 0 or not mine.any())
-    return factor, known

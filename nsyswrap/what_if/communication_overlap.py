@@ -1,18 +1,18 @@
-"""What running collectives beside the backward pass would save, where the program does not do so yet.
+"""The change "run collectives during the backward pass", for programs that do not do so yet.
 
 ::
 
     as it is     |## backward ##||coll.|coll.|coll.|
-    changed      |# # # backward ##||coll.|            the last gradients are ready when the pass is over
-                 |coll.|coll.|                         beside collectives kernels have fewer multiprocessors
+    changed      |# # # backward ##||coll.|            the last gradients are ready at the end of the pass
+                 |coll.|coll.|                         during collectives, kernels have fewer multiprocessors
 
-A capture does not show which gradients a collective carries, so it does not show what must stay behind the pass: at
-worst the longest collective, at best next to nothing, with small buckets. Where collectives begin during the backward
-pass already, the transfer itself is the limit, and only fewer bytes help.
+A capture does not show which gradients a collective carries. So it does not show what must run after the pass: at worst
+the longest collective, at best, with small buckets, almost nothing. Where collectives begin during the backward pass
+already, the transfer itself is the limit, and only fewer bytes help.
 
-A collective keeps a multiprocessor for each of its blocks. A kernel whose blocks filled the GPU in one wave then takes
-two; one of many waves gets slower by little more than its share. Source: blocks are handed out in waves, as CUDA's
-programming guide says; NCCL's kernels have one block a channel.
+A collective occupies one multiprocessor for each of its blocks. A kernel whose blocks filled the GPU in one wave then
+takes two waves; a kernel of many waves gets slower by little more than the share of multiprocessors. Source: CUDA's
+programming guide says that blocks run in waves; NCCL's kernels have one block a channel.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ from nsyswrap.what_if.changes import HALF, WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
 PHASE = "backward"
-# Collectives that reduce gradients; others carry what the next layer needs at once.
+# Collectives that reduce gradients; the next layer needs the result of other collectives at once.
 REDUCTIONS = ("AllReduce", "ReduceScatter")
 # Dividing gradients moves each twice; Adam, which moves most of the usual optimizers, moves seven numbers for each.
 # Source: torch.optim.Adam with fused=True, its formula counted.
@@ -46,8 +46,8 @@ class Step:
 
     Attributes:
         kernels: Length of each compute kernel of the backward pass, in order of start.
-        slower: How many times as long each takes beside a collective.
-        collectives: The part of each collective that no kernel hides, in order of start.
+        slower: Factor for the length of each kernel while a collective runs.
+        collectives: Exposed time of each collective, in order of start.
     """
 
     kernels: npt.NDArray[np.int64]
@@ -55,21 +55,21 @@ class Step:
     collectives: npt.NDArray[np.int64]
 
     def saved(self, behind: int, averaging_ns: float) -> float:
-        """Return by how much the step gets shorter.
+        """Return by how much the step gets shorter, in ns.
 
         Args:
-            behind: The part of the collectives that stays behind the pass, in ns.
-            averaging_ns: What dividing the gradients by the number of ranks takes.
+            behind: Time of collectives that still runs after the pass, in ns.
+            averaging_ns: Time to divide the gradients by the number of ranks.
         """
         left, lost = max(float(self.collectives.sum()) - behind, 0.0), 0.0
-        hidden = left
+        whole = left
         for length, slower in zip(self.kernels.tolist(), self.slower.tolist(), strict=True):
             if left <= 0:
                 break
             beside = min(length * slower, left)
             left -= beside
             lost += beside * (1 - 1 / slower)
-        return max(hidden - left - lost - averaging_ns, 0.0)
+        return max(whole - left - lost - averaging_ns, 0.0)
 
 
 def is_reduction(context: TraceContext, rows: Indices) -> npt.NDArray[np.bool_]:
@@ -109,12 +109,12 @@ def overlaps_already(context: TraceContext, rows: Indices, device: int) -> bool:
 
 
 def beside_backward(device: int, simulation: Simulation) -> WhatIf:
-    """Return what running gradient reductions beside the kernels of the backward pass changes.
+    """Return the change "run gradient reductions during the backward pass".
 
-    A collective ends on all GPUs together, so those of all devices change alike.
+    A collective ends on all GPUs together, so the collectives of all devices get the same factor.
 
     Args:
-        device: The GPU that shows how much can be hidden.
+        device: The GPU that shows how much can overlap.
         simulation: The run as it was.
     """
     context, ran = simulation.context, simulation.operations
@@ -178,7 +178,7 @@ def steps_of(context: TraceContext, ran: Indices, device: int) -> Iterator[Step]
 
 
 def exposed(context: TraceContext, collectives: Indices) -> Times:
-    """Return how much of each collective no kernel of its GPU hides, in ns."""
+    """Return the exposed time of each collective, in ns."""
     operations = context.operations
     start, end = operations.start[collectives], operations.end[collectives]
     found = np.zeros(len(collectives), np.int64)
@@ -193,12 +193,12 @@ def exposed(context: TraceContext, collectives: Indices) -> Times:
 
 
 def slowdown(context: TraceContext, kernels: Indices, collectives: Indices, device: int) -> npt.NDArray[np.float64]:
-    """Return how many times as long each kernel takes while a collective runs beside it; 1 where that is not known.
+    """Return the factor for the length of each kernel while a collective runs; 1 where it is not known.
 
     Args:
         context: The trace.
         kernels: Rows of the context's operations.
-        collectives: The same, of the collectives.
+        collectives: Rows of the collectives.
         device: The GPU they ran on.
     """
     gpu = next((gpu for gpu in context.trace.gpus if gpu.device_id == device), Gpu(device, ""))
@@ -208,9 +208,9 @@ def slowdown(context: TraceContext, kernels: Indices, collectives: Indices, devi
     if left < 1:
         return np.ones(len(kernels))
     fewer = gpu.sm_count / left
-    # A full wave counts as one, whatever the last digit says.
+    # Rounding errors must not make a full wave count as two.
     waves = estimates(frame, row[kernels], gpu)["waves"] * (1 - 1e-9)
-    # A kernel whose waves are not known is taken to have many.
+    # A kernel with an unknown number of waves is treated as one of many waves.
     found: npt.NDArray[np.float64] = np.where(
         np.isnan(waves), fewer, np.ceil(waves * fewer) / np.maximum(np.ceil(waves), 1)
     )
@@ -226,7 +226,7 @@ def _backward_kernels(context: TraceContext, rows: Indices) -> Indices:
 
 
 def _step_of(context: TraceContext, rows: Indices) -> Indices:
-    """Return the number of the step in which each operation was launched, of its process; -1 for none."""
+    """Return the row of the step in which each operation was launched, of its own process; -1 for none."""
     operations, frame = context.operations, context.steps.frame
     launched = array(context.trace[tables.CALLS], "start")[operations.call[rows]]
     found = np.full(len(rows), -1, np.intp)

@@ -1,4 +1,4 @@
-"""The host's part of a simulation: what each feeding thread does from one call that matters to the next.
+"""The CPU nodes of a simulation: what each launching thread does from one call that matters to the next.
 
 ::
 
@@ -6,8 +6,8 @@
     autograd                      ......|launch|   |launch|   |launch|
                                   handed over                        handed back
 
-A thread follows itself, and the time between is its work. Where it only waited while another feeding thread worked, it
-follows that one.
+A node follows the node before it on the same thread, and the time between is the thread's own work. Where the thread
+only waited while another launching thread worked, it follows a node of that other thread.
 """
 
 from dataclasses import dataclass
@@ -26,14 +26,15 @@ from nsyswrap.tables import Trace, array
 
 LAUNCH, BLOCKING_LAUNCH, RETURN, WAIT, BATCH, END = range(6)
 
-# Of the time between two calls of a thread, more than this spent waiting hands it over. Source: the rule for idle time.
+# A thread that waits for more than this share of the time between two calls has handed over. Source: the rule for idle
+# time.
 ONLY_WAITED = 0.5
-# A wait in the data phase is one for the loader where it takes this share of the time between two batches: the rest is
-# what it takes to pick up a batch that was ready. Ours.
+# A wait in the data phase is a data loader wait where it takes this share of the time between two batches. A shorter
+# one only picks up a batch that was ready. Ours.
 BATCH_SHARE = 0.10
-# A wait for a batch is cut by wake-ups shorter than this. Ours.
+# Wake-ups shorter than this do not end a wait for a batch. Ours.
 WAKE_UP_NS = 100_000
-# What a clock error may be: an operation that seems to end this much after the call that waited for it.
+# Largest clock error: an operation may seem to end this much after the call that waited for it.
 CLOCK_NS = 2_000
 START = -1
 FREEING = frozenset({"cudaFree", "cuMemFree", "cudaFreeHost", "cuMemFreeHost"})
@@ -45,11 +46,11 @@ class HostNodes:
 
     Attributes:
         thread: Global id.
-        begun: When the call began, or the wait for a batch.
-        moment: In ns: the return of a call, or, of one that launches and then waits for that, its begin.
+        begun: When the call or the wait for a batch began, in ns.
+        moment: The return of the call, in ns; for BLOCKING_LAUNCH the begin of the call.
         kind: LAUNCH, BLOCKING_LAUNCH (begins), RETURN (of such a call), WAIT, BATCH or END.
         call: Row in ``trace[CALLS]``; -1 where there is no call.
-        after: Index of the node that it follows; ``START`` for the start of the sample.
+        after: Index of the node that this node follows; ``START`` for the start of the sample.
     """
 
     thread: Times
@@ -62,14 +63,14 @@ class HostNodes:
 
 @dataclass(frozen=True)
 class HostSources:
-    """What host nodes are made from.
+    """The inputs of the host nodes.
 
     Attributes:
         trace: The tables of one export.
         operations: All that ran on the GPUs.
         phases: The phases of all threads.
         states: What the threads do inside the window.
-        sample: The part that is simulated.
+        sample: The simulated part of the window.
     """
 
     trace: Trace
@@ -80,10 +81,10 @@ class HostSources:
 
 
 def find_host(sources: HostSources, launched: Indices) -> HostNodes:
-    """Return the moments of the feeding threads in a sample.
+    """Return the moments of the launching threads in a sample, in order of time.
 
     Args:
-        sources: The trace and what is known of it.
+        sources: The trace, its operations, phases and thread states.
         launched: Rows of the operations that were launched in the sample.
     """
     calls = sources.trace[tables.CALLS]
@@ -108,7 +109,7 @@ def _part(thread: Times | int, begun: Times, moment: Times, kind: int, call: Ind
 
 
 def _launches(sources: HostSources, launching: Indices, launched: Indices) -> list[pd.DataFrame]:
-    """Return calls that launch; one that also waits for what it launched is two moments."""
+    """Return the calls that launch; a call that also waits for its operation has two moments."""
     calls = sources.trace[tables.CALLS]
     waiting = np.isin(launching, _blocking(sources, launched))
     plain, both = launching[~waiting], launching[waiting]
@@ -129,13 +130,13 @@ def _blocking(sources: HostSources, launched: Indices) -> Indices:
     found = np.unique(call[done])
     names = array(calls, "name_id")[found]
     copying = [i for i in pd.unique(names) if api_calls.is_copy(sources.trace.text(int(i)))]
-    # A call may be several copies, and returns when the last one is done.
+    # A call may make several copies. It returns when the last one is done.
     late = np.unique(call[~done])
     return found[np.isin(names, copying) & ~np.isin(found, late)]
 
 
 def _waits(sources: HostSources, launching: Indices, threads: Times) -> pd.DataFrame:
-    """Return calls of the feeding threads that wait for the GPU and launch nothing."""
+    """Return the calls of the launching threads that wait for the GPU and launch nothing."""
     calls, sample = sources.trace[tables.CALLS], sources.sample
     start = array(calls, "start")
     first, last = np.searchsorted(start, [sample.start_ns, sample.end_ns])
@@ -149,13 +150,16 @@ def _waits(sources: HostSources, launching: Indices, threads: Times) -> pd.DataF
 
 
 def _waits_for_gpu(name: str) -> bool:
-    """Return whether a call waits for the GPU. Source: the CUDA Runtime API reference; cudaFree does, unsaid."""
+    """Return whether a call waits for the GPU.
+
+    Source: the CUDA Runtime API reference. It does not mention that cudaFree waits; captures show it.
+    """
     base = api_calls.base_name(name)
     return api_calls.call_kind(base) in {api_calls.SYNCHRONIZATION, api_calls.BLOCKING_COPY} or base in FREEING
 
 
 def _batches(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
-    """Return the waits of main threads for a batch of the loader, where they are long: there it sets the pace."""
+    """Return the long waits of main threads for a batch, in which the data loader sets the pace."""
     found = []
     for main in sources.phases.main_thread.values():
         data = sources.phases.own(main)
@@ -184,9 +188,9 @@ def _longest_of_each(group: Indices, start: Times, end: Times) -> Indices:
 
 
 def _ends(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
-    """Return for each process the moment at which its last step ends, on its main thread or on one that launches.
+    """Return the end of the last step of each process, on its main thread or else on a launching thread.
 
-    A sample that is not made of steps ends with what happens last in it.
+    A sample that is not made of steps has no such moment: it ends with its last event.
     """
     if sources.sample.source != "steps":
         return []
@@ -200,7 +204,7 @@ def _ends(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
 
 
 def _followed(sources: HostSources, thread: Times, begun: Times, moment: Times) -> Indices:
-    """Return for each moment the one that it follows: on its own thread, or on the one that it waited for."""
+    """Return the moment that each moment follows, on its own thread or on the thread that it waited for."""
     found = np.full(len(thread), START, np.intp)
     process = tables.process_of(thread)
     for each in tables.distinct(thread):
@@ -215,7 +219,7 @@ def _followed(sources: HostSources, thread: Times, begun: Times, moment: Times) 
         between = (latest >= 0) & (moment[peer] > since) & (peer < mine)
         first = others[np.minimum(np.searchsorted(moment[others], since, side="right"), len(others) - 1)]
         handed = between & _only_waited(sources, int(each), since, begun[mine], moment[peer] - moment[first])
-        # A thread that was not there when the sample began was started by another one.
+        # Another thread started a thread that did not exist when the sample began.
         if between[0] and not handed[0]:
             handed[0] = sources.states.alive(int(each))[0] > sources.sample.start_ns
         found[mine[handed]] = peer[handed]
@@ -223,7 +227,7 @@ def _followed(sources: HostSources, thread: Times, begun: Times, moment: Times) 
 
 
 def _only_waited(sources: HostSources, thread: int, since: Times, until: Times, others: Times) -> npt.NDArray[np.bool_]:
-    """Return in which samples a thread only waited; where waits were not traced, other threads tell."""
+    """Return in which intervals a thread only waited; without traced waits, the work of other threads decides."""
     traced = tables.OS_CALLS.name not in sources.trace.absent
     waited = covered(sources.states.waits(thread), since, until) if traced else others
     found: npt.NDArray[np.bool_] = waited > ONLY_WAITED * (until - since)

@@ -1,4 +1,4 @@
-"""The dependency graph: what waits for what on host and GPU, run again with some of its times changed.
+"""The dependency graph of host and GPU, which can be run again with some of its times changed.
 
 ::
 
@@ -6,9 +6,9 @@
                        |own            |own            ^ held until the operation has ended
     stream           [####] -held-> [####]-------------|
 
-Each node happens when the last of what it waits for has happened and its own time has passed since: the longest path
-through the graph. Times of single calls, operations and gaps go in, the time of the whole comes out; it is compared
-with the time measured before anything is changed.
+A node happens when all nodes that it waits for have happened and its own time has passed. So the length of the sample
+is the longest path through the graph. The input is the times of single calls, operations and gaps. The simulation
+without a change is compared with the measured time before any change is tried.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, clip, covered
 
-# A node that nothing else holds: no time of another node is late enough to.
+# Value of ``held`` for a node that no other node delays.
 FREE = np.int64(-(1 << 60))
 NO_ROWS = np.empty(0, np.intp)
 
@@ -28,19 +28,19 @@ Factors = float | npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Change:
-    """What a fix would alter; all else stays as it was measured.
+    """What a fix changes; all other times stay as measured.
 
     Attributes:
-        host: Time that the feeding threads save, in ns: spans for all of them, or spans by thread. Their waits for the
-            GPU are no part of it: these follow from the simulation.
-        host_factor: What is left of that time; 0 for nothing.
+        host: Time that the launching threads save, in ns: spans for all of them, or spans by thread. It does not
+            include waits for the GPU, which follow from the simulation.
+        host_factor: Share of that time that remains; 0 for none.
         operations: Rows of the context's operations whose length changes.
-        factor: What their length is multiplied by: one number, or one for each of them. With 0 it does not happen at
-            all: its latency and the gap before it are gone as well.
+        factor: Factor for their length: one number, or one for each of them. With 0 the operation is removed, with its
+            latency and the gap before it.
         waits: Rows in ``trace[CALLS]`` of calls that no longer wait for the GPU.
-        loader_factor: What the time from one batch of the data loader to the next is multiplied by; 0 for a loader
-            that is always ahead.
-        latency_factor: What the time from a launch to the begin of its operation is multiplied by.
+        loader_factor: Factor for the time from one batch of the data loader to the next; 0 for a loader that is always
+            ahead.
+        latency_factor: Factor for the time from a launch to the begin of its operation.
     """
 
     host: Spans | Mapping[int, Spans] = NOTHING
@@ -54,7 +54,7 @@ class Change:
 
 @dataclass(frozen=True)
 class DependencyGraph:
-    """Nodes in an order in which none waits for a later one; arrays of equal length.
+    """Nodes in topological order: no node waits for a later one. Arrays of equal length.
 
     A node happens at the later of two moments: that of ``after`` plus ``own``, and that of ``held_by`` plus ``held``.
 
@@ -62,12 +62,12 @@ class DependencyGraph:
         after: Node that it follows. Node 0 is the start of the sample and follows itself.
         own: ns from that node to this one.
         held_by: Another node that it waits for; node 0 where there is none.
-        held: ns from that node to this one; ``FREE`` where there is none.
+        held: ns from ``held_by`` to this node; ``FREE`` where there is none.
         thread: Global id of the thread of a node of the host; 0 for operations.
         work_start: Start of the host's own work in ``own``, in ns since capture start.
         work_end: Its end; not after the start where there is no such work.
         operation: Row of the context's operations that ends with this node; -1 for none.
-        length: Length of that operation in ns, which is a part of ``own`` and of ``held``.
+        length: Length of that operation in ns, included in ``own`` and in ``held``.
         call: Row in ``trace[CALLS]`` of the call that waits for the GPU in this node; -1 for none.
         is_batch: Whether this node is the loader's next batch; ``held`` is then the loader's own pace.
         is_end: Whether the sample is over only when this node has happened.
@@ -97,7 +97,7 @@ class DependencyGraph:
         return np.array(happened, np.int64)
 
     def weights(self, change: Change) -> tuple[Times, Times]:
-        """Return ``own`` and ``held`` as a change leaves them."""
+        """Return ``own`` and ``held`` after a change."""
         saved = self._saved(change.host) * (1 - change.host_factor)
         factors = self._factors(change)
         shorter = self.length * (1 - factors)
@@ -114,7 +114,7 @@ class DependencyGraph:
         return own, np.where(freed, FREE, held)
 
     def _saved(self, host: Spans | Mapping[int, Spans]) -> Times:
-        """Return how much of each node's work lies in the spans."""
+        """Return how much of each node's work is inside the spans, in ns."""
         first, last = int(self.work_start.min()), int(self.work_end.max())
         if isinstance(host, Spans):
             return covered(clip(host, first, last), self.work_start, self.work_end)
@@ -125,7 +125,7 @@ class DependencyGraph:
         return saved
 
     def _factors(self, change: Change) -> npt.NDArray[np.float64]:
-        """Return what the length of each node's operation is multiplied by."""
+        """Return the factor for the length of each node's operation."""
         factors = np.ones(len(self.operation))
         if len(change.operations):
             order = np.argsort(change.operations)

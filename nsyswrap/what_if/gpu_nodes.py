@@ -1,14 +1,14 @@
-"""The GPU's part of a simulation: in which order operations were launched, and what each waited for before it began.
+"""The GPU nodes of a simulation: the order in which operations were launched, and what each waited for.
 
 ::
 
-    launch   |call|                          an operation begins when it was launched and its latency has passed,
-                   .latency.                 and the one before it in its stream has ended
+    launch   |call|                          an operation begins when its latency since the launch has passed
+                   .latency.                 and the operation before it in its stream has ended
     stream   ####|gap|[######]
 
-Latencies and gaps are the medians of the sample for each kind of launch. A call that was long may have launched before
-it returned: then its operation's own latency counts. What began later than that waited for another stream, if one
-ended just then; time that nothing accounts for is missing in the simulation, and shows as its error.
+Latencies and gaps are the medians of the sample for each kind of launch. A long call may have launched before it
+returned: then the operation's own latency counts. An operation that began later than that waited for another stream,
+if an operation there ended just then. Unexplained time is missing in the simulation, and appears as its error.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array
 from nsyswrap.what_if.cpu_nodes import BLOCKING_LAUNCH, LAUNCH, HostNodes
 
-# Who begins this much later than its launch and its stream explain waited for another stream: more than the distance of
-# the quartiles of kernel launch latencies in the captures that the tests read, which is 1 to 7 us. Ours.
+# An operation that begins this much later than its launch and its stream explain waited for another stream. Source:
+# ours; more than the distance of the quartiles of kernel launch latencies in the tests' captures, which is 1 to 7 us.
 LATE_NS = 10_000
 NONE = -1
 EARLY = np.int64(-(1 << 50))
@@ -32,21 +32,21 @@ EARLY = np.int64(-(1 << 50))
 
 @dataclass(frozen=True)
 class Queued:
-    """The operations of a sample in the order in which they were launched, those launched before it first.
+    """The operations of a sample in launch order, as arrays of equal length.
 
-    Arrays of equal length.
+    Operations that were launched before the sample come first.
 
     Attributes:
         row: Row in the context's operations.
         start: ns since capture start.
         end: ns since capture start.
         launch: Index of the host node that launched it; ``NONE`` where that was before the sample.
-        launched: When that was, in ns.
+        launched: When it was launched, in ns.
         process: Global id of its process.
-        stream: Number of its stream; those of other devices and processes are others.
-        before: Index of the one before it in its stream; ``NONE`` for the first.
+        stream: Number of its stream, unique over devices and processes.
+        before: Index of the operation before it in its stream; ``NONE`` for the first.
         group: Number of its kind of launch: name of the call and table of the operation.
-        staged: Whether its launch waits for it: the driver may first have to stage what it moves.
+        staged: Whether its launch call waits for it. The driver may then stage the data first.
     """
 
     row: Indices
@@ -62,7 +62,7 @@ class Queued:
 
     @property
     def before_end(self) -> Times:
-        """Return when the one before in the stream ended; ``EARLY`` for the first."""
+        """Return when the operation before in the stream ended, in ns; ``EARLY`` for the first."""
         return np.where(self.before >= 0, self.end[self.before], EARLY)
 
 
@@ -71,10 +71,10 @@ class Starts:
     """What each operation of a sample waits for before it begins: arrays of one value an operation.
 
     Attributes:
-        latency: ns from its launch to its begin, where nothing else holds it.
-        gap: ns from the end of the one before in its stream to its begin, where only that holds it.
+        latency: ns from its launch to its begin, where nothing else delays it.
+        gap: ns from the end of the operation before in its stream to its begin, where only that delays it.
         other: Index of an operation of another stream that it waits for; ``NONE`` for none.
-        other_gap: ns from the end of that one to its begin.
+        other_gap: ns from the end of ``other`` to its begin.
     """
 
     latency: Times
@@ -93,7 +93,7 @@ def queue_operations(
         operations: All that ran on the GPUs.
         nodes: Moments of the host.
         launched: Rows of the operations launched in the sample.
-        backlog: Rows of those launched before it that end in it.
+        backlog: Rows of the operations that were launched before the sample and end in it.
     """
     launching = np.flatnonzero((nodes.kind == LAUNCH) | (nodes.kind == BLOCKING_LAUNCH))
     by_call = launching[np.argsort(nodes.call[launching])]
@@ -121,7 +121,7 @@ def queue_operations(
 
 
 def _before(stream: Indices) -> Indices:
-    """Return for each operation the one before it in its stream; ``NONE`` for the first."""
+    """Return the operation before each operation in its stream; ``NONE`` for the first."""
     order = np.argsort(stream, kind="stable")
     same = stream[order][1:] == stream[order][:-1]
     found = np.full(len(stream), NONE, np.intp)
@@ -146,7 +146,7 @@ def find_starts(queued: Queued) -> Starts:
 
 
 def medians(values: Times, group: Indices, chosen: npt.NDArray[np.bool_]) -> Times:
-    """Return for each value the median of the chosen ones in its group; of all chosen where its group has none."""
+    """Return the median of the chosen values in the group of each value; of all chosen where its group has none."""
     found = pd.Series(values[chosen]).groupby(group[chosen]).median()
     other = float(np.median(values[chosen])) if chosen.any() else 0.0
     result: Times = found.reindex(group).fillna(other).to_numpy().astype(np.int64)
@@ -154,9 +154,9 @@ def medians(values: Times, group: Indices, chosen: npt.NDArray[np.bool_]) -> Tim
 
 
 def _other_streams(queued: Queued, unexplained: npt.NDArray[np.bool_]) -> Indices:
-    """Return for each unexplained operation one of another stream that ended just before it began.
+    """Return the operation of another stream that ended just before each unexplained operation; ``NONE`` for none.
 
-    That one must have been launched before it, in the same process; of several the last to end is taken.
+    It must have been launched before, in the same process. Of several, it is the last to end.
     """
     found = np.full(len(queued.row), NONE, np.intp)
     by_end = np.argsort(queued.end, kind="stable")

@@ -1,4 +1,4 @@
-"""Which part of a window is simulated: all of it, or as many steps near the median as can be simulated quickly."""
+"""The simulated part of a window: all of it, or as many typical steps as can be simulated quickly."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,8 @@ from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.tables import array
 
-# More operations are not simulated: 9,716 of them, with what launches them, took 4 ms of CPU time a run. Ours.
+# A sample has at most this many operations. Source: ours; 9,716 operations and their launches took 4 ms of CPU time a
+# run.
 MOST_OPERATIONS = 12_000
 
 
@@ -17,9 +18,9 @@ class Sample:
     """A part of a window.
 
     Attributes:
-        window: From when to when.
-        steps: Steps in it; 0 where it is not made of steps.
-        scale: How many times it fits into the window.
+        window: Interval of the part.
+        steps: Number of steps in it; 0 where it is not made of steps.
+        scale: Length of the whole window divided by that of the part, or the ratio of their steps.
     """
 
     window: Window
@@ -28,18 +29,18 @@ class Sample:
 
 
 def choose_sample(launched: Times, steps: Steps, window: Window) -> Sample:
-    """Return the part of a window to simulation.
+    """Return the part of a window to simulate.
 
     Args:
         launched: When each operation was launched, in ns; where no call is known, when it began.
         steps: The steps of the training loop.
-        window: The whole.
+        window: The whole window.
 
     Returns:
-        The whole window where it has no more than ``MOST_OPERATIONS``; else the run of whole measured steps that lasts
-        nearest to so many median steps; else a part from the middle of the window.
+        The whole window where it has no more than ``MOST_OPERATIONS``. Else as many consecutive measured steps as fit,
+        with a length nearest to the median of such runs. Without steps, a part from the middle of the window.
     """
-    # Nearly in order already, which a stable sort makes use of.
+    # The times are almost in order, so a stable sort is fast.
     inside = np.sort(launched[(launched >= window.start_ns) & (launched < window.end_ns)], kind="stable")
     start, end = _measured(steps, window)
     if len(inside) <= MOST_OPERATIONS:
@@ -56,7 +57,7 @@ def choose_sample(launched: Times, steps: Steps, window: Window) -> Sample:
 
 
 def _measured(steps: Steps, window: Window) -> tuple[Times, Times]:
-    """Return start and end of the measured steps in a window, of the process that has most of them."""
+    """Return start and end of the measured steps in a window, of the process with most steps, in ns."""
     frame = steps.frame
     inside = (frame["start"] >= window.start_ns) & (frame["end"] <= window.end_ns) & ~frame["warm_up"]
     mine = frame[inside]
@@ -67,8 +68,8 @@ def _measured(steps: Steps, window: Window) -> tuple[Times, Times]:
 
 
 def _median_run(start: Times, end: Times, count: int, window: Window) -> Sample:
-    """Return the run of ``count`` steps, with what lies between them, that lasts nearest to the median of such runs."""
-    # A step lasts until the next one starts: what lies between two steps belongs to the window as well.
+    """Return the run of ``count`` consecutive steps whose length is nearest to the median of all such runs."""
+    # A step lasts until the next one starts: the time between two steps belongs to the window as well.
     until = np.append(start[1:], end[-1])
     first = np.arange(len(start) - count + 1)
     length = until[first + count - 1] - start[first]

@@ -1,7 +1,7 @@
-"""The simulation: a sample of the run as one dependency graph of host moments and operations in their streams.
+"""The simulation: a sample of the run as a dependency graph of host moments and GPU operations.
 
 Each operation comes after the host moment that launched it, so no node waits for a later one. A node waits for at most
-two others; where it has to wait for more, nodes before it do so.
+two others. Where a moment waits for more operations, additional nodes before it wait for them.
 """
 
 from dataclasses import dataclass
@@ -23,30 +23,30 @@ from nsyswrap.what_if.sample import choose_sample
 from nsyswrap.what_if.sync_waits import Holds, find_holds, find_recorded
 
 NO_OPERATIONS = "no operation was launched in it"
-UNKNOWN_LAUNCHES = "the capture does not show who launched {count} of its operations"
+UNKNOWN_LAUNCHES = "the capture does not show which call launched {count} of its operations"
 SILENT = "calls of its main thread were lost"
 HIDDEN_GRAPHS = "CUDA graphs were launched that left no trace on the GPU"
 
 
-# A simulation that is off by more than this does not predict. Source: ours, the project's own bound.
+# A simulation with a larger error share than this does not predict. Source: ours.
 TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """A sample of the run as a dependency graph, and how well the simulation of it reproduces what was measured.
+    """A sample of the run as a dependency graph, and how well its simulation reproduces the measured time.
 
     Attributes:
         context: The trace, its events and its loop.
         states: What the threads do inside the window.
         graph: What waits for what in the sample.
         sample: The part of the window that is simulated.
-        steps: Steps in it; 0 where the sample is not made of steps.
-        begun_ns: When the sample counts as begun: the GPU may still be busy with what came before. ns since its start.
-        ended_ns: When it had ended as measured, the GPU's work included; ns since its start.
-        scale: How many times the sample fits into the window.
-        threads: The threads that feed the GPU in it, ascending.
-        obstacle: Why nothing can be simulated, as the end of a sentence; empty where it can.
+        steps: Number of steps in it; 0 where the sample is not made of steps.
+        begun_ns: When the GPU has finished earlier work and the sample's time begins, in ns since the sample's start.
+        ended_ns: When host and GPU had finished the sample as measured, in ns since the sample's start.
+        scale: Factor from the sample to the whole window.
+        threads: The launching threads in it, ascending.
+        failure: Why the sample cannot be simulated, as the end of a sentence; empty where it can.
     """
 
     context: TraceContext
@@ -58,7 +58,7 @@ class Simulation:
     ended_ns: int
     scale: float
     threads: tuple[int, ...] = ()
-    obstacle: str = ""
+    failure: str = ""
 
     @property
     def operations(self) -> Indices:
@@ -68,13 +68,13 @@ class Simulation:
 
     @property
     def measured_ns(self) -> int:
-        """Return how long the sample took as measured."""
+        """Return the measured length of the sample, in ns."""
         return self.ended_ns - self.begun_ns
 
     @cached_property
     def simulated_ns(self) -> int | None:
-        """Return how long the sample takes when it is simulated without a change; None where it cannot be."""
-        return None if self.obstacle else self.length(None)
+        """Return the simulated length of the sample without a change, in ns; None where it cannot be simulated."""
+        return None if self.failure else self.length(None)
 
     @property
     def error_share(self) -> float | None:
@@ -85,11 +85,11 @@ class Simulation:
 
     @property
     def predicts(self) -> bool:
-        """Return whether the simulation is close enough to what was measured to say what a change would do."""
+        """Return whether the simulated length is close enough to the measured one to predict savings."""
         return self.error_share is not None and abs(self.error_share) <= TOLERANCE
 
     def length(self, change: Change | None) -> int:
-        """Return how long the sample takes with a change, in ns."""
+        """Return the simulated length of the sample with a change, in ns."""
         happened = self.graph.run(change)[self.graph.is_end]
         return max(int(happened.max(initial=0)) - self.begun_ns, 0)
 
@@ -101,18 +101,18 @@ class Simulation:
 
 
 def find_simulation(context: TraceContext, states: ThreadStates, window: Window) -> Simulation:
-    """Return the simulation of a window, or of as much of it as can be simulated quickly."""
+    """Return the simulation of a window, or of the part of it that can be simulated quickly."""
     operations = context.operations
     launched = _launch_times(context.trace, operations)
     chosen = choose_sample(launched, context.steps, window)
     sample = chosen.window
-    # Nobody launches a migration: what it delays, a kernel or the host, is as long as measured.
-    asked = ~operations.migration
-    inside = np.flatnonzero((launched >= sample.start_ns) & (launched < sample.end_ns) & asked)
-    backlog = np.flatnonzero((launched < sample.start_ns) & (operations.end > sample.start_ns) & asked)
-    if obstacle := _obstacle(context, inside, sample):
+    # No call launches a migration. Its delay of a kernel or of the host stays as measured.
+    by_host = ~operations.migration
+    inside = np.flatnonzero((launched >= sample.start_ns) & (launched < sample.end_ns) & by_host)
+    backlog = np.flatnonzero((launched < sample.start_ns) & (operations.end > sample.start_ns) & by_host)
+    if failure := _failure(context, inside, sample):
         return Simulation(
-            context, states, EMPTY, sample, chosen.steps, 0, sample.length_ns, chosen.scale, obstacle=obstacle
+            context, states, EMPTY, sample, chosen.steps, 0, sample.length_ns, chosen.scale, failure=failure
         )
     sources = HostSources(context.trace, operations, context.phases, states, sample)
     nodes = find_host(sources, inside)
@@ -136,14 +136,14 @@ def find_simulation(context: TraceContext, states: ThreadStates, window: Window)
 
 
 def _launch_times(trace: Trace, operations: Operations) -> Times:
-    """Return when each operation was launched; where no call is known, when it began."""
+    """Return when each operation was launched, in ns; where no call is known, when it began."""
     known = operations.call >= 0
     found: Times = operations.start.copy()
     found[known] = array(trace[tables.CALLS], "start")[operations.call[known]]
     return found
 
 
-def _obstacle(context: TraceContext, inside: Indices, sample: Window) -> str:
+def _failure(context: TraceContext, inside: Indices, sample: Window) -> str:
     """Return why a sample cannot be simulated; empty where it can."""
     trace, operations = context.trace, context.operations
     if not len(inside):
@@ -160,7 +160,9 @@ def _obstacle(context: TraceContext, inside: Indices, sample: Window) -> str:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where nodes stand in the graph: the start, what was launched before, then each moment with what it launched.
+    """The index of each node in the graph.
+
+    The start comes first, then operations launched before the sample, then each host moment with its operations.
 
     Attributes:
         nodes: Moments of the host.
@@ -176,7 +178,7 @@ class _Places:
 
     @cached_property
     def joins(self) -> Indices:
-        """Return how many nodes of its own each moment of the host has before it."""
+        """Return the number of additional nodes before each moment of the host."""
         found = np.zeros(len(self.nodes.moment), np.intp)
         for node, others in self.holds.others.items():
             found[node] = len(others)
@@ -188,30 +190,30 @@ class _Places:
 
     @cached_property
     def _before(self) -> Indices:
-        """Return how many nodes of operations stand before each operation."""
+        """Return the number of operation nodes before each operation."""
         return np.cumsum(self._sizes) - self._sizes
 
     @cached_property
     def host(self) -> Indices:
-        """Return the place of each moment of the host."""
+        """Return the index of each moment of the host."""
         upto = np.searchsorted(self.queued.launch, np.arange(len(self.nodes.moment)))
         operations = np.append(self._before, self._sizes.sum())[upto]
         return 1 + operations + np.cumsum(self.joins + 1) - 1
 
     @cached_property
     def operation(self) -> Indices:
-        """Return the place of each operation."""
+        """Return the index of each operation."""
         moments = np.append(0, np.cumsum(self.joins + 1))[self.queued.launch + 1]
         return moments + self._before + self._sizes
 
     @property
     def count(self) -> int:
-        """Return how many nodes there are."""
+        """Return the number of nodes."""
         return 1 + int(self._sizes.sum()) + int((self.joins + 1).sum())
 
 
 def graph_of(nodes: HostNodes, queued: Queued, starts: Starts, holds: Holds, sample: Window) -> DependencyGraph:
-    """Return moments of the host and operations as one graph."""
+    """Return the dependency graph of host moments and operations."""
     places = _Places(nodes, queued, starts, holds)
     names = ("after", "own", "held_by", "held", "thread", "work_start", "work_end", "operation", "length", "call")
     table = {name: np.zeros(places.count, np.int64) for name in names}
@@ -249,7 +251,7 @@ def _add_host(table: dict[str, Times], places: _Places, sample: Window) -> None:
 
 
 def _add_joins(table: dict[str, Times], places: _Places) -> None:
-    """Fill in the nodes that wait for one operation more, before a moment that waits for several."""
+    """Fill in the additional nodes before a moment that waits for several operations; each waits for one of them."""
     for node, others in places.holds.others.items():
         place = places.host[node]
         for number, other in enumerate(others):
@@ -260,7 +262,7 @@ def _add_joins(table: dict[str, Times], places: _Places) -> None:
 
 
 def _add_operations(table: dict[str, Times], places: _Places, sample: Window) -> None:
-    """Fill in the operations; of those launched before the sample only their end is known to matter."""
+    """Fill in the operations; of those launched before the sample only the end matters."""
     queued, starts, at = places.queued, places.starts, places.operation
     length = queued.end - queued.start
     inside = queued.launch >= 0

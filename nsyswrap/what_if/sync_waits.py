@@ -1,8 +1,8 @@
-"""What the host waits for in a simulation: operations that must end before a call returns.
+"""The waits of the host in a simulation: the operations that must end before a call returns.
 
 ::
 
-    wait          |.................|        a wait returns when what it waits for has ended
+    wait          |.................|        a wait returns when its operation has ended
     stream   [###########][########]
     launch        |.......|                  a launch returns when its stream has room for it
 """
@@ -23,18 +23,18 @@ from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import CLOCK_NS, FREEING, HostNodes
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, medians
 
-# A stream holds so many operations that have not ended; who launches another one waits. Source: observed with driver
-# 580: of 1327 long launch calls of one capture nearly all began behind just 1022 operations.
+# A stream holds at most this many unfinished operations; the next launch waits. Source: observed with driver 580. Of
+# 1327 long launch calls of one capture, almost all began with exactly 1022 unfinished operations.
 QUEUE_LENGTH = 1022
 DEVICE_WIDE = frozenset({"cudaDeviceSynchronize", "cuCtxSynchronize", "cudaThreadSynchronize", *FREEING})
 OF_EVENTS = frozenset({"cudaEventSynchronize", "cuEventSynchronize"})
 
 
 class Recorded(NamedTuple):
-    """Waits for events of which the export tells where they were recorded; arrays of one value a wait.
+    """Waits for events whose record is in the export; arrays of one value a wait.
 
     Attributes:
-        node: The moment at which the host waited.
+        node: Index of the host node of the wait.
         operation: Index of the last operation before the record, in the record's stream; ``NONE`` where there is none.
     """
 
@@ -47,10 +47,10 @@ class Holds:
     """What each moment of the host waits for: arrays of one value a node.
 
     Attributes:
-        by: Operation that ends last of those it waits for; ``NONE`` for none.
+        by: The operation that it waits for; of several, the one that ends last; ``NONE`` for none.
         others: Further operations that a node waits for, by node.
-        delay: ns from the end of that operation to this moment.
-        busy_until: Until when the thread works by itself, in ns since capture start.
+        delay: ns from the end of operation ``by`` to this moment.
+        busy_until: End of the thread's own work, in ns since capture start.
     """
 
     by: Indices
@@ -66,7 +66,7 @@ def find_holds(trace: Trace, nodes: HostNodes, queued: Queued, recorded: Recorde
         trace: The tables of one export.
         nodes: Moments of the host.
         queued: Operations of the sample.
-        recorded: What waits for events are known to wait for; of others it is guessed.
+        recorded: The operations that waits for events wait for, where the export shows them; other waits are guessed.
     """
     calls = trace[tables.CALLS]
     codes, ids = pd.factorize(np.where(nodes.call >= 0, array(calls, "name_id")[nodes.call], -1))
@@ -82,21 +82,21 @@ def find_holds(trace: Trace, nodes: HostNodes, queued: Queued, recorded: Recorde
     by = np.where(launches, room, by)
     ended = np.where(by >= 0, queued.end[by], nodes.begun)
     held = (by >= 0) & (ended > nodes.begun)
-    # What holds a call counts by itself; what is left is its own work.
+    # A call's own work is its length without the wait.
     length = nodes.moment - nodes.begun
     typical, launch = _unheld(nodes, codes, held)
     works = np.isin(nodes.kind, (host.LAUNCH, host.WAIT, host.RETURN))
-    cost = np.where(works, np.where(held, np.minimum(length, typical), length), 0)
-    # A wait for nothing that took long is a riddle, and is not passed off as work; only a call that frees works long.
-    cost = np.where((nodes.kind == host.WAIT) & ~held & ~of(FREEING), np.minimum(cost, launch), cost)
+    work = np.where(works, np.where(held, np.minimum(length, typical), length), 0)
+    # A long wait with nothing pending is unexplained; it does not count as CPU work. Calls that free do work long.
+    work = np.where((nodes.kind == host.WAIT) & ~held & ~of(FREEING), np.minimum(work, launch), work)
     delay = medians(nodes.moment - ended, codes, held & (length > typical))
-    return Holds(by, others, delay, nodes.begun + cost)
+    return Holds(by, others, delay, nodes.begun + work)
 
 
 def _unheld(nodes: HostNodes, codes: Indices, held: npt.NDArray[np.bool_]) -> tuple[Times, int]:
-    """Return for each call what one of its name takes that nothing holds, and what a launch takes.
+    """Return the typical length of each call without a wait, by name, and the typical length of a launch, in ns.
 
-    Of a name of which every call is held, it is what a launch takes, too.
+    Where every call of a name waits, its typical length is that of a launch.
     """
     free = ~held & np.isin(nodes.kind, (host.LAUNCH, host.WAIT))
     length = nodes.moment - nodes.begun
@@ -109,7 +109,7 @@ def _unheld(nodes: HostNodes, codes: Indices, held: npt.NDArray[np.bool_]) -> tu
 def _awaited(
     nodes: HostNodes, queued: Queued, wide: npt.NDArray[np.bool_], of_event: npt.NDArray[np.bool_]
 ) -> tuple[Indices, dict[int, list[int]]]:
-    """Return for each moment the operation that ends last of those it waits for, and the others."""
+    """Return the operation that each moment waits for, and further ones; of several, the first is the last to end."""
     found = np.full(len(nodes.moment), NONE, np.intp)
     returns = np.flatnonzero(nodes.kind == host.RETURN)
     if len(returns):
@@ -138,9 +138,10 @@ def _awaited(
 def _last_of_stream(
     nodes: HostNodes, queued: Queued, mine: Indices, waits: Indices, of_event: npt.NDArray[np.bool_]
 ) -> Indices:
-    """Return for each wait the operation of one stream that it may have waited for; ``NONE`` for none.
+    """Return the operation of one stream that each wait may have waited for; ``NONE`` for none.
 
-    That is the last one launched before, if it had ended by then; a wait for an event may be for an earlier one.
+    It is the last operation launched before the wait, if it ended before the wait returned. A wait for an event may
+    have waited for an earlier operation.
     """
     until = nodes.moment[waits] + CLOCK_NS
     last = np.searchsorted(queued.launch[mine], waits) - 1
@@ -152,14 +153,15 @@ def _last_of_stream(
 
 
 def _room(nodes: HostNodes, queued: Queued) -> Indices:
-    """Return for each launch the operation that must end before its stream has room; ``NONE`` for none."""
+    """Return the operation that must end before the stream of each launch has room; ``NONE`` for none."""
     found = np.full(len(nodes.moment), NONE, np.intp)
     for each in range(int(queued.stream.max(initial=-1)) + 1):
         mine = np.flatnonzero(queued.stream == each)
         behind, ahead = mine[QUEUE_LENGTH:], mine[:-QUEUE_LENGTH]
         fits = queued.launch[behind] >= 0
         launch, holder = queued.launch[behind[fits]], ahead[fits]
-        # Of a call that launches many, the first counts; where it returned in spite of them, the limit is another.
+        # For a call that launches many operations, the first counts. A call that returned before the holder ended did
+        # not wait for it.
         first = np.append(True, launch[1:] != launch[:-1])[: len(launch)]
         first &= queued.end[holder] <= nodes.moment[launch]
         found[launch[first]] = holder[first]
@@ -167,14 +169,14 @@ def _room(nodes: HostNodes, queued: Queued) -> Indices:
 
 
 def find_recorded(trace: Trace, operations: Operations, nodes: HostNodes, queued: Queued, launched: Times) -> Recorded:
-    """Return what the waits for events wait for, as far as the export tells.
+    """Return the operations that waits for events wait for, as far as the export shows them.
 
     Args:
         trace: The tables of one export.
         operations: All that ran on the GPUs.
         nodes: Moments of the host.
         queued: Operations of the sample.
-        launched: When each of all operations was launched, in ns since capture start.
+        launched: Launch time of all operations, in ns since capture start.
     """
     if not len(trace[tables.EVENT_RECORDS]) or not len(trace[tables.EVENT_WAITS]):
         return Recorded(np.empty(0, np.intp), np.empty(0, np.intp))
@@ -185,13 +187,13 @@ def find_recorded(trace: Trace, operations: Operations, nodes: HostNodes, queued
     ran = _ran(trace, operations, queued, launched)
     found = pd.merge_asof(recorded, ran, left_on="record", right_on="launched", by=by)
     node, operation = (array(found.fillna(NONE).astype(np.int64), name) for name in ("node", "operation"))
-    # Threads that launch and record at one time may do so in another order than their calls began.
+    # Threads that launch and record at the same time may do so in another order than their calls began.
     possible = (operation == NONE) | (queued.end[operation] <= nodes.moment[node] + CLOCK_NS)
     return Recorded(node[possible], operation[possible])
 
 
 def _waits(trace: Trace, nodes: HostNodes) -> pd.DataFrame:
-    """Return the moments that wait for an event, by when they begin."""
+    """Return the moments that wait for an event, in order of begin."""
     frame = trace[tables.EVENT_WAITS]
     process, event = array(frame, "process"), array(frame, "event_id")
     call = launch_calls(trace, process, array(frame, "correlation_id"))
@@ -202,7 +204,7 @@ def _waits(trace: Trace, nodes: HostNodes) -> pd.DataFrame:
 
 
 def _records(trace: Trace) -> pd.DataFrame:
-    """Return the records of events, by when their calls begin, which is ``start`` and ``record``."""
+    """Return the records of events in order of their calls' begin, which is both ``start`` and ``record``."""
     frame = trace[tables.EVENT_RECORDS]
     call = launch_calls(trace, array(frame, "process"), array(frame, "correlation_id"))
     known = frame[call >= 0]
@@ -212,7 +214,7 @@ def _records(trace: Trace) -> pd.DataFrame:
 
 
 def _ran(trace: Trace, operations: Operations, queued: Queued, launched: Times) -> pd.DataFrame:
-    """Return the operations of the sample by when they were launched."""
+    """Return the operations of the sample in order of launch."""
     rows = queued.row
     columns = {
         "operation": np.arange(len(rows)),

@@ -26,7 +26,7 @@ def gap(phase: str = "forward") -> ExportBuilder:
     return ExportBuilder().range(phase, 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
 
 
-def test_code_that_runs_between_launches_is_host(trace_of: TraceOf) -> None:
+def test_code_between_launches_is_cpu(trace_of: TraceOf) -> None:
     """Nothing is open on the launching thread: it runs other code.
 
     ::
@@ -36,7 +36,7 @@ def test_code_that_runs_between_launches_is_host(trace_of: TraceOf) -> None:
     """
     trace = trace_of(gap())
     assert explained(trace, 0, 100) == [Piece(20, 80, "cpu", "forward")]
-    assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} runs code between launches"]
+    assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} runs code outside CUDA calls"]
 
 
 def test_an_open_launch_call_is_launch(trace_of: TraceOf) -> None:

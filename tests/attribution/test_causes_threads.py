@@ -195,7 +195,7 @@ def test_a_launch_is_shown_on_the_thread_that_made_it(trace_of: TraceOf) -> None
     builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(50, 70), thread=AUTOGRAD)
     builder.os_call("pthread_cond_wait", 2, 49, thread=AUTOGRAD).call("cudaGetDevice", 150, 151)
     assert evidence(trace_of(builder), 0, 100) == [
-        "thread 4711 runs code between launches",
+        "thread 4711 runs code outside CUDA calls",
         "cudaLaunchKernel is open on thread 4712",
         "launched by cudaLaunchKernel on thread 4712, not begun yet",
     ]
@@ -290,8 +290,8 @@ def test_renumbered_devices_are_the_physical_ones(trace_of: TraceOf) -> None:
     builder = ExportBuilder().gpu(0).gpu(1).gpu(2).visible_device(0, 2).visible_device(0, 1, pid=5000)
     builder.kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
     builder.kernel(20, 80, launched=(10, 11), process=PEER)
-    causes = idle_section(trace_of(builder), 0, 100).tables["causes"]
-    assert causes.groupby("device_id")["idle_ns"].sum().to_dict() == {1: 40, 2: 60}
+    idle = idle_section(trace_of(builder), 0, 100).tables["attribution"]
+    assert idle.groupby("device_id")["idle_ns"].sum().to_dict() == {1: 40, 2: 60}
 
 
 def test_streams_that_overlap_leave_no_gap(trace_of: TraceOf) -> None:
@@ -331,11 +331,14 @@ def test_times_before_the_capture_began_are_times_like_others(trace_of: TraceOf)
     ]
 
 
-def test_gaps_are_counted_once_for_each_cause_and_phase(trace_of: TraceOf) -> None:
-    """A gap with host code before and after an allocation is one gap of host code."""
-    causes = idle_section(trace_of(gap().call("cudaMalloc", 40, 60)), 0, 100).tables["causes"]
-    rows = zip(causes["cause"], causes["phase"], causes["idle_ns"], causes["gap_count"], strict=True)
-    assert list(rows) == [("cpu", "forward", 40, 1), ("allocation", "forward", 20, 1)]
+def test_gaps_are_counted_once_for_each_rule_cause_and_phase(trace_of: TraceOf) -> None:
+    """A gap with CPU time before and after an allocation is one gap of CPU time."""
+    found = idle_section(trace_of(gap().call("cudaMalloc", 40, 60)), 0, 100).tables["attribution"]
+    names = ["rule", "cause", "phase", "idle_ns", "gap_count"]
+    assert found[names].values.tolist() == [
+        ["idle/cpu", "cpu", "forward", 40, 1],
+        ["idle/allocation", "allocation", "forward", 20, 1],
+    ]
 
 
 def test_the_main_thread_is_the_first_of_its_process() -> None:

@@ -1,4 +1,4 @@
-"""Memory copies and memsets: bytes, rate, exposed time, which calls hold the host, and the findings that follow."""
+"""Memory copies and memsets: bytes, rate, exposed time, which calls block the CPU, and the findings on them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,10 +21,11 @@ from real_captures import CAPTURE_NAMES
 
 from nsyswrap.events.api_calls import BLOCKING_COPY
 from nsyswrap.events.thread_states import NAMES
-from nsyswrap.loop.context import find_context
+from nsyswrap.intervals import LabelledSpans
+from nsyswrap.loop.context import find_context, find_states
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window
-from nsyswrap.sections import copies, ledger
+from nsyswrap.sections import copies, idle, ledger
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -34,12 +35,12 @@ WITH_COPIES = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if
 
 
 def section(trace: Trace, start: int = 0, end: int = 1000) -> Section:
-    """Return the section of a stretch."""
+    """Return the section of a window."""
     return run_section(copies, find_context(trace), window(start, end))
 
 
 def rows(found: Section, *columns: str) -> list[tuple[object, ...]]:
-    """Return some columns of the table, dearest row first."""
+    """Return some columns of the table, longest time first."""
     table = found.tables["summary"]
     return list(zip(*(table[column].tolist() for column in columns), strict=True))
 
@@ -50,12 +51,17 @@ def value(found: Section, label: str) -> object:
     return None if fact is None else fact.value
 
 
+def main_states(trace: Trace) -> LabelledSpans:
+    """Return what the main thread does."""
+    return find_states(find_context(trace), window(0, 1000)).of(MAIN)
+
+
 def finding(found: Section, rule: str) -> Finding | None:
     """Return the finding of a rule, or None."""
     return next((each for each in found.findings if each.rule == rule), None)
 
 
-def test_copies_are_told_apart_by_direction_and_memory(trace_of: TraceOf) -> None:
+def test_the_table_has_a_row_for_each_direction_and_kind_of_memory(trace_of: TraceOf) -> None:
     built = ExportBuilder().copy(0, 100).copy(100, 130, **FROM_PAGEABLE).copy(130, 140, DEVICE_TO_HOST).fill(150, 155)
     assert rows(section(trace_of(built)), "kind", "source_memory", "target_memory", "count", "total_ns", "bytes") == [
         ("Host-to-Device", "Pinned", "Device", 1, 100, 1024),
@@ -65,7 +71,7 @@ def test_copies_are_told_apart_by_direction_and_memory(trace_of: TraceOf) -> Non
     ]
 
 
-def test_shares_are_of_copies_and_fills_together(trace_of: TraceOf) -> None:
+def test_shares_are_of_copies_and_memsets_together(trace_of: TraceOf) -> None:
     found = section(trace_of(ExportBuilder().copy(0, 60).copy(100, 115, DEVICE_TO_HOST).fill(200, 225)))
     assert rows(found, "kind", "share") == [("Host-to-Device", 0.6), ("Memset", 0.25), ("Device-to-Host", 0.15)]
 
@@ -87,14 +93,14 @@ def test_a_copy_that_took_no_time_has_no_rate(trace_of: TraceOf) -> None:
     assert np.isnan(found.tables["summary"]["per_second_bytes"][0])
 
 
-def test_what_a_kernel_hides_is_not_exposed(trace_of: TraceOf) -> None:
+def test_a_copy_beside_a_kernel_is_not_exposed(trace_of: TraceOf) -> None:
     """A copy of 100 ns beside a kernel that covers 60 of it."""
     found = section(trace_of(ExportBuilder().copy(0, 100).kernel(0, 60, stream=8)))
     assert rows(found, "total_ns", "exposed_ns") == [(100, 40)]
     assert value(found, "exposed_share") == pytest.approx(0.4)
 
 
-def test_copies_side_by_side_count_once_in_the_facts(trace_of: TraceOf) -> None:
+def test_parallel_copies_count_once_in_the_facts(trace_of: TraceOf) -> None:
     """Two engines, 100 ns each, 50 of it together: 150 ns of copying."""
     found = section(trace_of(ExportBuilder().copy(0, 100).copy(50, 150, DEVICE_TO_HOST, stream=8)))
     assert (value(found, "copy_ns"), value(found, "copied_bytes"), value(found, "exposed_share")) == (150, 2048, 1.0)
@@ -113,51 +119,51 @@ def test_copies_side_by_side_count_once_in_the_facts(trace_of: TraceOf) -> None:
         ("cudaGraphLaunch_v10000", PAGEABLE, DEVICE, 0),
     ],
 )
-def test_which_calls_hold_the_host(trace_of: TraceOf, call: str, source: int, target: int, blocking: int) -> None:
-    """Those without Async but for copies inside a device, and those of pageable memory; never a graph's."""
+def test_which_calls_block_the_cpu(trace_of: TraceOf, call: str, source: int, target: int, blocking: int) -> None:
+    """Calls without Async, except for copies inside a device, and copies of pageable memory; never a graph's."""
     built = ExportBuilder().copy(50, 90, launched=(10, 20), call=call, srcKind=source, dstKind=target)
     trace = trace_of(built)
     found = section(trace)
     assert (rows(found, "blocking_count"), value(found, "blocking_count")) == ([(blocking,)], blocking)
-    states = find_context(trace).states(window(0, 1000)).of(MAIN)
-    assert (states.code // NAMES == BLOCKING_COPY).tolist() == [True] * blocking, "idle time is explained alike"
+    states = main_states(trace)
+    assert (states.code // NAMES == BLOCKING_COPY).tolist() == [True] * blocking, "idle time uses the same rule"
 
 
 @pytest.mark.parametrize("kind", [DEVICE_TO_DEVICE, PEER_TO_PEER])
-def test_copies_between_devices_hold_nobody_even_where_kinds_of_memory_are_not_told(
+def test_copies_between_devices_never_block_even_where_kinds_of_memory_are_unknown(
     trace_of: TraceOf, kind: int
 ) -> None:
     built = ExportBuilder().copy(50, 90, kind, launched=(10, 20), call="cudaMemcpy", srcKind=None, dstKind=None)
     assert value(section(trace_of(built)), "blocking_count") == 0
 
 
-def test_a_call_of_two_copies_holds_the_host_where_one_of_them_does(trace_of: TraceOf) -> None:
+def test_a_call_of_two_copies_blocks_if_one_of_them_does(trace_of: TraceOf) -> None:
     built = ExportBuilder().copy(50, 90, launched=(10, 20), call="cudaMemcpy", correlation=9)
     trace = trace_of(built.copy(90, 95, DEVICE_TO_DEVICE, correlation=9))
-    states = find_context(trace).states(window(0, 1000)).of(MAIN)
+    states = main_states(trace)
     assert (states.code // NAMES).tolist() == [BLOCKING_COPY]
 
 
-def test_a_copy_of_an_unknown_call_is_not_called_blocking(trace_of: TraceOf) -> None:
+def test_a_copy_of_an_unknown_call_is_not_blocking(trace_of: TraceOf) -> None:
     found = section(trace_of(ExportBuilder().copy(0, 900, **FROM_PAGEABLE)))
     assert value(found, "blocking_count") == 0
     assert finding(found, "copies/pageable") is None
 
 
 def test_kinds_without_a_label_show_their_number(trace_of: TraceOf) -> None:
-    """And a kind of memory that the export does not tell shows nothing."""
+    """A kind of memory that is not in the export shows nothing."""
     found = section(trace_of(ExportBuilder().copy(0, 9, 77, srcKind=66, dstKind=None)))
     assert rows(found, "kind", "source_memory", "target_memory") == [("kind 77", "kind 66", "")]
 
 
-@pytest.mark.parametrize("kind", ["copy", "memset"])
-def test_copies_alone_and_fills_alone_have_a_summary(kind: str, trace_of: TraceOf) -> None:
+@pytest.mark.parametrize("kind", ["copy", "fill"])
+def test_copies_alone_and_memsets_alone_have_a_summary(kind: str, trace_of: TraceOf) -> None:
     builder = ExportBuilder()
     getattr(builder, kind)(0, 30)
     assert rows(section(trace_of(builder)), "count", "total_ns", "share") == [(1, 30, 1.0)]
 
 
-def test_neither_copies_nor_fills_is_an_empty_summary(trace_of: TraceOf) -> None:
+def test_without_copies_and_memsets_the_summary_is_empty(trace_of: TraceOf) -> None:
     assert rows(section(trace_of(ExportBuilder().kernel(0, 1))), "kind", "share") == []
 
 
@@ -167,8 +173,8 @@ def test_a_window_without_copies_is_empty(trace_of: TraceOf) -> None:
     assert [fact.value for fact in found.facts] == [0, 0, None, 0]
 
 
-def test_pageable_copies_cost_what_no_kernel_hides(trace_of: TraceOf) -> None:
-    """The call holds the host for 300 ns; during 100 of it a kernel runs. A kernel without a launch forbids a replay.
+def test_pageable_copies_lose_the_time_in_which_no_kernel_runs(trace_of: TraceOf) -> None:
+    """The call blocks the CPU for 300 ns; during 100 of it a kernel runs. Its launch is unknown: no simulation.
 
     ::
 
@@ -183,7 +189,7 @@ def test_pageable_copies_cost_what_no_kernel_hides(trace_of: TraceOf) -> None:
     assert found.evidence == (
         "300 ns of the host in 1 calls",
         "190 ns in 1 Host-to-Device copies, Pageable to Device, 1.86 KiB, 9.31 GiB a second, 90 ns of it exposed",
-        "no gain is given: the replay cannot predict this run",
+        "no saving is predicted: the simulation does not reproduce this run",
     )
     assert "pin_memory" in found.advice
 
@@ -196,6 +202,57 @@ def test_a_call_of_several_copies_is_counted_once(trace_of: TraceOf) -> None:
     assert found.evidence[0] == "300 ns of the host in 1 calls"
 
 
+LARGE = 1 << 16
+
+
+def read(size: int, memory: int = PAGEABLE) -> ExportBuilder:
+    """Return a copy to the CPU in 100 to 400, whose call blocks from 50 to 450, between two kernels.
+
+    ::
+
+        call           |-------------------|           50 to 450
+        copy             |--------------|             100 to 400
+        kernel   |######|                  |##|  to 100 and from 460
+    """
+    built = ExportBuilder().kernel(20, 100, launched=(0, 10))
+    built.copy(100, 400, DEVICE_TO_HOST, launched=(50, 450), bytes=size, srcKind=DEVICE, dstKind=memory)
+    return built.kernel(460, 1000, launched=(452, 456))
+
+
+def test_a_large_pageable_copy_to_the_cpu_is_staged(trace_of: TraceOf) -> None:
+    """The call blocks the CPU for 400 ns, and no kernel runs from 100 to 450."""
+    found = section(trace_of(read(LARGE)))
+    pageable = finding(found, "copies/pageable")
+    assert pageable is not None
+    assert (pageable.lost_ns, pageable.severity) == (350, "problem")
+    assert pageable.evidence[:2] == (
+        "400 ns of the host in 1 calls",
+        "300 ns in 1 Device-to-Host copies, Device to Pageable, 64.0 KiB, 203 GiB a second, 300 ns of it exposed",
+    )
+    assert "To the host, copy into a pinned tensor" in pageable.advice
+    assert finding(found, "copies/exposed") is None, "its 300 ns count once"
+
+
+@pytest.mark.parametrize(("size", "memory"), [(LARGE - 1, PAGEABLE), (LARGE, PINNED)])
+def test_a_small_copy_to_the_cpu_is_a_read_of_a_value(size: int, memory: int, trace_of: TraceOf) -> None:
+    """It is no pageable copy, so its exposed time is that of any other copy."""
+    found = section(trace_of(read(size, memory)))
+    assert finding(found, "copies/pageable") is None
+    exposed = finding(found, "copies/exposed")
+    assert exposed is not None
+    assert exposed.lost_ns == 300
+
+
+@pytest.mark.parametrize(("size", "rule"), [(LARGE, "copies/pageable"), (LARGE - 1, "synchronization/in_step")])
+def test_idle_time_around_a_copy_to_the_cpu_belongs_to_its_kind(size: int, rule: str, trace_of: TraceOf) -> None:
+    """A copy of 300 ns in one stream while the call blocks, then 60 ns idle until the next kernel.
+
+    From 400 to 450 the call is open, and from 450 to 460 the CPU launches again: both are due to the wait.
+    """
+    table = run_section(idle, find_context(trace_of(read(size))), window(20, 1000)).tables["attribution"]
+    assert table.groupby("rule")["idle_ns"].sum().to_dict() == {rule: 60}
+
+
 def test_pinned_copies_are_no_finding_about_pageable_ones(trace_of: TraceOf) -> None:
     found = section(trace_of(ExportBuilder().copy(100, 900, launched=(50, 950))))
     assert finding(found, "copies/pageable") is None
@@ -205,8 +262,10 @@ def test_pinned_copies_are_no_finding_about_pageable_ones(trace_of: TraceOf) -> 
     ("length", "severity"),
     [(19, None), (20, "note"), (49, "note"), (50, "warning"), (199, "warning"), (200, "problem")],
 )
-def test_exposed_copies_are_as_grave_as_their_share(trace_of: TraceOf, length: int, severity: str | None) -> None:
-    """Of 1000 ns: nothing below 2 %, a warning from 5 %, a problem from 20 % on; the same as for idle time."""
+def test_the_severity_of_exposed_copies_follows_their_share(
+    trace_of: TraceOf, length: int, severity: str | None
+) -> None:
+    """Of 1000 ns: nothing below 2 %, a warning from 5 %, a problem from 20 % on, as for idle time."""
     built = ExportBuilder().copy(10, 10 + length, launched=(0, 4))
     found = finding(section(trace_of(built)), "copies/exposed")
     assert (found.severity if found else None) == severity
@@ -223,7 +282,7 @@ def test_exposed_copies_are_as_grave_as_their_share(trace_of: TraceOf, length: i
         (77, "Copy the next batch"),
     ],
 )
-def test_the_advice_on_exposed_copies_is_that_of_the_dearest_direction(
+def test_the_advice_on_exposed_copies_is_that_of_the_longest_direction(
     trace_of: TraceOf, kind: int, advised: str
 ) -> None:
     """A copy of 400 ns beside one of 100 ns in another direction."""
@@ -235,7 +294,7 @@ def test_the_advice_on_exposed_copies_is_that_of_the_dearest_direction(
     assert advised in exposed.advice
 
 
-def test_hidden_copies_are_no_finding(trace_of: TraceOf) -> None:
+def test_overlapped_copies_are_no_finding(trace_of: TraceOf) -> None:
     found = section(trace_of(ExportBuilder().copy(0, 900).kernel(0, 900, stream=8)))
     assert found.findings == ()
 
@@ -246,14 +305,14 @@ def test_findings_are_of_one_gpu_each(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize("kind", [HOST_TO_DEVICE, DEVICE_TO_DEVICE])
-def test_old_exports_without_kinds_of_memory_still_tell_the_rest(trace_of: TraceOf, kind: int) -> None:
+def test_old_exports_without_kinds_of_memory_have_all_other_columns(trace_of: TraceOf, kind: int) -> None:
     built = ExportBuilder(2022).copy(0, 100, kind, launched=(0, 9))
     found = section(trace_of(built.without("CUPTI_ACTIVITY_KIND_MEMCPY", "srcKind", "dstKind")))
     assert rows(found, "source_memory", "target_memory", "total_ns", "blocking_count") == [("", "", 100, 0)]
 
 
 @WITH_COPIES
-def test_exposed_time_is_the_ledgers(real_trace: RealTrace, name: str) -> None:
+def test_exposed_time_is_that_of_the_ledger(real_trace: RealTrace, name: str) -> None:
     """Rows add up to at least the ledger's exposed copy time, and to no more than their own; facts are the ledger's."""
     context = find_context(real_trace(name))
     chosen = choose_window(context)
@@ -271,7 +330,7 @@ def test_exposed_time_is_the_ledgers(real_trace: RealTrace, name: str) -> None:
 
 
 def test_a_real_capture_shows_its_pageable_batches(real_trace: RealTrace) -> None:
-    """DataParallel of a batch in pageable memory: 28 copies in 14 steps, each holding the host."""
+    """DataParallel of a batch in pageable memory: 28 copies in 14 steps, each of which blocks the CPU."""
     context = find_context(real_trace("alexnet_data_parallel_2gpu"))
     found = run_section(copies, context, choose_window(context))
     assert value(found, "blocking_count") == 28

@@ -1,16 +1,16 @@
-"""Is the run bound by launches: the pace of each phase, the rule, and the finding that counts no time twice."""
+"""The launch-bound finding: the pace of each phase, the rule, and that no idle time counts twice."""
 
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import run_section, window
+from analysis_fixtures import attributions_of, run_section, window
 from export_builder import ExportBuilder, global_id
 from hypothesis import given
 from hypothesis import strategies as st
-from nsyswrap.sections.launch_bound import LATE, Pace
 from real_captures import CAPTURE_NAMES
 
-from nsyswrap.attribution.root_causes import NAMES, claims
+from nsyswrap.attribution.attribution import RULES
+from nsyswrap.attribution.launch_pace import LATE, Pace
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window
@@ -19,6 +19,7 @@ from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]
+RULE = "launches/launch_bound"
 WITH_CALLS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
 
 
@@ -38,7 +39,7 @@ def paced(count: int, *, every: int, call: int, length: int, builder: ExportBuil
 
 
 def section(trace: Trace, end: int = 1000) -> Section:
-    """Return the section on launches of the stretch from 0 on."""
+    """Return the section on launches of the window from 0 to ``end``."""
     return run_section(launches, find_context(trace), window(0, end))
 
 
@@ -54,20 +55,22 @@ def test_short_operations_launched_one_by_one_are_launch_bound(trace_of: TraceOf
     found = only(trace_of(paced(10, every=100, call=20, length=10)))
     assert found is not None
     assert (found.rule, found.severity, found.device_id) == ("launches/launch_bound", "problem", 0)
-    assert found.headline.endswith("100.0 % of them come too late for it.")
+    assert found.headline.endswith("100.0 % of the operations are launched after the GPU went idle.")
     assert found.evidence[0] == (
         "all: 10 operations, 100.0 % launched too late, one every 100 ns, 10.0 ns long (medians)"
     )
 
 
 def test_the_finding_counts_no_time_twice(trace_of: TraceOf) -> None:
-    """What the GPU idles between launches is the cost of this finding, and no longer of idle/cpu and idle/launch."""
+    """The idle time between launches belongs to this rule, and none of it to idle/cpu or idle/launch."""
     trace = trace_of(paced(10, every=100, call=20, length=10))
     found = only(trace)
     assert found is not None
     idle_time = run_section(idle, find_context(trace), window(0, 1000))
-    causes = idle_time.tables["causes"]
-    assert found.lost_ns == causes[causes["cause"].isin(["cpu", "launch"])]["idle_ns"].sum() == 900
+    attribution = idle_time.tables["attribution"]
+    assert set(attribution["rule"]) == {"launches/launch_bound"}
+    assert attribution.groupby("cause")["idle_ns"].sum().to_dict() == {"cpu": 700, "launch": 200}
+    assert found.lost_ns == 900
     assert idle_time.findings == ()
 
 
@@ -116,7 +119,24 @@ def test_operations_longer_than_their_launches_lie_apart_are_not_launch_bound(tr
     assert found.findings == ()
 
 
-def test_short_gaps_are_not_worth_a_sentence(trace_of: TraceOf) -> None:
+@pytest.mark.parametrize(("pause", "lost"), [(1000, 9 * 90 + 20 + 1000), (1001, 9 * 90 + 20)])
+def test_a_gap_of_more_than_ten_launch_intervals_is_no_matter_of_pace(trace_of: TraceOf, pause: int, lost: int) -> None:
+    """Launches are 100 ns apart, so a gap of up to 1000 ns belongs to the rule; a longer one is other CPU work.
+
+    ::
+
+        host    |call|   ten of them   |call|                 |call|
+        GPU          |#|                    |#|.....pause.....     |#|
+    """
+    last = 9 * 100 + 30
+    built = paced(10, every=100, call=20, length=10)
+    built.kernel(last + pause, last + pause + 10, "late", launched=(last + pause - 20, last + pause))
+    found = only(trace_of(built), end=last + pause + 10)
+    assert found is not None
+    assert found.lost_ns == lost
+
+
+def test_short_gaps_are_no_finding(trace_of: TraceOf) -> None:
     """The same launches in a window in which their idle time is less than 2 %."""
     built = paced(3, every=100, call=20, length=10).kernel(400, 100_000, "long", launched=(300, 320))
     assert only(trace_of(built), end=100_000) is None
@@ -124,15 +144,15 @@ def test_short_gaps_are_not_worth_a_sentence(trace_of: TraceOf) -> None:
 
 @pytest.mark.parametrize("call", ["cudaStreamSynchronize", "cudaMemcpy_v3020"])
 def test_waiting_for_something_else_is_not_launch_bound(trace_of: TraceOf, call: str) -> None:
-    """Between two launches the host stands in a call that waits for the GPU: that comes first."""
+    """Between two launches the CPU is blocked in a call that waits for the GPU, for 59 of the 90 ns idle."""
     built = paced(10, every=100, call=20, length=10)
     for number in range(10):
         built.call(call, number * 100 + 31, number * 100 + 90)
     assert only(trace_of(built)) is None
 
 
-def test_a_little_waiting_does_not_hide_it(trace_of: TraceOf) -> None:
-    """Below 30 % of the idle time."""
+def test_a_little_waiting_is_still_launch_bound(trace_of: TraceOf) -> None:
+    """19 ns of the 90 ns idle between two launches: less than 30 %."""
     built = paced(10, every=100, call=20, length=10)
     for number in range(10):
         built.call("cudaStreamSynchronize", number * 100 + 31, number * 100 + 50)
@@ -231,21 +251,24 @@ def test_a_window_without_launches_has_no_phases(trace_of: TraceOf) -> None:
 
 @given(st.floats(0, 1), st.one_of(st.none(), st.floats(0, 1e6)), st.floats(0, 1e6))
 def test_the_rule(share: float, interval: float | None, operation: float) -> None:
-    """At least half of the launches too late, and the launches further apart than operations are long."""
+    """At least half of the launches are late, and launches are further apart than operations are long."""
     expected = share >= LATE and interval is not None and interval > operation
     assert Pace(10, share / 2, share, interval, operation).is_bound == expected
 
 
 @WITH_CALLS
-def test_findings_of_a_real_capture_share_its_idle_time(real_trace: RealTrace, name: str) -> None:
-    """Whatever roots claim, each idle nanosecond stays in one place."""
+def test_rules_of_a_real_capture_share_its_idle_time(real_trace: RealTrace, name: str) -> None:
+    """Each idle nanosecond belongs to one rule, and the finding counts exactly those of its own."""
     context = find_context(real_trace(name))
     chosen = choose_window(context)
-    causes = run_section(idle, context, chosen).tables["causes"].groupby("device_id")["idle_ns"].sum()
-    for device in context.operations.devices:
-        total = claims(context, device, chosen).total
-        assert len(total) == len(NAMES)
-        assert total.sum() == causes[device]
+    idle_time = run_section(idle, context, chosen).tables["attribution"].groupby("device_id")["idle_ns"].sum()
+    lost = {
+        each.device_id: each.lost_ns for each in run_section(launches, context, chosen).findings if each.rule == RULE
+    }
+    for each in attributions_of(context, chosen):
+        assert len(each.idle_ns) == len(RULES)
+        assert each.idle_ns.sum() == idle_time[each.device_id]
+        assert lost.get(each.device_id, each.idle_of(RULE)) == each.idle_of(RULE)
 
 
 @WITH_CALLS

@@ -91,6 +91,7 @@ def test_the_ledgers_of_steps_add_up_to_their_lengths(name: str, real_trace: Rea
 # Steps times GPUs.
 STEPS = {
     "mnist_counters_python": 24,
+    "ddp_2gpu_slow_links": 96,
     CNN: 60,
     OPERATOR_RANGES: 60,
     BERT: 10,

@@ -1,4 +1,4 @@
-"""The simulation on traces that can be checked by eye: what waits for what, and what a change then gains."""
+"""The simulation on traces that can be checked by eye: what waits for what, and what a change then saves."""
 
 from collections.abc import Callable
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import DEVICE, HOST_TO_DEVICE, MAIN, PAGEABLE, ExportBuilder, thread
+from simulations import US, simulate_trace
 
 from nsyswrap.intervals import Spans
 from nsyswrap.loop.context import find_context
@@ -13,25 +14,25 @@ from nsyswrap.report import build_report
 from nsyswrap.sections import prediction
 from nsyswrap.tables import Trace
 from nsyswrap.what_if import changes
-from nsyswrap.what_if.dependency_graph import Change, Simulation
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.simulate import Simulation
 
 TraceOf = Callable[[ExportBuilder], Trace]
-US = 1_000
 AUTOGRAD = thread(4712)
 
 
-def replay_of(trace: Trace, end: int, start: int = 0) -> Simulation:
-    """The simulation of a sample."""
-    return find_context(trace).simulation(window(start, end))
+def simulated(trace: Trace, end: int, start: int = 0) -> Simulation:
+    """Return the simulation of a window."""
+    return simulate_trace(trace, window(start, end))
 
 
 def spans(*pairs: tuple[int, int]) -> Spans:
-    """Spans from pairs."""
+    """Return spans from pairs."""
     return Spans(np.array([first for first, _ in pairs]), np.array([last for _, last in pairs]))
 
 
 def launches(builder: ExportBuilder, count: int, every: int, length: int) -> ExportBuilder:
-    """Launch kernels at a pace: calls of 4 ns, a latency of 6 ns, a gap of 1 ns between kernels."""
+    """Launch a kernel every so many ns: calls of 4 ns, a latency of 6 ns, a gap of 1 ns between kernels."""
     free = -1
     for number in range(count):
         called = number * every
@@ -43,35 +44,35 @@ def launches(builder: ExportBuilder, count: int, every: int, length: int) -> Exp
 
 def test_a_run_bound_by_launches_is_reproduced(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
     """Ten launches every 20 ns of kernels of 5 ns: the last one ends at 195, in the simulation too."""
-    found = replay_of(trace_of(launches(build(), 10, 20, 5)), 195)
+    found = simulated(trace_of(launches(build(), 10, 20, 5)), 195)
     assert (found.simulated_ns, found.measured_ns) == (195, 195)
 
 
-def test_host_work_is_worth_its_length_where_launches_are_the_limit(
+def test_host_work_saves_its_length_where_launches_are_the_limit(
     trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
     """Of 16 ns of work between two launches 10 are saved, nine times."""
-    found = replay_of(trace_of(launches(build(), 10, 20, 5)), 190)
+    found = simulated(trace_of(launches(build(), 10, 20, 5)), 190)
     saved = spans(*((number * 20 + 5, number * 20 + 15) for number in range(9)))
-    assert found.gain(Change(host=saved)) == 90
-    assert found.gain(Change(host=saved, host_factor=0.5)) == 45
+    assert found.saving(Change(host=saved)) == 90
+    assert found.saving(Change(host=saved, host_factor=0.5)) == 45
 
 
-def test_host_work_is_worth_nothing_where_the_gpu_is_the_limit(
+def test_host_work_saves_nothing_where_the_gpu_is_the_limit(
     trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
-    """Kernels of 50 ns in line from 10 on; who launches them sooner gains nothing."""
-    found = replay_of(trace_of(launches(build(), 10, 20, 50)), 519)
+    """Kernels of 50 ns queue from 10 on; earlier launches save nothing."""
+    found = simulated(trace_of(launches(build(), 10, 20, 50)), 519)
     assert found.simulated_ns == 519
-    assert found.gain(Change(host=spans((4, 180)))) == 0
+    assert found.saving(Change(host=spans((4, 180)))) == 0
 
 
-def test_faster_kernels_are_worth_their_length_where_the_gpu_is_the_limit(
+def test_faster_kernels_save_their_time_where_the_gpu_is_the_limit(
     trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
-    """Ten kernels of 50 ns at half the length end 250 ns sooner, at a tenth no sooner than launches let them."""
-    found = replay_of(trace_of(launches(build(), 10, 20, 50)), 519)
-    assert found.gain(Change(operations=found.operations, factor=0.5)) == 250
+    """Ten kernels of 50 ns at half the length end 250 ns sooner. At a tenth of the length launches are the limit."""
+    found = simulated(trace_of(launches(build(), 10, 20, 50)), 519)
+    assert found.saving(Change(operations=found.operations, factor=0.5)) == 250
     assert found.length(Change(operations=found.operations, factor=0.1)) == 9 * 20 + 10 + 5
 
 
@@ -84,44 +85,47 @@ def synchronous(builder: ExportBuilder) -> ExportBuilder:
 
 
 def test_a_wait_follows_what_it_waits_for(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    found = replay_of(trace_of(synchronous(build())), 500)
+    found = simulated(trace_of(synchronous(build())), 500)
     assert (found.simulated_ns, found.measured_ns) == (480, 480)
-    assert found.gain(Change(operations=found.operations, factor=0.5)) == 5 * 29
+    assert found.saving(Change(operations=found.operations, factor=0.5)) == 5 * 29
 
 
 def test_without_waits_host_and_gpu_work_side_by_side(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """Nothing but the GPU is left: five kernels of 58 ns, the first of which begins at 20."""
-    context = find_context(trace_of(synchronous(build())))
-    changed = changes.waits(context, window(0, 500)).low
+    """Then only the GPU limits the run: five kernels of 58 ns, of which the first begins at 20."""
+    found = simulated(trace_of(synchronous(build())), 500)
+    changed = changes.waits(found).low
     assert list(changed.waits) == [1, 3, 5, 7, 9]
-    assert context.simulation(window(0, 500)).length(changed) == pytest.approx(20 + 5 * 58, abs=30)
+    assert found.length(changed) == pytest.approx(20 + 5 * 58, abs=30)
 
 
-def test_a_wait_for_nothing_is_no_work(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """The capture does not show what the host waits 300 ns for: the simulation is off, and predicts nothing."""
+def test_a_long_wait_with_nothing_pending_is_not_predicted(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
+    """The capture does not show what the host waits 300 ns for, so the error of the simulation is too large."""
     trace = trace_of(launches(build(), 5, 20, 5).call("cudaStreamSynchronize", 100, 400))
-    found = replay_of(trace, 410)
+    found = simulated(trace, 410)
     assert found.error_share == pytest.approx(-296 / 400)
     assert not found.predicts
-    assert found.gain(Change(host=spans((0, 400)))) is None
+    assert found.saving(Change(host=spans((0, 400)))) is None
     section = run_section(prediction, find_context(trace), window(0, 410))
-    assert "cannot predict this run, so findings give no gain: it is off by 74.0 %" in section.notes[0]
+    assert section.notes == (
+        "No saving is predicted: the simulation differs from the measured time by 74.0 %, more than 5.0 %. "
+        "Simulated: the test.",
+    )
 
 
-def test_findings_of_a_run_that_cannot_be_predicted_give_no_gain(
+def test_findings_of_a_run_that_cannot_be_predicted_have_no_saving(
     trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
     builder = launches(build().gpu(), 5, 20, 5).call("cudaStreamSynchronize", 100, 400)
     report = build_report(trace_of(builder.kernel(410, 420, launched=(404, 408))))
     found = {finding.rule: finding for finding in report.findings}["synchronization/in_step"]
     assert (found.saving_low_ns, found.saving_high_ns) == (None, None)
-    assert found.evidence[-1] == "no gain is given: the simulation cannot predict this run"
+    assert found.evidence[-1] == changes.CANNOT
 
 
-def test_autograds_thread_goes_on_where_the_main_thread_stopped(
+def test_the_autograd_thread_continues_where_the_main_thread_stopped(
     trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
-    """Backward is launched by a thread of its own; main waits, and works only before and after.
+    """Autograd has its own thread for backward; main waits, and works only before and after.
 
     ::
 
@@ -133,52 +137,49 @@ def test_autograds_thread_goes_on_where_the_main_thread_stopped(
         at = number * 20 + 4
         builder.kernel(at + 10, at + 12, launched=(at, at + 4), thread=AUTOGRAD)
     builder.os_call("pthread_cond_wait", 8, 100).os_call("pthread_cond_wait", 0, 22, thread=AUTOGRAD)
-    found = replay_of(trace_of(builder.os_call("pthread_cond_wait", 90, 130, thread=AUTOGRAD)), 116)
+    found = simulated(trace_of(builder.os_call("pthread_cond_wait", 90, 130, thread=AUTOGRAD)), 116)
     assert found.simulated_ns == 116
-    # What autograd saves between its first launch and its last, main is back sooner.
-    assert found.gain(Change(host={AUTOGRAD: spans((28, 84))})) == 84 - 28
-    assert found.gain(Change(host={MAIN: spans((28, 84))})) == 0
+    # Time that autograd saves between its first launch and its last is saved for main.
+    assert found.saving(Change(host={AUTOGRAD: spans((28, 84))})) == 84 - 28
+    assert found.saving(Change(host={MAIN: spans((28, 84))})) == 0
 
 
 def test_a_blocking_copy_holds_its_thread_until_it_is_done(
     trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
-    """Four pageable copies of 60 ns, each with a wait behind it: without those, launches and copies run on."""
+    """Four pageable copies of 60 ns, each with a wait behind it: without the waits, launches and copies run on."""
     builder = build()
     for turn in range(0, 400, 100):
         at = turn + 10, turn + 70
         builder.copy(*at, HOST_TO_DEVICE, launched=(turn, turn + 72), srcKind=PAGEABLE, dstKind=DEVICE)
         builder.call("cudaStreamSynchronize", turn + 74, turn + 76)
         builder.kernel(turn + 88, turn + 98, launched=(turn + 78, turn + 82))
-    context = find_context(trace_of(builder))
-    found = context.simulation(window(0, 400))
+    found = simulated(trace_of(builder), 400)
     assert found.simulated_ns == 398
-    change = changes.blocking_copies(context, window(0, 400)).low
+    change = changes.pinned_copies(found).low
     assert len(change.waits) == 8
-    # The GPU is left with four copies and four kernels, which are 280 ns, and what begins the first.
+    # The four copies and four kernels take 280 ns of the GPU, and the first needs its latency.
     assert 280 < found.length(change) < 310
 
 
-def test_a_loader_that_is_waited_for_sets_the_pace(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """A batch every 1 ms of which 0.2 ms are the step's: work saved in the step is waited for instead."""
+def test_a_slow_loader_sets_the_pace(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
+    """A batch every 1 ms, and steps of 0.2 ms: time saved in a step becomes a longer wait for the loader."""
     builder = build()
     for number in range(10):
         at = number * 1_000 * US
         builder.range("data", at, at + 800 * US).os_call("sem_clockwait", at + 5 * US, at + 790 * US)
         builder.range("forward", at + 800 * US, at + 1_000 * US)
         builder.kernel(at + 910 * US, at + 950 * US, launched=(at + 900 * US, at + 904 * US))
-    context = find_context(trace_of(builder))
-    whole = window(0, 10_000 * US)
-    found = context.simulation(whole)
+    found = simulated(trace_of(builder), 10_000 * US)
     assert found.simulated_ns == 9_950 * US
     step = spans(*((number * 1_000 * US + 805 * US, number * 1_000 * US + 895 * US) for number in range(10)))
-    assert found.gain(Change(host=step)) == 90 * US  # the last step's: no batch is waited for after it
-    low, high, _ = changes.gains(context, whole, changes.loader_waits)
+    assert found.saving(Change(host=step)) == 90 * US  # the last step's: no batch is waited for after it
+    low, high, _, _ = changes.predict(found, changes.loader_waits)
     assert low == pytest.approx(5_000 * US, rel=0.05)
     assert high == 10 * 785 * US
 
 
-def test_a_queue_that_is_full_holds_who_launches(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
+def test_a_full_queue_holds_the_launching_thread(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
     """1200 kernels of 100 ns, launched every 10 ns: from the 1023rd on a launch waits for one to end."""
     builder, free, ends, now = build(), -1, list[int](), 0
     for number in range(1_200):
@@ -189,17 +190,17 @@ def test_a_queue_that_is_full_holds_who_launches(trace_of: TraceOf, build: Calla
         builder.kernel(begin, free, launched=(now, returned))
         now = returned + 6
     trace = trace_of(builder.call("cudaDeviceSynchronize", now, free + 2))
-    found = replay_of(trace, free + 2)
+    found = simulated(trace, free + 2)
     assert found.simulated_ns == pytest.approx(free + 2, abs=3)
-    # Half the length: the GPU is still the limit, and who launches is held only half as long.
-    assert found.gain(Change(operations=found.operations, factor=0.5)) == pytest.approx(60_000, rel=0.01)
+    # Half the length: the GPU is still the limit, and launches are held half as long.
+    assert found.saving(Change(operations=found.operations, factor=0.5)) == pytest.approx(60_000, rel=0.01)
 
 
 def test_an_operation_waits_for_another_stream(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
     """A kernel of stream 8 begins 40 µs after its launch, just when one of stream 7 has ended: it waited for that."""
     builder = build().kernel(10 * US, 50 * US, launched=(0, 4 * US), stream=7)
     builder.kernel(52 * US, 60 * US, launched=(6 * US, 8 * US), stream=8)
-    found = replay_of(trace_of(builder.kernel(80 * US, 90 * US, launched=(72 * US, 74 * US), stream=8)), 90 * US)
+    found = simulated(trace_of(builder.kernel(80 * US, 90 * US, launched=(72 * US, 74 * US), stream=8)), 90 * US)
     assert found.simulated_ns == 90 * US
     first = found.operations[:1]
     assert found.length(Change(operations=first, factor=0.5, host=spans((8 * US, 72 * US)))) < 60 * US
@@ -212,19 +213,19 @@ def test_a_device_wide_wait_is_for_all_streams(trace_of: TraceOf, build: Callabl
         builder.kernel(turn + 10, turn + 90, launched=(turn, turn + 4), stream=7)
         builder.kernel(turn + 16, turn + 76, launched=(turn + 6, turn + 10), stream=8)
         builder.call("cudaDeviceSynchronize", turn + 12, turn + 92)
-    found = replay_of(trace_of(builder), 600)
+    found = simulated(trace_of(builder), 600)
     assert found.simulated_ns == 492
     longer = found.operations[[0, 2, 4]]
-    assert found.gain(Change(operations=longer, factor=0.0)) == 3 * 14
+    assert found.saving(Change(operations=longer, factor=0.0)) == 3 * 14
 
 
 def test_a_graph_is_one_launch_of_many_kernels(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
     builder = build().call("cudaGraphLaunch", 0, 4, correlation=9)
     for number in range(5):
         builder.kernel(10 + number * 21, 30 + number * 21, correlation=9, graph_node=number + 1)
-    found = replay_of(trace_of(builder), 114)
+    found = simulated(trace_of(builder), 114)
     assert (found.simulated_ns, found.measured_ns) == (114, 114)
-    assert found.gain(Change(operations=found.operations, factor=0.5)) == 50
+    assert found.saving(Change(operations=found.operations, factor=0.5)) == 50
 
 
 @pytest.mark.parametrize(
@@ -238,40 +239,40 @@ def test_a_graph_is_one_launch_of_many_kernels(trace_of: TraceOf, build: Callabl
         ),
     ],
 )
-def test_what_cannot_be_replayed_says_why(
+def test_a_run_that_cannot_be_simulated_has_an_obstacle(
     change: Callable[[ExportBuilder], ExportBuilder], why: str, trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
     trace = trace_of(change(launches(build(), 5, 20, 5)))
     section = run_section(prediction, find_context(trace), window(0, 9_100))
     assert why in section.notes[0]
     assert section.fact("predicts").value == "no"  # type: ignore[union-attr]
-    assert find_context(trace).simulation(window(0, 9_100)).gain(Change()) is None
+    assert simulated(trace, 9_100).saving(Change()) is None
 
 
 def test_migrations_of_unified_memory_are_no_obstacle(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """Nobody launched them: the host's work is worth as much as without them."""
+    """No call launches them: the host's work saves as much as without them."""
     builder = launches(build(), 10, 20, 5)
     for number in range(3):
         builder.copy(number * 20 + 17, number * 20 + 19, 11, stream=None)
-    found = replay_of(trace_of(builder), 195)
-    assert (found.obstacle, found.simulated_ns, found.measured_ns) == ("", 195, 195)
-    assert found.gain(Change(host=spans((5, 15)))) == 10
+    found = simulated(trace_of(builder), 195)
+    assert (found.failure, found.simulated_ns, found.measured_ns) == ("", 195, 195)
+    assert found.saving(Change(host=spans((5, 15)))) == 10
 
 
-def test_a_window_of_migrations_alone_cannot_be_replayed(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    found = replay_of(trace_of(launches(build(), 5, 20, 5).copy(8_100, 8_200, 13, stream=None)), 9_000, 8_000)
-    assert found.obstacle == "no operation was launched in it"
+def test_a_window_of_migrations_alone_cannot_be_simulated(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
+    found = simulated(trace_of(launches(build(), 5, 20, 5).copy(8_100, 8_200, 13, stream=None)), 9_000, 8_000)
+    assert found.failure == "no operation was launched in it"
 
 
-def test_a_window_without_operations_cannot_be_replayed(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    found = replay_of(trace_of(launches(build(), 5, 20, 5)), 9_000, 8_000)
-    assert found.obstacle == "no operation was launched in it"
+def test_a_window_without_operations_cannot_be_simulated(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
+    found = simulated(trace_of(launches(build(), 5, 20, 5)), 9_000, 8_000)
+    assert found.failure == "no operation was launched in it"
 
 
-def test_what_was_launched_before_the_stretch_is_waited_for(
+def test_an_operation_launched_before_the_window_delays_the_next(
     trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
-    """A kernel of before runs until 100: the sample counts from there, and the next kernel waits for it."""
+    """A kernel launched before runs until 100: the sample begins there, and the next kernel waits for it."""
     builder = build().kernel(10, 100, launched=(0, 4)).kernel(101, 151, launched=(60, 64))
-    found = replay_of(trace_of(builder), 80, 50)
+    found = simulated(trace_of(builder), 80, 50)
     assert (found.measured_ns, found.simulated_ns) == (51, 51)

@@ -1,16 +1,17 @@
-"""Steps that take longer than the others: which they are, what in them grew, and the finding that follows."""
+"""Steps that take longer than the others: which they are, what grew in them, and the finding on them."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from analysis_fixtures import run_section, window
+from analysis_fixtures import attributions_of, run_section, window
 from export_builder import ExportBuilder, global_id
 from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import CAPTURE_NAMES
 
-from nsyswrap.attribution.causes import CAUSES, idle_sums
+from nsyswrap.attribution.attribution import RULES
+from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.step_outliers import is_outlier
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import find_context
@@ -22,7 +23,8 @@ from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]
-WITH_KERNELS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
+WITH_GPU = [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"]
+WITH_KERNELS = pytest.mark.parametrize("name", WITH_GPU)
 WITH_STEPS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "cnn_fp32_nsys2023"])
 LENGTH = 1000
 SLOW = 6
@@ -82,7 +84,7 @@ def value(found: Section, label: str) -> object:
     ],
 )
 def test_what_made_a_step_slow(trace_of: TraceOf, slow: str, part: str, cause: str, phase: str) -> None:
-    """Each by 500 ns: data prepared by the loop, host code in forward, and a longer kernel that the host waited for."""
+    """Each by 500 ns: data prepared by the loop, CPU code in forward, and a longer kernel that the host waits for."""
     (row,) = section(trace_of(loop(slow))).tables["outliers"].to_dict("records")
     assert (row["name"], row["start_ns"], row["length_ns"], row["excess_ns"]) == ("batch 6", 6000, 1500, 500)
     assert (row["device_id"], row["part"], row["part_grown_ns"]) == (0, part, 500)
@@ -98,33 +100,35 @@ def test_the_finding_names_the_step_and_what_grew(trace_of: TraceOf) -> None:
     assert found.headline.startswith("1 of 10 measured steps are outliers")
     assert found.evidence == (
         "process 4711",
-        ("batch 6: 1.50 µs, 500 ns more than the median; grew: compute by 500 ns, phase batch by 500 ns"),
+        "batch 6: 1.50 µs, 500 ns more than the median; grew: compute by 500 ns, phase batch by 500 ns",
+        "estimated: from nothing to all of the time that they take longer",
     )
+    assert found.saving_method == "estimated"
     assert "similar size" in found.advice
 
 
 def test_what_another_finding_counts_is_not_counted_again(trace_of: TraceOf) -> None:
-    """The data phase of one step grew: the GPU starves there as in the others, only longer."""
+    """The data phase of one step grew: the GPU starves there as in the other steps, only longer."""
     context = find_context(trace_of(loop("data")))
     chosen = choose_window(context)
     assert run_section(steps, context, chosen).findings == ()
-    costs = {each.rule: each.lost_ns for each in run_section(idle, context, chosen).findings}
-    assert costs["idle/data_work"] == 10 * 200 + 500
+    lost = {each.rule: each.lost_ns for each in run_section(idle, context, chosen).findings}
+    assert lost["idle/data_work"] == 10 * 200 + 500
 
 
-def test_host_code_of_a_long_step_is_its_own(trace_of: TraceOf) -> None:
-    """A gap of 300 us behind the last launch of one step, in code that is in no other step."""
+def test_cpu_time_that_only_a_long_step_has_belongs_to_uneven_steps(trace_of: TraceOf) -> None:
+    """A gap of 600 us behind the last launch of one step: more than ten of the 50 us from launch to launch."""
     built = ExportBuilder().os_call("mmap", 0, 1)
     at = 0
     for number in range(12):
-        more = 300_000 if number == SLOW else 0
+        more = 600_000 if number == SLOW else 0
         built.range(f"batch {number}", at, at + 50_000 + more).kernel(at + 100, at + 50_000, launched=(at, at + 50))
         at += 50_000 + more
     context = find_context(trace_of(built))
     chosen = choose_window(context)
     (found,) = run_section(steps, context, chosen).findings
-    assert (found.rule, found.lost_ns, found.severity) == ("steps/uneven", 300_000, "problem")
-    assert "what the host does in them" in found.advice, "a larger batch mends no stall of one step"
+    assert (found.rule, found.lost_ns, found.severity) == ("steps/uneven", 600_000, "problem")
+    assert "what the host does in them" in found.advice, "a larger batch does not shorten one long step"
     assert run_section(idle, context, chosen).findings == ()
 
 
@@ -136,7 +140,7 @@ def test_facts_of_spread_and_outliers(trace_of: TraceOf) -> None:
 
 
 def test_a_program_without_gpu_work_still_names_the_phase(trace_of: TraceOf) -> None:
-    """Nothing is known of a device, and the host's data phase grew."""
+    """There is no device, and the data phase on the CPU grew."""
     built, at = ExportBuilder().session(duration=END), 0
     for number in range(12):
         more = 500 if number == SLOW else 0
@@ -170,8 +174,8 @@ def test_steps_of_two_processes_are_compared_with_their_own(trace_of: TraceOf) -
     assert found.tables["outliers"]["name"].tolist() == ["batch 6"]
 
 
-def test_outliers_outside_the_window_are_not_told(trace_of: TraceOf) -> None:
-    """Steps 8 to 11, behind the slow one, and a step that the window cuts."""
+def test_outliers_outside_the_window_are_not_listed(trace_of: TraceOf) -> None:
+    """The window holds steps 8 to 11, after the slow one, and part of step 7."""
     found = section(trace_of(loop("data")), window(7000, END))
     assert (len(found.tables["outliers"]), value(found, "outlier_count"), found.findings) == (0, 0, ())
 
@@ -190,7 +194,7 @@ def test_a_capture_without_steps_has_no_outliers(trace_of: TraceOf) -> None:
     assert (value(found, "spread_share"), value(found, "outlier_count")) == (None, 0)
 
 
-def test_a_short_excess_is_not_worth_a_sentence(trace_of: TraceOf) -> None:
+def test_a_short_excess_is_no_finding(trace_of: TraceOf) -> None:
     """150 ns of 10 150: an outlier, and less than 2 % of the window."""
     built, at = ExportBuilder(), 0
     for number in range(12):
@@ -229,32 +233,28 @@ def test_outliers_are_the_longest_and_fewer_than_half(lengths: list[int]) -> Non
 
 
 @WITH_KERNELS
-def test_sums_of_idle_time_are_those_of_the_idle_section(real_trace: RealTrace, name: str) -> None:
-    """By cause over the window; of the steps no more than of the window."""
+def test_idle_time_of_steps_is_that_of_the_idle_section(real_trace: RealTrace, name: str) -> None:
+    """By cause and by rule; the steps have no more of it than the window."""
     context = find_context(real_trace(name))
     chosen = choose_window(context)
-    causes = run_section(idle, context, chosen).tables["causes"]
-    for device in context.operations.devices:
-        mine = causes[causes["device_id"] == device].groupby("cause")["idle_ns"].sum()
-        sums = idle_sums(context, device, chosen)
-        assert {c: t for c, t in zip(CAUSES, sums.total.tolist(), strict=True) if t} == mine[mine > 0].to_dict()
-        assert (sums.of_steps.sum(axis=1) <= sums.total).all()
+    table = run_section(idle, context, chosen).tables["attribution"]
+    for each in attributions_of(context, chosen):
+        mine = table[table["device_id"] == each.device_id]
+        by_cause = mine.groupby("cause")["idle_ns"].sum().reindex(CAUSES, fill_value=0).to_numpy()
+        by_rule = mine.groupby("rule")["idle_ns"].sum().reindex(RULES, fill_value=0).to_numpy()
+        assert by_rule.tolist() == each.idle_ns.tolist()
+        # Ranks take their steps at the same time, so each process is looked at alone.
+        for rows in context.steps.frame.groupby("process").indices.values():
+            assert (each.steps_by_cause[:, rows].sum(axis=1) <= by_cause).all()
+            assert (each.steps_by_rule[:, rows].sum(axis=1) <= by_rule).all()
+        assert each.steps_by_cause.sum(axis=0).tolist() == each.steps_by_rule.sum(axis=0).tolist()
 
 
 @WITH_STEPS
 def test_what_grew_in_a_real_step_is_no_more_than_the_step(real_trace: RealTrace, name: str) -> None:
     context = find_context(real_trace(name))
     chosen = choose_window(context)
-    found = find_outliers(context, chosen)
+    found = find_outliers(context, attributions_of(context, chosen) if name in WITH_GPU else (), chosen)
     for column in ("part_grown_ns", "cause_grown_ns", "phase_grown_ns", "excess_ns"):
         assert (found[column] >= 0).all()
         assert (found[column] <= found["length_ns"]).all()
-
-
-def test_idle_time_is_explained_once(real_trace: RealTrace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who needs sums after the idle section does not explain again: of a large capture that takes seconds."""
-    context = find_context(real_trace("alexnet_data_parallel_2gpu"))
-    chosen = choose_window(context)
-    run_section(idle, context, chosen)
-    monkeypatch.setattr("nsyswrap.attribution.causes.explain", None)
-    assert len(run_section(steps, context, chosen).tables["outliers"]) == 2

@@ -1,9 +1,10 @@
-"""What the tests of the analyses share: a window, the explained gaps of a trace, and the busiest way to say both."""
+"""Shortcuts for tests of attribution and sections: a window, one section, the attributions, the pieces of idle time."""
 
 from typing import NamedTuple, Protocol
 
+from nsyswrap.attribution.attribution import Attribution, find_attributions
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Settings, TraceContext, find_context
+from nsyswrap.loop.context import Settings, TraceContext, find_context, find_states
 from nsyswrap.model import Section
 from nsyswrap.report import run_sections
 from nsyswrap.sections import idle
@@ -36,8 +37,13 @@ def run_section(module: HasSection, context: TraceContext, window: Window) -> Se
     return run_sections([module.SECTION], context, window)[0]
 
 
+def attributions_of(context: TraceContext, window: Window) -> tuple[Attribution, ...]:
+    """Return the attribution of each device, made as a report makes it."""
+    return find_attributions(context, find_states(context, window), window)
+
+
 def idle_section(trace: Trace, start: int, end: int, settings: Settings | None = None) -> Section:
-    """Return the section on idle time of a stretch."""
+    """Return the section on idle time of an interval."""
     return run_section(idle, find_context(trace, settings or Settings()), window(start, end))
 
 

@@ -8,6 +8,14 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.tables import Trace
 
 KINDS = ("compute", "communication", "copy", "memset", "idle")
+# The kind that each row of a ledger counts; a wait for other ranks is not counted.
+KIND_OF_ROW = {
+    "compute_ns": "compute",
+    "communication_transfer_ns": "communication",
+    "copy_exposed_ns": "copy",
+    "memset_exposed_ns": "memset",
+    "idle_ns": "idle",
+}
 
 # The names of calls in random_traces by kind, in order of precedence.
 MEANING = {

@@ -29,13 +29,13 @@ LAYERS = {
     "what_if": 7,
     "sections": 8,
     "timeline": 8,
-    "verdict": 8,
-    "report": 9,
-    "compare": 10,
-    "render": 11,
-    "api": 12,
-    "cli": 12,
-    "__main__": 13,
+    "verdict": 9,
+    "report": 10,
+    "compare": 11,
+    "render": 12,
+    "api": 13,
+    "cli": 13,
+    "__main__": 14,
 }
 
 # The packages that may import a dependency.

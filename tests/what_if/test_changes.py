@@ -6,61 +6,63 @@ from functools import partial
 import numpy as np
 import pytest
 from analysis_fixtures import window
-from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, MAIN, PAGEABLE, ExportBuilder, thread
+from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, MAIN, ExportBuilder, thread
+from simulations import US, saved_us, simulate_trace
 
 from nsyswrap.events.operations import COPY
-from nsyswrap.intervals import Spans, Window
-from nsyswrap.loop.context import TraceContext, find_context
+from nsyswrap.intervals import Spans
 from nsyswrap.tables import Trace
 from nsyswrap.what_if import changes
-from nsyswrap.what_if.changes import WhatIf, gains
+from nsyswrap.what_if.changes import CANNOT, Saving, WhatIf, predict
+from nsyswrap.what_if.simulate import Simulation
 
 TraceOf = Callable[[ExportBuilder], Trace]
-US = 1_000
 WHOLE = window(0, 1_000 * US)
 
 
 def turns(each: Callable[[ExportBuilder, int], object], count: int = 5) -> ExportBuilder:
-    """Five turns of 100 µs, each with a kernel of 5 µs at its start, and what else is asked for."""
+    """Return turns of 100 µs, each with a kernel of 5 µs at its start and what ``each`` adds, and a last kernel."""
     builder = ExportBuilder()
     for number in range(count):
         at = number * 100 * US
-        builder.kernel(at + 10 * US, at + 15 * US, launched=(at, at + 4 * US))
+        builder.kernel(at + 10 * US, at + 15 * US, launched=called(at))
         each(builder, at)
-    return builder.kernel(count * 100 * US + 10 * US, count * 100 * US + 15 * US, launched=_call(count * 100 * US))
+    return builder.kernel(count * 100 * US + 10 * US, count * 100 * US + 15 * US, launched=called(count * 100 * US))
 
 
-def _call(at: int) -> tuple[int, int]:
+def called(at: int) -> tuple[int, int]:
+    """Return a call of 4 µs."""
     return at, at + 4 * US
 
 
-def gained(trace: Trace, what: Callable[[TraceContext, Window], WhatIf]) -> tuple[int, int]:
-    """What a change gains, in µs."""
-    low, high, said = gains(find_context(trace), WHOLE, what)
-    assert low is not None
-    assert high is not None
-    assert said[0].startswith("gain by simulation: ")
-    return round(low / US), round(high / US)
+def saved(trace: Trace, what: Callable[[Simulation], WhatIf]) -> tuple[int, int]:
+    """Return what a change saves, in µs."""
+    return saved_us(simulate_trace(trace, WHOLE), what)
+
+
+def spans(*pairs: tuple[int, int]) -> Spans:
+    """Return spans from pairs in µs."""
+    return Spans(np.array([first for first, _ in pairs]) * US, np.array([last for _, last in pairs]) * US)
 
 
 @pytest.mark.parametrize(
     ("cause", "call"),
     [("allocation", "cudaMalloc"), ("module_load", "cuModuleLoadData"), ("allocation", "cudaHostAlloc")],
 )
-def test_time_in_calls_that_need_not_be_is_saved(cause: str, call: str, trace_of: TraceOf) -> None:
+def test_time_in_calls_that_are_not_needed_is_saved(cause: str, call: str, trace_of: TraceOf) -> None:
     """Five calls of 60 µs."""
     trace = trace_of(turns(lambda builder, at: builder.call(call, at + 20 * US, at + 80 * US)))
-    assert gained(trace, changes.OF_CAUSE[cause]) == (150, 300)
+    assert saved(trace, changes.OF_CAUSE[cause]) == (150, 300)
 
 
 def test_a_free_that_waits_for_the_gpu_hides_its_work(trace_of: TraceOf) -> None:
-    """The call lasts until the kernel of 60 µs has ended: without it the kernels are still to be run."""
+    """The call lasts until the kernel of 60 µs has ended: without the call the kernels still have to run."""
 
     def each(builder: ExportBuilder, at: int) -> None:
-        builder.kernel(at + 30 * US, at + 90 * US, launched=_call(at + 20 * US))
+        builder.kernel(at + 30 * US, at + 90 * US, launched=called(at + 20 * US))
         builder.call("cudaFree", at + 25 * US, at + 92 * US)
 
-    low, high = gained(trace_of(turns(each)), changes.OF_CAUSE["allocation"])
+    low, high = saved(trace_of(turns(each)), changes.OF_CAUSE["allocation"])
     assert 0 <= low < high < 515 - 5 * 65
 
 
@@ -71,93 +73,179 @@ def test_waiting_for_a_lock_is_saved_on_the_thread_that_waits(trace_of: TraceOf)
         .os_call("pthread_mutex_lock", 0, 500 * US, thread=other)
         .kernel(516 * US, 517 * US, launched=(500 * US, 502 * US), thread=other)
     )
-    assert gained(trace, changes.OF_CAUSE["lock"])[1] == 200
+    assert saved(trace, changes.OF_CAUSE["lock"])[1] == 200
 
 
 def test_a_thread_that_is_off_the_cpu_comes_back_sooner(trace_of: TraceOf) -> None:
+    """Five times 30 µs."""
+
     def each(builder: ExportBuilder, at: int) -> None:
         builder.scheduled(at + 20 * US, running=False).scheduled(at + 50 * US, running=True)
 
-    assert gained(trace_of(turns(each)), changes.OF_CAUSE["off_cpu"]) == (75, 150)
+    assert saved(trace_of(turns(each)), changes.OF_CAUSE["off_cpu"]) == (75, 150)
 
 
-def test_a_gain_is_no_more_than_what_its_finding_costs() -> None:
-    assert changes.Gains(5, 30, ("said",)).within(20) == (5, 20, ("said",))
-    assert changes.Gains(25, 30, ()).within(20) == (10, 20, ())
-    assert changes.Gains(None, None, ()).within(20) == (None, None, ())
-
-
-def test_loading_and_launching_are_shortened_by_themselves(trace_of: TraceOf) -> None:
-    """Of each turn 4 µs are the launch, 36 µs the data phase and 60 µs host code."""
+def test_loading_cpu_time_and_launching_are_shortened_separately(trace_of: TraceOf) -> None:
+    """In each turn the launch takes 4 µs, the data phase 36 µs and other code 60 µs; there is one launch more."""
     trace = trace_of(turns(lambda builder, at: builder.range("data", at + 4 * US, at + 40 * US)))
-    host = Spans(np.arange(5) * 100 * US + 40 * US, np.arange(5) * 100 * US + 100 * US)
-    assert gained(trace, lambda *_: changes.idle_host({MAIN: host})) == (150, 300)
-    assert gained(trace, changes.OF_CAUSE["data_work"]) == (90, 180)
-    assert gained(trace, changes.OF_CAUSE["launch"]) == (12, 24)
+    host = {MAIN: spans(*((number * 100 + 40, number * 100 + 100) for number in range(5)))}
+    assert saved(trace, partial(changes.idle_host, host)) == (150, 300)
+    assert saved(trace, changes.OF_CAUSE["data_work"]) == (90, 180)
+    assert saved(trace, changes.OF_CAUSE["launch"]) == (12, 24)
 
 
-def test_launching_all_at_once_leaves_loading_and_the_gpu(trace_of: TraceOf) -> None:
-    """Of 515 µs, 5 times 36 are loading, and kernels take 5 each, with a latency of 6 behind the last launch."""
+@pytest.mark.parametrize(("share", "low"), [(0.25, 75), (1.0, 300), (1.5, 300)])
+def test_fewer_ranges_save_the_marks_or_all_of_the_time_around_them(share: float, low: int, trace_of: TraceOf) -> None:
+    """Ranges are recorded in 60 µs of each turn; the marks take a share of that, which is at most all of it."""
     trace = trace_of(turns(lambda builder, at: builder.range("data", at + 4 * US, at + 40 * US)))
-    assert gained(trace, changes.one_launch)[1] == 515 - (5 * 36 + 6 + 5)
+    host = {MAIN: spans(*((number * 100 + 40, number * 100 + 100) for number in range(5)))}
+    assert saved(trace, partial(changes.marks, host, share)) == (low, 300)
 
 
 def test_operations_begin_at_once(trace_of: TraceOf) -> None:
-    assert gained(trace_of(turns(lambda *_: None)), changes.OF_CAUSE["queued"]) == (0, 6)
+    """Only the last kernel's latency of 6 µs is not hidden by the CPU."""
+    assert saved(trace_of(turns(lambda *_: None)), changes.OF_CAUSE["queued"]) == (0, 6)
 
 
-def reading_back(builder: ExportBuilder, at: int) -> None:
-    """Read a number back, as ``.item()`` does: a copy to the host, and a wait for its stream."""
-    builder.copy(
-        *(at + 30 * US, at + 32 * US, DEVICE_TO_HOST),
-        launched=(at + 20 * US, at + 24 * US),
-    )
-    builder.call("cudaStreamSynchronize", at + 25 * US, at + 34 * US)
-
-
-def test_a_wait_that_is_not_made_lets_the_host_run_on(trace_of: TraceOf) -> None:
-    """Each of five waits holds the host for 5 µs beyond its call of 4."""
-    low, high = gained(trace_of(turns(reading_back)), changes.OF_CAUSE["synchronization"])
-    assert 20 <= low <= 30
-    assert low <= high <= 5 * 9
-
-
-def test_blocking_copies_run_at_the_rate_of_pinned_ones(trace_of: TraceOf) -> None:
-    """A pageable copy of 1 MiB takes 73 µs, a pinned one 10 µs: at most the copy takes that, and holds nobody."""
+def copying(direction: int) -> Callable[[ExportBuilder, int], None]:
+    """Return what adds a copy of 2 µs and a wait of 9 µs for it, as ``.item()`` and small ``.to(device)`` calls do."""
 
     def each(builder: ExportBuilder, at: int) -> None:
-        called, ran = (at + 5 * US, at + 90 * US), (at + 15 * US, at + 88 * US)
-        builder.copy(*ran, HOST_TO_DEVICE, launched=called, bytes=1 << 20, srcKind=PAGEABLE, dstKind=DEVICE)
+        builder.copy(at + 30 * US, at + 32 * US, direction, launched=called(at + 20 * US))
+        builder.call("cudaStreamSynchronize", at + 25 * US, at + 34 * US)
 
-    builder = turns(each).copy(700 * US, 710 * US, bytes=1 << 20, launched=(690 * US, 694 * US))
-    context = find_context(trace_of(builder))
-    what = changes.blocking_copies(context, window(0, 600 * US))
-    assert np.allclose(what.high.factor, 10 / 73)
-    low, high, _ = gains(context, window(0, 600 * US), changes.blocking_copies)
-    assert low is not None
-    assert high is not None
-    assert 0 < low < high
+    return each
 
 
-def test_exposed_copies_are_hidden_by_half_or_whole(trace_of: TraceOf) -> None:
-    """A copy of 60 µs before the kernel of each turn, all launched ahead."""
+def test_a_removed_wait_lets_the_host_run_on(trace_of: TraceOf) -> None:
+    """Each of five waits holds the host for 5 µs beyond its call, which takes as long as a launch, 4 µs."""
+    assert saved(trace_of(turns(copying(DEVICE_TO_HOST))), changes.OF_CAUSE["synchronization"]) == (25, 45)
+
+
+@pytest.mark.parametrize(("change", "mine"), [(changes.reads, DEVICE_TO_HOST), (changes.one_copy, HOST_TO_DEVICE)])
+def test_a_removed_copy_saves_its_call_as_well(
+    change: Callable[[Simulation], WhatIf], mine: int, trace_of: TraceOf
+) -> None:
+    """Five times 5 µs of waiting at least; at most also the two calls of 4 µs."""
+    assert saved(trace_of(turns(copying(mine))), change) == (25, 65)
+    both = turns(copying(mine)).copy(600 * US, 602 * US, 3 - mine, launched=called(560 * US))
+    simulation = simulate_trace(trace_of(both), WHOLE)
+    high = change(simulation).high
+    assert simulation.context.operations.start[high.operations].tolist() == [(n * 100 + 30) * US for n in range(5)]
+    assert high.factor == 0
+
+
+def test_one_copy_removes_only_the_waits_right_behind_copies(trace_of: TraceOf) -> None:
+    """A wait behind a kernel launch stays, and so does one behind a copy of another thread."""
+
+    def each(builder: ExportBuilder, at: int) -> None:
+        copying(HOST_TO_DEVICE)(builder, at)
+        builder.kernel(at + 50 * US, at + 55 * US, launched=called(at + 40 * US))
+        builder.call("cudaStreamSynchronize", at + 45 * US, at + 57 * US)
+        builder.copy(at + 66 * US, at + 67 * US, launched=called(at + 60 * US), thread=thread(4712))
+        builder.call("cudaStreamSynchronize", at + 65 * US, at + 69 * US)
+
+    simulation = simulate_trace(trace_of(turns(each, 1)), WHOLE)
+    calls = simulation.context.trace.frames["calls"].iloc[changes.one_copy(simulation).low.waits]
+    assert (calls["start"] // US).tolist() == [20, 25, 60]
+
+
+def test_exposed_copies_are_hidden_half_or_fully(trace_of: TraceOf) -> None:
+    """A copy of 60 µs before the kernel of each turn, all launched ahead.
+
+    Without the copies the first kernel ends at 45, launched at 9 with a latency of 6; four follow, 31 µs each. That is
+    169 in place of 469.
+    """
     builder, free = ExportBuilder(), 10 * US
     for number in range(5):
         at = number * 10 * US
-        builder.copy(free, free + 60 * US, launched=_call(at)).kernel(
-            free + 61 * US, free + 91 * US, launched=_call(at + 5 * US)
-        )
+        builder.copy(free, free + 60 * US, launched=called(at))
+        builder.kernel(free + 61 * US, free + 91 * US, launched=called(at + 5 * US))
         free += 92 * US
-    beside = partial(changes.beside_kernels, kind=COPY, named="copies")
-    low, high = gained(trace_of(builder), partial(beside, device=0))
-    assert low == 150
-    assert 270 <= high <= 305
-    assert gained(trace_of(builder), partial(beside, device=1)) == (0, 0)
+    trace = trace_of(builder)
+    assert saved(trace, partial(changes.beside_kernels, 0, COPY, "copies")) == (150, 300)
+    assert saved(trace, partial(changes.beside_kernels, 1, COPY, "copies")) == (0, 0)
 
 
-def test_nothing_is_asked_where_nothing_can_be_predicted(trace_of: TraceOf) -> None:
-    def never(*_: object) -> WhatIf:
+QUEUED = [(10, 40), (42, 46), (48, 78), (80, 84), (86, 116)]
+
+
+def test_fused_operations_lose_their_gaps_and_short_ones_their_time(trace_of: TraceOf) -> None:
+    """Kernels of 30 and of 4 µs in turn, with gaps of 2 µs, all launched ahead.
+
+    At most, four gaps of 2 µs and two kernels of 4 µs are saved; at least, half of the short kernels and of the gaps
+    before the long ones. Another GPU loses nothing.
+    """
+    builder = ExportBuilder()
+    for number, (start, end) in enumerate(QUEUED):
+        builder.kernel(start * US, end * US, launched=(number * 2 * US, (number * 2 + 1) * US))
+    gaps = spans((40, 42), (46, 48), (78, 80), (84, 86))
+    trace = trace_of(builder)
+    assert saved(trace, partial(changes.fewer_operations, gaps, 0)) == (6, 16)
+    assert saved(trace, partial(changes.fewer_operations, gaps, 1)) == (0, 0)
+
+
+def test_fused_operations_change_only_behind_the_given_gaps(trace_of: TraceOf) -> None:
+    """The first gap ends with a kernel of 4 µs, the second with one of 30 µs, which gets 2 µs shorter."""
+    builder = ExportBuilder()
+    for number, (start, end) in enumerate(QUEUED):
+        builder.kernel(start * US, end * US, launched=(number * 2 * US, (number * 2 + 1) * US))
+    change = changes.fewer_operations(spans((40, 42), (46, 48)), 0, simulate_trace(trace_of(builder), WHOLE))
+    assert change.high.operations.tolist() == [1, 2]
+    assert change.high.factor == pytest.approx([0, 28 / 30])
+    assert change.low.factor == pytest.approx([1 / 2, 29 / 30])
+
+
+def test_the_launch_of_a_short_fused_operation_is_saved_as_well(trace_of: TraceOf) -> None:
+    """From the return of the first launch, at 4, to that of the short kernel, at 14, the host works for that kernel.
+
+    The last kernel waits for the host, so it begins that much earlier.
+    """
+    builder = ExportBuilder().kernel(10 * US, 40 * US, launched=called(0))
+    builder.kernel(42 * US, 46 * US, launched=called(10 * US)).kernel(48 * US, 78 * US, launched=called(20 * US))
+    builder.kernel(210 * US, 240 * US, launched=called(200 * US))
+    trace = trace_of(builder)
+    assert saved(trace, partial(changes.fewer_operations, spans((40, 42), (46, 48)), 0)) == (5, 10)
+
+
+def test_a_fused_optimizer_saves_the_host_time_of_its_phase(trace_of: TraceOf) -> None:
+    """The optimizer takes 60 µs of each turn on the CPU, and one short kernel."""
+
+    def each(builder: ExportBuilder, at: int) -> None:
+        builder.range("optimizer", at + 20 * US, at + 80 * US)
+        builder.kernel(at + 50 * US, at + 55 * US, launched=called(at + 40 * US))
+
+    assert saved(trace_of(turns(each)), changes.fused_optimizer) == (150, 300)
+
+
+def test_a_fused_optimizer_moves_less_memory_and_has_no_short_kernels(trace_of: TraceOf) -> None:
+    """Two kernels of 180 µs take 7/18 of that, 70 µs, and a short one is gone: 6 + 70 + 1 + 70 in place of 377.
+
+    At least, half of the CPU time before the first kernel is saved, 2 of 4 µs. A kernel of another phase stays.
+    """
+    builder = ExportBuilder().range("optimizer", 0, 30 * US).range("forward", 30 * US, 40 * US)
+    builder.kernel(10 * US, 190 * US, launched=called(0)).kernel(191 * US, 371 * US, launched=called(10 * US))
+    builder.kernel(372 * US, 377 * US, launched=called(20 * US))
+    assert saved(trace_of(builder), changes.fused_optimizer) == (2, 230)
+    forward = builder.kernel(378 * US, 478 * US, launched=called(32 * US))
+    change = changes.fused_optimizer(simulate_trace(trace_of(forward), WHOLE))
+    assert change.high.operations.tolist() == [0, 1, 2]
+    assert change.high.factor == pytest.approx([7 / 18, 7 / 18, 0])
+    assert not len(change.low.operations)
+
+
+def test_a_run_that_cannot_be_simulated_has_no_predicted_saving(trace_of: TraceOf) -> None:
+    """The kernel has no known launch; the change is not even made."""
+
+    def never(_: Simulation) -> WhatIf:
         raise AssertionError
 
-    found = gains(find_context(trace_of(ExportBuilder().kernel(0, 10))), WHOLE, never)
-    assert found == (None, None, ("no gain is given: the simulation cannot predict this run",))
+    found = predict(simulate_trace(trace_of(ExportBuilder().kernel(0, 10)), WHOLE), never)
+    assert found == Saving(None, None, None, (CANNOT,))
+
+
+def test_a_change_that_makes_a_run_longer_saves_nothing(trace_of: TraceOf) -> None:
+    """Kernels that take twice as long, or four times, save 0 ns, not less."""
+    simulation = simulate_trace(trace_of(turns(lambda *_: None)), WHOLE)
+    found = predict(simulation, lambda each: changes.faster(each.operations, 2.0, 4.0, "slower kernels"))
+    assert found == Saving(0, 0, "simulated", ("simulated: slower kernels",))

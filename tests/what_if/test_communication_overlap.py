@@ -1,38 +1,44 @@
-"""What running collectives beside the backward pass would save, on steps that can be checked by eye."""
+"""What communication beside the backward pass saves, on steps that can be checked by eye."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from export_builder import ExportBuilder, global_id, thread
+from simulations import US, saved_us, simulate_trace
 
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
+from nsyswrap.intervals import Indices
 from nsyswrap.loop.context import TraceContext, find_context
-from nsyswrap.report import choose_window
 from nsyswrap.tables import Trace
-from nsyswrap.what_if.changes import Gains, gains
+from nsyswrap.what_if.changes import WhatIf
 from nsyswrap.what_if.communication_overlap import (
-    AVERAGING_SHARE,
+    FEWEST_PASSES,
     Step,
     beside_backward,
     exposed,
+    fewer_bytes,
+    is_reduction,
+    overlaps_already,
     slowdown,
     steps_of,
 )
+from nsyswrap.what_if.simulate import Simulation
 
 TraceOf = Callable[[ExportBuilder], Trace]
-US = 1_000
-STEPS, STEP = 12, 1_000 * US
+STEPS, WARM_UP, STEP = 12, 2, 1_000 * US
+MEASURED = STEPS - WARM_UP
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 CHANNELS = 24
 
 
 def trained(builder: ExportBuilder, blocks: int, collectives: int, pid: int = 4711, device: int = 0) -> ExportBuilder:
-    """Steps of 1 ms: a kernel in forward and one of 400 µs in backward, then collectives, 300 µs in all.
+    """Add steps of 1 ms: a kernel in forward and one of 400 µs in backward, then collectives, 300 µs with their gaps.
 
-    Everything is launched at the begin of the step, whose end waits for it. Blocks have 1024 threads: a multiprocessor
-    holds two.
+    Everything is launched at the begin of the step, and its end waits for that. Blocks have 1024 threads, so a
+    multiprocessor holds two.
     """
     main = thread(pid, pid)
     whose: dict[str, Any] = {"deviceId": device, "globalPid": global_id(pid), "thread": main}
@@ -54,11 +60,15 @@ def trained(builder: ExportBuilder, blocks: int, collectives: int, pid: int = 47
     return builder
 
 
-def found(trace: Trace) -> tuple[TraceContext, Gains]:
-    """The context, and the gain on GPU 0 over the measured steps."""
-    context = find_context(trace)
-    window = choose_window(context)
-    return context, gains(context, window, lambda one, within: beside_backward(one, within, 0))
+def beside(simulation: Simulation) -> WhatIf:
+    """Return what overlap changes on GPU 0."""
+    return beside_backward(0, simulation)
+
+
+def collectives_of(context: TraceContext, device: int = 0) -> Indices:
+    """Return the collectives of a GPU."""
+    operations = context.operations
+    return np.flatnonzero((operations.kind == COMMUNICATION) & (operations.device_id == device))
 
 
 @pytest.mark.parametrize(
@@ -71,51 +81,82 @@ def found(trace: Trace) -> tuple[TraceContext, Gains]:
     ],
 )
 def test_kernels_get_slower_by_whole_waves(blocks: int, slower: float, trace_of: TraceOf) -> None:
+    """Without a collective, and on a GPU of which nothing is known, they stay as fast."""
     context = find_context(trace_of(trained(ExportBuilder().gpu(), blocks, 6)))
     kernels, collectives = (np.flatnonzero(context.operations.kind == kind) for kind in (COMPUTE, COMMUNICATION))
     assert slowdown(context, kernels, collectives, 0).tolist() == pytest.approx([slower] * len(kernels))
     assert slowdown(context, kernels, collectives[:0], 0).tolist() == [1] * len(kernels)
-    assert slowdown(context, kernels, collectives, 7).tolist() == [1] * len(kernels), "nothing is known of such a GPU"
+    assert slowdown(context, kernels, collectives, 7).tolist() == [1] * len(kernels)
 
 
-def step(kernels: list[int], slower: list[float], collectives: list[int]) -> Step:
-    return Step(np.array(kernels), np.array(slower), np.array(collectives))
+@pytest.mark.parametrize(
+    ("kernels", "slower", "saved"),
+    [
+        ([1000], [1.0], 90),
+        ([1000], [2.0], 45),  # the kernel loses half of the time beside the collectives
+        ([20, 1000], [2.0, 1.0], 70),  # 40 beside the first, which loses 20; 50 beside the second
+        ([20, 1000], [1.0, 2.0], 55),  # 20 beside the first, 70 beside the second, which loses 35
+        ([30], [1.0], 30),  # the other 60 stay behind the pass
+        ([], [], 0),
+    ],
+)
+def test_collectives_run_beside_the_first_kernels(kernels: list[int], slower: list[float], saved: float) -> None:
+    """Of 100 ns in two collectives 10 stay behind the pass."""
+    step = Step(np.array(kernels, np.int64), np.array(slower), np.array([10, 90]))
+    assert step.saved(10, 0) == pytest.approx(saved)
 
 
-def test_collectives_run_beside_the_first_kernels() -> None:
-    """All but the first layer's; kernels lose what they are slower by, and gradients are divided."""
-    divided = AVERAGING_SHARE * 100
-    assert step([1000], [1.0], [10, 90]).saved() == pytest.approx(90 - divided)
-    assert step([1000], [2.0], [10, 90]).saved() == pytest.approx(45 - divided)
-    assert step([20, 1000], [2.0, 1.0], [10, 90]).saved() == pytest.approx(90 - 20 - divided), "40 beside the first"
-    assert step([20, 1000], [1.0, 2.0], [10, 90]).saved() == pytest.approx(90 - 35 - divided), "70 beside the second"
+def test_division_of_the_gradients_is_no_saving() -> None:
+    """It takes what the overlap saves, but a step never gets longer for it."""
+    step = Step(np.array([1000]), np.array([1.0]), np.array([10, 90]))
+    assert [step.saved(10, averaging) for averaging in (0.0, 25.0, 90.0, 120.0)] == [90, 65, 0, 0]
 
 
-def test_what_finds_no_room_is_not_hidden() -> None:
-    assert step([30], [1.0], [10, 90]).saved() == pytest.approx(30 - AVERAGING_SHARE * 100)
-    assert step([], [], [10, 90]).saved() == 0
-    assert step([1000], [1.0], [90]).saved() == 0, "one collective needs all gradients"
-    assert step([1000], [1.0], []).saved() == 0
+def test_a_single_collective_that_needs_all_gradients_stays_behind_the_pass() -> None:
+    assert Step(np.array([1000]), np.array([1.0]), np.array([90])).saved(90, 0) == 0
+    assert Step(np.array([1000]), np.array([1.0]), np.empty(0, np.int64)).saved(0, 0) == 0
 
 
-def test_the_gain_is_replayed(trace_of: TraceOf) -> None:
-    """Of 6 collectives of 49 us, 5 run beside a kernel that they do not delay."""
-    context, gained = found(trace_of(trained(ExportBuilder().gpu(), 132, 6)))
-    steps = len(context.steps.measured_inside(choose_window(context)))
-    assert gained.high_ns == pytest.approx(steps * (5 - 6 * AVERAGING_SHARE) * 49 * US, rel=0.05)
-    assert gained.low_ns == pytest.approx((gained.high_ns or 0) / 2, rel=0.05)
-    assert "but for the first layer's" in gained.said[0]
+def test_overlap_removes_the_hidden_collectives(trace_of: TraceOf) -> None:
+    """Six collectives of 49 µs: at most all six are hidden, at least half of what five save.
+
+    All six: 299 µs a step, from the end of the kernels and 3 µs, which the first collective needs to begin, to the end
+    of the last. At least: the length of each is 1 - 5/6/2, so six times 20.4 µs.
+    """
+    simulation = simulate_trace(trace_of(trained(ExportBuilder().gpu(), 132, 6)))
+    change = beside(simulation)
+    assert change.high.factor == pytest.approx([0.0] * 6 * MEASURED)
+    assert change.low.factor == pytest.approx([7 / 12] * 6 * MEASURED)
+    low, high = saved_us(simulation, beside)
+    assert low == pytest.approx(MEASURED * 6 * 49 * 5 / 12, abs=1)
+    assert high == MEASURED * 299
 
 
-def test_what_kernels_lose_meanwhile_is_no_gain(trace_of: TraceOf) -> None:
-    """Kernels take twice as long: half of what is hidden."""
-    context, gained = found(trace_of(trained(ExportBuilder().gpu(), 264, 6)))
-    steps = len(context.steps.measured_inside(choose_window(context)))
-    assert gained.high_ns == pytest.approx(steps * (2.5 - 6 * AVERAGING_SHARE) * 49 * US, rel=0.05)
+def test_time_that_kernels_lose_is_not_saved(trace_of: TraceOf) -> None:
+    """Kernels take twice as long beside collectives: half of what is hidden is lost again."""
+    simulation = simulate_trace(trace_of(trained(ExportBuilder().gpu(), 264, 6)))
+    change = beside(simulation)
+    assert change.high.factor == pytest.approx([1 / 2] * 6 * MEASURED)
+    assert change.low.factor == pytest.approx([(1 + 7 / 12) / 2] * 6 * MEASURED)
+    low, high = saved_us(simulation, beside)
+    assert low == pytest.approx(MEASURED * 6 * 49 * 5 / 24, abs=1)
+    assert high == pytest.approx(MEASURED * 6 * 49 / 2, abs=1)
 
 
-def test_what_is_hidden_already_is_no_gain(trace_of: TraceOf) -> None:
-    """A collective beside the kernels, and one of 50 us behind them that stays there."""
+def test_averaging_takes_a_pass_of_the_optimizer_at_most(trace_of: TraceOf) -> None:
+    """The optimizer's kernel takes 20 µs in each step; division takes 2/7 of that at best, all of it at worst."""
+    builder = trained(ExportBuilder().gpu(), 132, 6)
+    for number in range(STEPS):
+        at = number * STEP
+        builder.range("optimizer", at, at + US)
+        builder.kernel(at + 8 * US, at + 28 * US, "adam", launched=(at, at + US))
+    change = beside(simulate_trace(trace_of(builder)))
+    assert change.high.factor == pytest.approx([1 - (294 - 20 * FEWEST_PASSES) / 294] * 6 * MEASURED)
+    assert change.low.factor == pytest.approx([(2 - (245 - 20) / 294) / 2] * 6 * MEASURED)
+
+
+def overlapping() -> ExportBuilder:
+    """Return steps with a collective of 300 µs beside the backward kernel, and one of 50 µs behind it."""
     builder = ExportBuilder().gpu()
     for number in range(STEPS):
         at = number * STEP
@@ -126,25 +167,100 @@ def test_what_is_hidden_already_is_no_gain(trace_of: TraceOf) -> None:
             ran = at + start * US, at + end * US
             builder.kernel(*ran, ALL_REDUCE, gridX=CHANNELS, blockX=544, streamId=8, launched=called)
         builder.call("cudaDeviceSynchronize", at + 70 * US, at + 492 * US)
+    return builder
+
+
+def test_hidden_collectives_save_nothing(trace_of: TraceOf) -> None:
+    """At best the exposed one disappears; at worst it stays, since it may be the one that has to be last."""
+    simulation = simulate_trace(trace_of(overlapping()))
+    context, change = simulation.context, beside(simulation)
+    assert set(exposed(context, collectives_of(context)).tolist()) == {0, 50 * US}
+    hidden = exposed(context, change.high.operations) == 0
+    assert hidden.sum() == (~hidden).sum() == MEASURED
+    assert np.asarray(change.high.factor)[hidden] == pytest.approx(1)
+    assert np.asarray(change.high.factor)[~hidden] == pytest.approx(0)
+    assert np.asarray(change.low.factor) == pytest.approx(1)
+
+
+def test_collectives_overlap_already_where_most_of_their_time_begins_in_the_backward_pass(trace_of: TraceOf) -> None:
+    """Of 350 µs a step 300 begin before the backward kernel ends; the short collectives alone begin behind it."""
+    context = find_context(trace_of(overlapping()))
+    rows = collectives_of(context)
+    length = context.operations.end[rows] - context.operations.start[rows]
+    assert overlaps_already(context, rows, 0)
+    assert not overlaps_already(context, rows[length == 50 * US], 0)
+    assert not overlaps_already(context, rows[:0], 0)
+
+
+def test_collectives_behind_the_backward_pass_do_not_overlap_yet(trace_of: TraceOf) -> None:
+    """The other GPU's kernels do not count: its backward pass lasts until the end of the step."""
+    builder = trained(ExportBuilder().gpu().gpu(1), 132, 6)
+    for number in range(STEPS):
+        at = number * STEP
+        builder.kernel(at + 10 * US, at + 999 * US, device=1, launched=(at + 61 * US, at + 62 * US))
     context = find_context(trace_of(builder))
-    rows = np.flatnonzero(context.operations.kind == COMMUNICATION)
-    assert set(exposed(context, rows).tolist()) == {0, 50 * US}
-    change = beside_backward(context, choose_window(context), 0).high
-    of_hidden, of_exposed = (exposed(context, change.operations) == length for length in (0, 50 * US))
-    factors = np.asarray(change.factor)
-    assert factors[of_hidden] == pytest.approx(1)
-    assert factors[of_exposed] == pytest.approx(AVERAGING_SHARE)
+    assert not overlaps_already(context, collectives_of(context), 0)
+
+
+@pytest.mark.parametrize(("hidden", "overlaps"), [(50, False), (51, True)])
+def test_half_of_the_time_is_not_most_of_it(hidden: int, overlaps: bool, trace_of: TraceOf) -> None:  # noqa: FBT001
+    """A collective that begins during the kernel, and one of 50 µs behind it."""
+    builder = ExportBuilder().gpu().kernel(30 * US, 430 * US, launched=(2 * US, 4 * US))
+    builder.kernel(100 * US, (100 + hidden) * US, ALL_REDUCE, stream=8, launched=(6 * US, 7 * US))
+    builder.kernel(440 * US, 490 * US, ALL_REDUCE, stream=8, launched=(8 * US, 9 * US))
+    context = find_context(trace_of(builder))
+    assert overlaps_already(context, collectives_of(context), 0) is overlaps
+
+
+def test_reductions_are_known_by_the_name_of_their_kernel(trace_of: TraceOf) -> None:
+    """AllReduce and ReduceScatter carry gradients; other collectives, kernels and copies do not."""
+    names = ("AllReduce_Sum_f32_RING_LL", "ReduceScatter_Sum_bf16_RING_LL", "AllGather_RING_LL", "Broadcast_RING_LL")
+    builder = ExportBuilder().gpu()
+    for number, name in enumerate((*(f"ncclDevKernel_{each}" for each in (*names, "SendRecv")), "gemm")):
+        builder.kernel(number * 100, number * 100 + 50, name, launched=(number * 10, number * 10 + 5))
+    context = find_context(trace_of(builder.copy(700, 750, launched=(80, 85))))
+    rows = np.arange(7)
+    assert is_reduction(context, rows).tolist() == [True, True, False, False, False, False, False]
+    assert is_reduction(context, rows[::-1]).tolist() == [False, False, False, False, False, True, True]
+    assert is_reduction(context, rows[:0]).tolist() == []
+
+
+def test_other_collectives_do_not_move_beside_the_backward_pass(trace_of: TraceOf) -> None:
+    """The next layer needs what an AllGather sends; the reductions behind it change alone."""
+    builder = trained(ExportBuilder().gpu(), 132, 6)
+    for number in range(STEPS):
+        at = number * STEP
+        gather = at + 10 * US, at + 25 * US
+        builder.kernel(*gather, "ncclDevKernel_AllGather_RING_LL", stream=8, launched=(at + US, at + 2 * US))
+    simulation = simulate_trace(trace_of(builder))
+    change = beside(simulation)
+    assert len(change.high.operations) == 6 * MEASURED
+    assert is_reduction(simulation.context, change.high.operations).all()
+    assert len(fewer_bytes(simulation).high.operations) == 7 * MEASURED
+
+
+def test_fewer_bytes_shorten_the_collectives_of_all_gpus(trace_of: TraceOf) -> None:
+    """Half the bytes: six collectives of 49 µs take half of their time, or three quarters."""
+    both = trained(trained(ExportBuilder().gpu().gpu(1), 132, 6), 132, 6, pid=4712, device=1)
+    simulation = simulate_trace(trace_of(both))
+    change = fewer_bytes(simulation)
+    operations = simulation.context.operations
+    assert set(operations.device_id[change.high.operations].tolist()) == {0, 1}
+    assert (operations.kind[change.high.operations] == COMMUNICATION).all()
+    assert (change.low.factor, change.high.factor) == (0.75, 0.5)
+    assert saved_us(simulation, fewer_bytes) == pytest.approx((MEASURED * 6 * 49 / 4, MEASURED * 6 * 49 / 2), abs=5)
 
 
 def test_collectives_of_all_gpus_change_together(trace_of: TraceOf) -> None:
     """One that gets shorter on one GPU alone still waits for the other."""
     alone = trained(ExportBuilder().gpu(), 132, 6)
     both = trained(trained(ExportBuilder().gpu().gpu(1), 132, 6), 132, 6, pid=4712, device=1)
-    context, gained = found(trace_of(both))
-    assert gained.high_ns == pytest.approx(found(trace_of(alone))[1].high_ns, rel=0.05)
-    changed = beside_backward(context, choose_window(context), 0).high.operations
-    assert set(context.operations.device_id[changed].tolist()) == {0, 1}
-    assert (context.operations.kind[changed] == COMMUNICATION).all()
+    simulation = simulate_trace(trace_of(both))
+    changed = beside(simulation).high.operations
+    assert set(simulation.context.operations.device_id[changed].tolist()) == {0, 1}
+    assert (simulation.context.operations.kind[changed] == COMMUNICATION).all()
+    found = saved_us(simulation, beside)
+    assert found == pytest.approx(saved_us(simulate_trace(trace_of(alone)), partial(beside_backward, 0)), rel=0.01)
 
 
 def test_without_steps_and_phases_all_kernels_give_room(trace_of: TraceOf) -> None:

@@ -1,4 +1,4 @@
-"""What a wait for a CUDA event waits for: the operation before its record, not the last one launched."""
+"""Which operation a wait for a CUDA event waits for: the last before the record, not the last one launched."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from analysis_fixtures import window
 from export_builder import MAIN, PROCESS, ExportBuilder, thread
+from simulations import simulate_trace
 
 from nsyswrap.intervals import Spans
-from nsyswrap.loop.context import find_context
+from nsyswrap.loop.context import find_context, find_states
 from nsyswrap.tables import CALLS, Trace, array
 from nsyswrap.what_if.cpu_nodes import HostSources, find_host
 from nsyswrap.what_if.dependency_graph import Change
@@ -24,7 +25,7 @@ class Program(ExportBuilder):
     """An export with calls that record events and wait for them."""
 
     def recorded(self, event: int, at: int, **columns: int) -> "Program":
-        """Record an event, in stream 7 of GPU 0 unless told otherwise."""
+        """Record an event, in stream 7 of GPU 0 by default."""
         self.call("cudaEventRecord", at, at + 2, correlation=at + 10_000, thread=columns.pop("thread", MAIN))
         common = {"device": 0, "stream": 7, "process": PROCESS, "correlation": at + 10_000, "eventId": event}
         return self.row(RECORDS, **common | columns)
@@ -44,17 +45,18 @@ def two_kernels() -> Program:
 
 
 def found(trace: Trace) -> Recorded:
-    """Return what is known of the waits of a program."""
+    """Return what the waits of a program are known to wait for."""
     context = find_context(trace)
     whole = window(0, END)
     rows = np.flatnonzero(context.operations.call >= 0)
-    nodes = find_host(HostSources(trace, context.operations, context.phases, context.states(whole), whole), rows)
+    states = find_states(context, whole)
+    nodes = find_host(HostSources(trace, context.operations, context.phases, states, whole), rows)
     queued = queue_operations(trace, context.operations, nodes, rows, rows[:0])
     launched = array(trace[CALLS], "start")[context.operations.call]
     return find_recorded(trace, context.operations, nodes, queued, launched)
 
 
-def test_a_wait_is_for_what_was_launched_before_the_record(trace_of: TraceOf) -> None:
+def test_a_wait_is_for_the_operations_launched_before_the_record(trace_of: TraceOf) -> None:
     assert found(trace_of(two_kernels().recorded(5, 30).waited(5, 240, 243))).operation.tolist() == [0]
     assert found(trace_of(two_kernels().recorded(5, 50).waited(5, 240, 243))).operation.tolist() == [1]
 
@@ -71,28 +73,28 @@ def test_an_event_of_an_empty_stream_waits_for_nothing(trace_of: TraceOf) -> Non
     assert found(trace_of(two_kernels().recorded(5, 30, device=1).waited(5, 240, 243))).operation.tolist() == [NONE]
 
 
-def test_a_wait_is_not_for_what_ended_after_it(trace_of: TraceOf) -> None:
-    """The kernel launched before the record runs for 30 us more: another thread recorded, and was sooner."""
+def test_a_wait_is_not_for_an_operation_that_ended_after_it(trace_of: TraceOf) -> None:
+    """The kernel runs for 30 µs after the wait: another thread recorded the event before the launch was done."""
     program = Program().kernel(20, 30_120, launched=(10, 90), stream=7)
     assert not len(found(trace_of(program.recorded(5, 30, thread=thread(4712)).waited(5, 240, 243))).node)
 
 
-def test_of_what_was_not_recorded_nothing_is_known(trace_of: TraceOf) -> None:
-    """Waits for streams stand in the same table, with a number that no event has."""
+def test_without_a_record_nothing_is_known(trace_of: TraceOf) -> None:
+    """Waits for streams are in the same table, with an id that no event has."""
     assert not len(found(trace_of(two_kernels().waited(5, 240, 243))).node)
     assert not len(found(trace_of(two_kernels().recorded(5, 30))).node)
     other = two_kernels().recorded(5, 30).waited(4_294_967_295, 240, 243, "cudaStreamSynchronize")
     assert not len(found(trace_of(other)).node)
 
 
-@pytest.mark.parametrize(("recorded", "gain"), [(30, 361 - 242), (50, 361 - 339)])
-def test_a_host_that_gets_ahead_is_held_by_the_event(trace_of: TraceOf, recorded: int, gain: int) -> None:
-    """The host works from 52 to 240; without that it waits for the event's kernel, until 120 or until 221.
+@pytest.mark.parametrize(("recorded", "saved"), [(30, 361 - 242), (50, 361 - 339)])
+def test_a_host_that_gets_ahead_is_held_by_the_event(trace_of: TraceOf, recorded: int, saved: int) -> None:
+    """The host works from 52 to 240; without that work it waits for the event's kernel, until 120 or until 221.
 
-    Then it needs 92 ns to have launched the last kernel, which begins 6 ns later: at 319 behind 221, and behind 120
-    when the second kernel is over, at 222. It takes 20 ns.
+    After the wait the host needs 92 ns to launch the last kernel, which takes 20 ns. It begins 6 ns after its launch,
+    at 319, if the wait ends at 221. If the wait ends at 120, it begins when the second kernel is done, at 222.
     """
     program = two_kernels().recorded(5, recorded).waited(5, 240, 243).kernel(341, 361, launched=(331, 335), stream=7)
-    simulation = find_context(trace_of(program)).simulation(window(0, END))
+    simulation = simulate_trace(trace_of(program), window(0, END))
     assert simulation.predicts
-    assert simulation.gain(Change(host=Spans(np.array([52]), np.array([240])))) == gain
+    assert simulation.saving(Change(host=Spans(np.array([52]), np.array([240])))) == saved

@@ -1,4 +1,4 @@
-"""Laws of the simulation: programs run by its rules are reproduced, and no change that saves time makes a run longer."""
+"""Laws of the simulation: programs that ran by its rules are reproduced, and less work makes no run longer."""
 
 from pathlib import Path
 
@@ -7,28 +7,30 @@ import random_traces
 from analysis_fixtures import whole_session, window
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from replay_programs import START, Act, Machine, programs
+from simulated_programs import START, Act, Machine, programs
+from simulations import simulate
 
 from nsyswrap.db.load import load_export
 from nsyswrap.intervals import Spans
-from nsyswrap.loop.context import TraceContext, find_context
+from nsyswrap.loop.context import find_context
 from nsyswrap.tables import CALLS
 from nsyswrap.what_if import changes
-from nsyswrap.what_if.dependency_graph import Change, Simulation
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.simulate import Simulation
 
 SOME = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 pieces = st.lists(st.tuples(st.integers(0, 1500), st.integers(1, 120)), max_size=6)
 
 
-def study_of(program: tuple[Act, ...], folder: Path) -> tuple[TraceContext, Simulation]:
-    """A program as a context, and its simulation."""
+def simulation_of(program: tuple[Act, ...], folder: Path) -> Simulation:
+    """Return the simulation of a program."""
     machine = Machine().run(program)
     context = find_context(load_export(machine.builder.write(folder / "program.sqlite")))
-    return context, context.simulation(window(START, max(machine.now, machine.ended)))
+    return simulate(context, window(START, max(machine.now, machine.ended)))
 
 
 def spans_of(parts: list[tuple[int, int]]) -> Spans:
-    """Disjoint spans from starts and lengths."""
+    """Return disjoint spans from pairs of a gap and a length."""
     at = np.cumsum([length + gap for gap, length in parts]) if parts else np.empty(0, np.int64)
     lengths = np.array([length for _, length in parts], np.int64)
     return Spans(START + at - lengths, START + at)
@@ -36,18 +38,18 @@ def spans_of(parts: list[tuple[int, int]]) -> Spans:
 
 @SOME
 @given(program=programs)
-def test_a_program_run_by_the_rules_is_reproduced(program: tuple[Act, ...], tmp_path: Path) -> None:
-    """Two threads, two streams, waits and hand-overs: the simulation takes just what was measured."""
-    _, simulation = study_of(program, tmp_path)
+def test_a_program_that_ran_by_the_rules_is_reproduced(program: tuple[Act, ...], tmp_path: Path) -> None:
+    """Two threads, two streams, waits and hand-overs: the simulated length is the measured one."""
+    simulation = simulation_of(program, tmp_path)
     assert simulation.simulated_ns == simulation.measured_ns
 
 
 @SOME
 @given(program=programs, data=st.data())
-def test_saving_time_makes_nothing_longer_and_saves_no_more_than_was_taken_out(
+def test_less_work_makes_no_run_longer_and_saves_no_more_than_it_takes_out(
     program: tuple[Act, ...], data: st.DataObject, tmp_path: Path
 ) -> None:
-    _, simulation = study_of(program, tmp_path)
+    simulation = simulation_of(program, tmp_path)
     rows = np.array(sorted(data.draw(st.sets(st.sampled_from(simulation.operations.tolist())))), np.intp)
     change = Change(
         host=spans_of(data.draw(pieces)),
@@ -56,29 +58,30 @@ def test_saving_time_makes_nothing_longer_and_saves_no_more_than_was_taken_out(
         factor=data.draw(st.floats(0, 1)),
     )
     own, held = simulation.graph.weights(change)
-    gain = simulation.length(None) - simulation.length(change)
-    assert 0 <= gain <= int(np.maximum(simulation.graph.own - own, simulation.graph.held - held).sum())
+    saved = simulation.length(None) - simulation.length(change)
+    assert 0 <= saved <= int(np.maximum(simulation.graph.own - own, simulation.graph.held - held).sum())
 
 
 @SOME
 @given(program=programs)
-def test_waiting_for_nothing_makes_nothing_longer(program: tuple[Act, ...], tmp_path: Path) -> None:
-    context, simulation = study_of(program, tmp_path)
-    every = np.arange(len(context.trace[CALLS]))
+def test_removed_waits_make_no_run_longer(program: tuple[Act, ...], tmp_path: Path) -> None:
+    simulation = simulation_of(program, tmp_path)
+    every = np.arange(len(simulation.context.trace[CALLS]))
     assert simulation.length(Change(waits=every)) <= simulation.length(None)
 
 
 @SOME
 @given(sketch=random_traces.sketches)
-def test_no_trace_is_too_strange(sketch: random_traces.Sketch, tmp_path: Path) -> None:
-    """Whatever is in a trace, the simulation answers or says why not, and every gain is at least nothing and ordered."""
+def test_every_trace_is_simulated_or_has_an_obstacle(sketch: random_traces.Sketch, tmp_path: Path) -> None:
+    """The simulation of any trace has a length or an obstacle, and each saving is at least 0, the lower bound first."""
     context = find_context(random_traces.loaded(random_traces.built(sketch), tmp_path))
     whole = whole_session(context.trace)
-    simulation = context.simulation(whole)
-    assert simulation.obstacle or simulation.simulated_ns is not None
+    simulation = simulate(context, whole)
+    assert simulation.failure or simulation.simulated_ns is not None
     for what in changes.OF_CAUSE.values():
-        low, high, said = changes.gains(context, whole, what)
-        assert said
+        low, high, method, evidence = changes.predict(simulation, what)
+        assert evidence
+        assert (method is None) == (low is None)
         if low is None or high is None:
             assert not simulation.predicts
         else:

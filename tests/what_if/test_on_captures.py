@@ -1,4 +1,4 @@
-"""The simulation of real captures: how near it comes to what was measured, and a gain that came true."""
+"""The simulation of real captures: its error, and a predicted saving against the measured one."""
 
 import lzma
 from collections.abc import Callable
@@ -6,21 +6,22 @@ from pathlib import Path
 
 import pytest
 from real_captures import CAPTURE_NAMES
+from simulations import simulate
 
 from nsyswrap.db.load import load_export
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding
-from nsyswrap.report import build_report, choose_window
+from nsyswrap.report import build_report
 from nsyswrap.tables import Trace
 from nsyswrap.what_if import changes
 
 RealTrace = Callable[[str], Trace]
 ROOT = Path(__file__).parents[2]
 INCOMPLETE, NO_GPU = "cnn_fp32_nsys2023", "ranges_nsys2022"
-REPLAYED = [name for name in CAPTURE_NAMES if name not in {INCOMPLETE, NO_GPU}]
+SIMULATED = [name for name in CAPTURE_NAMES if name not in {INCOMPLETE, NO_GPU}]
 
-# By how much each is off, in thousandths, as docs/sections/prediction.md has it: a change of the model shows here.
-OFF = {
+# The prediction error in thousandths, as in docs/sections/prediction.md: a change of the model changes it.
+ERROR = {
     "alexnet_data_parallel_2gpu": 0.06,
     "bench_source": -2.22,
     "cnn_amp": 0.28,
@@ -33,7 +34,7 @@ OFF = {
 
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trace]:
-    """Return what reads the export of a committed sample."""
+    """Return a function that reads the export of a committed sample."""
     folder = tmp_path_factory.mktemp("samples")
 
     def trace(name: str) -> Trace:
@@ -45,18 +46,18 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trace]:
     return trace
 
 
-@pytest.mark.parametrize("name", REPLAYED)
+@pytest.mark.parametrize("name", SIMULATED)
 def test_a_real_run_is_reproduced(name: str, real_trace: RealTrace) -> None:
     context = find_context(real_trace(name))
-    found = context.simulation(choose_window(context))
+    found = simulate(context)
     assert found.predicts
     assert found.error_share is not None
-    assert found.error_share * 1000 == pytest.approx(OFF[name], abs=0.01)
+    assert found.error_share * 1000 == pytest.approx(ERROR[name], abs=0.01)
 
 
-def test_a_capture_that_lost_calls_is_not_replayed(real_trace: RealTrace) -> None:
+def test_a_capture_that_lost_calls_is_not_simulated(real_trace: RealTrace) -> None:
     report = build_report(real_trace(INCOMPLETE))
-    section = report.section("simulation")
+    section = report.section("prediction")
     assert section is not None
     assert "calls of its main thread were lost" in section.notes[0]
     simulated = [each for each in report.findings if each.rule.startswith("idle/") and each.saving_high_ns != 0]
@@ -64,17 +65,17 @@ def test_a_capture_that_lost_calls_is_not_replayed(real_trace: RealTrace) -> Non
     assert {each.saving_high_ns for each in simulated} == {None}
 
 
-def test_a_long_window_is_stood_for_by_steps_near_the_median(real_trace: RealTrace) -> None:
-    """Of the 19,432 operations of eight steps, four steps are simulated, and count twice."""
+def test_steps_near_the_median_are_simulated_in_place_of_a_long_window(real_trace: RealTrace) -> None:
+    """Eight steps have 19,432 operations: four steps are simulated, and count twice."""
     context = find_context(real_trace("bench_source"))
-    found = context.simulation(choose_window(context))
+    found = simulate(context)
     assert (found.steps, found.scale) == (4, 2.0)
     assert len(found.operations) == 9716
     assert found.sample.label.startswith("4 of 8 steps, from step ")
 
 
-def test_a_starved_run_gains_what_more_workers_gained(sample: RealTrace) -> None:
-    """One loader worker and eight, 58 steps each: 332 and 143 ms. The prediction is made from the first alone."""
+def test_the_saving_of_more_workers_comes_true(sample: RealTrace) -> None:
+    """58 steps take 332 ms with one loader worker and 143 ms with eight. The prediction is made from the first run."""
     slow, fast = (build_report(sample(f"mnist-{which}")) for which in ("1-worker", "8-workers"))
     saved = slow.window.length_ns - fast.window.length_ns
     assert saved == pytest.approx(188.4e6, rel=0.001)
@@ -86,24 +87,24 @@ def test_a_starved_run_gains_what_more_workers_gained(sample: RealTrace) -> None
     assert found.saving_high_ns < 1.05 * saved
 
 
-def test_the_second_cause_of_a_starved_run_gains_next_to_nothing(sample: RealTrace) -> None:
-    """Host code costs 66 ms there, and saving all of it would only make the loop wait longer for its loader."""
+def test_the_second_cause_of_a_starved_run_saves_little(sample: RealTrace) -> None:
+    """CPU time takes more than 40 ms there; without it the loop would only wait longer for its loader."""
     found = _finding(build_report(sample("mnist-1-worker")).findings, "idle/cpu")
     assert found.lost_ns > 60e6
     assert found.saving_high_ns is not None
     assert found.saving_high_ns < 2e6
 
 
-def test_without_its_loader_late_launches_are_what_to_mend(sample: RealTrace) -> None:
-    """Saving host code, which was worth nothing before, is worth half of the time now."""
+def test_with_enough_workers_launches_are_the_limit(sample: RealTrace) -> None:
+    """CPU time between launches, which saved nothing before, is worth a good part of the run now."""
     found = build_report(sample("mnist-8-workers")).findings[0]
     assert found.rule == "launches/launch_bound"
     assert found.saving_low_ns is not None
     assert found.saving_low_ns > 30e6
 
 
-@pytest.mark.parametrize("name", REPLAYED)
-def test_no_gain_is_more_than_the_window_or_upside_down(name: str, real_trace: RealTrace) -> None:
+@pytest.mark.parametrize("name", SIMULATED)
+def test_no_saving_is_larger_than_the_window(name: str, real_trace: RealTrace) -> None:
     report = build_report(real_trace(name))
     for each in report.findings:
         assert each.saving_low_ns is not None
@@ -111,10 +112,10 @@ def test_no_gain_is_more_than_the_window_or_upside_down(name: str, real_trace: R
         assert 0 <= each.saving_low_ns <= each.saving_high_ns <= report.window.length_ns
 
 
-def test_two_autograd_threads_are_awaited_by_the_main_one(real_trace: RealTrace) -> None:
-    """Batches are made in the training process on the host: loading them elsewhere saves about the time that costs."""
+def test_the_main_thread_waits_for_two_autograd_threads(real_trace: RealTrace) -> None:
+    """The training process makes the batches: loading them elsewhere saves about the time that this takes."""
     context = find_context(real_trace("alexnet_data_parallel_2gpu"))
-    low, high, _ = changes.gains(context, choose_window(context), changes.loader_work)
+    low, high, _, _ = changes.predict(simulate(context), changes.loader_work)
     assert low is not None
     assert high is not None
     assert low == pytest.approx(high / 2, rel=0.05)

@@ -13,34 +13,34 @@ from nsyswrap.what_if.sample import choose_sample
 
 
 def steps(*lengths: int) -> Steps:
-    """Steps of one process, one behind another from 0."""
+    """Return steps of one process, one after another from 0."""
     end = np.cumsum(lengths)
     columns = {"process": 1, "thread": 1, "name": "step", "start": end - lengths, "end": end, "warm_up": False}
     return Steps(pd.DataFrame(columns))
 
 
 def window(end: int, source: str = "steps") -> Window:
-    """A window from 0."""
+    """Return a window from 0."""
     return Window(0, end, "the window", source)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ten operations be the most that are simulated."""
+    """Simulate at most ten operations."""
     monkeypatch.setattr(sample, "MOST_OPERATIONS", 10)
 
 
-def test_a_small_window_is_replayed_whole() -> None:
+def test_a_small_window_is_simulated_as_a_whole() -> None:
     found = choose_sample(np.arange(0, 100, 10), steps(50, 50), window(100))
     assert (found.window, found.steps, found.scale) == (window(100), 2, 1.0)
 
 
-def test_a_window_that_is_not_of_steps_counts_none() -> None:
+def test_a_window_that_is_not_made_of_steps_counts_none() -> None:
     assert choose_sample(np.arange(0, 100, 10), steps(50, 50), window(100, "user")).steps == 0
 
 
-def test_of_many_steps_the_run_nearest_to_the_median_stands_for_all() -> None:
-    """Of six steps of four operations two fit. Runs of two take 130, 80, 60, 65 and 75 ns: 75 is the median."""
+def test_the_run_of_steps_nearest_to_the_median_is_simulated() -> None:
+    """Two of six steps of four operations fit. Runs of two take 130, 80, 60, 65 and 75 ns: 75 is the median."""
     found = choose_sample(_four_a_step(100, 30, 50, 10, 55, 20), steps(100, 30, 50, 10, 55, 20), window(265))
     assert (found.window.start_ns, found.window.end_ns) == (190, 265)
     assert (found.steps, found.scale) == (2, 3.0)
@@ -48,7 +48,7 @@ def test_of_many_steps_the_run_nearest_to_the_median_stands_for_all() -> None:
 
 
 def test_a_step_lasts_until_the_next_one() -> None:
-    """What lies between two steps is part of the window, and of the sample."""
+    """The time between two steps is part of the window and of the sample."""
     frame = steps(20, 20, 20, 20).frame
     frame["end"] -= 5
     found = choose_sample(_four_a_step(20, 20, 20, 20), Steps(frame), window(80))
@@ -56,7 +56,7 @@ def test_a_step_lasts_until_the_next_one() -> None:
     assert found.steps == 2
 
 
-def test_warm_up_is_not_replayed() -> None:
+def test_warm_up_is_not_simulated() -> None:
     frame = steps(20, 20, 20, 20, 20).frame
     frame["warm_up"] = [True, True, False, False, False]
     found = choose_sample(_four_a_step(20, 20, 20, 20, 20), Steps(frame), window(100))
@@ -64,8 +64,8 @@ def test_warm_up_is_not_replayed() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: steps(1000), steps])
-def test_where_no_step_fits_the_middle_of_the_window_is_replayed(make: Callable[[], Steps]) -> None:
-    """Of a hundred operations, one every 10 ns, those from the 46th to the 55th."""
+def test_without_a_step_that_fits_the_middle_of_the_window_is_simulated(make: Callable[[], Steps]) -> None:
+    """There are a hundred operations, one every 10 ns; the sample has the 46th to the 55th."""
     found = choose_sample(np.arange(0, 1000, 10), make(), window(1000))
     assert (found.window.start_ns, found.window.end_ns, found.steps) == (450, 541, 0)
     assert found.scale == pytest.approx(1000 / 91)

@@ -1,15 +1,16 @@
-"""What stands behind the causes of idle time, one file a root cause, in the order in which they are tried.
+"""The root causes of idle time, one file each, in the order in which they are tried.
 
-A cause says what the host did while the GPU was idle. Often that has a reason of its own: the CPU runs between two
-launches because a copy held the host until the GPU had nothing left, or a step waits for data because its loader
-processes have just been started. A root cause takes whole pieces of idle time; what none takes keeps its cause::
+A cause says what the host did while the GPU was idle. A root cause explains why. For example, the CPU works between two
+launches because a copy blocked it until the GPU went idle. Or a step waits for data because its loader processes have
+just been started. A root cause explains whole pieces of idle time; other pieces keep their cause as their rule::
 
     GPU          ####|..............gap...............|####
     T            .item()  |    cpu      |   launch    |
     cause        synchro. |    cpu      |   launch    |
     root cause   |-------- synchronization -----------|
 
-The first that takes a piece has it, so no nanosecond has two. Whether a report prints a finding has no part in it.
+The first root cause that explains a piece gets it, so no nanosecond counts twice. The result does not depend on which
+findings a report prints.
 """
 
 from collections.abc import Callable
@@ -35,8 +36,8 @@ class RootCause(NamedTuple):
 
     Attributes:
         rule: Rule of its finding.
-        find: Returns which pieces it explains, given the pieces and which of them are still free.
-        own_causes: Where the root cause is a kind of call: the causes of idle time inside such calls.
+        find: Returns the pieces that it explains, given all pieces and a mask of those not explained yet.
+        own_causes: Causes of the idle time inside its own calls; empty where the root cause is not a kind of call.
     """
 
     rule: str

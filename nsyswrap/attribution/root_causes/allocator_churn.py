@@ -1,4 +1,4 @@
-"""Root cause: step after step asks the driver for memory, or gives it back."""
+"""Root cause: many steps allocate or free memory through the driver."""
 
 import re
 
@@ -12,22 +12,22 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array
 
 RULE = "memory/churn"
-# A caching allocator that has warmed up asks the driver for nothing; more than one step in ten is no accident.
+# A caching allocator does not call the driver after warm-up. More than one step in ten with such calls is churn.
 # Source: ours.
 CHURN_SHARE = 0.10
 
-# Calls of memory pools are ordered in a stream and wait for nothing.
+# Calls of memory pools are ordered in a stream and do not wait.
 _POOLED = re.compile(r"Async")
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
-    """Return the calls that allocate or free, the time between them, and the gaps that their delay causes."""
+    """Return the pieces in calls that allocate or free, between them, and in the gaps that their delay causes."""
     calls = idle.is_cause("allocation") & free
     if not calls.any() or not _is_habit(idle):
         return idle.none
     between = idle.from_first(calls) & idle.until_last(calls) & idle.is_cause(*GENERIC, "synchronization")
     delayed = idle.any_in_gap(calls)
-    # A call that frees waits for the GPU first, so most of it may lie before the gap.
+    # A call that frees waits for the GPU first, so most of it may be before the gap.
     first_call = idle.call_length((api_calls.ALLOCATION,), calls[idle.first])
     later = calls & ~(np.isin(np.arange(len(calls)), idle.first) & (first_call > 0)[idle.gap])
     delay = first_call + np.bincount(idle.gap[later], idle.length[later], len(idle.first)).astype(np.int64)
@@ -46,7 +46,7 @@ def _is_habit(idle: IdlePieces) -> bool:
 
 
 def _allocations(context: TraceContext) -> Times:
-    """Return when calls that allocate or free began, of any thread, in ns."""
+    """Return when the calls that allocate or free began, on all threads, in ns."""
     kinds = tables.by_name(context.trace, tables.CALLS, _allocates, np.int8)
     found: Times = array(context.trace[tables.CALLS], "start")[kinds > 0]
     return found

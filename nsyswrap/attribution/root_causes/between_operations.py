@@ -1,4 +1,4 @@
-"""Root cause: the GPU goes from one operation to the next one of the same stream, launched before: its own pace."""
+"""Root cause: the GPU switches from one operation to the next queued operation of the same stream."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.events.operations import streams_of
 
 RULE = "gpu/between_operations"
-# A queued operation that begins later than this many usual gaps waited for something else, such as another stream.
+# A queued operation that begins after more than this many usual gaps waited for something else, such as another stream.
 # Source: ours.
 USUAL_GAPS = 10
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
-    """Return whole gaps in which the next operation is queued behind the one before it in the same stream."""
+    """Return the pieces of gaps between two operations of one stream, where the second was queued in time."""
     operations = idle.context.operations
     mine = operations.on(idle.device_id)
     place = np.searchsorted(operations.start[mine], idle.gaps.end, side="left")

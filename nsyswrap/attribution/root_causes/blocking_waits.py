@@ -1,8 +1,7 @@
-"""Root cause: the host waits for the GPU inside the step, so that the GPU goes idle until the host launches again.
+"""Root cause: the host waits for the GPU inside the step, so the GPU goes idle until the host launches again.
 
-Each wait is paired with the idle time that it causes: the gap that begins while the host waits, and the gaps behind it
-until the host is ahead of the GPU again, up to the length of the wait. Without the wait the host would have come to
-these launches earlier by no more than that.
+Each wait explains the gap that begins while the host waits. It also explains the gaps after that until the host is
+ahead of the GPU again, up to the length of the wait: without the wait, later launches come earlier by at most that.
 """
 
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
@@ -13,7 +12,7 @@ KINDS = (api_calls.SYNCHRONIZATION, api_calls.BLOCKING_COPY)
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
-    """Return the pieces inside waits for the GPU, and the idle time that each wait causes behind it."""
+    """Return the pieces inside waits for the GPU, and the idle time that each wait causes after it."""
     waits = free & idle.is_cause("synchronization", "blocking_copy")
     begins = waits[idle.first]
     rest = free & ~waits & idle.is_cause(*GENERIC)

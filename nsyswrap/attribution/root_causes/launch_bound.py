@@ -4,18 +4,18 @@ import numpy as np
 
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
-from nsyswrap.attribution.launch_pace import find_pace, usual_gap_ns
+from nsyswrap.attribution.launch_pace import find_pace
 
 RULE = "launches/launch_bound"
 
-# Where the host waits for something else this much of the idle time, more launches at once would not help it. Source:
-# ours, as LATE in launch_pace.
+# Where other causes make up this share of the idle time, fewer launches do not help. Source: ours, as LATE in
+# launch_pace.
 OTHER_CAUSES = ("data_wait", "data_work", "synchronization", "blocking_copy", "lock")
 OTHER_SHARE = 0.30
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
-    """Return the CPU and launch time of gaps that last no longer than launches usually are apart."""
+    """Return the CPU, launch and queued time of gaps that are no longer than the usual pace of launches explains."""
     by_cause = np.bincount(idle.pieces.cause, idle.length, len(CAUSES))
     other = sum(float(by_cause[CAUSES.index(cause)]) for cause in OTHER_CAUSES)
     if other >= OTHER_SHARE * by_cause.sum():
@@ -23,6 +23,6 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     pace = find_pace(idle.context, idle.device_id, idle.window)
     if pace is None or not pace.is_bound:
         return idle.none
-    short = idle.gaps.end - idle.gaps.start <= usual_gap_ns(idle.context, idle.device_id, idle.window)
+    short = idle.gaps.end - idle.gaps.start <= idle.usual_gap_ns
     found: Mask = short[idle.gap] & idle.is_cause("cpu", "launch", "queued")
     return found

@@ -1,4 +1,4 @@
-"""Root cause: the optimizer launches very many short kernels, one or more for each parameter."""
+"""Root cause: the optimizer launches very many short kernels, at least one for each parameter."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Root cause: a copy of pageable memory holds the host while the driver stages the data."""
+"""Root cause: a copy of pageable memory blocks the host while the driver stages the data."""
 
 from nsyswrap.attribution.copy_table import find_copies, staging
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask

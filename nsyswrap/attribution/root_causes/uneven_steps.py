@@ -11,7 +11,7 @@ RULE = "steps/uneven"
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
-    """Return the longest generic pieces of each outlier step, as much as the step takes more than the median one."""
+    """Return the longest generic pieces of each outlier step, up to its unexplained time beyond the median step."""
     found = idle.none
     generic, not_traced = free & idle.is_cause(*GENERIC), idle.is_cause("not_traced")
     for process, steps in idle.context.steps.measured_inside(idle.window).groupby("process"):

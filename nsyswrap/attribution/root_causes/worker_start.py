@@ -1,4 +1,4 @@
-"""Root cause: loader processes are started again, as for each epoch."""
+"""Root cause: loader processes are started again, for example for each epoch."""
 
 from nsyswrap.attribution.idle_pieces import DATA_CAUSES, IdlePieces, Mask
 from nsyswrap.attribution.loader_starts import find_starts
@@ -8,7 +8,7 @@ RULE = "data/worker_start"
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
-    """Return the gaps in which loader processes are started, where that happens in more than one step."""
+    """Return the pieces of gaps in which loader processes are started, where that happens in more than one step."""
     starts = find_starts(idle.context, idle.window)
     where = containing(idle.gaps, starts)
     started = idle.none[: len(idle.first)]

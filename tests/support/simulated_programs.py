@@ -1,8 +1,8 @@
-"""Small programs that are run by the rules of the model: an export of one replays exactly, or the model is wrong.
+"""Small programs that run by the rules of the simulation: it must reproduce an export of one exactly.
 
-The simulator shares nothing with the model but its rules: launches take ``CALL`` ns, operations begin ``LATENCY`` ns
-after the call has returned or ``GAP`` ns after the one before in their stream, a wait returns ``WAKE`` ns after what it
-waits for, and a thread that is handed the work begins ``HAND`` ns later.
+The machine here shares only the rules with the simulation: a launch takes ``CALL`` ns, an operation begins ``LATENCY``
+ns after its launch has returned or ``GAP`` ns after the operation before it in its stream, a wait returns ``WAKE`` ns
+after the operation that it waits for, and a thread that gets the work begins ``HAND`` ns later.
 """
 
 from dataclasses import dataclass, field
@@ -20,13 +20,13 @@ Do = Literal["launch", "wait", "hand"]
 
 @dataclass(frozen=True)
 class Act:
-    """What a thread does next: works for ``work`` ns, then launches, waits for all streams, or hands over.
+    """What a thread does next: it works, then launches a kernel, waits for all streams, or hands the work over.
 
     Attributes:
-        do: What it does.
-        work: ns of its own before.
-        length: Length of what is launched.
-        stream: Stream of what is launched.
+        do: What it does after its own work.
+        work: Length of its own work in ns.
+        length: Length of the kernel in ns.
+        stream: Stream of the kernel.
     """
 
     do: Do
@@ -43,8 +43,8 @@ class Machine:
         builder: The export under construction.
         now: Time of the host in ns.
         thread: The thread that works.
-        free: When each stream has done all it was given.
-        asleep: Since when the other thread waits.
+        free: When the last kernel of each stream ends.
+        asleep: When the thread that does not work began to wait.
         ended: When the last operation ended.
     """
 
@@ -56,7 +56,7 @@ class Machine:
     ended: int = START
 
     def run(self, acts: tuple[Act, ...]) -> "Machine":
-        """Do all that a program does."""
+        """Run a program."""
         for act in acts:
             self.now += act.work
             getattr(self, act.do)(act)
@@ -80,14 +80,14 @@ class Machine:
         self.now = returned
 
     def hand(self, _: Act) -> None:
-        """Let the other thread go on, and wait for it."""
+        """Let the other thread work, and wait for it."""
         self._sleep()
         self.asleep = self.now
         self.thread = MAIN if self.thread == OTHER else OTHER
         self.now += HAND
 
     def _sleep(self) -> None:
-        """Write down how long the thread that does not work has waited."""
+        """Record how long the thread that does not work has waited."""
         waiting = MAIN if self.thread == OTHER else OTHER
         if self.now > self.asleep:
             self.builder.os_call("pthread_cond_wait", self.asleep, self.now, thread=waiting)
@@ -100,11 +100,11 @@ acts = st.builds(
     length=st.integers(1, 90),
     stream=st.sampled_from((7, 7, 7, 8)),
 )
-# Each kind of thing happens once on its own, so that the trace says how long it takes: a launch on an idle GPU, two in
-# line, a wait that is long and one for nothing.
-TEACHING = (
+# Each kind of event happens once on its own, so that the trace shows how long it takes: a launch on an idle GPU, queued
+# kernels, a long wait, and a wait with nothing pending.
+SAMPLES_OF_EACH = (
     *(Act("launch", 5, 60), Act("launch", 0, 60), Act("launch", 0, 60), Act("wait", 0)),
     *(Act("wait", 3), Act("launch", 200, 50, 8), Act("launch", 0, 50, 8), Act("wait", 0), Act("wait", 5)),
     *(Act("hand", 5), Act("launch", 5, 5), Act("hand", 10), Act("launch", 5, 5)),
 )
-programs = st.lists(acts, min_size=1, max_size=25).map(lambda each: (*TEACHING, *each, *TEACHING))
+programs = st.lists(acts, min_size=1, max_size=25).map(lambda each: (*SAMPLES_OF_EACH, *each, *SAMPLES_OF_EACH))

@@ -1,0 +1,33 @@
+"""Simulations of traces and what changes save in them, made as a report makes them."""
+
+from collections.abc import Callable
+
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import TraceContext, find_context, find_states
+from nsyswrap.report import choose_window
+from nsyswrap.tables import Trace
+from nsyswrap.what_if.changes import WhatIf, predict
+from nsyswrap.what_if.simulate import Simulation, find_simulation
+
+US = 1_000
+
+
+def simulate(context: TraceContext, window: Window | None = None) -> Simulation:
+    """Return the simulation of a window; of the window that a report is about by default."""
+    window = window or choose_window(context)
+    return find_simulation(context, find_states(context, window), window)
+
+
+def simulate_trace(trace: Trace, window: Window | None = None) -> Simulation:
+    """Return the simulation of a window of a trace."""
+    return simulate(find_context(trace), window)
+
+
+def saved_us(simulation: Simulation, what: Callable[[Simulation], WhatIf]) -> tuple[int, int]:
+    """Return what a change saves at least and at most, in whole microseconds, after a check of its evidence."""
+    low, high, method, evidence = predict(simulation, what)
+    assert low is not None
+    assert high is not None
+    assert method == "simulated"
+    assert evidence == (f"simulated: {what(simulation).assumed}",)
+    return round(low / US), round(high / US)

@@ -1,0 +1,98 @@
+"""What pinned memory saves: the rate of pinned copies, from the capture or measured beside it, and the waits."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+from analysis_fixtures import window
+from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder
+from simulations import US, saved_us, simulate
+
+from nsyswrap.hardware.copy_rates import CopyRate
+from nsyswrap.loop.context import Settings, find_context
+from nsyswrap.tables import Trace
+from nsyswrap.what_if.changes import pinned_copies
+from nsyswrap.what_if.simulate import Simulation
+
+TraceOf = Callable[[ExportBuilder], Trace]
+SIZE = 1 << 20
+WHOLE = window(0, 600 * US)
+UP, DOWN = "Host-to-Device", "Device-to-Host"
+# The rates at which SIZE bytes take 36.5 µs, which is half of what the pageable copies below take.
+HALF_RATE = CopyRate(1e9, SIZE / 36_500 * 1e9)
+
+
+def copies(size: int = SIZE, direction: int = HOST_TO_DEVICE) -> ExportBuilder:
+    """Return five turns of 100 µs: a pageable copy of 73 µs in a call of 85 µs that holds the host, and a kernel."""
+    kinds = {"srcKind": PAGEABLE, "dstKind": DEVICE}
+    if direction == DEVICE_TO_HOST:
+        kinds = {"srcKind": DEVICE, "dstKind": PAGEABLE}
+    builder = ExportBuilder()
+    for at in range(0, 500 * US, 100 * US):
+        ran, called = (at + 15 * US, at + 88 * US), (at + 5 * US, at + 90 * US)
+        builder.copy(*ran, direction, launched=called, bytes=size, **kinds)
+        builder.kernel(at + 101 * US, at + 104 * US, launched=(at + 91 * US, at + 95 * US))
+    return builder
+
+
+def simulation_of(trace: Trace, rates: Mapping[str, CopyRate] | None = None) -> Simulation:
+    """Return the simulation of the five turns, with measured rates of pinned copies."""
+    return simulate(find_context(trace, Settings(copy_rates=rates or {})), WHOLE)
+
+
+def factors(simulation: Simulation) -> list[float]:
+    """Return what the lengths of the copies are multiplied by at most."""
+    found = pinned_copies(simulation).high.factor
+    assert not isinstance(found, float)
+    return [float(each) for each in found]
+
+
+def test_without_a_known_rate_copies_stay_as_long_as_they_are(trace_of: TraceOf) -> None:
+    simulation = simulation_of(trace_of(copies()))
+    assert factors(simulation) == [1.0] * 5
+    assert pinned_copies(simulation).assumed.endswith("as fast as before: the rate of pinned ones is not known here")
+
+
+def test_the_capture_s_own_pinned_copies_tell_the_rate(trace_of: TraceOf) -> None:
+    """A pinned copy of the same size takes 10 µs, outside of the window; it counts before a measured rate."""
+    trace = trace_of(copies().copy(700 * US, 710 * US, bytes=SIZE, launched=(690 * US, 694 * US)))
+    for rates in ({}, {UP: HALF_RATE}):
+        simulation = simulation_of(trace, rates)
+        assert factors(simulation) == pytest.approx([10 / 73] * 5)
+        assert pinned_copies(simulation).assumed.endswith("run at the rate of pinned ones")
+
+
+def test_small_pinned_copies_tell_no_rate(trace_of: TraceOf) -> None:
+    """They take as long whatever their size is, so their rate says nothing of large ones."""
+    trace = trace_of(copies().copy(700 * US, 710 * US, bytes=(1 << 16) - 1, launched=(690 * US, 694 * US)))
+    assert factors(simulation_of(trace)) == [1.0] * 5
+
+
+@pytest.mark.parametrize(("direction", "name"), [(HOST_TO_DEVICE, UP), (DEVICE_TO_HOST, DOWN)])
+def test_a_measured_rate_counts_for_its_direction(direction: int, name: str, trace_of: TraceOf) -> None:
+    """The higher of the two measured rates is the optimistic one."""
+    trace = trace_of(copies(direction=direction))
+    assert factors(simulation_of(trace, {name: HALF_RATE})) == pytest.approx([0.5] * 5)
+    other = {UP: DOWN, DOWN: UP}[name]
+    unknown = simulation_of(trace, {other: HALF_RATE})
+    assert factors(unknown) == [1.0] * 5
+    assert "is not known here" in pinned_copies(unknown).assumed
+
+
+def test_pinned_copies_are_never_slower(trace_of: TraceOf) -> None:
+    assert factors(simulation_of(trace_of(copies()), {UP: CopyRate(1e6, 2e6)})) == [1.0] * 5
+
+
+def test_small_pageable_copies_are_not_faster_when_pinned(trace_of: TraceOf) -> None:
+    """Below 64 KiB the driver stages nothing; then no rate is needed either."""
+    simulation = simulation_of(trace_of(copies((1 << 16) - 1)))
+    assert factors(simulation) == [1.0] * 5
+    assert "is not known here" not in pinned_copies(simulation).assumed
+
+
+def test_faster_copies_save_more_than_the_waits_alone(trace_of: TraceOf) -> None:
+    """At least the host is free during the copies, while the GPU still needs 73 + 3 µs for each turn."""
+    trace = trace_of(copies())
+    plain, faster = (saved_us(simulation_of(trace, rates), pinned_copies) for rates in ({}, {UP: HALF_RATE}))
+    assert plain[0] == faster[0] > 0
+    assert plain[0] <= plain[1] < faster[1]
+    assert faster[1] - plain[1] == pytest.approx(5 * 36.5, abs=1)
