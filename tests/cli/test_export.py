@@ -73,7 +73,7 @@ def test_the_trace_of_a_real_capture_agrees_with_its_report(
         assert idle_of(events) == {}
         return
     assert sum(idle_of(events).values()) == int(ledger.tables["devices"]["idle_ns"].sum())
-    by_cause = idle.tables["causes"].groupby("cause")["idle_ns"].sum()
+    by_cause = idle.tables["attribution"].groupby("cause")["idle_ns"].sum()
     assert idle_of(events) == {str(cause): int(ns) for cause, ns in by_cause.items() if ns}
 
 
@@ -175,7 +175,7 @@ def test_parquet_holds_every_event_and_describes_its_columns(
     idle = build_report(trace).section("idle")
     gaps = pd.read_parquet(folder / "gaps.parquet")
     assert int((gaps["end_ns"] - gaps["start_ns"]).sum()) == (
-        int(idle.tables["causes"]["idle_ns"].sum()) if idle else 0
+        int(idle.tables["attribution"]["idle_ns"].sum()) if idle else 0
     )
 
 
