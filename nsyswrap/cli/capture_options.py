@@ -135,19 +135,19 @@ def options_of(
         command: The script or command, with its arguments.
         given: The option values by parameter name.
         output_to_stderr: Send the program's stdout to stderr.
-        annotate: Mark phases even without ``--annotate``.
+        annotate: Mark phases in any case.
 
     Raises:
         UsageError: A variable is not NAME=VALUE.
     """
     from nsyswrap.capture.options import DEFAULT_TRACES, CaptureOptions  # noqa: PLC0415 - so that --help stays fast
 
-    sampled, traces = "process-tree" if given["sample_cpu"] else "none", given["traces"]
+    sampled = "process-tree" if given["sample_cpu"] else "none"
     return CaptureOptions(
         command=program(command, given["python"]),
         folder=given["output"] or default_folder(command[0]),
         next_free=given["output"] is None,
-        traces=tuple(filter(None, traces.split(","))) if traces is not None else DEFAULT_TRACES,
+        traces=DEFAULT_TRACES if given["traces"] is None else tuple(filter(None, given["traces"].split(","))),
         sample=sampled,
         context_switches=sampled,
         delay_s=given["delay"],

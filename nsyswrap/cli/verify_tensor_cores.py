@@ -254,9 +254,8 @@ def _measured_launches(
 ) -> "tuple[list[NcuLaunch], str]":
     """Return measured launches of the chosen kernels, and ncu's CSV.
 
-    The first run measures the first launch of each kernel. Kernels may be missed, because the program launches them in
-    another order than in the capture or because this ncu counts launches differently. A second run then measures every
-    launch of the missed ones.
+    The first run measures the first launch of each kernel. The second run measures every launch of those it missed: the
+    program may launch kernels in another order than in the capture, or ncu may count launches differently.
     """
     from nsyswrap.capture.kernel_counters import CounterRequest, NoLaunchError  # noqa: PLC0415 - loaded when measured
     from nsyswrap.capture.nsys import resolved_command  # noqa: PLC0415
@@ -267,9 +266,9 @@ def _measured_launches(
     if not choice.functions:
         raise CannotTellError("the program ran no kernel except collectives", hint="Give a program that computes")
     command = resolved_command(CaptureOptions(command=words, folder=Path()))
+    count = min(choice.launches, request.launches)
     _print(
-        f"measuring {min(choice.launches, request.launches)} launches of {len(choice.functions)} functions, "
-        f"{choice.time_share:.0%} of kernel time ..."
+        f"measuring {count} launches of {len(choice.functions)} functions, {choice.time_share:.0%} of kernel time ..."
     )
     first = CounterRequest(command, choice.functions, request.launches, request.timeout_s)
     try:
