@@ -24,6 +24,9 @@ _SAMPLE_HZ = 1000
 # The value of nsys's --pytorch that adds a range around each operator.
 _OPERATORS = "autograd-nvtx"
 
+# Options whose values are those of the capture option of the same name.
+_UNCHANGED = ("capture_range", "cuda_graph", "gpu_metrics", "cuda_memory", "cwd", "nsys_args", "force")
+
 _GPU_METRICS = "--gpu-metrics"
 _IDS = re.compile(r"all|none|cuda-visible|\d+(,\d+)*")
 
@@ -152,20 +155,14 @@ def options_of(
         context_switches=sampled,
         delay_s=given["delay"],
         duration_s=given["duration"],
-        capture_range=given["capture_range"],
-        cuda_graph=given["cuda_graph"],
-        gpu_metrics=given["gpu_metrics"],
         python_sampling_hz=_SAMPLE_HZ if given["python_sampling"] else 0,
-        cuda_memory=given["cuda_memory"],
         pytorch=_OPERATORS if given["annotate"] == "ops" else "",
         annotate=annotate or given["annotate"] != "off",
         environment=tuple(map(_variable, given["environment"])),
-        cwd=given["cwd"],
-        nsys_args=given["nsys_args"],
         timeout_s=given["timeout"],
         hide_environment=given["hide_env"],
-        force=given["force"],
         output_to_stderr=output_to_stderr,
+        **{name: given[name] for name in _UNCHANGED},
     )
 
 
