@@ -1,9 +1,9 @@
-# Everything a checkout needs, from a machine with git, make and Python 3.11 alone. `make help` lists the targets.
+# Everything a checkout needs, on a machine with git, make and Python 3.11. `make help` lists the targets.
 #
 # PYTHON    the Python that makes the virtual environment (3.11 or newer)
-# TORCH     auto, cpu or cuda: which build of PyTorch the workloads get; auto takes cuda where there is an NVIDIA driver
-# WORKLOAD  the program that `make profile` profiles, and ARGS what is passed to it
-# TESTS     what `make test` hands to pytest, and WORKERS over how many processes it spreads them
+# TORCH     auto, cpu or cuda: the build of PyTorch for the workloads; auto is cuda if there is an NVIDIA driver
+# WORKLOAD  the program that `make profile` profiles, and ARGS its arguments
+# TESTS     what `make test` and `make quick` pass to pytest, and WORKERS the number of processes
 
 PYTHON ?= python3
 TORCH ?= auto
@@ -19,9 +19,9 @@ SOURCES := nsyswrap workloads tests tools bench
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# pip may not fill one environment twice at once.
+# pip must not write to one environment twice at the same time.
 .NOTPARALLEL:
-.PHONY: help profile test check format docs reports gallery faults bench lock nsys nsys-if-possible browser
+.PHONY: help profile test quick check format docs reports gallery faults bench lock nsys nsys-if-possible browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,10 @@ profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile the MNIST example 
 test: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch nsys-if-possible browser ## set up and run every test
 	$(PY) -m pytest $(WORKERS) $(TESTS)
 
-check: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch nsys-if-possible browser ## what a change must pass: format, lint, types, tests with coverage, docs
+quick: $(VENV)/.base $(VENV)/.dev ## run the fast tests: no browser, no nsys, no whole captures
+	$(PY) -m pytest $(WORKERS) -m "not browser and not nsys and not slow" $(TESTS)
+
+check: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch nsys-if-possible browser ## all that a change must pass: format, lint, types, tests with coverage, docs
 	$(PY) -m ruff format --check $(SOURCES)
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m mypy --strict $(SOURCES)
@@ -40,7 +43,7 @@ check: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch nsys-if-possible browser ## wha
 	$(PY) tools/glossary_page.py --check
 	$(PY) -m pytest $(WORKERS) --cov --cov-branch $(TESTS)
 
-format: $(VENV)/.dev ## format the source and mend what ruff can mend
+format: $(VENV)/.dev ## format the source and fix what ruff can fix
 	$(PY) -m ruff format $(SOURCES)
 	$(PY) -m ruff check --fix $(SOURCES)
 
@@ -48,7 +51,7 @@ docs: $(VENV)/.base ## write docs/cli.md from --help, and docs/glossary.md from 
 	$(PY) tools/cli_reference.py
 	$(PY) tools/glossary_page.py
 
-reports: $(VENV)/.base ## render reports/samples again, one from each capture beside them, and the pages about reports/gallery
+reports: $(VENV)/.base ## render reports/samples again from their captures, and the pages about reports/gallery
 	$(PY) tools/sample_reports.py
 	$(PY) tools/gallery.py --again
 
@@ -64,7 +67,7 @@ bench: $(VENV)/.base ## time nsyswrap with the programs in bench/
 lock: $(VENV)/.base ## pin the newest versions that pyproject.toml allows, in requirements/
 	$(PY) tools/lock.py
 
-# The virtual environment. Each stamp stands for one finished step, and is made again when what it was made from changes.
+# The virtual environment. Each stamp is one finished step, made again when its prerequisites change.
 $(VENV)/.made: tools/setup.sh
 	@$(SETUP) venv && touch $@
 
@@ -77,7 +80,7 @@ $(VENV)/.dev: $(VENV)/.made requirements/dev.lock
 $(VENV)/.torch: $(VENV)/.made requirements/torch-cpu.lock requirements/torch-cuda.lock
 	@$(SETUP) torch && touch $@
 
-# These look at the machine rather than at a file, so they run each time; both are done at once where nothing is missing.
+# These check the machine, so they run each time; they do nothing if nothing is missing.
 nsys: $(VENV)/.base
 	@$(PY) -m nsyswrap setup
 

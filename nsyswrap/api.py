@@ -12,8 +12,10 @@ import pandas as pd
 
 from nsyswrap.capture.locate import find_nsys
 from nsyswrap.capture.nsys import export_report
+from nsyswrap.capture.run_record import recorded_copy_rates
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import UsageError
+from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.hardware.kernel_names.user_rules import read_rules
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import Settings, find_context
@@ -166,7 +168,8 @@ def open_capture(
     check_request(window, settings)
     trace = _trace_of(path)
     named = replace(trace, capture=replace(trace.capture, name=neutral(path.name)))
-    return OpenedCapture(named, window, settings)
+    rates = read_rates(recorded_copy_rates(path))
+    return OpenedCapture(named, window, replace(settings, copy_rates=rates))
 
 
 def _trace_of(path: Path) -> Trace:

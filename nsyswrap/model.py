@@ -1,7 +1,7 @@
-"""What a report is made of: facts, findings and tables in sections, about one window of one capture.
+"""The types of a report: facts, findings and tables in sections, about one window of one capture.
 
-Times are int64 nanoseconds since capture start, sizes bytes, ratios shares of 1. Rounding happens in
-``units`` alone, when something is shown.
+Times are int64 nanoseconds since capture start, sizes bytes, ratios shares of 1. Only ``units`` rounds, when a value
+is shown.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return 0 for the gravest, so that findings sort by it."""
+        """Return 0 for the most severe, so that findings sort by it."""
         return {"problem": 0, "warning": 1, "note": 2}[self.value]
 
 
@@ -48,14 +48,14 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """When, how and of what the capture was made; nothing here names a host, a user or a home folder.
+    """When and how the capture was made; nothing here names a host, a user or a home folder.
 
     Attributes:
         nsys_version: Version of nsys that wrote the export, such as "2025.3.2.0"; empty if unknown.
         schema_version: Version of the export's schema, such as "3.20.3"; empty if unknown.
         started_utc: Start of the capture, ISO 8601 in UTC; empty if unknown.
         duration_ns: Length of the capture; 0 if unknown.
-        command: The profiled command, one item a word.
+        command: The profiled command, one item for each argument.
         traces: What nsys was asked to trace, such as ("Cuda", "NvtxEvents").
         graph_trace: Granularity of CUDA graphs: "Graph", "Node" or empty.
         driver_version: NVIDIA driver, such as "580.159.04"; empty if unknown.
@@ -82,7 +82,7 @@ class Gpu:
     Attributes:
         device_id: CUDA ordinal, as in the tables.
         name: Such as "NVIDIA H200".
-        compute_capability: Such as (9, 0); None if the export does not say.
+        compute_capability: Such as (9, 0); None if unknown.
         sm_count: Streaming multiprocessors; 0 if unknown.
         memory_bytes: Size of its memory; 0 if unknown.
         sm_warps: Warps that a multiprocessor holds at once; 0 if unknown.
@@ -111,7 +111,7 @@ class Fact:
     unit: Unit
 
 
-# Begins the evidence that names the line of Python that ran most of the time.
+# Start of the evidence that names the line of Python with most samples.
 MOST_SAMPLES = "most samples: "
 
 
@@ -126,10 +126,10 @@ class Finding:
         rule: Key of the rule, such as "idle/data_wait".
         severity: How much it matters.
         headline: One sentence: what is wrong.
-        lost_ns: Time it takes inside the window.
-        saving_low_ns: What fixing it saves at least; None where nothing can be predicted.
-        saving_high_ns: What fixing it saves at most; None where nothing can be predicted.
-        advice: One sentence: the change to make.
+        lost_ns: Time that the problem takes inside the window.
+        saving_low_ns: Lower bound of the time that fixing it saves; None where nothing can be predicted.
+        saving_high_ns: Upper bound; None where nothing can be predicted.
+        advice: One sentence: what to try.
         evidence: The numbers it rests on, one line each.
         device_id: GPU it is about; None for the whole capture.
         window: Interval the numbers are about.
@@ -178,11 +178,11 @@ class Section:
     Attributes:
         key: Name in report.json, such as "ledger".
         title: Heading.
-        window: Stretch the numbers are about.
+        window: Interval that the numbers are about.
         facts: Single numbers, in the order they are shown.
         tables: Tables by name; the suffix of a column's name is its unit.
         findings: Advice that follows from this section.
-        notes: What a reader must know: limits, cuts, joins that were guessed.
+        notes: What a reader must know: limits, rows that are left out, assumptions.
     """
 
     key: str
@@ -194,12 +194,12 @@ class Section:
     notes: tuple[str, ...] = ()
 
     def fact(self, label: str) -> Fact | None:
-        """Return the fact of that label, or None."""
+        """Return the fact with this label, or None."""
         return next((fact for fact in self.facts if fact.label == label), None)
 
 
 class KernelName(NamedTuple):
-    """A name that operations have, and what it says of tensor cores; the verdict is empty for copies and memsets."""
+    """The name of operations and its classification; the verdict is empty for copies and memsets."""
 
     name: str
     verdict: str = ""
@@ -209,13 +209,13 @@ class KernelName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimelineItems:
-    """Things that a row shows one by one, in order of start: arrays of equal length.
+    """The single items of a row, in order of start: arrays of equal length.
 
     Attributes:
         start: ns since capture start.
         end: ns since capture start.
         code: Index into the row's classes.
-        details: More of each, whole numbers by name, such as ``phase`` or ``latency``.
+        details: More whole numbers of each item, by name, such as ``phase`` or ``latency``.
     """
 
     start: Times
@@ -230,15 +230,16 @@ class TimelineRow:
 
     Attributes:
         kind: "gpu", "stream", "phases", "steps", "thread", "python" or "counter".
-        label: What stands beside it.
-        device_id: GPU it is about; -1 for none.
-        process: Number of the process it is about; 0 for none.
-        thread: Number of the thread it is about; 0 for none.
-        classes: What a code of its items, and a line of its sums, means.
-        sums: ns of each class in each bin, shape (classes, bins); of a counter its mean in hundredths of a per cent,
-            -1 where it was not sampled.
-        exact: Bins of which all items are there, shape (bins,).
-        items: All items that touch an exact bin, and no others.
+        label: Its label.
+        device_id: GPU; -1 for none.
+        process: Number of the process; 0 for none.
+        thread: Number of the thread; 0 for none.
+        classes: Meaning of the codes of its items and of the lines of its sums. Idle time of a GPU has the rule or the
+            cause that it belongs to.
+        sums: ns of each class in each bin, shape (classes, bins). For a counter its mean in hundredths of a per cent,
+            and -1 where it was not sampled.
+        exact: Whether each bin has all its items, shape (bins,).
+        items: The items that touch an exact bin.
     """
 
     kind: str
@@ -262,28 +263,28 @@ class LongGap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimelineData:
-    """What the timeline of a page shows: rows of what happened, summed over bins and, in part, one by one.
+    """The content of a page's timeline: rows of sums over bins and, for some bins, of single items.
 
-    Time is cut at *edges* into bins. Each row says exactly how many ns of each bin each class takes, so that a sum over
-    any run of bins is exact at every zoom. In the bins marked ``exact`` it also has every item::
+    Time is cut at *edges* into bins. Each row has the exact ns of each class in each bin, so a sum over consecutive
+    bins is exact at every zoom. In the bins marked ``exact`` it also has every item::
 
         edges    |-----|-----|-----|-----|-----|-----|
         items          |x xx x|xxx x|
         exact       no   yes    yes   no    no    no
         sums       3     4      5     2     0     1      of each class
 
-    A capture of any size thus becomes so many bins and at most so many items.
+    The size of a timeline does not grow with the capture: bins and items are limited.
 
     Attributes:
-        window: Stretch that the report is about; idle time outside of it has no cause.
-        edges: Bounds of the bins, ascending, ns since capture start, shape (bins + 1,). Window, steps and the longest
-            gaps begin and end at an edge, so that their sums are exact whatever is shipped.
+        window: Interval that the report is about; idle time outside of it has no cause.
+        edges: Bounds of the bins, ascending, ns since capture start, shape (bins + 1,). The window, the steps and the
+            longest gaps start and end at an edge, so their sums are always exact.
         rows: The rows from top to bottom.
-        gaps: The longest gaps of all GPUs, longest first; their place in this list is their number on the page.
+        gaps: The longest gaps of all GPUs, longest first; the page numbers them in this order.
         phases: Name of each phase code.
-        texts: What indices in details mean, by the name of the detail.
-        kernels: What the detail ``name`` of operations means.
-        left_out: What is not shown, in sentences.
+        texts: Texts that the numbers in details refer to, by the name of the detail.
+        kernels: Names that the detail ``name`` of operations refers to.
+        left_out: Sentences about what is not shown.
     """
 
     window: Window
@@ -319,21 +320,21 @@ NO_STEP = StepTimes()
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that is said about one capture.
+    """The report of one capture.
 
     Attributes:
         capture: File that was read.
-        session: How it was made.
+        session: When and how it was made.
         gpus: GPUs that ran something, by device id.
-        window: Stretch the numbers are about.
+        window: Interval that the numbers are about.
         verdict: One sentence: what limits this run.
         sections: The sections, in the order they are shown.
         findings: All findings, the largest predicted saving first.
-        notes: What could not be analysed and why.
+        notes: What could not be analysed, and why.
         verdict_rule: Rule of the finding that the verdict states, which is the first; None where kernels alone limit
             the run or the capture cannot tell.
         step: The measured steps of the window.
-        timeline: What a page's timeline shows; None where it was not asked for or no GPU did anything.
+        timeline: Content of the page's timeline; None where it was not requested or there is no GPU work.
     """
 
     capture: Capture
@@ -349,5 +350,5 @@ class Report:
     timeline: TimelineData | None = None
 
     def section(self, key: str) -> Section | None:
-        """Return the section of that key, or None where it was skipped."""
+        """Return the section with this key, or None where it was skipped."""
         return next((section for section in self.sections if section.key == key), None)

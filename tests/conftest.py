@@ -1,4 +1,4 @@
-"""Fixtures: exports built by hand, the real captures in tests/captures, and the nsys of this machine."""
+"""Fixtures and markers: exports built by hand, the real captures in tests/captures, and the nsys of this machine."""
 
 import importlib
 import lzma
@@ -23,20 +23,48 @@ from nsyswrap.tables import Trace
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-# How long an example takes says nothing about what it shows: on a busy machine any takes long.
+TESTS = Path(__file__).parent
+# The fixtures that unpack or read whole captures.
+WHOLE_CAPTURES = {"captures", "real_trace"}
+# Files whose tests take more than a second each, by `pytest --durations=40` on two cores: laws over random traces,
+# programs that train or compile, and programs that run to a time limit.
+SLOW = frozenset({
+    *("attribution/test_laws.py", "what_if/test_laws.py", "test_report_laws.py", "timeline/test_build.py"),
+    *("sections/test_step_breakdown.py", "sections/test_on_captures.py", "db/test_fuzz.py", "db/test_broken.py"),
+    *("capture/annotate/test_torch_calls.py", "capture/annotate/test_batch_cache.py", "capture/test_endings.py"),
+    *("capture/annotate/test_processes.py", "capture/test_stopping.py", "capture/test_foreground.py"),
+    *("cli/test_profile.py", "cli/test_verify_tensor_cores.py", "capture/test_profile.py", "cli/test_setup.py"),
+    *("workloads/test_mnist.py", "workloads/test_cases.py", "workloads/test_digits.py", "workloads/test_faults.py"),
+    *("tools/test_samples.py", "tools/test_gallery.py", "tools/test_gallery_capture.py", "test_package.py"),
+    "test_words.py",
+})  # fmt: skip
+# Any example takes long on a busy machine, so a deadline would only make tests fail at random.
 settings.register_profile("nsyswrap", deadline=None)
 settings.load_profile("nsyswrap")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test by its folder, its file and its fixtures: `browser`, `nsys` and `slow`."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        path = item.path.relative_to(TESTS) if item.path.is_relative_to(TESTS) else item.path
+        if path.parts[0] == "browser":
+            item.add_marker(pytest.mark.browser)
+        if path.parts[0] == "real_nsys" or "nsys" in fixtures:
+            item.add_marker(pytest.mark.nsys)
+        if path.as_posix() in SLOW or fixtures & WHOLE_CAPTURES:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture
 def build() -> Callable[..., ExportBuilder]:
-    """Return what starts an export: ``build()``, or ``build(2022)`` for the tables of an older nsys."""
+    """Return a function that starts an export: ``build()``, or ``build(2022)`` for the tables of an older nsys."""
     return ExportBuilder
 
 
 @pytest.fixture
 def trace_of(tmp_path: Path) -> Callable[[ExportBuilder], Trace]:
-    """Return what writes a built export and reads it back as a trace."""
+    """Return a function that writes a built export and reads it back as a trace."""
 
     def trace(builder: ExportBuilder) -> Trace:
         return load_export(builder.write(tmp_path / "built.sqlite"))
@@ -46,7 +74,7 @@ def trace_of(tmp_path: Path) -> Callable[[ExportBuilder], Trace]:
 
 @pytest.fixture(scope="session")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return what unpacks a real capture by name, once; the file is shared, so nobody may write to it."""
+    """Return a function that unpacks a real capture by name, once; the file is shared and read-only."""
     folder = tmp_path_factory.mktemp("captures")
 
     @cache
@@ -61,7 +89,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def real_trace(captures: Callable[[str], Path]) -> Callable[[str], Trace]:
-    """Return what reads a real capture by name, once; nobody may change its frames."""
+    """Return a function that reads a real capture by name, once; tests share its frames and do not change them."""
 
     @cache
     def trace(name: str) -> Trace:
@@ -72,7 +100,7 @@ def real_trace(captures: Callable[[str], Path]) -> Callable[[str], Trace]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator["Browser"]:
-    """Return a headless Chromium; where it is loaded, so that other tests need no Playwright."""
+    """Return a headless Chromium; Playwright is imported here, so that other tests do not need it."""
     pages = importlib.import_module("browser_pages")
     with pages.chromium() as started:
         yield started
@@ -80,7 +108,7 @@ def browser() -> Iterator["Browser"]:
 
 @pytest.fixture(scope="session")
 def nsys() -> Nsys:
-    """Return the nsys of this machine; tests that ask for it are skipped where there is none."""
+    """Return the nsys of this machine; without one, tests that use this fixture are skipped."""
     try:
         return find_nsys()
     except NsysNotFoundError as error:
@@ -100,7 +128,7 @@ with nvtx.annotate("outer"), nvtx.annotate(f"read {os.environ['HOME']}/data"):
 def planted(nsys: Nsys, tmp_path_factory: pytest.TempPathFactory) -> Planted:
     """Run the real nsys on a small program with a secret in its environment."""
     folder = tmp_path_factory.mktemp("ann")
-    secret = "v4lue-of-the-planted-secret"  # noqa: S105 - planted to be looked for
+    secret = "v4lue-of-the-planted-secret"  # noqa: S105 - planted, to be searched for
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "USER": "annabella", "PLANTED_TOKEN": secret}
     flags = ["--trace=nvtx,osrt", "--sample=none", "--cpuctxsw=none", f"--output={folder}/capture"]
     command: list[str | Path] = [nsys.path, "profile", *flags, sys.executable, "-c", PROGRAM]

@@ -1,4 +1,4 @@
-"""The errors nsyswrap raises on purpose: what they carry, and the exit code of each."""
+"""The errors that nsyswrap raises on purpose: message, hint and exit code of each."""
 
 import inspect
 
@@ -21,7 +21,7 @@ EXIT_CODES = {
 
 
 def test_every_error_has_an_exit_code_here() -> None:
-    """The contract names the codes: scripts decide by them."""
+    """Scripts rely on the exit codes."""
     assert {each.__name__: each.exit_code for each in CLASSES} == EXIT_CODES
 
 
@@ -42,8 +42,8 @@ def test_one_except_catches_all_that_is_raised_on_purpose() -> None:
 
 
 @pytest.mark.parametrize("error", CLASSES)
-def test_the_drawing_of_the_tree_is_true(error: type[NsyswrapError]) -> None:
-    """Every class stands in the module's drawing, deeper than its parent and below it."""
+def test_the_tree_in_the_documentation_is_correct(error: type[NsyswrapError]) -> None:
+    """Every class is in the module's tree, below its parent and further right."""
     drawing = (errors.__doc__ or "").splitlines()
     places = {
         each.__name__: (row, line.index(each.__name__))

@@ -1,4 +1,4 @@
-"""Laws of intervals, each checked against counting nanoseconds one by one."""
+"""Laws of intervals, each checked by counting nanoseconds."""
 
 from random import Random
 
@@ -35,26 +35,26 @@ def merged(loose: Loose) -> Spans:
     return intervals.merge([start for start, _ in loose], [end for _, end in loose])
 
 
-def painted(labels: LabelledSpans) -> dict[int, int]:
+def label_of_each(labels: LabelledSpans) -> dict[int, int]:
     """Return the label of each labelled nanosecond."""
     rows = zip(labels.spans.start.tolist(), labels.spans.end.tolist(), labels.code.tolist(), strict=True)
     return {at: code for start, end, code in rows for at in range(start, end)}
 
 
 def innermost_of(rows: Labelled) -> LabelledSpans:
-    """Flatten labelled intervals."""
+    """Return labelled intervals as labelled spans."""
     return intervals.innermost([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows])
 
 
 def assert_spans(spans: Spans) -> None:
-    """Check what every set of spans promises: int64, sorted, disjoint, none empty."""
+    """Check that spans are int64, sorted, disjoint and not empty."""
     assert spans.start.dtype == spans.end.dtype == np.int64
     assert (spans.end > spans.start).all()
     assert (spans.start[1:] >= spans.end[:-1]).all()
 
 
-def assert_timeline(labels: LabelledSpans) -> None:
-    """Check what every timeline promises: spans, and one int32 label for each."""
+def assert_labelled(labels: LabelledSpans) -> None:
+    """Check that the spans are valid and have one int32 label each."""
     assert_spans(labels.spans)
     assert labels.code.dtype == np.int32
     assert len(labels.code) == len(labels.spans.start)
@@ -107,7 +107,7 @@ def test_clip_keeps_the_part_inside(loose: Loose, start: int, end: int) -> None:
 
 
 @given(loose_lists, moments, moments)
-def test_gaps_are_what_is_left_of_a_window(loose: Loose, start: int, end: int) -> None:
+def test_gaps_are_the_rest_of_a_window(loose: Loose, start: int, end: int) -> None:
     holes = intervals.gaps(merged(loose), start, end)
     assert_spans(holes)
     assert counted(holes) == set(range(start, end)) - covered_by(loose)
@@ -115,14 +115,14 @@ def test_gaps_are_what_is_left_of_a_window(loose: Loose, start: int, end: int) -
 
 @given(loose_lists, moments, moments)
 def test_busy_and_gaps_add_up_to_the_window(loose: Loose, start: int, end: int) -> None:
-    """The law under the ledger: nothing of a window is lost or counted twice."""
+    """The ledger relies on this: no nanosecond of a window is lost or counted twice."""
     spans = merged(loose)
     busy, idle = intervals.clip(spans, start, end), intervals.gaps(spans, start, end)
     assert intervals.total(busy) + intervals.total(idle) == max(end - start, 0)
 
 
 @given(loose_lists, loose_lists)
-def test_subtract_leaves_what_is_not_taken(loose: Loose, taken: Loose) -> None:
+def test_subtract_keeps_what_is_not_taken(loose: Loose, taken: Loose) -> None:
     left = intervals.subtract(merged(loose), merged(taken))
     assert_spans(left)
     assert counted(left) == covered_by(loose) - covered_by(taken)
@@ -175,14 +175,14 @@ def test_containing_finds_the_span_of_a_moment(loose: Loose, at: list[int]) -> N
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), loose_lists), max_size=4))
-def test_the_first_layer_of_a_timeline_has_a_nanosecond(layers: list[tuple[int, Loose]]) -> None:
+def test_a_nanosecond_has_the_label_of_its_first_layer(layers: list[tuple[int, Loose]]) -> None:
     labels = intervals.layered([(code, merged(loose)) for code, loose in layers])
-    assert_timeline(labels)
+    assert_labelled(labels)
     expected: dict[int, int] = {}
     for code, loose in layers:
         for at in covered_by(loose):
             expected.setdefault(at, code)
-    assert painted(labels) == expected
+    assert label_of_each(labels) == expected
 
 
 def innermost_by_counting(rows: Labelled) -> dict[int, set[int]]:
@@ -198,7 +198,7 @@ def innermost_by_counting(rows: Labelled) -> dict[int, set[int]]:
 
 @st.composite
 def nested_ranges(draw: st.DrawFn) -> Labelled:
-    """Draw ranges as a program with a stack of them makes: each pair nests or is disjoint."""
+    """Draw ranges like those of a program's call stack: each pair nests or is disjoint."""
     rows: Labelled = []
     stack: list[tuple[int, int]] = []
     now: int = draw(moments)
@@ -216,44 +216,44 @@ def nested_ranges(draw: st.DrawFn) -> Labelled:
 @given(nested_ranges())
 def test_innermost_of_nested_ranges_is_the_one_opened_last(rows: Labelled) -> None:
     labels = innermost_of(rows)
-    assert_timeline(labels)
+    assert_labelled(labels)
     expected = innermost_by_counting(rows)
-    found = painted(labels)
+    found = label_of_each(labels)
     assert found.keys() == expected.keys()
     assert all(found[at] in expected[at] for at in found)
 
 
 @given(labelled_lists)
 def test_innermost_of_crossing_ranges_is_the_one_opened_last(rows: Labelled) -> None:
-    """Ranges of several kinds may cross; the law is the same."""
+    """Ranges of several kinds may cross."""
     labels = innermost_of(rows)
-    assert_timeline(labels)
+    assert_labelled(labels)
     expected = innermost_by_counting(rows)
-    found = painted(labels)
+    found = label_of_each(labels)
     assert found.keys() == expected.keys()
     assert all(found[at] in expected[at] for at in found)
 
 
 @given(labelled_lists, labelled_lists)
-def test_fill_shows_what_is_under_where_nothing_is_over(over: Labelled, under: Labelled) -> None:
+def test_fill_keeps_the_upper_label_and_else_has_the_lower(over: Labelled, under: Labelled) -> None:
     above, below = innermost_of(over), innermost_of(under)
     filled = intervals.fill(above, below)
-    assert_timeline(filled)
-    assert painted(filled) == painted(below) | painted(above)
+    assert_labelled(filled)
+    assert label_of_each(filled) == label_of_each(below) | label_of_each(above)
 
 
 @given(labelled_lists, moments, moments)
-def test_within_keeps_whole_what_touches_the_stretch(rows: Labelled, start: int, end: int) -> None:
+def test_within_keeps_spans_that_overlap_an_interval_uncut(rows: Labelled, start: int, end: int) -> None:
     labels = innermost_of(rows)
     found = intervals.within(labels, start, end)
-    assert_timeline(found)
-    stretch = set(range(start, end))
-    assert painted(found).items() <= painted(labels).items()
-    assert {at: label for at, label in painted(found).items() if at in stretch} == {
-        at: label for at, label in painted(labels).items() if at in stretch
+    assert_labelled(found)
+    inside = set(range(start, end))
+    assert label_of_each(found).items() <= label_of_each(labels).items()
+    assert {at: label for at, label in label_of_each(found).items() if at in inside} == {
+        at: label for at, label in label_of_each(labels).items() if at in inside
     }
     if start < end:
-        assert all(set(range(*one)) & stretch for one in zip(found.spans.start, found.spans.end, strict=True))
+        assert all(set(range(*one)) & inside for one in zip(found.spans.start, found.spans.end, strict=True))
 
 
 @given(labelled_lists, st.lists(moments))
@@ -261,7 +261,7 @@ def test_label_at_reads_one_moment(rows: Labelled, at: list[int]) -> None:
     labels = innermost_of(rows)
     found = intervals.label_at(labels, intervals.times(at), -7)
     assert found.dtype == np.int32
-    assert found.tolist() == [painted(labels).get(moment, -7) for moment in at]
+    assert found.tolist() == [label_of_each(labels).get(moment, -7) for moment in at]
 
 
 def test_nothing_merges_to_nothing() -> None:
@@ -270,7 +270,7 @@ def test_nothing_merges_to_nothing() -> None:
 
 
 def test_spans_far_from_zero_keep_every_nanosecond() -> None:
-    """int64 to the last digit: a float would lose it."""
+    """int64 keeps the last digit, which a float would lose."""
     far = 2**61
     assert intervals.total(intervals.merge([far, -far], [far + 1, -far + 1])) == 2
 

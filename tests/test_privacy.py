@@ -1,4 +1,4 @@
-"""What would tell a secret, a user or a home folder is replaced; everything else is left alone."""
+"""Secrets, users and home folders are replaced; everything else is kept."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ from nsyswrap.privacy import WITHHELD, looks_secret, neutral, neutral_command
         *("--password", "--api-key", "--hub-token", "-auth", "TOKEN_PROFILE", "SECRETDIR", "PATH_TOKEN", "DIR_SECRET"),
     ],
 )
-def test_names_of_secrets_are_seen(name: str) -> None:
+def test_names_of_secrets_are_recognised(name: str) -> None:
     assert looks_secret(name)
 
 
@@ -49,7 +49,7 @@ def test_ordinary_names_are_not(name: str) -> None:
         ("git+ssh://git@host/x", "git+ssh://***@host/x"),
     ],
 )
-def test_home_folders_and_logins_are_taken_out(text: str, shown: str) -> None:
+def test_home_folders_and_logins_are_replaced(text: str, shown: str) -> None:
     assert neutral(text) == shown
 
 
@@ -63,12 +63,12 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
 
 @given(st.text(st.sampled_from("ab/:@ .~") | st.characters(codec="utf-8"), max_size=40))
 def test_what_is_neutral_stays_so(text: str) -> None:
-    """Texts pass through here more than once: on the way out of the export, into a report, into a page."""
+    """A text is cleaned more than once: when it is read, in the report, and on the page."""
     assert neutral(neutral(text)) == neutral(text)
 
 
 @given(st.from_regex(r"[a-z][a-z0-9_-]{2,12}", fullmatch=True), st.sampled_from(["/home/", "/Users/", "/export/home/"]))
-def test_no_user_survives(user: str, homes: str) -> None:
+def test_no_user_stays(user: str, homes: str) -> None:
     assert f"{homes}{user}" not in neutral(f"open {homes}{user}/data: no such file")
 
 
@@ -92,5 +92,5 @@ def test_a_command_shows_no_secret(words: tuple[str, ...], shown: tuple[str, ...
 
 @given(st.lists(st.text(max_size=12), max_size=6))
 def test_a_command_keeps_its_words(words: list[str]) -> None:
-    """One item for each word, whatever is withheld."""
+    """Withheld words keep their place."""
     assert len(neutral_command(tuple(words))) == len(words)

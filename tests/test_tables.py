@@ -35,7 +35,7 @@ def test_an_empty_table_keeps_its_contract(spec: TableSpec) -> None:
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_missing_values_belong_to_columns(spec: TableSpec) -> None:
-    """A text stands for a missing text, a number for a missing number."""
+    """The missing value of a text column is a text, and that of a column of numbers a number."""
     for name, value in spec.missing.items():
         assert isinstance(value, str) == (spec.columns[name] == "category")
 
@@ -44,7 +44,7 @@ def test_table_names_are_unique() -> None:
     assert len({spec.name for spec in SPECS}) == len(SPECS)
 
 
-def test_a_trace_is_asked_by_contract() -> None:
+def test_a_trace_returns_the_table_of_a_contract() -> None:
     made = trace()
     assert made[tables.KERNELS] is made.frames["kernels"]
 
@@ -72,7 +72,7 @@ def test_an_id_gives_back_its_process_and_thread(pid: int, tid: int) -> None:
 
 
 def test_ids_of_nsys_itself_are_negative() -> None:
-    """Diagnostics of the profiler come from process 0 of machine 0xFE: masks must not mind the sign."""
+    """Diagnostics come from process 0 of machine 0xFE, so ids may be negative and masks must keep working."""
     itself = -144115188075855872
     assert tables.process_of(np.array([itself])).tolist() == [itself]
     assert tables.pid(itself) == tables.tid(itself) == 0

@@ -1,4 +1,4 @@
-"""Numbers as text: three significant digits, honest about little, about nothing and about not knowing."""
+"""Numbers as text: three significant digits; small values, zero and unknown values stay distinct."""
 
 import math
 
@@ -54,7 +54,7 @@ def test_frequencies_have_three_significant_digits() -> None:
 
 
 def test_a_point_in_time_is_exact_to_the_microsecond() -> None:
-    """Seconds since capture start keep their place however late they are, and may be negative."""
+    """Seconds since capture start keep microseconds at any size, and may be negative."""
     assert units.point(12_402_137_400) == "12.402137 s"
     assert units.point(-1_500) == "-0.000002 s"
 
@@ -71,13 +71,13 @@ def test_a_point_in_time_is_exact_to_the_microsecond() -> None:
         (1.5, "150.0 %"),
     ],
 )
-def test_shares_have_one_decimal_and_never_round_to_nothing_or_all(ratio: float, shown: str) -> None:
+def test_shares_have_one_decimal_and_never_round_to_0_or_100(ratio: float, shown: str) -> None:
     assert units.share(ratio) == shown
 
 
 @given(st.integers(1, 10**15), st.integers(1, 10**15))
-def test_a_part_is_nothing_only_when_it_is_nothing(part: int, rest: int) -> None:
-    """What is there never prints as 0.0 %, what leaves something never as 100.0 %."""
+def test_only_nothing_prints_as_0_and_only_all_as_100(part: int, rest: int) -> None:
+    """A part above zero never prints as 0.0 %, and one below the whole never as 100.0 %."""
     assert units.share_of(part, part + rest) not in ("0.0 %", "100.0 %")
 
 
@@ -96,7 +96,7 @@ def test_a_share_of_nothing_is_not_measured() -> None:
         (0.5, float("nan"), units.NOT_MEASURED),
     ],
 )
-def test_a_band_shows_both_ends_unless_they_read_alike(low: float | None, high: float | None, shown: str) -> None:
+def test_a_band_shows_both_bounds_unless_they_print_the_same(low: float | None, high: float | None, shown: str) -> None:
     assert units.share_band(low, high) == shown
 
 
@@ -110,7 +110,7 @@ def test_a_band_shows_both_ends_unless_they_read_alike(low: float | None, high: 
         (None, None, "not predicted"),
     ],
 )
-def test_a_gain_is_a_range_with_an_upper_bound(low: int | None, high: int | None, shown: str) -> None:
+def test_a_saving_is_a_range_with_an_upper_bound(low: int | None, high: int | None, shown: str) -> None:
     assert units.gain(low, high) == shown
 
 
@@ -127,7 +127,7 @@ def test_plain_numbers_have_three_significant_digits(value: float, shown: str) -
 
 
 @pytest.mark.parametrize("value", [None, math.nan, np.float64("nan"), pd.NA, pd.NaT])
-def test_what_was_not_measured_is_not_zero(value: object) -> None:
+def test_a_missing_value_is_not_zero(value: object) -> None:
     assert units.text(value, "ns") == units.NOT_MEASURED
 
 
@@ -174,29 +174,29 @@ def test_a_column_of_texts_has_no_unit() -> None:
 
 
 def test_one_scale_serves_a_column() -> None:
-    """The largest value chooses the unit, the middle one the decimals, so that digits align."""
+    """The largest value sets the unit and the median the decimals, so that digits align."""
     scale = units.scale_for([31_000_000, 18_000_000, 1_500_000], "ns")
     assert scale.unit == "ms"
     assert [scale.text(ns) for ns in (31_000_000, 18_000_000, 1_500_000)] == ["31.0", "18.0", "1.5"]
 
 
-def test_a_scale_never_shows_something_as_zero() -> None:
+def test_a_scale_never_shows_a_value_above_zero_as_zero() -> None:
     scale = units.scale_for([31_000_000, 18_000_000, 2_000], "ns")
     assert scale.text(2_000) == "<0.1"
     assert scale.text(0) == "0"
 
 
-def test_a_column_without_values_has_a_scale_all_the_same() -> None:
+def test_a_column_without_values_has_a_scale() -> None:
     assert units.scale_for([], "bytes").text(0) == "0"
 
 
 def test_the_largest_of_a_column_has_at_most_four_digits() -> None:
-    """A column of a few large and many small values is not printed to the nanosecond for the sake of the small."""
+    """Many small values do not force nanosecond precision on a few large ones."""
     scale = units.scale_for([476_000_000, 700, 700, 700], "ns")
     assert [scale.text(476_000_000), scale.text(700)] == ["476.0", "<0.1"]
 
 
-def test_a_scale_takes_missing_values_for_nothing() -> None:
+def test_a_scale_ignores_missing_values() -> None:
     assert units.scale_for([math.nan, 2_048], "bytes").unit == "KiB"
 
 
@@ -227,7 +227,7 @@ def test_a_duration_is_right_to_half_a_per_cent(ns: int) -> None:
     ],
 )
 def test_a_change_has_its_sign(ratio: float, shown: str) -> None:
-    """And what is there never reads as nothing."""
+    """A change that is not zero never prints as zero."""
     assert units.change(ratio) == shown
 
 

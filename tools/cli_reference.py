@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Write docs/cli.md from the commands' own --help: `make docs`. With --check, only say whether it is up to date."""
+"""Write docs/cli.md from the --help of the commands: `make docs`. With --check, compare it only."""
 
 import sys
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def pages(command: click.Command, name: str, parent: click.Context | None = None
     Args:
         command: A click command or group.
         name: What is typed for it, without the names above it.
-        parent: The context of the group that the command stands in.
+        parent: The context of the command's group.
     """
     context = click.Context(command, info_name=name, parent=parent, terminal_width=COLUMNS, max_content_width=COLUMNS)
     yield context.command_path, command.get_help(context)

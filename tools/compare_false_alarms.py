@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Measure how often `nsyswrap compare` says faster or slower where nothing changed: the rates in docs/compare.md.
+"""Measure how often `nsyswrap compare` reports faster or slower when nothing changed: the rates in docs/compare.md.
 
     python tools/compare_false_alarms.py                      simulated steps
     python tools/compare_false_alarms.py CAPTURE...           the steps of real captures, split in two
@@ -35,7 +35,7 @@ OUTLIER_SHARE = 0.04
 
 
 def autoregressive(correlation: float, spread: float) -> Maker:
-    """Return what draws steps each of which takes after the one before it."""
+    """Return a function that draws steps, each similar to the one before it."""
 
     def draw(generator: np.random.Generator, count: int) -> Series:
         noise = generator.standard_normal(count + 50)
@@ -48,7 +48,7 @@ def autoregressive(correlation: float, spread: float) -> Maker:
 
 
 def periodic(every: int, factor: float) -> Maker:
-    """Return what draws steps of which every k-th is longer, as with k loader workers or gradient accumulation."""
+    """Return a function that draws steps; every k-th is longer, as with k loader workers or gradient accumulation."""
 
     def draw(generator: np.random.Generator, count: int) -> Series:
         late = (np.arange(count) + generator.integers(every)) % every == 0
@@ -58,7 +58,7 @@ def periodic(every: int, factor: float) -> Maker:
 
 
 def with_outliers(generator: np.random.Generator, count: int) -> Series:
-    """Return steps of which 4 % take 2 to 20 times as long."""
+    """Return steps with 4 % outliers that take 2 to 20 times as long."""
     rare = generator.random(count) < OUTLIER_SHARE
     factor = np.where(rare, generator.uniform(2, 20, count), 1.0)
     return STEP_NS * factor * np.exp(0.08 * generator.standard_normal(count))
@@ -78,13 +78,13 @@ KINDS: dict[str, Maker] = {
 
 
 def outcome(base: Series, new: Series) -> Outcome:
-    """Return what is said of two series of steps that abut."""
+    """Return the outcome for two series of steps, one right after the other."""
     sides = [StepTimes(one, one) for one in (base, new)]
     return decide(estimate_changes(sides[:1], sides[1:], MARGIN)).outcome
 
 
 def simulate(effect: float) -> Iterator[str]:
-    """Yield rows of a Markdown table: how often something was said to have changed, and how often it could not tell."""
+    """Yield rows of a Markdown table: how often a change was reported, and how often the result was open."""
     for name, draw in KINDS.items():
         cells = []
         for count in COUNTS:
@@ -96,7 +96,7 @@ def simulate(effect: float) -> Iterator[str]:
 
 
 def split(path: Path) -> Iterator[str]:
-    """Yield what is said of odd against even steps, and of the first half against the second."""
+    """Yield the outcome for odd and even steps, and for the first and second half."""
     steps = step_times(report_at(path, ReadOptions()))
     middle = steps.count // 2
     if middle < FEWEST_STEPS:
@@ -108,29 +108,29 @@ def split(path: Path) -> Iterator[str]:
     for name, (one, other) in halves.items():
         sides = [StepTimes(steps.length[at], steps.period[at]) for at in (one, other)]
         estimates = estimate_changes(sides[:1], sides[1:], MARGIN)
-        told = "; ".join(
+        changes = "; ".join(
             f"{each.label} {100 * each.change:+.1f} [{100 * each.low:+.1f}, {100 * each.high:+.1f}]"
             for each in estimates
         )
-        yield f"| {path.stem} | {name} | {sides[0].count} | {decide(estimates).outcome} | {told} |"
+        yield f"| {path.stem} | {name} | {sides[0].count} | {decide(estimates).outcome} | {changes} |"
 
 
 def compare_runs(paths: list[Path]) -> Iterator[str]:
-    """Yield what is said of each two runs of one program, and how often each was said."""
+    """Yield the outcome for each two runs of one program, and how often each occurred."""
     reports = [report_at(path, ReadOptions()) for path in paths]
     said: Counter[str] = Counter()
     for (one, base), (other, new) in combinations(zip(paths, reports, strict=True), 2):
         found = compare_reports([base], [new], (str(one), str(other)))
         said[found.outcome.value] += 1
-        told = "; ".join(f"{each.label} {100 * each.change:+.1f} %" for each in found.estimates)
+        changes = "; ".join(f"{each.label} {100 * each.change:+.1f} %" for each in found.estimates)
         names = names_of(one, other)
-        yield f"| {names[0]} | {names[1]} | {found.outcome.value} | {told} |"
+        yield f"| {names[0]} | {names[1]} | {found.outcome.value} | {changes} |"
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(said.items()))
     yield f"{said.total()} pairs: {counts}"
 
 
 def compare_groups(size: int, paths: list[Path]) -> Iterator[str]:
-    """Yield how often each thing was said of so many runs against so many others, of all such groups."""
+    """Yield how often each outcome occurred for N runs and N other runs, over all such groups."""
     reports = [report_at(path, ReadOptions()) for path in paths]
     said: Counter[str] = Counter()
     for base in combinations(range(len(reports)), size):
@@ -143,7 +143,7 @@ def compare_groups(size: int, paths: list[Path]) -> Iterator[str]:
 
 
 def main(paths: list[str]) -> None:
-    """Print the rates of simulated steps, or what is said of real ones."""
+    """Print the rates of simulated steps, or the outcomes of real ones."""
     if paths[:1] == ["--pairs"]:
         for row in compare_runs([Path(path) for path in paths[1:]]):
             print(row, flush=True)

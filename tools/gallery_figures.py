@@ -16,12 +16,12 @@ EPOCH = re.compile(r"([\d.]+) s, data")
 
 
 def milliseconds(value_ns: float | None) -> str:
-    """Return a time in milliseconds with three digits, without its unit; a dash where there is none."""
+    """Return a time in milliseconds with three digits, without its unit; a dash if there is no value."""
     return "-" if value_ns is None else three(value_ns / 1e6)
 
 
 def percent(share: float | None) -> str:
-    """Return a share in percent; a dash where there is none."""
+    """Return a share in percent; a dash if there is no value."""
     return "-" if share is None else f"{share:.1%}".replace("%", " %")
 
 

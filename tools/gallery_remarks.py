@@ -51,7 +51,7 @@ Step and kernel times fall as in the source. The GPU is busier than there ({cifa
 {cifar-packed:busy}), since this network keeps it busy for {cifar-1-worker:kernels} of each step of 512 images. Three
 loader processes deliver batches three at a time, so the mean wait is more informative than the median that the program
 prints. On the faster host of the earlier run they nearly kept up with files once normalization had moved to the GPU: a
-step took 7.7 ms, and packing gained little. For ResNet50, mixed precision cuts kernel time
+step took 7.7 ms, and packing saved little. For ResNet50, mixed precision cuts kernel time
 {cifar-resnet50-fp32 / cifar-resnet50-amp:kernels} times, but the step takes {cifar-resnet50-amp:step} against
 {cifar-resnet50-fp32:step} in float32. Launches limit it then, as on the earlier host (24.5 and 32.4 ms).""",
     "AlexNet and the batch size": """\
@@ -61,9 +61,10 @@ idle because of CPU work between launches and locks.""",
 The direction is that of the source: mixed precision cuts the step from {bert-fp32:step} to {bert-amp:step},
 {bert-fp32 / bert-amp:step} times. Kernels run {bert-fp32 / bert-amp:kernels} times as fast, and the GPU is then idle
 for {bert-amp:idle} of the time, {bert-amp:idle_for_cpu} because of CPU work between launches. In float32, PyTorch's
-memory-efficient attention (`fmha_cutlass..._f32_..._sm80`) counts as tensor core work. The optimizer confirms what the
-source says of Adam. With kernels for each parameter it launches {bert-amp-single:optimizer_kernels} of them a step, and
-the GPU is idle for {bert-amp-single:optimizer_idle} of the {bert-amp-single:optimizer} that the phase takes on the CPU.
+memory-efficient attention (`fmha_cutlass..._f32_..._sm80`) counts as tensor core work. The optimizer confirms the
+source's statement on Adam. With kernels for each parameter it launches {bert-amp-single:optimizer_kernels} of them a
+step, and the GPU is idle for {bert-amp-single:optimizer_idle} of the {bert-amp-single:optimizer} that the phase takes
+on the CPU.
 With `foreach` it launches {bert-amp:optimizer_kernels} kernels, fused {bert-amp-fused:optimizer_kernels}. Over the
 whole step the GPU is busy for {bert-amp-single:busy}, {bert-amp:busy} and {bert-amp-fused:busy}; the first and the last
 were measured on the faster host.""",
@@ -85,7 +86,7 @@ the last one. On the GPU kernels run for {pipeline-gpu:busy} of the time: images
 the CPU cannot launch faster. DALI was not installed.""",
     "Decoding token by token": """\
 The source is confirmed. The CPU launches an operation every {decoding:launch_interval}, and the GPU runs it in
-{decoding:operation} (medians). A token takes {decoding:step}, of which kernels run for {decoding:kernels}. On the
+{decoding:operation} (medians). A token takes {decoding:step}; kernels run for {decoding:kernels} of it. On the
 faster host of the earlier run it took 5.49 ms, with the same kernel time. As a CUDA graph, with one launch a token, it
 takes {decoding-graphs:step}, and the GPU is busy for {decoding-graphs:busy}. The rest is the CPU reading each token
 before it launches the next.""",

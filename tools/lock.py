@@ -23,7 +23,7 @@ NVTX = "0.2.11"
 
 
 class Lock(NamedTuple):
-    """One lock file: its name, what it is for, what is asked of pip, and the lock that binds it."""
+    """One lock file: its name, its purpose, the arguments of pip, and the lock that limits its versions."""
 
     name: str
     purpose: tuple[str, ...]
@@ -64,7 +64,7 @@ def resolve(wanted: tuple[str, ...], bound_by: Path | None) -> dict[str, str]:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
         if bound_by:
             command += ["--constraint", str(bound_by)]
-        subprocess.run([*command, "--report", str(report), *wanted], check=True)  # noqa: S603 - pip, as asked for
+        subprocess.run([*command, "--report", str(report), *wanted], check=True)  # noqa: S603 - pip
         installs = json.loads(report.read_text())["install"]
     return {item["metadata"]["name"]: item["metadata"]["version"] for item in installs}
 

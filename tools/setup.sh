@@ -44,7 +44,7 @@ make_venv() {
   elif can_apt && apt_install "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv" && has_ensurepip; then
     "$python" -m venv "$venv"
   elif "$python" -m pip --version >/dev/null 2>&1; then
-    # pip can fill a virtual environment from outside, so Debian's missing ensurepip is no obstacle.
+    # pip can fill a virtual environment from outside, so it works without Debian's ensurepip.
     "$python" -m venv --without-pip "$venv"
     "$python" -m pip --python "$venv/bin/python" install --quiet --disable-pip-version-check --no-input pip
   else

@@ -1,6 +1,6 @@
 """What every workload has: phases as NVTX ranges, a device, a seed, precision, and the options for them.
 
-A workload is a program of its own that shows one lesson. It knows nothing of nsyswrap: its ranges are there for
+A workload is a separate program that shows one lesson. It does not depend on nsyswrap: its ranges are there for
 whatever profiler looks. It starts with a docstring that says what it shows, and with EXPECTS, which says what a profile
 of it on a GPU must find: options -> rules of the findings, the most costly first. A plain tuple stands for {"": ...}.
 """

@@ -40,7 +40,7 @@ Floats = npt.NDArray[np.float32]
 
 # How far a sample is distorted: half ranges.
 TURN = 0.15  # radians
-STRETCH = 0.1
+SCALE = 0.1
 SHIFT = 1.5  # pixels
 RIPPLE = 0.6  # pixels, for each wave
 GAMMA = (0.6, 1.4)  # exponents of brightness
@@ -51,7 +51,7 @@ TEST_BATCH = 1000
 
 
 class Distortion:
-    """Turns, stretches, moves and ripples an image, with bilinear interpolation; changes its brightness; adds noise."""
+    """Rotates, scales, moves and ripples an image, with bilinear interpolation; changes its brightness; adds noise."""
 
     def __init__(self, mean: float, deviation: float) -> None:
         """Take the mean and the standard deviation of gray levels, which become 0 and 1."""
@@ -85,7 +85,7 @@ class Distortion:
     def _movement(self, random: np.random.Generator) -> Floats:
         """Coefficients [2, 7] of the basis for the places, in pixels from the middle, that the image is read at."""
         draws = random.uniform(-1, 1, 13).astype(np.float32)
-        turn, wide, high = TURN * draws[0], 1 + STRETCH * draws[1], 1 + STRETCH * draws[2]
+        turn, wide, high = TURN * draws[0], 1 + SCALE * draws[1], 1 + SCALE * draws[2]
         cos, sin = np.cos(turn) * self.middle, np.sin(turn) * self.middle
         moved = np.zeros((2, 7), dtype=np.float32)
         moved[0, :3] = SHIFT * draws[3], wide * cos, -high * sin
@@ -95,7 +95,7 @@ class Distortion:
 
 
 class DistortedDigits:
-    """Digits, each distorted anew in each epoch; the work of a loader process."""
+    """Digits, each distorted in another way in each epoch; the work of a loader process."""
 
     def __init__(self, images: Gray, labels: Gray, seed: int) -> None:
         """Take images uint8 [n, 28, 28] and labels uint8 [n]; the seed decides all distortions."""

@@ -13,7 +13,10 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import TableSpec, array
 
 KEYS = ["kind", "source_memory", "target_memory"]
-UPLOAD = "Host-to-Device"
+UPLOAD, DOWNLOAD = "Host-to-Device", "Device-to-Host"
+# The driver moves pageable memory through a pinned buffer in pieces of this size. Source: CUDA Runtime API reference,
+# "API synchronization behavior": transfers of more than 64 KB are staged first.
+LARGE_BYTES = 1 << 16
 
 
 def find_copies(context: TraceContext, window: Window) -> pd.DataFrame:
@@ -79,27 +82,31 @@ def _labels(labels: Mapping[int, str], kinds: npt.NDArray[np.int32]) -> npt.NDAr
     return np.array(texts, dtype=object)[codes]
 
 
-def held_by(context: TraceContext, uploads: pd.DataFrame, window: Window) -> tuple[Indices, Spans]:
+def held_by(context: TraceContext, copies: pd.DataFrame, window: Window) -> tuple[Indices, Spans]:
     """Return the calls of some copies, and when one of them holds the host."""
     calls = context.trace[tables.CALLS]
     # One call may be several copies, so calls are taken once.
-    call = np.unique(array(uploads, "call"))
+    call = np.unique(array(copies, "call"))
     held = merge(array(calls, "start")[call], array(calls, "end")[call])
     return call, clip(held, window.start_ns, window.end_ns)
 
 
 def staging(context: TraceContext, copies: pd.DataFrame, device: int, window: Window) -> Spans:
-    """Return when the driver stages pageable memory for a device and so holds the host.
+    """Return when the driver stages pageable memory for a device, or from it, and so holds the host.
 
     Args:
         context: The trace and its operations.
         copies: The copies of the window, as ``find_copies`` returns them.
-        device: The GPU that they go to.
+        device: The GPU.
         window: Interval they are about.
     """
-    return held_by(context, copies[uploads_of(copies) & (copies["device_id"] == device)], window)[1]
+    return held_by(context, copies[staged_of(copies) & (copies["device_id"] == device)], window)[1]
 
 
-def uploads_of(copies: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which copies hold the host until pageable memory is staged; those to the host are waits for the GPU."""
-    return copies["pageable"] & copies["blocking"] & (copies["kind"] == UPLOAD)
+def staged_of(copies: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which copies hold the host while the driver stages pageable memory.
+
+    Small ones to the host are reads of values: there the host waits for the GPU, not for the copy.
+    """
+    large = (copies["kind"] == DOWNLOAD) & (copies["bytes"] >= LARGE_BYTES)
+    return copies["pageable"] & copies["blocking"] & ((copies["kind"] == UPLOAD) | large)

@@ -17,8 +17,8 @@ from nsyswrap import tables
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.attribution.launch_pace import usual_gap_ns
 from nsyswrap.attribution.pieces import Pieces
-from nsyswrap.events.thread_states import ThreadStates
-from nsyswrap.intervals import Indices, Spans, Times, Window
+from nsyswrap.events.thread_states import NAMES, ThreadStates
+from nsyswrap.intervals import Indices, Spans, Times, Window, containing
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array
 
@@ -126,8 +126,7 @@ class IdlePieces:
 
         A delay during which the GPU runs out of work sets the host back by its own length: without it, every later
         launch comes that much earlier. So delays explain the gaps that begin during them and those that follow, up to
-        the sum of the delays so far, until the host is ahead of the GPU again. CPU time much longer than launches
-        usually are apart is no part of it: there the host does something else.
+        the sum of the delays so far, until the host is well ahead of the GPU again.
 
         ::
 
@@ -140,9 +139,8 @@ class IdlePieces:
             delay: Length of that delay in ns, of each gap; read where ``delayed``.
             free: The pieces that may be explained.
         """
-        usual_ns = usual_gap_ns(self.context, self.device_id, self.window)
-        process, caught_up = self.process[self.first], self._caught_up(usual_ns)
-        explained, usual = self.none, free & (self.length <= usual_ns)
+        process, caught_up = self.process[self.first], self._caught_up()
+        explained = self.none
         for each in tables.distinct(process[delayed]):
             own = np.flatnonzero(process == each)
             # The host catches up between two gaps: what was set back before is made up.
@@ -151,13 +149,33 @@ class IdlePieces:
             budget = np.zeros(len(self.first), np.int64)
             group = np.full(len(self.first), -1, np.intp)
             budget[own], group[own] = set_back, spell
-            rows = np.flatnonzero(usual & (budget[self.gap] > 0))
+            rows = np.flatnonzero(free & (budget[self.gap] > 0))
             before = _running_sum(self.length[rows], group[self.gap[rows]]) - self.length[rows]
             explained[rows[before + self.length[rows] // 2 <= budget[self.gap[rows]]]] = True
         return explained
 
-    def _caught_up(self, usual_ns: float) -> Indices:
+    def call_length(self, kinds: tuple[int, ...], chosen: Mask) -> Times:
+        """Return how long the call lasts in which each chosen gap begins, in ns inside the window; 0 for other gaps.
+
+        Args:
+            kinds: Kinds of the call, as ``api_calls`` has them.
+            chosen: Which gaps to look at.
+        """
+        found = np.zeros(len(self.first), np.int64)
+        thread, start = self.pieces.thread[self.first], self.gaps.start
+        for each in tables.distinct(thread[chosen]).tolist():
+            spans, code = self.states.of(each)
+            wanted = np.isin(code // NAMES, kinds)
+            low = np.maximum(spans.start[wanted], self.window.start_ns)
+            high = np.minimum(spans.end[wanted], self.window.end_ns)
+            mine = np.flatnonzero(chosen & (thread == each))
+            at = containing(Spans(low, high), start[mine])
+            found[mine[at >= 0]] = (high - low)[at[at >= 0]]
+        return found
+
+    def _caught_up(self) -> Indices:
         """Return for each gap how many operations before it had been launched well before they began."""
+        usual_ns = usual_gap_ns(self.context, self.device_id, self.window)
         operations, calls = self.context.operations, self.context.trace[tables.CALLS]
         mine = operations.on(self.device_id)
         mine = mine[operations.call[mine] >= 0]

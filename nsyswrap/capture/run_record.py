@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from nsyswrap.capture.copy_rates import copy_rates
 from nsyswrap.capture.isolate import kept_environment
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions, extra_environment
@@ -21,6 +22,9 @@ from nsyswrap.capture.process import output_of
 from nsyswrap.privacy import looks_secret, neutral, neutral_command
 
 SCHEMA = "nsyswrap.run/1"
+COPY_RATES = "pinned_copy_rates"
+# What `profile` calls its capture and the export of it.
+CAPTURE_STEM = "capture"
 
 # Variables that change what the GPU does or how work is distributed, and hold no address and no secret.
 RECORDED_VARIABLES = (
@@ -54,6 +58,18 @@ _VERSIONS_PROGRAM = (
 )
 
 
+def recorded_copy_rates(capture: Path) -> object:
+    """Return what the `run.json` beside a capture of `profile` holds of copy rates; None where there is none."""
+    path = capture.parent / "run.json"
+    if capture.stem != CAPTURE_STEM or not path.is_file():
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return record.get(COPY_RATES) if isinstance(record, dict) and record.get("schema") == SCHEMA else None
+
+
 def run_record(
     result: CaptureResult,
     options: CaptureOptions,
@@ -70,7 +86,8 @@ def run_record(
 
     Returns:
         The JSON object: ``schema``, ``command``, ``environment`` (``names`` and ``values``), ``versions``,
-        ``git`` (``commit`` and ``dirty``; None outside a repository), ``exit_code``, ``wall_ns`` and ``notes``.
+        ``git`` (``commit`` and ``dirty``; None outside a repository), ``exit_code``, ``wall_ns``, ``notes`` and
+        ``pinned_copy_rates`` (by direction; empty without a GPU).
     """
     environ = dict(os.environ if environ is None else environ)
     inherited = kept_environment(environ) if options.hide_environment else environ
@@ -88,6 +105,7 @@ def run_record(
         "exit_code": result.exit_code,
         "wall_ns": result.wall_ns,
         "notes": list(result.notes),
+        COPY_RATES: copy_rates(),
     }
 
 

@@ -1,4 +1,4 @@
-"""One read-only connection to an export: is it sound, what does it hold, and its rows as Arrow batches."""
+"""A read-only connection to an export: checks the file, lists its tables, and returns rows as Arrow batches."""
 
 import os
 import sqlite3
@@ -23,7 +23,7 @@ MAGIC = b"SQLite format 3\x00"
 HEADER_BYTES = 100
 WAL_MODE = b"\x02\x02"
 BATCH_ROWS = 1 << 16
-# A row of at least eight columns, each with a type byte of its own.
+# A row has at least eight columns, and each has a type byte.
 LEAST_ROW_BYTES = 8
 
 AGAIN = "export it afresh: nsys export --type sqlite --force-overwrite true --output FILE.sqlite FILE.nsys-rep"
@@ -35,7 +35,7 @@ class Export:
 
     Attributes:
         path: The file.
-        connection: The ADBC connection; each thread needs an export of its own.
+        connection: The ADBC connection. Threads do not share one.
         columns: Table name to the names of its columns.
     """
 
@@ -48,7 +48,7 @@ class Export:
 
         Args:
             query: The query.
-            table: What an error calls the place; empty for the file alone.
+            table: The table that an error names; empty to name only the file.
 
         Raises:
             ExportError: The file is damaged.
@@ -63,19 +63,19 @@ class Export:
             raise ExportError(f"cannot read {place}: {_first_line(error)}", hint=AGAIN) from error
 
     def rows(self, query: SelectBase) -> list[tuple[Any, ...]]:
-        """Run a query over a small table and return its rows; bytes that are no UTF-8 read as U+FFFD."""
+        """Return the rows of a query over a small table; bytes that are not UTF-8 read as U+FFFD."""
         found: list[tuple[Any, ...]] = []
         for batch in self.batches(query):
             found += zip(*map(_python_values, batch.columns), strict=True)
         return found
 
     def row_count(self, table: str) -> int:
-        """Return how many rows a table has, which SQLite counts."""
+        """Return how many rows a table has."""
         ((count,),) = self.rows(queries.row_count(table))
         return int(count)
 
     def row_numbers(self, table: str) -> range:
-        """Return the numbers that the rows of a table have, some perhaps missing; empty where that does not tell."""
+        """Return the range of a table's row numbers, of which some may be unused; empty where rows have no numbers."""
         try:
             ((first, last),) = self.rows(queries.row_numbers(table))
         except ExportError:
@@ -83,11 +83,11 @@ class Export:
         if not isinstance(first, int) or not isinstance(last, int):
             return range(0)
         numbers = range(first, last + 1)
-        # A damaged number must not make room for more rows than the file can hold.
+        # A damaged number must not allocate more rows than the file can hold.
         return numbers if len(numbers) <= self.path.stat().st_size // LEAST_ROW_BYTES else range(0)
 
     def pairs(self, table: str) -> list[tuple[str, str]]:
-        """Return the names and values of a table of properties; none where the export has no such table."""
+        """Return the names and values of a table of properties; nothing where the export lacks the table."""
         if not self.has(table, "name", "value"):
             return []
         found = self.rows(queries.pairs(table, "name", "value"))
@@ -97,7 +97,7 @@ class Export:
         """Return a stored value as a whole number, NULL as 0.
 
         Raises:
-            ExportError: It is something else.
+            ExportError: The value is not a whole number.
         """
         if value is None:
             return 0
@@ -111,18 +111,18 @@ class Export:
 
 
 def wrong_type(path: Path, table: str, column: str) -> ExportError:
-    """Say that a column holds what nsys never writes there."""
-    return ExportError(f"{path.name}: column {column} of {table} holds a value that is no whole number", hint=AGAIN)
+    """Return the error for a column that holds a value of the wrong type."""
+    return ExportError(f"{path.name}: column {column} of {table} holds a value that is not a whole number", hint=AGAIN)
 
 
 def text_of(value: bytes) -> str:
-    """Return a stored text; programs may name things in bytes that are no UTF-8."""
+    """Return a stored text; bytes that are not UTF-8 read as U+FFFD."""
     return value.decode("utf-8", errors="replace")
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Export]:
-    """Open an export read-only and immutable: nothing is written beside it, not even a lock.
+    """Open an export read-only and immutable, so that SQLite writes nothing, not even a lock file.
 
     Raises:
         ExportError: The file is missing, empty, truncated, locked, damaged or not an export of nsys.
@@ -138,13 +138,13 @@ def opened(path: Path) -> Iterator[Export]:
 
 
 def address_of(path: Path) -> str:
-    """Return the address under which SQLite opens a file to read it; its path may hold bytes that are no UTF-8."""
+    """Return the URI with which SQLite opens a file for reading; the path may hold bytes that are not UTF-8."""
     return f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
 
 
 @contextmanager
 def connected(path: Path) -> Iterator[Export]:
-    """Connect to a file that ``check`` has passed."""
+    """Connect to a file that passed ``check``."""
     address = f"{address_of(path)}&immutable=1"
     try:
         connection = adbc_driver_sqlite.dbapi.connect(address)
@@ -159,7 +159,7 @@ def connected(path: Path) -> Iterator[Export]:
 
 
 def check(path: Path) -> None:
-    """Check what can be told of a file before SQLite opens it.
+    """Check a file before SQLite opens it.
 
     Raises:
         ExportError: The file is missing, not a file, unreadable, empty, foreign, truncated or locked.
@@ -179,7 +179,7 @@ def check(path: Path) -> None:
         raise ExportError(f"{path.name} is empty", hint=AGAIN)
     if not header.startswith(MAGIC[: len(header)]):
         raise ExportError(
-            f"{path.name} is not an export of nsys: it is no SQLite file",
+            f"{path.name} is not an export of nsys: it is not a SQLite file",
             hint="give the .nsys-rep, or the .sqlite that nsys export made from it",
         )
     promised = _promised_bytes(header)
@@ -187,13 +187,13 @@ def check(path: Path) -> None:
         raise ExportError(f"{path.name} is truncated: {status.st_size} bytes of {promised}", hint=AGAIN)
     if Path(f"{path}-journal").exists() or Path(f"{path}-wal").exists():
         raise _writing(path)
-    # A file in WAL mode with no log beside it has no writer, and asking for its lock would leave files beside it.
+    # A file in WAL mode without a log has no writer, and a lock check would create files next to it.
     if header[18:20] != WAL_MODE:
         _check_unlocked(path)
 
 
 def _promised_bytes(header: bytes) -> int:
-    """Return the size the header promises: page size times page count. Source: sqlite.org/fileformat2, 1.3."""
+    """Return the file size in the header: page size times page count. Source: sqlite.org/fileformat2, 1.3."""
     if len(header) < HEADER_BYTES:
         return HEADER_BYTES
     page = int.from_bytes(header[16:18], "big")
@@ -201,9 +201,8 @@ def _promised_bytes(header: bytes) -> int:
 
 
 def _check_unlocked(path: Path) -> None:
-    """Ask SQLite, without the immutable promise, whether somebody is writing the file."""
+    """Check with SQLite, without the immutable flag, that no process is writing the file."""
     try:
-        # closing() would hide that the connection is made here and nowhere else
         probe = sqlite3.connect(address_of(path), uri=True, timeout=0)
         try:
             probe.execute("select count(*) from sqlite_master").fetchone()
@@ -214,20 +213,20 @@ def _check_unlocked(path: Path) -> None:
             raise _writing(path) from error
         raise ExportError(f"cannot read {path.name}: {error}", hint=AGAIN) from error
     except UnicodeDecodeError as error:
-        # SQLite's own message quotes the damaged name of a table, and Python cannot read it.
+        # SQLite's message quotes the damaged name of a table, which Python cannot decode.
         raise ExportError(f"cannot read {path.name}: the list of its tables is damaged", hint=AGAIN) from error
 
 
 def _writing(path: Path) -> ExportError:
     return ExportError(
-        f"{path.name} is locked: an export into it is still running or died before its end",
+        f"{path.name} is locked: an export into it is still running, or stopped before its end",
         hint=f"wait until it has finished, or {AGAIN}",
     )
 
 
 def _python_values(values: pa.Array) -> list[Any]:
     if pa.types.is_string(values.type):
-        # The driver passes bytes on as they are, and Arrow fails at the first that is no UTF-8.
+        # The driver returns bytes unchanged, and Arrow fails on bytes that are not UTF-8.
         values = values.cast(pa.binary())
     if pa.types.is_binary(values.type):
         return [None if value is None else text_of(value) for value in values.to_pylist()]

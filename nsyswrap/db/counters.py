@@ -1,4 +1,4 @@
-"""Samples of GPU counters: which of them are read, and how they become a table of the trace."""
+"""Samples of GPU counters: which are read, and the table of the trace that they become."""
 
 import re
 from typing import Any
@@ -13,18 +13,18 @@ from nsyswrap.db.connection import Export
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-# The counters that are shown. nsys says "SM Active" of older GPUs and "SMs Active" of newer ones, and writes VRAM
-# beside DRAM where there is both. Source: the metric sets of nsys 2023.4 and 2025.3.
+# The counters that are shown. nsys writes "SM Active" for older GPUs and "SMs Active" for newer ones, and VRAM or DRAM.
+# Source: the metric sets of nsys 2023.4 and 2025.3.
 SHOWN = re.compile(r"(?:SMs? Active|Tensor Active|[DV]RAM (?:Read|Write)|PCIe [RT]X|NVLink [RT]X)\b")
 _UNIT = re.compile(r"\s*\[([^\]]*)\]\s*$")
-# The lowest byte of a type is the number of its GPU. Source: the SQLite schema in the user guide of nsys.
+# The lowest byte of a type id is the number of the GPU. Source: the SQLite schema in the user guide of nsys.
 GPU_MASK = 0xFF
-# A percentage may stray past 100 by rounding; what is far above is damage.
+# Rounding may lift a percentage above 100; a much larger value is damage.
 MOST_PERCENT = 1000
 
 
 def names(export: Export) -> dict[tuple[int, int], str]:
-    """Return the name of each counter that is shown and is a percentage, without its unit, by type and metric."""
+    """Return the name without its unit of each counter that is shown and is a percentage, by type and metric."""
     wanted = ("typeId", "metricId", "metricName")
     if not export.has(schema.COUNTER_NAMES, *wanted):
         return {}
@@ -41,12 +41,12 @@ def names(export: Export) -> dict[tuple[int, int], str]:
 
 
 def conform(arrays: dict[str, Arrays], known: dict[tuple[int, int], str], dropped: dict[str, int]) -> tuple[str, ...]:
-    """Give samples their GPU and counter, in place, and return the name of each counter's code.
+    """Add the GPU and the counter of each sample, in place, and return the name of each counter code.
 
     Args:
         arrays: Columns by table; those of the counters have type_id and metric_id.
-        known: Names by type and metric; samples of others are left out.
-        dropped: Rows left out by table; what is no percentage is added.
+        known: Names by type and metric; samples of other metrics are left out.
+        dropped: Rows left out by table; samples that are no percentage are added.
     """
     table = tables.COUNTERS.name
     if table not in arrays:

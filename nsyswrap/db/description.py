@@ -1,4 +1,4 @@
-"""What an export says of itself: nsys, the command, the driver, the GPUs. No host, user, folder or environment."""
+"""The description in an export: nsys, the command, the driver, the GPUs. Never host, user, folders or environment."""
 
 import re
 from typing import Any
@@ -8,20 +8,20 @@ from nsyswrap.db.connection import Export
 from nsyswrap.model import Gpu, Session
 from nsyswrap.privacy import looks_secret, neutral_command
 
-# nsys 2023 and 2025 leave the environment in three places: a text for each process, its variables apart by NUL; one
-# line of the machine's description, apart by ";"; and an option of the capture for each variable.
+# nsys 2023 and 2025 store the environment in three places: one text for each process, with NUL between variables; one
+# line of the description of the machine, with ";" between them; and one option of the capture for each variable.
 _BLOCK_VARIABLE = re.compile(r"(?:^|\x00)([A-Za-z_]\w*)=", re.ASCII)
 _LINE_VARIABLE = re.compile(r"(?:^|;)([A-Za-z_]\w*)=", re.ASCII)
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
 _CUDA = re.compile(r"\d{4,6}", re.ASCII)
 _WRAPPER_WORDS = 6
-# What one multiprocessor holds, in the order of the fields of ``Gpu``.
+# Limits of one multiprocessor, in the order of the fields of ``Gpu``.
 _SM_LIMITS = ("maxWarpsPerSm", "maxBlocksPerSm", "maxRegistersPerSm", "maxShmemPerSm")
 _WORD = re.compile(r"PROCESS_0:ARGUMENT_(\d{1,9})", re.ASCII)
 
 
 def read_session(export: Export) -> Session:
-    """Return when, how and of what the capture was made."""
+    """Return when, how and of which command the capture was made."""
     about_export = dict(export.pairs(next((t for t in schema.EXPORT_OPTIONS if t in export.columns), "")))
     options = export.pairs(schema.CAPTURE_OPTIONS)
     once = dict(options)
@@ -43,7 +43,7 @@ def read_session(export: Export) -> Session:
 
 
 def read_gpus(export: Export) -> tuple[Gpu, ...]:
-    """Return the GPUs of the machine by device id, used or not."""
+    """Return all GPUs of the machine, by device id, used or not."""
     wanted = ("id", "name", "computeMajor", "computeMinor", "smCount", "totalMemory")
     if not export.has(schema.GPUS, *wanted):
         return ()
@@ -82,7 +82,7 @@ def _first(export: Export, table: str, column: str) -> Any:  # noqa: ANN401 - a 
 
 
 def command_words(export: Export) -> tuple[str, ...]:
-    """Return the profiled command as it was given, one item a word; not fit to show."""
+    """Return the words of the profiled command as given. They may hold secrets: do not show them."""
     return _command(export.pairs(schema.CAPTURE_OPTIONS))
 
 
@@ -90,7 +90,7 @@ def _command(options: list[tuple[str, str]]) -> tuple[str, ...]:
     program = next((value for name, value in options if name == "PROCESS_0:COMMAND"), "")
     words = {int(found.group(1)): value for name, value in options if (found := _WORD.fullmatch(name))}
     command = ((program,) if program else ()) + tuple(words[index] for index in sorted(words))
-    # `nsyswrap profile` starts the program through a shell, which names itself so and takes two arguments first.
+    # `nsyswrap profile` starts the program through a shell that calls itself "nsyswrap" and takes two arguments first.
     wrapped = len(command) > _WRAPPER_WORDS and command[1] == "-c" and command[3] == "nsyswrap"
     return command[_WRAPPER_WORDS:] if wrapped else command
 

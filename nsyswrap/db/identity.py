@@ -1,4 +1,4 @@
-"""Who and where: the words in an export that name a machine, a user, a folder or a secret, and texts without them."""
+"""The words in an export that name a machine, a user, a folder or a secret, and texts cleaned of them."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,28 +10,28 @@ from nsyswrap.privacy import WITHHELD, looks_secret, neutral
 
 _NAMES = frozenset({"HOSTNAME", "HOST", "USER", "LOGNAME", "USERNAME", "SUDO_USER"})
 _FOLDERS = frozenset({"HOME", "PWD", "OLDPWD", "VIRTUAL_ENV", "CONDA_PREFIX", "SLURM_SUBMIT_DIR"})
-# Names that tell nothing of anybody, and words that an analysis looks for in the texts of ranges.
-_TELL_NOTHING = frozenset({
+# Names that identify nobody, and words that the analysis looks for in the texts of ranges.
+_HARMLESS_NAMES = frozenset({
     *("root", "user", "users", "admin", "guest", "nobody", "docker", "container", "ubuntu", "debian", "runner"),
     *("localhost", "local", "vm", "home", "default", "none", "true", "false", "main", "test", "python", "python3"),
     *("batch", "data", "copy", "forward", "backward", "optimizer", "step", "steps", "epoch", "train", "training"),
     *("iteration", "loader", "worker", "warmup", "warm", "cuda", "nccl"),
 })  # fmt: skip
 _SHARED_FOLDERS = frozenset({"/", "/tmp", "/opt", "/srv", "/usr", "/var", "/mnt", "/data", "/home", "/workspace"})  # noqa: S108
-# Shorter ones would be found by chance in the name of a kernel, where a change alters what is counted.
+# Shorter secrets may occur by chance in the name of a kernel, and changing that name would change what is counted.
 _SECRET_LETTERS = 6
 _SECRET_IN_SYMBOL_LETTERS = 8
 
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 _LIBRARY_PATH = re.compile(r"(?:^|/)((?:site-packages|dist-packages|lib/python\d[\d.]*t?)/.*)", re.DOTALL)
-# Inside quotes a folder's name may hold blanks; outside, one that does is cut short.
+# A folder's name may hold spaces inside quotes. Outside quotes it ends at the first space.
 _FOLDER = r"(?:[^\s/'\",;:()]+/)"
 _ABSOLUTE_FOLDERS = re.compile(rf"(?<=['\"])/[^'\"\n]*/|(?<![\w.~])(?:~/{_FOLDER}*|/{_FOLDER}+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What must not be read in a text.
+    """The words that a cleaned text must not hold.
 
     Attributes:
         folders: Home, working and similar folders, whole paths.
@@ -44,12 +44,12 @@ class Identity:
     secrets: tuple[str, ...]
 
     def cleaner(self) -> "Cleaner":
-        """Return what cleans texts of these words."""
+        """Return a cleaner for these words."""
         return Cleaner(self)
 
 
 class Cleaner:
-    """Cleans texts of the words of an identity.
+    """Removes the words of an identity from texts.
 
     Args:
         identity: The words.
@@ -63,26 +63,26 @@ class Cleaner:
         self._names = _any_of(identity.names, r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])", re.IGNORECASE)
 
     def symbol(self, text: str) -> str:
-        """Clean the name of a function: folders and secrets go; a word in it is code, whoever bears it as a name."""
+        """Clean the name of a function of folders and secrets. Names stay: in a function's name they are code."""
         return neutral(_replaced(self._folders, "~", _replaced(self._firm_secrets, WITHHELD, text)))
 
     def text(self, text: str) -> str:
-        """Clean a text that a program chose freely: of a range, a thread, a word of a command."""
+        """Clean a text that the program chose: of a range, a thread, or a word of a command."""
         text = _replaced(self._folders, "~", _replaced(self._secrets, WITHHELD, text))
         return _replaced(self._names, WITHHELD, neutral(text))
 
     def file(self, path: str) -> str:
-        """Clean the path of a source file: from its package's folder on, or its name alone."""
+        """Clean the path of a source file: keep the part from its package's folder on, else only the file's name."""
         found = _LIBRARY_PATH.search(path)
         return self.text(found.group(1) if found else path.rpartition("/")[2])
 
     def message(self, text: str) -> str:
-        """Clean a message of nsys: paths lose their folders."""
+        """Clean a message of nsys, and shorten paths to the file's name."""
         return self.text(_ABSOLUTE_FOLDERS.sub("", neutral(_replaced(self._folders, "~", text))))
 
 
 def identity_of(export: Export) -> Identity:
-    """Collect the words that an export's own description gives away."""
+    """Return the identifying words in an export's description."""
     names: set[str] = set()
     folders: set[str] = set()
     secrets: set[str] = set()
@@ -99,13 +99,13 @@ def identity_of(export: Export) -> Identity:
     names |= {host.partition(".")[0] for host in names}
     return Identity(
         _longest_first(folders),
-        _longest_first(n for n in names if len(n) > 1 and n.lower() not in _TELL_NOTHING),
-        _longest_first(s for s in secrets if len(s) >= _SECRET_LETTERS and s.lower() not in _TELL_NOTHING),
+        _longest_first(n for n in names if len(n) > 1 and n.lower() not in _HARMLESS_NAMES),
+        _longest_first(s for s in secrets if len(s) >= _SECRET_LETTERS and s.lower() not in _HARMLESS_NAMES),
     )
 
 
 def variables(export: Export) -> Iterator[tuple[str, str]]:
-    """Return every variable of every environment in the export: name and value."""
+    """Yield the name and value of every variable of every environment in the export."""
     for name, value in export.pairs(schema.SYSTEM):
         if name == schema.ENVIRONMENT_LINE:
             yield from _assignments(value.split(";"))
@@ -120,7 +120,7 @@ def variables(export: Export) -> Iterator[tuple[str, str]]:
 
 
 def _described(export: Export) -> Iterator[tuple[str, str]]:
-    """Return what the export says of host, user and folders, each as the variable it is like."""
+    """Yield host, user and folders in the description, each under the name of the variable that would hold it."""
     for name, value in export.pairs(schema.SYSTEM):
         if name == "Hostname":
             yield "HOSTNAME", value
@@ -142,7 +142,7 @@ def _assignments(words: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _longest_first(words: Iterable[str]) -> tuple[str, ...]:
-    """Sort words so that one that begins with another is tried before it."""
+    """Sort words so that a longer word is tried before a word that it begins with."""
     return tuple(sorted(words, key=lambda word: (-len(word), word)))
 
 

@@ -1,4 +1,4 @@
-"""From an export to a trace: read the tables we know, conform them to their contracts, and let go of the rest."""
+"""Read an export into a trace: read the known tables and make them conform to their contracts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,15 +20,15 @@ from nsyswrap.model import Capture
 from nsyswrap.privacy import neutral
 from nsyswrap.tables import SPECS, TableSpec, Trace
 
-# Nothing real lies 70 years from the start of its capture; sums of times this small cannot overflow.
+# No valid time is 70 years from the start of its capture, and sums of times below this cannot overflow.
 FARTHEST = np.int64(1 << 61)
-# SQLite reads in C without Python's lock, so two threads read two parts at once.
+# SQLite reads without Python's global lock, so two threads read two parts at once.
 READERS = 2
-# SQLite's longest statement is a million characters.
+# A statement of SQLite has at most a million characters.
 IDS_AT_ONCE = 20_000
-# More than any memory there is, and so small that sums of it stay sums.
+# More bytes than any memory has, and small enough that sums cannot overflow.
 MOST_BYTES = np.int64(1 << 48)
-# Largest first, so that the readers end together.
+# Largest first, so that all threads end at about the same time.
 BY_SIZE = ("GPU_METRICS", "OSRT_API", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL")
 OPERATIONS = ("kernels", "copies", "memsets", "graphs")
 Devices = Mapping[tuple[int, int], tuple[int, ...]]
@@ -77,13 +77,13 @@ def load_export(path: Path) -> Trace:
 
 
 def _absent(export: Export, samples: Arrays) -> frozenset[str]:
-    """Return the tables that the export does not have; samples share theirs with ranges."""
+    """Return the tables that the export lacks. Python samples are rows of the table of ranges."""
     missing = {source.spec.name for source in schema.SOURCES if source.table not in export.columns}
     return frozenset(missing | (set() if len(samples["start"]) else {tables.SAMPLES.name}))
 
 
 def _frame(spec: TableSpec, columns: Arrays | None, texts: Mapping[int, str], devices: Devices) -> pd.DataFrame:
-    """Return a table of the trace from the columns that were read; without rows where the export has none."""
+    """Return a table of the trace from the columns that were read; an empty table where the export has none."""
     if columns is None:
         return spec.empty()
     if spec is tables.THREADS:
@@ -96,26 +96,26 @@ def _frame(spec: TableSpec, columns: Arrays | None, texts: Mapping[int, str], de
 
 
 def _latest(arrays: Mapping[str, Arrays]) -> int:
-    """Return the last end of anything but ranges, in ns; 0 without events."""
+    """Return the last end of all events but ranges, in ns; 0 without events."""
     ends = (columns["end"] for name, columns in arrays.items() if "end" in columns and name != tables.RANGES.name)
     return max((int(end.max(initial=0)) for end in ends), default=0)
 
 
 def _all_arrays(export: Export) -> tuple[dict[str, Arrays], dict[str, int], dict[str, int]]:
-    """Read every table we know that the export has: columns by table, rows by family, rows left out by table."""
+    """Read all known tables: columns by table, number of rows by family, number of rows left out by table."""
     sources = [source for source in schema.SOURCES if source.table in export.columns]
     sources.sort(key=lambda s: BY_SIZE.index(s.table) if s.table in BY_SIZE else len(BY_SIZE))
     for source in sources:
         _check_columns(export, source)
     arrays, counts, dropped = {}, dict.fromkeys((s.family for s in sources if s.family), 0), {}
     with ThreadPoolExecutor(READERS) as pool:
-        readings = [TableReader.begin(export, source) for source in sources]
-        running = [[pool.submit(reading.read, part) for part in reading.parts] for reading in readings]
-        for source, reading, parts in zip(sources, readings, running, strict=True):
-            found = reading.end([part.result() for part in parts])
+        readers = [TableReader.begin(export, source) for source in sources]
+        running = [[pool.submit(reader.read, part) for part in reader.parts] for reader in readers]
+        for source, reader, parts in zip(sources, readers, running, strict=True):
+            found = reader.end([part.result() for part in parts])
             rows, left_out = len(next(iter(found.values()))), 0
             if source.spec is tables.RANGES:
-                # Of these only some rows are read, and their ends are known later.
+                # Only some rows of this table are read, and the ends of open ranges are set later.
                 rows = export.row_count(source.table)
             else:
                 left_out = _keep_possible(found, is_operation=source.spec.name in OPERATIONS)
@@ -135,7 +135,7 @@ def _check_columns(export: Export, source: Source) -> None:
 
 
 def _strings(export: Export, arrays: Mapping[str, Arrays]) -> dict[int, str]:
-    """Return the texts that names refer to, and no others."""
+    """Return the texts of the names of kernels and calls."""
     named = ("kernels", "calls", "os_calls", "overheads")
     ids = _unique(arrays[table]["name_id"] for table in named if table in arrays)
     return _lookup(export, ids)
@@ -169,7 +169,7 @@ def _unique(columns: Iterable[Array]) -> list[int]:
     ids: set[int] = set()
     for values in columns:
         if len(values) and values.min() >= 0 and values.max() < tables.DENSE_IDS:
-            # Names are few and repeat: to mark them is cheaper than to hash millions of them.
+            # Few distinct ids repeat millions of times: marking them in an array is faster than hashing.
             used = np.zeros(int(values.max()) + 1, bool)
             used[values] = True
             ids.update(np.flatnonzero(used).tolist())
@@ -196,24 +196,24 @@ def _domains(export: Export, texts: Mapping[int, str]) -> dict[tuple[int, int], 
 
 
 def _domain_rows(export: Export) -> list[tuple[Any, ...]]:
-    """Return thread, number, text and text id of each NVTX domain; nothing from an nsys that has none."""
+    """Return thread, number, text and text id of each NVTX domain; nothing where nsys recorded no domains."""
     if not export.has("NVTX_EVENTS", "globalTid", "domainId", "text", "textId", "eventType"):
         return []
     return export.rows(queries.domains())
 
 
 def _close(ranges: Arrays, latest: int, duration: int) -> None:
-    """Let ranges that were never closed last to the capture's end, as nsys has it, and mark them."""
+    """End ranges that were never closed at the end of the capture, as nsys does, and mark them as open."""
     unknown = ranges["end"] == UNKNOWN
-    # nsys 2022 and 2023.4 end them themselves, with the session.
+    # nsys 2022 and 2023.4 write the end of the session as the end of such ranges.
     ranges["open"] = unknown | ((ranges["end"] == duration) & (duration > 0))
     ranges["end"] = np.where(unknown, np.int64(latest), ranges["end"])
 
 
 def _ranges(columns: Arrays, texts: Mapping[int, str], domains: Mapping[tuple[int, int], str]) -> Arrays:
-    """Give ranges their text and domain."""
+    """Add the text and domain of each range."""
     codes, ids = pd.factorize(columns.pop("text_id"))
-    # Registered strings win: nsys fills the plain text only where there is none.
+    # nsys fills the plain text only where there is no registered string.
     registered = np.array([texts.get(int(i)) for i in ids], dtype=object)[codes]
     columns["text"] = _category(np.where(pd.isna(registered), columns["text"], registered))
     keys = pd.MultiIndex.from_arrays([tables.process_of(columns["thread"]), columns.pop("domain_id")])
@@ -230,7 +230,7 @@ def _category(values: Array | list[str]) -> Any:  # noqa: ANN401 - pandas has no
 def _devices(export: Export) -> Devices | None:
     """Return the physical GPUs of each (process number, CUDA ordinal); CUDA_VISIBLE_DEVICES renumbers them.
 
-    There are several where processes of two containers have one number.
+    There is more than one GPU where processes of two containers have the same number.
     """
     if not export.has(schema.CUDA_DEVICES, "gpuId", "cudaId", "pid"):
         return None
@@ -252,17 +252,17 @@ def _use_physical_devices(columns: Arrays, devices: Devices) -> None:
 
 
 def _keep_possible(columns: Arrays, *, is_operation: bool) -> int:
-    """Drop rows that cannot be true, sort the rest by start, and return how many were dropped."""
+    """Drop invalid rows, sort the others by start, and return how many were dropped."""
     if "start" not in columns:
         return 0
     start = columns["start"]
     end = columns.get("end", start)
     good = end >= start
-    # Whole columns are looked at first: in a sound export nothing is out of bounds.
+    # Check the whole column first: in a valid export nothing is out of bounds.
     if len(start) and (start.min() <= -FARTHEST or end.max() >= FARTHEST):
         good &= (start > -FARTHEST) & (end < FARTHEST)
     if is_operation:
-        # CUPTI writes 0 and 0 for an operation it could not time.
+        # CUPTI writes start 0 and end 0 for an operation without times.
         good &= (start != 0) | (end != 0)
     if "bytes" in columns:
         good &= (columns["bytes"] >= 0) & (columns["bytes"] < MOST_BYTES)
@@ -280,7 +280,7 @@ def _keep_possible(columns: Arrays, *, is_operation: bool) -> int:
 
 
 def _order_ties(columns: Arrays) -> None:
-    """Order the rows of equal start by what they are: an export promises no order of rows, and times are whole ns."""
+    """Sort rows of equal start by their other columns, since an export does not define an order of rows."""
     start = columns["start"]
     same = start[1:] == start[:-1]
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))

@@ -1,7 +1,7 @@
 """The payloads of NVTX events that may stay in a redacted export: Python samples, and numbers that NCCL records.
 
-A payload is JSON. It is taken apart, and what is on a list here is written anew: known fields, each with a value of a
-known form. Everything else is dropped.
+A payload is JSON. It is parsed, and only known fields with values of a known form are written again. Everything else is
+dropped.
 """
 
 import json
@@ -47,7 +47,7 @@ class PythonSample(NamedTuple):
     """A sample of Python's stack.
 
     Attributes:
-        text: The payload, written anew.
+        text: The payload, with known fields only.
         frames: String id of the function, string id of the file, and line of each frame.
     """
 

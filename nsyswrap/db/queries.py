@@ -1,6 +1,6 @@
-"""The questions we ask an export: one function each, returning a SQLAlchemy ``Select``.
+"""The queries over an export: one function for each, which returns a SQLAlchemy ``Select``.
 
-No query limits or sorts its rows: totals come before cuts, and rows are put in order once they are in memory.
+No query limits or sorts its rows. Totals need all rows, and rows are sorted in memory.
 """
 
 from collections.abc import Iterable
@@ -23,27 +23,27 @@ from sqlalchemy import (
 from nsyswrap.db import schema
 from nsyswrap.db.schema import Source
 
-# SQLite numbers the rows of a table.
+# The row number that SQLite gives each row of a table.
 ROW = literal_column("rowid", Integer)
 
 
 def present_columns(source: Source, present: frozenset[str]) -> dict[str, str]:
-    """Return the columns we read of one table: our name to what is read.
+    """Return the columns that are read from one table: our name to the export's column or expression.
 
     Args:
         source: Table and columns.
-        present: Columns that the export's table has.
+        present: Columns that the table has in the export.
     """
     wanted = {**source.required, **source.optional}
     return {ours: theirs for ours, theirs in wanted.items() if schema.columns_in(theirs) <= present}
 
 
 def rows(source: Source, present: frozenset[str], numbers: range | None = None) -> SelectBase:
-    """Return the columns we read of one table, under our names.
+    """Return the columns that are read from one table, under our names.
 
     Args:
         source: Table and columns.
-        present: Columns that the export's table has.
+        present: Columns that the table has in the export.
         numbers: Only the rows with these numbers; None for all.
     """
     columns = [_stored(source, *pair) for pair in present_columns(source, present).items()]
@@ -52,9 +52,9 @@ def rows(source: Source, present: frozenset[str], numbers: range | None = None) 
 
 
 def _stored(source: Source, ours: str, theirs: str) -> ColumnElement[Any]:
-    """Return a column; a text as its bytes, whatever they are.
+    """Return a column; a text as its bytes.
 
-    The driver takes a column's type from its first rows, and would call one that begins with NULLs a number.
+    The driver takes a column's type from its first rows, and reads a text column that begins with NULLs as numbers.
     """
     if ours in source.texts:
         return func.coalesce(cast(column(theirs), LargeBinary), literal_column("x''")).label(ours)
@@ -67,7 +67,7 @@ def _number(stored: str) -> ColumnElement[Any]:
 
 
 def foreign_values(source: Source, present: frozenset[str]) -> SelectBase:
-    """Return, for each column of numbers, how many of its values are none, in the order of ``rows``."""
+    """Return, for each column of numbers in the order of ``rows``, how many of its values are not numbers."""
     wanted = present_columns(source, present)
     names = [theirs for ours, theirs in wanted.items() if ours not in source.texts]
     counts = [func.sum(func.typeof(_number(name)).not_in(("integer", "null"))).label(name) for name in names]
@@ -83,7 +83,7 @@ def ranges(source: Source, present: frozenset[str], numbers: range | None = None
 def counters(
     source: Source, present: frozenset[str], metrics: Iterable[int], numbers: range | None = None
 ) -> SelectBase:
-    """Return the samples of these metrics and no others: of some twenty that nsys takes, few are shown."""
+    """Return only the samples of these metrics: nsys takes about twenty, and few are shown."""
     found = rows(source, present, numbers).subquery()
     return select(found).where(found.c.metric_id.in_(sorted(metrics)))
 
@@ -99,7 +99,7 @@ def payloads() -> SelectBase:
 
 
 def domains() -> SelectBase:
-    """Return the NVTX domains: thread that made it, number, name or the id of its name."""
+    """Return the NVTX domains: thread that created it, number, and its name or the string id of its name."""
     return (
         select(column("globalTid"), column("domainId"), column("text"), column("textId"))
         .select_from(table("NVTX_EVENTS"))
@@ -113,7 +113,7 @@ def row_count(name: str) -> SelectBase:
 
 
 def row_numbers(name: str) -> SelectBase:
-    """Return the lowest and the highest row number of a table, which SQLite finds without reading the rows."""
+    """Return the lowest and highest row number of a table. SQLite finds them without reading the rows."""
     ends = (select(end(ROW)).select_from(table(name)).scalar_subquery() for end in (func.min, func.max))
     return select(*ends)
 
@@ -124,13 +124,13 @@ def pairs(name: str, key: str, value: str) -> SelectBase:
 
 
 def strings(ids: Iterable[int]) -> SelectBase:
-    """Return the texts of these string ids and no others: the table holds the machine's environment too."""
+    """Return only the texts of these string ids: the table also holds the environment of the machine."""
     found = pairs(schema.STRINGS, "id", "value").subquery()
     return select(found).where(found.c.id.in_(list(ids)))
 
 
 def texts_with_nul() -> SelectBase:
-    """Return the texts that hold a NUL: nsys keeps the environment of each process as one of them."""
+    """Return the texts that hold a NUL: nsys stores the environment of each process as such a text."""
     return select(column("value")).select_from(table(schema.STRINGS)).where(text("instr(cast(value as blob), x'00')"))
 
 
@@ -140,7 +140,7 @@ def columns_of(name: str, wanted: Iterable[str]) -> SelectBase:
 
 
 def table_columns() -> SelectBase:
-    """Return each table of the file with each of its columns."""
+    """Return the name of each table of the file and of each of its columns."""
     names: tuple[ColumnElement[str], ...] = (
         literal_column("m.name").label("table_name"),
         literal_column("p.name").label("column_name"),

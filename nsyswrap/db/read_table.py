@@ -1,7 +1,7 @@
 """One table of an export as numpy arrays of the contract's types.
 
-A large table is read in parts, by row number, so that several readers can share it: each writes into its own stretch
-of the same arrays.
+A large table is read in parts, by row number, so that several threads can read it at once. Each writes its own rows of
+the same arrays.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from nsyswrap.privacy import neutral
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 
-# What stands for no id and no time.
+# Value of a missing id or time.
 UNKNOWN = np.int64(np.iinfo(np.int64).min)
-# So many that a connection of its own costs nothing beside them, so few that the readers end together.
+# Large enough that opening a connection costs little, small enough that all threads end at about the same time.
 PART_ROWS = 1 << 20
 
 
@@ -36,9 +36,9 @@ class Part:
     """Rows that are read together.
 
     Attributes:
-        at: Where in the arrays the first of them goes.
-        length: How many there are at most.
-        first_row: The first one's number in the export; None where the part is the whole table.
+        at: Index of the first row in the arrays.
+        length: Number of rows at most.
+        first_row: Number of the first row in the export; None where the part is the whole table.
     """
 
     at: int
@@ -48,13 +48,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """One table while it is read: make it with ``begin``, ``read`` each part, then ``end``.
+    """Reads one table: make it with ``begin``, ``read`` each part, then ``end``.
 
     Attributes:
         export: The export.
         source: Table and columns.
-        parts: What is to be read, in order.
-        columns: Arrays with room for all parts, by our names; of columns that the export has.
+        parts: The parts of the table, in order.
+        columns: Arrays with room for all parts, by our names; only columns that the export has.
     """
 
     export: Export
@@ -64,7 +64,7 @@ class TableReader:
 
     @classmethod
     def begin(cls, export: Export, source: Source) -> "TableReader":
-        """Make room for a table, and cut it into parts where the numbers of its rows allow.
+        """Allocate the arrays for a table, and cut it into parts where its rows are numbered.
 
         Raises:
             ExportError: The table is damaged.
@@ -80,13 +80,13 @@ class TableReader:
         return cls(export, source, parts, {name: np.empty(length, _dtype(source, name)) for name in names})
 
     def read(self, part: Part) -> int:
-        """Stream the rows of one part to their place in the arrays, NULL as the contract's missing value.
+        """Read the rows of one part into the arrays, NULL as the contract's missing value.
 
         Returns:
-            How many there were.
+            The number of rows.
 
         Raises:
-            ExportError: The table is damaged, or a column holds what nsys never writes there.
+            ExportError: The table is damaged, or a column holds a value of the wrong type.
         """
         with connected(self.export.path) as own:
             try:
@@ -118,10 +118,10 @@ class TableReader:
         return queries.rows(self.source, present, numbers)
 
     def end(self, counts: Sequence[int]) -> Arrays:
-        """Return the table's columns, those that the export lacks filled with the contract's missing value.
+        """Return the table's columns. Columns that the export lacks hold the contract's missing value.
 
         Args:
-            counts: How many rows each part had.
+            counts: Number of rows in each part.
         """
         rows = 0
         for part, count in zip(self.parts, counts, strict=True):
@@ -139,7 +139,7 @@ class TableReader:
 
 
 def _column_at_fault(export: Export, source: Source) -> ExportError | None:
-    """Return the error that names the column which made the driver give up; None where it is not a column's fault."""
+    """Return an error that names the column with values of the wrong type; None where there is no such column."""
     query = queries.foreign_values(source, export.columns[source.table])
     try:
         (counts,) = export.rows(query)
@@ -152,12 +152,12 @@ def _column_at_fault(export: Export, source: Source) -> ExportError | None:
 
 
 def _dtype(source: Source, name: str) -> str:
-    """Return the dtype a column is read as; texts stay objects, and ids that only lead to texts are int64."""
+    """Return the dtype of a column while it is read: object for texts, int64 for ids of texts."""
     return "object" if name in source.texts else source.spec.columns.get(name, "int64")
 
 
 def _missing(source: Source, name: str) -> int | str:
-    """Return what stands for NULL; no id and no time is ``UNKNOWN``, a flag or a small number has its 0."""
+    """Return the value that replaces NULL: the contract's, else ``UNKNOWN`` for int64 and 0 for other types."""
     return source.spec.missing.get(name, int(UNKNOWN) if _dtype(source, name) == "int64" else 0)
 
 

@@ -1,11 +1,11 @@
-"""Write an export fit to share: what is on a list, into a fresh file, so that nothing is left between its pages.
+"""Write a redacted export: only what is on a list, into a new file, so that no deleted data stays in unused pages.
 
 ::
 
-    tables on the list      numbers are copied as they are
-                            texts on the list are cleaned, all others are NULL
-    StringIds               only those that kept rows refer to, cleaned
-    everything else         is left out: environments, processes, output, call stacks, serial numbers
+    tables on the list      numbers are copied
+                            texts on the list are cleaned, all other texts become NULL
+    StringIds               only texts that kept rows refer to, cleaned
+    everything else         left out: environments, processes, output, call stacks, serial numbers
 """
 
 import os
@@ -25,7 +25,7 @@ from nsyswrap.db.payloads import is_of_domain, nccl_domains, nccl_payload, pytho
 from nsyswrap.errors import ExportError, NsyswrapError, UsageError
 from nsyswrap.privacy import neutral_command
 
-# The tables that may stay, and of each the columns of text that may: how they are cleaned. Numbers stay in all.
+# The tables that are kept, and for each the text columns that are kept and how they are cleaned. Numbers are kept.
 TABLES: Mapping[str, Mapping[str, str]] = {
     "CUPTI_ACTIVITY_KIND_KERNEL": {},
     "CUPTI_ACTIVITY_KIND_MEMCPY": {},
@@ -52,16 +52,16 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     schema.ANALYSIS_DETAILS: {},
 }
 _THREAD_NAMES = "ThreadNames"
-# By these the threads of the program are told from those of the rest of the machine.
+# Tables and columns that name the processes of the program. Threads of other processes are left out.
 _OF_THE_PROGRAM = {
     "CUPTI_ACTIVITY_KIND_KERNEL": "globalPid",
     "CUPTI_ACTIVITY_KIND_RUNTIME": "globalTid",
     "OSRT_API": "globalTid",
     "NVTX_EVENTS": "globalTid",
 }
-# Numbers that name one piece of hardware.
+# Numbers that identify one piece of hardware.
 _SERIAL_NUMBERS = frozenset({"luid", "nodeMask"})
-# Columns that refer to StringIds, and how the text is cleaned.
+# Columns with ids of texts in StringIds, and how these texts are cleaned.
 _TEXT_IDS = {
     "nameId": "symbol",
     "demangledName": "symbol",
@@ -83,14 +83,14 @@ _TYPES = frozenset({"INTEGER", "REAL", "TEXT"})
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """What a redacted export holds, and what it does not.
+    """What a redacted export holds and lacks.
 
     Attributes:
         path: The new file.
         kept: Rows by table.
-        left_out: Rows of the tables that were left out, or of which rows were.
+        left_out: Rows left out, by table.
         texts_kept: Texts in the new file's StringIds.
-        texts_changed: How many of them were cleaned of something.
+        texts_changed: How many of them were changed.
         texts_left_out: Texts that were left out.
     """
 
@@ -103,20 +103,20 @@ class Redaction:
 
 
 def redact(source: Path, target: Path, *, force: bool = False) -> Redaction:
-    """Write an export without environment, host, user, folders, processes and output; its numbers stay the same.
+    """Write an export without environment, host, user, folders, processes and output. Its numbers stay the same.
 
     Args:
         source: A ``.sqlite`` export; opened read-only.
         target: The file to write, in one step, readable by all.
-        force: Replace ``target`` if it is there.
+        force: Replace ``target`` if it exists.
 
     Returns:
         What was kept and what was left out.
 
     Raises:
         ExportError: The export cannot be read.
-        UsageError: ``target`` is there already, or is ``source``.
-        NsyswrapError: It cannot be written.
+        UsageError: ``target`` exists, or is ``source``.
+        NsyswrapError: ``target`` cannot be written.
     """
     with opened(source) as export:
         if target.exists():
@@ -147,12 +147,12 @@ class _Copy:
         self._export = export
         self._cleaner = cleaner
         self._nccl_domains = nccl_domains(export)
-        # How to clean each text by its id; a file's way wins over a range's, and that over a symbol's.
+        # How to clean each text, by its id: as a file before as a text, as a text before as a symbol.
         self._ways: dict[int, str] = {}
         self._changed = 0
         self._kept: dict[str, int] = {}
         address = f"{address_of(export.path)}&immutable=1"
-        # Nobody else sees the file before it is whole, so it needs no journal.
+        # No other process sees the file before it is complete, so it needs no journal.
         database.execute("pragma journal_mode = off")
         database.execute("pragma synchronous = off")
         database.execute("attach ? as source", (address,))
@@ -184,7 +184,7 @@ class _Copy:
         )
 
     def _copy(self, table: str, texts: Mapping[str, str], where: str = "1") -> None:
-        """Copy a table's rows: numbers, and the texts named, each cleaned in its way."""
+        """Copy a table's rows: numbers, and the named texts, cleaned."""
         columns = self._columns(table)
         parts = [_expression(name, columns, texts.get(name)) for name in columns]
         self._create(table, columns)
@@ -197,7 +197,7 @@ class _Copy:
                 self._refer(f'select distinct "{column}" from main."{table}" where "{column}" is not null', way_here)  # noqa: S608
 
     def _columns(self, table: str) -> dict[str, str]:
-        """Return the columns of a table of the source and their types, as a fresh table may have them."""
+        """Return the columns of a table of the source with valid names, and their types."""
         rows = self._database.execute(f'pragma source.table_info("{table}")').fetchall()
         return {name: kind if kind in _TYPES else "TEXT" for _, name, kind, *_ in rows if _COLUMN.fullmatch(str(name))}
 
@@ -207,7 +207,7 @@ class _Copy:
         self._database.execute(f'create table main."{table}" ({", ".join(parts)})')
 
     def _processes(self) -> str:
-        """Return a query for the processes that the capture is about."""
+        """Return a query for the processes of the program."""
         parts = [
             f'select distinct {column} & ~0xffffff from source."{table}"'  # noqa: S608 - our own names
             for table, column in _OF_THE_PROGRAM.items()
@@ -216,7 +216,7 @@ class _Copy:
         return " union ".join(parts) or "select null"
 
     def _copy_options(self) -> None:
-        """Copy what is known to be harmless of the descriptions of machine, capture and export."""
+        """Copy the harmless rows of the descriptions of machine, capture and export."""
         shown = neutral_command(command_words(self._export))
         if schema.SYSTEM in self._export.columns:
             keep = [
@@ -245,7 +245,7 @@ class _Copy:
         self._kept[table] = len(rows)
 
     def _copy_texts(self) -> int:
-        """Copy the texts that kept rows refer to, each cleaned in its way, and return how many there are."""
+        """Copy the texts that kept rows refer to, cleaned, and return how many there are."""
         if not self._export.has(schema.STRINGS, "id", "value"):
             return 0
         self._create(schema.STRINGS, self._columns(schema.STRINGS))
@@ -271,7 +271,7 @@ class _Copy:
 
     @staticmethod
     def _function(clean: Callable[[str], str]) -> Callable[[bytes | None], str | None]:
-        """Make a cleaner of texts one of bytes, as SQLite holds them: they need not be UTF-8."""
+        """Return a cleaner of bytes, which need not be UTF-8, from a cleaner of texts."""
         return lambda raw: None if raw is None else clean(text_of(raw))
 
     def _payload(self, raw: bytes | None, thread: object, domain: object) -> str | None:
@@ -296,7 +296,7 @@ def _expression(name: str, columns: Mapping[str, str], way: str | None) -> str:
         return f'{way}(cast("{name}" as blob))'
     if columns[name] == "TEXT" or name in _SERIAL_NUMBERS:
         return "null"
-    # SQLite keeps a text in a column of numbers, and we do not.
+    # SQLite allows a text in a column of numbers. Such a text is left out.
     return f"case when typeof(\"{name}\") in ('integer', 'real') then \"{name}\" end"
 
 
@@ -305,7 +305,7 @@ def _harmless(row: tuple[str, str], names: re.Pattern[str]) -> bool:
 
 
 def _beside(target: Path) -> Path:
-    """Make an empty file of our own in the target's folder."""
+    """Create an empty temporary file in the target's folder."""
     try:
         handle, name = tempfile.mkstemp(prefix=".nsyswrap-", suffix=".sqlite", dir=target.absolute().parent)
     except OSError as error:
@@ -315,7 +315,7 @@ def _beside(target: Path) -> Path:
 
 
 def _failed(error: sqlite3.DatabaseError, source: Path, target: Path) -> NsyswrapError:
-    """Tell a target that cannot be written from a source that cannot be read."""
+    """Return the error for a target that cannot be written or a source that cannot be read."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
         return _not_written(target, str(error))

@@ -1,4 +1,4 @@
-"""Samples of Python's stack: NVTX marks whose payload is JSON, with functions and files as ids of texts."""
+"""Samples of Python's stack. They are NVTX marks with a JSON payload in which functions and files are string ids."""
 
 import html
 import json
@@ -27,12 +27,12 @@ def read_samples(
     """Return the samples as columns, the stack of each stack code, and how many samples could not be read.
 
     Args:
-        export: The export; samples that it holds without their payload are none.
-        lookup: Gives the texts of string ids.
+        export: The export; samples without their payload do not count.
+        lookup: Function from string ids to their texts.
     """
     rows = _rows(export)
     codes, texts = pd.factorize(np.array([text for _, _, text in rows], dtype=object))
-    # A thread that waits gives the same text again and again: each is parsed once.
+    # A waiting thread repeats the same payload, so each distinct payload is parsed once.
     parsed = [_stack(text) for text in texts]
     stacks = [parsed[code] for code in codes]
     good = [index for index, stack in enumerate(stacks) if stack]
@@ -47,7 +47,7 @@ def read_samples(
 
 
 def _rows(export: Export) -> list[tuple[int, int, str]]:
-    """Return time, thread and payload of each mark that has one and is a sample of Python."""
+    """Return time, thread and payload of each mark that is a sample of Python."""
     if not export.has(NVTX, "start", "globalTid", "eventType", "jsonText"):
         return []
     return [
@@ -58,7 +58,7 @@ def _rows(export: Export) -> list[tuple[int, int, str]]:
 
 
 def _stack(text: str) -> Ids:
-    """Return the frames of one payload; nothing where it is of another form."""
+    """Return the frames of one payload; nothing where it has another form."""
     try:
         frames = json.loads(text)[DOMAIN]["Frames"]
         stack = tuple((int(each["Function"]), int(each["File"]), int(each["Line"])) for each in frames)

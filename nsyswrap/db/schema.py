@@ -1,7 +1,7 @@
 """The tables and columns of an nsys export that we read, and how they become the tables of a trace.
 
-Tables are created only where there are rows, and columns come with newer versions, so all but the columns named
-``required`` may be missing. Source: the comments nsys leaves in ``sqlite_master.sql``, schemas 3.7 to 3.20.
+nsys creates a table only where it has rows, and newer versions add columns, so any column that is not ``required`` may
+be missing. Source: the comments nsys leaves in ``sqlite_master.sql``, schemas 3.7 to 3.20.
 """
 
 import re
@@ -20,9 +20,9 @@ class Source:
         spec: Contract of the table.
         table: Name in the export.
         required: Our column name to the export's; the table cannot be used without them.
-        optional: The same for columns that may be missing; they read as the contract's missing value. Instead of a
-            column, a product or sum of columns may stand: SQLite works it out, so that fewer numbers are read.
-        family: What nsys counts these rows under in its own diagnostics; empty for none.
+        optional: The same for columns that may be missing; they read as the contract's missing value. An expression, a
+            product or sum of columns, may replace a column: SQLite computes it, so that fewer numbers are read.
+        family: Name under which nsys counts these rows in its diagnostics; empty for none.
     """
 
     spec: TableSpec
@@ -33,13 +33,13 @@ class Source:
 
     @property
     def texts(self) -> frozenset[str]:
-        """Our names of the columns that hold texts; all others hold whole numbers."""
+        """Our names of the columns that hold texts. All others hold whole numbers."""
         kinds = self.spec.columns
         return frozenset(name for name in (*self.required, *self.optional) if kinds.get(name) == "category")
 
 
 def columns_in(stored: str) -> frozenset[str]:
-    """Return the columns of the export that a product or sum of columns needs; of a column, itself."""
+    """Return the columns of the export in a column or an expression."""
     return frozenset(re.findall(r"\w+", stored))
 
 
@@ -149,7 +149,7 @@ SOURCES: tuple[Source, ...] = (
 STRINGS = "StringIds"
 COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
 MEMORY_KINDS = "ENUM_CUDA_MEM_KIND"
-# What these two say where an export lacks them. Source: both tables as nsys 2022.4, 2023.4 and 2025.3 write them.
+# The labels in these two tables, for exports that lack them. Source: the tables of nsys 2022.4, 2023.4 and 2025.3.
 COPY_LABELS: Mapping[int, str] = {
     0: "Unknown",
     1: "Host-to-Device",
@@ -183,13 +183,13 @@ SESSION_START = "TARGET_INFO_SESSION_START_TIME"
 ANALYSIS_DETAILS = "ANALYSIS_DETAILS"
 SYSTEM = "TARGET_INFO_SYSTEM_ENV"
 CAPTURE_OPTIONS = "META_DATA_CAPTURE"
-# The row of SYSTEM that holds an environment, and how the rows of CAPTURE_OPTIONS that hold a variable each end.
+# The row of SYSTEM that holds an environment, and the end of the names of rows of CAPTURE_OPTIONS that hold a variable.
 ENVIRONMENT_LINE = "DeviceEnvironment"
 ENVIRONMENT_OPTION = "ENVIRONMENT_VARIABLE"
-# Schema 3.1 and older call it by the second name.
+# The second name is that of schema 3.1 and older.
 EXPORT_OPTIONS = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 
-# Columns that nsys always fills in the tables above; a NULL there is damage and reads as no number at all.
+# Columns that nsys always fills in the tables above. A NULL in one of them means that the file is damaged.
 NEVER_NULL = frozenset(
     {"device_id", "name_id", "bytes", "copy_kind", "kind", "severity", "running"}
 )  # fmt: skip
@@ -199,5 +199,5 @@ RANGE_KINDS = (59, 60, 70, 71)
 MARK_KIND = 34
 DOMAIN_KIND = 75
 
-# By these an export of nsys is told from any other SQLite file.
+# An export of nsys has at least one of these tables; other SQLite files have none.
 MARKERS = (STRINGS, *EXPORT_OPTIONS, CAPTURE_OPTIONS, ANALYSIS_DETAILS)

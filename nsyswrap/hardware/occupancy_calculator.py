@@ -1,12 +1,12 @@
-"""Theoretical occupancy: how many blocks of a kernel fit on a multiprocessor at once, and what stops the next one.
+"""Theoretical occupancy: how many blocks of a kernel fit on a multiprocessor, and which resource limits them.
 
 ::
 
     warps of a block                     w  = ceil(threads / 32)
     blocks that warps allow              floor(warps of a multiprocessor / w)
     blocks that registers allow          floor(warps that their registers allow / w)
-    blocks that shared memory allows     floor(shared memory / what a block takes of it)
-    resident blocks                      the least of these and of the hardware's own limit
+    blocks that shared memory allows     floor(shared memory / shared memory of a block)
+    resident blocks                      the minimum of these and of the hardware's limit of blocks
     occupancy                            resident blocks * w / warps of a multiprocessor
 """
 
@@ -23,7 +23,7 @@ Shares = npt.NDArray[np.float64]
 
 WARP_THREADS = 32
 BLOCK_THREADS = 1024
-# Registers are given to a warp in such units, and a warp gets all its own from one of four parts of the register file.
+# Registers are allocated to a warp in units of this size, all from one of four partitions of the register file.
 REGISTER_UNIT = 256
 PARTITIONS = 4
 OLDEST = (7, 0)
@@ -31,21 +31,21 @@ RESERVING = (8, 0)
 
 LIMITERS = ("threads", "registers", "shared memory", "blocks")
 NO_LIMITER = "none"
-# More blocks than any multiprocessor holds: what stands where a kernel does not use a resource.
+# More blocks than any multiprocessor holds: the limit by a resource that a kernel does not use.
 UNLIMITED = np.int64(1 << 30)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one multiprocessor holds at once.
+    """Resources of one multiprocessor.
 
     Attributes:
         warps: Warps of 32 threads.
         blocks: Blocks of threads.
         registers: 32-bit registers.
-        shared_bytes: Shared memory, all of it.
-        reserved_bytes: Shared memory that the system takes of every block.
-        shared_unit_bytes: Unit in which shared memory is given out.
+        shared_bytes: Shared memory in total.
+        reserved_bytes: Shared memory that the system reserves for each block.
+        shared_unit_bytes: Unit in which shared memory is allocated.
     """
 
     warps: int
@@ -80,10 +80,9 @@ LIMITS: Mapping[tuple[int, int], Limits] = MappingProxyType(
 
 
 def limits_of(gpu: Gpu) -> Limits | None:
-    """Return what a multiprocessor of this GPU holds; None where neither the export nor the table tells.
+    """Return the resources of a multiprocessor of this GPU, from the export or else the table; None where unknown.
 
-    What the export says of its own GPU comes before the table. GPUs older than compute capability 7.0 give out
-    registers by other rules, and are not told.
+    GPUs older than compute capability 7.0 allocate registers by other rules, and count as unknown.
     """
     capability = gpu.compute_capability
     if capability is None or capability < OLDEST:
@@ -108,8 +107,8 @@ class Shapes:
     Attributes:
         threads: Threads of a block.
         registers: Registers of a thread; 0 for none.
-        shared_bytes: Shared memory a block asks for, static and dynamic.
-        executed_bytes: Shared memory of a multiprocessor that the driver set aside for the kernel; 0 where unknown.
+        shared_bytes: Static and dynamic shared memory of a block.
+        executed_bytes: Shared memory of a multiprocessor that the driver reserved for the kernel; 0 where unknown.
     """
 
     threads: npt.NDArray[np.int64]
@@ -122,43 +121,43 @@ def block_limits(limits: Limits, shapes: Shapes) -> npt.NDArray[np.int64]:
     """Return how many blocks each resource allows on a multiprocessor.
 
     Args:
-        limits: What the multiprocessor holds.
+        limits: Resources of the multiprocessor.
         shapes: How n kernels were launched.
 
     Returns:
-        Shape (4, n), in the order of ``LIMITERS``; 0 where not even one block fits.
+        Shape (4, n), in the order of ``LIMITERS``; 0 where no block fits.
 
     Source: the occupancy calculator in cuda_occupancy.h of the CUDA toolkit. Barriers and clusters are not in an
-    export, so what is found is an upper bound.
+    export, so the result is an upper bound.
     """
     warps = warps_of(shapes.threads)
     fits = (shapes.threads >= 1) & (shapes.threads <= BLOCK_THREADS)
     by_threads = np.where(fits, limits.warps // warps, 0)
     taken = _up(shapes.registers * WARP_THREADS, REGISTER_UNIT)
     in_part = limits.registers // PARTITIONS // np.maximum(taken, 1)
-    # A block is given registers as if it had a whole number of warps for each of the four parts.
+    # Registers are allocated as if the number of warps in a block were a multiple of the number of partitions.
     one_fits = taken * _up(warps, PARTITIONS) <= limits.registers
     by_registers = np.where(one_fits, in_part * PARTITIONS // warps, 0)
     by_registers = np.where(shapes.registers > 0, by_registers, UNLIMITED)
     whole = np.where(shapes.executed_bytes > 0, shapes.executed_bytes, limits.shared_bytes)
-    asked = _up(shapes.shared_bytes + limits.reserved_bytes, limits.shared_unit_bytes)
-    by_shared = np.where(asked > 0, whole // np.maximum(asked, 1), UNLIMITED)
+    needed = _up(shapes.shared_bytes + limits.reserved_bytes, limits.shared_unit_bytes)
+    by_shared = np.where(needed > 0, whole // np.maximum(needed, 1), UNLIMITED)
     return np.stack([by_threads, by_registers, by_shared, np.full(len(warps), limits.blocks)]).astype(np.int64)
 
 
 def warps_of(threads: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the warps of blocks of so many threads, at least 1."""
+    """Return the number of warps in blocks with these numbers of threads, at least 1."""
     return np.maximum(-(-threads // WARP_THREADS), 1)
 
 
 def occupancy(limits: Limits, shapes: Shapes) -> tuple[npt.NDArray[np.int64], Shares]:
-    """Return the blocks that are resident on a multiprocessor, and the share of its warps that they fill."""
+    """Return the blocks resident on a multiprocessor, and the share of its warps that they use."""
     blocks = block_limits(limits, shapes).min(axis=0)
     return blocks, blocks * warps_of(shapes.threads) / limits.warps
 
 
 def limiters(limits: Limits, shapes: Shapes) -> list[str]:
-    """Return what stops one more block, several with a comma where they tie; "none" where every warp is filled."""
+    """Return the resource that limits the blocks of each kernel, comma-separated on ties; "none" at full occupancy."""
     every = block_limits(limits, shapes)
     full = occupancy(limits, shapes)[1] >= 1
     least = every == every.min(axis=0)
@@ -168,5 +167,5 @@ def limiters(limits: Limits, shapes: Shapes) -> list[str]:
 
 
 def _up(values: npt.NDArray[np.int64], unit: int) -> npt.NDArray[np.int64]:
-    """Round up to whole units."""
+    """Return the values rounded up to multiples of the unit."""
     return -(-values // unit) * unit

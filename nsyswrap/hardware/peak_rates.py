@@ -1,4 +1,4 @@
-"""How much faster tensor cores multiply than ordinary cores, at most: the peak rates of the GPUs that have them."""
+"""Upper bounds of the speed-up by tensor cores, from the peak rates of GPUs."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,7 +7,7 @@ Capability = tuple[int, int]
 
 
 class Rates(NamedTuple):
-    """Dense peak rates in 10^12 operations a second: ordinary FP32, TF32, and FP16 or BF16; 0 where there is none."""
+    """Dense peak rates in 10^12 operations per second: FP32 on CUDA cores, TF32, and FP16 or BF16; 0 for none."""
 
     fp32: float
     tf32: float
@@ -25,16 +25,16 @@ PEAK: Mapping[Capability, Rates] = {
     (9, 0): Rates(66.9, 494.7, 989.4),
 }
 
-# Where the GPU is not among them: the ratio of an A100, which the others are near. Source: as above.
+# For other GPUs: the ratio of an A100, which is close to those of the others. Source: as above.
 USUAL = 8.0
 
 
 def speed_up(target: str, capability: Capability | None) -> float:
-    """Return how many times as fast FP32 products become at most; at least 1.
+    """Return the largest speed-up of FP32 products, at least 1.
 
     Args:
-        target: What they are computed in then: "tf32", or "half" for FP16 and BF16.
-        capability: Compute capability of the GPU; None for one that is not known.
+        target: The precision they would use: "tf32", or "half" for FP16 and BF16.
+        capability: Compute capability of the GPU; None where it is unknown.
     """
     rates = PEAK.get(capability) if capability else None
     return max(getattr(rates, target) / rates.fp32, 1.0) if rates else USUAL

@@ -1,4 +1,4 @@
-"""What the NVTX ranges say of the program: the phase that is open on a thread at a time."""
+"""The phases of the program, from NVTX ranges: which phase is open on a thread at a time."""
 
 import re
 from collections.abc import Mapping
@@ -25,18 +25,18 @@ _NOTHING_OPEN = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
 @dataclass(frozen=True, slots=True)
 class PhaseRule:
-    """Which ranges are a phase.
+    """A rule for which ranges are a phase.
 
     Attributes:
         phase: Name of the phase.
-        pattern: Regular expression searched in the text of a range as it is written.
+        pattern: Regular expression that is searched in the text of a range.
     """
 
     phase: str
     pattern: re.Pattern[str]
 
 
-# Matched against the whole text, in lower case, with runs of punctuation and digits as one blank.
+# Usual spellings. They match the whole text in lower case, where runs of punctuation and digits become one blank.
 _BATCH_WORDS = r"(?:(?:the |next |train(?:ing)? )?(?:data|inputs?|batch))"
 _DEVICE = r"(?: (?:data |batch |inputs? )?to (?:the )?(?:device|gpu|cuda))"
 USUAL = {
@@ -55,7 +55,7 @@ USUAL = {
 _USUAL = {phase: re.compile(pattern) for phase, pattern in USUAL.items()}
 _NOISE = re.compile(r"[\W_\d]+")
 
-# Domains of libraries: their ranges are details of a call, never a phase of the program.
+# NVTX domains of libraries. Their ranges are details of a call, never a phase of the program.
 LIBRARY_DOMAINS = re.compile(
     r"^(?:NCCL|cuBLAS\w*|cuDNN\w*|cuSOLVER|cuSPARSE|cuFFT|CCCL|Thrust|CUB|TensorRT|cuBLASLt|DALI\w*|libcudf|nvshmem|UCX"
     r"|GIL Trace|Python Periodic Sampling|Python Backtrace.*)$",
@@ -70,7 +70,7 @@ class Phases:
     Attributes:
         names: Name of each phase code.
         ranges: Rows of ``trace[RANGES]`` that are a phase, with columns start, end, thread, process, phase (code) and
-            below (bool: it shows only where no other phase is open); the index is the row there.
+            below (bool: it counts only where no other phase is open); the index is the row there.
         main_thread: The thread of each process whose phases apply where another thread of it has none.
         own_by_thread: The innermost phase open on each thread that has ranges.
         shown_by_thread: The same, with the phases of the main thread where the thread itself has none.
@@ -115,7 +115,7 @@ class Phases:
         return found
 
     def of_operations(self, trace: Trace, operations: Operations) -> npt.NDArray[np.int32]:
-        """Return the phase in which each operation was launched; -1 for none or an unknown launch."""
+        """Return the phase in which each operation was launched; -1 for no phase or an unknown launch."""
         calls = trace[tables.CALLS]
         found = np.full(len(operations.call), NO_PHASE, np.int32)
         known = operations.call >= 0
@@ -130,7 +130,7 @@ def find_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = ()) -
     Args:
         trace: The tables of one export.
         steps: Steps of the training loop; their ranges are the phase "batch".
-        rules: Rules that come before the usual spellings.
+        rules: Rules of the user; they come before the usual spellings.
     """
     ranges = trace[tables.RANGES]
     names = tuple(dict.fromkeys([*USUAL, *(rule.phase for rule in rules)]))
@@ -140,7 +140,7 @@ def find_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = ()) -
     by_text = np.where(is_step & (by_text == NO_PHASE), np.int32(names.index(BATCH)), by_text)
     phase = by_text[ranges["text"].cat.codes.to_numpy()] if len(by_text) else np.empty(0, np.int32)
     phase = np.where(of_library(ranges), np.int32(NO_PHASE), phase)
-    # Steps that were marked for the program begin where an optimizer is done, inside phases that it marks itself.
+    # Steps that nsyswrap marks begin at the end of the optimizer, inside phases that the program marks itself.
     below = injected_steps(ranges)
     if below.any():
         phase = np.where(below & ~np.isin(array(ranges, "start"), steps.frame["start"]), np.int32(NO_PHASE), phase)
@@ -157,7 +157,7 @@ def find_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = ()) -
 
 
 def of_library(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return for each range whether a library marked it: a detail of a call, not a part of the program."""
+    """Return for each range whether a library marked it, not the program."""
     library = np.array([LIBRARY_DOMAINS.match(str(each)) is not None for each in ranges["domain"].cat.categories], bool)
     return library[ranges["domain"].cat.codes.to_numpy()] if len(library) else np.empty(0, bool)
 
@@ -198,7 +198,7 @@ def _phase(text: str, names: tuple[str, ...], rules: tuple[PhaseRule, ...]) -> i
 
 
 def _main_threads(ranges: pd.DataFrame) -> dict[int, int]:
-    """Return the thread that stands in for others: the process's first if it has phases, else the one with most."""
+    """Return the main thread of each process: its first thread if it has phases, else the one with most phase time."""
     found: dict[int, int] = {}
     process, thread = array(ranges, "process"), array(ranges, "thread")
     length = array(ranges, "end") - array(ranges, "start")

@@ -1,6 +1,6 @@
 """A report in one of five forms; each renderer is a pure function from report to text.
 
-The same report gives the same bytes: no clock, no environment, no order left to chance.
+The same report always gives the same bytes: renderers read no clock and no environment, and their order is fixed.
 """
 
 import importlib
@@ -14,7 +14,7 @@ Renderer = Callable[[Report], str]
 
 
 def _renderer(module: str) -> Renderer:
-    """Return a renderer that loads its module when it is called: one form does not pay for the others' libraries."""
+    """Return a renderer that loads its module and its libraries when it is called."""
 
     def draw(report: Report) -> str:
         return str(importlib.import_module(f"nsyswrap.render.{module}").render(report))

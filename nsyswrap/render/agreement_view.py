@@ -1,4 +1,4 @@
-"""Names against hardware as text, JSON or Markdown: what ``nsyswrap verify-tensor-cores`` prints."""
+"""The agreement of kernel names with hardware counters as text, JSON or Markdown, for ``verify-tensor-cores``."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ SHOWN = 20
 _WIDEST_NAME = 72
 _COLUMNS = ("time", "outcome", "by name", "hardware", "types", "why", "kernel")
 _HARDWARE: Mapping[Proof | None, str] = MappingProxyType(
-    {Proof.USED: "tensor", Proof.UNUSED: "no tensor", Proof.OPEN: "cannot tell", None: "not measured"}
+    {Proof.USED: "tensor", Proof.UNUSED: "no tensor", Proof.OPEN: "unknown", None: "not measured"}
 )
 
 
@@ -24,12 +24,12 @@ class Measured:
     """An agreement and how it was measured.
 
     Attributes:
-        agreement: Names against hardware.
+        agreement: Comparison of names with hardware counters.
         gpu: Name of the GPU.
         ncu_version: Version of Nsight Compute.
         command: The program that ran.
-        launches: How many launches were measured.
-        counters: All that was counted, as ncu's own CSV.
+        launches: Number of measured launches.
+        counters: All counters, as the CSV that ncu wrote.
     """
 
     agreement: Agreement
@@ -41,11 +41,11 @@ class Measured:
 
 
 def text_of(measured: Measured) -> str:
-    """Return a summary and the kernels that matter: all that differ or were settled, and the dearest of the rest."""
+    """Return a summary and the most important kernels: those that differ or were settled, then the longest."""
     agreement = measured.agreement
     lines = [f"{' '.join(measured.command)}", f"{measured.gpu}, Nsight Compute {measured.ncu_version}", ""]
     lines += [f"  {label:<34} {value}" for label, value in summary(measured)]
-    rows = [list(_COLUMNS), *(_row(each) for each in _telling(agreement))]
+    rows = [list(_COLUMNS), *(_row(each) for each in _selected(agreement))]
     widths = [max(len(row[at]) for row in rows) for at in range(len(_COLUMNS) - 1)]
     lines += ["", *("  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows)]
     hidden = len(agreement.kernels) - len(rows) + 1
@@ -55,10 +55,10 @@ def text_of(measured: Measured) -> str:
 
 
 def markdown_of(measured: Measured) -> str:
-    """Return the same for a page of documentation."""
+    """Return the same as Markdown, for the documentation."""
     lines = ["| what | measured |", "|---|---|", *(f"| {label} | {value} |" for label, value in summary(measured)), ""]
     lines += [f"| {' | '.join(_COLUMNS)} |", f"|{'---|' * len(_COLUMNS)}"]
-    for each in _telling(measured.agreement):
+    for each in _selected(measured.agreement):
         row = _row(each)
         cells = [*row[:-1], f"`{row[-1]}`"]
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
@@ -95,7 +95,7 @@ FORMS: Mapping[str, Callable[[Measured], str]] = MappingProxyType(
 
 
 def summary(measured: Measured) -> list[tuple[str, str]]:
-    """Return what was measured in a few lines: label and value."""
+    """Return the summary: labels and values."""
     agreement = measured.agreement
     shares = {each: units.share(agreement.share(each)) for each in Outcome}
     return [
@@ -106,12 +106,12 @@ def summary(measured: Measured) -> list[tuple[str, str]]:
         ("name and hardware agree", shares[Outcome.AGREES]),
         ("name and hardware differ", shares[Outcome.DIFFERS]),
         ("unknown by name, settled", shares[Outcome.SETTLED]),
-        ("the counters do not tell", shares[Outcome.OPEN]),
+        ("not clear from the counters", shares[Outcome.OPEN]),
     ]
 
 
-def _telling(agreement: Agreement) -> list[Checked]:
-    """Return the kernels to show, dearest first."""
+def _selected(agreement: Agreement) -> list[Checked]:
+    """Return the kernels to show: those that differ, were settled or are open, then the longest of the rest."""
     first = [each for each in agreement.kernels if each.outcome in {Outcome.DIFFERS, Outcome.SETTLED, Outcome.OPEN}]
     rest = [each for each in agreement.kernels if each not in first]
     return [*first, *rest[: max(0, SHOWN - len(first))]]

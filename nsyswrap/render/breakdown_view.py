@@ -1,4 +1,4 @@
-"""The overview page of PyTorch's TensorBoard profiler as text: what a step is spent on, and how busy the GPU is."""
+"""The overview page of PyTorch's TensorBoard profiler as text: the parts of a step and the GPU utilization."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ LABELS = {
     "cpu_exec": "CPU Exec",
     "other": "Other",
 }
-"""What the page called each role, in its order."""
+"""Label of each role on that page, in its order."""
 
 ESTIMATES = {"sm_efficiency_estimate_share": "Est. SM Efficiency", "achieved_estimate_share": "Est. Achieved Occupancy"}
 NOTHING = "No step can be broken down: the capture has no kernels."
@@ -46,7 +46,7 @@ def render(report: Report, *, width: int | None = None) -> str:
 
 
 def _summary(report: Report, section: Section) -> Iterator[str]:
-    """Yield GPU utilization, of each GPU, and the estimates where the report has them."""
+    """Yield the utilization of each GPU, and the estimates that the report has."""
     yield from ("", "GPU summary (steps from first to last)")
     for row in summary_model.rows(section, "devices"):
         yield _labelled(f"GPU Utilization, GPU {row['device_id']}", units.share(row["gpu_utilization_share"]))
@@ -76,7 +76,7 @@ def _mean(section: Section) -> Iterator[str]:
 
 
 def _steps(section: Section) -> Iterator[str]:
-    """Yield a line a step, in ms."""
+    """Yield one line for each step, in ms."""
     rows = summary_model.rows(section, "steps")
     heads = ["step time", *LABELS.values()]
     widths = [max(len(head) + 2, _NUMBER) for head in heads]

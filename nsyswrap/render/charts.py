@@ -1,7 +1,7 @@
 """Geometry of the page's charts, for inline SVG that needs neither script nor style sheet.
 
-Horizontal places are per cent of the width, so a chart fits any screen; vertical ones are pixels. Colours are
-presentation attributes in the template, so a policy that forbids styles leaves the charts standing.
+Horizontal positions are per cent of the width, so a chart fits any screen; vertical ones are pixels. Colours are
+presentation attributes in the template, so charts need no style sheet.
 """
 
 from collections.abc import Sequence
@@ -22,16 +22,16 @@ Numbers = npt.NDArray[np.float64]
 
 
 class Segment(NamedTuple):
-    """One part of a bar: place and width in per cent of the bar, as decimal texts that join exactly."""
+    """One part of a bar: position and width in per cent, as decimal texts that join without gaps."""
 
     x: str
     width: str
 
 
 def bar(parts: Sequence[int]) -> tuple[Segment, ...]:
-    """Return the parts of a stacked bar that is full when all are laid side by side.
+    """Return the parts of a stacked bar, which fill it together.
 
-    Widths are differences of rounded boundaries, so that segments neither overlap nor leave a slit::
+    Widths are differences of rounded boundaries, so segments do not overlap and leave no gap::
 
         0          boundary 1   boundary 2       100
         |----------|------------|-----------------|
@@ -50,7 +50,7 @@ def bar(parts: Sequence[int]) -> tuple[Segment, ...]:
 
 
 class Dot(NamedTuple):
-    """One step of the chart: place in per cent and pixels, whether it was warm-up or an outlier, its anchor."""
+    """One step of the chart: position, whether it is warm-up or an outlier, and its anchor in the timeline."""
 
     x: str
     y: str
@@ -62,7 +62,7 @@ class Dot(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a step: its place among the parts, top and height in pixels."""
+    """A part of a step: its index, top and height in pixels."""
 
     part: int
     y: str
@@ -70,7 +70,7 @@ class Part(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One step as an upright bar: place and width in per cent, its parts from the ground up."""
+    """One step as a column: position and width in per cent, and its parts from the bottom to the top."""
 
     x: str
     width: str
@@ -82,7 +82,7 @@ class Column(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """An outlier: place of its middle in per cent, top of its step in pixels."""
+    """An outlier: its middle in per cent, and the top of its step in pixels."""
 
     x: str
     y: str
@@ -91,7 +91,7 @@ class Mark(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Several neighbouring steps as one upright line: place in per cent, shortest and longest in pixels."""
+    """Several neighbouring steps as one vertical line: position in per cent, shortest and longest in pixels."""
 
     x: str
     top: str
@@ -102,12 +102,12 @@ class StepChart(NamedTuple):
     """Time of each step against its number.
 
     Attributes:
-        columns: The parts of each step on top of one another; empty where they are not known or too many.
+        columns: The stacked parts of each step; empty where they are unknown or there are too many steps.
         dots: One for each step; empty where there are columns or too many steps.
         ranges: Shortest to longest of neighbouring steps where there are too many for dots.
         top_ns: Value at the upper edge; the lower edge is 0.
-        median_y: Place of the median of the measured steps, pixels from the top.
-        above: How many steps lie above the upper edge; they are drawn on it.
+        median_y: Position of the median of the measured steps, pixels from the top.
+        above: Number of steps above the upper edge, where they are drawn.
         height: Height in pixels.
         marks: The outliers.
     """
@@ -123,14 +123,14 @@ class StepChart(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """What the chart of steps is drawn from: n steps in order.
+    """The input of the chart of steps: n steps in order.
 
     Attributes:
         names: Name of each.
         lengths_ns: Length of each.
         warm_up: Whether each is warm-up.
-        parts_ns: Parts of each that add up to its length, shape (parts, n); empty where not known.
-        outlier: Whether each lasts longer than the others; empty where not known.
+        parts_ns: Parts of each step, which add up to its length, shape (parts, n); empty where unknown.
+        outlier: Whether each is an outlier; empty where unknown.
         spans: Anchor of each in the timeline; empty where there is none.
     """
 
@@ -154,7 +154,7 @@ def step_chart(steps: Steps, height: int) -> StepChart:
     measured = measured if len(measured) else lengths
     top = max(float(measured.max()) * _HEADROOM, 1.0)
     y = height - np.minimum(lengths / top, 1.0) * height
-    # Means over GPUs are no whole numbers: they may miss the length by less than a nanosecond.
+    # Means over GPUs are not whole numbers, so their sum may differ from the length by less than a nanosecond.
     adds_up = len(steps.parts_ns) > 0 and bool((np.abs(np.sum(steps.parts_ns, axis=0) - lengths) < 1).all())
     drawn = adds_up and len(lengths) <= _MOST_COLUMNS
     return StepChart(
@@ -172,8 +172,7 @@ def step_chart(steps: Steps, height: int) -> StepChart:
 def busy_area(start_ns: Sequence[int], end_ns: Sequence[int], busy_share: Sequence[float | None]) -> str:
     """Return the outline of the busy share over time, as an SVG path in a box 1000 wide and 100 high.
 
-    More than a few hundred bins are taken together; each has the height of its busy time, so that no gap is
-    drawn as work.
+    More than a few hundred bins are merged; each merged bin has the height of its busy share, so gaps stay visible.
 
     Args:
         start_ns: Start of each bin, in order, shape (n,).
@@ -201,7 +200,7 @@ def _columns(steps: Steps, top: float, height: int) -> tuple[Column, ...]:
     found = []
     for at, (name, ns, warm) in enumerate(zip(steps.names, steps.lengths_ns, steps.warm_up, strict=True)):
         x = _decimal(slot * (at + (1 - _COLUMN_WIDTH) / 2))
-        # A warm-up step is drawn as one hollow column: it is not in the ledger.
+        # A warm-up step is one hollow column, since the ledger does not contain it.
         lengths = [float(ns)] if warm else [float(part[at]) for part in steps.parts_ns]
         parts = _stack(lengths, height / top, height)
         anchor = steps.spans[at] if steps.spans else ""
@@ -210,7 +209,7 @@ def _columns(steps: Steps, top: float, height: int) -> tuple[Column, ...]:
 
 
 def _stack(lengths: Sequence[float], scale: float, height: int) -> tuple[Part, ...]:
-    """Return lengths on top of one another; what lies above the scale is cut off at its edge."""
+    """Return stacked lengths, cut off at the upper edge."""
     edges = np.minimum(np.cumsum([0.0, *lengths]) * scale, height)
     spans = enumerate(pairwise(edges))
     return tuple(Part(at, f"{height - high:.1f}", f"{high - low:.1f}") for at, (low, high) in spans if high > low)
@@ -235,7 +234,7 @@ def _marks(steps: Steps, y: Numbers) -> tuple[Mark, ...]:
 
 
 def _middles(count: int) -> Numbers:
-    """Return the middle of each of so many slots, in per cent of the width."""
+    """Return the middle of each of ``count`` slots, in per cent of the width."""
     found: Numbers = 100 * (np.arange(count) + 0.5) / count
     return found
 

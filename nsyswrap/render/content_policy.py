@@ -1,4 +1,4 @@
-"""The page's own Content-Security-Policy: it runs and shows what it holds, and asks the network for nothing."""
+"""The Content-Security-Policy of a page: it allows the page's own scripts and styles and no network access."""
 
 import base64
 import hashlib
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 def digest(text: str) -> str:
-    """Return what a policy calls an inline script or style sheet of that text: ``'sha256-...'``.
+    """Return the source expression of an inline script or style sheet: ``'sha256-...'``.
 
     Args:
-        text: What stands between the tags, byte for byte.
+        text: The text between the tags, byte for byte.
 
     Source:
         Content Security Policy Level 3, section 2.3.1, hash-source.
@@ -21,8 +21,8 @@ def digest(text: str) -> str:
 def policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
     """Return a policy that allows these style sheets and scripts, images inside the page, and nothing else.
 
-    Neither an attribute ``style`` nor a handler such as ``onclick`` has any effect under it, and no script can turn a
-    text into markup.
+    Under this policy, ``style`` attributes and handlers such as ``onclick`` have no effect, and no script can turn text
+    into markup.
 
     Args:
         styles: The inline style sheets.

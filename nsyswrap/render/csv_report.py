@@ -7,10 +7,10 @@ each with its own header line; every line begins with the section and the table 
     ledger,devices,0,185400000,...
                                             (empty line)
     section,table,device_id,cause,...
-    idle,causes,0,data_wait,...
+    idle,attribution,0,data_wait,...
 
-Facts are the table ``facts`` of their section, findings the table ``findings`` of ``report``. A text cell that a
-spreadsheet would run as a formula is led by an apostrophe.
+Facts are the table ``facts`` of their section, findings the table ``findings`` of ``report``. An apostrophe goes before
+a text cell that a spreadsheet would run as a formula.
 """
 
 from typing import Any
@@ -41,7 +41,7 @@ def tables(report: Report) -> dict[str, str]:
 
 
 def safe(value: object) -> object:
-    """Return a cell's value; a text with hidden characters shown and formulas disarmed."""
+    """Return a cell's value; in a text, hidden characters are shown and a formula is disarmed."""
     if not isinstance(value, str):
         return value
     shown = visible(value)
@@ -49,7 +49,7 @@ def safe(value: object) -> object:
 
 
 def _frames(report: Report) -> dict[tuple[str, str], pd.DataFrame]:
-    """Return what is written, by section and table, in the order of the report."""
+    """Return the tables that are written, by section and name, in the order of the report."""
     found: dict[tuple[str, str], pd.DataFrame] = {}
     if report.findings:
         found["report", "findings"] = _findings(report)
@@ -62,7 +62,7 @@ def _frames(report: Report) -> dict[tuple[str, str], pd.DataFrame]:
 
 
 def _findings(report: Report) -> pd.DataFrame:
-    names = ("rule", "severity", "headline", "lost_ns", "saving_low_ns", "saving_high_ns", "advice")
+    names = ("rule", "severity", "headline", "lost_ns", "saving_low_ns", "saving_high_ns", "saving_method", "advice")
     columns: dict[str, Any] = {name: [getattr(one, name) for one in report.findings] for name in names}
     columns["severity"] = [one.severity.value for one in report.findings]
     columns["device_id"] = pd.Series([one.device_id for one in report.findings], dtype="Int64")
@@ -85,7 +85,7 @@ def _csv(frame: pd.DataFrame) -> str:
 
 
 def _safe_column(column: "pd.Series[Any]") -> Any:  # noqa: ANN401 (pandas has no public type for its arrays)
-    """Return a column with its texts made safe; each distinct text is looked at once."""
+    """Return a column with safe texts; each distinct text is processed once."""
     if column.dtype.kind in "iufb":
         return column.array
     codes, distinct = pd.factorize(column)

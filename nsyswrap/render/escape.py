@@ -1,7 +1,7 @@
-"""Names that others chose, made safe to read: nothing hides in them, and none floods a page.
+"""Makes names of the profiled program safe to read: hidden characters are shown, long names are cut.
 
-Kernel names and range texts come from the profiled program. They may hold line breaks, terminal escapes and
-characters that turn the direction of writing round, so that a text reads as what it is not.
+Kernel names and range texts come from the profiled program. They may hold line breaks, terminal escapes and characters
+that change the direction of writing, so that a text looks different from what it is.
 """
 
 import re
@@ -25,7 +25,7 @@ def visible(text: str) -> str:
 def elide(text: str, width: int) -> str:
     """Return the visible text in at most ``width`` characters, cut in the middle.
 
-    Both ends stay: in a kernel's name the front says what it is, the end which variant.
+    Both ends stay: a kernel's name starts with its kind and ends with its variant.
     """
     shown = visible(text)
     if len(shown) <= width:
@@ -35,9 +35,9 @@ def elide(text: str, width: int) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return a kernel's name in at most ``width`` characters, without what says least where it is too long.
+    """Return a kernel's name in at most ``width`` characters, without its least important parts if it is too long.
 
-    A long name loses its return type, its argument list and unnamed namespaces before its middle is cut.
+    A long name first loses its return type, its argument list and unnamed namespaces; then its middle is cut.
     """
     shown = visible(text)
     if len(shown) <= width:
@@ -48,7 +48,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def _without_arguments(name: str) -> str:
-    """Return a demangled name up to the parenthesis that its last one closes."""
+    """Return a demangled name without its argument list."""
     depth = 0
     for at in range(len(name) - 1, 0, -1) if name.endswith(")") else ():
         depth += {")": 1, "(": -1}.get(name[at], 0)
@@ -58,8 +58,8 @@ def _without_arguments(name: str) -> str:
 
 
 def escape_in_json(document: str) -> str:
-    """Return JSON in which invisible characters, raw inside strings, are written as escapes.
+    """Return JSON in which invisible characters are written as escapes.
 
-    The values stay what they are; only the file shows them. JSON has such characters nowhere but in strings.
+    The values do not change. In JSON such characters occur only inside strings.
     """
     return _ESCAPED_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document)

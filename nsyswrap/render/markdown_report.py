@@ -110,7 +110,7 @@ def _key_numbers(report: Report) -> Iterator[str]:
 def _findings(report: Report) -> Iterator[str]:
     groups = summary_model.finding_groups(report)
     if not groups:
-        yield "No rule found anything to advise."
+        yield "No rule found a problem."
         return
     yield f"#### Findings\n\n{vocabulary.SAVINGS}"
     for number, group in enumerate(groups[:_MOST_FINDINGS], 1):

@@ -1,7 +1,7 @@
-"""The two tables nvprof printed when a program ended: what ran on the GPU, and what the host called.
+"""The two tables that nvprof printed when a program ended: GPU activities and API calls.
 
-Each table is 100 % of itself and sorted by time; operations that overlap are counted in full. Neither says how long
-the GPU was idle: that is what the report itself is for.
+Each table adds up to 100 % and is sorted by time; operations that overlap count in full. The tables do not show how
+long the GPU was idle; the report does.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from nsyswrap.model import Report
 from nsyswrap.render import summary_model
 from nsyswrap.render.escape import ELISION, visible
 
-# Those who read this table look for the few names that make up most of the time.
+# Readers of this table look for the few names that make up most of the time.
 MOST_SHARE = 0.90
 
 _HEAD = ("Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
@@ -48,19 +48,21 @@ def render(report: Report, *, width: int | None = None) -> str:
 
 
 def gpu_activities(report: Report) -> tuple[Row, ...]:
-    """Return kernels by demangled name, copies by direction and memsets, dearest first."""
+    """Return kernels by demangled name, copies by direction and memsets, largest first."""
     kernels = [_row(row, str(row["name"])) for row in summary_model.rows(report.section("kernels"), "summary")]
     moved = (_row(row, activity(str(row["kind"]))) for row in summary_model.rows(report.section("copies"), "summary"))
-    return _dearest([*kernels, *_merged(moved)])
+    return _largest_first([*kernels, *_merged(moved)])
 
 
 def api_calls(report: Report) -> tuple[Row, ...]:
-    """Return CUDA calls by name, runtime and driver, all threads, dearest first."""
-    return _dearest(_row(row, str(row["name"])) for row in summary_model.rows(report.section("host_calls"), "summary"))
+    """Return CUDA calls by name, runtime and driver, all threads, largest first."""
+    return _largest_first(
+        _row(row, str(row["name"])) for row in summary_model.rows(report.section("host_calls"), "summary")
+    )
 
 
 def activity(kind: str) -> str:
-    """Return nvprof's name for a kind of copy, or for a fill: ``[CUDA memcpy HtoD]``."""
+    """Return nvprof's name for a kind of copy, or for a memset: ``[CUDA memcpy HtoD]``."""
     if kind == "Memset":
         return "[CUDA memset]"
     source, to, target = kind.removeprefix(_UNIFIED).partition("-to-")
@@ -70,7 +72,7 @@ def activity(kind: str) -> str:
 
 
 def leading(rows: tuple[Row, ...]) -> int:
-    """Return how many rows, from the first on, it takes to make up 90 % of the time."""
+    """Return how many of the first rows make up 90 % of the time."""
     whole, taken = sum(row.total_ns for row in rows), 0
     for count, row in enumerate(rows, 1):
         taken += row.total_ns
@@ -84,7 +86,7 @@ def _row(row: summary_model.Row, name: str) -> Row:
 
 
 def _merged(rows: Iterable[Row]) -> list[Row]:
-    """Return one row a name: copies between all kinds of memory in one direction are one."""
+    """Return one row for each name, so that copies of one direction are one row, whatever their memory."""
     found: dict[str, Row] = {}
     for row in rows:
         one = found.get(row.name, row._replace(calls=0, total_ns=0))
@@ -93,7 +95,7 @@ def _merged(rows: Iterable[Row]) -> list[Row]:
     return list(found.values())
 
 
-def _dearest(rows: Iterable[Row]) -> tuple[Row, ...]:
+def _largest_first(rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.total_ns, row.name)))
 
 
@@ -111,7 +113,7 @@ def _table(kind: str, rows: tuple[Row, ...]) -> list[str]:
 
 
 def _line(cells: tuple[str, ...]) -> str:
-    """Return cells set to the right; the last column, the name, follows after two blanks."""
+    """Return cells aligned right; the last column, the name, follows after two blanks."""
     numbers = "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=False))
     return "  ".join([numbers, *cells[len(_WIDTHS) :]])
 
@@ -124,7 +126,7 @@ def _most(kind: str, rows: tuple[Row, ...]) -> str:
 
 
 def _graphs(report: Report) -> Iterator[str]:
-    """Yield what the first table leaves out: nvprof saw the kernels inside a graph, this capture does not."""
+    """Yield notes about graphs without kernels: nvprof saw the kernels inside a graph, this capture does not."""
     for row in summary_model.rows(report.section("cuda_graphs"), "launches"):
         if row["shown"] == "whole":
             graphs, time = units.count(row["operation_count"]), units.duration(row["gpu_ns"])

@@ -1,4 +1,4 @@
-"""Where the numbers of a page come from: command, versions, GPUs, window."""
+"""The origin of a page's numbers: command, versions, GPUs, window."""
 
 import shlex
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from nsyswrap.render.escape import visible
 
 
 class Row(NamedTuple):
-    """One line of the provenance: what, its value, and whether that is something to type."""
+    """One line of the provenance: label, value, and whether the value is a command."""
 
     label: str
     value: str
@@ -19,12 +19,12 @@ class Row(NamedTuple):
 
 
 def window(report: Report) -> str:
-    """Return the window in words and its length."""
+    """Return the label of the window and its length."""
     return f"{visible(report.window.label)}, {units.duration(report.window.length_ns)}"
 
 
 def gpus(report: Report) -> str:
-    """Return the kinds of GPU and how many of each: ``2 × NVIDIA H200``."""  # noqa: RUF002
+    """Return the kinds of GPU and the number of each: ``2 × NVIDIA H200``."""  # noqa: RUF002
     names = [gpu.name for gpu in report.gpus]
     kinds = sorted(set(names))
     counted = (f"{names.count(kind)} × {kind}" if names.count(kind) > 1 else kind for kind in kinds)  # noqa: RUF001
@@ -33,7 +33,7 @@ def gpus(report: Report) -> str:
 
 def provenance(report: Report) -> Iterator[Row]:
     """Yield the lines of the provenance."""
-    session, stretch = report.session, report.window
+    session, window_ = report.session, report.window
     if session.command:
         yield Row("command", visible(shlex.join(session.command)), code=True)
     yield Row("capture", f"{visible(report.capture.name)}, {units.size(report.capture.bytes)}")
@@ -41,8 +41,8 @@ def provenance(report: Report) -> Iterator[Row]:
         yield Row("started", visible(session.started_utc))
     if session.duration_ns:
         yield Row("length of the capture", units.duration(session.duration_ns))
-    source = vocabulary.WINDOW_SOURCES.get(stretch.source, stretch.source)
-    place = f"{units.point(stretch.start_ns)} to {units.point(stretch.end_ns)}"
+    source = vocabulary.WINDOW_SOURCES.get(window_.source, window_.source)
+    place = f"{units.point(window_.start_ns)} to {units.point(window_.end_ns)}"
     yield Row("window", f"{window(report)}, {place} since capture start: {source}")
     for gpu in report.gpus:
         yield Row(f"GPU {gpu.device_id}", visible(_gpu(gpu)))
@@ -58,7 +58,7 @@ def provenance(report: Report) -> Iterator[Row]:
     yield from (Row(label, visible(value) or "unknown") for label, value in versions)
     if session.secrets:
         names = visible(", ".join(session.secrets))
-        yield Row("secrets", f"The capture (not this page) holds variables that look like secrets: {names}.")
+        yield Row("secrets", f"The capture, but not this page, holds variables that look like secrets: {names}.")
 
 
 def _gpu(gpu: Gpu) -> str:

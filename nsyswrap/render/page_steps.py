@@ -21,13 +21,13 @@ class StepsView(NamedTuple):
     Attributes:
         chart: Columns, dots or ranges.
         top: Time at the upper edge.
-        median: Median of the measured steps; empty where not measured.
+        median: Median of the measured steps; empty where it was not measured.
         keys: Colour of each part of a column.
-        fills: The same as an attribute.
+        fills: The same as a fill attribute.
         slowest: The slowest measured steps.
-        step_count: How many steps there are.
-        warm_up: How many of them are warm-up.
-        outliers: How many of them are outliers.
+        step_count: Number of steps.
+        warm_up: Number of warm-up steps.
+        outliers: Number of outliers.
         first: Name of the first step.
         last: Name of the last one.
     """

@@ -1,4 +1,4 @@
-"""The events of a capture as Arrow tables, which Parquet holds as they are: names once, as dictionary columns."""
+"""The events of a capture as Arrow tables for Parquet; names are dictionary columns, so each is stored once."""
 
 from collections.abc import Mapping
 
@@ -10,11 +10,11 @@ from nsyswrap.timeline.event_frames import COLUMNS
 
 
 def arrow_tables(report: Report, frames: Mapping[str, pd.DataFrame]) -> dict[str, pa.Table]:
-    """Return each frame as a table; each column says what it holds, and each table what it is from.
+    """Return each frame as a table, with a description of each column and the origin of the table in its metadata.
 
     Args:
-        report: What is said about the capture.
-        frames: The frames of ``analyses.event_frames``.
+        report: The report of the capture.
+        frames: The frames of ``timeline.event_frames``.
     """
     window = report.window
     about = {

@@ -1,6 +1,6 @@
-"""Tables of any section as rows of text: headings, units, and a cut that is stated.
+"""Tables of any section as rows of text, with headings, units, and a note about rows that are left out.
 
-The suffix of a column's name is its unit, so that a table nobody knows here is shown right all the same.
+The suffix of a column's name is its unit, so unknown tables are formatted correctly, too.
 """
 
 from typing import Any, NamedTuple
@@ -17,13 +17,13 @@ MISSING = "–"  # noqa: RUF001 (an en dash stands for an empty cell)
 
 
 class Column(NamedTuple):
-    """One column as it is shown.
+    """One column of a table as text.
 
     Attributes:
         name: Its name in the table.
         label: Its heading, without the unit.
-        unit: The unit all its cells share, such as "ms"; empty where each has its own or none.
-        kind: What it holds; ``text`` is set to the left, all else to the right.
+        unit: The unit of all cells, such as "ms"; empty where each cell has its own or none.
+        kind: Unit of its values; ``text`` is aligned left, all others right.
         raw: Plain values of the rows that are shown.
         cells: The same as text.
     """
@@ -37,7 +37,7 @@ class Column(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A table cut to what is shown: its columns, how many rows, and the sentence that states the cut."""
+    """The shown part of a table: its columns, its number of rows, and a note about the rows that are left out."""
 
     columns: tuple[Column, ...]
     row_count: int
@@ -48,9 +48,9 @@ def show(table: pd.DataFrame, most: int, *, aligned: bool) -> Shown:
     """Return the first rows of a table as text.
 
     Args:
-        table: Any table of a section, in the order its rows matter.
-        most: How many rows are shown at most.
-        aligned: The unit in the heading of each column, so that digits align; otherwise a unit in each cell.
+        table: Any table of a section, the most important rows first.
+        most: Most rows that are shown.
+        aligned: Whether a column has one unit in its heading, so that digits align; otherwise each cell has a unit.
     """
     head = table.head(most)
     scales = _scales(head) if aligned else {}
@@ -59,7 +59,7 @@ def show(table: pd.DataFrame, most: int, *, aligned: bool) -> Shown:
 
 
 def cut_note(table: pd.DataFrame, most: int) -> str:
-    """Return which part of a table its first rows are: ``50 of 1,234 rows, 99.1 % of the time``."""
+    """Return the part of a table that is shown: ``50 of 1,234 rows, 99.1 % of the time``; empty for all rows."""
     if len(table) <= most:
         return ""
     note = f"{units.count(most)} of {units.count(len(table))} rows"
@@ -71,15 +71,15 @@ def cut_note(table: pd.DataFrame, most: int) -> str:
 
 
 def weight_column(table: pd.DataFrame) -> str | None:
-    """Return the column that says how much of the time a row stands for, if the table has one."""
+    """Return the column that measures the time of a row; None where the table has none."""
     return next((name for name in WEIGHTS if name in table.columns and table[name].dtype.kind in "iuf"), None)
 
 
 def _scales(head: pd.DataFrame) -> dict[str, units.Scale]:
     """Return the scale of each column of times and sizes.
 
-    Times that add up to one another have one unit, so that they can be compared across columns; so have the
-    statistics of single calls, whose unit is that of their mean.
+    Columns of times have one unit, so that they can be compared. The statistics of single calls also have one unit,
+    that of their mean.
     """
     kinds = {str(name): _kind(str(name), head.iloc[:, at]) for at, name in enumerate(head.columns)}
     times = [name for name, kind in kinds.items() if kind == "ns" and name not in _STATISTICS]

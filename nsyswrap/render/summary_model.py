@@ -109,7 +109,7 @@ def records(frame: pd.DataFrame) -> list[Row]:
 def plain(column: "pd.Series[Any]") -> list[Any]:
     """Return a column as plain Python values; NaN, NA and infinities become None."""
     values: list[Any] = column.tolist()
-    if column.dtype.kind in "iub":
+    if column.dtype.kind in "iub" and not column.hasnans:
         return values
     if column.dtype.kind == "f":
         return [value if -float("inf") < value < float("inf") else None for value in values]
@@ -232,7 +232,7 @@ def predicted_saving(finding: Finding) -> str:
     return units.gain(finding.saving_low_ns, finding.saving_high_ns)
 
 
-NO_SAVING = "no saving predicted; placed by time lost"
+NO_SAVING = "no saving predicted (placed by time lost)"
 
 
 def step_saving(report: Report, finding: Finding) -> str:

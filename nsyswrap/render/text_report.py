@@ -30,8 +30,10 @@ _MOST_PARTS = 4
 _MOST_PHASES = 6
 _MOST_GAPS = 3
 _MOST_ROWS = 5
-_NAME_WIDTH = 28
-_RULE_WIDTH = 36
+_NAME_WIDTH = 36
+_RULE_WIDTH = 30
+_CAUSE_WIDTH = 17
+_NUMBER_WIDTH = 7
 _PHASE_WIDTH = 12
 
 
@@ -120,15 +122,23 @@ def _idle(report: Report) -> Iterator[RenderableType]:
     rest = found[_MOST_PARTS:]
     more = f"; {len(rest)} more take {units.duration(sum(one.ns for one in rest))}" if rest else ""
     yield _title("Why the GPU was idle", f"share of {summary_model.short(section.window)}{more}")
-    shown = found[:_MOST_PARTS]
-    table = _table(("why", "phase", "GPU", "idle", "share"), left=2)
-    if with_causes := any(one.cause_names for one in shown):
-        table.add_column("cause", overflow="ellipsis", no_wrap=True)
-    for one in shown:
-        name = shorten(vocabulary.rule_name(one.rule), _RULE_WIDTH)
-        cells = (name, elide(one.phase, _PHASE_WIDTH), str(one.device_id), units.duration(one.ns))
-        table.add_row(*cells, units.share(one.share), *([one.cause_names] if with_causes else []))
-    yield _indented(table)
+    yield _indented(_idle_table(found[:_MOST_PARTS], with_gpu=len(report.gpus) > 1))
+
+
+def _idle_table(shown: Sequence[summary_model.IdlePart], *, with_gpu: bool) -> Table:
+    """Return the parts of idle time; the cause of a part is shown where its rule is not the cause itself."""
+    names = [shorten(vocabulary.rule_name(one.rule), _RULE_WIDTH) for one in shown]
+    table = _table(())
+    table.add_column("why", no_wrap=True)
+    table.add_column("phase", no_wrap=True, min_width=_NUMBER_WIDTH)
+    for head in (*(["GPU"] if with_gpu else []), "idle", "share"):
+        table.add_column(head, justify="right", no_wrap=True, min_width=_NUMBER_WIDTH if head != "GPU" else 3)
+    table.add_column("cause" if any(one.cause_names for one in shown) else "", no_wrap=True, overflow="ellipsis")
+    for name, one in zip(names, shown, strict=True):
+        gpu = [str(one.device_id)] if with_gpu else []
+        cells = (name, elide(one.phase, _PHASE_WIDTH), *gpu, units.duration(one.ns), units.share(one.share))
+        table.add_row(*cells, elide(one.cause_names, _CAUSE_WIDTH))
+    return table
 
 
 def _findings(report: Report) -> Iterator[RenderableType]:
@@ -137,8 +147,8 @@ def _findings(report: Report) -> Iterator[RenderableType]:
         yield _title("Findings", "none")
         return
     rest = len(groups) - _MOST_FINDINGS
-    more = f"; {rest} more in the page" if rest > 0 else ""
-    yield _title("Findings", f"largest predicted saving first; savings do not add up{more}")
+    more = f"; {rest} more on the page" if rest > 0 else ""
+    yield _title("Findings", f"by predicted saving; savings do not add up{more}")
     for number, group in enumerate(groups[:_MOST_FINDINGS], 1):
         yield _finding(report, number, group)
 

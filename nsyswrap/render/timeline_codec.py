@@ -1,13 +1,13 @@
-"""Arrays of whole numbers packed for a page: differences, bytes of like weight side by side, deflate, base64.
+"""Packs arrays of whole numbers for a page: differences, bytes of equal weight together, deflate, base64.
 
-What comes out is one text of letters, so nothing in it can be taken for markup. Inside, after inflating::
+The result is one base64 text, which cannot contain markup. Inflated, it holds::
 
     4 bytes      length of the head, little-endian
-    head         JSON in UTF-8; an array stands in it as
-                 {"at": place, "n": count, "w": bytes a number, "d": are differences, "s": are signed}
-    arrays       places count from here; of each array all lowest bytes, then all second bytes, and so on
+    head         JSON in UTF-8; each array is replaced by
+                 {"at": position, "n": count, "w": bytes for each number, "d": are differences, "s": are signed}
+    arrays       positions count from here; of each array all lowest bytes, then all second bytes, and so on
 
-A signed number x is stored as 2x, or -2x - 1 where it is negative, so that small ones stay short.
+A signed number x is stored as 2x, or as -2x - 1 where it is negative, so that small numbers stay short.
 """
 
 import base64
@@ -19,24 +19,24 @@ import numpy as np
 import numpy.typing as npt
 
 LEVEL = 6
-# A page reads numbers as floats of 64 bits, which hold whole numbers up to here.
+# A page reads numbers as 64-bit floats, which hold whole numbers exactly up to here.
 LARGEST = (1 << 53) - 1
 
 
 class Packer:
-    """Collects arrays and returns what stands for each in the head."""
+    """Collects arrays and returns the entry of each for the head."""
 
     def __init__(self) -> None:
-        """Begin with no arrays."""
+        """Start without arrays."""
         self._parts: list[bytes] = []
         self._length = 0
 
     def add(self, values: npt.NDArray[np.integer[Any]], *, differences: bool = False) -> dict[str, int]:
-        """Add an array; return what stands for it.
+        """Add an array and return its entry for the head.
 
         Args:
-            values: Whole numbers of any order.
-            differences: Store each as its distance from the one before, as is short for times in order.
+            values: Whole numbers in any order.
+            differences: Whether to store distances between neighbours, which are short for ordered times.
 
         Raises:
             ValueError: A number is too large for a page to hold.
@@ -58,7 +58,7 @@ class Packer:
         """Return head and arrays as one text of base64.
 
         Args:
-            head: What JSON can hold.
+            head: Any value that JSON can hold.
         """
         encoded = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         first = encoded.encode("utf-8", errors="replace")

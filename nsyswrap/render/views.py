@@ -1,6 +1,6 @@
-"""Views: a report told in the layout of a tool that is gone, for those who knew it. Text only.
+"""Views: a report as text in the layout of a discontinued tool, for readers who know it.
 
-Every number of a view stands in a section of the report too, so that JSON and CSV hold it without the view.
+Each number of a view is in a section of the report, too, so JSON and CSV hold it.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from nsyswrap.render import breakdown_view, nvprof_view
 
 
 class View(Protocol):
-    """What a view is called with: a report, and the columns no line exceeds, None for lines in full."""
+    """A function from a report to text; ``width`` is the most columns of a line, None for full lines."""
 
     def __call__(self, report: Report, *, width: int | None = None) -> str:
         """Return the view as text."""

@@ -130,7 +130,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - one value a field
 
 
 def _doubtful_gpus(context: TraceContext) -> Iterator[str]:
-    """Yield why operations may have run on other GPUs than the report says."""
+    """Yield notes on processes whose operations may have run on other GPUs than the report says."""
     trace, processes = context.trace, tables.distinct(context.operations.process)
     if trace.gpu_numbers is None:
         if len(processes) > 1 and len(trace.gpus) != 1:

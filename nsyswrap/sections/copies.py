@@ -7,7 +7,7 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.attribution.attribution import Attribution
-from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_copies, find_memsets, held_by, uploads_of
+from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_copies, find_memsets, held_by, staged_of
 from nsyswrap.attribution.root_causes import pageable_copies
 from nsyswrap.events.duration_stats import summarize
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY
@@ -64,7 +64,7 @@ def run(
 def _findings(
     simulation: Simulation, attributions: tuple[Attribution, ...], copies: pd.DataFrame, window: Window
 ) -> tuple[Finding, ...]:
-    """Return a finding for each device whose copies take enough of the window: pageable ones, and other exposed ones."""
+    """Return the findings on the copies of each device: those of pageable memory, and others that are exposed."""
     found: list[Finding | None] = []
     for each in attributions:
         mine = copies[copies["device_id"] == each.device_id]
@@ -82,7 +82,7 @@ def _pageable(simulation: Simulation, attribution: Attribution, copies: pd.DataF
         lost        |-----|
     """
     context, device = simulation.context, attribution.device_id
-    mine = copies[uploads_of(copies)]
+    mine = copies[staged_of(copies)]
     call, held = held_by(context, mine, window)
     exclusive = context.operations.exclusive(device, window)
     lost = total(subtract(held, union(exclusive[COMPUTE], exclusive[COMMUNICATION])))
@@ -108,7 +108,7 @@ def _pageable(simulation: Simulation, attribution: Attribution, copies: pd.DataF
 
 def _exposed(simulation: Simulation, device: int, copies: pd.DataFrame, window: Window) -> Finding | None:
     """Return advice on copies that no kernel hides."""
-    staged = uploads_of(copies)
+    staged = staged_of(copies)
     mine = copies[(copies["exposed"] > 0) & ~staged]
     whole = total(simulation.context.operations.exclusive(device, window)[COPY])
     lost = max(whole - int(copies["exposed"][staged].sum()), 0)
@@ -149,7 +149,7 @@ def _by_kind(copies: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _summary(copies: pd.DataFrame, memsets: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each direction and pair of memories, dearest first; shares are of copies and memsets together."""
+    """Return a row for each direction and pair of memories, largest first; shares are of copies and memsets."""
     moved = pd.concat([each for each in (copies, memsets) if len(each)] or [copies], ignore_index=True)
     groups = moved.groupby(KEYS, sort=False)
     codes = groups.ngroup().to_numpy().astype(np.intp)

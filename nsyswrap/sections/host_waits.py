@@ -1,4 +1,4 @@
-"""Where the threads that feed the GPU sleep: their waits in the operating system, by call and phase."""
+"""Where the launching threads wait: their time in waiting calls of the operating system, by call and phase."""
 
 import numpy as np
 import pandas as pd
@@ -18,29 +18,18 @@ WAIT_COLUMNS = (*WHO, "call", "phase", "total_ns", "count", "share")
 
 
 def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
-    """Return for each thread that launches work how its time splits, and where it waits.
+    """Return the time of each launching thread by what it does, and its waits.
 
     ``wait_ns`` is time in waiting calls of the operating system outside any CUDA call, ``cuda_call_ns`` time in CUDA
     calls, ``unseen_ns`` time before the thread's first event in the capture or after its last, ``rest_ns`` all other
-    time: work, most of it. The four add up to the window.
+    time, which is mostly work. The four add up to the window.
     """
-    names = dict(
-        zip(array(context.trace[tables.THREADS], "thread"), context.trace[tables.THREADS]["name"], strict=True)
-    )
+    names = context.trace[tables.THREADS]
+    name_of = dict(zip(array(names, "thread").tolist(), names["name"].astype(str), strict=True))
     threads, waits = [], []
     for thread, count in _launching(context, window).items():
-        who = {
-            "process_id": tables.pid(thread),
-            "thread_id": tables.tid(thread),
-            "thread": str(names.get(thread, "")),
-        }
-        waiting = total(clip(states.waits(thread), window.start_ns, window.end_ns))
-        in_calls = states.call_time(thread)
-        born, died = states.alive(thread)
-        unseen = window.length_ns - max(min(died, window.end_ns) - max(born, window.start_ns), 0)
-        rest = window.length_ns - waiting - in_calls - unseen
-        split = {"wait_ns": waiting, "cuda_call_ns": in_calls, "rest_ns": rest, "unseen_ns": unseen}
-        threads.append({**who, "launch_count": count, **split})
+        who = {"process_id": tables.pid(thread), "thread_id": tables.tid(thread), "thread": name_of.get(thread, "")}
+        threads.append({**who, "launch_count": count, **_split(states, thread, window)})
         waits += [{**who, **row} for row in _waits(context, states, thread, window)]
     table = pd.DataFrame(waits, columns=list(WAIT_COLUMNS))
     order = ["total_ns", "process_id", "thread_id", "call", "phase"]
@@ -60,10 +49,20 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
     )
 
 
-def _launching(context: TraceContext, window: Window) -> dict[int, int]:
-    """Return the threads whose calls in the window launched something, with the number of operations they launched.
+def _split(states: ThreadStates, thread: int, window: Window) -> dict[str, int]:
+    """Return the time of a thread by what it does, in ns; the parts add up to the window."""
+    waiting = total(clip(states.waits(thread), window.start_ns, window.end_ns))
+    in_calls = states.call_time(thread)
+    first, last = states.alive(thread)
+    unseen = window.length_ns - max(min(last, window.end_ns) - max(first, window.start_ns), 0)
+    rest = window.length_ns - waiting - in_calls - unseen
+    return {"wait_ns": waiting, "cuda_call_ns": in_calls, "rest_ns": rest, "unseen_ns": unseen}
 
-    Where nobody launched in the window, they are those that launched at any time.
+
+def _launching(context: TraceContext, window: Window) -> dict[int, int]:
+    """Return the threads whose calls in the window launched operations, with the number of these.
+
+    Where no thread launched operations in the window, all launching threads are returned.
     """
     calls, call = context.trace[tables.CALLS], context.operations.call
     known = call[call >= 0]
@@ -77,9 +76,9 @@ def _launching(context: TraceContext, window: Window) -> dict[int, int]:
 
 
 def _waits(context: TraceContext, states: ThreadStates, thread: int, window: Window) -> list[dict[str, object]]:
-    """Return the waits of a thread by call and phase; one that is cut by a change of phase counts in both."""
+    """Return the waits of a thread by call and phase; a wait during a change of phase counts in both phases."""
     doing = states.of(thread)
-    # What waits are is decided in one place: they are cut out of what the thread does, and keep the name of the call.
+    # ``ThreadStates.waits`` defines the waits; the states give the name of the call of each.
     waiting = clip(states.waits(thread), window.start_ns, window.end_ns)
     _, state, start, end = overlay(waiting, doing.spans)
     nothing = LabelledSpans(

@@ -100,8 +100,9 @@ def _saving(
         # What the capture does not show cannot be predicted; what the profiler costs is not the program's to save.
         return NO_SAVING if rule == "idle/profiler" else Saving(None, None, None, ())
     if rule == between_operations.RULE:
-        said = ("estimated: from nothing to all of the time between the operations",)
-        return Saving(0, attribution.idle_of(rule), "estimated", said)
+        chosen = attribution.pieces.of(attribution.of_rule(rule))
+        between = Spans(chosen.start, chosen.end)
+        return predict(simulation, partial(changes.fewer_operations, between, attribution.device_id))
     cause = rule.removeprefix("idle/")
     if cause in changes.OF_CAUSE:
         return predict(simulation, changes.OF_CAUSE[cause])
@@ -119,10 +120,9 @@ def _mark_share(context: TraceContext, attribution: Attribution) -> float:
     """Return the part of its idle time that the marks of ranges take themselves, at most."""
     chosen = attribution.of_rule(capture_overhead.RULE)
     pieces, cost = attribution.pieces.of(chosen), 0.0
-    for thread, at in capture_overhead.mark_times(context).items():
+    for thread, marks in capture_overhead.find_marks(context, attribution.window).items():
         mine = pieces.thread == thread
-        low, high = (np.searchsorted(at, side[mine]) for side in (pieces.start, pieces.end))
-        cost += float((high - low).sum()) * capture_overhead.mark_cost_ns(at)
+        cost += float(marks.cost_inside(pieces.start[mine], pieces.end[mine]).sum())
     return cost / max(int(pieces.length.sum()), 1)
 
 

@@ -241,7 +241,7 @@ def _silent_threads(context: TraceContext, window: Window) -> Iterator[MissingEv
 
 
 def _hidden_graphs(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
-    """Yield the launches of CUDA graphs of which no operation was recorded."""
+    """Yield the launches of CUDA graphs without a recorded operation."""
     operations, calls = context.operations, context.trace[tables.CALLS]
     rows = launch_rows(context.trace)
     rows = rows[~np.isin(rows, operations.call)]

@@ -15,6 +15,8 @@ from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 
+COLUMNS = ("phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count")
+
 
 def run(context: TraceContext, window: Window) -> Section:
     """Return for each phase: ranges, host time, GPU time launched in it, and idle GPU time while it was open.
@@ -52,8 +54,7 @@ def run(context: TraceContext, window: Window) -> Section:
                 "kernel_count": int(kernels.sum()),
             }
         )
-    columns = ["phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count"]
-    frame = pd.DataFrame(rows, columns=columns)
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
     notes = injected_ranges.notes(context.trace[tables.RANGES], phases.ranges.index.to_numpy(np.intp))
     facts = _coverage(context, of_operation, touching)
     return Section("phases", "Phases", window, facts, {"phases": frame}, notes=notes)

@@ -7,8 +7,8 @@ Each nanosecond of a step belongs to the first role that holds, for the process 
     cpu       ....#########...####...      v
     step      .RRKKKKCRRCC..KKKKCC...      . is other
 
-Source: ``overall_parser.py`` of torch_tb_profiler, priority and roles; its flaw, that a role which covers all steps
-makes the next ones count in full, is not copied.
+Source of priority and roles: ``overall_parser.py`` of torch_tb_profiler. Unlike there, a role that covers all steps
+does not make the roles after it count in full.
 """
 
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 
 ROLES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
-"""The roles, by priority; what none of the others covers is ``other``."""
+"""The roles by priority; the remaining time is ``other``."""
 
 _ON_DEVICE = (COMPUTE, COPY, MEMSET, COMMUNICATION)
 WHOLE_WINDOW = "whole window"
@@ -51,7 +51,7 @@ WHOLE_WINDOW = "whole window"
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """The stretches of one process that are broken down: its steps inside the window; arrays of equal length.
+    """The intervals of one process that are broken down: its steps inside the window; arrays of equal length.
 
     Attributes:
         process: Global id of the process.
@@ -67,7 +67,7 @@ class Slots:
 
 
 def run(context: TraceContext, window: Window) -> Section:
-    """Return what each step was spent on, the mean step of each process, and how busy kernels kept each GPU."""
+    """Return the time of each step by role, the mean step of each process, and the kernel time of each GPU."""
     slots = find_slots(context, window)
     per_step = [_broken_down(context, each) for each in slots]
     steps = pd.concat(per_step, ignore_index=True)
@@ -90,9 +90,9 @@ def run(context: TraceContext, window: Window) -> Section:
 
 
 def find_slots(context: TraceContext, window: Window) -> list[Slots]:
-    """Return the steps that lie whole inside the window, by process; without any, the window for each process.
+    """Return the steps that lie inside the window, by process; where there are none, the window for each process.
 
-    Processes that launched nothing are left out: a step of theirs has no GPU time to break down.
+    Processes that launched nothing are left out: their steps have no GPU time.
     """
     launching = [int(process) for process in sorted(pd.unique(context.operations.process))]
     frame = context.steps.frame
@@ -108,7 +108,7 @@ def find_slots(context: TraceContext, window: Window) -> list[Slots]:
 
 
 def _device_spans(context: TraceContext, slots: Slots) -> list[Spans]:
-    """Return when the process ran kernels, copies, memsets and collectives: each without what those before it took."""
+    """Return the kernel, copy, memset and communication time of the process; each kind without the kinds before it."""
     operations = context.operations
     rows = _between(operations.start, operations.end, slots)
     mine = operations.process[rows] == slots.process
@@ -124,7 +124,7 @@ def _device_spans(context: TraceContext, slots: Slots) -> list[Spans]:
 
 
 def _call_spans(context: TraceContext, slots: Slots) -> Spans:
-    """Return when a CUDA call of the process is open, on any thread."""
+    """Return the time in which a CUDA call of the process is open on any thread."""
     calls = context.trace[tables.CALLS]
     start, end = array(calls, "start"), array(calls, "end")
     rows = _between(start, end, slots)
@@ -133,29 +133,29 @@ def _call_spans(context: TraceContext, slots: Slots) -> Spans:
 
 
 def _between(start: Times, end: Times, slots: Slots) -> slice:
-    """Return the rows, sorted by start, among which are all that touch the slots; most of the others are cut off."""
+    """Return a slice of rows, sorted by start, that holds all rows that touch the slots."""
     reach = np.maximum.accumulate(end)
     first = int(np.searchsorted(reach, int(slots.start[0]), side="right"))
     return slice(first, int(np.searchsorted(start, int(slots.end.max()))))
 
 
 def _data(context: TraceContext, process: int) -> Spans:
-    """Return when the process's main thread is in the data phase, whatever is open inside it."""
+    """Return the time in which the main thread of the process is in the data phase, nested ranges included."""
     ranges, phases = context.phases.ranges, context.phases
     mine = ranges[(ranges["thread"] == phases.main_thread.get(process, -1)) & (ranges["phase"] == phases.code(DATA))]
     return merge(mine["start"], mine["end"])
 
 
 def _program(context: TraceContext, slots: Slots) -> Spans:
-    """Return when a range of the program, of any thread, is open inside a slot; ranges of libraries are not its own.
+    """Return the time in which a range of the program is open inside a slot, on any thread.
 
-    A range that is a step, holds one, or is the batch of one frames work and is none.
+    Ranges of libraries do not count, and neither do ranges that are a step, hold a step, or are the phase "batch".
     """
     ranges = context.trace[tables.RANGES]
     if not len(ranges):
         return merge([], [])
-    foreign = np.array([bool(LIBRARY_DOMAINS.match(str(name))) for name in ranges["domain"].cat.categories])
-    mine = ~foreign[ranges["domain"].cat.codes.to_numpy()]
+    of_libraries = np.array([bool(LIBRARY_DOMAINS.match(str(name))) for name in ranges["domain"].cat.categories])
+    mine = ~of_libraries[ranges["domain"].cat.codes.to_numpy()]
     mine &= tables.process_of(array(ranges, "thread")) == slots.process
     of_phases = context.phases.ranges
     mine[of_phases.index[of_phases["phase"] == context.phases.code(BATCH)]] = False
@@ -167,7 +167,7 @@ def _program(context: TraceContext, slots: Slots) -> Spans:
 
 
 def _broken_down(context: TraceContext, slots: Slots) -> pd.DataFrame:
-    """Return one row a slot: its length, and the time of each role, which add up to it."""
+    """Return one row for each slot: its length and the time of each role; the roles add up to the length."""
     on_device = _device_spans(context, slots)
     columns: dict[str, object] = {
         "process_id": tables.pid(slots.process),
@@ -183,12 +183,12 @@ def _broken_down(context: TraceContext, slots: Slots) -> pd.DataFrame:
 
 
 def _on_host(context: TraceContext, slots: Slots, free: Spans) -> dict[str, Times]:
-    """Return what the host did in each slot while the device was free: calls, else data, else the program, else other.
+    """Return the time of the host's roles in each slot while the device is idle: runtime, data loader, program, other.
 
     ::
 
-        free       |------|   |-----------|     cut where the label changes; of each piece,
-        label    data ddddddd program ppppppp   what calls cover is runtime, the rest is the label's
+        idle       |------|   |-----------|     cut where the label changes; of each piece,
+        label    data ddddddd program ppppppp   the part inside calls is runtime, the rest has the label
     """
     host = layered([(0, _data(context, slots.process)), (1, _program(context, slots))])
     low, high = int(slots.start[0]), int(slots.end.max())
@@ -204,7 +204,7 @@ def _on_host(context: TraceContext, slots: Slots, free: Spans) -> dict[str, Time
 
 
 def _mean(per_step: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Return the mean time of each role a step, for each process; the means add up to the mean step."""
+    """Return the mean time of each role per step, for each process; the means add up to the mean step."""
     parts = []
     for steps in per_step:
         mean = [float(steps[f"{role}_ns"].mean()) for role in ROLES]
@@ -215,7 +215,7 @@ def _mean(per_step: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _devices(context: TraceContext, span: Window) -> pd.DataFrame:
-    """Return how long kernels, of computation or communication, ran on each GPU between first and last slot.
+    """Return the time of compute and communication kernels on each GPU from the first slot to the last.
 
     Source: "GPU Utilization" of torch_tb_profiler; copies and memsets do not count.
     """
@@ -232,7 +232,7 @@ def _devices(context: TraceContext, span: Window) -> pd.DataFrame:
 def _notes(context: TraceContext, slots: list[Slots]) -> tuple[str, ...]:
     notes = []
     if slots[0].name[0] == WHOLE_WINDOW:
-        notes.append("No step lies whole inside the window, so the window is broken down as one step.")
+        notes.append("No step lies inside the window, so the whole window counts as one step.")
     if len(context.trace[tables.GRAPHS]):
         notes.append("CUDA graphs were traced as a whole: all their time counts as kernels.")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Summaries by name of what ran and what was called: kernels, CUDA calls, operating system calls."""
+"""Statistics by name of kernels, CUDA calls and operating system calls."""
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from nsyswrap.tables import TableSpec, array, blocks
 
 
 def clipped(frame: pd.DataFrame, window: Window) -> tuple[Indices | slice, Times]:
-    """Return which rows touch the window and their durations inside it, in ns."""
+    """Return the rows that touch the window, and the time of each inside it in ns."""
     start, end = array(frame, "start"), array(frame, "end")
     inside = (start < window.end_ns) & (end > window.start_ns)
     rows: Indices | slice = slice(None)
@@ -29,7 +29,7 @@ def clipped(frame: pd.DataFrame, window: Window) -> tuple[Indices | slice, Times
 
 
 def _of_threads(thread: Times) -> npt.NDArray[np.bool_]:
-    """Return whether each event is of a thread; the tracer's own marks, where it started and ended, are of none."""
+    """Return whether each event has a thread; start and end marks of the tracer have none."""
     found = np.empty(len(thread), bool)
     for block in blocks(len(thread)):
         np.not_equal(thread[block] & tables.THREAD_MASK, 0, out=found[block])
@@ -51,19 +51,19 @@ def _summary(context: TraceContext, spec: TableSpec, window: Window, *, keep_ver
 
 
 def kernels(context: TraceContext, window: Window) -> Section:
-    """Return kernels by demangled name; time of kernels that overlap is added up, so a total is no wall time."""
+    """Return kernels by demangled name; overlapping kernels all count in full, so a total is not elapsed time."""
     table = _summary(context, tables.KERNELS, window, keep_version=True)
     return Section("kernels", "Kernels", window, (), {"summary": table})
 
 
 def host_calls(context: TraceContext, window: Window) -> Section:
-    """Return CUDA API calls by name, all threads; driver calls inside runtime calls count in both."""
+    """Return CUDA API calls of all threads by name; a driver call inside a runtime call counts in both."""
     table = _summary(context, tables.CALLS, window, keep_version=False)
     return Section("host_calls", "CUDA API calls", window, (), {"summary": table})
 
 
 def os_calls(context: TraceContext, window: Window) -> Section:
-    """Return operating system calls by name, all threads, so that sleeping ones add up."""
+    """Return operating system calls of all threads by name; threads that sleep at the same time all count."""
     table = _summary(context, tables.OS_CALLS, window, keep_version=True)
     return Section("os_calls", "Operating system calls", window, (), {"summary": table})
 

@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.attribution.copy_table import LARGE_BYTES
+from nsyswrap.attribution.optimizer_pass import SHORT_NS
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import COMPUTE, SOURCES
 from nsyswrap.events.thread_states import NAMES, WAITS
@@ -25,8 +27,6 @@ from nsyswrap.what_if.dependency_graph import Change, Factors
 from nsyswrap.what_if.simulate import Simulation
 
 HALF = 0.5
-# Smaller copies say nothing of the rate: their time is that of starting a copy. Source: ours.
-LARGE_BYTES = 1 << 16
 CANNOT = "no saving is predicted: the simulation does not reproduce this run"
 # An optimizer that takes the tensors one by one reads or writes each of them 18 times, a fused one 7 times. Source:
 # torch.optim.Adam, its formula counted with foreach=False and fused=True.
@@ -186,10 +186,37 @@ def fused_optimizer(simulation: Simulation) -> WhatIf:
     mine = ran[in_optimizer & (context.operations.kind[ran] == COMPUTE)]
     spans = _spans(simulation, np.unique(context.operations.call[mine]))
     host = {thread: union(spans, each) for thread, each in _in_phase(simulation, OPTIMIZER).items()}
+    length = context.operations.end[mine] - context.operations.start[mine]
+    # A kernel that is shorter than its launch moves next to nothing, so one pass does without it.
+    factor = np.where(length < SHORT_NS, 0.0, FUSED_PASSES)
     return WhatIf(
         Change(host=host or spans, host_factor=HALF),
-        Change(host=host or spans, operations=mine, factor=FUSED_PASSES),
-        "half of the host's time in the optimizer is saved, or all of it and the traffic that a fused pass saves",
+        Change(host=host or spans, operations=mine, factor=factor),
+        "half of the host's time in the optimizer is saved, or all of it with the short kernels and repeated passes",
+    )
+
+
+def fewer_operations(gaps: Spans, device: int, simulation: Simulation) -> WhatIf:
+    """Return what fusing operations changes: the gaps between them go, and the short operations as well.
+
+    Args:
+        gaps: The gaps between operations of the device.
+        device: The GPU.
+        simulation: The run as it was.
+    """
+    operations, ran = simulation.context.operations, simulation.operations
+    mine = ran[(operations.device_id[ran] == device) & (operations.kind[ran] == COMPUTE)]
+    at = np.minimum(np.searchsorted(gaps.end, operations.start[mine]), len(gaps.end) - 1)
+    follows = gaps.end[at] == operations.start[mine]
+    rows, gap = mine[follows], (gaps.end - gaps.start)[at[follows]]
+    length = np.maximum(operations.end[rows] - operations.start[rows], 1)
+    factor = np.where(length < SHORT_NS, 0.0, np.maximum(1 - gap / length, 0.0))
+    launches = _between_launches(simulation, rows[factor == 0])
+    said = "operations shorter than their launch are fused: their gaps, time and launches are saved, or half of them"
+    return WhatIf(
+        Change(operations=rows, factor=(1 + factor) * HALF, host=launches, host_factor=HALF),
+        Change(operations=rows, factor=factor, host=launches),
+        said,
     )
 
 
@@ -319,6 +346,26 @@ def _spans(simulation: Simulation, rows: Indices) -> Spans:
     """Return when any of these calls is open."""
     calls = simulation.context.trace[tables.CALLS]
     return merge(array(calls, "start")[rows], array(calls, "end")[rows])
+
+
+def _between_launches(simulation: Simulation, rows: Indices) -> dict[int, Spans]:
+    """Return the host's time from the launch before to the launch of some operations, by launching thread.
+
+    Args:
+        simulation: The run as it was.
+        rows: Rows of the context's operations.
+    """
+    calls, operations = simulation.context.trace[tables.CALLS], simulation.context.operations
+    thread, start, end = (array(calls, name) for name in ("thread", "start", "end"))
+    launching = np.unique(operations.call[simulation.operations])
+    wanted = np.isin(launching, operations.call[rows])
+    found = {}
+    for each in simulation.threads:
+        mine = thread[launching] == each
+        call, chosen = launching[mine], wanted[mine]
+        since = np.append(simulation.sample.start_ns, end[call[:-1]])[: len(call)]
+        found[each] = merge(since[chosen], np.maximum(end[call], start[call])[chosen])
+    return found
 
 
 def _copies_of(simulation: Simulation, direction: str) -> Indices:

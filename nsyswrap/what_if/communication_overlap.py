@@ -6,9 +6,9 @@
     changed      |# # # backward ##||coll.|            the last gradients are ready when the pass is over
                  |coll.|coll.|                         beside collectives kernels have fewer multiprocessors
 
-A capture does not show which gradients a collective carries, so it does not show which one must stay behind the pass:
-at best the shortest, at worst the longest. Where collectives begin during the backward pass already, the transfer itself
-is the limit, and only fewer bytes help.
+A capture does not show which gradients a collective carries, so it does not show what must stay behind the pass: at
+worst the longest collective, at best next to nothing, with small buckets. Where collectives begin during the backward
+pass already, the transfer itself is the limit, and only fewer bytes help.
 
 A collective keeps a multiprocessor for each of its blocks. A kernel whose blocks filled the GPU in one wave then takes
 two; one of many waves gets slower by little more than its share. Source: blocks are handed out in waves, as CUDA's
@@ -125,16 +125,15 @@ def beside_backward(device: int, simulation: Simulation) -> WhatIf:
     length = np.maximum(context.operations.end[rows] - context.operations.start[rows], 1)
     exposed_part = exposed(context, rows) / length
     averaging = _averaging_ns(context, ran, device) / max(len(each), 1)
-    low, high = (
-        1 - (sum(step.saved(int(behind(step.collectives)), cost) for step in each) / max(whole, 1.0)) * exposed_part
-        for behind, cost in ((np.max, averaging), (np.min, averaging * FEWEST_PASSES))
-    )
+    least = sum(step.saved(int(step.collectives.max(initial=0)), averaging) for step in each)
+    most = sum(step.saved(0, averaging * FEWEST_PASSES) for step in each)
+    low, high = (1 - saved / max(whole, 1.0) * exposed_part for saved in (least, most))
     return faster(
         rows,
         (1 + low) * HALF,
         high,
-        "collectives run beside the backward pass, but for the last one, and take multiprocessors from its kernels: half "
-        "of it with the longest collective last, or all of it with the shortest",
+        "collectives run beside the backward pass and take multiprocessors from it: half of it with the longest "
+        "collective behind the pass, or all of it with nothing behind",
     )
 
 

@@ -133,7 +133,7 @@ def test_the_filter_leaves_rows_that_hold_all_words_in_all_tables(page: Page) ->
     page.keyboard.press("/")
     page.keyboard.type("TENSOROP bf16")
     assert values(page, "total_ns") == ["476000000"]
-    assert page.locator("#found").inner_text() == "2 rows in 2 tables"
+    assert page.locator("#found").inner_text() == "4 rows in 4 tables"
     assert (
         page.locator(".handles:has(+ .scroll table[data-name=kernels-summary])").inner_text().startswith("1 of 64 rows")
     )
@@ -175,7 +175,7 @@ def test_enter_goes_to_the_next_table_with_a_match(page: Page) -> None:
 
 def test_a_table_copies_as_csv_with_the_columns_and_values_of_the_report(page: Page) -> None:
     """All its rows, also the folded ones, names in full."""
-    page.get_by_role("button", name="Copy CSV of Kernels").click()
+    page.get_by_role("button", name="Copy CSV of Kernels", exact=True).click()
     page.get_by_text("Copied 64 rows").first.wait_for()
     found = list(csv.DictReader(io.StringIO(page.evaluate("navigator.clipboard.readText()"), newline="")))
     expected = rows_of("kernels", "summary")
@@ -188,7 +188,7 @@ def test_a_table_copies_as_csv_with_the_columns_and_values_of_the_report(page: P
 
 def test_what_is_copied_is_what_the_filter_leaves(page: Page) -> None:
     page.locator("#search").fill("triton")
-    page.get_by_role("button", name="Copy CSV of Kernels").click()
+    page.get_by_role("button", name="Copy CSV of Kernels", exact=True).click()
     page.get_by_text("Copied 1 rows").first.wait_for()
     text = page.evaluate("navigator.clipboard.readText()")
     assert text.splitlines()[1].startswith("triton_poi_fused_add_0,400,199000000")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from browser_pages import needs_chromium
 from playwright.sync_api import Browser, Page
-from timeline_fixtures import US, WINDOW, timeline_report
+from timeline_fixtures import DATA_WAIT, US, WINDOW, timeline_report
 from timeline_page import (  # noqa: F401 - fixtures
     DETAIL,
     LEDGER,
@@ -35,7 +35,7 @@ pytestmark = needs_chromium
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 KINDS = {
     "compute": "compute_ns",
-    "communication": "communication_exposed_ns",
+    "communication": "communication_transfer_ns",
     "copy": "copy_exposed_ns",
     "memset": "memset_exposed_ns",
 }
@@ -48,9 +48,13 @@ def expected(report: Report) -> dict[str, list[int]]:
     assert idle is not None
     devices = section.tables["devices"]
     found = {kind: [int(ns) for ns in devices[column]] for kind, column in KINDS.items()}
-    causes = idle.tables["causes"].groupby(["cause", "device_id"])["idle_ns"].sum()
-    for cause in causes.index.get_level_values("cause").unique():
-        found[str(cause)] = [int(causes.get((cause, device), 0)) for device in devices["device_id"]]
+    assert report.timeline is not None
+    # Idle time has the classes that the timeline's rows name: rules of findings, or causes.
+    by_rule = any("/" in name for row in report.timeline.rows if row.kind == "gpu" for name in row.classes)
+    key = "rule" if by_rule else "cause"
+    sums = idle.tables["attribution"].groupby([key, "device_id"])["idle_ns"].sum()
+    for name in sums.index.get_level_values(key).unique():
+        found[str(name)] = [int(sums.get((name, device), 0)) for device in devices["device_id"]]
     return {name: ns for name, ns in found.items() if any(ns)}
 
 
@@ -176,9 +180,9 @@ def test_clicking_keeps_the_details_of_a_gap(opened: Callable[..., Page]) -> Non
     settled(page)
     detail = page.inner_text(DETAIL)
     for words in (
-        "idle: input wait",
+        "idle: data loader wait",
         "50.0 µs",
-        "the host waited for input data",
+        "The CPU waited for the data loader.",
         "thread 4711 waits for data in poll",
     ):
         assert words in detail
@@ -189,7 +193,7 @@ def test_where_it_is_binned_pointing_tells_shares(opened: Callable[..., Page]) -
     page.mouse.click(*place(page, "GPU 0", 2_020 * US))
     settled(page)
     assert "50.0 %" in page.inner_text(DETAIL)
-    assert page.inner_text('[data-tl="badge"]') == "binned where dotted"
+    assert page.inner_text('[data-tl="badge"]') == "sums where dotted"
 
 
 def test_rows_and_items_are_walked_by_keys(opened: Callable[..., Page]) -> None:
@@ -290,3 +294,29 @@ def test_paper_has_the_strips(opened: Callable[..., Page]) -> None:
     page.emulate_media(media="print")
     assert page.locator("#timeline svg").first.is_visible()
     assert not page.locator(ROWS).is_visible()
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("launches/launch_bound", "idle: launch-bound kernels"),
+        ("idle/data_wait", "idle: data loader wait"),
+        ("data_wait", "idle: data loader wait"),
+        ("new_kind/odd_rule", "idle: new kind: odd rule"),
+    ],
+)
+def test_idle_time_is_named_by_its_rule_or_cause_and_coloured(
+    name: str, label: str, opened: Callable[..., Page]
+) -> None:
+    """A class that the script does not know has words and a colour, too."""
+    report = timeline_report()
+    assert report.timeline is not None
+    code = DATA_WAIT
+    rows = tuple(
+        replace(row, classes=(*row.classes[:code], name, *row.classes[code + 1 :])) if row.kind == "gpu" else row
+        for row in report.timeline.rows
+    )
+    page = opened(replace(report, timeline=replace(report.timeline, rows=rows)))
+    row = page.locator(f'{LEDGER} tr[data-class="{name}"]')
+    assert row.locator("th").inner_text() == label
+    assert row.locator(".tl-swatch.tl-striped").evaluate("(one) => getComputedStyle(one).backgroundImage") != "none"

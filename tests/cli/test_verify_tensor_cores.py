@@ -194,7 +194,7 @@ def test_an_invalid_rules_file_is_an_error_before_anything_runs(
     assert (result.exit_code, log.exists()) == (2, False)
     for command in ("analyze", "report"):
         found = CliRunner().invoke(cli, [command, str(capture), "--kernel-rules", str(tmp_path / "rules.json")])
-        assert (found.exit_code, "no file of kernel rules" in found.stderr) == (2, True)
+        assert (found.exit_code, "not a file of kernel rules" in found.stderr) == (2, True)
 
 
 def test_a_missing_program_is_an_error(tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:

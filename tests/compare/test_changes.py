@@ -66,9 +66,9 @@ def test_the_ledger_has_intervals_where_the_steps_tell() -> None:
 
 def test_causes_are_added_over_phases_and_gpus() -> None:
     comparison = pairs.compared(BASE, pairs.report(pairs.lengths(4.0), gpus=2))
-    waits = rows(comparison, "causes")["data_wait"]
+    waits = rows(comparison, "idle")["idle/data_wait"]
     assert waits.delta == pytest.approx(0)
-    assert set(rows(comparison, "causes_in_phases")) == {"data_wait in data", "host in forward"}
+    assert set(rows(comparison, "idle_in_phases")) == {"idle/data_wait in data", "launches/launch_bound in forward"}
 
 
 def test_kernels_come_and_go() -> None:
@@ -77,8 +77,8 @@ def test_kernels_come_and_go() -> None:
     new = pairs.with_section(NEW, "kernels", summary=pairs.kernels(gemm=20 * MS, fresh=2 * MS))
     table = pairs.compared(base, new).table("kernels")
     assert table is not None
-    assert [one.name for one in table.came] == ["fresh"]
-    assert [one.name for one in table.went] == ["old"]
+    assert [one.name for one in table.only_in_new] == ["fresh"]
+    assert [one.name for one in table.only_in_base] == ["old"]
     found = {one.name: one for one in table.changes}
     assert (found["gemm"].base, found["gemm"].new) == (MS, MS / 2)
     assert (found["old"].delta, found["fresh"].delta) == (-MS / 10, MS / 20)
@@ -150,7 +150,7 @@ def test_a_table_of_one_side_alone_is_compared_with_nothing() -> None:
 
 def test_a_table_that_neither_side_has_is_left_out() -> None:
     keys = [table.key for table in pairs.compared(BASE, NEW).tables]
-    assert keys == ["ledger", "causes", "causes_in_phases"]
+    assert keys == ["ledger", "idle", "idle_in_phases"]
 
 
 def test_an_empty_table_of_a_stored_report_is_no_table() -> None:
@@ -175,4 +175,4 @@ def test_what_is_gone_counts_as_nothing() -> None:
     assert Change("x", 3.0, None).delta == -3.0
     assert Change("x", None, 3.0).delta == 3.0
     table = ChangeTable("k", "K", "a step", "ns", (Change("x", 3.0, None), Change("y", None, 0.0)))
-    assert ([one.name for one in table.went], [one.name for one in table.came]) == (["x"], ["y"])
+    assert ([one.name for one in table.only_in_base], [one.name for one in table.only_in_new]) == (["x"], ["y"])

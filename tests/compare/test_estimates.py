@@ -178,4 +178,4 @@ def test_the_times_of_several_runs_are_their_geometric_mean_and_do_not_drift() -
 
 def test_runs_that_differ_too_much_are_said_to() -> None:
     estimates = estimate_changes(runs(2, 5.0, 0.2, 1), runs(2, 5.0, 0.2, 5), MARGIN)
-    assert decide(estimates, "runs").reason == "the runs vary too much for their number"
+    assert decide(estimates, "runs").reason == "the runs vary too much for so few of them"

@@ -1,4 +1,4 @@
-"""What the loader costs, from two reports: the share, its interval, and whether the first capture said so."""
+"""The time of the data loader from two reports: its share, its interval, and whether the first capture agrees."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.cli.profile import COUNTERFACTUAL_FOLDER, KEPT_BATCHES, add_counterfactual
-from nsyswrap.compare.loader_counterfactual import agreement, blamed_share, failed, mean_of, saving, without_loader
+from nsyswrap.compare.loader_counterfactual import agreement, attributed_share, failed, mean_of, saving, without_loader
 from nsyswrap.errors import CaptureError
 from nsyswrap.intervals import Window
 from nsyswrap.model import Report, Section
@@ -24,7 +24,7 @@ WINDOW = Window(0, 1_000_000, "the measured steps", "steps")
 
 
 def steps(lengths: Sequence[int], warm_up: int = 2, name: str = "step") -> Section:
-    """A section of steps of these lengths, one after the other."""
+    """Return a section of steps of these lengths, one after the other."""
     end = np.cumsum(np.array(lengths, np.int64))
     frame = pd.DataFrame(
         {"name": [f"{name} {n}" for n in range(len(lengths))], "start_ns": end - lengths, "end_ns": end}
@@ -34,9 +34,10 @@ def steps(lengths: Sequence[int], warm_up: int = 2, name: str = "step") -> Secti
 
 
 def gpu(window: int, **idle: int) -> tuple[Section, Section]:
-    """A ledger and idle time by cause and phase, such as ``data_wait_data=3``."""
+    """Return a ledger and idle time by cause and phase, such as ``data_wait_data=3``."""
     rows = [(*name.rsplit("_", 1), value) for name, value in idle.items()]
-    causes = pd.DataFrame(rows, columns=["cause", "phase", "idle_ns"])
+    attribution = pd.DataFrame(rows, columns=["cause", "phase", "idle_ns"])
+    attribution["rule"] = "idle/" + attribution["cause"].astype(str)
     busy = window - sum(idle.values())
     devices = pd.DataFrame(
         {
@@ -49,113 +50,118 @@ def gpu(window: int, **idle: int) -> tuple[Section, Section]:
     )
     return (
         Section("ledger", "Ledger", WINDOW, tables={"devices": devices}),
-        Section("idle", "Idle", WINDOW, tables={"causes": causes}),
+        Section("idle", "Idle", WINDOW, tables={"attribution": attribution}),
     )
 
 
 def phases(**host: int) -> Section:
-    """Host time by phase."""
+    """Return CPU time by phase."""
     frame = pd.DataFrame({"phase": list(host), "host_ns": list(host.values())})
     return Section("phases", "Phases", WINDOW, tables={"phases": frame})
 
 
 def fact(section: Section, label: str) -> float:
-    """The value of a fact."""
+    """Return the value of a fact."""
     found = section.fact(label)
     assert found is not None
     assert isinstance(found.value, int | float)
     return float(found.value)
 
 
-BASE = report_with(steps([1000] * 40), *gpu(38_000, data_wait_data=15_000, host_forward=3_000))
-SAME = report_with(steps([1000] * 40), *gpu(38_000, host_forward=3_000))
-FASTER = report_with(steps([600] * 40), *gpu(22_800, host_forward=3_000))
+BASE = report_with(steps([1000] * 40), *gpu(38_000, data_wait_data=15_000, cpu_forward=3_000))
+SAME = report_with(steps([1000] * 40), *gpu(38_000, cpu_forward=3_000))
+FASTER = report_with(steps([600] * 40), *gpu(22_800, cpu_forward=3_000))
 
 
 def test_the_share_is_what_the_mean_step_loses() -> None:
-    """Steps in which the batches were loaded are left out of both runs."""
+    """Steps that fill the batch cache are left out of both runs."""
     section = without_loader(BASE, FASTER, 4)
     assert fact(section, "loader_share") == pytest.approx(0.4)
     assert fact(section, "steps_compared") == 40 - 2 - 4
     assert section.notes == (
         (
-            "The loader costs 40 % +- 1 of each step: 1.00 µs as it is, 600 ns with batches that are on the device "
+            "The data loader takes 40 % +- 1 of each step: 1.00 µs as it is, 600 ns with batches that are on the GPU "
             "already (95 % confidence, 34 and 34 steps)."
         ),
-        "The first capture blames the loader for 39.5 %: the two agree.",
+        "The first capture attributes 39.5 % to the data loader, which agrees with the saving.",
     )
 
 
-def test_idle_time_is_told_by_cause_for_both_runs() -> None:
-    """A step, largest change first; what goes with the loader is marked."""
-    table = without_loader(BASE, FASTER, 4).tables["causes"]
-    assert table["part"].tolist()[0] == "idle: data_wait in data"
+def test_parts_of_the_mean_step_are_listed_for_both_runs() -> None:
+    """Largest change first; parts that go away with the loader are marked."""
+    table = without_loader(BASE, FASTER, 4).tables["parts"]
+    assert table["part"].tolist()[0] == "idle: data loader wait in data"
     row = table.iloc[0]
     assert (row["base_ns"], row["without_loader_ns"], row["of_loader"]) == (395, 0, True)
-    assert set(table["part"]) == {"idle: data_wait in data", "idle: host in forward", "compute", "copy exposed"}
+    assert set(table["part"]) == {
+        "idle: data loader wait in data",
+        "idle: CPU outside CUDA calls in forward",
+        "compute",
+        "copy exposed",
+    }
 
 
-def test_less_gain_than_blame_says_what_was_behind_the_wait() -> None:
-    slower = report_with(steps([900] * 40), *gpu(34_200, host_forward=14_400))
+def test_a_smaller_saving_names_the_work_that_the_wait_hid() -> None:
+    slower = report_with(steps([900] * 40), *gpu(34_200, cpu_forward=14_400))
     note = without_loader(BASE, slower, 4).notes[1]
-    assert "less was gained" in note
-    assert "idle: host in forward took 79 ns of a step and takes 379 ns" in note
+    assert "The saving is smaller" in note
+    assert "idle: CPU outside CUDA calls in forward took 79 ns of a step and takes 379 ns" in note
 
 
-def test_more_gain_than_blame_says_what_the_loader_slowed_down() -> None:
-    base = report_with(steps([1000] * 40), *gpu(38_000, data_wait_data=3_800, host_forward=15_000))
+def test_a_larger_saving_names_the_work_that_the_loader_slowed_down() -> None:
+    base = report_with(steps([1000] * 40), *gpu(38_000, data_wait_data=3_800, cpu_forward=15_000))
     note = without_loader(base, FASTER, 4).notes[1]
-    assert "more was gained" in note
-    assert "idle: host in forward" in note
+    assert "The saving is larger" in note
+    assert "idle: CPU outside CUDA calls in forward" in note
 
 
-def test_a_loader_that_costs_nothing_costs_nothing() -> None:
-    """And agrees with a capture that blames it for nothing."""
-    base = report_with(steps([1000] * 40), *gpu(38_000, host_forward=3_000))
+def test_a_loader_without_waits_takes_no_time() -> None:
+    """The capture attributes nothing to it, so both agree."""
+    base = report_with(steps([1000] * 40), *gpu(38_000, cpu_forward=3_000))
     section = without_loader(base, SAME, 4)
     assert fact(section, "loader_share") == 0
-    assert section.notes[1].endswith("the two agree.")
+    assert section.notes[1].endswith("which agrees with the saving.")
 
 
-def test_without_a_gpu_the_host_s_phases_stand_in() -> None:
+def test_without_a_gpu_the_cpu_time_of_phases_is_used() -> None:
     base = report_with(steps([1000] * 40), phases(data=15_000, copy=0, forward=23_000))
     section = without_loader(base, report_with(steps([600] * 40), phases(data=0, forward=22_800)), 4)
-    assert fact(section, "blamed_share") == pytest.approx(15 / 38)
-    assert section.tables["causes"]["part"][0] == "host in data"
+    assert fact(section, "attributed_share") == pytest.approx(15 / 38)
+    assert section.tables["parts"]["part"][0] == "CPU in data"
 
 
 def test_without_gpu_and_phases_nothing_is_compared() -> None:
     section = without_loader(report_with(steps([1000] * 40)), report_with(steps([600] * 40)), 4)
-    assert blamed_share(report_with(steps([1]))) is None
-    assert blamed_share(report_with(phases(data=0))) is None
-    assert "nothing to compare the gain with" in section.notes[1]
-    assert "do not show why" in agreement(0.5, 0.01, 0.1, section.tables["causes"])
+    assert attributed_share(report_with(steps([1]))) is None
+    assert attributed_share(report_with(phases(data=0))) is None
+    assert "cannot be compared" in section.notes[1]
+    assert "do not show why" in agreement(0.5, 0.01, 0.1, section.tables["parts"])
 
 
 @pytest.mark.parametrize("count", [0, 3, 13])
-def test_too_few_steps_are_said(count: int) -> None:
-    """And a program without steps."""
+def test_too_few_steps_are_reported(count: int) -> None:
+    """A program without steps, too."""
     section = without_loader(report_with(steps([10] * count)), report_with(steps([5] * count)), 4)
     assert section.facts == ()
     assert "fewer than 10" in section.notes[0]
-    assert "0 and 0 measured steps" in without_loader(report_with(), report_with(), 4).notes[0]
+    assert "0 and 0 comparable steps" in without_loader(report_with(), report_with(), 4).notes[0]
 
 
-def test_steps_of_other_names_are_compared_as_they_come() -> None:
-    """Where the second run counts otherwise."""
+def test_steps_with_other_names_are_compared_in_order() -> None:
+    """The second run numbers its steps differently."""
     section = without_loader(report_with(steps([10] * 40)), report_with(steps([5] * 40, name="batch")), 4)
     assert fact(section, "loader_share") == 0.5
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=10, max_size=300))
-def test_the_mean_is_that_of_all_steps_and_its_error_is_no_less_than_nothing(lengths: list[int]) -> None:
+def test_the_mean_is_that_of_all_steps_and_its_error_is_not_negative(lengths: list[int]) -> None:
     found = mean_of(np.array(lengths, np.int64))
     assert found.value_ns == pytest.approx(np.mean(lengths))
     assert found.error_ns >= 0
     assert (found.count, found.blocks) == (len(lengths), min(20, len(lengths) // 2))
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+def test_the_interval_contains_the_true_share_in_95_per_cent() -> None:
     """95 %, for steps that come in bursts of four."""
     random = np.random.default_rng(0)
     held = 0
@@ -166,23 +172,23 @@ def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
     assert 0.92 <= held / 400 <= 1.0
 
 
-def test_a_second_run_that_failed_is_said_in_the_report() -> None:
-    assert failed(BASE, "it ended").notes == ("The loader's cost cannot be told: it ended.",)
+def test_a_second_run_that_failed_is_reported() -> None:
+    assert failed(BASE, "it ended").notes == ("The time of the data loader is unknown: it ended.",)
 
 
 @pytest.mark.parametrize("form", sorted(RENDERERS.keys() - {"markdown"}))
 def test_every_form_of_the_report_shows_the_section(form: str) -> None:
-    """But Markdown, which is a summary for a comment."""
-    assert "data_wait in data" in RENDERERS[form](report_with(without_loader(BASE, FASTER, 4)))
+    """Except Markdown, which is a summary for a comment."""
+    assert "data loader wait in data" in RENDERERS[form](report_with(without_loader(BASE, FASTER, 4)))
 
 
 def options(folder: Path) -> CaptureOptions:
-    """Options of a first run."""
+    """Return the options of a first run."""
     return CaptureOptions(command=("true",), folder=folder, annotate=True)
 
 
 def result_of(code: int) -> Callable[[CaptureOptions], CaptureResult]:
-    """A capture that ends with a code."""
+    """Return a capture function that ends with a code."""
 
     def run(wanted: CaptureOptions) -> CaptureResult:
         assert (wanted.folder.name, wanted.cached_batches) == (COUNTERFACTUAL_FOLDER, KEPT_BATCHES)
@@ -196,13 +202,13 @@ EMPTY = CaptureResult(Path(), Path(), Path(), 0, 0, (), None, ())  # type: ignor
 
 
 def test_the_second_run_is_the_first_without_its_loaders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What it shows stands in the report, and on stderr."""
+    """Its result is in the report and on stderr."""
     report = add_counterfactual(BASE, options(tmp_path), "data", result_of(0), lambda _path: FASTER, code=0)
     assert report.sections[-1].key == "counterfactual"
-    assert "nsyswrap: The loader costs 40 %" in capsys.readouterr().err
+    assert "nsyswrap: The data loader takes 40 %" in capsys.readouterr().err
 
 
-def test_without_a_wish_there_is_no_second_run(tmp_path: Path) -> None:
+def test_without_the_option_there_is_no_second_run(tmp_path: Path) -> None:
     def never(_options: CaptureOptions) -> CaptureResult:
         raise AssertionError
 
@@ -214,11 +220,11 @@ def test_a_program_that_failed_is_not_run_again(tmp_path: Path) -> None:
         raise AssertionError
 
     report = add_counterfactual(BASE, options(tmp_path), "data", never, lambda _path: FASTER, code=3)
-    assert report.sections[-1].notes == ("The loader's cost cannot be told: the program ended with exit code 3.",)
+    assert report.sections[-1].notes == ("The time of the data loader is unknown: the program ended with exit code 3.",)
 
 
 def test_a_second_run_that_fails_leaves_the_first_as_it_is(tmp_path: Path) -> None:
-    """Whether the program fails or the capture."""
+    """The program may fail, or the capture."""
 
     def unread(_path: Path) -> Report:
         raise CaptureError("nothing was recorded")

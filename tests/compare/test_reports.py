@@ -24,14 +24,14 @@ def test_faster_is_said_with_by_how_much_and_why() -> None:
     assert found.outcome is Outcome.FASTER
     assert found.verdict.startswith("Faster: the median step takes 2.01 ms instead of 4.00 ms, 49.")
     assert "% less (95 % interval 34.9 to 61.3 %)" in found.verdict
-    assert found.verdict.endswith("while the host is waiting for the data loader.")
+    assert found.verdict.endswith("(data loader wait).")
 
 
 def test_slower_is_said_the_same_way() -> None:
     found = pairs.compared(FAST, BASE)
     assert found.outcome is Outcome.SLOWER
     assert found.verdict.startswith("Slower: the median step takes 4.00 ms instead of 2.01 ms, 99.")
-    assert "idle 1.49 ms more while the host" in found.verdict
+    assert "idle 1.49 ms more (data loader wait)" in found.verdict
 
 
 def test_a_change_that_only_the_mean_shows_is_said_of_it() -> None:
@@ -41,7 +41,7 @@ def test_a_change_that_only_the_mean_shows_is_said_of_it() -> None:
     later = pairs.with_session(pairs.report(steps, busy=True), started_utc="x")
     found = pairs.compared(pairs.report(pairs.lengths(4.0, 80), busy=True), later)
     assert found.verdict.startswith("Slower: the time per step is 5.0")
-    assert ", which the median step does not show" in found.verdict
+    assert ", but the median step does not show it" in found.verdict
 
 
 def test_no_difference_is_said_with_its_interval() -> None:
@@ -56,15 +56,15 @@ def test_cannot_tell_is_said_with_its_reason() -> None:
     wild = pairs.report(pairs.lengths(4.0, 12, spread=0.6))
     found = pairs.compared(wild, pairs.with_session(pairs.report(pairs.lengths(4.0, 12, 2, 0.6)), started_utc="x"))
     assert found.outcome is Outcome.CANNOT_TELL
-    assert found.verdict.startswith("Cannot tell: the steps vary too much for their number (median step ")
+    assert found.verdict.startswith("Cannot tell: the steps vary too much for so few of them (median step ")
     assert found.hint == MORE_STEPS
 
 
 def test_what_is_not_comparable_withholds_the_verdict_and_is_followed_by_what_the_numbers_say() -> None:
     found = pairs.compared(BUSY, FAST)
     assert (found.outcome, found.blocked) == (Outcome.CANNOT_TELL, True)
-    assert found.verdict.startswith("Cannot tell: nsys recorded different things")
-    assert "What the captures hold says: Faster: the median step" in found.verdict
+    assert found.verdict.startswith("Cannot tell: nsys recorded different events")
+    assert "Apart from that: Faster: the median step" in found.verdict
 
 
 def test_it_is_said_once_where_the_numbers_cannot_tell_either() -> None:
@@ -141,7 +141,7 @@ def test_what_the_host_paces_must_change_by_more() -> None:
     assert said(0.10, busy=False).outcome is Outcome.NO_DIFFERENCE
     hidden = said(0.25, busy=False)
     assert hidden.verdict.startswith(
-        "Cannot tell: two runs of such a loop may differ by as much with nothing changed ("
+        "Cannot tell: two runs of such a loop may differ by as much when nothing changed ("
     )
     assert hidden.hint == MORE_RUNS
     assert said(0.60, busy=False).outcome is Outcome.SLOWER

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from nsyswrap.compare.bootstrap import Spread
-from nsyswrap.compare.run_noise import FREEDOM, GPU_SPREAD, HOST_SPREAD, run_noise, widened
+from nsyswrap.compare.run_noise import CPU_SPREAD, FREEDOM, GPU_SPREAD, run_noise, widened
 from nsyswrap.compare.step_times import LEDGER_ROWS, NO_STEPS, StepTimes
 
 # Source: a table of Student's t, 97.5 % quantile of 24 degrees of freedom.
 STUDENT = 2.064
 
 
-def loop(host_share: float, between: float = 0.0) -> StepTimes:
+def loop(cpu_share: float, between: float = 0.0) -> StepTimes:
     """Return ten steps of 100 ns in which no kernel runs for a share of the time, and what lies between them."""
     parts = dict.fromkeys(LEDGER_ROWS, np.zeros(10))
     length = np.full(10, 100.0)
-    idle, copy = length * host_share / 2, length * host_share / 2
+    idle, copy = length * cpu_share / 2, length * cpu_share / 2
     parts |= {"compute_ns": length - idle - copy, "idle_ns": idle, "copy_exposed_ns": copy}
     return StepTimes(length, length + between, parts)
 
@@ -28,13 +28,13 @@ def test_the_table_of_students_t_has_as_many_degrees_of_freedom() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
 def test_each_run_adds_what_the_host_paces(share: float) -> None:
-    expected = STUDENT * math.sqrt(2 * ((HOST_SPREAD * share) ** 2 + GPU_SPREAD**2))
+    expected = STUDENT * math.sqrt(2 * ((CPU_SPREAD * share) ** 2 + GPU_SPREAD**2))
     assert run_noise([loop(share)], [loop(share)], 0.95) == pytest.approx(expected, rel=0.001)
 
 
 def test_the_side_that_the_host_paces_decides() -> None:
     one = run_noise([loop(0.0)], [loop(1.0)], 0.95)
-    assert one == run_noise([loop(1.0)], [loop(0.0)], 0.95) == pytest.approx(STUDENT * HOST_SPREAD, rel=0.003)
+    assert one == run_noise([loop(1.0)], [loop(0.0)], 0.95) == pytest.approx(STUDENT * CPU_SPREAD, rel=0.003)
 
 
 def test_several_runs_count_as_their_mean() -> None:
@@ -45,10 +45,10 @@ def test_several_runs_count_as_their_mean() -> None:
 
 def test_the_hosts_time_is_all_in_which_no_kernel_runs() -> None:
     """Idle time, exposed copies, and what lies between steps; without a GPU all of it."""
-    assert loop(0.5).host_share == pytest.approx(0.5)
-    assert loop(0.5, between=100.0).host_share == pytest.approx(0.75)
-    assert StepTimes(np.ones(3), np.ones(3)).host_share == 1
-    assert NO_STEPS.host_share == 1
+    assert loop(0.5).cpu_share == pytest.approx(0.5)
+    assert loop(0.5, between=100.0).cpu_share == pytest.approx(0.75)
+    assert StepTimes(np.ones(3), np.ones(3)).cpu_share == 1
+    assert NO_STEPS.cpu_share == 1
 
 
 def test_an_interval_grows_to_both_sides_as_independent_errors_do() -> None:

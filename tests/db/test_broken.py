@@ -1,4 +1,4 @@
-"""Files that are no sound exports: each is refused in words, naming the place, and nothing is guessed."""
+"""Invalid exports: each is refused with an error that names the file, and no value is guessed."""
 
 import os
 import sqlite3
@@ -17,7 +17,7 @@ KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 
 
 def small(build: Build) -> ExportBuilder:
-    """Start an export that holds a little of everything."""
+    """Start an export with rows in every table."""
     builder = build().session().gpu().command("python", "train.py").diagnostic("hello")
     for step in range(40):
         at = step * 1000
@@ -28,12 +28,12 @@ def small(build: Build) -> ExportBuilder:
 
 @pytest.fixture
 def path(build: Build, tmp_path: Path) -> Path:
-    """Write a small sound export."""
+    """Write a small valid export."""
     return small(build).write(tmp_path / "capture.sqlite")
 
 
 def refusal(path: Path) -> ExportError:
-    """Return how a file is refused; every refusal names the file and says what to do."""
+    """Return the error for a file; every error names the file and has a hint."""
     with pytest.raises(ExportError) as raised:
         load_export(path)
     error = raised.value
@@ -45,7 +45,7 @@ def refusal(path: Path) -> ExportError:
 
 
 def changed(path: Path, *statements: str) -> Path:
-    """Change an export as another program might."""
+    """Run a statement on an export."""
     with closing(sqlite3.connect(path)) as database, database:
         for statement in statements:
             database.execute(statement)
@@ -55,7 +55,7 @@ def changed(path: Path, *statements: str) -> Path:
 # The file.
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file(tmp_path: Path) -> None:
     assert refusal(tmp_path / "gone.sqlite").message.endswith("does not exist")
 
 
@@ -63,7 +63,7 @@ def test_a_folder(tmp_path: Path) -> None:
     assert "is not a file" in refusal(tmp_path).message
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.sqlite")
     assert "is not a file" in refusal(tmp_path / "pipe.sqlite").message
 
@@ -74,9 +74,9 @@ def test_an_empty_file(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_kind(tmp_path: Path) -> None:
-    """Such as the .nsys-rep itself under a wrong name."""
+    """Such as a .nsys-rep under a wrong name."""
     (tmp_path / "report.sqlite").write_bytes(b"QDSTRM" + bytes(5000))
-    assert "is no SQLite file" in refusal(tmp_path / "report.sqlite").message
+    assert "is not a SQLite file" in refusal(tmp_path / "report.sqlite").message
 
 
 def test_a_file_of_another_program(tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_a_database_without_tables(tmp_path: Path) -> None:
     assert "not an export of nsys" in refusal(path).message
 
 
-def test_a_file_that_may_not_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may read everything, so the refusal of the system is played to it."""
+def test_a_file_without_read_permission(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may read everything, so the test simulates the error of the operating system."""
     real = Path.open
 
     def refuse(self: Path, mode: str = "r") -> object:
@@ -106,14 +106,14 @@ def test_a_file_that_may_not_be_read(path: Path, monkeypatch: pytest.MonkeyPatch
     assert error.hint == "check the file's permissions"
 
 
-def test_a_link_that_leads_in_a_circle(tmp_path: Path) -> None:
+def test_a_circular_link(tmp_path: Path) -> None:
     (tmp_path / "loop.sqlite").symlink_to("loop.sqlite")
     assert "cannot read" in refusal(tmp_path / "loop.sqlite").message
 
 
 @pytest.mark.parametrize("part", range(1, 20))
-def test_a_file_cut_short(path: Path, part: int) -> None:
-    """A copy that broke off, at every twentieth of the file."""
+def test_a_truncated_file(path: Path, part: int) -> None:
+    """An interrupted copy, cut at each twentieth of the file."""
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) * part // 20])
     error = refusal(path)
@@ -132,19 +132,19 @@ def test_a_file_without_its_last_byte(path: Path) -> None:
 
 
 def test_a_file_with_a_page_of_zeros(path: Path) -> None:
-    """A copy whose middle never arrived."""
+    """A copy without its middle."""
     content = bytearray(path.read_bytes())
     content[4096:-4096] = bytes(len(content) - 8192)
     path.write_bytes(content)
     assert "cannot read" in refusal(path).message
 
 
-# Somebody is at work on it.
+# Another process writes the file.
 
 
 @pytest.fixture
 def writer(path: Path) -> Iterator[sqlite3.Connection]:
-    """Connect to the export as the program that writes it."""
+    """Connect to the export like the program that writes it."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         yield database
 
@@ -155,33 +155,33 @@ def test_an_export_that_is_being_written(path: Path, writer: sqlite3.Connection)
 
 
 def test_an_export_whose_transaction_is_open(path: Path, writer: sqlite3.Connection) -> None:
-    """The journal beside it tells, before the first page is written."""
+    """The journal shows it before the first page is written."""
     writer.execute("begin immediate")
     writer.execute(f"delete from {KERNEL}")  # noqa: S608 - our own name
     assert "is locked" in refusal(path).message
 
 
 @pytest.mark.parametrize("suffix", ["-journal", "-wal"])
-def test_an_export_whose_writer_died(path: Path, suffix: str) -> None:
+def test_an_export_whose_writer_stopped(path: Path, suffix: str) -> None:
     Path(f"{path}{suffix}").write_bytes(b"left over")
     error = refusal(path)
-    assert "died before its end" in error.message
+    assert "stopped before its end" in error.message
     assert "nsys export" in error.hint
 
 
-def test_a_writer_that_only_waits_does_no_harm(path: Path, writer: sqlite3.Connection) -> None:
+def test_an_idle_writer_is_no_problem(path: Path, writer: sqlite3.Connection) -> None:
     writer.execute("select 1")
     assert len(load_export(path).frames["kernels"]) == 40
 
 
-def test_a_file_in_wal_mode_is_read_and_left_alone(path: Path) -> None:
+def test_a_file_in_wal_mode_is_read_and_not_changed(path: Path) -> None:
     changed(path, "pragma journal_mode = wal")
     assert len(load_export(path).frames["kernels"]) == 40
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_reading_leaves_no_trace(path: Path) -> None:
-    """No lock, no journal, no time of change."""
+    """No lock, no journal, no new modification time."""
     before = path.stat()
     load_export(path)
     after = path.stat()
@@ -189,7 +189,7 @@ def test_reading_leaves_no_trace(path: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
-def test_an_export_in_a_folder_that_may_not_be_written(path: Path) -> None:
+def test_an_export_in_a_read_only_folder(path: Path) -> None:
     path.chmod(0o444)
     path.parent.chmod(0o555)
     try:
@@ -202,7 +202,7 @@ def test_an_export_in_a_folder_that_may_not_be_written(path: Path) -> None:
     "name", ["a b.sqlite", "50%.sqlite", "%20.sqlite", "a#b.sqlite", "a?b=c&mode=rw.sqlite", "it's.sqlite", 'q".sqlite']
 )
 def test_names_of_files_may_hold_anything(build: Build, tmp_path: Path, name: str) -> None:
-    """SQLite takes the file as an address, in which these mean something."""
+    """SQLite opens the file by a URI, in which these characters are special."""
     assert len(load_export(small(build).write(tmp_path / name)).frames["kernels"]) == 40
 
 
@@ -220,7 +220,7 @@ def test_names_of_files_may_be_in_any_script(build: Build, tmp_path: Path, name:
     ("table", "column"),
     [(KERNEL, "start"), (KERNEL, "demangledName"), ("NVTX_EVENTS", "eventType"), ("OSRT_API", "globalTid")],
 )
-def test_a_table_without_a_column_it_must_have(build: Build, tmp_path: Path, table: str, column: str) -> None:
+def test_a_table_without_a_required_column(build: Build, tmp_path: Path, table: str, column: str) -> None:
     error = refusal(small(build).without(table, column).write(tmp_path / "x.sqlite"))
     assert f"table {table} has no column {column}" in error.message
 
@@ -230,31 +230,31 @@ def test_a_table_without_a_column_it_must_have(build: Build, tmp_path: Path, tab
     ("table", "column"),
     [(KERNEL, "start"), (KERNEL, "deviceId"), ("CUPTI_ACTIVITY_KIND_MEMCPY", "bytes"), ("NVTX_EVENTS", "textId")],
 )
-def test_something_else_where_a_number_belongs(path: Path, table: str, column: str, value: str) -> None:
-    """SQLite stores anything anywhere; a number that was guessed from it would be wrong."""
+def test_a_value_of_another_type_in_a_column_of_numbers(path: Path, table: str, column: str, value: str) -> None:
+    """SQLite stores any type in any column. A number guessed from another type would be wrong."""
     changed(path, f"update {table} set {column} = {value} where rowid = 17")  # noqa: S608 - our own names
-    assert f"column {column} of {table} holds a value that is no whole number" in refusal(path).message
+    assert f"column {column} of {table} holds a value that is not a whole number" in refusal(path).message
 
 
-def test_a_word_far_behind_the_first_rows(build: Build, tmp_path: Path) -> None:
-    """The driver has made up its mind about the column by then, and names it only by its number."""
+def test_a_text_long_after_the_first_rows(build: Build, tmp_path: Path) -> None:
+    """The driver has chosen the column's type by then, and its error has only the column's number."""
     builder = build()
     for index in range(66_000):
         builder.os_call("poll", index, index + 1)
     path = changed(builder.write(tmp_path / "x.sqlite"), "update OSRT_API set end = 'soon' where rowid = 65990")
-    assert "column end of OSRT_API holds a value that is no whole number" in refusal(path).message
+    assert "column end of OSRT_API holds a value that is not a whole number" in refusal(path).message
 
 
 @pytest.mark.parametrize(
     ("table", "column"),
     [(KERNEL, "deviceId"), (KERNEL, "demangledName"), ("CUPTI_ACTIVITY_KIND_MEMCPY", "bytes"), ("OSRT_API", "nameId")],
 )
-def test_nothing_where_nsys_always_writes(path: Path, table: str, column: str) -> None:
+def test_a_null_where_nsys_always_writes_a_value(path: Path, table: str, column: str) -> None:
     changed(path, f"update {table} set {column} = null where rowid = 3")  # noqa: S608 - our own names
     assert f"column {column} of {table} lacks a value" in refusal(path).message
 
 
-def test_a_device_that_no_machine_has(path: Path) -> None:
+def test_an_impossible_device_id(path: Path) -> None:
     changed(path, f"update {KERNEL} set deviceId = {2**40} where rowid = 3")  # noqa: S608 - our own name
     assert f"column deviceId of {KERNEL}" in refusal(path).message
 
@@ -263,7 +263,7 @@ def test_a_device_that_no_machine_has(path: Path) -> None:
     ("start", "end"),
     [(500, 400), (0, 0), (None, 5), (5, None), (5, 2**63 - 1), (-(2**63), 5), (2**62, 2**62 + 1), (-(2**62), -5)],
 )
-def test_times_that_cannot_be_are_left_out_and_counted(
+def test_invalid_times_are_left_out_and_counted(
     build: Build, tmp_path: Path, start: int | None, end: int | None
 ) -> None:
     builder = small(build).row(
@@ -275,20 +275,20 @@ def test_times_that_cannot_be_are_left_out_and_counted(
 
 
 @pytest.mark.parametrize("size", [-1, 2**62, 2**63 - 1])
-def test_sizes_that_cannot_be_are_left_out_and_counted(build: Build, tmp_path: Path, size: int) -> None:
+def test_invalid_sizes_are_left_out_and_counted(build: Build, tmp_path: Path, size: int) -> None:
     trace = load_export(small(build).copy(7, 9, bytes=size).write(tmp_path / "x.sqlite"))
     assert trace.dropped == {"copies": 1}
     assert trace.frames["copies"]["bytes"].sum() == 40 * 1024
 
 
-def test_an_absurd_end_does_not_reach_open_ranges(build: Build, tmp_path: Path) -> None:
+def test_an_invalid_end_does_not_change_open_ranges(build: Build, tmp_path: Path) -> None:
     builder = small(build).range("open", 5, None).kernel(5, 2**63 - 1).session(duration=2**63 - 1)
     ranges = load_export(builder.write(tmp_path / "x.sqlite")).frames["ranges"]
     assert int(ranges["end"].max()) < 2**40
 
 
 def test_zero_is_a_time_for_calls_and_ranges(build: Build, tmp_path: Path) -> None:
-    """Only operations carry 0 and 0 for a time that CUPTI could not take."""
+    """Only operations have start 0 and end 0 where CUPTI could not measure the time."""
     trace = load_export(build().call("cudaFree", 0, 0).range("x", 0, 0).write(tmp_path / "x.sqlite"))
     assert trace.dropped == {}
     assert (len(trace.frames["calls"]), len(trace.frames["ranges"])) == (1, 1)
@@ -310,8 +310,8 @@ def test_texts_may_hold_anything(build: Build, tmp_path: Path, text: str) -> Non
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe\x80 end", "lone \ud800".encode("utf-8", "surrogatepass"), b"\xe2\x82"])
-def test_texts_may_be_no_utf_8(build: Build, tmp_path: Path, text: bytes) -> None:
-    """What cannot be read is U+FFFD, and nothing that is shown or written later can stumble over it."""
+def test_texts_need_not_be_utf_8(build: Build, tmp_path: Path, text: bytes) -> None:
+    """Bytes that cannot be decoded become U+FFFD, which every output can encode."""
     builder = build().kernel(1, 2, text).range(text, 1, 2).range(text, 3, 4, registered=False)
     trace = load_export(builder.thread_name(1, text).write(tmp_path / "x.sqlite"))
     for found in (*trace.strings.values(), *trace.frames["ranges"]["text"], *trace.frames["threads"]["name"]):
@@ -320,7 +320,7 @@ def test_texts_may_be_no_utf_8(build: Build, tmp_path: Path, text: bytes) -> Non
 
 
 def test_repeated_correlation_ids_are_kept(build: Build, tmp_path: Path) -> None:
-    """They are an analysis's to judge; a reader that drops rows would hide them."""
+    """The sections judge them; dropping rows here would hide them."""
     builder = (
         build().kernel(1, 2, correlation=5).kernel(3, 4, correlation=5).call("cudaLaunchKernel", 0, 1, correlation=5)
     )

@@ -1,4 +1,4 @@
-"""The connection: what it says a file holds, how it hands out rows, and the questions that are asked through it."""
+"""The connection to an export: tables, rows, queries and the checks of values."""
 
 import os
 import sqlite3
@@ -30,7 +30,7 @@ def path(build: Build, tmp_path: Path) -> Path:
 
 
 def as_sql(query: SelectBase) -> str:
-    """Return a query as SQLite gets it."""
+    """Return the SQL of a query."""
     return str(query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
 
 
@@ -43,7 +43,7 @@ def test_tables_and_columns_are_known(path: Path) -> None:
 
 
 def test_a_path_may_hold_bytes_that_are_no_utf8(path: Path, tmp_path: Path) -> None:
-    """And what means something in an address."""
+    """Also characters that are special in a URI."""
     odd = path.rename(tmp_path / os.fsdecode(b"caf\xe9 %41?mode=rw#.sqlite"))
     with opened(odd) as export:
         assert export.has(schema.STRINGS, "id")
@@ -67,18 +67,18 @@ def test_an_empty_table_has_no_rows(build: Build, tmp_path: Path) -> None:
         assert export.rows(queries.columns_of("OSRT_API", ("start",))) == []
 
 
-def test_a_question_about_what_is_not_there_is_refused(path: Path) -> None:
+def test_a_query_on_a_missing_table_is_an_error(path: Path) -> None:
     with opened(path) as export, pytest.raises(ExportError, match=r"cannot read x\.sqlite: .*no such table: NOWHERE"):
         export.rows(queries.row_count("NOWHERE"))
 
 
-def test_a_refusal_names_the_table_that_was_read(path: Path) -> None:
+def test_an_error_names_the_table(path: Path) -> None:
     with opened(path) as export, pytest.raises(ExportError, match=r"cannot read table NOWHERE of x\.sqlite"):
         list(export.batches(queries.row_count("NOWHERE"), "NOWHERE"))
 
 
-def test_texts_are_whole_behind_a_nul(build: Build, tmp_path: Path) -> None:
-    """C stops there, and an environment would show its first variable only."""
+def test_texts_are_read_past_a_nul(build: Build, tmp_path: Path) -> None:
+    """C strings end at a NUL, so only the first variable of an environment would be read."""
     builder = build().environment({"A": "1", "B": "2"})
     with opened(builder.write(tmp_path / "x.sqlite")) as export:
         assert export.rows(queries.texts_with_nul()) == [("A=1\x00B=2",)]
@@ -91,11 +91,11 @@ def test_whole_numbers_pass(path: Path, value: int | None, whole: int) -> None:
 
 @pytest.mark.parametrize("value", ["5", 5.0, b"5"])
 def test_anything_else_does_not(path: Path, value: object) -> None:
-    with pytest.raises(ExportError, match=r"x\.sqlite: column c of T holds a value that is no whole number"):
+    with pytest.raises(ExportError, match=r"x\.sqlite: column c of T holds a value that is not a whole number"):
         Export(path, None, {}).whole(value, "T", "c")
 
 
-def test_bytes_that_are_no_text_are_marked() -> None:
+def test_bytes_that_are_not_utf_8_are_marked() -> None:
     assert text_of(b"a\xffb") == "a\ufffdb"
 
 
@@ -111,13 +111,13 @@ def test_a_connection_ends_with_its_block(path: Path) -> None:
         export.rows(queries.row_count("StringIds"))
 
 
-def test_a_sound_file_passes_the_check(path: Path) -> None:
+def test_a_valid_file_passes_the_check(path: Path) -> None:
     check(path)
 
 
 @pytest.mark.parametrize("source", schema.SOURCES, ids=lambda source: source.table)
-def test_no_question_cuts_or_sorts_its_rows(source: schema.Source) -> None:
-    """Totals come before cuts, and rows are put in order in memory."""
+def test_no_query_limits_or_sorts_its_rows(source: schema.Source) -> None:
+    """Totals need all rows, and rows are sorted in memory."""
     for query in (queries.rows, queries.ranges):
         if query is queries.rows or source.table == "NVTX_EVENTS":
             text = as_sql(query(source, ALL_COLUMNS[source.table])).upper()
@@ -126,19 +126,19 @@ def test_no_question_cuts_or_sorts_its_rows(source: schema.Source) -> None:
 
 
 @pytest.mark.parametrize("source", schema.SOURCES, ids=lambda source: source.table)
-def test_only_columns_that_are_there_are_asked_for(source: schema.Source) -> None:
+def test_only_existing_columns_are_selected(source: schema.Source) -> None:
     text = as_sql(queries.rows(source, frozenset(source.required.values())))
     assert all(theirs not in text for theirs in source.optional.values() if theirs not in text.split("FROM")[1])
     assert all(theirs in text for theirs in source.required.values())
 
 
-def test_only_the_texts_asked_for_are_fetched(path: Path) -> None:
-    """The table holds the machine's environment too."""
+def test_only_the_wanted_texts_are_read(path: Path) -> None:
+    """The table also holds the environment of the machine."""
     with opened(path) as export:
         assert sorted(export.rows(queries.strings([1, 3, 99]))) == [(1, "k0"), (3, "k2")]
 
 
-def test_a_column_at_fault_is_counted(path: Path) -> None:
+def test_values_of_the_wrong_type_are_counted_by_column(path: Path) -> None:
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("update CUPTI_ACTIVITY_KIND_KERNEL set correlationId = 'x' where start < 2")
     source = next(each for each in schema.SOURCES if each.table == "CUPTI_ACTIVITY_KIND_KERNEL")
@@ -152,7 +152,7 @@ def test_a_column_at_fault_is_counted(path: Path) -> None:
 
 @pytest.mark.parametrize("source", schema.SOURCES, ids=lambda source: source.table)
 def test_a_source_fills_its_contract(source: schema.Source) -> None:
-    """Every column of a table of the trace comes from a column of the export, or from a text it leads to."""
+    """Each column of a table of the trace comes from a column of the export or from a text that it refers to."""
     ours = {*source.required, *source.optional}
     leads_to = {"text_id": "text", "domain_id": "domain", "name_id": "name"}
     leads_to |= {"type_id": "device_id", "metric_id": "counter", "end": "open"}

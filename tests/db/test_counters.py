@@ -1,4 +1,4 @@
-"""Samples of GPU counters become a table: which are read, whose they are, and what is left out."""
+"""Samples of GPU counters as a table: which are read, their GPU, and what is left out."""
 
 import sqlite3
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def test_a_sample_has_its_time_gpu_name_and_value(build: Build, trace_of: TraceO
     ],
 )
 def test_a_counter_that_is_shown_is_read(build: Build, trace_of: TraceOf, name: str) -> None:
-    """By the beginning of its name, with and without the unit that newer versions write."""
+    """Recognised by the beginning of the name, with or without the unit that newer versions write."""
     trace = trace_of(build().metric(name, [(1, 2)]))
     assert trace.counter_names == (name.partition(" [")[0],)
     assert len(trace.frames["counters"]) == 1
@@ -57,7 +57,7 @@ def test_a_counter_that_is_not_shown_is_not_read(build: Build, trace_of: TraceOf
     assert samples(trace) == [(1, 0, "SMs Active", 5)]
 
 
-def test_two_kinds_of_gpu_may_give_one_number_to_two_counters(build: Build, trace_of: TraceOf) -> None:
+def test_one_metric_number_may_mean_two_counters_on_two_kinds_of_gpu(build: Build, trace_of: TraceOf) -> None:
     builder = build().metric("SM Active [Throughput %]", [(1, 5)], device=0, number=4)
     builder.metric("Clock [MHz]", [(1, 1980)], device=1, number=4).metric(
         "Tensor Active [Throughput %]", [(1, 6)], device=1, number=5
@@ -65,13 +65,13 @@ def test_two_kinds_of_gpu_may_give_one_number_to_two_counters(build: Build, trac
     assert samples(trace_of(builder)) == [(1, 0, "SM Active", 5), (1, 1, "Tensor Active", 6)]
 
 
-def test_samples_are_put_in_order_of_time(build: Build, trace_of: TraceOf) -> None:
+def test_samples_are_sorted_by_time(build: Build, trace_of: TraceOf) -> None:
     trace = trace_of(build().metric("SM Active", [(30, 3), (10, 1), (20, 2)]))
     assert trace.frames["counters"]["value"].tolist() == [1, 2, 3]
 
 
-def test_what_is_no_percentage_is_left_out_and_counted(build: Build, trace_of: TraceOf) -> None:
-    """The clock, whose values are no percentages, is not read and not counted."""
+def test_values_that_are_no_percentage_are_left_out_and_counted(build: Build, trace_of: TraceOf) -> None:
+    """The clock is no percentage at all, so it is neither read nor counted."""
     builder = build().metric("SM Active", [(1, -1), (2, 100), (3, 10**12)])
     trace = trace_of(builder.metric("GPC Clock Frequency [MHz]", [(1, 10**9)], number=1))
     assert trace.frames["counters"]["value"].tolist() == [100]
@@ -84,14 +84,14 @@ def test_an_export_without_counters_says_so(build: Build, trace_of: TraceOf) -> 
     assert trace.counter_names == ()
 
 
-def test_samples_without_names_are_none(build: Build, trace_of: TraceOf) -> None:
+def test_samples_without_names_are_not_read(build: Build, trace_of: TraceOf) -> None:
     builder = build().metric("SM Active", [(1, 2)]).without("TARGET_INFO_GPU_METRICS")
     trace = trace_of(builder)
     assert len(trace.frames["counters"]) == 0
     assert trace.counter_names == ()
 
 
-def test_a_value_that_is_no_number_is_refused_by_name(build: Build, tmp_path: Path) -> None:
+def test_a_value_that_is_not_a_number_is_an_error_that_names_the_column(build: Build, tmp_path: Path) -> None:
     path = build().metric("SM Active", [(1, 2), (2, 3)]).write(tmp_path / "x.sqlite")
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("update GPU_METRICS set value = 'much'")
@@ -100,7 +100,7 @@ def test_a_value_that_is_no_number_is_refused_by_name(build: Build, tmp_path: Pa
 
 
 def test_the_values_of_other_counters_do_not_matter(build: Build, tmp_path: Path) -> None:
-    """Only the rows of shown counters leave SQLite, so what the others hold cannot harm."""
+    """Only the rows of shown counters are read."""
     builder = build().metric("SM Active", [(1, 2)]).metric("Clock [MHz]", [(1, 2)], number=1)
     path = builder.write(tmp_path / "x.sqlite")
     with closing(sqlite3.connect(path)) as database, database:

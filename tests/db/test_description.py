@@ -1,4 +1,4 @@
-"""What an export says of itself, and what of that may be said on."""
+"""The description of a capture in an export, without secrets."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -41,14 +41,14 @@ def test_the_session_is_described(build: Build, open_export: Opener) -> None:
     assert (session.traces, session.graph_trace) == (("Cuda", "NvtxEvents"), "Graph")
 
 
-def test_what_is_not_said_stays_empty(build: Build, open_export: Opener) -> None:
+def test_missing_descriptions_stay_empty(build: Build, open_export: Opener) -> None:
     builder = build().without("META_DATA_EXPORT").row("StringIds")
     session = read_session(open_export(builder))
     assert session == type(session)()
 
 
 def test_the_words_of_a_command_are_in_order(build: Build, open_export: Opener) -> None:
-    """Rows of options come in any order, and the eleventh word is no second one."""
+    """Rows of options have no order, and word 11 comes after word 2."""
     words = [f"w{index}" for index in range(12)]
     session = read_session(open_export(build().command("python", *words).shuffled(3)))
     assert session.command == ("python", *words)
@@ -65,7 +65,7 @@ def test_the_shell_of_nsyswrap_is_not_the_command(build: Build, open_export: Ope
 
 
 @pytest.mark.parametrize("number", ["", "x", "²²²²", "-12000", "1" * 5000])
-def test_a_driver_version_that_is_none_is_not_shown(build: Build, open_export: Opener, number: str) -> None:
+def test_an_invalid_driver_version_is_not_shown(build: Build, open_export: Opener, number: str) -> None:
     assert read_session(open_export(build().system("CudaDriverVersion", number))).cuda_version == ""
 
 
@@ -98,13 +98,13 @@ def test_an_export_without_gpus_has_none(build: Build, open_export: Opener) -> N
         ("TARGET_INFO_GPU", "id", 1.5),
     ],
 )
-def test_a_word_for_a_number_is_named(
+def test_a_text_in_a_column_of_numbers_is_an_error_that_names_it(
     build: Build, open_export: Opener, table: str, column: str, value: str | float
 ) -> None:
     builder = build().gpu().session()
     builder.rows[table][0][column] = value
     export = open_export(builder)
-    with pytest.raises(ExportError, match=f"column {column} of {table} holds a value that is no whole number"):
+    with pytest.raises(ExportError, match=f"column {column} of {table} holds a value that is not a whole number"):
         read_session(export), read_gpus(export)
 
 
@@ -118,7 +118,7 @@ def test_names_of_secrets_are_found_and_values_are_not(build: Build, open_export
 
 @pytest.mark.parametrize("place", ["StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE"])
 def test_one_place_is_enough(build: Build, open_export: Opener, place: str) -> None:
-    """Newer versions or a partly redacted export may leave the environment in one of three places only."""
+    """Newer versions, or a partly redacted export, may have the environment in only one of three places."""
     others = {"StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE"} - {place}
     builder = build().environment({"PATH": "/bin", "HF_TOKEN": "x"})
     for other in others:
@@ -126,13 +126,13 @@ def test_one_place_is_enough(build: Build, open_export: Opener, place: str) -> N
     assert secret_names(open_export(builder)) == ("HF_TOKEN",)
 
 
-def test_texts_of_the_program_are_no_environment(build: Build, open_export: Opener) -> None:
+def test_texts_of_the_program_are_not_an_environment(build: Build, open_export: Opener) -> None:
     builder = build().range("TOKEN=3", 1, 2).kernel(1, 2, "f<API_KEY=1>").command("x", "HF_TOKEN=abc")
     assert secret_names(open_export(builder)) == ()
 
 
 def test_a_real_nsys_leaves_names_that_are_found(planted: Planted) -> None:
-    """Where and how an environment stands in an export is nsys's own affair; here is the proof for this one."""
+    """Nsys does not document where it stores environments; this checks the installed version."""
     with opened(planted.export) as export:
         names = secret_names(export)
     assert planted.variable in names

@@ -1,4 +1,4 @@
-"""Damage at random: an export is read or refused in words, whatever bytes are wrong; it never ends in a traceback."""
+"""Random damage: an export is read or refused with our own error, whatever bytes are wrong."""
 
 import random
 from collections.abc import Callable
@@ -17,7 +17,7 @@ ROUNDS = 40
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Return the bytes of a small export that holds a little of everything."""
+    """Return the bytes of a small export with rows in every table."""
     builder = ExportBuilder().session().gpu().command("python", "train.py").environment({"A": "1", "B_TOKEN": "2"})
     builder.diagnostic("hello").domain("loader", 1).visible_device(0, 0).thread_name(1, "python3").graph(1, 2)
     for step in range(60):
@@ -31,7 +31,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def outcome_of(path: Path) -> Trace | ExportError:
-    """Return the trace, or the refusal; anything else that is raised fails the test."""
+    """Return the trace or our error; any other exception fails the test."""
     try:
         return load_export(path)
     except ExportError as error:
@@ -39,7 +39,7 @@ def outcome_of(path: Path) -> Trace | ExportError:
 
 
 def load_damaged(content: bytearray, path: Path) -> bool:
-    """Read damaged bytes; return whether they were read, and check what must hold of either outcome."""
+    """Read damaged bytes, check the result, and return whether they could be read."""
     path.write_bytes(content)
     trace = outcome_of(path)
     if isinstance(trace, ExportError):
@@ -70,7 +70,7 @@ def test_single_bytes_are_wrong(sound: bytes, tmp_path: Path, seed: int) -> None
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_header_and_the_list_of_tables_are_wrong(sound: bytes, tmp_path: Path, seed: int) -> None:
-    """The first pages, which say where everything else is."""
+    """The first pages hold the addresses of all others."""
     drawn = random.Random(seed)  # noqa: S311 - damage must be the same every time
     for _ in range(ROUNDS):
         content = bytearray(sound)
@@ -80,8 +80,8 @@ def test_the_header_and_the_list_of_tables_are_wrong(sound: bytes, tmp_path: Pat
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whole_stretches_are_wrong(sound: bytes, tmp_path: Path, seed: int) -> None:
-    """As a bad disk or a broken copy leaves them: zeros, noise, or another part of the file."""
+def test_long_runs_of_bytes_are_wrong(sound: bytes, tmp_path: Path, seed: int) -> None:
+    """As after a bad disk or a broken copy: zeros, noise, or another part of the file."""
     drawn = random.Random(seed)  # noqa: S311 - damage must be the same every time
     for _ in range(ROUNDS):
         content = bytearray(sound)
@@ -93,7 +93,7 @@ def test_whole_stretches_are_wrong(sound: bytes, tmp_path: Path, seed: int) -> N
 
 @pytest.mark.parametrize("seed", range(2))
 def test_types_are_wrong(sound: bytes, tmp_path: Path, seed: int) -> None:
-    """The serial types in a row's header say number, text or nothing: small values, so small bytes are changed."""
+    """Serial types in a row's header are small numbers that mean number, text or NULL, so small bytes are changed."""
     drawn = random.Random(seed)  # noqa: S311 - damage must be the same every time
     small = [index for index in range(8192, len(sound)) if 0 < sound[index] < 10]
     for _ in range(ROUNDS):

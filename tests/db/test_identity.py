@@ -1,4 +1,4 @@
-"""The words that tell who and where are found wherever nsys leaves them, and taken out of every kind of text."""
+"""Identifying words are found wherever nsys stores them, and removed from every kind of text."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ ANN = Identity(
 
 @pytest.fixture
 def found(tmp_path: Path) -> Found:
-    """Return what writes a built export and collects the words in it."""
+    """Return a function that writes an export and collects the words in it."""
 
     def identity(builder: ExportBuilder) -> Identity:
         with opened(builder.write(tmp_path / "x.sqlite")) as export:
@@ -38,7 +38,7 @@ def test_an_environment_is_read_from_each_place(build: Build, found: Found, plac
     assert found(builder) == Identity(("/data/ann",), ("annabella",), ("s3cr3t!",))
 
 
-def test_what_the_export_says_of_itself_is_read(build: Build, found: Found) -> None:
+def test_the_description_of_an_export_is_read(build: Build, found: Found) -> None:
     builder = build().system("Hostname", "gpu-box.example.org").option("PROCESS_0:USER_NAME", "annabella")
     builder.option("PROCESS_0:WORKING_DIR", "/data/ann/run/").row("META_DATA_EXPORT", name="EXPORT_HOST", value="other")
     builder.row("META_DATA_EXPORT", name="EXPORT_PARAM_INPUT_PATH_ABS", value="/scratch/x/a.nsys-rep")
@@ -47,31 +47,31 @@ def test_what_the_export_says_of_itself_is_read(build: Build, found: Found) -> N
     )
 
 
-def test_an_old_export_says_it_under_other_names(build: Build, found: Found) -> None:
+def test_the_description_of_an_old_export_has_other_names(build: Build, found: Found) -> None:
     builder = build(2022).row("EXPORT_META_DATA", name="EXPORT_USER", value="annabella")
     builder.row("EXPORT_META_DATA", name="EXPORT_OUTUPT_PATH_ABS", value="/scratch/x/a.sqlite")
     assert found(builder) == Identity(("/scratch/x",), ("annabella",), ())
 
 
-def test_values_may_hold_what_parts_variables(build: Build, tmp_path: Path) -> None:
+def test_values_may_hold_the_separator_of_variables(build: Build, tmp_path: Path) -> None:
     values = {"A": "1;2=3", "B": 'say "hi"', "C": "line\nline", "D": ""}
     with opened(build().environment(values).without("TARGET_INFO_SYSTEM_ENV").write(tmp_path / "x.sqlite")) as export:
         assert set(variables(export)) == set(values.items())
 
 
 @pytest.mark.parametrize("user", ["root", "data", "forward", "step", "a", ""])
-def test_names_that_tell_nothing_are_let_be(build: Build, found: Found, user: str) -> None:
-    """And words that an analysis looks for: a user called data must not cost a phase its name."""
+def test_names_that_identify_nobody_are_kept(build: Build, found: Found, user: str) -> None:
+    """Also words that the analysis needs: a user called "data" must not remove the name of a phase."""
     assert found(build().environment({"USER": user, "PATH": "/bin"})).names == ()
 
 
 @pytest.mark.parametrize("folder", ["/", "/opt", "/srv/", "relative"])
-def test_folders_of_everybody_are_let_be(build: Build, found: Found, folder: str) -> None:
+def test_common_folders_are_kept(build: Build, found: Found, folder: str) -> None:
     assert found(build().environment({"HOME": folder, "PATH": "/bin"})).folders == ()
 
 
 @pytest.mark.parametrize("value", ["1", "true", "forward", "short"])
-def test_values_that_are_no_secrets_are_let_be(build: Build, found: Found, value: str) -> None:
+def test_values_that_are_no_secrets_are_kept(build: Build, found: Found, value: str) -> None:
     assert found(build().environment({"USE_AUTH_TOKEN": value, "PATH": "/bin"})).secrets == ()
 
 
@@ -106,7 +106,7 @@ def test_a_free_text_is_cleaned(text: str, clean: str) -> None:
     ],
 )
 def test_a_symbol_keeps_its_words(symbol: str, clean: str) -> None:
-    """Kernels are counted and judged by their names: only what cannot be code goes."""
+    """Kernels are counted and classified by name, so only what cannot be code is removed."""
     assert Cleaner(ANN).symbol(symbol) == clean
 
 
@@ -122,7 +122,7 @@ def test_a_symbol_keeps_its_words(symbol: str, clean: str) -> None:
         ("/x/annabella.py", "***.py"),
     ],
 )
-def test_a_source_file_is_known_by_its_package(path: str, clean: str) -> None:
+def test_a_source_file_keeps_the_path_in_its_package(path: str, clean: str) -> None:
     assert Cleaner(ANN).file(path) == clean
 
 
@@ -142,14 +142,14 @@ def test_a_message_loses_its_folders(message: str, clean: str) -> None:
 
 
 @given(st.text(), st.sampled_from(["text", "symbol", "file", "message"]))
-def test_nothing_to_tell_changes_nothing_but_folders(text: str, way: str) -> None:
-    """Cleaning twice is cleaning once, whatever the text."""
+def test_without_identifying_words_only_folders_change(text: str, way: str) -> None:
+    """Cleaning a second time changes nothing."""
     clean = getattr(Cleaner(ANN), way)
     assert clean(clean(text)) == clean(text)
 
 
 @given(st.text(max_size=20), st.sampled_from(ANN.names + ANN.secrets + ANN.folders), st.text(max_size=20))
-def test_no_word_survives_between_others(before: str, word: str, after: str) -> None:
+def test_no_identifying_word_stays_between_others(before: str, word: str, after: str) -> None:
     assert word not in Cleaner(ANN).text(f"{before} {word} {after}")
 
 

@@ -1,4 +1,4 @@
-"""How kernels were launched is read from the export: products and sums of columns, and what stands for none."""
+"""Launch configurations are read from the export: products and sums of columns, and missing values."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 
 
 def launch(trace: Trace) -> list[int]:
-    """Return how the first kernel was launched."""
+    """Return the launch configuration of the first kernel."""
     row: list[int] = trace.frames["kernels"][LAUNCH].iloc[0].tolist()
     return row
 
@@ -34,7 +34,7 @@ def test_a_launch_is_read(trace_of: TraceOf) -> None:
 
 
 def test_an_empty_value_reads_as_0(trace_of: TraceOf) -> None:
-    """A product of which one factor is missing is missing."""
+    """A product with a missing factor is missing."""
     built = ExportBuilder().kernel(0, 9, "k", gridY=None, blockX=None, registers=None, staticSharedMemory=None)
     assert launch(trace_of(built)) == [0] * 5
 
@@ -44,15 +44,15 @@ def test_an_empty_value_reads_as_0(trace_of: TraceOf) -> None:
     [("gridZ", 0), ("blockY", 1), ("registersPerThread", 2), ("dynamicSharedMemory", 3), ("sharedMemoryExecuted", 4)],
 )
 def test_a_missing_column_reads_as_0(trace_of: TraceOf, column: str, place: int) -> None:
-    """And takes nothing with it but the product or sum it is part of."""
+    """Only the product or sum that it is part of is missing with it."""
     built = ExportBuilder().kernel(0, 9, "k", dynamicSharedMemory=5, sharedMemoryExecuted=7)
     expected = [1, 1, 32, 5, 7]
     expected[place] = 0
     assert launch(trace_of(built.without(KERNEL, column))) == expected
 
 
-def test_a_number_that_no_gpu_has_is_damage(tmp_path: Path) -> None:
-    """Blocks times blocks times blocks that overflow 64 bits, and threads that overflow 32."""
+def test_an_impossible_number_is_damage(tmp_path: Path) -> None:
+    """A number of blocks that overflows 64 bits, and a number of threads that overflows 32."""
     damages: list[dict[str, Any]] = [{"gridX": 2**40, "gridY": 2**40}, {"blockX": 2**33}]
     for columns in damages:
         path = ExportBuilder().kernel(0, 9, "k", **columns).write(tmp_path / "damaged.sqlite")
@@ -66,7 +66,7 @@ def test_the_columns_of_a_product() -> None:
 
 
 def test_the_limits_of_a_gpu_are_read(trace_of: TraceOf) -> None:
-    """All four, or none where the export lacks a column."""
+    """All four, or none where one column is missing."""
     own: dict[str, Any] = {
         "maxWarpsPerSm": 64,
         "maxBlocksPerSm": 32,

@@ -1,4 +1,4 @@
-"""An export becomes a trace: each table, each release of nsys, each thing that may be missing."""
+"""Reading an export into a trace: each table, each release of nsys, and everything that may be missing."""
 
 import sqlite3
 from collections.abc import Callable
@@ -31,7 +31,7 @@ RELEASES = pytest.mark.parametrize("release", [2022, 2023, 2025])
 
 
 def busy(build: Build, release: int = 2025) -> ExportBuilder:
-    """Start an export with a row of everything that every release has."""
+    """Start an export with rows in the tables that every release has."""
     return (
         build(release)
         .kernel(100, 200, "void gemm<float>(float*)", launched=(10, 20), stream=13, graph_node=5)
@@ -81,13 +81,13 @@ def test_names_are_read_by_their_ids(build: Build, trace_of: TraceOf) -> None:
     assert [trace.text(name) for name in trace.frames["calls"]["name_id"]] == ["cudaLaunchKernel", "cudaMemcpyAsync"]
 
 
-def test_an_id_that_leads_nowhere_says_so(build: Build, trace_of: TraceOf) -> None:
+def test_an_id_without_a_text_shows_its_number(build: Build, trace_of: TraceOf) -> None:
     trace = trace_of(build().kernel(1, 2, demangledName=99))
     assert trace.text(99) == "[id 99]"
 
 
 def test_an_export_without_texts_shows_ids_and_labels_are_the_ones_of_nsys(build: Build, trace_of: TraceOf) -> None:
-    """The numbers of kinds of copy and memory are the same in all its versions."""
+    """The numbers of copy kinds and memory kinds are the same in all versions of nsys."""
     builder = build().kernel(1, 2).range("x", 3, 4)
     for table in ("StringIds", "ENUM_CUDA_MEMCPY_OPER", "ENUM_CUDA_MEM_KIND"):
         builder.without(table)
@@ -142,7 +142,7 @@ def test_columns_may_stand_in_any_order(build: Build, trace_of: TraceOf) -> None
 
 @pytest.mark.parametrize("source", schema.SOURCES, ids=lambda source: source.table)
 def test_optional_columns_may_be_missing(build: Build, trace_of: TraceOf, source: schema.Source) -> None:
-    """They read as what the contract says stands for a missing value, and the rest is unharmed."""
+    """They read as the contract's missing value, and other columns do not change."""
     whole = busy(build).graph(3, 9).diagnostic("hello").metric("SMs Active [Throughput %]", [(5, 50)])
     whole.memory(5, 512).row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", process=PROCESS, correlation=2, eventId=7)
     whole.row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", process=PROCESS, correlation=1, device=0, stream=7, eventId=7)
@@ -154,7 +154,7 @@ def test_optional_columns_may_be_missing(build: Build, trace_of: TraceOf, source
 
 
 def test_rows_in_any_order_are_the_same_trace(build: Build, trace_of: TraceOf) -> None:
-    """Nsys 2025.6 and newer promise no order, also of those that start in the same nanosecond."""
+    """Nsys 2025.6 and newer define no order of rows, nor of rows that start in the same nanosecond."""
     builder = build()
     for index in range(200):
         start = index // 3 * 10
@@ -166,28 +166,28 @@ def test_rows_in_any_order_are_the_same_trace(build: Build, trace_of: TraceOf) -
         assert frame.astype(object).equals(mixed.frames[name].astype(object)), name
 
 
-def test_the_text_of_a_range_stands_in_the_row_or_under_an_id(build: Build, trace_of: TraceOf) -> None:
+def test_the_text_of_a_range_is_in_the_row_or_under_an_id(build: Build, trace_of: TraceOf) -> None:
     builder = build().range("registered", 1, 2).range("plain", 3, 4, registered=False).range("both", 5, 6)
     builder.rows["NVTX_EVENTS"][-1]["text"] = "other"
     assert trace_of(builder).frames["ranges"]["text"].tolist() == ["registered", "plain", "both"]
 
 
 def test_string_0_is_not_the_text_of_ranges_without_one(build: Build, trace_of: TraceOf) -> None:
-    """Nsys numbers its texts from 0; a NULL id is no id 0."""
+    """Nsys numbers its texts from 0, and a NULL id is not id 0."""
     builder = build().row("NVTX_EVENTS", start=1, end=2, kind=PUSH_POP, thread=MAIN)
     builder.row("StringIds", id=0, value="GpuMetrics")
     assert trace_of(builder).frames["ranges"]["text"].tolist() == [""]
 
 
 def test_a_range_that_was_never_closed_lasts_to_the_end(build: Build, trace_of: TraceOf) -> None:
-    """To the last event, or to the end of the session where that is later."""
+    """Until the last event, or the end of the session where that is later."""
     builder = build().range("open", 10, None).kernel(100, 200)
     assert rows(trace_of(builder), "ranges", "start", "end", "open") == [(10, 200, True)]
     assert rows(trace_of(builder.session(duration=500)), "ranges", "start", "end", "open") == [(10, 500, True)]
 
 
 def test_a_range_that_ends_with_the_session_was_never_closed(build: Build, trace_of: TraceOf) -> None:
-    """Nsys 2022 and 2023.4 end it themselves; without a session nothing ends with it."""
+    """Nsys 2022 and 2023.4 write that end; without a session there is none to compare with."""
     builder = build().range("closed", 0, 400).range("open", 10, 500)
     assert rows(trace_of(builder), "ranges", "open") == [(False,), (False,)]
     assert rows(trace_of(builder.session(duration=500)), "ranges", "open") == [(False,), (True,)]
@@ -198,7 +198,7 @@ def test_a_range_may_be_closed_by_another_thread(build: Build, trace_of: TraceOf
     assert rows(trace, "ranges", "thread", "end_thread", "kind") == [(MAIN, thread(5), START_END)]
 
 
-def test_marks_and_other_events_are_no_ranges(build: Build, trace_of: TraceOf) -> None:
+def test_marks_and_other_events_are_not_ranges(build: Build, trace_of: TraceOf) -> None:
     builder = build().domain("loader", 1).python_sample(5, [("f", "a.py", 3)]).range("x", 1, 2)
     trace = trace_of(builder)
     assert trace.frames["ranges"]["text"].tolist() == ["x"]
@@ -219,7 +219,7 @@ def test_a_domain_may_be_named_by_an_id(build: Build, trace_of: TraceOf) -> None
 
 
 def test_devices_are_the_physical_ones(build: Build, trace_of: TraceOf) -> None:
-    """CUDA_VISIBLE_DEVICES=1,0 makes GPU 1 the process's device 0; another process may see it otherwise."""
+    """CUDA_VISIBLE_DEVICES=1,0 makes GPU 1 device 0 of the process; another process may number it differently."""
     builder = build().visible_device(0, gpu=1).visible_device(1, gpu=0)
     builder.kernel(1, 2, device=0).kernel(3, 4, device=1).kernel(5, 6, device=0, process=global_id(77))
     assert trace_of(builder).frames["kernels"]["device_id"].tolist() == [1, 0, 0]
@@ -237,11 +237,11 @@ def test_labels_come_from_the_export(build: Build, trace_of: TraceOf) -> None:
 
 
 def test_rows_are_counted_by_family(build: Build, trace_of: TraceOf) -> None:
-    """Kernel, copy, fill and two calls: what nsys calls CUDA events."""
+    """A kernel, a copy, a memset and two calls are what nsys counts as CUDA events."""
     assert trace_of(busy(build)).event_counts == {"CUDA": 5, "NVTX": 1}
 
 
-def test_more_texts_than_one_statement_can_ask_for(build: Build, trace_of: TraceOf) -> None:
+def test_more_texts_than_one_statement_can_select(build: Build, trace_of: TraceOf) -> None:
     builder = build()
     for index in range(45_000):
         builder.range(f"op {index}", index, index + 1)
@@ -260,8 +260,8 @@ def test_a_column_may_begin_with_many_nulls(build: Build, trace_of: TraceOf) -> 
 
 
 @pytest.mark.parametrize("shift", [-(1 << 40), -70_000, 1 << 60])
-def test_row_numbers_do_not_tell_how_many_rows_there_are(build: Build, tmp_path: Path, shift: int) -> None:
-    """The last one only says how much room to make: there may be more rows than that, in several batches, or fewer."""
+def test_row_numbers_do_not_give_the_number_of_rows(build: Build, tmp_path: Path, shift: int) -> None:
+    """The last number only sizes the arrays: there may be fewer rows, or more in several batches."""
     builder = build()
     for index in range(140_000):
         builder.os_call("poll", index, index + 1)
@@ -284,7 +284,7 @@ def test_home_folders_do_not_reach_the_trace(build: Build, trace_of: TraceOf) ->
     assert not [text for text in seen if "ann" in text or "root" in text]
 
 
-def test_times_are_whole_to_the_last_nanosecond(build: Build, trace_of: TraceOf) -> None:
+def test_times_are_exact_to_the_nanosecond(build: Build, trace_of: TraceOf) -> None:
     far = 2**53 + 1
     frame = trace_of(build().kernel(far, far + 1).kernel(-far, -far + 1)).frames["kernels"]
     assert frame["start"].tolist() == [-far, far]

@@ -1,4 +1,4 @@
-"""A table is read in parts by row number, and comes out as if it had been read at once."""
+"""Reading a table in parts by row number gives the same as reader it at once."""
 
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ ROWS = 50
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seven rows at a time."""
+    """Read seven rows at a time."""
     monkeypatch.setattr(read_table, "PART_ROWS", 7)
 
 
@@ -43,12 +43,12 @@ def export_with(build: Build, tmp_path: Path) -> Callable[..., Path]:
 
 
 def read(path: Path, order: Callable[[Iterable[Part]], Iterable[Part]] = list) -> tuple[int, list[int], list[int]]:
-    """Return how many parts there were, and starts and ends; parts are read in any order."""
+    """Return the number of parts, and starts and ends; the parts are read in the given order."""
     with opened(path) as export:
-        reading = TableReader.begin(export, CALLS)
-        counts = {part: reading.read(part) for part in order(reading.parts)}
-        found = reading.end([counts[part] for part in reading.parts])
-    return len(reading.parts), found["start"].tolist(), found["end"].tolist()
+        reader = TableReader.begin(export, CALLS)
+        counts = {part: reader.read(part) for part in order(reader.parts)}
+        found = reader.end([counts[part] for part in reader.parts])
+    return len(reader.parts), found["start"].tolist(), found["end"].tolist()
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -68,7 +68,7 @@ def test_parts_may_be_read_in_any_order(export_with: Callable[..., Path]) -> Non
         ("delete from OSRT_API", []),
     ],
 )
-def test_holes_between_row_numbers_leave_no_rows_behind(
+def test_gaps_between_row_numbers_lose_no_rows(
     export_with: Callable[..., Path], statement: str, kept: list[int]
 ) -> None:
     _, start, end = read(export_with(statement))
@@ -76,7 +76,7 @@ def test_holes_between_row_numbers_leave_no_rows_behind(
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_numbers_that_lie_too_far_apart_are_not_trusted(export_with: Callable[..., Path]) -> None:
+def test_row_numbers_too_far_apart_are_not_used(export_with: Callable[..., Path]) -> None:
     path = export_with("update OSRT_API set rowid = 1000000000000 where start = 20")
     parts, start, _ = read(path)
     assert parts == 1
@@ -84,24 +84,24 @@ def test_numbers_that_lie_too_far_apart_are_not_trusted(export_with: Callable[..
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_column_that_begins_with_nothing_in_some_parts_stays_one_of_numbers(
+def test_a_column_that_begins_with_nulls_in_some_parts_stays_a_column_of_numbers(
     export_with: Callable[..., Path],
 ) -> None:
-    """The driver guesses a column's type anew in each part."""
+    """The driver guesses a column's type again in each part."""
     _, start, end = read(export_with("update OSRT_API set end = null where start between 14 and 20"))
     assert start == list(range(ROWS))
     assert end == [int(UNKNOWN) if 14 <= at <= 20 else 2 * at for at in start]
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_value_that_is_no_number_is_named_whatever_part_it_is_in(export_with: Callable[..., Path]) -> None:
+def test_a_value_that_is_not_a_number_is_named_in_any_part(export_with: Callable[..., Path]) -> None:
     path = export_with("update OSRT_API set end = 'soon' where start = 40")
-    with pytest.raises(ExportError, match="column end of OSRT_API holds a value that is no whole number"):
+    with pytest.raises(ExportError, match="column end of OSRT_API holds a value that is not a whole number"):
         read(path)
 
 
-def test_more_rows_than_numbers_is_damage(export_with: Callable[..., Path]) -> None:
+def test_more_rows_than_row_numbers_is_damage(export_with: Callable[..., Path]) -> None:
     with opened(export_with()) as export:
-        reading = TableReader.begin(export, CALLS)
+        reader = TableReader.begin(export, CALLS)
         with pytest.raises(ExportError, match="it has more rows than"):
-            reading.read(Part(0, ROWS - 1))
+            reader.read(Part(0, ROWS - 1))

@@ -1,4 +1,4 @@
-"""A redacted export gives nothing away, and says the same in numbers."""
+"""A redacted export holds no identifying word, and the same numbers."""
 
 import shutil
 import sqlite3
@@ -24,12 +24,12 @@ Redacted = Callable[[ExportBuilder], Path]
 
 SECRET = "v4lue-of-a-secret"  # noqa: S105 - planted to be looked for
 ENVIRONMENT = {"HOME": "/data/ann", "USER": "annabella", "HOSTNAME": "gpu-box", "MY_TOKEN": SECRET, "PATH": "/bin"}
-TELLING = (SECRET, "annabella", "gpu-box", "/data/ann", "MY_TOKEN", "HOSTNAME")
+IDENTIFYING = (SECRET, "annabella", "gpu-box", "/data/ann", "MY_TOKEN", "HOSTNAME")
 
 
 @pytest.fixture
 def redacted(tmp_path: Path) -> Redacted:
-    """Return what writes a built export and redacts it; both files stay beside each other."""
+    """Return a function that writes an export and redacts it into the same folder."""
 
     def export(builder: ExportBuilder) -> Path:
         redact(builder.write(tmp_path / "whole.sqlite"), tmp_path / "shared.sqlite")
@@ -39,13 +39,13 @@ def redacted(tmp_path: Path) -> Redacted:
 
 
 def query(path: Path, text: str) -> list[tuple[object, ...]]:
-    """Ask SQLite itself."""
+    """Return the rows that SQLite finds."""
     with closing(sqlite3.connect(path)) as database:
         return database.execute(text).fetchall()
 
 
 def assert_same_numbers(one: Trace, other: Trace) -> None:
-    """Check every column that is no text, row by row; of threads only those of the program are kept."""
+    """Check every column but texts, row by row. Of threads only those of the program are kept."""
     for spec in SPECS:
         if spec.name == "threads":
             continue
@@ -58,7 +58,7 @@ def assert_same_numbers(one: Trace, other: Trace) -> None:
 
 
 def full(build: Build, release: int = 2025) -> ExportBuilder:
-    """Start an export in which every table that is kept has rows, and every place tells something."""
+    """Start an export with rows in every table that is kept, and identifying words in every place."""
     builder = build(release).session().gpu(chipName="GH100").environment(ENVIRONMENT).system("Hostname", "gpu-box")
     builder.kernel(10, 20, "gemm", launched=(1, 2)).copy(30, 40, launched=(3, 4)).fill(50, 60, launched=(5, 6))
     builder.range("load /data/ann/x", 1, 2).range(f"by annabella with {SECRET}", 3, 4, registered=False)
@@ -72,24 +72,24 @@ def full(build: Build, release: int = 2025) -> ExportBuilder:
     return builder
 
 
-# Nothing is given away.
+# No identifying word stays.
 
 
 @pytest.mark.parametrize("release", [2022, 2023, 2025])
-def test_what_tells_is_in_the_export_and_in_no_byte_of_the_redacted_one(
+def test_identifying_words_are_in_the_export_and_in_no_byte_of_the_redacted_one(
     build: Build, redacted: Redacted, release: int
 ) -> None:
     shared = redacted(full(build, release))
     whole = shared.with_name("whole.sqlite").read_bytes()
     content = shared.read_bytes()
-    for word in (*TELLING, "somebody-elses-daemon", "printed", "/x/out"):
+    for word in (*IDENTIFYING, "somebody-elses-daemon", "printed", "/x/out"):
         assert word.encode() in whole, word
         assert word.encode() not in content, word
         assert word.encode("utf-16-le") not in content, word
 
 
 def test_a_secret_of_a_real_run_is_in_no_byte(planted: Planted, tmp_path: Path) -> None:
-    """Made by the real nsys; home, user, output and command's folder too."""
+    """The capture of a real nsys; also home, user, output and the folder of the command."""
     redact(planted.export, tmp_path / "shared.sqlite")
     whole, content = planted.export.read_bytes(), (tmp_path / "shared.sqlite").read_bytes()
     for word in (planted.secret, planted.variable, "annabella", str(planted.folder), "LD_PRELOAD"):
@@ -116,7 +116,7 @@ def test_texts_of_ranges_and_threads_are_cleaned(build: Build, redacted: Redacte
 
 
 def test_only_threads_of_the_program_keep_their_names(build: Build, redacted: Redacted) -> None:
-    """The names of all others are a list of what runs on the machine."""
+    """The names of all others would list what runs on the machine."""
     shared = redacted(full(build))
     assert query(shared, "select globalTid from ThreadNames") == [(MAIN,)]
 
@@ -133,8 +133,8 @@ def test_a_text_in_a_column_of_numbers_is_gone(build: Build, redacted: Redacted)
     assert SECRET.encode() not in redacted(builder).read_bytes()
 
 
-def test_a_table_or_column_nobody_knows_is_gone(build: Build, tmp_path: Path) -> None:
-    """What a newer nsys adds is left out until somebody has looked at it; numbers in known tables stay."""
+def test_an_unknown_table_or_column_is_left_out(build: Build, tmp_path: Path) -> None:
+    """Tables and texts that a newer nsys adds are left out until they are listed; numbers in known tables stay."""
     path = full(build).write(tmp_path / "whole.sqlite")
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("create table NEWER (secret text)")
@@ -147,13 +147,13 @@ def test_a_table_or_column_nobody_knows_is_gone(build: Build, tmp_path: Path) ->
     assert query(tmp_path / "shared.sqlite", "select remark, extra from OSRT_API") == [(None, 5)]
 
 
-def test_nothing_is_left_between_the_pages(build: Build, redacted: Redacted) -> None:
+def test_no_deleted_data_stays_in_unused_pages(build: Build, redacted: Redacted) -> None:
     shared = redacted(full(build))
     assert query(shared, "pragma freelist_count") == [(0,)]
     assert query(shared, "pragma integrity_check") == [("ok",)]
 
 
-def test_options_stay_where_they_say_only_how_it_was_recorded(build: Build, redacted: Redacted) -> None:
+def test_only_options_of_the_recording_stay(build: Build, redacted: Redacted) -> None:
     builder = full(build).option("CAPTURE_EVENT_TYPE", "Cuda").option("PROCESS_0:WORKING_DIR", "/data/ann/x")
     builder.option("GPU_METRICS_OPTIONS:SAMPLING_FREQUENCY", "10000").option("RATE_HZ", "a word: with blanks")
     builder.option("SOMETHING_NEW", "x").option("PROCESS_0:CUDA_GRAPH_TRACE_OPTIONS:MODE", "Node")
@@ -198,7 +198,7 @@ def test_a_payload_of_another_form_is_gone(build: Build, redacted: Redacted, pay
     assert query(shared, "select jsonText from NVTX_EVENTS") == [(None,)]
 
 
-def test_texts_that_are_no_utf_8_are_marked(build: Build, redacted: Redacted) -> None:
+def test_texts_that_are_not_utf_8_are_marked(build: Build, redacted: Redacted) -> None:
     shared = redacted(build().kernel(1, 2, b"\xff\xfegemm").range(b"\x80", 1, 2, registered=False))
     trace = load_export(shared)
     assert list(trace.strings.values()) == ["\ufffd\ufffdgemm"]
@@ -218,7 +218,7 @@ def test_a_real_capture_reads_the_same(captures: Captures, tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("release", [2022, 2023, 2025])
-def test_every_table_that_may_stay_keeps_its_rows(build: Build, redacted: Redacted, release: int) -> None:
+def test_every_listed_table_keeps_its_rows(build: Build, redacted: Redacted, release: int) -> None:
     builder = full(build, release)
     if release == 2025:
         builder.graph(70, 80).diagnostic("hello").visible_device(0, 0).metric("SMs Active", [(1, 50), (2, 60)])
@@ -230,13 +230,13 @@ def test_every_table_that_may_stay_keeps_its_rows(build: Build, redacted: Redact
         assert query(shared, f"select count(*) from {table}") == [(len(builder.rows[table]),)], table  # noqa: S608
 
 
-def test_redacting_twice_is_redacting_once(build: Build, redacted: Redacted, tmp_path: Path) -> None:
+def test_redacting_again_changes_nothing(build: Build, redacted: Redacted, tmp_path: Path) -> None:
     once = redacted(full(build))
     redact(once, tmp_path / "twice.sqlite")
     assert (tmp_path / "twice.sqlite").read_bytes() == once.read_bytes()
 
 
-def test_what_was_done_is_told(build: Build, tmp_path: Path) -> None:
+def test_the_result_counts_what_was_kept_and_left_out(build: Build, tmp_path: Path) -> None:
     path = full(build).write(tmp_path / "whole.sqlite")
     done = redact(path, tmp_path / "shared.sqlite")
     assert done.path == tmp_path / "shared.sqlite"
@@ -254,7 +254,7 @@ RANGE_REPORTS = ("nvtx_sum", "nvtx_kern_sum", "nvtx_gpu_proj_sum", "cuda_kern_ex
 
 @pytest.mark.parametrize("name", ["cnn_amp", "cuda_graph_node_trace"])
 def test_nsys_reads_the_same_out_of_it(captures: Captures, nsys: Nsys, tmp_path: Path, name: str) -> None:
-    """Its own reports, of the export and of the redacted one."""
+    """The reports of nsys are the same for the export and the redacted one."""
     printed = []
     for label in ("whole", "shared"):
         (tmp_path / label).mkdir()
@@ -272,13 +272,13 @@ def test_nsys_reads_the_same_out_of_it(captures: Captures, nsys: Nsys, tmp_path:
 # The file.
 
 
-def test_it_is_written_in_one_step_for_all_to_read(build: Build, redacted: Redacted) -> None:
+def test_it_is_written_in_one_step_and_readable_by_all(build: Build, redacted: Redacted) -> None:
     shared = redacted(full(build))
     assert stat.S_IMODE(shared.stat().st_mode) == 0o644
     assert sorted(path.name for path in shared.parent.iterdir()) == ["shared.sqlite", "whole.sqlite"]
 
 
-def test_a_file_that_is_there_is_kept(build: Build, tmp_path: Path) -> None:
+def test_an_existing_file_is_kept(build: Build, tmp_path: Path) -> None:
     path = full(build).write(tmp_path / "whole.sqlite")
     (tmp_path / "there.sqlite").write_text("mine")
     with pytest.raises(UsageError, match="is there already"):
@@ -286,7 +286,7 @@ def test_a_file_that_is_there_is_kept(build: Build, tmp_path: Path) -> None:
     assert (tmp_path / "there.sqlite").read_text() == "mine"
 
 
-def test_a_file_that_is_there_is_replaced_by_force(build: Build, tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced_by_force(build: Build, tmp_path: Path) -> None:
     path = full(build).write(tmp_path / "whole.sqlite")
     (tmp_path / "there.sqlite").write_text("mine")
     redact(path, tmp_path / "there.sqlite", force=True)
@@ -301,13 +301,13 @@ def test_the_export_itself_is_never_replaced(build: Build, tmp_path: Path) -> No
             redact(path, target, force=True)
 
 
-def test_a_folder_that_is_not_there_is_named(build: Build, tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(build: Build, tmp_path: Path) -> None:
     path = full(build).write(tmp_path / "whole.sqlite")
     with pytest.raises(NsyswrapError, match=r"cannot write .*: no such file or directory"):
         redact(path, tmp_path / "gone" / "x.sqlite")
 
 
-def test_a_name_that_is_a_folders_is_named(build: Build, tmp_path: Path) -> None:
+def test_a_target_that_is_a_folder_is_named(build: Build, tmp_path: Path) -> None:
     path = full(build).write(tmp_path / "whole.sqlite")
     (tmp_path / "folder").mkdir()
     with pytest.raises(NsyswrapError, match=r"cannot write .*: is a directory"):
@@ -315,7 +315,7 @@ def test_a_name_that_is_a_folders_is_named(build: Build, tmp_path: Path) -> None
     assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "whole.sqlite"]
 
 
-def test_an_export_without_texts_is_redacted_all_the_same(build: Build, redacted: Redacted) -> None:
+def test_an_export_without_texts_is_redacted(build: Build, redacted: Redacted) -> None:
     shared = redacted(build().kernel(1, 2).without("StringIds"))
     assert query(shared, "select start, end from CUPTI_ACTIVITY_KIND_KERNEL") == [(1, 2)]
 
@@ -331,7 +331,7 @@ def test_a_broken_export_leaves_nothing_behind(build: Build, tmp_path: Path) -> 
 
 
 def test_a_full_disk_is_named(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite's own limit on pages plays the disk."""
+    """SQLite's limit on pages simulates the full disk."""
     path = full(build).write(tmp_path / "whole.sqlite")
     real = sqlite3.connect
 

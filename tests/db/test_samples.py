@@ -1,4 +1,4 @@
-"""Samples of Python's stack become a table and stacks: which marks are samples, and what of them is read."""
+"""Samples of Python's stack as a table and stacks: which marks are samples, and what is read from them."""
 
 from collections.abc import Callable
 
@@ -25,13 +25,13 @@ def test_a_sample_has_its_time_thread_and_stack(build: Build, trace_of: TraceOf)
     assert samples(trace) == [(5, thread(9), (Frame(*INNER), Frame(*OUTER)))]
 
 
-def test_samples_are_put_in_order_of_time(build: Build, trace_of: TraceOf) -> None:
+def test_samples_are_sorted_by_time(build: Build, trace_of: TraceOf) -> None:
     builder = build().python_sample(9, [OUTER]).python_sample(5, [INNER])
     assert [start for start, *_ in samples(trace_of(builder))] == [5, 9]
 
 
 def test_equal_stacks_share_a_code(build: Build, trace_of: TraceOf) -> None:
-    """Whatever the state of the thread was."""
+    """The state of the thread does not matter."""
     builder = build().python_sample(5, [INNER]).python_sample(6, [OUTER]).python_sample(7, [INNER], "Blocking Wait")
     trace = trace_of(builder)
     assert trace.frames["samples"]["stack"].tolist() == [0, 1, 0]
@@ -45,8 +45,8 @@ def test_the_order_of_rows_does_not_matter(build: Build, trace_of: TraceOf) -> N
     assert samples(trace_of(builder)) == samples(trace_of(builder.shuffled(5)))
 
 
-def test_names_are_as_python_has_them(build: Build, trace_of: TraceOf) -> None:
-    """Nsys writes them as HTML."""
+def test_names_are_those_of_python(build: Build, trace_of: TraceOf) -> None:
+    """Nsys escapes them as HTML."""
     trace = trace_of(build().python_sample(5, [("&lt;module&gt;", "&lt;frozen runpy&gt;", 1)]))
     assert trace.stacks == ((Frame("<module>", "<frozen runpy>", 1),),)
 
@@ -80,19 +80,19 @@ def test_a_payload_of_another_form_is_left_out_and_counted(build: Build, trace_o
     assert trace.dropped == {"samples": 1}
 
 
-def test_marks_of_others_are_no_samples(build: Build, trace_of: TraceOf) -> None:
+def test_other_marks_are_not_samples(build: Build, trace_of: TraceOf) -> None:
     builder = build().row("NVTX_EVENTS", start=1, kind=MARK, thread=MAIN, text="checkpoint")
     builder.row("NVTX_EVENTS", start=2, kind=MARK, thread=MAIN, jsonText='{"loss": 0.5}')
     trace = trace_of(builder)
     assert (samples(trace), trace.dropped) == ([], {})
 
 
-def test_samples_without_payloads_are_none(build: Build, trace_of: TraceOf) -> None:
-    """A plain export of nsys leaves the payloads out."""
+def test_samples_without_payloads_are_not_read(build: Build, trace_of: TraceOf) -> None:
+    """Nsys exports payloads only with --include-json=true."""
     trace = trace_of(build().python_sample(5, [OUTER]).range("x", 1, 2).without("NVTX_EVENTS", "jsonText"))
     assert "samples" in trace.absent
     assert "ranges" not in trace.absent
 
 
-def test_samples_that_are_there_are_not_absent(build: Build, trace_of: TraceOf) -> None:
+def test_existing_samples_are_not_absent(build: Build, trace_of: TraceOf) -> None:
     assert "samples" not in trace_of(build().python_sample(5, [OUTER])).absent

@@ -1,4 +1,4 @@
-"""What threads do: a value that is built whole, the same whoever asks for what in which order."""
+"""What threads do: an immutable value that does not depend on the order of requests."""
 
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
@@ -44,7 +44,7 @@ def test_times_of_each_thread(trace_of: TraceOf) -> None:
     assert states.alive(THREADS[0]) == (US - 9, 300 * US)
 
 
-def test_names_do_not_depend_on_which_threads_are_asked_for(trace_of: TraceOf) -> None:
+def test_names_do_not_depend_on_the_requested_threads(trace_of: TraceOf) -> None:
     trace = trace_of(busy())
     forward, backward, one = (states_of(trace, each) for each in (THREADS, THREADS[::-1], THREADS[3:4]))
     assert forward.names == backward.names == one.names == tuple(sorted(set(forward.names)))
@@ -81,8 +81,8 @@ def test_a_thread_without_events_has_no_states(trace_of: TraceOf) -> None:
     assert (states.call_time(silent), states.alive(silent)) == (0, (0, 0))
 
 
-def test_a_thread_that_was_not_asked_for_is_an_error(trace_of: TraceOf) -> None:
-    """An empty answer would read as a thread that never waits."""
+def test_a_thread_that_was_not_requested_is_an_error(trace_of: TraceOf) -> None:
+    """Empty states would mean that the thread never waits."""
     states = states_of(trace_of(busy()), THREADS[:1])
     with pytest.raises(KeyError):
         states.of(THREADS[1])

@@ -1,4 +1,4 @@
-"""Theoretical occupancy: hand-worked cases for each compute capability, a count block by block, and its laws."""
+"""Theoretical occupancy: cases worked out by hand for each compute capability, a simulation, and laws."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ CAPABILITIES = sorted(LIMITS)
 
 
 class Launch(NamedTuple):
-    """One launch: threads of a block, registers of a thread, bytes of shared memory, bytes the driver set aside."""
+    """One launch: threads of a block, registers of a thread, bytes of shared memory, bytes that the driver reserved."""
 
     threads: int
     registers: int = 32
@@ -37,9 +37,9 @@ def shapes(*launches: Launch) -> Shapes:
 
 def one(limits: Limits, launch: Launch) -> tuple[int, float, str]:
     """Return resident blocks, occupancy and limiter of one launch."""
-    asked = shapes(launch)
-    blocks, share = occupancy(limits, asked)
-    return int(blocks[0]), float(share[0]), limiters(limits, asked)[0]
+    launched = shapes(launch)
+    blocks, share = occupancy(limits, launched)
+    return int(blocks[0]), float(share[0]), limiters(limits, launched)[0]
 
 
 # Worked out by hand from the table of compute capabilities and the rules of the CUDA occupancy calculator.
@@ -48,26 +48,26 @@ CASES = [
     ((7, 0), Launch(256, 64), 4, 32 / 64, "registers"),
     # 48 KiB of 96 KiB: two blocks.
     ((7, 0), Launch(256, 32, 48 * 1024), 2, 16 / 64, "shared memory"),
-    # One block of 32 warps is all that fits, and it fills the multiprocessor.
+    # One block of 32 warps fits and fills the multiprocessor.
     ((7, 5), Launch(1024), 1, 1.0, "none"),
     # 16 blocks of one warp each, of 32 warps.
     ((7, 5), Launch(32), 16, 16 / 32, "blocks"),
     ((8, 0), Launch(32), 32, 32 / 64, "blocks"),
-    # 100 KiB and the reserved one: one block of 164 KiB.
+    # 100 KiB and 1 KiB reserved: one block in 164 KiB.
     ((8, 0), Launch(256, 32, 100 * 1024), 1, 8 / 64, "shared memory"),
     # One block of 32 warps of 48: the second does not fit, though its registers would.
     ((8, 6), Launch(1024), 1, 32 / 48, "threads"),
     ((8, 6), Launch(32), 16, 16 / 48, "blocks"),
     ((8, 9), Launch(32), 24, 24 / 48, "blocks"),
     ((9, 0), Launch(256), 8, 1.0, "none"),
-    # 33 registers: 1056, given out as 1280; 12 warps in each part, 6 blocks of 8 warps.
+    # 33 registers: 1056, allocated as 1280; 12 warps in each part, 6 blocks of 8 warps.
     ((9, 0), Launch(256, 33), 6, 48 / 64, "registers"),
-    # A GEMM of cuBLAS: 168 registers are 5376 a warp, 3 in each part; 226 KiB and the reserved one of 228.
+    # A GEMM of cuBLAS: 168 registers are 5376 for a warp, 3 warps in each part; 226 KiB and 1 KiB reserved, of 228.
     ((9, 0), Launch(384, 168, 231_424), 1, 12 / 64, "registers, shared memory"),
-    # 255 registers: 8160, given out as 8192; 2 warps in each part.
+    # 255 registers: 8160, allocated as 8192; 2 warps in each part.
     ((10, 0), Launch(256, 255), 1, 8 / 64, "registers"),
     ((10, 3), Launch(256, 255), 1, 8 / 64, "registers"),
-    # 40 KiB and the reserved one: two of 100 KiB.
+    # 40 KiB and 1 KiB reserved: two blocks in 100 KiB.
     ((12, 0), Launch(128, 32, 40 * 1024), 2, 8 / 48, "shared memory"),
 ]
 
@@ -84,24 +84,24 @@ def test_every_capability_has_a_hand_worked_case(capability: tuple[int, int]) ->
     assert capability in {case[0] for case in CASES}
 
 
-def test_more_than_48_kib_of_shared_memory_is_no_zero() -> None:
-    """A kernel asks for more than the default 48 KiB, and gets it: it ran. 65 KiB and the reserved one: 3 of 228."""
+def test_a_block_with_more_than_48_kib_of_shared_memory_fits() -> None:
+    """A kernel may use more than the default of 48 KiB. 65 KiB and 1 KiB reserved: 3 blocks in 228 KiB."""
     assert one(LIMITS[9, 0], Launch(128, 32, 65 * 1024)) == (3, 12 / 64, "shared memory")
 
 
-def test_what_the_driver_set_aside_limits_before_what_there_is() -> None:
-    """Of 228 KiB the driver gave 100 as shared memory, the rest as cache: 9 blocks of 10 KiB and the reserved one."""
+def test_shared_memory_that_the_driver_reserved_is_the_limit() -> None:
+    """The driver made 100 of 228 KiB shared memory and the rest cache: 9 blocks of 10 KiB and 1 KiB reserved."""
     assert one(LIMITS[9, 0], Launch(64, 32, 10 * 1024, 100 * 1024)) == (9, 18 / 64, "shared memory")
 
 
 @pytest.mark.parametrize("launch", [Launch(1025), Launch(1024, 65), Launch(32, 32, 228 * 1024), Launch(0)])
-def test_what_cannot_be_launched_has_no_block(launch: Launch) -> None:
-    """Too many threads, registers or bytes for even one block, or no thread at all."""
+def test_an_impossible_launch_has_no_block(launch: Launch) -> None:
+    """Too many threads, registers or bytes for one block, or no thread."""
     assert one(LIMITS[9, 0], launch)[:2] == (0, 0.0)
 
 
-def counted(limits: Limits, launch: Launch) -> int:
-    """Place one block after another until something runs out: the calculator's rules, told another way."""
+def placed_blocks(limits: Limits, launch: Launch) -> int:
+    """Return how many blocks fit, by placing one after another until a resource runs out."""
     warps = (launch.threads + 31) // 32
     a_warp = (launch.registers * 32 + 255) // 256 * 256
     a_block = launch.shared + limits.reserved_bytes
@@ -131,8 +131,8 @@ EVERY_LIMITS = st.sampled_from([LIMITS[each] for each in CAPABILITIES])
 
 
 @given(EVERY_LIMITS, LAUNCHES)
-def test_it_is_what_placing_blocks_one_by_one_finds(limits: Limits, launch: Launch) -> None:
-    assert one(limits, launch)[0] == counted(limits, launch)
+def test_the_formula_equals_placing_blocks_one_by_one(limits: Limits, launch: Launch) -> None:
+    assert one(limits, launch)[0] == placed_blocks(limits, launch)
 
 
 @given(EVERY_LIMITS, LAUNCHES)
@@ -141,8 +141,8 @@ def test_occupancy_is_a_share(limits: Limits, launch: Launch) -> None:
 
 
 @given(EVERY_LIMITS, LAUNCHES, st.integers(0, 100), st.integers(0, 50_000))
-def test_who_takes_more_fits_less(limits: Limits, launch: Launch, registers: int, shared: int) -> None:
-    """More registers or more shared memory never let more blocks in."""
+def test_more_resources_never_fit_more_blocks(limits: Limits, launch: Launch, registers: int, shared: int) -> None:
+    """More registers or more shared memory never allow more blocks."""
     blocks = one(limits, launch)[0]
     assert one(limits, launch._replace(registers=launch.registers + registers))[0] <= blocks
     assert one(limits, launch._replace(shared=launch.shared + shared))[0] <= blocks
@@ -172,23 +172,23 @@ def test_no_registers_are_no_limit() -> None:
     assert one(LIMITS[9, 0], Launch(256, 0)) == (8, 1.0, "none")
 
 
-def test_the_export_knows_its_gpu_better_than_the_table() -> None:
-    """A GPU that the table has with other numbers, and one it does not have."""
+def test_the_export_comes_before_the_table() -> None:
+    """For a GPU that the table has with other numbers, and one that it lacks."""
     said = Gpu(0, "", (9, 0), 132, 0, 40, 20, 32768, 50 * 1024)
     assert limits_of(said) == Limits(40, 20, 32768, 50 * 1024, 1024, 128)
     assert limits_of(Gpu(0, "", (7, 2), 8, 0, 64, 32, 65536, 96 * 1024)) == Limits(64, 32, 65536, 98304, 0, 256)
     assert limits_of(Gpu(0, "", (11, 0), 20, 0, 48, 24, 65536, 233_472)) == Limits(48, 24, 65536, 233_472, 1024, 128)
 
 
-def test_the_table_stands_in_where_the_export_is_silent() -> None:
-    """Half of the numbers are no better than none."""
+def test_the_table_is_used_where_the_export_lacks_limits() -> None:
+    """Also where the export has only some of the numbers."""
     assert limits_of(Gpu(0, "", (8, 6))) == LIMITS[8, 6]
     assert limits_of(Gpu(0, "", (8, 6), sm_warps=48)) == LIMITS[8, 6]
 
 
 @pytest.mark.parametrize("capability", [None, (6, 1), (13, 0)])
-def test_a_gpu_that_nobody_tells_of_has_no_limits(capability: tuple[int, int] | None) -> None:
-    """No capability, one whose rules differ, one that is not known yet."""
+def test_an_unknown_gpu_has_no_limits(capability: tuple[int, int] | None) -> None:
+    """No capability, one with other rules, and one that is not in the table."""
     assert limits_of(Gpu(0, "", capability)) is None
 
 

@@ -1,4 +1,4 @@
-"""How much faster tensor cores are at most, from peak rates."""
+"""Upper bounds of the speed-up by tensor cores, from peak rates."""
 
 import pytest
 

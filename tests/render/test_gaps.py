@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from nsyswrap.render import gaps
 
-NAMES = ["device_id", "start_ns", "end_ns", "cause", "phase", "evidence"]
+NAMES = ["device_id", "start_ns", "end_ns", "cause", "rule", "phase", "evidence"]
 
 
 def table(*rows: tuple[int, int, int, str]) -> pd.DataFrame:
     """Return a table of gaps from GPU, start, end and cause."""
-    return pd.DataFrame([(*row, "data", f"because of {row[3]}") for row in rows], columns=NAMES)
+    return pd.DataFrame([(*row, f"idle/{row[3]}", "data", f"because of {row[3]}") for row in rows], columns=NAMES)
 
 
 @st.composite
@@ -73,11 +73,17 @@ def test_a_table_without_evidence_has_gaps_all_the_same() -> None:
     assert found.gaps[0].pieces[0].evidence == ""
 
 
-def test_causes_of_a_gap_are_summed_and_the_longest_piece_is_the_evidence() -> None:
+def test_pieces_of_one_rule_are_added_and_the_longest_one_gives_cause_and_evidence() -> None:
     rows = table((0, 0, 5, "cpu"), (0, 5, 6, "launch"), (0, 6, 16, "cpu"))
     rows["evidence"] = ["short", "call", "long"]
     (gap,) = gaps.longest(rows, 1).gaps
-    assert [(one.cause, one.ns, one.evidence) for one in gap.causes()] == [("cpu", 15, "long"), ("launch", 1, "call")]
+    assert [(one.rule, one.ns, one.evidence) for one in gap.by_rule()] == [
+        *(("idle/cpu", 15, "long"), ("idle/launch", 1, "call"))
+    ]
+    (gap,) = gaps.longest(rows.assign(rule="launches/launch_bound"), 1).gaps
+    assert [(one.rule, one.cause, one.ns, one.evidence) for one in gap.by_rule()] == [
+        ("launches/launch_bound", "cpu", 16, "long")
+    ]
 
 
 @given(tables())

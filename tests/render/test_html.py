@@ -1,4 +1,4 @@
-"""The page: one inert file that says everything in text, tables and SVG with colours of its own."""
+"""The page: one inert file of text, tables and SVG that needs no style sheet."""
 
 import html
 import re
@@ -180,7 +180,7 @@ def test_the_ledger_bar_adds_up() -> None:
 def test_parts_of_the_page_are_in_order() -> None:
     parts = ("verdict", "ledger", "findings", "gaps", "provenance", "glossary")
     sections = [one for one in ids(FULL) if one.startswith("section-") or one in parts]
-    assert sections[:6] == ["verdict", "ledger", "findings", "gaps", "section-tensor_cores", "section-kernels"]
+    assert sections[:6] == ["verdict", "ledger", "findings", "gaps", "section-tensor_cores", "section-counters"]
     assert sections[-3:] == ["section-capture_check", "provenance", "glossary"]
 
 
@@ -200,11 +200,18 @@ def test_what_was_not_measured_is_said_in_one_place() -> None:
 
 
 def test_the_verdict_and_the_key_numbers_are_said() -> None:
-    for words in ("Input-starved", "61.4 %", "38.6 %", "41.0 to 58.2 %", "111 ms", "of steps 3 to 20"):
+    for words in (
+        "The training loop waits for its data loader in 18 of 18 steps. Finding 1",
+        "61.4 %",
+        "38.6 %",
+        "41.0 to 58.2 %",
+        "111 ms",
+        "of steps 3 to 20",
+    ):
         assert words in FULL.text
 
 
-def test_gains_are_said_not_to_add_up_once() -> None:
+def test_a_note_says_once_that_savings_do_not_add_up() -> None:
     assert FULL.text.count("do not add up") == 1
 
 
@@ -213,16 +220,16 @@ def test_the_command_and_versions_are_said() -> None:
         assert words in FULL.text
 
 
-def test_every_word_of_the_glossary_is_explained() -> None:
-    for title, words in vocabulary.GLOSSARY:
+def test_each_term_of_the_glossary_is_explained() -> None:
+    for title, terms in vocabulary.GLOSSARY:
         assert title in FULL.text
-        for word in words:
-            assert f"{word.word} {word.meaning}" in FULL.text
+        for term in terms:
+            assert f"{term.term} {term.meaning}" in FULL.text
 
 
-def test_a_dotted_word_leads_to_what_it_means() -> None:
-    terms = [link for link in FULL.all("a") if link.get("class") == "term"]
-    assert {"#word-busy", "#word-tensor-core-share", "#word-exposed", "#word-gain"} <= {link["href"] for link in terms}
+def test_an_underlined_term_leads_to_its_meaning() -> None:
+    links = {link["href"] for link in FULL.all("a") if link.get("class") == "term"}
+    assert {"#term-busy", "#term-tensor-core-share", "#term-exposed", "#term-predicted-saving"} <= links
 
 
 def test_numbers_keep_the_value_of_the_report() -> None:
@@ -272,7 +279,7 @@ def test_a_long_table_is_cut_at_a_hundred_rows_and_says_so() -> None:
 
 
 def test_the_longest_gaps_say_causes_evidence_and_what_is_left_out() -> None:
-    for words in ("20 of 36 gaps", "pthread_cond_wait 32.6 ms, 4 loader workers", "data_wait in data 33.0 ms"):
+    for words in ("20 of 36 gaps", "pthread_cond_wait 32.6 ms, 4 loader workers", "data loader wait in data 33.0 ms"):
         assert words in FULL.text
 
 
@@ -289,18 +296,18 @@ def test_the_same_matter_on_another_gpu_is_one_finding() -> None:
     both = (report.findings[0], replace(report.findings[0], device_id=1, lost_ns=10_000_000, evidence=("seen",)))
     page = Page(html_report.render(replace(report, findings=both)))
     assert len([one for one in page.all("li") if one.get("class", "").startswith("finding ")]) == 1
-    assert "costs 10.0 ms, 0.5 % of steps 3 to 20; gain up to 601 ms" in page.text
+    assert "time lost 10.0 ms, 0.5 % of steps 3 to 20; predicted saving up to 601 ms" in page.text
     assert "GPU 1: seen" in page.text
 
 
-def test_causes_of_many_gpus_are_folded() -> None:
+def test_idle_time_of_many_gpus_is_folded() -> None:
     report = hand_made.two_gpu_report()
     ledger = report.section("ledger")
     assert ledger is not None
     devices = pd.concat([ledger.tables["devices"].assign(device_id=n) for n in range(3)])
     changed = replace(ledger, tables={"devices": devices})
     sections = tuple(changed if one.key == "ledger" else one for one in report.sections)
-    assert "<summary>Idle by cause</summary>" in html_report.render(replace(report, sections=sections))
+    assert "<summary>Why the GPU was idle</summary>" in html_report.render(replace(report, sections=sections))
 
 
 def test_steps_of_several_gpus_are_drawn_once() -> None:
@@ -327,18 +334,14 @@ def test_without_a_script_the_title_is_the_command_or_the_file(command: tuple[st
     assert f"<title>{html.escape(title)} · nsyswrap</title>" in page
 
 
-def test_more_causes_than_shades_are_taken_together() -> None:
+def test_more_rules_than_shades_are_added_up() -> None:
     report = hand_made.full_report()
     idle = report.section("idle")
     assert idle is not None
     names = ["cpu", "launch", "lock", "queued", "data_wait", "not_traced", "unknown"]
-    causes = pd.DataFrame(
-        {"device_id": 0, "cause": names, "phase": "none", "idle_ns": [700 - n for n in range(7)], "gap_count": 1}
-    )
-    changed = replace(idle, tables={**idle.tables, "causes": causes})
-    page = Page(
-        html_report.render(
-            replace(report, sections=tuple(changed if one.key == "idle" else one for one in report.sections))
-        )
-    )
-    assert "other blind, unknown" in page.text
+    table = pd.DataFrame({"device_id": 0, "cause": names, "phase": "none", "idle_ns": [700 - n for n in range(7)]})
+    table = table.assign(rule="idle/" + table["cause"].astype(str), gap_count=1)
+    changed = replace(idle, tables={**idle.tables, "attribution": table})
+    sections = tuple(changed if one.key == "idle" else one for one in report.sections)
+    page = Page(html_report.render(replace(report, sections=sections)))
+    assert "other not traced, unknown cause" in page.text

@@ -29,9 +29,14 @@ FULL = parsed(hand_made.full_report())
 
 
 def test_the_keys_are_the_contract() -> None:
-    assert FULL["schema"] == "nsyswrap.report/1"
+    assert FULL["schema"] == "nsyswrap.report/2"
     assert set(FULL) == {
-        *("schema", "capture", "session", "gpus", "window", "verdict", "sections", "findings", "notes")
+        *("schema", "capture", "session", "gpus", "window", "step", "verdict", "verdict_rule", "plan", "sections"),
+        *("findings", "notes"),
+    }
+    assert set(FULL["gpus"][0]) == {*("device_id", "name", "compute_capability", "sm_count", "memory_bytes", "rank")}
+    assert set(FULL["step"]) == {
+        *("count", "median_ns", "without_profiler_low_ns", "without_profiler_high_ns", "baseline_median_ns")
     }
     assert set(FULL["session"]) == {
         *("nsys_version", "schema_version", "started_utc", "duration_ns", "hostname", "command", "traces"),
@@ -40,8 +45,21 @@ def test_the_keys_are_the_contract() -> None:
     assert set(FULL["window"]) == {"label", "source", "start_ns", "end_ns"}
     assert set(FULL["findings"][0]) == {
         *("rule", "severity", "headline", "lost_ns", "saving_low_ns", "saving_high_ns", "advice", "evidence"),
-        *("device_id", "window"),
+        *("saving_method", "device_id", "rank", "section", "window"),
     }
+
+
+def test_a_finding_names_the_section_that_holds_it() -> None:
+    for finding in FULL["findings"]:
+        assert {**finding, "section": finding["section"]} in FULL["sections"][finding["section"]]["findings"]
+    alone = replace(hand_made.full_report(), sections=())
+    assert {finding["section"] for finding in parsed(alone)["findings"]} == {None}
+
+
+def test_the_step_and_the_verdict_are_those_of_the_report() -> None:
+    assert (FULL["step"]["count"], FULL["step"]["median_ns"]) == (18, 111_000_000)
+    assert (FULL["verdict_rule"], FULL["findings"][0]["rule"]) == ("idle/data_wait", "idle/data_wait")
+    assert set(parsed(hand_made.empty_report())["step"].values()) == {None}
 
 
 def test_a_section_has_its_window_facts_tables_findings_and_notes() -> None:
@@ -95,7 +113,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 def test_one_row_is_one_line() -> None:
     lines = json_report.render(hand_made.full_report()).splitlines()
-    assert sum('"cause": "data_wait", "phase": "data", "idle_ns"' in line for line in lines) == 1
+    assert sum('"rule": "idle/data_wait", "phase": "data", "idle_ns"' in line for line in lines) == 1
 
 
 @pytest.mark.parametrize(
@@ -136,7 +154,7 @@ def test_of_more_gaps_the_longest_are_listed_and_the_rest_can_be_checked() -> No
     assert sum(row["end_ns"] - row["start_ns"] for row in listed) + 15_000 == (ROWS + 10) // 2 * 3_000
 
 
-def test_of_any_other_table_the_dearest_rows_are_listed_in_their_order() -> None:
+def test_of_any_other_table_the_largest_rows_are_listed_in_their_order() -> None:
     table = pd.DataFrame({"name": "k", "total_ns": np.arange(ROWS + 2)[::-1].copy()})
     section = parsed(hand_made.report_with(hand_made.section_with("odd", t=table)))["sections"]["odd"]
     assert [row["total_ns"] for row in section["tables"]["t"]][-1] == 2

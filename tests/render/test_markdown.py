@@ -27,7 +27,7 @@ def test_a_report_that_would_be_too_long_is_cut_and_says_so() -> None:
     many = tuple(replace(long, rule=f"rule/{number}") for number in range(9))
     shown = markdown_report.render(replace(report, findings=many, notes=("n" * 350,) * 9))
     assert len(shown.encode()) <= MOST_BYTES
-    assert shown.endswith("a comment holds no more.\n")
+    assert shown.endswith("it does not fit into a comment.\n")
 
 
 def test_folds_are_closed_however_much_is_cut() -> None:
@@ -38,7 +38,7 @@ def test_folds_are_closed_however_much_is_cut() -> None:
 
 
 def test_the_verdict_comes_first() -> None:
-    assert FULL.splitlines()[2].startswith("**Input-starved")
+    assert FULL.splitlines()[2].startswith("**The training loop waits")
 
 
 def test_the_ledger_is_a_table_with_all_parts() -> None:
@@ -50,7 +50,7 @@ def test_tables_have_as_many_cells_in_every_line() -> None:
         assert len({line.count("|") for line in block.strip().splitlines()}) == 1
 
 
-def test_gains_are_said_not_to_add_up_once() -> None:
+def test_a_note_says_once_that_savings_do_not_add_up() -> None:
     assert FULL.count("do not add up") == 1
 
 
@@ -61,11 +61,11 @@ def test_a_cut_table_says_so() -> None:
 def test_more_findings_than_fit_are_counted() -> None:
     report = hand_made.full_report()
     many = tuple(replace(report.findings[0], rule=f"rule/{n}", evidence=()) for n in range(8))
-    assert "2 more findings are in the page." in markdown_report.render(replace(report, findings=many))
+    assert "2 more findings are on the page." in markdown_report.render(replace(report, findings=many))
 
 
 def test_no_findings_are_said() -> None:
-    assert "No rule found anything to advise." in markdown_report.render(hand_made.no_gpu_report())
+    assert "No rule found a problem." in markdown_report.render(hand_made.no_gpu_report())
 
 
 def test_without_a_gpu_there_is_no_ledger() -> None:
@@ -114,13 +114,12 @@ def test_a_name_in_a_table_does_not_break_it() -> None:
     assert "<img" not in shown
 
 
-def test_causes_that_do_not_fit_are_counted() -> None:
+def test_idle_time_that_does_not_fit_is_counted() -> None:
     report = hand_made.full_report()
     idle = report.section("idle")
     assert idle is not None
-    causes = pd.DataFrame(
-        {"device_id": 0, "cause": "cpu", "phase": [f"p{n}" for n in range(10)], "idle_ns": 100, "gap_count": 1}
-    )
-    changed = replace(idle, tables={**idle.tables, "causes": causes})
+    phases = [f"p{n}" for n in range(10)]
+    table = pd.DataFrame({"device_id": 0, "cause": "cpu", "phase": phases, "idle_ns": 100, "gap_count": 1})
+    changed = replace(idle, tables={**idle.tables, "attribution": table.assign(rule="idle/cpu")})
     sections = tuple(changed if one.key == "idle" else one for one in report.sections)
     assert "8 of 10 rows, 80.0 % of the time" in markdown_report.render(replace(report, sections=sections))

@@ -1,4 +1,4 @@
-"""Page, terminal and Markdown print no number that report.json does not hold."""
+"""Page, terminal and Markdown print only numbers that are in report.json or follow from it."""
 
 import html
 import json
@@ -43,11 +43,24 @@ def gap_lengths(tree: dict[str, Any]) -> Iterator[int]:
 
 
 def times(tree: dict[str, Any]) -> set[int | float]:
-    """Return all times of the report: its numbers, lengths of gaps and windows, sums of causes from one on."""
-    causes = sorted(row["idle_ns"] for row in tree["sections"]["idle"]["tables"]["causes"])
+    """Return all times of the report: its numbers, gaps, windows, step times if fixed, idle time by rule and phase."""
+    by_rule: dict[tuple[object, ...], int] = {}
+    for row in tree["sections"]["idle"]["tables"]["attribution"]:
+        for key in ((row["device_id"], row["rule"]), (row["device_id"], row["rule"], row["phase"])):
+            by_rule[key] = by_rule.get(key, 0) + row["idle_ns"]
+    idle = sorted(by_rule.values())
     window = tree["window"]["end_ns"] - tree["window"]["start_ns"]
     plain = {value for value in leaves(tree) if isinstance(value, int | float) and not isinstance(value, bool)}
-    return {*plain, *gap_lengths(tree), *accumulate(causes), window}
+    return {*plain, *gap_lengths(tree), *idle, *accumulate(idle), *steps_if_fixed(tree), window}
+
+
+def steps_if_fixed(tree: dict[str, Any]) -> Iterator[float]:
+    """Yield the step times of the predicted savings."""
+    count, median = tree["step"]["count"], tree["step"]["median_ns"]
+    for finding in tree["findings"]:
+        for name in ("saving_low_ns", "saving_high_ns"):
+            if finding[name] is not None:
+                yield median - finding[name] / count
 
 
 def shares(tree: dict[str, Any]) -> set[str]:
@@ -86,13 +99,13 @@ def test_every_share_is_one_of_the_json(form: str, report: Report) -> None:
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 def test_the_page_says_the_shares_of_the_terminal(report: Report) -> None:
-    """Same words, same numbers: nothing is on the screen that the page does not have."""
+    """The page has every share that the terminal prints."""
     page = html.unescape(RENDERERS["html"](report))
     assert {one for one in SHARE.findall(RENDERERS["text"](report)) if one not in page} == set()
 
 
 def text_of(form: str, report: Report) -> str:
-    """Return what a form prints, less what the hand-made sentences say themselves."""
+    """Return the text of a form, without the numbers of hand-made sentences."""
     shown = " ".join(html.unescape(RENDERERS[form](report)).split())
     for finding in report.findings:
         for line in finding.evidence:

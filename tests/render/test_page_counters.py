@@ -11,7 +11,7 @@ NAN = float("nan")
 
 
 def report(**columns: list[float]) -> Report:
-    """Return a report with these counters of GPU 0, a stretch of 10 ns each."""
+    """Return a report with these counters of GPU 0, an interval of 10 ns each."""
     count = len(next(iter(columns.values())))
     starts = [10 * at for at in range(count)]
     table = pd.DataFrame({"device_id": 0, "start_ns": starts, "end_ns": [start + 10 for start in starts], **columns})
@@ -19,10 +19,10 @@ def report(**columns: list[float]) -> Report:
     return hand_made.report_with(hand_made.section_with("counters", over_time=table, window=window))
 
 
-def test_a_counter_has_a_curve_its_mean_and_its_highest_stretch() -> None:
+def test_a_counter_has_a_curve_its_mean_and_its_highest_value() -> None:
     (device,) = page_counters.counters(report(sm_active_share=[0.05, 0.1]))
     (counter,) = device.counters
-    assert (device.title, device.stretch) == ("GPU 0", "10.0 ns")
+    assert (device.title, device.interval) == ("GPU 0", "10.0 ns")
     assert (counter.label, counter.mean, counter.most) == ("SM active", "7.0 %", "10.0 %")
     assert counter.area == "M0.0 100V50.0H500.0V0.0H1000.0V100Z"
 
@@ -43,6 +43,6 @@ def test_a_mean_that_the_section_does_not_give_is_not_made_up() -> None:
     assert device.counters[0].mean == "not measured"
 
 
-@pytest.mark.parametrize("made", [hand_made.full_report(), hand_made.report_with(hand_made.section_with("counters"))])
+@pytest.mark.parametrize("made", [hand_made.empty_report(), hand_made.report_with(hand_made.section_with("counters"))])
 def test_without_samples_there_are_no_curves(made: Report) -> None:
     assert page_counters.counters(made) == ()

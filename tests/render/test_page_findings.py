@@ -1,4 +1,4 @@
-"""Findings on the page: anchors that stay, bars, and evidence that leads into the timeline."""
+"""Findings on the page: stable anchors, bars, and evidence with links to the timeline."""
 
 from dataclasses import replace
 
@@ -8,6 +8,7 @@ from hand_made import MS
 
 from nsyswrap.model import Finding, Report
 from nsyswrap.render import page_findings
+from nsyswrap.rule_names import rule_name
 
 FULL = hand_made.full_report()
 
@@ -20,7 +21,7 @@ def report_of(*found: Finding) -> Report:
 @pytest.mark.parametrize(
     ("rule", "anchor"),
     [
-        ("idle/data_wait", "finding-idle-input-wait"),
+        ("idle/data_wait", "finding-idle-data-wait"),
         ("tensor_cores/not_used", "finding-tensor-cores-not-used"),
         (hand_made.HOSTILE, "finding-img-src-x-onerror-alert-1-script-31m-cmd"),
         ("\u202e", "finding-other"),
@@ -34,40 +35,57 @@ def test_an_anchor_follows_from_the_rule_alone(rule: str, anchor: str) -> None:
 def test_two_findings_of_one_rule_have_two_anchors() -> None:
     first = FULL.findings[0]
     views = page_findings.findings(report_of(first, replace(first, advice="Do something else.")))
-    assert [view.anchor for view in views] == ["finding-idle-input-wait", "finding-idle-input-wait-2"]
+    assert [view.anchor for view in views] == ["finding-idle-data-wait", "finding-idle-data-wait-2"]
 
 
 def test_findings_stay_in_the_order_of_the_report() -> None:
-    assert [view.rule for view in page_findings.findings(FULL)] == [one.rule for one in FULL.findings]
+    assert [view.rule for view in page_findings.findings(FULL)] == [rule_name(one.rule) for one in FULL.findings]
 
 
 def test_a_finding_has_its_numbers_and_a_bar_as_long_as_its_share() -> None:
     first = page_findings.findings(FULL)[0]
-    assert (first.cost, first.cost_share, first.gain) == ("601 ms", "30.0 % of steps 3 to 20", "up to 601 ms")
+    assert (first.lost, first.lost_share, first.saving) == ("601 ms", "30.0 % of steps 3 to 20", "up to 601 ms")
+    assert first.step_saving == "111 ms a step; 77.6 to 111 ms if fixed, up to 1.43 times as fast"
     assert first.bar == "30.05"
 
 
 @pytest.mark.parametrize("lost_ns", [0, 2_001 * MS])
-def test_a_cost_that_is_no_share_of_the_window_has_no_bar(lost_ns: int) -> None:
+def test_time_lost_that_is_no_share_of_the_window_has_no_bar(lost_ns: int) -> None:
     (view,) = page_findings.findings(report_of(replace(FULL.findings[0], lost_ns=lost_ns)))
     assert view.bar == ""
 
 
-@pytest.mark.parametrize(("gain_ns", "gain"), [(0, ""), (MS, "up to 1.00 ms")])
-def test_what_costs_no_time_may_still_gain_some(gain_ns: int, gain: str) -> None:
-    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], lost_ns=0, saving_high_ns=gain_ns)))
-    assert (view.cost, view.gain) == ("", gain)
+@pytest.mark.parametrize(("saving_ns", "saving"), [(0, ""), (MS, "up to 1.00 ms")])
+def test_a_finding_without_time_lost_may_still_save_time(saving_ns: int, saving: str) -> None:
+    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], lost_ns=0, saving_high_ns=saving_ns)))
+    assert (view.lost, view.saving) == ("", saving)
+
+
+def test_a_finding_whose_fix_saves_nothing_is_a_note() -> None:
+    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], saving_low_ns=0, saving_high_ns=0)))
+    assert (view.severity, view.saving, view.step_saving) == ("note", "none", "")
+
+
+def test_a_finding_without_a_prediction_says_how_it_was_placed() -> None:
+    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], saving_low_ns=None, saving_high_ns=None)))
+    assert (view.severity, view.saving) == ("problem", "no saving predicted (placed by time lost)")
+
+
+def test_the_verdict_leads_to_its_finding() -> None:
+    assert page_findings.verdict_anchor(FULL) == page_findings.findings(FULL)[0].anchor
+    assert page_findings.verdict_anchor(replace(FULL, verdict_rule=None)) == ""
+    assert page_findings.verdict_anchor(replace(FULL, findings=())) == ""
 
 
 def test_evidence_that_names_a_gap_leads_to_it() -> None:
-    """The gap is looked up by cause, GPU and start, so that the link has its very ends."""
+    """The gap is found by rule, GPU and start, so that the link has its exact ends."""
     line = "33.0 ms at 1.210000 s: thread 7 waits for data"
     (view,) = page_findings.findings(report_of(replace(FULL.findings[0], evidence=(line, "98.2 % of the window"))))
     assert [one.span for one in view.evidence] == [(1_210 * MS, 1_243 * MS), None]
 
 
 @pytest.mark.parametrize(("device_id", "rule"), [(1, "idle/data_wait"), (0, "idle/launch"), (0, "copies/exposed")])
-def test_a_gap_of_another_gpu_or_cause_is_not_meant(device_id: int, rule: str) -> None:
+def test_a_gap_of_another_gpu_or_rule_is_not_linked(device_id: int, rule: str) -> None:
     other = replace(
         FULL.findings[0], device_id=device_id, rule=rule, evidence=("33.0 ms at 1.210000 s: thread 7 waits",)
     )
@@ -92,7 +110,7 @@ def test_the_same_matter_on_another_gpu_is_one_line_and_its_evidence_says_where(
 @pytest.mark.parametrize(
     ("rule", "section"),
     [
-        ("idle/cpu", ("ledger", "the ledger")),
+        ("idle/cpu", ("ledger", "GPU time breakdown")),
         ("copies/exposed", ("section-copies", "Memory copies")),
         ("brand_new/rule", None),
     ],

@@ -1,4 +1,4 @@
-"""The parts of the page before they are markup: bars, gaps, steps, facts and tables."""
+"""The parts of the page before they become markup: bars, gaps, steps, facts and tables."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def test_a_gpu_without_a_name_has_its_number() -> None:
 
 def test_both_bars_are_full() -> None:
     (device,) = devices(FULL)
-    for bar in (device.parts, device.causes):
+    for bar in (device.parts, device.idle):
         assert sum(float(row.width) for row in bar) == pytest.approx(100)
 
 
@@ -51,29 +51,49 @@ def test_idle_is_hatched_and_nothing_else() -> None:
     assert [row.key for row in device.parts if row.fill.startswith("url(")] == ["idle"]
 
 
-def test_the_bar_of_causes_hangs_on_the_idle_part() -> None:
+def test_the_bar_of_idle_time_is_connected_with_the_idle_part() -> None:
     """The shape between the bars starts as wide as idle is and ends as wide as the page."""
     (device,) = devices(FULL)
     assert device.zoom == "614.00,0 1000.00,0 1000,24 0,24"
 
 
-def test_each_cause_is_explained() -> None:
+def test_idle_time_is_named_by_its_rule_and_explained_by_its_causes() -> None:
+    """A rule with one cause has the meaning of that cause; several causes are listed with their times."""
     (device,) = devices(FULL)
-    assert device.causes[0][1:3] == ("data_wait", "the host waited for input data")
+    meanings = {row.label: row.meaning for row in device.idle}
+    assert meanings["data loader wait"] == "The CPU waited for the data loader."
+    assert meanings["launch-bound kernels"] == "CUDA launch calls 60.0 ms, CPU outside CUDA calls 20.0 ms"
 
 
-def test_a_cause_nobody_knows_has_no_meaning_but_its_place() -> None:
-    causes = pd.DataFrame(
-        {"device_id": [0], "cause": ["brand_new"], "phase": ["none"], "idle_ns": [772 * MS], "gap_count": [1]}
-    )
-    (device,) = devices(with_table(FULL, "idle", "causes", causes))
-    assert [(row.label, row.meaning, row.share) for row in device.causes] == [("brand_new", "", "38.6 %")]
+def attribution(rule: str, *causes: str) -> pd.DataFrame:
+    """Return idle time of GPU 0 that belongs to one rule, 772 ms in all."""
+    return pd.DataFrame(
+        {"device_id": 0, "cause": causes, "rule": rule, "phase": "none", "idle_ns": 772 * MS // len(causes),
+         "gap_count": 1}
+    )  # fmt: skip
 
 
-def test_a_ledger_without_causes_has_one_bar() -> None:
+def test_an_unknown_rule_has_the_words_of_its_key() -> None:
+    (device,) = devices(with_table(FULL, "idle", "attribution", attribution("brand_new/big_rule", "odd_cause")))
+    shown = [(row.label, row.meaning, row.share) for row in device.idle]
+    assert shown == [("brand new: big rule", "odd cause 772 ms", "38.6 %")]
+
+
+def test_a_ledger_without_idle_time_by_rule_has_one_bar() -> None:
     report = replace(FULL, sections=tuple(one for one in FULL.sections if one.key != "idle"))
     (device,) = devices(report)
-    assert device.causes == ()
+    assert device.idle == ()
+
+
+def test_a_part_that_is_zero_on_all_gpus_is_not_shown() -> None:
+    """Waiting for other ranks is zero in the hand-made report; with time on one GPU of two, both show it."""
+    assert "waiting for other ranks" not in [row.label for row in devices(FULL)[0].parts]
+    two = hand_made.two_gpu_report()
+    ledger = two.section("ledger")
+    assert ledger is not None
+    table = ledger.tables["devices"].assign(communication_wait_ns=[0, 7])
+    for device in devices(with_table(two, "ledger", "devices", table)):
+        assert "waiting for other ranks" in [row.label for row in device.parts]
 
 
 def test_busy_over_time_is_drawn_where_it_is_given() -> None:
@@ -118,9 +138,9 @@ def test_a_gap_says_its_share_of_the_window_and_how_much_more_there_is() -> None
     assert (first.start, first.length, first.share, first.more) == ("1.432000 s", "36.0 ms", "1.8 %", 0)
 
 
-def test_a_gap_of_many_causes_folds_the_small_ones() -> None:
-    rows = [(0, 10 * at, 10 * at + 10, f"cause {at}", "data", "") for at in range(5)]
-    table = pd.DataFrame(rows, columns=["device_id", "start_ns", "end_ns", "cause", "phase", "evidence"])
+def test_a_gap_of_many_rules_folds_the_small_ones() -> None:
+    rows = [(0, 10 * at, 10 * at + 10, "cpu", f"rule/{at}", "data", "") for at in range(5)]
+    table = pd.DataFrame(rows, columns=["device_id", "start_ns", "end_ns", "cause", "rule", "phase", "evidence"])
     (gap,) = page_parts.worst_gaps(with_table(FULL, "idle", "gaps", table), 3).gaps
     assert (len(gap.pieces), gap.more) == (5, 3)
 
@@ -134,7 +154,7 @@ def test_the_only_table_of_a_section_needs_no_caption_of_its_own() -> None:
     assert kernels is not None
     assert tensor is not None
     assert [table.caption for table in page_parts.section(kernels).tables] == [""]
-    assert [table.caption for table in page_parts.section(tensor).tables] == ["What each kernel's name says"]
+    assert [table.caption for table in page_parts.section(tensor).tables] == ["Tensor-core use by kernel name"]
 
 
 def test_a_table_without_words_of_its_own_is_named_by_its_key() -> None:
@@ -148,22 +168,34 @@ def test_a_gap_has_an_anchor_that_stays_and_its_place_in_time() -> None:
     assert first.ratio == pytest.approx(0.018)
 
 
-def test_idle_time_by_cause_and_phase_is_a_table_dearest_first() -> None:
+def test_idle_time_by_rule_cause_and_phase_is_a_table_largest_first() -> None:
     (device,) = devices(FULL)
-    assert [head.name for head in device.phases.heads] == ["cause", "phase", "idle_ns", "gap_count"]
-    assert [row[2].raw for row in device.phases.rows][:2] == [str(601 * MS), str(80 * MS)]
-    assert device.phases.rows[0][2].fill == "idle"
+    table = device.attribution
+    assert [head.name for head in table.heads] == ["rule", "cause", "phase", "idle_ns", "gap_count"]
+    assert [(row[0].text, row[1].text, row[3].raw) for row in table.rows][:2] == [
+        ("data loader wait", "data loader wait", str(601 * MS)),
+        ("launch-bound kernels", "CUDA launch calls", str(60 * MS)),
+    ]
+    assert table.rows[0][3].fill == "idle"
 
 
-def test_each_gpu_has_its_own_causes_by_phase() -> None:
+def test_each_gpu_has_its_own_idle_time() -> None:
     both = devices(hand_made.two_gpu_report())
-    assert [len(one.phases.rows) for one in both] == [5, 1]
+    assert [len(one.attribution.rows) for one in both] == [6, 1]
 
 
-def test_an_idle_section_without_causes_has_no_table_of_them() -> None:
+def test_without_a_section_on_idle_time_its_table_is_empty() -> None:
     report = replace(FULL, sections=tuple(one for one in FULL.sections if one.key != "idle"))
     (device,) = devices(report)
-    assert device.phases.rows == ()
+    assert device.attribution.rows == ()
+    assert page_parts.patterns(report) is None
+
+
+def test_recurring_gaps_are_a_table_largest_first() -> None:
+    view = page_parts.patterns(FULL)
+    assert view is not None
+    assert [row[1].text for row in view.rows] == ["data loader wait", "launch-bound kernels"]
+    assert [head.label for head in view.heads] == ["GPU", "why", "phase", "count", "median", "idle", "gaps a step"]
 
 
 @pytest.mark.parametrize(("value", "measured"), [(0, False), (None, False), (float("nan"), False), (3, True)])

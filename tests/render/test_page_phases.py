@@ -1,4 +1,4 @@
-"""Phases by ledger: bars on one scale, values of the report, and why the GPUs were idle."""
+"""The table of phases: bars on one scale, values of the report, and why the GPUs were idle."""
 
 from dataclasses import replace
 
@@ -36,15 +36,16 @@ def test_numbers_are_those_of_the_report_in_its_order() -> None:
     assert first.numbers == (("18", 18), ("640 ms", 640 * MS), ("0 ns", 0), ("601 ms", 601 * MS), ("0", 0))
 
 
-def test_a_phase_says_why_the_gpus_were_idle_dearest_first() -> None:
-    """The causes of all GPUs together, two by name."""
+def test_a_phase_says_why_the_gpus_were_idle_largest_first() -> None:
+    """The rules of all GPUs are added; two of them have a name, whatever their causes."""
     rows = [
-        *((0, "cpu", "forward", 5 * MS, 1), (1, "cpu", "forward", 6 * MS, 1)),
-        *((0, "launch", "forward", 10 * MS, 1), (0, "lock", "forward", 1, 1), (0, "queued", "forward", 2, 1)),
+        *((0, "cpu", "launches/launch_bound", "forward", 5 * MS, 1), (1, "cpu", "idle/cpu", "forward", 10 * MS, 1)),
+        (0, "launch", "launches/launch_bound", "forward", 6 * MS, 1),
+        *((0, "lock", "idle/lock", "forward", 1, 1), (0, "queued", "idle/queued", "forward", 2, 1)),
     ]
-    table = pd.DataFrame(rows, columns=["device_id", "cause", "phase", "idle_ns", "gap_count"])
-    found = {row.name: row.causes for row in page_phases.phases(with_table("idle", "causes", table))}
-    assert found["forward"] == "host 11.0 ms, launch 10.0 ms, 2 more"
+    table = pd.DataFrame(rows, columns=["device_id", "cause", "rule", "phase", "idle_ns", "gap_count"])
+    found = {row.name: row.reasons for row in page_phases.phases(with_table("idle", "attribution", table))}
+    assert found["forward"] == "launch-bound kernels 11.0 ms, CPU outside CUDA calls 10.0 ms, 2 more"
     assert found["optimizer"] == ""
 
 

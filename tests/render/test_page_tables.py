@@ -29,12 +29,12 @@ def test_what_was_not_measured_has_no_value() -> None:
 
 def test_a_column_is_headed_by_words_and_keeps_its_name() -> None:
     (head,) = table_view(pd.DataFrame({"gap_count": [1]}), "", "t").heads
-    assert (head.name, head.label, head.is_text, head.word) == ("gap_count", "gaps", False, "word-gap")
+    assert (head.name, head.label, head.is_text, head.term) == ("gap_count", "gaps", False, "term-gap")
 
 
-def test_a_word_that_needs_no_explanation_has_none() -> None:
+def test_a_column_without_a_glossary_term_has_no_anchor() -> None:
     (head,) = table_view(pd.DataFrame({"library": ["x"]}), "", "t").heads
-    assert (head.is_text, head.word) == (True, "")
+    assert (head.is_text, head.term) == (True, "")
 
 
 def test_the_largest_share_of_a_column_has_a_full_bar() -> None:

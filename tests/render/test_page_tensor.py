@@ -48,9 +48,9 @@ def test_families_add_up_the_kernels_of_one_operation() -> None:
     assert [piece.key for piece in gemm.pieces] == ["tensor", "eligible"]
 
 
-def test_a_kernel_whose_name_tells_no_family_has_a_row() -> None:
+def test_a_kernel_without_a_known_family_has_a_row() -> None:
     _, families = page_tensor.tensor_bars(FULL)
-    row = next(row for row in families.rows if row.label == "not told by the name")
+    row = next(row for row in families.rows if row.label == "unknown")
     assert row.band == "0.0 to 100.0 %"
 
 

@@ -93,7 +93,7 @@ def test_each_gpu_is_a_process_and_its_idle_time_a_track() -> None:
         (2, 6.0, 1.001),
     ]
     assert min(each["tid"] for each in spans) >= FIRST_TRACK
-    assert {each["name"] for each in spans} == {"cpu"}
+    assert {each["name"] for each in spans} == {"CPU outside CUDA calls"}
     assert "[U+202E]" in spans[0]["args"]["evidence"]
 
 

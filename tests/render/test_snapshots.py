@@ -1,25 +1,98 @@
-"""The three forms people read, byte for byte as they were looked at and found good.
+"""The report in text and Markdown, and an outline of the page, compared with reviewed files.
 
-After a change that is meant, run with NSYSWRAP_WRITE_SNAPSHOTS=1, look at the files, and commit them.
+After an intended change, run with NSYSWRAP_WRITE_SNAPSHOTS=1, review the files, and commit them.
 """
 
 import os
+from html.parser import HTMLParser
 from pathlib import Path
 
 import hand_made
+import made_comparisons
 import pytest
 
 from nsyswrap.render import RENDERERS
+from nsyswrap.render.comparison import render as render_comparison
 
 FOLDER = Path(__file__).parents[1] / "snapshots"
-FILES = {"text": "report.txt", "markdown": "report.md", "html": "report.html"}
-HINT = "if this is meant: NSYSWRAP_WRITE_SNAPSHOTS=1 pytest tests/test_render_snapshots.py"
+HINT = "if this is intended: NSYSWRAP_WRITE_SNAPSHOTS=1 pytest tests/render/test_snapshots.py"
+MOST_BYTES = 15_000
 
 
-@pytest.mark.parametrize(("form", "name"), FILES.items())
-def test_a_report_reads_as_it_did(form: str, name: str) -> None:
-    shown = RENDERERS[form](hand_made.full_report()).encode("utf-8")
+class Outline(HTMLParser):
+    """Collects the structure of a page: the text of headings, captions, column heads, terms and summaries."""
+
+    kept = ("h1", "h2", "h3", "caption", "figcaption", "summary", "th", "dt", "nav")
+    # The glossary and the sentences of the page have tests of their own.
+    skipped = ("style", "script", "title", "svg")
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.lines: list[str] = []
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin a line at an element of the outline."""
+        name = dict(attrs).get("id")
+        if tag == "section":
+            self.lines.append(f"section {name or ''}".rstrip())
+        if tag in self.kept or tag in self.skipped:
+            self.open.append(tag)
+            self.words = []
+
+    def handle_endtag(self, tag: str) -> None:
+        """End the line of an element."""
+        if self.open and tag == self.open[-1]:
+            self.open.pop()
+            text = " ".join(" ".join(self.words).split())
+            if tag in self.kept and text:
+                self.lines.append(f"  {tag} {text}")
+            self.words = []
+
+    def handle_data(self, data: str) -> None:
+        """Keep the text of an element of the outline."""
+        if self.open and not {*self.open} & {*self.skipped}:
+            self.words.append(data)
+
+
+def outline(page: str) -> str:
+    """Return the outline of a page; equal lines that follow each other are one."""
+    lines = Outline(page).lines
+    return "\n".join(line for line, before in zip(lines, ["", *lines], strict=False) if line != before) + "\n"
+
+
+def snapshots() -> dict[str, str]:
+    """Return the texts of all snapshots, by file name."""
+    report, comparison = hand_made.full_report(), made_comparisons.full()
+    return {
+        "report.txt": RENDERERS["text"](report),
+        "report.md": RENDERERS["markdown"](report),
+        "report_outline.txt": outline(RENDERERS["html"](report)),
+        "comparison_outline.txt": outline(render_comparison("html", comparison)),
+    }
+
+
+@pytest.mark.parametrize("name", snapshots())
+def test_a_report_reads_as_it_did(name: str) -> None:
+    shown = snapshots()[name].encode("utf-8")
     path = FOLDER / name
     if os.environ.get("NSYSWRAP_WRITE_SNAPSHOTS"):
         path.write_bytes(shown)
     assert path.read_bytes() == shown, HINT
+
+
+@pytest.mark.parametrize("name", snapshots())
+def test_a_snapshot_is_small_enough_to_be_reviewed(name: str) -> None:
+    assert len(snapshots()[name].encode("utf-8")) <= MOST_BYTES
+
+
+def test_an_outline_changes_with_the_page() -> None:
+    """A section, a column or a finding less changes it."""
+    report = hand_made.full_report()
+    whole = outline(RENDERERS["html"](report))
+    assert outline(RENDERERS["html"](hand_made.no_gpu_report())) != whole
+    assert "section section-memory" in whole
+    assert "h3 The training loop waits for its data loader in 18 of 18 steps." in whole

@@ -1,4 +1,4 @@
-"""What all forms show first: the ledger, its causes, key numbers, findings taken together."""
+"""What all forms show first: the ledger, idle time by rule, key numbers, groups of findings."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ import pytest
 from hand_made import MS
 
 from nsyswrap.intervals import Window
-from nsyswrap.model import Fact, Finding, Report, Severity
+from nsyswrap.model import Fact, Finding, Report, Severity, StepTimes
 from nsyswrap.render import summary_model
 
 FULL = hand_made.full_report()
@@ -34,24 +34,38 @@ def test_the_parts_of_a_ledger_add_up_to_its_window() -> None:
         assert sum(amount.share for amount in ledger.parts) == pytest.approx(1)
 
 
-def test_the_causes_of_a_ledger_add_up_to_its_idle_time() -> None:
+def test_the_rules_of_a_ledger_add_up_to_its_idle_time() -> None:
     for ledger in summary_model.ledgers(TWO):
-        assert sum(cause.ns for cause in ledger.causes) == ledger.idle_ns
+        assert sum(part.ns for part in ledger.idle) == ledger.idle_ns
 
 
 def test_each_gpu_has_its_name_and_place() -> None:
     assert [(one.device_id, one.name) for one in summary_model.ledgers(TWO)] == [(0, "NVIDIA H200"), (1, "NVIDIA H200")]
 
 
-def test_causes_of_one_gpu_take_phases_together() -> None:
-    parts = [summary_model.Cause("cpu", phase, 0, MS, 0.1, 2) for phase in ("forward", "backward")]
-    other = summary_model.Cause("cpu", "forward", 1, MS, 0.1, 2)
-    assert summary_model.merged([*parts, other], 0) == (summary_model.Cause("cpu", "", 0, 2 * MS, 0.2, 4),)
+def test_idle_time_of_one_gpu_is_added_over_phases() -> None:
+    """The causes are added, too, and the largest comes first; another GPU is left out."""
+    parts = [
+        summary_model.IdlePart("a/b", "forward", 0, 3 * MS, 0.3, (("cpu", 2 * MS), ("launch", MS))),
+        summary_model.IdlePart("a/b", "backward", 0, 4 * MS, 0.4, (("launch", 4 * MS),)),
+        summary_model.IdlePart("a/b", "forward", 1, MS, 0.1, (("cpu", MS),)),
+    ]
+    (found,) = summary_model.over_phases(parts, 0)
+    assert (found.rule, found.phase, found.ns) == ("a/b", "", 7 * MS)
+    assert found.share == pytest.approx(0.7)
+    assert found.causes == (("launch", 5 * MS), ("cpu", 2 * MS))
 
 
-def test_causes_come_dearest_first() -> None:
-    found = summary_model.causes(TWO, {0: 2_000 * MS, 1: 2_000 * MS})
+def test_idle_time_comes_by_rule_and_phase_largest_first() -> None:
+    """Rows that differ in their cause alone are one part."""
+    found = summary_model.idle_by_phase(TWO, {0: 2_000 * MS, 1: 2_000 * MS})
     assert [one.ns for one in found] == sorted((one.ns for one in found), reverse=True)
+    (bound,) = (one for one in found if one.rule == "launches/launch_bound")
+    assert (bound.ns, bound.share, bound.cause_names) == (80 * MS, 0.04, "CUDA launch calls, CPU outside CUDA calls")
+
+
+def test_a_rule_that_is_a_cause_does_not_name_it_again() -> None:
+    assert summary_model.IdlePart("idle/cpu", "", 0, 1, 0.1, (("cpu", 1),)).cause_names == ""
 
 
 def test_a_report_without_a_ledger_has_no_bars() -> None:
@@ -108,18 +122,51 @@ def test_a_cost_summed_over_gpus_is_no_share_of_one_window() -> None:
     assert summary_model.finding_share(finding(None, lost_ns=150 * MS)) == ""
 
 
-def test_cost_and_gain_are_said_in_one_line() -> None:
-    assert summary_model.cost_and_gain(finding()) == "costs 1.00 ms, 1.0 % of steps 1 to 9; gain up to 1.00 ms"
+def test_time_lost_and_saving_are_one_line() -> None:
+    """In a report with steps, the saving is a step time, too: 9 steps of 10 ms, 1 ms of 90 less."""
+    lost = "time lost 1.00 ms, 1.0 % of steps 1 to 9; predicted saving up to 1.00 ms"
+    assert summary_model.lost_and_saved(hand_made.empty_report(), finding()) == lost
+    with_steps = replace(FULL, step=StepTimes(9, 10 * MS))
+    assert summary_model.lost_and_saved(with_steps, finding()) == (
+        f"{lost} (10.0 ms a step; 9.89 to 10.0 ms if fixed, up to 1.01 times as fast)"
+    )
 
 
-def test_a_finding_that_costs_no_time_has_no_cost() -> None:
-    assert summary_model.cost_and_gain(finding(lost_ns=0)) == "gain up to 1.00 ms"
-    assert summary_model.cost_and_gain(finding(lost_ns=0, saving_high_ns=0)) == ""
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0, 45 * MS, "10.0 ms a step; 5.00 to 10.0 ms if fixed, up to 2.00 times as fast"),
+        (45 * MS, 45 * MS, "10.0 ms a step; 5.00 ms if fixed, 2.00 times as fast"),
+        (9 * MS, 89_991_000, "10.0 ms a step; 1.00 µs to 9.00 ms if fixed, 1.11 to 10000.00 times as fast"),
+        (0, 90 * MS, ""),
+        (0, 0, ""),
+        (None, None, ""),
+    ],
+)
+def test_a_saving_is_a_step_time(low: int | None, high: int | None, expected: str) -> None:
+    """Not where nothing is saved, or more than the steps take."""
+    report = replace(FULL, step=StepTimes(9, 10 * MS))
+    assert summary_model.step_saving(report, finding(saving_low_ns=low, saving_high_ns=high)) == expected
 
 
-def test_a_gain_that_cannot_be_predicted_is_none() -> None:
+def test_a_finding_that_takes_no_time_has_no_time_lost() -> None:
+    empty = hand_made.empty_report()
+    assert summary_model.lost_and_saved(empty, finding(lost_ns=0)) == "predicted saving up to 1.00 ms"
+    assert summary_model.lost_and_saved(empty, finding(lost_ns=0, saving_high_ns=0)) == ""
+
+
+def test_a_saving_that_cannot_be_predicted_is_said_so() -> None:
     unknown = finding(saving_low_ns=None, saving_high_ns=None)
-    assert summary_model.cost_and_gain(unknown) == "costs 1.00 ms, 1.0 % of steps 1 to 9; gain not predicted"
+    assert summary_model.lost_and_saved(FULL, unknown) == (
+        "time lost 1.00 ms, 1.0 % of steps 1 to 9; no saving predicted (placed by time lost)"
+    )
+
+
+def test_a_warning_whose_fix_saves_nothing_is_shown_as_a_note() -> None:
+    warning = finding(severity=Severity.WARNING)
+    assert summary_model.shown_severity(replace(warning, saving_high_ns=0)) is Severity.NOTE
+    assert summary_model.shown_severity(warning) is Severity.WARNING
+    assert summary_model.shown_severity(replace(warning, saving_low_ns=None, saving_high_ns=None)) is Severity.WARNING
 
 
 def test_the_same_matter_on_several_gpus_is_one_group() -> None:

@@ -38,7 +38,7 @@ def test_the_page_says_where_it_is_exact() -> None:
     assert exact is not None
     assert binned is not None
     assert exact.notes[0].startswith("Exact everywhere")
-    assert "bins, which last 100 µs at most" in binned.notes[0]
+    assert "over bins of at most 100 µs" in binned.notes[0]
 
 
 def test_rows_are_packed_as_they_are() -> None:

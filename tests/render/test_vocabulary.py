@@ -1,31 +1,58 @@
-"""One word for one thing: the report's words cover what the contract lists."""
+"""One term for one thing: names of rules, causes, columns and facts, and the glossary."""
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from nsyswrap.attribution.causes import CAUSES
+from nsyswrap.intervals import Window
 from nsyswrap.render import vocabulary
+from nsyswrap.sections.ledger import ROWS
 
-CAUSES = (
-    *("not_traced", "queued", "launch", "profiler", "module_load", "allocation", "blocking_copy", "synchronization"),
-    *("data_wait", "data_work", "peer_wait", "lock", "off_cpu", "cpu", "unknown"),
-)
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
 
 
-def test_every_cause_of_the_contract_has_words() -> None:
-    assert tuple(vocabulary.CAUSES) == CAUSES
+@pytest.mark.parametrize("cause", CAUSES)
+def test_each_cause_has_a_name_and_a_meaning(cause: str) -> None:
+    """A cause that the attribution can give is never shown by its key."""
+    assert vocabulary.cause_name(cause) == vocabulary.CAUSE_NAMES[cause] == vocabulary.rule_name(f"idle/{cause}")
+    assert "_" not in vocabulary.CAUSE_NAMES[cause]
+    assert vocabulary.CAUSES[cause].endswith(".")
 
 
-def test_the_ledger_has_the_columns_of_the_contract_in_order() -> None:
-    assert [part.column for part in vocabulary.LEDGER_PARTS] == [
-        *("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "memset_exposed_ns", "idle_ns")
-    ]
+RULE = re.compile(r'"([a-z_]+/[a-z_]+)"')
+FOLDERS = ("sections", "attribution")
 
 
-def test_every_window_source_has_words() -> None:
-    assert set(vocabulary.WINDOW_SOURCES) == {"steps", "operations", "session", "user"}
+def rules_of_source() -> set[str]:
+    """Return the rules that the source of the sections and the attribution names."""
+    package = Path(vocabulary.__file__).parents[1]
+    files = [path for folder in FOLDERS for path in (package / folder).rglob("*.py")]
+    return {rule for path in files for rule in RULE.findall(path.read_text(encoding="utf-8"))}
+
+
+def test_each_rule_of_the_source_has_a_name() -> None:
+    """And no two rules share one, so a reader can tell them apart."""
+    rules = rules_of_source()
+    assert {"launches/launch_bound", "memory/churn"} <= rules
+    assert rules - set(vocabulary.RULE_NAMES) == set()
+    assert len(set(vocabulary.RULE_NAMES.values())) == len(vocabulary.RULE_NAMES)
+
+
+def test_a_rule_without_a_name_is_shown_by_its_words() -> None:
+    assert vocabulary.rule_name("new_kind/odd_rule") == "new kind: odd rule"
+    assert vocabulary.cause_name("odd_cause") == "odd cause"
+
+
+def test_the_parts_are_the_rows_of_the_ledger() -> None:
+    """Each row of a real ledger has a part, in its order, so that the bars add up."""
+    assert [part.column for part in vocabulary.LEDGER_PARTS] == list(ROWS)
+
+
+def test_each_window_source_is_explained() -> None:
+    assert set(get_args(Window.__annotations__["source"])) <= set(vocabulary.WINDOW_SOURCES)
 
 
 @pytest.mark.parametrize(
@@ -51,41 +78,41 @@ def test_a_fact_is_named_by_words(label: str, words: str) -> None:
     assert vocabulary.fact_label(label) == words
 
 
-WORDS = [word for _, words in vocabulary.GLOSSARY for word in words]
+TERMS = [term for _, terms in vocabulary.GLOSSARY for term in terms]
 GLOSSARY = Path(__file__).parents[2] / "docs" / "glossary.md"
 
 
 @pytest.mark.parametrize("label", ["GPU busy", "idle", "gap", "starvation", "exposed copy", "share", "median step"])
 def test_every_term_of_the_page_is_in_the_glossary(label: str) -> None:
-    anchors = {vocabulary.term_anchor(word.word) for word in WORDS}
+    anchors = {vocabulary.term_anchor(one.term) for one in TERMS}
     assert vocabulary.term_anchor(label) in anchors - {""}
 
 
-def test_a_label_that_is_no_word_has_no_anchor() -> None:
+def test_a_label_without_a_term_has_no_anchor() -> None:
     assert vocabulary.term_anchor("std dev") == ""
 
 
 def test_anchors_are_names_of_their_own() -> None:
-    anchors = [vocabulary.term_anchor(word.word) for word in WORDS]
-    assert len(set(anchors)) == len(WORDS)
-    assert all(re.fullmatch("word-[a-z-]+", anchor) for anchor in anchors)
+    anchors = [vocabulary.term_anchor(one.term) for one in TERMS]
+    assert len(set(anchors)) == len(TERMS)
+    assert all(re.fullmatch("term-[a-z-]+", anchor) for anchor in anchors)
 
 
 def test_meanings_are_sentences() -> None:
-    assert all(word.meaning[0].isupper() and word.meaning.endswith(".") for word in WORDS)
+    assert all(one.meaning[0].isupper() and one.meaning.endswith(".") for one in TERMS)
 
 
-def test_the_documentation_has_the_same_words() -> None:
-    """docs/glossary.md holds the groups, words and meanings that the page shows, in the same order."""
+def test_the_documentation_has_the_same_terms() -> None:
+    """docs/glossary.md has the groups, terms and meanings of the page, in the same order."""
     text = GLOSSARY.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (?!word \|)([^|-][^|]*) \| ([^|]*) \|$", text, re.MULTILINE)
-    assert rows == [(word.word, word.meaning) for word in WORDS]
+    rows = re.findall(r"^\| (?!term \|)([^|-][^|]*) \| ([^|]*) \|$", text, re.MULTILINE)
+    assert rows == [(one.term, one.meaning) for one in TERMS]
     assert re.findall("^## (.*)$", text, re.MULTILINE) == [title for title, _ in vocabulary.GLOSSARY]
 
 
 @pytest.mark.parametrize("part", vocabulary.LEDGER_PARTS, ids=lambda part: part.key)
 def test_colours_stand_out_from_a_white_page(part: vocabulary.LedgerPart) -> None:
-    """Shapes need a contrast of 3 with what is beside them (WCAG 2.2, 1.4.11)."""
+    """Shapes need a contrast of 3 with their surroundings (WCAG 2.2, 1.4.11)."""
     assert re.fullmatch("#[0-9A-F]{6}", part.colour)
     light = luminance((int(part.colour[1:3], 16), int(part.colour[3:5], 16), int(part.colour[5:7], 16)))
     assert (luminance(WHITE) + 0.05) / (light + 0.05) >= 3

@@ -60,7 +60,7 @@ def test_over_time_fills_the_window_and_means_what_it_means(trace_of: TraceOf) -
 
 def test_a_long_window_has_a_hundred_and_twenty_stretches(trace_of: TraceOf) -> None:
     table = section(trace_of(training()), 0, 1_000).tables["over_time"]
-    assert len(table) == counters.STRETCHES
+    assert len(table) == counters.INTERVALS
     assert table["sm_active_share"].isna().any(), "what was not sampled is not zero"
 
 

@@ -175,11 +175,3 @@ def test_the_main_thread_of_a_real_run_waits_for_autograd_in_backward(real_trace
     first = table.iloc[0]
     assert (first["thread"], first["call"], first["phase"]) == ("python3", "pthread_cond_wait", "backward")
     assert first["count"] == 58
-
-
-def test_states_are_worked_out_once_for_a_window(trace_of: TraceOf) -> None:
-    """Idle time and waits ask for the same; another window is another answer."""
-    context = find_context(trace_of(launching().os_call("poll", 100, 200)))
-    first = context.states(window(0, 1000))
-    assert context.states(window(0, 1000)) is first
-    assert context.states(window(0, 500)) is not first

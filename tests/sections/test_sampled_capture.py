@@ -75,7 +75,7 @@ def test_counter_and_names_agree(report: Report) -> None:
 
 
 def test_nvlink_is_absent_and_not_zero(report: Report) -> None:
-    """Nsys says that it skipped the metric."""
+    """A message of nsys says that it skipped the metric."""
     found = section(report, "counters")
     assert not found.tables["window"]["name"].str.startswith("NVLink").any()
     assert any(note.startswith("NVLink was not sampled") for note in found.notes)
@@ -95,22 +95,22 @@ def test_the_lines_of_the_step_are_named(report: Report) -> None:
     assert table["innermost"][0] == "torch/nn/modules/conv.py:548 in _conv_forward"
 
 
-def test_the_dearest_finding_names_its_line(report: Report) -> None:
+def test_the_finding_on_cpu_time_names_its_line(report: Report) -> None:
     (finding,) = [each for each in report.findings if each.rule == "idle/cpu"]
     assert any(text.startswith("most samples: mnist.py:19") for text in finding.evidence)
 
 
 def test_estimates_stay_below_the_idle_time(report: Report) -> None:
     """Autograd's own thread has no Python, so backward is named in part only."""
-    lines, causes = section(report, "python_lines").tables["lines"], section(report, "idle").tables["causes"]
+    lines, account = section(report, "python_lines").tables["lines"], section(report, "idle").tables["attribution"]
     estimated = lines.groupby(["cause", "phase"])["idle_estimate_ns"].sum()
-    idle = causes.set_index(["cause", "phase"])["idle_ns"]
+    idle = account.groupby(["cause", "phase"])["idle_ns"].sum()
     assert ((estimated - idle.reindex(estimated.index)) <= len(lines)).all()
     assert 0 < estimated.sum() < idle.sum()
 
 
 def test_memory_is_held_and_no_measured_step_allocates(report: Report, captures: Captures) -> None:
-    found = section(report, "memory")
+    found = section(report, "device_memory")
     (row,) = found.tables["devices"].to_dict("records")
     held = "select sum(bytes) from CUDA_GPU_MEMORY_USAGE_EVENTS where memKind in (2, 3, 4, 5, 6) and start < ?"
     with closing(sqlite3.connect(captures(NAME))) as database:
@@ -119,13 +119,15 @@ def test_memory_is_held_and_no_measured_step_allocates(report: Report, captures:
     assert found.findings == ()
 
 
-def test_nothing_is_asked_for_again(report: Report) -> None:
-    """What was sampled needs no hint how to sample it."""
-    notes = " ".join(note for key in ("counters", "python_lines", "memory") for note in section(report, key).notes)
+def test_no_note_asks_for_another_capture(report: Report) -> None:
+    """Counters, stacks and memory were recorded."""
+    notes = " ".join(
+        note for key in ("counters", "python_lines", "device_memory") for note in section(report, key).notes
+    )
     assert "capture again" not in notes
 
 
 def test_redacting_leaves_the_stacks(real_trace: RealTrace, captures: Captures, tmp_path: Path) -> None:
-    """Functions, lines and files are what the advice rests on."""
+    """The advice needs functions, lines and files."""
     redact(captures(NAME), tmp_path / "shared.sqlite")
     assert load_export(tmp_path / "shared.sqlite").stacks == real_trace(NAME).stacks

@@ -152,7 +152,7 @@ def test_without_a_whole_step_the_window_is_one(trace_of: TraceOf) -> None:
     row = section.tables["steps"].iloc[0]
     assert (row["name"], row["start_ns"], row["end_ns"]) == ("whole window", 0, 1000)
     assert (row["kernel_ns"], row["runtime_ns"], row["other_ns"]) == (100, 50, 850)
-    assert section.notes == ("No step lies whole inside the window, so the window is broken down as one step.",)
+    assert section.notes == ("No step lies inside the window, so the whole window counts as one step.",)
 
 
 def test_utilization_is_of_kernels_from_the_first_step_to_the_last(trace_of: TraceOf) -> None:

@@ -1,4 +1,4 @@
-"""The same answers by counting nanoseconds one by one, slowly and plainly: what the laws compare with."""
+"""A slow and simple reference: the same results by counting each nanosecond."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from nsyswrap.tables import Trace
 
 KINDS = ("compute", "communication", "copy", "memset", "idle")
 
-# The names that random_traces gives calls, by what the contract says they mean; the first that is open holds.
+# The names of calls in random_traces by kind, in order of precedence.
 MEANING = {
     "profiler": {"CUPTI Buffer flush"},
     "module_load": {"cuModuleLoadData", "dlopen(libx.so)"},
@@ -82,13 +82,13 @@ def work_of(trace: Trace) -> list[Work]:
 
 
 def kind_at(work: list[Work], device: int, when: int) -> str:
-    """Return the row of the ledger that a nanosecond belongs to."""
+    """Return the kind of work, or "idle", that a nanosecond belongs to."""
     running = {each.kind for each in work if each.device == device and each.start <= when < each.end}
     return next((kind for kind in KINDS if kind in running), "idle")
 
 
 def holes(work: list[Work], device: int, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the maximal idle spans of a stretch."""
+    """Return the maximal idle spans of an interval."""
     found: list[tuple[int, int]] = []
     for when in range(start, end):
         if kind_at(work, device, when) == "idle":
@@ -100,7 +100,7 @@ def holes(work: list[Work], device: int, start: int, end: int) -> list[tuple[int
 
 
 class Counter:
-    """Decides the cause of each idle nanosecond from the table of causes, by looking at every row each time.
+    """Finds the cause of each idle nanosecond by the table of causes, from all rows each time.
 
     Args:
         trace: A random trace.
@@ -139,7 +139,7 @@ class Counter:
             blind = start if launch is None else self._blind_from(mine, source.process, start, end)
             begun, returned = (launch.start, launch.end) if ender and launch else (end, end)
             launcher = launch.thread if launch else source.process
-            asked = self._asked(launcher, range(start, min(max(begun, start), end)))
+            thread = self._explaining_thread(launcher, range(start, min(max(begun, start), end)))
             for when in range(start, end):
                 if when >= blind:
                     yield when, "not_traced", self.phase(launcher, when)
@@ -148,21 +148,21 @@ class Counter:
                 elif when >= begun:
                     yield when, "launch", self.phase(launcher, when)
                 else:
-                    yield when, *self._before(asked, ender, when)
+                    yield when, *self._before(thread, ender, when)
 
-    def _before(self, asked: int, ender: Work | None, when: int) -> tuple[str, str]:
+    def _before(self, thread: int, ender: Work | None, when: int) -> tuple[str, str]:
         """Return cause and phase of a nanosecond before the launch call."""
-        state = self.state(asked, when)
-        main = self.context.phases.main_thread.get(self._process(asked), asked)
-        if state == "peer" and main != asked:
-            asked, state = main, self.state(main, when)
-        phase = self.phase(asked, when)
-        if self._process(asked) in self.context.phases.main_thread:
+        state = self.state(thread, when)
+        main = self.context.phases.main_thread.get(self._process(thread), thread)
+        if state == "peer" and main != thread:
+            thread, state = main, self.state(main, when)
+        phase = self.phase(thread, when)
+        if self._process(thread) in self.context.phases.main_thread:
             if phase == "data" and state in WAITS:
                 return "data_wait", phase
             if phase == "data" and state == "running":
                 return "data_work" if tables.OS_CALLS.name not in self.trace.absent else "unknown", phase
-        elif ender and ender.kind == "copy" and state in WAITS and self._loads(self._process(asked)):
+        elif ender and ender.kind == "copy" and state in WAITS and self._loads(self._process(thread)):
             return "data_wait", phase
         return CAUSE.get(state, state), phase
 
@@ -185,25 +185,25 @@ class Counter:
         ]
         return min(max(min(opaque, default=end), start), end)
 
-    def _asked(self, launcher: int, stretch: range) -> int:
-        """Return the thread to ask about a stretch: the launcher, or where that only waited the busiest other one."""
-        least = len(stretch) / 2
-        if self._waited(launcher, stretch) <= least or not stretch:
+    def _explaining_thread(self, launcher: int, interval: range) -> int:
+        """Return the thread whose activity explains an interval: the launcher, or a busier one if it only waited."""
+        least = len(interval) / 2
+        if self._waited(launcher, interval) <= least or not interval:
             return launcher
         process = self._process(launcher)
         main = self.context.phases.main_thread.get(process)
         others = [each for each in self.launchers if self._process(each) == process and each != launcher]
-        asked = launcher
+        chosen = launcher
         for other in sorted(others, key=lambda each: (each != main, each)):
             seen = [row for row in (*self.calls, *self.os_calls) if row.thread == other]
             born, died = min(row.start for row in seen), max(row.end for row in seen)
-            waited = self._waited(other, stretch)
-            if waited < least and born <= stretch.start and died >= stretch.stop:
-                asked, least = other, waited
-        return asked
+            waited = self._waited(other, interval)
+            if waited < least and born <= interval.start and died >= interval.stop:
+                chosen, least = other, waited
+        return chosen
 
-    def _waited(self, thread: int, stretch: range) -> int:
-        return sum(self.state(thread, t) in WAITS and not self._inside(self.calls, thread, t) for t in stretch)
+    def _waited(self, thread: int, interval: range) -> int:
+        return sum(self.state(thread, t) in WAITS and not self._inside(self.calls, thread, t) for t in interval)
 
     @staticmethod
     def _inside(rows: list[Row], thread: int, when: int) -> bool:

@@ -1,12 +1,12 @@
-"""Writes exports by hand, as nsys would, so that a test can say exactly what happened when.
+"""Builds exports like those of nsys, so that a test can say exactly what happened when.
 
 ::
 
     ExportBuilder().gpu().range("forward", 0, 90).kernel(20, 50, "gemm", launched=(5, 9)).write(path)
 
-Times are ns since capture start. Names are texts; their ids are given out as nsys does. A keyword is a short word
-(``device``, ``stream``, ``process``, ``thread``, ``correlation``, ...) or any real column of the table; a column
-nobody gives is NULL, or a harmless number where nsys always writes one. Every method returns the builder.
+Times are ns since capture start. Names are given as texts, and the builder assigns their ids as nsys does. A keyword is
+a short word (``device``, ``stream``, ``process``, ``thread``, ``correlation``, ...) or any column of the table. Other
+columns are NULL, or a harmless number where nsys always writes one. Every method returns the builder.
 """
 
 import json
@@ -63,7 +63,7 @@ class ExportBuilder:
     """An export under construction.
 
     Args:
-        release: Whose tables to write: 2022, 2023 or 2025.
+        release: Release of nsys whose tables to write: 2022, 2023 or 2025.
     """
 
     def __init__(self, release: int = 2025) -> None:
@@ -80,7 +80,7 @@ class ExportBuilder:
         self.row(self._about, name="EXPORT_SCHEMA_VERSION", value=schema)
 
     def row(self, table: str, **columns: Value) -> Self:
-        """Add a row of any table, its columns by short or real name; ``row(table)`` alone makes an empty table."""
+        """Add a row to any table, with columns by short or real name; ``row(table)`` alone creates an empty table."""
         layout = columns_of(table, self.release)
         if FIRST_RELEASE.get(table, 0) > self.release:
             raise KeyError(f"nsys {self.release} writes no {table}")
@@ -93,7 +93,7 @@ class ExportBuilder:
         return self
 
     def string(self, text: str | bytes) -> int:
-        """Return the id of a text; bytes are written as they are, for texts that are no UTF-8."""
+        """Return the id of a text; bytes are written unchanged, for texts that are not UTF-8."""
         return self._strings.setdefault(text, len(self._strings) + 1)
 
     # Operations on a device. ``launched=(start, end)`` also writes the host call that started it.
@@ -125,14 +125,14 @@ class ExportBuilder:
         call: str = "cudaMemcpyAsync",
         **columns: Value,
     ) -> Self:
-        """Add a copy, between pinned memory and the device where no ``srcKind`` and ``dstKind`` say otherwise."""
+        """Add a memory copy, between pinned memory and the device unless ``srcKind`` and ``dstKind`` are given."""
         ends = {DEVICE_TO_HOST: (DEVICE, PINNED), HOST_TO_DEVICE: (PINNED, DEVICE)}.get(kind, (DEVICE, DEVICE))
         about: Row = {"copyKind": kind, "bytes": 1024, "srcKind": ends[0], "dstKind": ends[1]}
         given = self._started(call, launched, columns)
         return self._operation("CUPTI_ACTIVITY_KIND_MEMCPY", start, end, {**about, **given})
 
     def fill(self, start: int, end: int, *, launched: tuple[int, int] | None = None, **columns: Value) -> Self:
-        """Add a fill of device memory (a memset)."""
+        """Add a memset of device memory."""
         given = self._started("cudaMemsetAsync", launched, columns)
         about: Row = {"bytes": 1024, "value": 0, "memKind": DEVICE}
         return self._operation("CUPTI_ACTIVITY_KIND_MEMSET", start, end, {**about, **given})
@@ -151,7 +151,7 @@ class ExportBuilder:
         return self.row(table, start=start, end=end, **_real({**common, **columns}))
 
     def _started(self, call: str, launched: tuple[int, int] | None, columns: Row) -> Row:
-        """Write the call that starts an operation, and give both one correlation id."""
+        """Add the call that launches an operation, and give both the same correlation id."""
         rest = {name: value for name, value in columns.items() if name != "thread"}
         if launched is None:
             return rest
@@ -171,12 +171,12 @@ class ExportBuilder:
         return self._host("CUPTI_ACTIVITY_KIND_RUNTIME", name, (start, end), common | columns)
 
     def os_call(self, name: str | bytes, start: int, end: int, **columns: Value) -> Self:
-        """Add a call into the operating system."""
+        """Add a call to the operating system."""
         common: Row = {"thread": MAIN, "eventClass": 27, "returnValue": 0, "callchainId": 0}
         return self._host("OSRT_API", name, (start, end), common | columns)
 
     def overhead(self, name: str | bytes, start: int, end: int, **columns: Value) -> Self:
-        """Add a stretch in which nsys itself was at work."""
+        """Add an interval of profiler overhead."""
         common: Row = {"thread": MAIN, "returnValue": 0}
         return self._host("PROFILER_OVERHEAD", name, (start, end), common | columns)
 
@@ -206,7 +206,7 @@ class ExportBuilder:
         return self.row("NVTX_EVENTS", **_real(common | columns))
 
     def scheduled(self, start: int, *, running: bool, thread: int = MAIN, cpu: int = 0) -> Self:
-        """Say that a thread was put on a CPU, or taken off it."""
+        """Add a switch of a thread onto a CPU, or off it."""
         return self.row("SCHED_EVENTS", start=start, cpu=cpu, isSchedIn=int(running), thread=thread)
 
     def thread_name(self, thread: int, name: str | bytes) -> Self:
@@ -216,7 +216,7 @@ class ExportBuilder:
     # The machine and the session.
 
     def gpu(self, device: int = 0, name: str = "NVIDIA H200", **columns: Value) -> Self:
-        """Add a GPU of the machine: an H200, where no column says otherwise."""
+        """Add a GPU of the machine: an H200 unless columns are given."""
         common: Row = {"vmId": VM << 48, "computeMajor": 9, "computeMinor": 0, "smCount": 132}
         common |= {
             "totalMemory": 150109880320,
@@ -226,7 +226,7 @@ class ExportBuilder:
         return self.row("TARGET_INFO_GPU", id=device, name=name, **(common | columns))
 
     def visible_device(self, ordinal: int, gpu: int, pid: int = PID) -> Self:
-        """Say which GPU a process sees under a CUDA ordinal."""
+        """Set which GPU a process sees under a CUDA ordinal."""
         return self.row("TARGET_INFO_CUDA_DEVICE", gpuId=gpu, cudaId=ordinal, pid=pid)
 
     def metric(self, name: str, samples: Iterable[tuple[int, int]], device: int = 0, number: int = 0) -> Self:
@@ -244,7 +244,7 @@ class ExportBuilder:
         return self.row("CUDA_GPU_MEMORY_USAGE_EVENTS", start=at, **_real(about | columns))
 
     def session(self, started: str = "2026-01-02T03:04:05", duration: int = 10**9) -> Self:
-        """Say when the capture began and how long it lasted."""
+        """Set when the capture began and how long it lasted."""
         self.row("TARGET_INFO_SESSION_START_TIME", utcEpochNs=10**18, utcTime=started, localTime=started)
         return self.row("ANALYSIS_DETAILS", globalVid=VM << 48, duration=duration, startTime=0, stopTime=duration)
 
@@ -253,7 +253,7 @@ class ExportBuilder:
         return self.row("META_DATA_CAPTURE", name=name, value=value)
 
     def command(self, program: str, *arguments: str) -> Self:
-        """Say what was profiled."""
+        """Set the profiled command."""
         self.option("PROCESS_0:COMMAND", program)
         for index, word in enumerate(arguments):
             self.option(f"PROCESS_0:ARGUMENT_{index}", word)
@@ -266,7 +266,7 @@ class ExportBuilder:
         )
 
     def environment(self, variables: Mapping[str, str]) -> Self:
-        """Leave an environment in all the places where nsys 2023.4.4 leaves it."""
+        """Add an environment in all the places where nsys 2023.4.4 stores it."""
         words = [f"{name}={value}" for name, value in variables.items()]
         self.string("\x00".join(words))
         self.system("DeviceEnvironment", ";".join(words))
@@ -276,11 +276,11 @@ class ExportBuilder:
         return self
 
     def diagnostic(self, text: str, severity: int = 1, process: int = PROCESS) -> Self:
-        """Add a message of nsys about the capture: severity 1 tells, 2 warns, 3 is an error."""
+        """Add a message of nsys about the capture, with severity 1 (information), 2 (warning) or 3 (error)."""
         columns: Row = {"timestamp": 0, "timestampType": 1, "source": 1, "severity": severity}
         return self.row("DIAGNOSTIC_EVENT", text=text, process=process, **columns)
 
-    # What nsys would not write, or writes otherwise elsewhere.
+    # Exports that nsys does not write, or writes in another order.
 
     def without(self, table: str, *columns: str) -> Self:
         """Leave a table out, or only some of its columns."""
@@ -298,7 +298,7 @@ class ExportBuilder:
         return self
 
     def write(self, path: Path) -> Path:
-        """Write the export; a file that is there is replaced."""
+        """Write the export; an existing file is replaced."""
         path.unlink(missing_ok=True)
         with closing(sqlite3.connect(path)) as database, database:
             for name, labels in ENUMS.items():
@@ -323,8 +323,8 @@ class ExportBuilder:
         if not rows or (table, "") in self._without:
             return
         if self._seed is not None:
-            random.Random(self._seed).shuffle(rows)  # noqa: S311 - an order of rows is no secret
-        # Bytes become a text of just these bytes, as a C program writes them, and not a blob.
+            random.Random(self._seed).shuffle(rows)  # noqa: S311 - the order of rows is no secret
+        # Bytes are written as a text of these bytes, as a C program writes them, and not as a blob.
         marks = [
             "cast(? as text)" if any(isinstance(v, bytes) for v in each) else "?" for each in zip(*rows, strict=True)
         ]
@@ -332,5 +332,5 @@ class ExportBuilder:
 
 
 def _real(columns: Row) -> Row:
-    """Name columns as the export does, so that a short name and a real one replace each other."""
+    """Return columns by the names of the export, so that a short name and a real one are the same column."""
     return {SHORT.get(name, name): value for name, value in columns.items()}

@@ -1,8 +1,8 @@
-"""The tables of nsys's SQLite export as three of its releases write them: 2022.4.2, 2023.4.4 and 2025.3.2.
+"""The tables in SQLite exports of three releases of nsys: 2022.4.2, 2023.4.4 and 2025.3.2.
 
-Read off real exports made with ``--lazy=false``. A word is a column: ``name`` is INTEGER, ``name:TEXT`` and
-``name:REAL`` say so, ``@2025`` names the first of the three releases that writes it. NOT NULL is left out, so that
-tests can break its promise.
+Source: real exports made with ``--lazy=false``. Each word is a column: ``name`` is INTEGER, ``name:TEXT`` and
+``name:REAL`` have other types, and ``@2025`` is the first of the three releases that writes the column. NOT NULL is
+left out, so that tests can write NULL anywhere.
 """
 
 _ON_DEVICE = "start end deviceId contextId greenContextId@2023 streamId correlationId globalPid"
@@ -74,7 +74,7 @@ LAYOUTS = {
     "EXPORT_META_DATA": _PAIR,
 }
 
-# The first release that has the table, where it is not 2022.
+# The first of the three releases that has the table, where it is not 2022.
 FIRST_RELEASE = {
     "ANALYSIS_FILE": 2025,
     "DIAGNOSTIC_EVENT": 2025,

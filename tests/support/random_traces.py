@@ -1,6 +1,6 @@
-"""Random small traces: two processes of two threads, two GPUs of two streams, times so small that ns can be counted.
+"""Small random traces: two processes with two threads, two GPUs with two streams, and few nanoseconds.
 
-A sketch is plain data, so that hypothesis can shrink it, and a test can build it again: later in time, or shuffled.
+A sketch is plain data, so that hypothesis can shrink it and a test can build it again, later in time or shuffled.
 """
 
 import tempfile
@@ -31,14 +31,14 @@ OS_CALLS = ("poll", "pthread_cond_wait", "pthread_mutex_lock", "ioctl", "read")
 OVERHEADS = ("CUPTI Buffer flush", "dlopen(libx.so)")
 TEXTS = ("data", "forward", "backward", "batch 1", "batch 2", "batch 3", "of my own")
 
-times = st.integers(1, LONGEST)  # CUPTI writes 0 for an operation that it could not time
+times = st.integers(1, LONGEST)  # CUPTI writes 0 for an operation without times
 lengths = st.integers(0, 12)
 threads = st.sampled_from(THREADS)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """Something on a GPU; ``launched`` is the start and length of its call, None where the call is lost."""
+    """An operation on a GPU. ``launched`` is the start and length of its call, None where the call was lost."""
 
     kind: str
     name: str
@@ -53,7 +53,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Event:
-    """Something on the host: a row of ``table`` (a method of the builder)."""
+    """An event on the host: a row of ``table`` (a method of the builder)."""
 
     table: str
     name: str
@@ -64,7 +64,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Switch:
-    """A thread that is put on a CPU or taken off it."""
+    """A switch of a thread onto a CPU or off it."""
 
     start: int
     running: bool
@@ -73,7 +73,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Sketch:
-    """All that happens in a trace."""
+    """The content of a trace."""
 
     operations: tuple[Operation, ...]
     events: tuple[Event, ...]
@@ -113,7 +113,7 @@ sketches = st.builds(
 
 
 def built(sketch: Sketch, shift: int = 0) -> ExportBuilder:
-    """Return the export of a sketch, all times later by ``shift``; one kernel long before says that there is a GPU."""
+    """Return the export of a sketch, shifted in time; one early kernel makes sure that there is a GPU."""
     builder = ExportBuilder().kernel(shift - 30, shift - 20, "first", launched=(shift - 31, shift - 30))
     for number, each in enumerate(sketch.operations, 1):
         _add(builder, each, shift, number)
@@ -128,7 +128,7 @@ def built(sketch: Sketch, shift: int = 0) -> ExportBuilder:
 
 
 def _add(builder: ExportBuilder, each: Operation, shift: int, number: int) -> None:
-    """Add an operation; its number is its correlation id, unless its process has another one of that id."""
+    """Add an operation with a correlation id from its number."""
     start, end = each.start + shift, each.start + each.length + shift
     process = each.thread & ~0xFFFFFF
     common: dict[str, Any] = {
@@ -159,7 +159,7 @@ def loaded(builder: ExportBuilder, folder: Path) -> Trace:
 
 
 def trace_of(sketch: Sketch, shift: int = 0, seed: int | None = None) -> Trace:
-    """Return the trace of a sketch, later by ``shift``, the rows of its export in a random order by ``seed``."""
+    """Return the trace of a sketch, shifted in time, with the rows of its export shuffled by ``seed``."""
     builder = built(sketch, shift)
     with tempfile.TemporaryDirectory() as folder:
         return loaded(builder if seed is None else builder.shuffled(seed), Path(folder))

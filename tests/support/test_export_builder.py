@@ -1,4 +1,4 @@
-"""The exports that tests build by hand are laid out as nsys lays out its own."""
+"""The exports that tests build have the layout of real exports."""
 
 import sqlite3
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def columns_in(path: Path) -> dict[str, list[str]]:
     ("name", "release"), [("cnn_amp", 2025), ("cuda_graph_graph_trace", 2025), ("cnn_fp32_nsys2023", 2023)]
 )
 def test_a_layout_is_that_of_a_real_export(captures: Captures, name: str, release: int) -> None:
-    """The same columns in the same order, for every table both have."""
+    """The same columns in the same order, for every table that both have."""
     real = columns_in(captures(name))
     shared = [table for table in real if table in LAYOUTS]
     assert len(shared) > 10
@@ -58,7 +58,7 @@ def test_a_launch_of_another_process_comes_from_its_main_thread(build: Callable[
     assert builder.rows["CUPTI_ACTIVITY_KIND_RUNTIME"][0]["globalTid"] == global_id(77, 77)
 
 
-def test_a_short_word_and_the_real_column_are_the_same(build: Callable[..., ExportBuilder]) -> None:
+def test_a_short_word_is_the_same_as_the_real_column(build: Callable[..., ExportBuilder]) -> None:
     builder = build().kernel(0, 1, device=3).kernel(0, 1, deviceId=4)
     assert [row["deviceId"] for row in builder.rows["CUPTI_ACTIVITY_KIND_KERNEL"]] == [3, 4]
 
@@ -74,7 +74,7 @@ def test_an_old_release_lacks_the_tables_of_a_new_one(table: str, first: int) ->
         ExportBuilder(2022 if first == 2023 else 2023).row(table)
 
 
-def test_what_was_built_is_what_stands_in_the_file(build: Callable[..., ExportBuilder], tmp_path: Path) -> None:
+def test_the_file_holds_what_was_built(build: Callable[..., ExportBuilder], tmp_path: Path) -> None:
     path = build().fill(5, 9, stream=13).write(tmp_path / "x.sqlite")
     with closing(sqlite3.connect(path)) as database:
         row = database.execute("select start, end, streamId, memKind from CUPTI_ACTIVITY_KIND_MEMSET").fetchone()

@@ -16,8 +16,14 @@ US = 1_000
 BINS = 40
 END = 4_000 * US
 WINDOW = Window(400 * US, 3_600 * US, "steps 3 to 20", "steps")
-HOST = GPU_CLASSES.index("idle/cpu")
-INPUT_WAIT = GPU_CLASSES.index("idle/data_wait")
+
+
+def class_of(cause: str) -> int:
+    """Return the code of idle time with a cause; classes are causes, or rules such as ``idle/cpu``."""
+    return next(code for code, name in enumerate(GPU_CLASSES) if name.removeprefix("idle/") == cause)
+
+
+CPU, DATA_WAIT = class_of("cpu"), class_of("data_wait")
 
 
 def timeline_report(*, is_exact: bool = True, hostile: str = "") -> Report:
@@ -26,8 +32,8 @@ def timeline_report(*, is_exact: bool = True, hostile: str = "") -> Report:
     GPU 0 runs a kernel in the first half of each 100 us and is idle in the second; GPU 1 is idle but for one copy.
 
     Args:
-        is_exact: Whether all items are there, or only those before 1 ms.
-        hostile: What everything is called that a program can name.
+        is_exact: Whether the rows have all items, or only those before 1 ms.
+        hostile: Name of everything that a program can name.
     """
     return replace(hand_made.two_gpu_report(), timeline=timeline_data(is_exact=is_exact, hostile=hostile))
 
@@ -54,7 +60,7 @@ def timeline_data(*, is_exact: bool = True, hostile: str = "") -> TimelineData:
     )
 
 
-def _row(  # noqa: PLR0913 - one argument a thing that a row is made of
+def _row(  # noqa: PLR0913 - one argument for each part of a row
     edges: "np.ndarray[tuple[int], np.dtype[np.int64]]",
     kind: str,
     label: str,
@@ -69,8 +75,8 @@ def _row(  # noqa: PLR0913 - one argument a thing that a row is made of
     sums = Grid(edges, np.arange(0)).sums(LabelledSpans(Spans(start, end), code.astype(np.int32)), len(classes))
     exact = np.ones(len(edges) - 1, bool) if is_exact else edges[1:] <= 1_000 * US
     kept = is_exact | (start < 1_000 * US)
-    told = {name: np.full(int(kept.sum()), value) for name, value in (details or {}).items()}
-    shown = TimelineItems(start[kept], end[kept], code[kept], told)
+    values = {name: np.full(int(kept.sum()), value) for name, value in (details or {}).items()}
+    shown = TimelineItems(start[kept], end[kept], code[kept], values)
     return TimelineRow(kind, label, device_id, 4711, 4711, classes, sums, exact, shown)
 
 
@@ -85,9 +91,9 @@ def _phases(edges: "np.ndarray[tuple[int], np.dtype[np.int64]]", hostile: str) -
 
 
 def _gpus(edges: "np.ndarray[tuple[int], np.dtype[np.int64]]", *, is_exact: bool) -> list[TimelineRow]:
-    halves = [(at * 50 * US, (at + 1) * 50 * US, INPUT_WAIT if at % 2 else 0) for at in range(80)]
+    halves = [(at * 50 * US, (at + 1) * 50 * US, DATA_WAIT if at % 2 else 0) for at in range(80)]
     kernels = [(start, end, 0) for start, end, code in halves if code == 0]
-    told = {"phase": 1, "evidence": 1}
+    reason = {"phase": 1, "evidence": 1}
     launch = {
         "name": 0,
         "phase": 2,
@@ -99,13 +105,13 @@ def _gpus(edges: "np.ndarray[tuple[int], np.dtype[np.int64]]", *, is_exact: bool
         "block_threads": 256,
         "bytes": 0,
     }
-    idle = [(0, 2_000 * US, HOST), (2_000 * US, 2_100 * US, 2), (2_100 * US, END, HOST)]
+    idle = [(0, 2_000 * US, CPU), (2_000 * US, 2_100 * US, 2), (2_100 * US, END, CPU)]
     copy = [(2_000 * US, 2_100 * US, STREAM_CLASSES.index("copy"))]
     sent = {**launch, "name": 1, "grid_blocks": 0, "block_threads": 0, "bytes": 1 << 20}
     return [
-        _row(edges, "gpu", "GPU 0", GPU_CLASSES, halves, device_id=0, details=told, is_exact=is_exact),
+        _row(edges, "gpu", "GPU 0", GPU_CLASSES, halves, device_id=0, details=reason, is_exact=is_exact),
         _row(edges, "stream", "stream 7", STREAM_CLASSES, kernels, device_id=0, details=launch, is_exact=is_exact),
-        _row(edges, "gpu", "GPU 1", GPU_CLASSES, idle, device_id=1, details=told),
+        _row(edges, "gpu", "GPU 1", GPU_CLASSES, idle, device_id=1, details=reason),
         _row(edges, "stream", "stream 7", STREAM_CLASSES, copy, device_id=1, details=sent),
     ]
 

@@ -41,8 +41,7 @@ def rows_of(data: TimelineData, kind: str) -> list[TimelineRow]:
 
 
 def ledger(report: Report, device: int) -> dict[str, int]:
-    """Return what the report says each class of a GPU's window takes."""
-    found = {}
+    """Return the time of each class of a GPU's window, as the ledger and the attribution of idle time have it."""
     section, idle = report.section("ledger"), report.section("idle")
     assert section is not None
     assert idle is not None
@@ -50,9 +49,9 @@ def ledger(report: Report, device: int) -> dict[str, int]:
     (row,) = devices[devices["device_id"] == device].to_dict("records")
     names = ("compute_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns")
     found = {kind: int(row[name]) for kind, name in zip(BUSY, names, strict=True)}
-    causes = idle.tables["causes"]
-    mine = causes[causes["device_id"] == device]
-    return found | {str(cause): int(ns) for cause, ns in mine.groupby("cause")["idle_ns"].sum().items()}
+    attribution = idle.tables["attribution"]
+    mine = attribution[attribution["device_id"] == device]
+    return found | {str(rule): int(ns) for rule, ns in mine.groupby("rule")["idle_ns"].sum().items()}
 
 
 def sums_between(data: TimelineData, row: TimelineRow, start: int, end: int) -> dict[str, int]:
@@ -256,7 +255,7 @@ def test_counters_are_means_of_their_bins(real_trace: Callable[[str], Trace]) ->
     trace = real_trace("mnist_counters_python")
     _, data = drawn(trace)
     rows = rows_of(data, "counter")
-    assert [row.label for row in rows] == [reading.name for reading in find_context(trace).readings]
+    assert [row.label for row in rows] == [samples.name for samples in find_context(trace).counter_samples]
     for row in rows:
         assert row.sums.min() >= gpu_rows.NOT_SAMPLED
         assert row.sums.max() <= 100 * 100

@@ -1,4 +1,4 @@
-"""What makes the rates of docs/compare.md, tools/compare_false_alarms.py: its loops, and what it says of real steps."""
+"""tools/compare_false_alarms.py measures the rates in docs/compare.md: its loops, and its result for real steps."""
 
 import importlib.util
 from pathlib import Path

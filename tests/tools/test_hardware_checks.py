@@ -91,14 +91,14 @@ def test_utilization_and_sm_efficiency() -> None:
     assert trace.achieved_occupancy(events, span, {0: 0.25, 1: 1.0}) == pytest.approx((4 * 0.25 + 2) / 6)
 
 
-def test_the_plugins_zero_for_much_shared_memory_is_mended() -> None:
+def test_the_plugins_zero_for_much_shared_memory_is_corrected() -> None:
     """64 KiB a block: three blocks of 256 threads fit on a multiprocessor of 2048."""
     table = load("breakdown_table")
     (big,) = [each["args"] for each in TRACE["traceEvents"] if each.get("args", {}).get("shared memory") == 65536]
-    assert table.mended_share(big, TRACE) == pytest.approx(3 * 256 / 2048)
-    told = table.theirs(TRACE, on_device=False)
-    assert told["achieved"] == pytest.approx(4 * 0.25 / 6)
-    assert told["achieved_mended"] == pytest.approx((4 * 0.5 * 256 / 2048 + 2 * 0.375) / 6)
+    assert table.unlimited_share(big, TRACE) == pytest.approx(3 * 256 / 2048)
+    values = table.theirs(TRACE, on_device=False)
+    assert values["achieved"] == pytest.approx(4 * 0.25 / 6)
+    assert values["achieved_unlimited"] == pytest.approx((4 * 0.5 * 256 / 2048 + 2 * 0.375) / 6)
 
 
 def test_both_breakdowns_stand_side_by_side(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_a_browser_that_is_there_is_enough(checkout: Checkout) -> None:
     assert checkout.setup("browser") == (0, "")
 
 
-def test_root_installs_a_browser_and_others_are_told_how(checkout: Checkout) -> None:
+def test_root_installs_a_browser_and_others_see_how(checkout: Checkout) -> None:
     """The tests that need none go on either way."""
     code, said = checkout.setup("browser")
     assert (code, said.count("\n")) == (0, 1)

@@ -19,7 +19,7 @@ PHASES = ["data", "copy", "forward", "backward", "optimizer"]
 
 @pytest.fixture(scope="module")
 def mnist() -> Iterator[ModuleType]:
-    """workloads/mnist.py, imported as a program started in its folder imports its neighbours."""
+    """Import workloads/mnist.py with its folder on the path, as when it is started."""
     sys.path.insert(0, str(WORKLOADS))
     import mnist  # noqa: PLC0415 - only where the path is set
 
@@ -29,9 +29,9 @@ def mnist() -> Iterator[ModuleType]:
 
 @pytest.fixture(scope="module")
 def data(mnist: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with MNIST's four files, in small."""
+    """Return a folder with MNIST's four files, with few digits."""
     folder = tmp_path_factory.mktemp("mnist")
-    for number, count in enumerate((2000, 400)):
+    for number, count in enumerate((1000, 200)):
         images, labels = mnist.digits.drawing.draw(count, seed=number)
         mnist.digits.idx.write(folder / mnist.digits.FILES[2 * number], images)
         mnist.digits.idx.write(folder / mnist.digits.FILES[2 * number + 1], labels)
@@ -40,7 +40,7 @@ def data(mnist: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def events(mnist: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was opened (+) and closed (-), through a stand-in for nvtx that writes it down."""
+    """Return which ranges were opened (+) and closed (-), recorded by a stand-in for nvtx."""
     written: list[str] = []
 
     @contextlib.contextmanager
@@ -60,7 +60,7 @@ def losses(output: str) -> list[str]:
 
 
 def trained(mnist: ModuleType, capsys: pytest.CaptureFixture[str], data: Path, *arguments: str) -> str:
-    """What a training without loader processes prints."""
+    """Return the output of a training without loader processes."""
     mnist.main(["--data", str(data), "--workers", "0", *arguments])
     return capsys.readouterr().out
 
@@ -69,7 +69,7 @@ def test_each_step_is_a_batch_with_its_phases_in_order(
     mnist: ModuleType, data: Path, capsys: pytest.CaptureFixture[str], events: list[str]
 ) -> None:
     """`batch N` around data, copy, forward, backward, optimizer; N goes on over epochs, and no batch is empty."""
-    trained(mnist, capsys, data, "--batch-size", "1000", "--steps", "3")
+    trained(mnist, capsys, data, "--batch-size", "500", "--steps", "3")
     expected = []
     for number in range(3):
         expected += [f"+batch {number}", *(sign + name for name in PHASES for sign in "+-"), f"-batch {number}"]
@@ -81,7 +81,7 @@ def test_each_step_is_a_batch_with_its_phases_in_order(
 def test_the_data_range_holds_the_wait_for_the_batch_alone(
     mnist: ModuleType, events: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The loader is asked inside `data`, once a step, and never once more to learn that it is at its end."""
+    """A batch is requested inside `data`, once a step, and never again after the last batch."""
 
     class Loader:
         def __iter__(self) -> "Loader":
@@ -104,7 +104,7 @@ def test_the_data_range_holds_the_wait_for_the_batch_alone(
 
 @pytest.mark.parametrize("precision", [[], ["--amp"]], ids=["float32", "amp"])
 def test_it_learns(mnist: ModuleType, data: Path, capsys: pytest.CaptureFixture[str], precision: list[str]) -> None:
-    """Two short epochs on drawn digits: the loss falls, and most digits it never saw are named rightly."""
+    """Two short epochs on drawn digits: the loss falls, and most digits of the test set are recognized."""
     output = trained(mnist, capsys, data, "--epochs", "2", "--device", "cpu", *precision)
     first, second = (float(loss) for loss in re.findall(r"loss ([\d.]+)", output))
     assert second < first
@@ -122,8 +122,8 @@ def test_a_seed_decides_the_training(mnist: ModuleType, data: Path, capsys: pyte
 def test_loader_processes_change_nothing_but_the_time(
     mnist: ModuleType, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two processes prepare the samples that none prepares: over epochs, and as a program of its own."""
-    chosen = ["--data", str(data), "--device", "cpu", "--batch-size", "1000", "--steps", "3"]
+    """Two loader processes prepare the same samples as none, over epochs and in a separate process."""
+    chosen = ["--data", str(data), "--device", "cpu", "--batch-size", "500", "--steps", "3"]
     program = [sys.executable, str(WORKLOADS / "mnist.py"), *chosen, "--workers", "2"]
     done = subprocess.run(program, capture_output=True, text=True, check=True)
     assert done.stderr == ""
@@ -142,7 +142,7 @@ def test_each_epoch_draws_every_digit_once_in_an_order_of_its_own(mnist: ModuleT
     assert [each - 100 for each in second] != first
 
 
-def test_a_digit_is_distorted_anew_in_each_epoch(mnist: ModuleType) -> None:
+def test_a_digit_is_distorted_differently_in_each_epoch(mnist: ModuleType) -> None:
     """The same draw gives the same sample; the digit's next draw gives another, with the same label."""
     images, labels = mnist.digits.drawing.draw(10, seed=0)
     samples = mnist.DistortedDigits(images, labels, seed=5)
@@ -184,7 +184,7 @@ def test_what_comes_in_from_outside_the_sheet_is_black(mnist: ModuleType, monkey
 
 
 def test_a_batch_larger_than_the_data_is_refused(mnist: ModuleType, data: Path) -> None:
-    with pytest.raises(SystemExit, match="--batch-size 2001 is more than the 2000 images"):
+    with pytest.raises(SystemExit, match="--batch-size 2001 is more than the 1000 images"):
         mnist.main(["--data", str(data), "--batch-size", "2001"])
 
 

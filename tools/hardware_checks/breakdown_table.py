@@ -51,18 +51,18 @@ def theirs(trace: Mapping[str, Any], *, on_device: bool) -> dict[str, float]:
     steps = reading.device_steps(events) if on_device else reading.host_steps(events)
     span = (steps[0][0], steps[-1][1])
     kernels = reading.of_role(events, "kernel")
-    told = {at: float(each.args["est. achieved occupancy %"]) / 100 for at, each in enumerate(kernels)}
-    mended = {at: mended_share(each.args, trace) for at, each in enumerate(kernels)}
+    theirs_by_kernel = {at: float(each.args["est. achieved occupancy %"]) / 100 for at, each in enumerate(kernels)}
+    unlimited = {at: unlimited_share(each.args, trace) for at, each in enumerate(kernels)}
     return {
         **reading.breakdown(events, steps),
         "utilization": reading.utilization(events, span),
         "sm_efficiency": reading.sm_efficiency(events, span),
-        "achieved": reading.achieved_occupancy(events, span, told),
-        "achieved_mended": reading.achieved_occupancy(events, span, mended),
+        "achieved": reading.achieved_occupancy(events, span, theirs_by_kernel),
+        "achieved_unlimited": reading.achieved_occupancy(events, span, unlimited),
     }
 
 
-def mended_share(args: Mapping[str, Any], trace: Mapping[str, Any]) -> float:
+def unlimited_share(args: Mapping[str, Any], trace: Mapping[str, Any]) -> float:
     """Return a kernel's occupancy by the plugin's formula, without its limit of 48 KiB of shared memory."""
     gpu = trace["deviceProperties"][0]
     limits = limits_of(gpu)
@@ -90,7 +90,7 @@ def table(columns: Mapping[str, Numbers], roles: Sequence[str]) -> str:
         lines.append(f"| {role} | {' | '.join(cells)} |")
     lines.append(f"| step | {' | '.join(f'{each / 1e6:.3f} ms' for each in steps.values())} |")
     lines += ["", f"| share | {heads}", f"|---|{'---|' * len(columns)}"]
-    for key in ("utilization", "sm_efficiency", "achieved", "achieved_mended"):
+    for key in ("utilization", "sm_efficiency", "achieved", "achieved_unlimited"):
         cells = (f"{numbers[key]:.2%}" if key in numbers else "-" for numbers in columns.values())
         lines.append(f"| {key} | {' | '.join(cells)} |")
     return "\n".join(line.rstrip() for line in lines)

@@ -35,7 +35,7 @@ class Compared:
 
     Attributes:
         function: The kernel's own name.
-        shape: Threads, registers, shared memory asked for, and shared memory set aside, in bytes.
+        shape: Threads, registers, shared memory of a block, and shared memory configured by the driver, in bytes.
         ours: Blocks by warps, registers, shared memory and the SM's own limit.
         theirs: The same by Nsight Compute.
         our_share: Theoretical occupancy.
@@ -51,18 +51,18 @@ class Compared:
 
     @property
     def is_equal(self) -> bool:
-        """Whether blocks and occupancy are the same; a limit that no one reaches may be written in two ways."""
+        """Whether blocks and occupancy are the same; a limit that is never reached has two spellings."""
         return min(self.ours) == min(self.theirs) and abs(self.our_share - self.their_share) < TOLERANCE
 
 
 def compared(launch: NcuLaunch, limits: Limits) -> Compared:
     """Return one launch by both; its inputs are those that Nsight Compute names."""
     values = launch.values
-    asked = values["launch__shared_mem_per_block_static"] + values["launch__shared_mem_per_block_dynamic"]
+    used = values["launch__shared_mem_per_block_static"] + values["launch__shared_mem_per_block_dynamic"]
     shape = (
         int(values["launch__block_size"]),
         int(values["launch__registers_per_thread"]),
-        int(asked),
+        int(used),
         int(values.get("launch__shared_mem_config_size", 0)),
     )
     shapes = Shapes(*(np.array([each], np.int64) for each in shape))

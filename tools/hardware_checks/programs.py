@@ -37,7 +37,7 @@ def conv_net(*, amp: bool, channels_last: bool = False, name: str = "resnet50") 
 
 
 def encoder(*, autocast: torch.dtype | None = None, tf32: bool = False, compiled: bool = False) -> Step:
-    """Train six transformer layers of BERT-base's size; in FP32 unless an autocast type or TF32 is asked for."""
+    """Train six transformer layers of BERT-base's size; in FP32, an autocast type or TF32."""
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     layer = nn.TransformerEncoderLayer(768, 12, 3072, dropout=0.1, activation="gelu", batch_first=True)
     model: Any = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False).cuda()

@@ -87,7 +87,7 @@ captures() {
     wait
 }
 
-# occupancy_of NAME LAUNCHES COMMAND...: what ncu says of the launches of a program, as CSV.
+# occupancy_of NAME LAUNCHES COMMAND...: what ncu measures for the launches of a program, as CSV.
 occupancy_of() {
     local name=$1 count=$2
     shift 2

@@ -61,7 +61,7 @@ def loop(steps: int) -> Iterator[None]:
 
 
 def main() -> None:
-    """Run the loop, under PyTorch's profiler where a trace is asked for."""
+    """Run the loop, under PyTorch's profiler if a trace is wanted."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--trace", type=Path, help="write a trace of PyTorch's profiler to this file")
     parser.add_argument("--steps", type=int, default=STEPS)

@@ -54,11 +54,11 @@ def band(low: float, high: float) -> str:
 
 
 def exceptions(name: str, result: Result) -> list[str]:
-    """Return a line for each kernel that was named wrongly or not at all, dearest first."""
+    """Return a line for each kernel that was classified wrongly or as unknown, costliest first."""
     lines = []
     for each in result["kernels"]:
-        is_told = each["outcome"] in {"differs", "settled", "open"} or each["verdict"] == "unknown"
-        if is_told and each["share"] > LEAST_SHARE:
+        is_listed = each["outcome"] in {"differs", "settled", "open"} or each["verdict"] == "unknown"
+        if is_listed and each["share"] > LEAST_SHARE:
             kernel = each["name"] if len(each["name"]) <= NAME_WIDTH else f"{each['name'][: NAME_WIDTH - 1]}…"
             cells = (name, f"{each['share']:.2%}", each["outcome"], each["verdict"], each["reason"], f"`{kernel}`")
             lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
@@ -69,9 +69,14 @@ def table(results: Mapping[str, Result]) -> str:
     """Return both tables."""
     lines = [f"| {' | '.join(HEADS)} |", f"|{'---|' * len(HEADS)}"]
     lines += [row(name, result) for name, result in results.items()]
-    told = [line for name, result in results.items() for line in exceptions(name, result)]
-    if told:
-        lines += ["", "| program | share | outcome | by name | hardware | kernel |", "|---|---|---|---|---|---|", *told]
+    listed = [line for name, result in results.items() for line in exceptions(name, result)]
+    if listed:
+        lines += [
+            "",
+            "| program | share | outcome | by name | hardware | kernel |",
+            "|---|---|---|---|---|---|",
+            *listed,
+        ]
     return "\n".join(lines)
 
 

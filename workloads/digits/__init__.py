@@ -74,7 +74,7 @@ def find(folder: Path) -> list[Path] | None:
     """Return the four files in the order of FILES, or None where the folder has none of them.
 
     Raises:
-        idx.IdxError: The folder has some of them: which data this would be, cannot be told.
+        idx.IdxError: The folder has some of them: it is not clear which data set this is.
     """
     found = [_existing(folder, name) for name in FILES]
     missing = [name for name, path in zip(FILES, found, strict=True) if path is None]
@@ -108,8 +108,8 @@ def draw(folder: Path, train_count: int, test_count: int) -> None:
     Where another run is faster, its folder is kept: both drew the same.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as workplace:
-        unfinished = Path(workplace, folder.name)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+        unfinished = Path(temporary, folder.name)
         unfinished.mkdir()
         for number, count in enumerate((train_count, test_count)):
             images, labels = drawing.draw(count, seed=number)

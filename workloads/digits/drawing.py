@@ -24,7 +24,7 @@ CHUNK = 4096
 SHAKE = 0.035  # of a control point, in units of the glyph
 TURN = 0.16  # radians
 SLANT = 0.22
-STRETCH = 0.14
+SCALE = 0.14
 SHIFT = 1.6  # pixels
 INK = (3.0, 9.0)  # how dark the pen is; a darker one is a thicker one
 GRAIN = 24  # gray levels of noise in the ink
@@ -214,7 +214,7 @@ def _trace(strokes: Pen, count: int, random: np.random.Generator) -> Floats:
 def _hands(count: int, random: np.random.Generator) -> Floats:
     """Matrices [count, 2, 2] that turn, slant and scale a glyph around its middle to pixels."""
     turn, slant, wide, high = (
-        random.normal(0, each, count).astype(np.float32) for each in (TURN, SLANT, STRETCH, STRETCH / 2)
+        random.normal(0, each, count).astype(np.float32) for each in (TURN, SLANT, SCALE, SCALE / 2)
     )
     cos, sin = np.cos(turn), np.sin(turn)
     rows = np.stack([np.stack([cos, sin], -1), np.stack([-sin - slant * cos, cos - slant * sin], -1)], -2)

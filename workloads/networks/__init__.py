@@ -1,4 +1,4 @@
-"""Networks for images, as first published but for sizes that the number of classes or of pixels decides.
+"""Networks for images, as first published, with sizes for the number of classes and pixels.
 
 Each takes images float32 [n, channels, side, side] and gives scores [n, classes].
 """

@@ -41,8 +41,8 @@ def packed(folder: Path, count: int, side: int, seed: int = 0) -> Path:
     path = folder / f"pictures-{side}-{count}-{seed}" / PACKED
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as workplace:
-            unfinished = Path(workplace) / PACKED
+        with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
+            unfinished = Path(temporary) / PACKED
             np.save(unfinished, draw(count, side, seed))
             unfinished.replace(path)
     return path

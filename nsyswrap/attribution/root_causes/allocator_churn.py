@@ -27,9 +27,11 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
         return idle.none
     between = idle.from_first(calls) & idle.until_last(calls) & idle.is_cause(*GENERIC, "synchronization")
     delayed = idle.any_in_gap(calls)
-    delay = np.bincount(idle.gap[calls], idle.length[calls], len(idle.first)).astype(np.int64)
-    rest = free & idle.is_cause(*GENERIC) & ~delayed[idle.gap]
-    return calls | between | idle.set_back(delayed, delay, rest)
+    # A call that frees waits for the GPU first, so most of it may lie before the gap.
+    first_call = idle.call_length((api_calls.ALLOCATION,), calls[idle.first])
+    later = calls & ~(np.isin(np.arange(len(calls)), idle.first) & (first_call > 0)[idle.gap])
+    delay = first_call + np.bincount(idle.gap[later], idle.length[later], len(idle.first)).astype(np.int64)
+    return calls | between | idle.set_back(delayed, delay, free & ~calls & ~between & idle.is_cause(*GENERIC))
 
 
 def _is_habit(idle: IdlePieces) -> bool:

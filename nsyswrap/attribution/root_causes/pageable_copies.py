@@ -1,13 +1,17 @@
-"""Root cause: a copy of pageable memory to the GPU holds the host while the driver stages the data."""
+"""Root cause: a copy of pageable memory holds the host while the driver stages the data."""
 
 from nsyswrap.attribution.copy_table import find_copies, staging
-from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
+from nsyswrap.events import api_calls
 from nsyswrap.intervals import containing
 
 RULE = "copies/pageable"
 
 
-def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
-    """Return the pieces inside calls that stage pageable memory for this GPU."""
+def find(idle: IdlePieces, free: Mask) -> Mask:
+    """Return the pieces inside calls that stage pageable memory of this GPU, and the idle time that they cause."""
     held = staging(idle.context, find_copies(idle.context, idle.window), idle.device_id, idle.window)
-    return idle.is_cause("blocking_copy", "launch") & (containing(held, idle.pieces.start) >= 0)
+    inside = free & idle.is_cause("blocking_copy", "launch") & (containing(held, idle.pieces.start) >= 0)
+    begins = (inside & idle.is_cause("blocking_copy"))[idle.first]
+    rest = free & ~inside & idle.is_cause(*GENERIC)
+    return inside | idle.set_back(begins, idle.call_length((api_calls.BLOCKING_COPY,), begins), rest)

@@ -1,7 +1,7 @@
-"""What a kernel's name says: tensor cores or not, in which precision, whose kernel it is and what it computes.
+"""What a kernel's name says: tensor cores or not, precision, library and operation.
 
-The rules are data (``kernel_rules.RULES``); here a name is spelled as they see it, matched, and checked against what
-the device can do. A name that says nothing stays unknown: it is never counted as a no.
+The rules are data (``rules.RULES``). Here a name is normalised, matched against them, and checked against what the
+device can do. A name that matches no rule is unknown, and never counts as not eligible.
 """
 
 import re
@@ -18,7 +18,7 @@ __all__ = ["RULES", "Classification", "Rule", "Verdict", "classify", "subject"]
 
 UNMATCHED = "unmatched"
 FROM_FILE = "kernel_rules"
-# llama.cpp's quantised product: one name for two kinds of code, which the device tells apart.
+# llama.cpp's quantised product: the same name for two implementations. The device decides which one runs.
 BY_DEVICE = "llama_mmq"
 
 Capability = tuple[int, int]
@@ -35,10 +35,10 @@ FIRST_WITH: Mapping[str, Capability] = {
     "fp6": (10, 0),
     "fp4": (10, 0),
 }
-# FP64 products run on tensor cores of data-centre chips alone.
+# Only these data-centre GPUs run FP64 products on tensor cores.
 WITH_FP64: frozenset[Capability] = frozenset({(8, 0), (9, 0), (10, 0), (10, 3)})
 
-# A name is cut here: what decides stands long before, and a hostile name must not cost more than a real one.
+# Names are cut at this length. What decides comes long before it, and a hostile name must not take long.
 LONGEST = 16_384
 
 _RETURN_TYPE = re.compile(r"^(?:std::enable_if<.{0,400}?>::type |typename |void |static |__global__ ){1,4}")
@@ -51,15 +51,15 @@ _PART = re.compile(r"L?([0-9]{1,4})")
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """What is said of one kernel name.
+    """The classification of one kernel name.
 
     Attributes:
-        name: The name as it was given.
+        name: The name as given.
         verdict: Tensor cores, matrix work without them, no matrix work, or unknown.
-        precision: Type of the operands where the kernel is matrix work and the name tells it, else empty.
-        library: Whose kernel it is, or empty.
-        op: What it computes, or empty.
-        rule: Key of the rule that decided; ``unmatched`` if none did.
+        precision: Type of the operands where the kernel is matrix work and its name shows the type, else empty.
+        library: Library of the kernel, or empty.
+        op: Operation of the kernel, or empty.
+        rule: Key of the rule that matched; ``unmatched`` if none did.
     """
 
     name: str
@@ -76,22 +76,21 @@ def classify(
     """Return what a kernel's name says.
 
     Args:
-        name: The demangled name, from nsys, CUPTI or Nsight Compute; mangled names and short names work too, as far
-            as they say anything.
-        compute_capability: Of the device it ran on, such as (9, 0): a verdict that is impossible there is corrected.
-            Without it, verdicts are those of a device that can do all that the name says.
-        learned: Rules from a file; they come before all others, and are taken as they are.
+        name: The demangled name from nsys, CUPTI or Nsight Compute. Mangled and short names work too, if less often.
+        compute_capability: Of the device the kernel ran on, such as (9, 0): an impossible verdict is corrected. Without
+            it, the verdict is that on a device which supports everything in the name.
+        learned: Rules from a file. They come before all others, and no device corrects them.
     """
     text = subject(name)
-    known = next((each for each in learned if _is_meant(each, text)), None)
+    known = next((each for each in learned if _matches(each, text)), None)
     if known is not None:
         return Classification(name, known.verdict, known.precision, known.library, known.op, FROM_FILE)
     rule = next((each for each in RULES if each.pattern.search(text)), None)
     if rule is None:
         found = Classification(name, Verdict.UNKNOWN, "", "", "", UNMATCHED)
     else:
-        told = rule.verdict in {Verdict.TENSOR, Verdict.SIMT_ELIGIBLE}
-        precision = value_of(rule.precision, text) if told else ""
+        is_matrix = rule.verdict in {Verdict.TENSOR, Verdict.SIMT_ELIGIBLE}
+        precision = value_of(rule.precision, text) if is_matrix else ""
         found = Classification(
             name, rule.verdict, precision, value_of(rule.library, text), value_of(rule.op, text), rule.key
         )
@@ -101,8 +100,8 @@ def classify(
 def subject(name: str) -> str:
     """Return a name as the rules see it: qualified function, then template arguments and parameters.
 
-    Return types, anonymous namespaces and casts go, because each tool writes them differently; of a mangled name the
-    function is decoded and the rest is kept as it is.
+    Return types, anonymous namespaces and casts are removed, because each tool writes them differently. In a mangled
+    name only the function is decoded.
     """
     text = name[:LONGEST].strip()
     if text.startswith("_Z"):
@@ -111,8 +110,8 @@ def subject(name: str) -> str:
     return _CASTS.sub("", _HIDDEN.sub("", text))
 
 
-def _is_meant(rule: NameRule, text: str) -> bool:
-    """Whether a rule from a file is about the kernel of this subject."""
+def _matches(rule: NameRule, text: str) -> bool:
+    """Return whether a rule from a file matches this kernel."""
     meant = _subject_of_rule(rule.kernel)
     return text.startswith(meant) if rule.is_prefix else text == meant
 
@@ -123,7 +122,7 @@ def _subject_of_rule(kernel: str) -> str:
 
 
 def _decoded(mangled: str) -> str:
-    """Return ``a::b<rest`` for ``_ZN1a1bI...``: enough of the Itanium ABI to find the function."""
+    """Return ``a::b<rest`` for ``_ZN1a1bI...``: as much of the Itanium ABI as it takes to find the function."""
     at, parts = (3 if mangled.startswith("_ZN") else 2), []
     while (length := _PART.match(mangled, at)) is not None:
         at = length.end() + int(length[1])
@@ -134,10 +133,10 @@ def _decoded(mangled: str) -> str:
 
 
 def _on_device(found: Classification, capability: Capability) -> Classification:
-    """Return the classification as it must be on a device.
+    """Return the classification, corrected for a device.
 
-    Without tensor cores nothing is eligible. FP64 has tensor cores on few chips. A product in a type that the device's
-    tensor cores lack runs elsewhere, and could use another type.
+    On a device without tensor cores nothing is eligible. Few GPUs have tensor cores for FP64. A product in a type that
+    the tensor cores lack runs on CUDA cores, and could use another type.
     """
     verdict, precision = found.verdict, found.precision
     if found.rule == BY_DEVICE:

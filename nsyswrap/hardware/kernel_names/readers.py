@@ -1,4 +1,4 @@
-"""How names spell precision, library and operation: one reader a convention, first pattern wins."""
+"""Readers of precision, library and operation: one for each convention. The first pattern that matches decides."""
 
 import re
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ def _reader(*lines: tuple[str, str]) -> Reader:
 
 
 def _heads(*lines: tuple[str, str]) -> Reader:
-    """Return a reader of words in the head, in any case."""
+    """Return a reader of words in the head of a name, in upper or lower case."""
     return tuple((re.compile(f"(?i){HEAD}(?:{words})"), value) for words, value in lines)
 
 
 PRECISIONS = frozenset({"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4"})
 
 READERS: Mapping[str, Reader] = {
-    # nvjet: one letter a matrix. Three are A and B, compute type, D; five are A, B, C, compute type, D.
+    # nvjet: one letter for each matrix. Three letters: A and B, compute type, D. Five: A, B, C, compute type, D.
     "@nvjet": _reader(
         (r"^nvjet_(?:sm\d{2,3}[a-z]?_)?(?!sm\d)(?:[qr]|o[qr])", "fp8"),
         (r"^nvjet_(?:sm\d{2,3}[a-z]?_)?(?!sm\d)o", "fp4"),
@@ -29,7 +29,7 @@ READERS: Mapping[str, Reader] = {
         (r"^nvjet_(?:sm\d{2,3}[a-z]?_)?(?!sm\d)s", "tf32"),
         (r"^nvjet_(?:sm\d{2,3}[a-z]?_)?(?!sm\d)d", "fp64"),
     ),
-    # xmma: pairs of types, operands first. With `tf32f32` in the second place the operands are rounded to TF32.
+    # xmma: pairs of types, operands first. `tf32f32` in second place means that the operands are rounded to TF32.
     "@xmma": _reader(
         (r"_e[45]m[23]", "fp8"),
         (r"_e2m1|_f4", "fp4"),
@@ -41,7 +41,7 @@ READERS: Mapping[str, Reader] = {
         (r"_c?f64", "fp64"),
         (r"_c?f32|fp32|FP32", "fp32"),
     ),
-    # The library's own names for CUTLASS kernels: types stand before or after the shape of the instruction.
+    # CUTLASS's names for its kernels: the types come before or after the shape of the instruction.
     "@cutlass": _reader(
         (r"(?<!u)e4m3|e5m2", "fp8"),
         (r"e2m3|e3m2", "fp6"),
@@ -88,7 +88,7 @@ READERS: Mapping[str, Reader] = {
         (r"double", "fp64"),
         (r"float", "fp32"),
     ),
-    # The same for templates of tensor-core kernels, where `float` is an accumulator or a scale.
+    # The same for templates of tensor-core kernels, in which `float` is an accumulator or a scale.
     "@operands": _reader(
         (r"float_e[45]m|__nv_fp8|[Ff]loat8_e[45]m|_fp8_", "fp8"),
         (r"e2m1|float4_t|_fp4_", "fp4"),
@@ -124,7 +124,7 @@ READERS: Mapping[str, Reader] = {
     "@attention_simt": _reader(
         (r"bf16|bfloat16", "bf16"), (r"f16|fp16|half|Half|uint16|unsigned short", "fp16"), (r"_f32|float", "fp32")
     ),
-    # Quantised weights: the product is done in the type of the activations, or in the type named in the head.
+    # Quantised weights: the product uses the type of the activations, or the type in the head of the name.
     "@quantised": _reader(
         (r"deep_gemm::\w{0,20}fp8|fp8_gemm", "fp8"),
         (r"deep_gemm::\w{0,20}bf16|tinygemm|BFloat16|bfloat16", "bf16"),
@@ -146,14 +146,15 @@ READERS: Mapping[str, Reader] = {
     ),
     "@quantised_op": _reader((r"mqa_logits", "attention"), (r"mul_mat_vec|kgemm", "gemv"), (r"", "gemm")),
     "@decode": _reader((r"flashinfer", "flashinfer"), (r"masked_multihead|mmha", "tensorrt_llm"), (r"", "vllm")),
-    # trtllm-gen: result, then both operands. Mixed operands count as the wider one.
+    # trtllm-gen: result, then both operands. Of mixed operands the wider type counts.
     "@trtllm_gen": _reader(
         (r"^[bg]e?mm_[A-Za-z0-9]+_[A-Za-z0-9]{0,20}E[45]m", "fp8"),
         (r"^[bg]e?mm_[A-Za-z0-9]+_[A-Za-z0-9]{0,20}E2m1", "fp4"),
         (r"^[bg]e?mm_[A-Za-z0-9]+_[A-Za-z0-9]{0,20}Bfloat16", "bf16"),
         (r"^[bg]e?mm_[A-Za-z0-9]+_[A-Za-z0-9]{0,20}Fp16", "fp16"),
     ),
-    # Names that begin with an architecture: cuDNN's convolutions, TensorRT's copies of both, else cuBLAS.
+    # Names that begin with an architecture: cuDNN's convolutions, TensorRT's copies of cuBLAS and cuDNN kernels, else
+    # cuBLAS.
     "@blas_vendor": _reader((r"^trt_", "tensorrt"), (r"cudnn|gcgemm|Cgemm", "cudnn"), (r"", "cublas")),
     "@xmma_vendor": _reader((r"cudnn", "cudnn"), (r"cublas", "cublas"), (r"", "tensorrt")),
     "@xmma_or_blas": _reader((r"cudnn", "cudnn"), (r"_trt$", "tensorrt"), (r"mul_mat_q", "llama.cpp"), (r"", "cublas")),
@@ -262,7 +263,7 @@ READERS: Mapping[str, Reader] = {
         (r"vllm", "vllm"),
         (r"", "flash_attention"),
     ),
-    # What a matrix kernel computes. A complex product of single precision is the middle of a convolution by FFT.
+    # The operation of a matrix kernel. A complex product in single precision is a step of a convolution by FFT.
     "@matrix": _reader(
         (
             r"fprop|dgrad|wgrad|cudnn_(?!generated)|gcgemm|Cgemm|::conv::|4conv6kernel|Conv[23]d|[Ii]mplicit_?[Gg]emm",
@@ -277,7 +278,7 @@ READERS: Mapping[str, Reader] = {
         (r"conv(?!ert)", "conv"),
         (r"", "gemm"),
     ),
-    # What other kernels do, read off the head.
+    # Operations that are not products, from words in the head.
     "@work": _heads(
         ("eigenmetakernel", "elementwise"),
         ("hadamard", "other"),
@@ -309,11 +310,11 @@ READERS: Mapping[str, Reader] = {
 
 
 def value_of(field: str, subject: str) -> str:
-    """Return a field of a rule for one name: itself, or what its reader finds; empty if it finds nothing.
+    """Return the value of a rule's field for one name: the field itself or what its reader finds; empty for nothing.
 
     Args:
         field: ``precision``, ``library`` or ``op`` of a rule.
-        subject: The name, as ``kernel_names.subject`` spells it.
+        subject: The name as ``classify.subject`` returns it.
     """
     if not field.startswith("@"):
         return field

@@ -1,4 +1,4 @@
-"""What a rule over kernel names is, and how patterns look at a name."""
+"""The type of a rule over kernel names, and the parts that patterns share."""
 
 import re
 from dataclasses import dataclass
@@ -27,27 +27,27 @@ class Verdict(StrEnum):
     TENSOR = "tensor"
     """It runs on tensor cores."""
     SIMT_ELIGIBLE = "simt_eligible"
-    """It is matrix work that tensor cores could do, and runs on CUDA cores."""
+    """It is matrix work that runs on CUDA cores and could run on tensor cores."""
     NOT_ELIGIBLE = "not_eligible"
-    """It is no matrix work."""
+    """It is not matrix work."""
     UNKNOWN = "unknown"
     """The name does not say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One pattern over kernel names and what it says.
+    """A pattern over kernel names and its verdict.
 
     Attributes:
-        key: The rule's own name, unique among the rules.
-        pattern: Searched in a name as ``kernel_names.subject`` spells it; the first rule that is found decides.
-        verdict: What it says.
-        precision: Type of the operands of the product, such as ``fp16``; ``@reader`` if the name tells it, a key of
-            ``kernel_values.READERS``; empty if it is no product, or the name does not tell.
-        library: Where the kernel comes from; ``@reader`` likewise.
-        op: What it computes, such as ``gemm``; ``@reader`` likewise.
-        examples: Names of real kernels that this rule decides, and none before it.
-        source: Where the examples, and the proof of the verdict, were seen.
+        key: Unique name of the rule.
+        pattern: Searched in a name as ``classify.subject`` returns it. The first rule that matches decides.
+        verdict: The verdict.
+        precision: Type of the operands of the product, such as ``fp16``; ``@reader``, a key of ``readers.READERS``, if
+            the name shows it; empty if the kernel is no product or the name does not show it.
+        library: Library of the kernel; ``@reader`` likewise.
+        op: Operation of the kernel, such as ``gemm``; ``@reader`` likewise.
+        examples: Names of real kernels that this rule is the first to match.
+        source: Where the examples and the evidence for the verdict come from.
     """
 
     key: str

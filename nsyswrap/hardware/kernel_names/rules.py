@@ -1,4 +1,4 @@
-"""All rules over kernel names, in the order in which they are tried: the first that is found decides."""
+"""All rules over kernel names in the order in which they are tried. The first that matches decides."""
 
 from nsyswrap.hardware.kernel_names.rule import Rule
 from nsyswrap.hardware.kernel_names.rules_around import AROUND
@@ -8,7 +8,8 @@ from nsyswrap.hardware.kernel_names.rules_framework import FRAMEWORKS, LIBRARIES
 from nsyswrap.hardware.kernel_names.rules_generated import GENERATED_BY_NVIDIA
 from nsyswrap.hardware.kernel_names.rules_vendor import VENDOR
 
-# Compilers' names quote what was fused, and helpers' names quote what they help: both come before matrix words count.
+# Names of compiled kernels list the fused operations, and names of auxiliary kernels hold the name of the matrix work
+# that they belong to. So both come before the rules for matrix work.
 RULES: tuple[Rule, ...] = (
     *COMPILED,
     *AROUND,

@@ -1,4 +1,4 @@
-"""Rules for kernels that compilers name: Inductor, Triton, XLA, TensorRT's Myelin."""
+"""Rules for kernels named by compilers: Inductor, Triton, XLA, TensorRT's Myelin."""
 
 import re
 
@@ -49,7 +49,7 @@ COMPILED: tuple[Rule, ...] = (
         library="inductor",
         op="@triton",
         examples=("triton_tem_fused_addmm_0", "triton_tem_fused_flex_attention_4", "triton_mm"),
-        source=H200 + "; the name tells neither type nor instruction",
+        source=H200 + "; the name has no type and no instruction",
     ),
     Rule(
         key="xla_matrix",
@@ -92,7 +92,7 @@ COMPILED: tuple[Rule, ...] = (
         library="tensorrt",
         op="@myelin",
         examples=("_gemm_mha_v2_0x769fb0c0640f6e6673daebed40d884a2", "__myl_FcCast_0x1d4e"),
-        source=PROFILES + "; the name tells neither type nor instruction",
+        source=PROFILES + "; the name has no type and no instruction",
     ),
     Rule(
         key="myelin",
@@ -135,7 +135,7 @@ TRITON: tuple[Rule, ...] = (
             "_attn_fwd",
             "matmul_kernel",
         ),
-        source=H200 + "; " + PROFILES + "; the name tells neither type nor instruction",
+        source=H200 + "; " + PROFILES + "; the name has no type and no instruction",
     ),
 )
 

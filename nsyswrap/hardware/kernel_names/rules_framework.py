@@ -1,4 +1,4 @@
-"""Rules for the kernels of frameworks and libraries that multiply no matrices."""
+"""Rules for kernels of frameworks and libraries that are not matrix work."""
 
 import re
 

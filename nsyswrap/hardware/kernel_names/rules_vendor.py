@@ -1,4 +1,4 @@
-"""Rules for the matrix kernels that NVIDIA writes by hand: those of cuBLAS, cuDNN and TensorRT."""
+"""Rules for the hand-written matrix kernels of cuBLAS, cuDNN and TensorRT."""
 
 import re
 

@@ -20,15 +20,15 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Severity
 
 COUNTER = "Tensor Active"
-# Turing counts half-precision arithmetic of the ordinary cores with it. Source: the metric's description in nsys.
+# On Turing this counter includes half-precision arithmetic of ordinary cores. Source: nsys's description of the metric.
 SHARED_WITH = "FP16"
 
-# Samples that lie inside kernels without tensor work read 0.5 to 1 %. Source: three captures of an H200.
+# Samples inside kernels without tensor work read 0.5 to 1 %. Source: three captures of an H200.
 NOISE_SHARE = 0.01
-# The least active of the kernels that did use tensor cores: 3.9 % of their time. Source: Nsight Compute on 2600
+# Lowest activity of kernels that used tensor cores: 3.9 % of their time. Source: Nsight Compute on 2600
 # launches of BERT and ResNet-50 on an H200.
 LEAST_ACTIVE_SHARE = 0.039
-# Names that promise less than this are not held against the counter.
+# Names contradict the counter only if they give at least this share of kernel time to tensor cores.
 MUCH_SHARE = 0.20
 
 
@@ -37,12 +37,12 @@ class TensorWork:
     """Tensor work by counter and by name, over the time in which compute kernels ran and the counter was sampled.
 
     Attributes:
-        active_ns: Time integral of the counter: so long would the pipes have been active at full rate, at most.
-        least_ns: The same at least: samples are whole numbers of per cent, rounded up.
+        active_ns: Upper bound of the time integral of the counter: the time that the pipes were active at full rate.
+        least_ns: Lower bound of the same; samples are whole per cent, rounded up.
         rounding_ns: One per cent of the sampled time, for a version of nsys that may round down.
         kernel_ns: Time in which any compute kernel ran.
-        tensor_ns: Time in which a kernel ran whose name says tensor cores.
-        possible_ns: The same, with kernels whose name does not tell and graphs traced as a whole.
+        tensor_ns: Time in which a kernel ran that uses tensor cores by its name.
+        possible_ns: The same, with kernels of unknown verdict and graphs traced as a whole.
     """
 
     active_ns: float
@@ -54,22 +54,22 @@ class TensorWork:
 
     @property
     def share(self) -> float:
-        """Return how active the tensor pipes were at most, as a share of the time in which kernels ran."""
+        """Return the upper bound of the activity of the tensor pipes, as a share of the time in which kernels ran."""
         return self.active_ns / self.kernel_ns
 
     @property
     def share_low(self) -> float:
-        """Return how active they were at least."""
+        """Return the lower bound of the same."""
         return self.least_ns / self.kernel_ns
 
     @property
     def exceeds_names(self) -> bool:
-        """Return whether more was counted than kernels that may use tensor cores can have done."""
+        """Return whether the counter shows more work than the kernels that may use tensor cores can do."""
         return self.least_ns > self.possible_ns + NOISE_SHARE * self.kernel_ns
 
     @property
     def falls_short_of_names(self) -> bool:
-        """Return whether less was counted than kernels that do use tensor cores must have done."""
+        """Return whether the counter shows less work than the kernels that use tensor cores must do."""
         most = self.active_ns + self.rounding_ns
         return self.tensor_ns >= MUCH_SHARE * self.kernel_ns and most < LEAST_ACTIVE_SHARE * self.tensor_ns
 
@@ -79,9 +79,9 @@ def count_tensor_work(context: TraceContext, window: Window, tensor: Indices, un
 
     Args:
         context: The trace and its operations.
-        window: Stretch of time.
-        tensor: Operations whose name says tensor cores.
-        unknown: Operations whose name does not tell.
+        window: Window that is compared.
+        tensor: Operations that use tensor cores by their name.
+        unknown: Operations of unknown verdict.
     """
     if not context.counter_samples:
         return None
@@ -90,18 +90,18 @@ def count_tensor_work(context: TraceContext, window: Window, tensor: Indices, un
     compute = np.flatnonzero(operations.kind == COMPUTE)
     found = []
     for device in np.unique(operations.device_id[compute]).tolist():
-        reading = next(_of_tensor_cores(context, device), None)
-        if reading is None:
+        samples = next(_of_tensor_cores(context, device), None)
+        if samples is None:
             return None
-        sampled = clip(reading.spans, window.start_ns, window.end_ns)
+        sampled = clip(samples.spans, window.start_ns, window.end_ns)
         busy, sure, maybe = (
             _running(context, rows[operations.device_id[rows] == device], window)
             for rows in (compute, tensor, np.concatenate([unknown, graphs]))
         )
         found.append(
             TensorWork(
-                active_ns=int(reading.integral(sampled.start, sampled.end).sum()) / PER_CENT,
-                least_ns=int(reading.at_least.integral(sampled.start, sampled.end).sum()) / PER_CENT,
+                active_ns=int(samples.integral(sampled.start, sampled.end).sum()) / PER_CENT,
+                least_ns=int(samples.at_least.integral(sampled.start, sampled.end).sum()) / PER_CENT,
                 rounding_ns=total(sampled) / PER_CENT,
                 kernel_ns=overlap(sampled, busy),
                 tensor_ns=overlap(sampled, sure),
@@ -123,9 +123,9 @@ def _sum(parts: list[TensorWork]) -> TensorWork:
 
 
 def _of_tensor_cores(context: TraceContext, device: int) -> Iterator[CounterSamples]:
-    for reading in context.counter_samples:
-        if reading.device_id == device and reading.name.startswith(COUNTER) and SHARED_WITH not in reading.name:
-            yield reading
+    for samples in context.counter_samples:
+        if samples.device_id == device and samples.name.startswith(COUNTER) and SHARED_WITH not in samples.name:
+            yield samples
 
 
 def _running(context: TraceContext, rows: Indices, window: Window) -> Spans:
@@ -138,7 +138,7 @@ def contradictions(counted: TensorWork | None, window: Window) -> Iterator[Findi
 
     Args:
         counted: Tensor work by both; None where there is no counter.
-        window: Stretch it is about.
+        window: Window of the comparison.
     """
     if counted is None:
         return
@@ -146,15 +146,15 @@ def contradictions(counted: TensorWork | None, window: Window) -> Iterator[Findi
         yield _finding(
             counted,
             "The hardware counted more tensor-core work than the kernels' names allow.",
-            "Take the counter's word and tell us the kernel names: a rule calls a tensor-core kernel an ordinary one, "
-            "or another program used the GPU.",
+            "Trust the counter and report the kernel names: a name rule takes a tensor-core kernel for an ordinary "
+            "one, or another program used the GPU.",
             window,
         )
     elif counted.falls_short_of_names:
         yield _finding(
             counted,
-            "The kernels' names say tensor cores, and the hardware counted next to no tensor-core work.",
-            "Look at the kernels with Nsight Compute: their names may mislead, or they wait for memory nearly always.",
+            "By their names kernels use tensor cores, but the hardware counted almost no tensor-core work.",
+            "Measure the kernels with Nsight Compute: their names may mislead, or they mostly wait for memory.",
             window,
         )
 
@@ -172,7 +172,7 @@ def _finding(counted: TensorWork, headline: str, advice: str, window: Window) ->
         advice=advice,
         evidence=(
             f"tensor pipes active {by_counter} of the time in kernels, by counter",
-            f"{low} of it in kernels that use them by name, {high} with those whose name does not tell",
+            f"{low} of it in kernels that use them by name, {high} with those of unknown verdict",
         ),
         device_id=None,
         window=window,

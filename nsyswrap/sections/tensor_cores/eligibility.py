@@ -1,4 +1,4 @@
-"""Why matrix work ran without tensor cores: for each kernel that could have used them, the reason that can be shown."""
+"""Why matrix work ran without tensor cores: the reason for each kernel that could have used them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.what_if.changes import Saving, WhatIf, faster
 
-# Eligible kernels without tensor cores are worth a sentence from this share of kernel time on.
+# Shares of kernel time in eligible kernels without tensor cores from which on there is a note, and a warning.
 NOTE_SHARE, WARNING_SHARE = 0.05, 0.20
 
 COLUMNS = ("name", "reason", "phase", "total_ns", "count")
 _HALF = frozenset({"fp16", "bf16", "fp8"})
 _PRODUCT = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
 _NAMED = 3
-# Operations that tensor cores would not make faster, each with its reason.
+# Operations that tensor cores do not make faster, and the reason for each.
 BOUND_BY_MEMORY = {"conv_depthwise": "depthwise", "gemv": "matrix_vector"}
-# A kernel is taken to be at least twice as fast on tensor cores. Ours: below that the kernel is bound by memory.
+# Least speed-up of a kernel on tensor cores. Source: ours; a kernel that gains less is bound by memory.
 LEAST_FASTER, MOST_FASTER_FP64 = 2.0, 2.0
 
 
@@ -34,9 +34,9 @@ class Reason:
     """Why a kernel did not use tensor cores.
 
     Attributes:
-        words: What to say of it, after "because".
+        words: The reason in words, to follow "because".
         advice: The change to make.
-        can_gain: Whether tensor cores would help; False for work that memory limits.
+        can_gain: Whether tensor cores would help; False for work that is bound by memory.
     """
 
     words: str
@@ -49,8 +49,8 @@ REASONS = {
     "matrix_vector": Reason("matrix-vector products are bound by memory", "", can_gain=False),
     "outside_autocast": Reason(
         "it is in FP32 although the same phase also multiplies in half precision",
-        "Find what torch.autocast does not reach in this phase: a module that casts to float32, a product outside the "
-        "context, or autocast(enabled=False) around it.",
+        "Find what torch.autocast does not reach in this phase: a module that casts to float32, a product outside of "
+        "its context, or code under autocast(enabled=False).",
     ),
     "tf32_off": Reason(
         "it is in FP32 and nothing like it runs in TF32",
@@ -74,47 +74,47 @@ REASONS = {
         "memory_format=torch.channels_last for convolutions.",
     ),
     "cannot_tell": Reason(
-        "the kernel's name does not tell its type",
+        "the kernel's name does not show its type",
         'Try torch.set_float32_matmul_precision("high") and torch.autocast, and compare.',
     ),
 }
-"""Each reason by name. Source: what the kernel's name says, its GPU's compute capability, and what runs beside it."""
+"""The reasons by name. Source: the kernel's name, the compute capability of its GPU, and other kernels of its phase."""
 
 
 @dataclass(frozen=True)
 class ClassifiedKernels:
-    """The kernels of a window with what their names say; arrays of equal length.
+    """The kernels of a window with the classification of their names.
 
     Attributes:
-        found: What is said of each kind of kernel.
-        capability: Compute capability of the GPU each kind ran on; None where it is unknown.
-        code: Index into ``found`` of each kernel.
-        phase: Phase code of its launch; -1 for none.
-        duration: In ns, inside the window.
+        classifications: Classification of each kind of kernel: a name on one kind of GPU.
+        capability: Compute capability of the GPU of each kind; None where it is unknown.
+        code: Index into ``classifications`` of each kernel, shape (kernels,).
+        phase: Phase code of the launch of each kernel; -1 for none, shape (kernels,).
+        duration: Length of each kernel inside the window in ns, shape (kernels,).
     """
 
-    found: Sequence[Classification]
+    classifications: Sequence[Classification]
     capability: Sequence[Capability | None]
     code: npt.NDArray[np.intp]
     phase: npt.NDArray[np.int32]
     duration: Times
 
 
-def not_used(launches: ClassifiedKernels, phases: Phases) -> pd.DataFrame:
-    """Return kernels that could have used tensor cores by name, reason and phase, dearest first; ``COLUMNS``."""
+def not_used(kernels: ClassifiedKernels, phases: Phases) -> pd.DataFrame:
+    """Return the kernels that could have used tensor cores, by name, reason and phase, longest time first."""
     width = len(phases.names) + 1
-    half = _phases_with_half(launches)
-    tf32 = {(c.op, where) for c, where in _kinds(launches) if c.verdict is Verdict.TENSOR and c.precision == "tf32"}
-    eligible = np.array([each.verdict is Verdict.SIMT_ELIGIBLE for each in launches.found], bool)
-    mine = eligible[launches.code] if len(launches.code) else np.empty(0, bool)
-    codes, unique = pd.factorize(launches.code[mine] * np.int64(width) + launches.phase[mine] + 1)
+    half = _phases_with_half(kernels)
+    tf32 = {(c.op, where) for c, where in _kinds(kernels) if c.verdict is Verdict.TENSOR and c.precision == "tf32"}
+    eligible = np.array([each.verdict is Verdict.SIMT_ELIGIBLE for each in kernels.classifications], bool)
+    mine = eligible[kernels.code] if len(kernels.code) else np.empty(0, bool)
+    codes, unique = pd.factorize(kernels.code[mine] * np.int64(width) + kernels.phase[mine] + 1)
     total = np.zeros(len(unique), np.int64)
-    np.add.at(total, codes, launches.duration[mine])
+    np.add.at(total, codes, kernels.duration[mine])
     count = np.bincount(codes, minlength=len(unique))
     rows = []
     for key, time, number in zip(unique.tolist(), total.tolist(), count.tolist(), strict=True):
         kind, phase = divmod(key, width)
-        found, capability = launches.found[kind], launches.capability[kind]
+        found, capability = kernels.classifications[kind], kernels.capability[kind]
         why = reason(found, capability, beside_half=phase - 1 in half, tf32_works=(found.op, capability) in tf32)
         rows.append((found.name, why, phases.name(phase - 1), time, number))
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"total_ns": np.int64, "count": np.int64})
@@ -125,11 +125,11 @@ def not_used(launches: ClassifiedKernels, phases: Phases) -> pd.DataFrame:
 
 
 def reason(found: Classification, capability: Capability | None, *, beside_half: bool, tf32_works: bool) -> str:
-    """Return why an eligible kernel did not use tensor cores: a key of ``REASONS``, the first that holds.
+    """Return why an eligible kernel did not use tensor cores: the first key of ``REASONS`` that holds.
 
     Args:
-        found: What the kernel's name says.
-        capability: Compute capability of its GPU, if it is known.
+        found: Classification of the kernel's name.
+        capability: Compute capability of its GPU; None where it is unknown.
         beside_half: Whether the same phase also multiplies in half precision.
         tf32_works: Whether the same operation runs in TF32 elsewhere in the window, on the same kind of GPU.
     """
@@ -147,45 +147,45 @@ def reason(found: Classification, capability: Capability | None, *, beside_half:
     return "type_unsupported" if lacks else "shape_or_layout"
 
 
-def _kinds(launches: ClassifiedKernels) -> list[tuple[Classification, Capability | None]]:
+def _kinds(kernels: ClassifiedKernels) -> list[tuple[Classification, Capability | None]]:
     """Return the kinds of kernels that run in the window."""
     return [
-        (launches.found[kind], launches.capability[kind])
-        for kind in np.flatnonzero(np.bincount(launches.code)).tolist()
+        (kernels.classifications[kind], kernels.capability[kind])
+        for kind in np.flatnonzero(np.bincount(kernels.code)).tolist()
     ]
 
 
-def _phases_with_half(launches: ClassifiedKernels) -> set[int]:
+def _phases_with_half(kernels: ClassifiedKernels) -> set[int]:
     """Return the phases in which a product in half precision runs."""
-    is_half = [each.verdict in _PRODUCT and each.precision in _HALF for each in launches.found]
-    mine = np.array(is_half, bool)[launches.code] if len(launches.code) else np.empty(0, bool)
-    return set(np.unique(launches.phase[mine]).tolist())
+    is_half = [each.verdict in _PRODUCT and each.precision in _HALF for each in kernels.classifications]
+    mine = np.array(is_half, bool)[kernels.code] if len(kernels.code) else np.empty(0, bool)
+    return set(np.unique(kernels.phase[mine]).tolist())
 
 
-def on_tensor_cores(launches: ClassifiedKernels, rows: Indices) -> WhatIf:
-    """Return what running on tensor cores changes: those kernels that could gain are faster.
+def on_tensor_cores(kernels: ClassifiedKernels, rows: Indices) -> WhatIf:
+    """Return the change "the kernels run on tensor cores": those that can gain are faster.
 
     Args:
-        launches: The kernels of a window.
-        rows: The same as rows of the context's operations.
+        kernels: The kernels of a window.
+        rows: Rows of the context's operations that these kernels are.
     """
-    kinds = list(zip(launches.found, launches.capability, strict=True))
-    alone, beside = (
-        np.array([_most_faster(found, capability, target) for found, capability in kinds], float)[launches.code]
+    kinds = list(zip(kernels.classifications, kernels.capability, strict=True))
+    in_tf32, in_half = (
+        np.array([_most_faster(found, capability, target) for found, capability in kinds], float)[kernels.code]
         for target in ("tf32", "half")
     )
-    most = np.where(np.isin(launches.phase, list(_phases_with_half(launches))), beside, alone)
+    most = np.where(np.isin(kernels.phase, list(_phases_with_half(kernels))), in_half, in_tf32)
     gaining = most > 1
     return faster(
         rows[gaining],
         1 / np.minimum(LEAST_FASTER, most[gaining]),
         1 / most[gaining],
-        "those kernels are twice as fast, or as much faster as the GPU's peak rates are",
+        "those kernels are twice as fast, or faster by the ratio of the GPU's peak rates",
     )
 
 
 def _most_faster(found: Classification, capability: Capability | None, target: str) -> float:
-    """Return how many times as fast a kernel may be on tensor cores; 1 for one that gains nothing."""
+    """Return the largest speed-up of a kernel on tensor cores; 1 for one that gains nothing."""
     if found.verdict is not Verdict.SIMT_ELIGIBLE or found.op in BOUND_BY_MEMORY:
         return 1.0
     return MOST_FASTER_FP64 if found.precision == "fp64" else speed_up(target, capability)
@@ -197,10 +197,10 @@ def find_findings(
     """Return one finding where work that could gain takes at least 5 % of kernel time, with its main reason.
 
     Args:
-        table: What ``not_used`` returns.
+        table: Result of ``not_used``.
         total: Kernel time by verdict, in ns.
-        saving: Returns what tensor cores would save; called where there is a finding.
-        window: Stretch both are about.
+        saving: Returns the saving of tensor cores; called only where there is a finding.
+        window: Window of the kernels.
     """
     gaining = table[table["reason"].map(lambda name: REASONS[name].can_gain).astype(bool)]
     cost, whole = int(gaining["total_ns"].sum()), sum(total.values())

@@ -1,4 +1,4 @@
-"""How much time goes into turning tensors to the layout that tensor cores want, and back."""
+"""Time spent on converting tensors to the layout that tensor cores need, and back."""
 
 import numpy as np
 import pandas as pd
@@ -11,54 +11,54 @@ from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels
 from nsyswrap.what_if.changes import HALF, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
-# The rule and the library of the kernels that cuDNN puts around a convolution. Other kernels that move values, such as
-# those of torch.cat, and transposes for other products, go on with any layout of images.
+# The name rule and the library of the kernels that cuDNN runs around a convolution. Other kernels that move values,
+# such as those of torch.cat or transposes for other products, do not depend on the layout of images.
 RULE, LIBRARY = "layout", "cudnn"
-# What a convolution and the kernels around it are called.
+# How names of operations that are convolutions begin.
 CONVOLUTION = "conv"
 LISTED = 3
 
 
 def find_findings(
-    simulation: Simulation, launches: ClassifiedKernels, rows: Indices, window: Window
+    simulation: Simulation, kernels: ClassifiedKernels, rows: Indices, window: Window
 ) -> tuple[Finding, ...]:
-    """Return one finding where kernels that turn layouts for convolutions take 2 % of the window or more.
+    """Return a finding where kernels that convert layouts for convolutions take enough of the window.
 
     Args:
         simulation: The run as it was.
-        launches: The kernels of a window with what their names say.
-        rows: The same as rows of the context's operations.
-        window: Stretch they are about.
+        kernels: The kernels of a window with the classification of their names.
+        rows: Rows of the context's operations that these kernels are.
+        window: Window of the kernels.
     """
-    if not any(each.op.startswith(CONVOLUTION) for each in launches.found):
+    if not any(each.op.startswith(CONVOLUTION) for each in kernels.classifications):
         return ()
-    turns = np.array([each.rule == RULE and each.library == LIBRARY for each in launches.found], bool)
-    mine = np.flatnonzero(turns[launches.code]) if len(launches.code) else np.empty(0, np.intp)
-    lost = int(launches.duration[mine].sum())
+    converts = np.array([each.rule == RULE and each.library == LIBRARY for each in kernels.classifications], bool)
+    mine = np.flatnonzero(converts[kernels.code]) if len(kernels.code) else np.empty(0, np.intp)
+    lost = int(kernels.duration[mine].sum())
     if not worth_printing(lost, window):
         return ()
-    frame = pd.DataFrame({"kind": launches.code[mine], "duration": launches.duration[mine]})
+    frame = pd.DataFrame({"kind": kernels.code[mine], "duration": kernels.duration[mine]})
     summed = frame.groupby("kind")["duration"].agg(["sum", "size"]).sort_values("sum", ascending=False)
     share = units.share(lost / window.length_ns)
     change = faster(rows[mine], HALF, 0.0, "half of those kernels are left out, or all of them")
     return (
         make_finding(
             rule="tensor_cores/layout",
-            headline=f"Kernels that only turn tensors into another layout take {share} of the time.",
+            headline=f"Kernels that only convert tensors to another layout take {share} of the time.",
             lost_ns=lost,
             saving=predict(simulation, lambda _: change),
-            advice="Keep images with channels last: model.to(memory_format=torch.channels_last), and the same for each "
-            "batch, so that convolutions take them as they are.",
-            evidence=_costliest(launches, summed),
+            advice="Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
+            "each batch. Convolutions then use them without a conversion.",
+            evidence=_costliest(kernels, summed),
             device_id=None,
             window=window,
         ),
     )
 
 
-def _costliest(launches: ClassifiedKernels, summed: pd.DataFrame) -> tuple[str, ...]:
-    """Return a line for each of the kernels that take most time."""
+def _costliest(kernels: ClassifiedKernels, summed: pd.DataFrame) -> tuple[str, ...]:
+    """Return one line for each of the kernels that take most time."""
     return tuple(
-        f"{units.duration(int(time))} in {count} launches of {launches.found[int(str(kind))].name}"
+        f"{units.duration(int(time))} in {count} launches of {kernels.classifications[int(str(kind))].name}"
         for kind, time, count in summed.head(LISTED).itertuples()
     )

@@ -1,4 +1,4 @@
-"""What share of kernel time ran on tensor cores: known by kernel name, with what no name tells as a band."""
+"""The share of kernel time on tensor cores, by kernel name: a lower and an upper bound."""
 
 from functools import partial
 
@@ -22,20 +22,20 @@ from nsyswrap.what_if.simulate import Simulation
 
 
 def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
-    """Return kernel time by verdict, kernel and phase; collectives are no kernels here."""
+    """Return kernel time by verdict, kernel and phase; collectives do not count as kernels."""
     rows = kernels_in(context, window)
     operations = context.operations
     start = np.maximum(operations.start[rows], window.start_ns)
     duration = np.minimum(operations.end[rows], window.end_ns) - start
-    launches = _launches(context, rows, duration)
-    verdict = _verdicts(launches)
-    unused = not_used(launches, context.phases)
+    kernels = _classified(context, rows, duration)
+    verdict = _verdicts(kernels)
+    unused = not_used(kernels, context.phases)
     total = {each: int(duration[verdict == index].sum()) for index, each in enumerate(Verdict)}
     whole = int(duration.sum())
     tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
-    saving = partial(predict, simulation, lambda _: on_tensor_cores(launches, rows))
-    layout = layout_kernels.find_findings(simulation, launches, rows, window)
+    saving = partial(predict, simulation, lambda _: on_tensor_cores(kernels, rows))
+    layout = layout_kernels.find_findings(simulation, kernels, rows, window)
     advice = (*find_findings(unused, total, saving, window), *layout)
     counted = count_tensor_work(context, window, rows[is_tensor], rows[is_unknown])
     return Section(
@@ -54,8 +54,8 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
             Fact("counter_share_low", counted.share_low if counted else None, "share"),
         ),
         tables={
-            "kernels": _by_kernel(launches),
-            "phases": _by_phase(context, launches, verdict),
+            "kernels": _by_kernel(kernels),
+            "phases": _by_phase(context, kernels, verdict),
             "not_used": unused,
         },
         findings=(*advice, *contradictions(counted, window)),
@@ -64,17 +64,17 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
 
 
 def _notes(context: TraceContext) -> tuple[str, ...]:
-    notes = ["Shares are of the summed time of compute kernels; collectives, copies and memsets are not among them."]
+    notes = ["Shares are of the summed time of compute kernels, without collectives, copies and memsets."]
     if len(context.trace[tables.GRAPHS]):
         notes.append(
-            "CUDA graphs were traced as a whole: the kernels inside them are not in these numbers. "
+            "CUDA graphs were traced as a whole: these numbers do not include the kernels inside them. "
             "Capture again with --cuda-graph-trace=node."
         )
     return tuple(notes)
 
 
-def _launches(context: TraceContext, rows: Indices, duration: Times) -> ClassifiedKernels:
-    """Return the kernels with what is said of each name on each GPU."""
+def _classified(context: TraceContext, rows: Indices, duration: Times) -> ClassifiedKernels:
+    """Return the kernels with the classification of each name on each GPU."""
     operations, trace = context.operations, context.trace
     ids = array(trace[tables.KERNELS], "name_id")[operations.row[rows]]
     by_device = {gpu.device_id: gpu.compute_capability for gpu in trace.gpus}
@@ -87,26 +87,26 @@ def _launches(context: TraceContext, rows: Indices, duration: Times) -> Classifi
     return ClassifiedKernels(found, capability, codes, phase, duration)
 
 
-def _verdicts(launches: ClassifiedKernels) -> npt.NDArray[np.int8]:
+def _verdicts(kernels: ClassifiedKernels) -> npt.NDArray[np.int8]:
     """Return the verdict of each kernel, as an index into ``Verdict``."""
     order = {verdict: index for index, verdict in enumerate(Verdict)}
-    of_kind = np.array([order[each.verdict] for each in launches.found], np.int8)
-    return of_kind[launches.code] if len(launches.code) else np.empty(0, np.int8)
+    of_kind = np.array([order[each.verdict] for each in kernels.classifications], np.int8)
+    return of_kind[kernels.code] if len(kernels.code) else np.empty(0, np.int8)
 
 
-def _by_kernel(launches: ClassifiedKernels) -> pd.DataFrame:
-    """Return kernels by name and what it says, dearest first."""
+def _by_kernel(kernels: ClassifiedKernels) -> pd.DataFrame:
+    """Return kernels by name and classification, longest time first."""
     keys = ["name", "verdict", "precision", "library", "op"]
-    frame = pd.DataFrame({key: [str(getattr(each, key)) for each in launches.found] for key in keys})
+    frame = pd.DataFrame({key: [str(getattr(each, key)) for each in kernels.classifications] for key in keys})
     total = np.zeros(len(frame), np.int64)
-    np.add.at(total, launches.code, launches.duration)
-    frame["total_ns"], frame["count"] = total, np.bincount(launches.code, minlength=len(frame))
+    np.add.at(total, kernels.code, kernels.duration)
+    frame["total_ns"], frame["count"] = total, np.bincount(kernels.code, minlength=len(frame))
     merged = frame.groupby(keys, as_index=False, sort=False)[["total_ns", "count"]].sum()
     return merged.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
 
 
-def _by_phase(context: TraceContext, launches: ClassifiedKernels, verdict: npt.NDArray[np.int8]) -> pd.DataFrame:
-    phase, duration = launches.phase + 1, launches.duration
+def _by_phase(context: TraceContext, kernels: ClassifiedKernels, verdict: npt.NDArray[np.int8]) -> pd.DataFrame:
+    phase, duration = kernels.phase + 1, kernels.duration
     width = len(context.phases.names) + 1
     order = list(Verdict)
     sums = {

@@ -1,4 +1,4 @@
-"""Kernel names: accuracy on real names, both spellings, hostile names, and what a device cannot do."""
+"""Kernel names: accuracy on real names, all spellings, hostile names, and the limits of devices."""
 
 import csv
 import re
@@ -22,40 +22,40 @@ from nsyswrap.hardware.kernel_names.classify import (
 DATA = Path(__file__).parents[2] / "data"
 FILES = ("tensorcore_names", "kernel_names")
 VERDICTS = [each.value for each in Verdict]
-# What names do not tell: the precision is known from elsewhere, or the same name comes from two libraries.
+# Names that do not show the precision, or that two libraries share.
 PRECISION_NOT_IN_NAME = 2
 LIBRARY_NOT_IN_NAME = 6
 DEVICES = ((3, 5), (6, 1), (7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0))
 
 
 def labelled(file: str) -> list[dict[str, str]]:
-    """Real kernel names with a verdict, a precision, a library, an operation and where they were seen."""
+    """Return real kernel names with verdict, precision, library, operation and source."""
     with (DATA / f"{file}.csv").open(newline="", encoding="utf-8") as lines:
         return list(csv.DictReader(lines))
 
 
 def confusion(rows: list[dict[str, str]]) -> Counter[tuple[str, str]]:
-    """Count labels against verdicts."""
+    """Return how often each label got each verdict."""
     return Counter((row["label"], classify(row["name"]).verdict.value) for row in rows)
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_the_labels_are_complete(file: str) -> None:
-    """Each name stands once, with a known label and a source; all four labels are there."""
+    """Each name occurs once, with a known label and a source, and all four labels occur."""
     rows = labelled(file)
     assert {row["label"] for row in rows} == set(VERDICTS)
     assert len({row["name"] for row in rows}) == len(rows)
     assert all(row["source"] for row in rows)
 
 
-def test_the_held_out_names_are_not_those_the_rules_began_with() -> None:
+def test_no_held_out_name_is_among_the_first_names() -> None:
     first, held_out = ({row["name"] for row in labelled(file)} for file in FILES)
     assert not first & held_out
     assert len(held_out) >= 150
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_tensor_is_said_of_the_right_names(file: str) -> None:
+def test_precision_and_recall_of_tensor(file: str) -> None:
     """Precision and recall of the verdict `tensor` are at least 0.99."""
     counts = confusion(labelled(file))
     right = counts["tensor", "tensor"]
@@ -66,21 +66,21 @@ def test_tensor_is_said_of_the_right_names(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_no_name_that_does_not_say_is_called_yes_or_no(file: str) -> None:
+def test_names_labelled_unknown_are_unknown(file: str) -> None:
     counts = confusion(labelled(file))
     assert {verdict for label, verdict in counts if label == "unknown"} == {"unknown"}
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_all_verdicts_agree(file: str) -> None:
-    """A disagreement is a bug or a wrong label: mend one of them."""
+    """A disagreement is a bug or a wrong label."""
     wrong = [row["name"] for row in labelled(file) if classify(row["name"]).verdict != row["label"]]
     assert wrong == []
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_precision_library_and_operation_agree(file: str) -> None:
-    """But for the few that stand in no name; the precision counts where the kernel is matrix work."""
+    """Except the few that names do not show. The precision counts only for matrix work."""
     differ: Counter[str] = Counter()
     for row in labelled(file):
         found = classify(row["name"])
@@ -93,7 +93,7 @@ def test_precision_library_and_operation_agree(file: str) -> None:
 
 
 def test_verdicts_agree_with_the_counters() -> None:
-    """Nsight Compute saw the tensor pipe of an H200 busy above 3 % for each name we call tensor, and for no other.
+    """On an H200, Nsight Compute measured the tensor pipe above 3 % for exactly the names with the verdict tensor.
 
     Products too small to fill the pipe, and elementwise kernels that use it for packed arithmetic, are not in the file.
     """
@@ -110,7 +110,7 @@ def test_verdicts_agree_with_the_counters() -> None:
     ["Kernel2", "Kernel", "kernel", "device_kernel", "vectorized_kernel", "void f<int>(int*)", "", " ", "_Z", "1"],
 )
 def test_a_name_that_says_nothing_is_unknown(name: str) -> None:
-    """It is never a no: a kernel of unknown make may well be matrix work."""
+    """It is never not_eligible: an unknown kernel may be matrix work."""
     found = classify(name)
     assert (found.verdict, found.precision, found.op, found.rule) == (Verdict.UNKNOWN, "", "", UNMATCHED)
 
@@ -163,7 +163,7 @@ def test_all_spellings_say_the_same(nsys: str, cupti: str) -> None:
         ("  f  ", "f"),
     ],
 )
-def test_names_are_spelled_for_the_rules(name: str, seen: str) -> None:
+def test_names_are_normalised_for_the_rules(name: str, seen: str) -> None:
     assert subject(name) == seen
 
 
@@ -186,13 +186,13 @@ HOSTILE = (
     "piece", [*HOSTILE, "_ZN1a", "s16816", "triton_", "fmha_cutlassF_bf16_", "at::", "é", "\n", "\0"]
 )
 def test_a_hostile_name_of_64_kib_is_read(piece: str) -> None:
-    """Every repetition in a pattern is bounded, so this ends at once and not after hours."""
+    """Every repetition in a pattern is bounded, so this takes milliseconds and not hours."""
     name = (piece * (65_536 // len(piece) + 1))[:65_536]
     assert classify(name).name == name
     assert classify("void cudnn_generated_" + name).verdict in VERDICTS
 
 
-def test_what_lies_far_behind_is_not_read() -> None:
+def test_a_name_is_read_up_to_a_length() -> None:
     assert classify("f<" + "a" * LONGEST + "MmaTensorOp").verdict is Verdict.UNKNOWN
 
 
@@ -222,15 +222,15 @@ WORDS = (
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=12).map("".join), st.sampled_from(DEVICES))
-def test_a_device_takes_away_and_never_adds(name: str, device: tuple[int, int]) -> None:
-    """Whatever the device, it makes no kernel a tensor kernel that the name does not make one."""
-    told, there = classify(name).verdict, classify(name, device).verdict
-    assert (there is Verdict.TENSOR) <= (told is Verdict.TENSOR)
+def test_a_device_never_adds_tensor_cores(name: str, device: tuple[int, int]) -> None:
+    """On any device, a kernel is on tensor cores only if its name says so."""
+    by_name, there = classify(name).verdict, classify(name, device).verdict
+    assert (there is Verdict.TENSOR) <= (by_name is Verdict.TENSOR)
     assert (there is Verdict.NOT_ELIGIBLE) or device >= (7, 0)
 
 
 @given(st.sampled_from([row["name"] for row in labelled("kernel_names")]))
-def test_precision_is_told_of_matrix_work_alone(name: str) -> None:
+def test_only_matrix_work_has_a_precision(name: str) -> None:
     found = classify(name)
     assert found.precision == "" or found.verdict in {Verdict.TENSOR, Verdict.SIMT_ELIGIBLE}
 
@@ -262,13 +262,13 @@ def test_precision_is_told_of_matrix_work_alone(name: str) -> None:
         ("triton_poi_fused_relu_1", (9, 0), "not_eligible"),
     ],
 )
-def test_a_verdict_is_what_the_device_can_do(name: str, device: tuple[int, int], verdict: str) -> None:
+def test_a_verdict_is_corrected_for_the_device(name: str, device: tuple[int, int], verdict: str) -> None:
     assert classify(name, device).verdict == verdict
 
 
 @pytest.mark.parametrize(("device", "verdict"), [((7, 0), "simt_eligible"), ((7, 5), "tensor"), ((12, 1), "tensor")])
-def test_the_device_tells_what_llama_cpp_multiplies_with(device: tuple[int, int], verdict: str) -> None:
-    """One name, two kinds of code: unknown by name, known with the device."""
+def test_the_device_decides_how_llama_cpp_multiplies(device: tuple[int, int], verdict: str) -> None:
+    """One name, two implementations: unknown by name, known with the device."""
     name = "void mul_mat_q<(ggml_type)12, (int)64, (bool)0>(const char *, const int *)"
     assert classify(name).verdict is Verdict.UNKNOWN
     assert (classify(name, device).verdict, classify(name, device).precision) == (verdict, "int8")

@@ -1,4 +1,4 @@
-"""The rules over kernel names are data: each example is decided by its rule, patterns stay cheap, fields are known."""
+"""The rules over kernel names: each example matches its rule first, patterns are cheap, fields are known."""
 
 import re
 from re import _constants as codes  # type: ignore[attr-defined]  # the parser of re, to read patterns with
@@ -15,7 +15,7 @@ LONGEST_REPETITION = 400
 
 
 def key_of(value: object) -> str:
-    """A rule's key, to name a test case."""
+    """Return a rule's key, to name a test case."""
     return value.key if isinstance(value, Rule) else str(value)[:60]
 
 
@@ -47,7 +47,7 @@ def test_fields_are_values_or_known_readers(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=key_of)
 def test_precision_belongs_to_matrix_work(rule: Rule) -> None:
-    """A rule that says no, or unknown, says no precision."""
+    """A rule with the verdict not_eligible or unknown has no precision."""
     assert rule.precision == "" or rule.verdict in MATRIX
 
 
@@ -57,7 +57,7 @@ def test_precisions_are_known_words(rule: Rule, example: str) -> None:
 
 
 def repetitions(pattern: object, depth: int = 0) -> list[tuple[int, int]]:
-    """The upper bound of each repetition in a parsed pattern, with how many repetitions it stands in."""
+    """Return the upper bound of each repetition in a parsed pattern, and in how many repetitions it is nested."""
     found = []
     for code, value in pattern:  # type: ignore[attr-defined]
         if code in {codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT}:
@@ -74,19 +74,19 @@ def repetitions(pattern: object, depth: int = 0) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("rule", RULES, ids=key_of)
 def test_no_pattern_can_backtrack_without_bound(rule: Rule) -> None:
-    """Repetitions are bounded, but for digits and for what stands at the end of an anchored pattern."""
+    """Repetitions are bounded, except runs of digits."""
     for most, _ in repetitions(parser.parse(rule.pattern.pattern)):
         assert most <= LONGEST_REPETITION or is_harmless(rule.pattern.pattern)
 
 
 def is_harmless(pattern: str) -> bool:
-    r"""Whether only runs of digits are unbounded, `\d+` or `(?:_\d+)*`: they cannot overlap with what follows."""
+    r"""Return whether only runs of digits are unbounded, `\d+` or `(?:_\d+)*`, which cannot overlap what follows."""
     rest = pattern.replace(r"(?:_\d+)*", "").replace(r"\d+", "")
     return all(most <= LONGEST_REPETITION for most, _ in repetitions(parser.parse(rest)))
 
 
 def test_unbounded_repetitions_are_seen() -> None:
-    """The check itself bites."""
+    """The check finds them."""
     assert not is_harmless(r"a\w*b")
     assert not is_harmless(r"^[^<]*x")
     assert is_harmless(r"sm\d+_xmma")
@@ -95,7 +95,7 @@ def test_unbounded_repetitions_are_seen() -> None:
 
 @pytest.mark.parametrize("name", sorted(READERS))
 def test_readers_are_tried_in_order_and_each_line_can_win(name: str) -> None:
-    """An empty pattern matches everything: it may stand only last."""
+    """An empty pattern matches everything, so it may only be the last one."""
     patterns = [pattern.pattern for pattern, _ in READERS[name]]
     assert "" not in patterns[:-1]
     assert len(set(patterns)) == len(patterns)

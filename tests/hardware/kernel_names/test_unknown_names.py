@@ -5,7 +5,7 @@ import pytest
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
 
 BY_CHANCE = (
-    # A word of an operation beside words that may mean anything.
+    # The name of an operation together with words that may mean anything.
     "where_am_i(int*)",
     "binary_search_kernel",
     "binary_search_kernel(int const*, int, int)",

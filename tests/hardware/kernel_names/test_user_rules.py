@@ -1,4 +1,4 @@
-"""Files of rules over kernel names: what they may hold, what they decide, and how a wrong one is told."""
+"""Files of rules over kernel names: what they may hold, what they decide, and the errors for wrong files."""
 
 import json
 from pathlib import Path
@@ -14,11 +14,11 @@ from nsyswrap.hardware.kernel_names.user_rules import SCHEMA, NameRule, read_rul
 
 
 def file_of(*rules: object) -> str:
-    """A file with these rules."""
+    """Return the text of a file with these rules."""
     return json.dumps({"schema": SCHEMA, "rules": rules})
 
 
-def test_a_rule_decides_before_our_own() -> None:
+def test_a_rule_from_a_file_comes_before_the_built_in_rules() -> None:
     learned = (NameRule(TRITON, is_prefix=False, verdict=Verdict.TENSOR, precision="bf16", op="gemm"),)
     assert classify(TRITON).verdict is Verdict.UNKNOWN
     found = classify(TRITON, (9, 0), learned)
@@ -31,14 +31,14 @@ def test_a_whole_name_decides_for_that_kernel_alone() -> None:
     assert classify(SIMT, learned=learned).verdict is Verdict.SIMT_ELIGIBLE
 
 
-def test_a_prefix_decides_for_all_that_begin_so() -> None:
+def test_a_prefix_decides_for_all_names_that_begin_with_it() -> None:
     learned = (NameRule("triton_tem_fused_mm", is_prefix=True, verdict=Verdict.TENSOR),)
     assert classify("triton_tem_fused_mm_17", learned=learned).verdict is Verdict.TENSOR
     assert classify("triton_tem_fused_bmm_17", learned=learned).rule != FROM_FILE
 
 
 def test_the_spelling_of_the_tool_does_not_matter() -> None:
-    """Tools write casts and hidden namespaces each in their own way; a pointer's star is no wildcard."""
+    """Tools write casts and anonymous namespaces differently. The star of a pointer is not a wildcard."""
     learned = (NameRule(LAYOUT, is_prefix=False, verdict=Verdict.TENSOR),)
     other = LAYOUT.removeprefix("void ").replace("(bool)0", "0").replace("(bool)1", "1")
     assert classify(other, learned=learned).rule == FROM_FILE
@@ -63,24 +63,24 @@ def test_what_is_written_is_read_again(rows: list[tuple[str, bool, Verdict]]) ->
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no JSON"),
-        ("{", "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
-        ("[]", "is no file of kernel rules"),
-        ('{"schema": "other/1", "rules": []}', "is no file of kernel rules"),
-        (json.dumps({"schema": SCHEMA, "rules": {}}), "is no file of kernel rules"),
-        (file_of("x"), "rule 1 is no object"),
+        ("", "is not JSON"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[]", "is not a file of kernel rules"),
+        ('{"schema": "other/1", "rules": []}', "is not a file of kernel rules"),
+        (json.dumps({"schema": SCHEMA, "rules": {}}), "is not a file of kernel rules"),
+        (file_of("x"), "rule 1 is not an object"),
         (file_of({"kernel": "abcd", "verdict": "yes"}), '"verdict" must be one of tensor, simt_eligible'),
         (file_of({"kernel": "abcd"}), '"verdict" must be one of'),
         (file_of({"verdict": "tensor"}), 'needs either "kernel" or "prefix"'),
         (file_of({"kernel": "abcd", "prefix": "abcd", "verdict": "tensor"}), 'needs either "kernel" or "prefix"'),
-        (file_of({"kernel": "abcd", "verdict": "tensor", "pattern": ".*"}), "has pattern, which no rule has"),
+        (file_of({"kernel": "abcd", "verdict": "tensor", "pattern": ".*"}), "has unknown fields: pattern"),
         (file_of({"kernel": 7, "verdict": "tensor"}), "kernel must be text"),
         (file_of({"kernel": "  ", "verdict": "tensor"}), "too short"),
         (file_of({"prefix": "abc", "verdict": "tensor"}), "too short"),
         (
             file_of({"kernel": "abcd", "verdict": "tensor"}, {"kernel": "abcd", "verdict": "unknown"}),
-            "says two things of abcd",
+            "has two verdicts for abcd",
         ),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         read_rules(tmp_path / "gone.json")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="no UTF-8"):
+    with pytest.raises(UsageError, match="not UTF-8"):
         read_rules(tmp_path / "bytes.json")
 
 

@@ -18,7 +18,7 @@ from nsyswrap.render.comparison import FORMS, drawings, json_form, render, summa
 from nsyswrap.render.markdown_report import MOST_BYTES
 
 SNAPSHOTS = Path(__file__).parents[2] / "snapshots"
-FILES = {"text": "comparison.txt", "markdown": "comparison.md", "html": "comparison.html"}
+FILES = {"text": "comparison.txt", "markdown": "comparison.md"}
 every_form = pytest.mark.parametrize("form", FORMS)
 
 
@@ -27,7 +27,7 @@ every_pair = pytest.mark.parametrize("made", ALL.values(), ids=ALL)
 
 @pytest.mark.parametrize(("form", "name"), FILES.items())
 def test_a_comparison_reads_as_it_did(form: str, name: str) -> None:
-    """Byte for byte as it was looked at and found good; NSYSWRAP_WRITE_SNAPSHOTS=1 writes it."""
+    """The text is that of the reviewed file; NSYSWRAP_WRITE_SNAPSHOTS=1 writes a new one."""
     shown = FORMS[form](full()).encode("utf-8")
     path = SNAPSHOTS / name
     if os.environ.get("NSYSWRAP_WRITE_SNAPSHOTS"):
@@ -138,11 +138,11 @@ def test_tables_of_markdown_have_as_many_cells_in_each_row() -> None:
 
 def test_json_holds_everything_unrounded() -> None:
     found = json.loads(render("json", full()))
-    assert found["schema"] == "nsyswrap.comparison/1"
+    assert found["schema"] == "nsyswrap.comparison/2"
     assert found["outcome"] == "faster"
     estimate = full().estimates[0]
     assert found["step_time"][0]["low_share"] == estimate.low
-    assert found["findings"]["solved"][0]["rule"] == "idle/data_wait"
+    assert found["findings"]["smaller"][0]["rule"] == "idle/data_wait"
     rows = found["tables"]["kernels"]["rows"]
     assert {row["name"] for row in rows if row["base"] is None} == {"only_with_8"}
     assert {row["name"] for row in rows if row["new"] is None} == {"only_with_1"}
@@ -163,7 +163,7 @@ def test_there_are_four_forms_and_no_fifth() -> None:
 
 
 def test_the_text_says_whether_the_two_can_be_compared() -> None:
-    assert "COMPARABLE  yes, with what is noted here" in text_form.render(full())
+    assert "COMPARABLE  yes, with these notes" in text_form.render(full())
     shown = text_form.render(unlike())
     assert "COMPARABLE  no" in shown
     assert "  NO    The GPUs differ" in shown
@@ -171,7 +171,7 @@ def test_the_text_says_whether_the_two_can_be_compared() -> None:
 
 def test_the_text_leaves_out_what_hardly_moved_and_names_it() -> None:
     shown = text_form.render(full())
-    assert "Moved by less than 0.5 % of a step: Kernel families." in shown
+    assert "Changed by less than 0.5 % of a step: Kernel families." in shown
     assert "KERNEL FAMILIES" not in shown
     assert "only_with_8" in shown
 
@@ -182,10 +182,10 @@ def test_what_is_new_or_gone_is_marked_on_the_page() -> None:
     assert re.search(r'only_with_1</bdi> <span class="change-tag">gone<', page)
 
 
-def test_moved_parts_are_the_ledger_with_idle_time_by_cause() -> None:
+def test_changed_parts_are_the_ledger_with_idle_time_by_rule() -> None:
     parts = summary_model.moved(full())
     assert parts is not None
-    assert [one.name for one in parts.changes] == ["idle: data_wait", "idle: host"]
+    assert [one.name for one in parts.changes] == ["idle: data loader wait", "idle: launch-bound kernels"]
 
 
 def test_amounts_that_are_not_there_are_dashes() -> None:
@@ -198,7 +198,7 @@ def test_a_cut_table_says_what_it_leaves_out() -> None:
     changes = (*(Change(f"k{at}", float(at), 0.0) for at in range(6, 0, -1)), Change("same", 1.0, 1.0))
     shown = summary_model.lines_of(ChangeTable("kernels", "Kernels", "a step", "ns", changes), 4)
     assert [line.name for line in shown.lines] == ["k6", "k5", "k4", "k3"]
-    assert shown.cut == "2 more moved, 1 did not move"
+    assert shown.cut == "2 more changed, 1 did not change"
 
 
 def test_bars_stand_about_the_middle() -> None:

@@ -35,7 +35,7 @@ def with_share(low: float | None, high: float | None) -> Comparison:
 def test_rows_that_did_not_move_are_counted_and_not_shown() -> None:
     shown = summary_model.lines_of(table(Change("a", 1.0, 2.0), Change("b", 5.0, 5.0)), 10)
     assert [line.name for line in shown.lines] == ["a"]
-    assert shown.cut == "1 did not move"
+    assert shown.cut == "1 did not change"
 
 
 def test_a_table_that_is_shown_whole_has_no_cut() -> None:
@@ -44,7 +44,7 @@ def test_a_table_that_is_shown_whole_has_no_cut() -> None:
 
 def test_what_moved_too_little_is_counted_as_moved() -> None:
     shown = summary_model.lines_of(table(Change("a", 0.0, 90.0), Change("b", 0.0, 9.0)), 10, 10.0)
-    assert ([line.name for line in shown.lines], shown.cut) == (["a"], "1 more moved")
+    assert ([line.name for line in shown.lines], shown.cut) == (["a"], "1 more changed")
 
 
 def test_the_ledger_is_whole_but_for_what_neither_side_has() -> None:
@@ -129,26 +129,40 @@ def test_markdown_counts_the_findings_it_leaves_out() -> None:
     assert "- 3 more new" in comment
 
 
-def test_costs_of_findings_are_of_the_sides_that_have_them() -> None:
+def test_time_lost_to_findings_is_that_of_both_sides() -> None:
     base = pairs.with_findings(BASE, ("a/x", Severity.NOTE, 60_000_000), ("b/x", Severity.NOTE, 0))
     new = pairs.with_findings(NEW, ("a/x", Severity.NOTE, 30_000_000), ("c/x", Severity.NOTE, 6_000_000))
     comparison = pairs.compared(base, new)
     found = {
-        pair.rule: summary_model.cost_of(pair, comparison)
+        pair.rule: summary_model.lost_of(pair, comparison)
         for _, some in summary_model.findings_of(comparison)
         for pair in some
     }
-    assert found == {"a/x": "1.00 ms -> 500 µs a step", "b/x": "", "c/x": "100 µs a step"}
+    assert found == {"a/x": "1.00 ms -> 500 µs a step", "b/x": "", "c/x": "0 ns -> 100 µs a step"}
 
 
-def test_costs_are_shares_where_there_are_no_steps() -> None:
+def test_time_lost_is_a_share_where_there_are_no_steps() -> None:
     base, new = (
         replace(pairs.with_findings(one, ("a/x", Severity.NOTE, one.window.length_ns // 4)), window=one.window)
         for one in (BASE, NEW)
     )
     sides = [replace(one, window=replace(one.window, source="operations")) for one in (base, new)]
     comparison = pairs.compared(sides[0], sides[1])
-    assert summary_model.cost_of(comparison.left[0], comparison) == "25.0 % -> 25.0 % of the window"
+    assert summary_model.lost_of(comparison.findings[0], comparison) == "25.0 % -> 25.0 % of the window"
+
+
+def test_time_that_changed_its_rule_is_named_on_both_findings() -> None:
+    """The same idle time of the forward phase belongs to another rule in new."""
+    findings = ("launches/launch_bound", Severity.NOTE, 60_000_000), ("idle/cpu", Severity.NOTE, 60_000_000)
+    base, new = (
+        pairs.with_findings(pairs.with_attribution(BASE, ("cpu", one[0], "forward", 60_000_000)), one)
+        for one in findings
+    )
+    comparison = pairs.compared(base, new)
+    assert {pair.rule: summary_model.moved_of(pair, comparison) for pair in comparison.findings} == {
+        "launches/launch_bound": "Idle time that now belongs to CPU outside CUDA calls (1.00 ms a step).",
+        "idle/cpu": "Idle time that belonged to launch-bound kernels (1.00 ms a step).",
+    }
 
 
 def test_without_step_times_nothing_is_said_of_intervals() -> None:
@@ -160,10 +174,10 @@ def test_without_step_times_nothing_is_said_of_intervals() -> None:
 
 def test_a_finding_is_of_a_gpu_or_of_the_whole_capture() -> None:
     base = pairs.with_findings(BASE, ("a/x", Severity.NOTE, 1))
-    pair = pairs.compared(base, base).left[0]
+    pair = pairs.compared(base, base).findings[0]
     assert summary_model.place_of(pair) == "GPU 0"
     assert summary_model.place_of(replace(pair, device_id=None)) == "whole capture"
-    assert summary_model.headline_of(pair) == "a/x matters."
+    assert summary_model.headline_of(pair) == "a/x takes time."
     assert summary_model.headline_of(replace(pair, base=None, new=None)) == ""
 
 

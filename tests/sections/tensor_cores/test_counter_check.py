@@ -152,7 +152,7 @@ def test_more_work_than_the_tensor_kernels_had_time_for_is_a_finding(trace_of: T
 def test_tensor_kernels_that_do_no_tensor_work_are_a_finding(trace_of: TraceOf) -> None:
     trace = trace_of(run(TENSOR, 0))
     assert rules(trace) == [
-        "The kernels' names say tensor cores, and the hardware counted next to no tensor-core work."
+        "By their names kernels use tensor cores, but the hardware counted almost no tensor-core work."
     ]
 
 
