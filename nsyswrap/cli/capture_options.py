@@ -24,6 +24,9 @@ _SAMPLE_HZ = 1000
 # The value of nsys's --pytorch that adds a range around each operator.
 _OPERATORS = "autograd-nvtx"
 
+# Options whose values are those of the capture option of the same name.
+_UNCHANGED = ("capture_range", "cuda_graph", "gpu_metrics", "cuda_memory", "cwd", "nsys_args", "force")
+
 _GPU_METRICS = "--gpu-metrics"
 _IDS = re.compile(r"all|none|cuda-visible|\d+(,\d+)*")
 
@@ -135,37 +138,31 @@ def options_of(
         command: The script or command, with its arguments.
         given: The option values by parameter name.
         output_to_stderr: Send the program's stdout to stderr.
-        annotate: Mark phases even without ``--annotate``.
+        annotate: Mark phases in any case.
 
     Raises:
         UsageError: A variable is not NAME=VALUE.
     """
     from nsyswrap.capture.options import DEFAULT_TRACES, CaptureOptions  # noqa: PLC0415 - so that --help stays fast
 
-    sampled, traces = "process-tree" if given["sample_cpu"] else "none", given["traces"]
+    sampled = "process-tree" if given["sample_cpu"] else "none"
     return CaptureOptions(
         command=program(command, given["python"]),
         folder=given["output"] or default_folder(command[0]),
         next_free=given["output"] is None,
-        traces=tuple(filter(None, traces.split(","))) if traces is not None else DEFAULT_TRACES,
+        traces=DEFAULT_TRACES if given["traces"] is None else tuple(filter(None, given["traces"].split(","))),
         sample=sampled,
         context_switches=sampled,
         delay_s=given["delay"],
         duration_s=given["duration"],
-        capture_range=given["capture_range"],
-        cuda_graph=given["cuda_graph"],
-        gpu_metrics=given["gpu_metrics"],
         python_sampling_hz=_SAMPLE_HZ if given["python_sampling"] else 0,
-        cuda_memory=given["cuda_memory"],
         pytorch=_OPERATORS if given["annotate"] == "ops" else "",
         annotate=annotate or given["annotate"] != "off",
         environment=tuple(map(_variable, given["environment"])),
-        cwd=given["cwd"],
-        nsys_args=given["nsys_args"],
         timeout_s=given["timeout"],
         hide_environment=given["hide_env"],
-        force=given["force"],
         output_to_stderr=output_to_stderr,
+        **{name: given[name] for name in _UNCHANGED},
     )
 
 

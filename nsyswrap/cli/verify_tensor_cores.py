@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch
     from nsyswrap.sections.tensor_cores.name_agreement import Agreement, Choice
 
+    Judge = Callable[[Sequence[NcuLaunch]], Agreement]
+
 LAUNCHES = 200
 
 
@@ -246,17 +248,11 @@ def _context_and_window(export: Path, learned: "tuple[NameRule, ...]") -> "tuple
 
 
 def _measured_launches(
-    ncu: "Ncu",
-    words: tuple[str, ...],
-    choice: "Choice",
-    request: Request,
-    judge: "Callable[[list[NcuLaunch]], Agreement]",
+    ncu: "Ncu", words: tuple[str, ...], choice: "Choice", request: Request, judge: "Judge"
 ) -> "tuple[list[NcuLaunch], str]":
     """Return measured launches of the chosen kernels, and ncu's CSV.
 
-    The first run measures the first launch of each kernel. Kernels may be missed, because the program launches them in
-    another order than in the capture or because this ncu counts launches differently. A second run then measures every
-    launch of the missed ones.
+    The first run measures the first launch of each kernel; the second run, every launch of kernels that it missed.
     """
     from nsyswrap.capture.kernel_counters import CounterRequest, NoLaunchError  # noqa: PLC0415 - loaded when measured
     from nsyswrap.capture.nsys import resolved_command  # noqa: PLC0415
@@ -267,9 +263,9 @@ def _measured_launches(
     if not choice.functions:
         raise CannotTellError("the program ran no kernel except collectives", hint="Give a program that computes")
     command = resolved_command(CaptureOptions(command=words, folder=Path()))
+    count = min(choice.launches, request.launches)
     _print(
-        f"measuring {min(choice.launches, request.launches)} launches of {len(choice.functions)} functions, "
-        f"{choice.time_share:.0%} of kernel time ..."
+        f"measuring {count} launches of {len(choice.functions)} functions, {choice.time_share:.0%} of kernel time ..."
     )
     first = CounterRequest(command, choice.functions, request.launches, request.timeout_s)
     try:
@@ -279,7 +275,7 @@ def _measured_launches(
     launches = launches_in(counters) if counters else []
     functions, left = missed(judge(launches), choice), request.launches - len(launches)
     if not counters or (functions and left > 0):
-        functions = functions or choice.functions
+        functions = functions or choice.functions  # the program may launch kernels in another order than in the capture
         _print(f"measuring {left} more launches, of {len(functions)} functions that were missed ...")
         second = CounterRequest(command, functions, left, request.timeout_s, every_launch=True)
         try:

@@ -1,4 +1,4 @@
-"""`nsyswrap compare` as a user runs it: what it takes, what it writes, and its exit codes."""
+"""`nsyswrap compare` as a user runs it: inputs, outputs and exit codes."""
 
 import json
 from collections.abc import Callable
@@ -23,7 +23,7 @@ NAMES = ["a b.json", "a\nb.json", "ünïcödé.json", "quote'\".json", "<script>
 
 
 def run(*arguments: object) -> Result:
-    """Run compare in this process; an error that is not ours fails the test."""
+    """Run compare in this process; an unexpected exception fails the test."""
     result = CliRunner().invoke(cli, ["compare", *map(str, arguments)])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
@@ -38,45 +38,45 @@ def stored(folder: Path, name: str, report: Report) -> Path:
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Path:
-    """The report.json of steps of 4 ms."""
+    """Return a report.json with steps of 4 ms."""
     return stored(tmp_path, "slow.json", pairs.report(pairs.lengths(4.0)))
 
 
 @pytest.fixture
 def fast(tmp_path: Path) -> Path:
-    """The report.json of steps of 2 ms."""
+    """Return a report.json with steps of 2 ms."""
     whole = pairs.with_session(pairs.report(pairs.lengths(2.0, seed=2)), started_utc="later")
     return stored(tmp_path, "fast.json", whole)
 
 
 @pytest.fixture
 def alike(tmp_path: Path) -> Path:
-    """The report.json of other steps of 4 ms."""
+    """Return another report.json with steps of 4 ms."""
     whole = pairs.with_session(pairs.report(pairs.lengths(4.0, seed=2)), started_utc="later")
     return stored(tmp_path, "alike.json", whole)
 
 
 def in_json(*arguments: object) -> dict[str, Any]:
-    """Return what compare says as JSON."""
+    """Return the JSON output of compare."""
     found: dict[str, Any] = json.loads(run(*arguments, "--format", "json").stdout)
     return found
 
 
 def test_two_folders_of_profile_are_compared() -> None:
-    """The samples: exit code 0, the verdict on stdout, nothing on stderr."""
+    """For the samples the exit code is 0, the verdict is on stdout, and stderr is empty."""
     result = run(ONE, EIGHT)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("nsyswrap compare  mnist-1-worker -> mnist-8-workers\n")
     assert "\nFaster: the median step takes 2.46 ms instead of 5.68 ms" in result.stdout
 
 
-def test_their_reports_say_the_same_as_the_folders() -> None:
+def test_a_folder_and_its_report_json_give_the_same_verdict() -> None:
     for one, other in ((ONE, EIGHT / "report.json"), (ONE / "report.json", EIGHT)):
         assert in_json(one, other)["verdict"] == in_json(ONE, EIGHT)["verdict"]
 
 
-def test_a_capture_and_its_report_are_the_same(captures: Callable[[str], Path], tmp_path: Path) -> None:
-    """What analyze writes is what compare reads from the export itself."""
+def test_a_capture_and_its_report_json_do_not_differ(captures: Callable[[str], Path], tmp_path: Path) -> None:
+    """Analyze writes the report.json, and compare reads the export itself."""
     export, report = captures("cnn_amp"), tmp_path / "report.json"
     assert CliRunner().invoke(cli, ["analyze", str(export), "--format", "json", "-o", str(report)]).exit_code == 0
     found = in_json(export, report)
@@ -86,21 +86,21 @@ def test_a_capture_and_its_report_are_the_same(captures: Callable[[str], Path], 
     )
 
 
-def test_steps_and_window_can_be_named_for_captures(captures: Callable[[str], Path]) -> None:
+def test_steps_and_window_can_be_given_for_captures(captures: Callable[[str], Path]) -> None:
     found = in_json(captures("cnn_amp"), captures("cnn_amp"), "--step-range", "^forward", "--window", "all")
     assert found["base"]["window"]["source"] == "operations"
     assert found["base"]["step_count"] > 50
 
 
-def test_a_report_has_its_window_already(slow: Path, fast: Path) -> None:
-    """Steps and phases, too."""
+def test_read_options_with_a_report_json_are_a_usage_error(slow: Path, fast: Path) -> None:
+    """The message names the option, and the hint says which file to give."""
     for option in (("--window", "all"), ("--step-range", "x"), ("--phase", "data=x")):
         result = run(slow, fast, *option)
         assert result.exit_code == 2
-        assert "slow.json holds the numbers of one window already" in result.stderr
+        assert f"slow.json is a finished report: {option[0]} cannot change its numbers" in result.stderr
 
 
-def test_a_window_of_a_folder_is_that_of_its_capture(tmp_path: Path, captures: Callable[[str], Path]) -> None:
+def test_a_window_option_reads_the_capture_of_a_folder(tmp_path: Path, captures: Callable[[str], Path]) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "capture.sqlite").symlink_to(captures("cuda_graph_graph_trace"))
@@ -118,7 +118,7 @@ def test_a_window_of_a_folder_is_that_of_its_capture(tmp_path: Path, captures: C
         ("slow", "alike", 0, 0),
     ],
 )
-def test_a_gate_fails_where_new_is_shown_to_be_slower_by_more(
+def test_the_gate_fails_if_new_is_slower_by_more(
     base: str, new: str, percent: float | None, code: int, request: pytest.FixtureRequest
 ) -> None:
     paths = [request.getfixturevalue(name) for name in (base, new)]
@@ -131,18 +131,18 @@ def test_a_gate_fails_where_new_is_shown_to_be_slower_by_more(
 
 
 @pytest.mark.parametrize("gate", [[], ["--fail-on-regression", "3"]])
-def test_what_cannot_be_told_exits_with_3(gate: list[str], slow: Path, tmp_path: Path) -> None:
-    """With a gate and without, and the result is written all the same."""
+def test_an_uncertain_comparison_exits_with_3(gate: list[str], slow: Path, tmp_path: Path) -> None:
+    """It does so with and without a gate, and the result is still written."""
     short = stored(tmp_path, "short.json", pairs.report(pairs.lengths(4.0, 5)))
     result = run(slow, short, *gate)
     assert result.exit_code == 3
-    assert "Cannot tell: short.json has 5 measured steps" in result.stdout
+    assert "Cannot tell: short.json has 5 measured steps; a comparison needs" in result.stdout
     assert result.stderr == (
-        "nsyswrap: it cannot be told whether a step is faster or slower\nhint: profile more steps\n"
+        "nsyswrap: it is uncertain whether a step became faster or slower\nhint: profile more steps\n"
     )
 
 
-def test_what_is_accepted_is_compared(slow: Path, tmp_path: Path) -> None:
+def test_an_accepted_difference_is_compared(slow: Path, tmp_path: Path) -> None:
     report = pairs.with_session(pairs.report(pairs.lengths(2.0, seed=2)), traces=("Cuda",))
     other = stored(tmp_path, "other.json", report)
     assert run(slow, other).exit_code == 3
@@ -152,7 +152,7 @@ def test_what_is_accepted_is_compared(slow: Path, tmp_path: Path) -> None:
 
 
 def test_the_margin_is_in_per_cent(slow: Path, fast: Path, tmp_path: Path) -> None:
-    """Steps that are 2.5 % shorter, and hardly scatter, are faster by a margin of 1 % and not by one of 3 %."""
+    """Steps that are 2.5 % shorter, with little noise, count as faster at a margin of 1 % and not at 3 %."""
     measured = [
         stored(tmp_path, f"{ms}.json", pairs.report(pairs.lengths(ms, spread=0.002), busy=True)) for ms in (4.0, 3.9)
     ]
@@ -162,10 +162,10 @@ def test_the_margin_is_in_per_cent(slow: Path, fast: Path, tmp_path: Path) -> No
     for margin in ("-1", "100", "nan"):
         result = run(slow, fast, "--margin", margin)
         assert result.exit_code == 2
-        assert "out of range" in result.stderr
+        assert "is out of range" in result.stderr
 
 
-def test_everything_that_can_be_accepted_is_an_option() -> None:
+def test_the_accept_option_lists_everything_that_can_be_accepted() -> None:
     assert set(ACCEPTABLE) == {one.value for one in ACCEPTED_KINDS}
 
 
@@ -179,20 +179,20 @@ def test_everything_that_can_be_accepted_is_an_option() -> None:
         ("c", "nsyswrap"),
     ],
 )
-def test_the_name_of_the_file_says_the_form(name: str, start: str, slow: Path, fast: Path, tmp_path: Path) -> None:
-    """And stdout stays empty."""
+def test_the_suffix_of_the_file_sets_the_format(name: str, start: str, slow: Path, fast: Path, tmp_path: Path) -> None:
+    """Stdout stays empty."""
     result = run(slow, fast, "-o", tmp_path / name)
     assert (result.exit_code, result.stdout) == (0, "")
     assert (tmp_path / name).read_text(encoding="utf-8").lstrip().startswith(start)
 
 
-def test_the_form_that_is_asked_for_wins() -> None:
+def test_the_format_option_takes_precedence_over_the_suffix() -> None:
     assert form_of("json", Path("x.html"), FORMS) == "json"
     assert form_of(None, Path("X.HTML"), FORMS) == "html"
     assert form_of(None, None, FORMS) == "text"
 
 
-def test_a_file_that_is_there_stays_as_it_is(slow: Path, fast: Path, tmp_path: Path) -> None:
+def test_an_existing_file_is_kept_without_force(slow: Path, fast: Path, tmp_path: Path) -> None:
     target = tmp_path / "there.md"
     target.write_text("mine")
     assert run(slow, fast, "-o", target).exit_code == 2
@@ -211,7 +211,9 @@ def test_a_file_that_is_there_stays_as_it_is(slow: Path, fast: Path, tmp_path: P
         (b"\xff\xfe", "is not text"),
     ],
 )
-def test_what_is_no_report_is_an_error_of_two_lines(content: bytes, words: str, slow: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_report_is_an_error_of_two_lines(
+    content: bytes, words: str, slow: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(content)
     for arguments in ((path, slow), (slow, path)):
@@ -246,25 +248,25 @@ def test_a_report_may_have_any_name(form: str, name: str, slow: Path, fast: Path
         ("/a/x.json", "/a/x.json", ("x.json (base)", "x.json (new)")),
     ],
 )
-def test_names_are_as_long_as_tells_them_apart(base: str, new: str, names: tuple[str, str]) -> None:
-    """No folder above those that differ: a comparison may be shown to others."""
+def test_names_are_the_shortest_that_differ(base: str, new: str, names: tuple[str, str]) -> None:
+    """Folders above are left out, because a comparison may be shown to others."""
     assert names_of(Path(base), Path(new)) == names
 
 
-def test_text_is_plain_where_it_is_no_terminal(slow: Path, fast: Path) -> None:
+def test_text_is_plain_outside_a_terminal(slow: Path, fast: Path) -> None:
     shown = run(slow, fast).stdout
     assert "\x1b" not in shown
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_the_help_says_how_it_is_used() -> None:
+def test_the_help_names_the_main_options() -> None:
     text = run("--help").stdout
     for word in ("--fail-on-regression", "--accept", "--margin", "exit", "report.json"):
         assert word in text
 
 
-def test_several_runs_of_a_side(tmp_path: Path) -> None:
-    """What is said is of how runs differ, in every form."""
+def test_several_runs_of_a_side_give_run_to_run_intervals(tmp_path: Path) -> None:
+    """Every output format says that the interval comes from run-to-run variation."""
     old, new = (
         [
             stored(
@@ -286,4 +288,4 @@ def test_several_runs_of_a_side(tmp_path: Path) -> None:
     assert "3 and 3 runs" in text
     assert "3 runs, the median one: " in " ".join(text.split())
     for form in ("markdown", "html"):
-        assert "from how the runs of a side differ" in run(*arguments, "--format", form).output
+        assert "from the differences between runs" in run(*arguments, "--format", form).output

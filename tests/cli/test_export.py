@@ -19,6 +19,7 @@ from real_captures import CAPTURE_NAMES
 from nsyswrap import tables
 from nsyswrap.cli import cli
 from nsyswrap.report import build_report
+from nsyswrap.rule_names import rule_name
 from nsyswrap.tables import Trace
 from nsyswrap.timeline.event_frames import COLUMNS
 
@@ -58,7 +59,7 @@ def idle_of(events: list[Event]) -> Counter[str]:
 def test_the_trace_of_a_real_capture_agrees_with_its_report(
     name: str, captures: Callable[[str], Path], real_trace: Callable[[str], Trace], tmp_path: Path
 ) -> None:
-    """It has the same number of kernels, copies and memsets, and the same idle time for each cause."""
+    """It has the same number of kernels, copies and memsets, and the same idle time for each rule."""
     events = trace_json(captures(name), tmp_path / "trace.json")["traceEvents"]
     trace = real_trace(name)
     for spec in (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS, tables.CALLS, tables.RANGES):
@@ -73,8 +74,10 @@ def test_the_trace_of_a_real_capture_agrees_with_its_report(
         assert idle_of(events) == {}
         return
     assert sum(idle_of(events).values()) == int(ledger.tables["devices"]["idle_ns"].sum())
-    by_cause = idle.tables["causes"].groupby("cause")["idle_ns"].sum()
-    assert idle_of(events) == {str(cause): int(ns) for cause, ns in by_cause.items() if ns}
+    expected: Counter[str] = Counter()
+    for rule, idle_ns in idle.tables["attribution"].groupby("rule")["idle_ns"].sum().items():
+        expected[rule_name(str(rule))] += int(idle_ns)
+    assert idle_of(events) == {name: ns for name, ns in expected.items() if ns}
 
 
 def misplaced(spans: list[Event]) -> int:
@@ -175,7 +178,7 @@ def test_parquet_holds_every_event_and_describes_its_columns(
     idle = build_report(trace).section("idle")
     gaps = pd.read_parquet(folder / "gaps.parquet")
     assert int((gaps["end_ns"] - gaps["start_ns"]).sum()) == (
-        int(idle.tables["causes"]["idle_ns"].sum()) if idle else 0
+        int(idle.tables["attribution"]["idle_ns"].sum()) if idle else 0
     )
 
 

@@ -146,12 +146,12 @@ def test_a_folder_of_tables_holds_only_those_of_the_last_export(small: Path, tmp
     """Tables of an earlier export are removed, and other files stay."""
     folder = tmp_path / "csv"
     folder.mkdir()
-    for name in ("ledger.devices.csv", "graphs.old.csv", "report.findings.csv", "mine.csv", "ledger.txt"):
+    for name in ("ledger.devices.csv", "cuda_graphs.old.csv", "report.findings.csv", "mine.csv", "ledger.txt"):
         (folder / name).write_text(TEXT)
     assert outcome("export", small, "--format", "csv", "-o", folder, "-f")[0] == 0
     left = {path.name for path in folder.iterdir() if path.read_text() == TEXT}
     assert left == {"mine.csv", "ledger.txt"}
-    assert not (folder / "graphs.old.csv").exists()
+    assert not (folder / "cuda_graphs.old.csv").exists()
     assert not list(folder.glob(".*"))
 
 

@@ -138,7 +138,7 @@ def test_a_program_that_fails_is_not_run_again(nsys: Nsys, tmp_path: Path) -> No
     command = [sys.executable, "-m", "nsyswrap", "profile", "--counterfactual", "data", "-o", "out", "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, (done.stdout + done.stderr).count("once")) == (6, 1)
-    assert "cannot be told: the program ended with exit code 6" in done.stderr
+    assert "is unknown: the program ended with exit code 6" in done.stderr
 
 
 def test_a_program_without_torch_runs_with_a_note(nsys: Nsys, tmp_path: Path) -> None:

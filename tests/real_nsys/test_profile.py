@@ -306,11 +306,11 @@ def test_ctrl_c_in_a_terminal_reaches_the_program(nsys: Nsys, tmp_path: Path) ->
 
 def in_terminal(argv: list[str], answers: dict[str, str]) -> tuple[str, int]:
     """Run a command in a new terminal, and type each answer when its question appears."""
-    import pty  # noqa: PLC0415 - it exists on Linux and macOS alone, and only this needs it
+    import pty  # noqa: PLC0415 - it exists only on Linux and macOS, and only this needs it
 
     pid, terminal = pty.fork()
     if pid == 0:  # pragma: no cover - the child becomes the command
-        os.chdir(Path(__file__).parents[1])
+        os.chdir(Path(__file__).parents[1] / "support")
         os.execv(argv[0], argv)  # noqa: S606 - no shell is wanted
     shown = b""
     while True:

@@ -370,7 +370,7 @@ def test_compiled_modules_are_compiled_as_without_marks(tmp_path: Path) -> None:
     """They have the same graphs, frames and breaks, and share no compilation cache that they did not share before."""
     program = tmp_path / "compiled.py"
     program.write_text(COMPILED)
-    paths = f"{Path(__file__).parents[2]}:{Path(__file__).parents[3]}"
+    paths = f"{Path(__file__).parents[2] / 'support'}:{Path(__file__).parents[3]}"
     plain, marked = (
         subprocess.run(
             [sys.executable, program, how], capture_output=True, text=True, check=True, env={"PYTHONPATH": paths}
