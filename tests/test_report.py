@@ -10,7 +10,7 @@ from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import Settings
 from nsyswrap.loop.phase_detection import PhaseRule
-from nsyswrap.model import Report, Severity
+from nsyswrap.model import NO_STEP, Report, Severity, StepTimes
 from nsyswrap.render import RENDERERS, render
 from nsyswrap.report import ALL, STEPS, build_report
 from nsyswrap.sections import SECTIONS
@@ -234,7 +234,101 @@ def test_only_gpus_that_ran_something_are_listed(trace_of: TraceOf) -> None:
     assert [gpu.name for gpu in build_report(trace_of(builder)).gpus] == ["A", "B"]
 
 
-@@MID@@def test_a_report_of_the_same_trace_is_the_same(trace_of: TraceOf) -> None:
+def test_findings_are_in_the_order_of_their_predicted_saving(trace_of: TraceOf) -> None:
+    """Where savings are equal, the finding that loses more time comes first.
+
+    Each step waits 100 ms in cudaMalloc, 67 ms in a module load and 333 ms for its batch. The loader sets the pace, so
+    only faster batches save time: at most the four waits. At least 1.25 s: batches come every 0.5 s, and the host
+    needs 0.67 s a step without them.
+    """
+    builder = training()
+    for number in range(2, 6):
+        start = number * S
+        builder.call("cudaMalloc", start, start + S // 10).call("cuModuleLoadData", start + S // 10, start + S // 6)
+    report = build_report(trace_of(builder))
+    found = [
+        (each.rule, each.severity, *(round(part / 1e6) for part in (each.lost_ns, each.saving_low_ns or 0)))
+        for each in report.findings
+    ]
+    assert found == [
+        ("idle/data_wait", Severity.PROBLEM, 1333, 1250),
+        ("occupancy/small_grid", Severity.NOTE, 2000, 0),
+        ("memory/churn", Severity.NOTE, 400, 0),
+        ("modules/in_window", Severity.NOTE, 267, 0),
+    ]
+    assert report.findings[0].saving_high_ns == pytest.approx(4 / 3 * S)
+    assert [each.order for each in report.findings] == sorted(each.order for each in report.findings)
+
+
+def test_a_finding_has_numbers_as_evidence(trace_of: TraceOf) -> None:
+    """Time lost, saving, time lost in a step and by phase, and the longest gaps.
+
+    Batches twice as fast come at 0.25, 0.75, 1.25 and 1.75 s, so the last kernel ends at 2.25 s in place of 4 s.
+    """
+    finding = next(each for each in build_report(trace_of(training())).findings if each.rule == "idle/data_wait")
+    saving = finding.saving_low_ns, finding.saving_high_ns
+    assert (finding.lost_ns, *saving, finding.device_id) == (2 * S, S * 7 // 4, 2 * S, 0)
+    assert finding.evidence[0].startswith("500 ms a step, in 4 measured steps")
+    assert finding.evidence[1] == "2.00 s in phase data, 4 gaps"
+    assert finding.evidence[2] == "500 ms at 2.000000 s: thread 4711 waits for data in poll"
+    assert finding.evidence[-1] == "simulated: batches come twice as fast, or always in time"
+    assert len(finding.evidence) == 6
+    assert finding.saving_method == "simulated"
+
+
+@pytest.mark.parametrize(
+    ("lost", "severity"),
+    [
+        (19, None),
+        (20, Severity.NOTE),
+        (49, Severity.NOTE),
+        (50, Severity.WARNING),
+        (199, Severity.WARNING),
+        (200, Severity.PROBLEM),
+    ],
+)
+def test_the_time_lost_decides_the_severity(lost: int, severity: Severity | None, trace_of: TraceOf) -> None:
+    """In thousandths of the window: a note from 2 %, a warning from 5 %, a problem from 20 %."""
+    builder = ExportBuilder().kernel(2, 500, launched=(0, 1)).call("cudaMalloc", 500, 500 + lost)
+    builder.kernel(502 + lost, 1000, launched=(500 + lost, 501 + lost))
+    report = build_report(trace_of(builder), "0:0.000001")
+    found = [(each.severity, each.lost_ns) for each in report.findings if each.rule == "idle/allocation"]
+    assert found == ([] if severity is None else [(severity, lost)])
+
+
+def test_a_finding_that_saves_nothing_is_a_note(trace_of: TraceOf) -> None:
+    """The GPU is idle for a quarter of the window, but nothing launched in the window comes behind that."""
+    builder = ExportBuilder().kernel(0, 750, launched=(0, 1)).call("cudaMalloc", 750, 1000)
+    report = build_report(trace_of(builder.kernel(1000, 2000, launched=(1000, 1001))), "0:0.000001")
+    finding = next(each for each in report.findings if each.rule == "idle/allocation")
+    assert (finding.lost_ns, finding.severity) == (250, Severity.NOTE)
+    assert (finding.saving_low_ns, finding.saving_high_ns) == (0, 0)
+
+
+def test_time_that_the_capture_does_not_show_is_a_note_without_a_saving(trace_of: TraceOf) -> None:
+    """No change of the program follows from it, so nothing is predicted."""
+    builder = ExportBuilder().kernel(0, 500, launched=(0, 1)).kernel(1000, 2000)
+    finding = next(each for each in build_report(trace_of(builder)).findings if each.rule == "idle/not_traced")
+    assert (finding.severity, finding.lost_ns) == (Severity.NOTE, 500)
+    assert (finding.saving_low_ns, finding.saving_high_ns, finding.saving_method) == (None, None, None)
+
+
+def test_time_of_the_profiler_is_a_note_that_saves_nothing(trace_of: TraceOf) -> None:
+    """The program is faster without it already."""
+    builder = ExportBuilder().kernel(0, S, launched=(0, 1)).overhead("CUPTI Buffer flush", S, 3 * S)
+    report = build_report(trace_of(builder.kernel(3 * S, 4 * S, launched=(3 * S, 3 * S + 1))))
+    (finding,) = [each for each in report.findings if each.rule == "idle/profiler"]
+    assert (finding.severity, finding.lost_ns) == (Severity.NOTE, 2 * S)
+    assert (finding.saving_low_ns, finding.saving_high_ns, finding.saving_method) == (0, 0, None)
+
+
+def test_the_report_has_count_and_median_length_of_the_measured_steps(trace_of: TraceOf) -> None:
+    """Six steps of 1 s, two of which are warm-up; a window given by hand is not made of steps."""
+    assert build_report(trace_of(training())).step == StepTimes(4, S)
+    assert build_report(trace_of(training()), "1:3").step == NO_STEP
+
+
+def test_a_report_of_the_same_trace_is_the_same(trace_of: TraceOf) -> None:
     """It does not depend on when or how often it was made."""
 
     def shown(report: Report) -> list[str]:

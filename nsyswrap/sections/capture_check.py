@@ -1,4 +1,4 @@
-"""Is the capture complete? If not: how much time of the window can be wrong because of what is missing."""
+"""Whether the capture is complete, and how much time of the window can be wrong if events are missing."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,7 +16,7 @@ from nsyswrap.tables import Trace, array
 # ENUM_DIAGNOSTIC_SEVERITY_LEVEL: 1 information, 2 warning, 3 error.
 COMPLAINTS = (2, 3)
 
-# Share of the window that can be wrong from which on there is a warning, and a problem. Source: ours.
+# There is a warning, or a problem, if at least this share of the window can be wrong. Source: ours.
 WARNING_SHARE, PROBLEM_SHARE = 0.01, 0.20
 
 COMPLETE, INCOMPLETE = "yes, as far as it can tell", "no"
@@ -51,11 +51,11 @@ def run(context: TraceContext, window: Window) -> Section:
 
 
 def outweighs(check: Section | None, lost_ns: int) -> bool:
-    """Return whether missing events can change more time than a finding says is lost.
+    """Return whether missing events can change more time than the finding's time lost.
 
     Args:
         check: The section of ``run``; None where it is not part of the report.
-        lost_ns: Time that the finding says is lost.
+        lost_ns: Time lost of the finding.
     """
     affected = check.fact(AFFECTED) if check else None
     return affected is not None and isinstance(affected.value, int) and affected.value > lost_ns
@@ -110,7 +110,7 @@ def _migrations(context: TraceContext, window: Window) -> Iterator[str]:
 
 
 def _complaints(trace: Trace) -> pd.DataFrame:
-    """Return the warnings and errors of nsys itself: each text once, with its number of times."""
+    """Return the warnings and errors of nsys itself: each text once, with its count."""
     messages = trace[tables.DIAGNOSTICS]
     texts = messages["text"].astype(str)[np.isin(array(messages, "severity"), COMPLAINTS)]
     counted = texts.value_counts().rename_axis("text").reset_index(name="count")
@@ -130,7 +130,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - one value a field
 
 
 def _doubtful_gpus(context: TraceContext) -> Iterator[str]:
-    """Yield notes on processes whose operations may have run on other GPUs than the report says."""
+    """Yield notes on processes whose operations may have run on other GPUs than the report shows."""
     trace, processes = context.trace, tables.distinct(context.operations.process)
     if trace.gpu_numbers is None:
         if len(processes) > 1 and len(trace.gpus) != 1:

@@ -1,4 +1,4 @@
-"""Communication between GPUs: what the collectives take, how much of it no kernel hides, and advice on it."""
+"""Communication between GPUs: the time of the collectives, how much of it is exposed, and advice on it."""
 
 from functools import partial
 
@@ -31,21 +31,21 @@ FEWER_ADVICE = (
     "(bf16_compress_hook), a larger batch, or gradients accumulated over several steps (no_sync); check the links."
 )
 NEEDED_ADVICE = (
-    "Most of it is no reduction of gradients: the next layer needs what is sent at once. With FSDP, prefetch earlier "
+    "Most of it is not a reduction of gradients: the next layer needs the data at once. With FSDP, prefetch earlier "
     "(forward_prefetch, limit_all_gathers=False) or keep gathered weights (reshard_after_forward=False); with "
     "DataParallel, use DistributedDataParallel; send bfloat16."
 )
 FORWARD_ADVICE = (
-    "There is no backward pass to hide it behind. Communicate less: split the model over fewer GPUs and the batches "
+    "There is no backward pass to overlap with. Communicate less: split the model over fewer GPUs and the batches "
     "over the rest, and send bfloat16. Or take two halves of a batch in turn: one computes while the other is sent."
 )
-NEEDED_AT_ONCE = Saving(None, None, None, ("no saving is predicted: the next layer needs what is sent at once",))
-ALL_TRANSFER = "Waiting for other ranks is not told apart from transfer: all exposed communication counts as transfer."
+NEEDED_AT_ONCE = Saving(None, None, None, ("no saving is predicted: the next layer needs the data at once",))
+ALL_TRANSFER = "Waiting for other ranks and transfer are not separated: all exposed communication counts as transfer."
 NONE = "No collective ran in the window."
 
 
 def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
-    """Return the time of the collectives by kernel, and a finding for each device that they leave without compute."""
+    """Return the time of the collectives by kernel, and a finding for each device with much exposed communication."""
     devices = context.operations.used_in(window)
     rows = {device: _collectives(context, device, window) for device in devices}
     if not any(len(each) for each in rows.values()):
@@ -77,7 +77,7 @@ def _collectives(context: TraceContext, device: int, window: Window) -> Indices:
 def _by_kernel(context: TraceContext, device: int, rows: Indices, window: Window) -> pd.DataFrame:
     """Return a row for each kernel of one device, the most exposed first: device_id, name, count, total_ns, exposed_ns.
 
-    Collectives side by side are added up in ``total_ns``; both times are clipped to the window.
+    ``total_ns`` adds up collectives that run at the same time. Both times are clipped to the window.
     """
     operations = context.operations
     exposed = operations.exclusive(device, window)[COMMUNICATION]
@@ -100,7 +100,7 @@ def _by_kernel(context: TraceContext, device: int, rows: Indices, window: Window
 
 
 def _findings(simulation: Simulation, rows: dict[int, Indices], window: Window) -> tuple[Finding, ...]:
-    """Return a finding for each device that only communicates for a good part of the window."""
+    """Return a finding for each device whose exposed communication takes enough of the window."""
     context, found = simulation.context, []
     for device, mine in rows.items():
         lost = total(context.operations.exclusive(device, window)[COMMUNICATION])
@@ -137,13 +137,13 @@ def _advice(simulation: Simulation, device: int, rows: Indices) -> tuple[str, Sa
 
 
 def _is_forward_only(context: TraceContext) -> bool:
-    """Return whether the phases of the program are known, and it trains nothing."""
+    """Return whether the phases of the program are known and contain no training."""
     seen = {context.phases.name(code) for code in np.unique(context.phases.ranges["phase"]).tolist()}
     return FORWARD in seen and not seen & TRAINING
 
 
 def _longest(table: pd.DataFrame) -> tuple[str, ...]:
-    """Return a line for each of the kernels that are exposed longest."""
+    """Return one line for each of the kernels with most exposed time."""
     rows = table.head(LISTED)[["exposed_ns", "total_ns", "count", "name"]].itertuples(index=False)
     return tuple(
         f"{units.duration(int(exposed))} of {units.duration(int(whole))} in {count} launches of {name}"

@@ -1,4 +1,4 @@
-"""Memory copies and memsets: between which kinds of memory, how fast, and whether host or GPU waited for them."""
+"""Memory copies and memsets: kinds of memory, rates, exposed time, and copies that block the host."""
 
 from functools import partial
 
@@ -24,12 +24,12 @@ TITLE = "Memory copies and memsets"
 ADVICE = {
     UPLOAD: "Copy the next batch while this one trains: pinned memory, non_blocking=True and a stream of its own. "
     "Send less: integers or float16 that the GPU converts; keep on the GPU what is used again.",
-    "Device-to-Host": "Copy to the host less often (.item(), .cpu(), print(loss), checkpoints), and what has to be "
-    "there into a pinned tensor with non_blocking=True, on a stream of its own.",
-    "Device-to-Device": "Copy less inside the GPU: take views in place of .clone(), and write results where they are "
-    "wanted (out=, or slices of a tensor made once) in place of copying them there.",
+    "Device-to-Host": "Copy to the host less often (.item(), .cpu(), print(loss), checkpoints). Copy the rest into a "
+    "pinned tensor with non_blocking=True, on a stream of its own.",
+    "Device-to-Device": "Copy less inside the GPU: use views instead of .clone(), and write results directly to "
+    "their target (out=, or slices of a tensor made once) instead of copying them.",
     "Peer-to-Peer": "Send less from GPU to GPU: keep each tensor where it is used (DistributedDataParallel, with a "
-    "process for each GPU, in place of DataParallel), and send the rest on a stream of its own while kernels run.",
+    "process for each GPU, instead of DataParallel), and send the rest on a stream of its own while kernels run.",
 }
 
 
@@ -57,14 +57,14 @@ def run(
         ),
         tables={"summary": _summary(copies, find_memsets(context, window))},
         findings=_findings(simulation, attributions, copies, window),
-        notes=("Time of copies side by side is added up in the table, and counted once in the facts.",),
+        notes=("The table adds up the time of copies that run at the same time; the facts count it once.",),
     )
 
 
 def _findings(
     simulation: Simulation, attributions: tuple[Attribution, ...], copies: pd.DataFrame, window: Window
 ) -> tuple[Finding, ...]:
-    """Return the findings on the copies of each device: those of pageable memory, and others that are exposed."""
+    """Return the findings on the copies of each device: copies of pageable memory, and other exposed copies."""
     found: list[Finding | None] = []
     for each in attributions:
         mine = copies[copies["device_id"] == each.device_id]
@@ -73,11 +73,11 @@ def _findings(
 
 
 def _pageable(simulation: Simulation, attribution: Attribution, copies: pd.DataFrame, window: Window) -> Finding | None:
-    """Return advice on copies of pageable memory: their calls hold the host until the driver has staged the data.
+    """Return the finding on copies of pageable memory: their calls block the host until the driver staged the data.
 
     ::
 
-        call    |--------|           time lost: the host is held, and no kernel hides it
+        call    |--------|           time lost: the host is blocked, and no kernel runs
         kernel  ####|      |###
         lost        |-----|
     """
@@ -91,7 +91,7 @@ def _pageable(simulation: Simulation, attribution: Attribution, copies: pd.DataF
     share = units.share(lost / window.length_ns)
     return make_finding(
         rule=pageable_copies.RULE,
-        headline=f"The host is held by copies of pageable memory, with no kernel running, for {share} of the time.",
+        headline=f"Copies of pageable memory block the host, with no kernel running, for {share} of the time.",
         lost_ns=lost,
         saving=predict(simulation, pinned_copies),
         advice="Copy from pinned memory without blocking: DataLoader(pin_memory=True) and tensor.to(device, "
@@ -107,7 +107,7 @@ def _pageable(simulation: Simulation, attribution: Attribution, copies: pd.DataF
 
 
 def _exposed(simulation: Simulation, device: int, copies: pd.DataFrame, window: Window) -> Finding | None:
-    """Return advice on copies that no kernel hides."""
+    """Return the finding on exposed copies."""
     staged = staged_of(copies)
     mine = copies[(copies["exposed"] > 0) & ~staged]
     whole = total(simulation.context.operations.exclusive(device, window)[COPY])
@@ -127,14 +127,14 @@ def _exposed(simulation: Simulation, device: int, copies: pd.DataFrame, window: 
 
 
 def _advice(copies: pd.DataFrame) -> str:
-    """Return the change to make for the direction of copies that is exposed longest."""
+    """Return the change to make for the direction of copies with most exposed time."""
     exposed = copies.groupby("kind")["exposed"].sum()
     longest = max(exposed.index, key=lambda kind: (int(exposed[kind]), kind), default=UPLOAD)
     return ADVICE.get(str(longest), ADVICE[UPLOAD])
 
 
 def _by_kind(copies: pd.DataFrame) -> tuple[str, ...]:
-    """Return a line for each direction and pair of memories, dearest first."""
+    """Return a line for each direction and pair of memories, longest time first."""
     lines = []
     for (kind, source, target), mine in copies.groupby(["kind", "source_memory", "target_memory"]):
         duration, size = int(mine["duration"].sum()), int(mine["bytes"].sum())
@@ -159,7 +159,7 @@ def _summary(copies: pd.DataFrame, memsets: pd.DataFrame) -> pd.DataFrame:
         table.insert(place, name, first[name].to_numpy())
     whole = (moved["end"] - moved["start"]).groupby(codes).sum().to_numpy(float)
     size = groups["bytes"].sum().to_numpy(np.int64)
-    # Bytes of a copy that the window cuts cannot be cut with it, so the rate is that of whole copies.
+    # The bytes of a copy cannot be clipped to the window, so the rate is that of whole copies.
     rate = np.divide(size * 1e9, whole, out=np.full(len(whole), np.nan), where=whole > 0)
     table.insert(5, "bytes", size)
     table.insert(6, "per_second_bytes", rate)

@@ -114,7 +114,7 @@ def gpu_phases(context: TraceContext, device: int, window: Window) -> LabelledSp
 
 
 def _host_phases(context: TraceContext, device: int, window: Window) -> LabelledSpans:
-    """Return the phases of the main threads of the processes that use a GPU; on overlap those of the first."""
+    """Return the phases of the main threads of the processes that use a GPU; on overlap, the first process counts."""
     operations = context.operations
     whole = LabelledSpans(NOTHING, np.empty(0, np.int32))
     for process in np.unique(operations.process[operations.on(device)]).tolist():

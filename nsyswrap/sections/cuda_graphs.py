@@ -1,4 +1,4 @@
-"""CUDA graphs: their launches, the kernels inside them, and what the capture does not show of them."""
+"""CUDA graphs: their launches, the kernels inside them, and launches that the capture does not show in full."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.summaries import clipped
 from nsyswrap.tables import array
 
-# How much of a launch the capture shows: each operation, one row for the graph, or nothing.
+# What the capture shows of a graph launch: each operation, one row for the whole graph, or nothing.
 NODES, WHOLE, HIDDEN = "nodes", "whole", "hidden"
 SHOWN = (NODES, WHOLE, HIDDEN)
 
@@ -66,7 +66,7 @@ def run(context: TraceContext, window: Window) -> Section:
 def _find(context: TraceContext, window: Window) -> _InGraphs:
     """Return the launches and operations of graphs.
 
-    A kernel ran in a graph if it has a graph node; a copy or memset, if a graph launch is the call that launched it.
+    A kernel ran in a graph if it has a graph node. A copy or memset ran in a graph if a graph launch launched it.
     """
     operations, calls = context.operations, context.trace[tables.CALLS]
     launches = launch_rows(context.trace)
@@ -85,7 +85,7 @@ def _find(context: TraceContext, window: Window) -> _InGraphs:
 
 
 def _launches(context: TraceContext, found: _InGraphs, window: Window) -> pd.DataFrame:
-    """Return the number of launches, their host time and their GPU time, one row for each way of being shown.
+    """Return the number of launches, their host time and their GPU time, one row for each value of ``SHOWN``.
 
     ``gpu_ns`` is the time in which these graphs or operations inside them run, summed over GPUs.
     """
@@ -140,7 +140,7 @@ def _length(context: TraceContext, rows: Indices, window: Window) -> int:
 
 
 def _findings(launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
-    """Return one finding for each way in which the capture hides graphs; they lose no time."""
+    """Return one finding for each way in which the capture does not show graphs; their time lost is 0."""
     by_shown = {row["shown"]: row for row in launches.to_dict("records")}
     found = []
     if whole := by_shown.get(WHOLE):

@@ -1,4 +1,4 @@
-"""Memory on the GPUs: the most that was held, and steps that allocate when they should not any more."""
+"""Memory on the GPUs: the peak, and steps after warm-up that still allocate."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,8 +26,8 @@ ADVICE = (
     "torch.cuda.empty_cache() out of the step, and try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True."
 )
 NOTES = (
-    "What the driver's context and code take, and what was allocated before the capture, is not in these numbers.",
-    "Variables of modules count as held, but not as allocations.",
+    "These numbers leave out the driver's context and code, and memory that was allocated before the capture.",
+    "Variables of modules count as held memory, but not as allocations.",
 )
 
 # Source: ENUM_CUDA_DEV_MEM_EVENT_OPER of nsys's exports, 2023.4 and 2025.3.
@@ -35,7 +35,7 @@ RELEASE = 1
 ON_DEVICE = frozenset({"Device", "Array", "Managed", "Device Static", "Managed Static"})
 STATIC = frozenset({"Device Static", "Managed Static"})
 
-# What shows that a process is alive.
+# Tables whose events show that a process is alive.
 ALIVE = (
     *(tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS, tables.MEMORY),
     *(tables.CALLS, tables.OS_CALLS, tables.RANGES, tables.SCHEDULING),
@@ -45,15 +45,15 @@ FIRST = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class Allocations:
-    """What was allocated and released on the devices, in order of time: arrays of equal length.
+    """The allocations and releases on the devices, in order of time: arrays of equal length.
 
     Attributes:
-        start: When, in ns.
+        start: Time of each, in ns.
         process: Global id of the process.
         device_id: GPU.
-        change: Bytes taken, or, negative, given back.
-        variable: Whether it is a variable of a module, which comes with the module's code.
-        pooled: Whether it came from a memory pool, which costs next to nothing.
+        change: Allocated bytes; negative for released bytes.
+        variable: Whether it is a variable of a module, which is loaded with the module's code.
+        pooled: Whether it came from a memory pool, which takes almost no time.
     """
 
     start: Times
@@ -65,7 +65,7 @@ class Allocations:
 
 
 def find_allocations(context: TraceContext) -> Allocations:
-    """Return what was allocated and released on the devices; memory of the host is not among it."""
+    """Return the allocations and releases on the devices, without those of host memory."""
     frame, labels = context.trace[tables.MEMORY], context.trace.memory_kinds
     kind = array(frame, "memory_kind")
     rows = np.flatnonzero(np.isin(kind, [key for key, label in labels.items() if label in ON_DEVICE]))
@@ -106,7 +106,7 @@ def run(
 
 
 def _ends(context: TraceContext, processes: Times) -> dict[int, int]:
-    """Return when processes had their last event; not of one that had the last of all, which may well live on."""
+    """Return the end of each process that ended before the last event of the capture, in ns."""
     ends, latest = dict.fromkeys(processes.tolist(), FIRST), FIRST
     for spec in ALIVE:
         frame = context.trace[spec]
@@ -120,10 +120,11 @@ def _ends(context: TraceContext, processes: Times) -> dict[int, int]:
 
 
 def _held(allocations: Allocations, mine: Indices, ends: Mapping[int, int]) -> tuple[Times, Times]:
-    """Return what some allocations and releases held together: when it changed, ascending, and from then on.
+    """Return the memory that some allocations hold: times of changes, ascending, in ns, and the bytes after each.
 
-    The first value is from before the first change. What a process gave back without having been seen to take it was
-    there before; what it still holds at its end the driver takes back.
+    The bytes have one value more than the times: the first is from before the first change. Memory that a process
+    releases without a recorded allocation was held before the capture. At the end of a process the driver releases
+    all memory that it holds.
     """
     start, change, before = [allocations.start[mine]], [allocations.change[mine]], 0
     for process in np.unique(allocations.process[mine]).tolist():
@@ -141,7 +142,7 @@ def _held(allocations: Allocations, mine: Indices, ends: Mapping[int, int]) -> t
 def _device(
     allocations: Allocations, device: int, memory_bytes: int, ends: Mapping[int, int], window: Window
 ) -> dict[str, float]:
-    """Return what one GPU held: at most, when the window began, when it ended."""
+    """Return the memory held on one GPU: the peak, and at the start and the end of the window."""
     mine = np.flatnonzero(allocations.device_id == device)
     when, held = _held(allocations, mine, ends)
     first, last = np.searchsorted(when, [window.start_ns, window.end_ns], side="left").tolist()
@@ -167,7 +168,7 @@ def _churn(
     simulation: Simulation, attributions: tuple[Attribution, ...], allocations: Allocations, window: Window
 ) -> Iterator[Finding]:
     """Yield a finding for each GPU on which more than a few of the measured steps allocate or free."""
-    # A GPU that runs nothing waits for nothing.
+    # A GPU without operations has no idle time.
     idle = {each.device_id: each.idle_of(allocator_churn.RULE) for each in attributions}
     for device in np.unique(allocations.device_id).tolist():
         rows = np.flatnonzero((allocations.device_id == device) & ~allocations.variable & ~allocations.pooled)
@@ -176,12 +177,12 @@ def _churn(
         if touched > allocator_churn.CHURN_SHARE * count:
             steps = f"{touched} of {count} measured steps"
             found = _finding(simulation, allocations, rows[step >= 0], (device, idle.get(device, 0)), window)
-            headline = f"{steps} allocate or free GPU memory, which a warmed-up step does not."
+            headline = f"{steps} allocate or free GPU memory; a step after warm-up should not."
             yield replace(found, headline=headline)
 
 
 def _steps_of(context: TraceContext, allocations: Allocations, rows: Indices, window: Window) -> tuple[Indices, int]:
-    """Return the measured step of its own process that each row lies in, or -1, and how many there are to lie in."""
+    """Return the measured step of its own process that contains each row, or -1; and the number of these steps."""
     frame = context.steps.frame
     start, end, process = (array(frame, name) for name in ("start", "end", "process"))
     measured = ~array(frame, "warm_up") & (start < window.end_ns) & (end > window.start_ns)
@@ -202,7 +203,7 @@ def _finding(
     device, lost_ns = lost
     change = allocations.change[rows]
     taken, given = change[change > 0], change[change < 0]
-    held = _cost(simulation.context, allocations.process[rows], window)
+    held = _time_in_calls(simulation.context, allocations.process[rows], window)
     worst = rows[int(np.argmax(np.abs(change)))]
     largest = abs(int(allocations.change[worst]))
     return make_finding(
@@ -222,8 +223,8 @@ def _finding(
     )
 
 
-def _cost(context: TraceContext, processes: Times, window: Window) -> int:
-    """Return how long any thread of these processes was in a call that allocates or releases, in ns."""
+def _time_in_calls(context: TraceContext, processes: Times, window: Window) -> int:
+    """Return the time in which any thread of these processes was in a call that allocates or releases, in ns."""
     calls = context.trace[tables.CALLS]
     codes, ids = pd.factorize(array(calls, "name_id"))
     kinds = [api_calls.call_kind(api_calls.base_name(context.trace.text(int(i)))) for i in ids]

@@ -18,7 +18,7 @@ WAIT_COLUMNS = (*WHO, "call", "phase", "total_ns", "count", "share")
 
 
 def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
-    """Return the time of each launching thread by what it does, and its waits.
+    """Return the time of each launching thread by state, and its waits.
 
     ``wait_ns`` is time in waiting calls of the operating system outside any CUDA call, ``cuda_call_ns`` time in CUDA
     calls, ``unseen_ns`` time before the thread's first event in the capture or after its last, ``rest_ns`` all other
@@ -50,7 +50,7 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
 
 
 def _split(states: ThreadStates, thread: int, window: Window) -> dict[str, int]:
-    """Return the time of a thread by what it does, in ns; the parts add up to the window."""
+    """Return the time of a thread by state, in ns; the parts add up to the window."""
     waiting = total(clip(states.waits(thread), window.start_ns, window.end_ns))
     in_calls = states.call_time(thread)
     first, last = states.alive(thread)
@@ -60,7 +60,7 @@ def _split(states: ThreadStates, thread: int, window: Window) -> dict[str, int]:
 
 
 def _launching(context: TraceContext, window: Window) -> dict[int, int]:
-    """Return the threads whose calls in the window launched operations, with the number of these.
+    """Return the threads whose calls in the window launched operations, with the number of operations.
 
     Where no thread launched operations in the window, all launching threads are returned.
     """

@@ -1,4 +1,4 @@
-"""Why the GPU was idle: each idle nanosecond with its rule, cause, phase and evidence, as the attribution has them."""
+"""Why the GPU was idle: the attribution of each idle nanosecond to a rule, a cause and a phase, with evidence."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -23,7 +23,7 @@ TITLE = "Why the GPU was idle"
 
 # {name} is the call that shows the cause, {thread} the thread that launches.
 EVIDENCE = {
-    "not_traced": "the capture does not show what ran or who launched it",
+    "not_traced": "the capture does not show what ran or which thread launched it",
     "queued": "launched by {name} on thread {thread}, not begun yet",
     "launch": "{name} is open on thread {thread}",
     "profiler": "profiler overhead on thread {thread}: {name}",
@@ -77,8 +77,7 @@ def _notes(context: TraceContext) -> tuple[str, ...]:
     notes = []
     if tables.OS_CALLS.name in context.trace.absent:
         notes.append(
-            "Operating system calls were not traced, so a wait of the host cannot be told from its work: "
-            "add osrt to the traces."
+            "Operating system calls were not traced, so waits of the host look like work: add osrt to the traces."
         )
     if not context.phases.main_thread:
         notes.append("No range names a phase, so idle time has no phase: add NVTX ranges, or name yours with --phase.")
@@ -111,7 +110,7 @@ def _by_account(context: TraceContext, attribution: Attribution) -> pd.DataFrame
 
 def _gaps_of(gap: npt.NDArray[np.intp], codes: npt.NDArray[np.intp], count: int) -> npt.NDArray[np.intp]:
     """Return in how many gaps each code occurs, shape (count,)."""
-    # Pieces are in order of their gaps, so these keys are nearly sorted: a gap counts once for each code in it.
+    # A gap counts once for each code in it. Pieces are ordered by gap, so the keys are almost sorted.
     keys = np.sort(gap * np.int64(count + 1) + codes, kind="stable")
     fresh = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
     return np.bincount(keys[fresh] % (count + 1), minlength=count)
@@ -136,10 +135,10 @@ def _gaps(context: TraceContext, states: ThreadStates, attribution: Attribution)
 
 
 def _patterns(context: TraceContext, attribution: Attribution, window: Window) -> pd.DataFrame:
-    """Return the idle time of each rule and phase as so many gaps of a median length, largest first.
+    """Return the number and median length of the gaps of each rule and phase, most idle time first.
 
-    The idle time of one gap with one rule and phase counts once. ``per_step`` is their number in a step; NaN where the
-    window is not made of steps.
+    The idle time of one rule and phase in one gap counts as one gap. ``per_step`` is the number of gaps in a step; NaN
+    where the window is not made of steps.
     """
     pieces = attribution.pieces
     key = attribution.rule.astype(np.int64) * (len(context.phases.names) + 1) + pieces.phase + 1
@@ -164,7 +163,7 @@ def _patterns(context: TraceContext, attribution: Attribution, window: Window) -
 
 
 def _evidence(context: TraceContext, states: ThreadStates, attribution: Attribution) -> "pd.Series[Any]":
-    """Return a sentence for each piece; few are distinct, so each is written once."""
+    """Return a sentence for each piece as a categorical column, since few sentences are distinct."""
     pieces = attribution.pieces
     threads, thread_ids = pd.factorize(pieces.thread)
     key = (pieces.cause.astype(np.int64) * len(thread_ids) + threads) * (NO_NAME + 1) + pieces.name
@@ -180,7 +179,7 @@ def _evidence(context: TraceContext, states: ThreadStates, attribution: Attribut
 
 
 def _category(codes: npt.NDArray[np.integer[Any]], names: Iterable[str]) -> "pd.Series[Any]":
-    """Return texts that repeat as codes into the distinct ones."""
+    """Return a categorical column from codes and the names that they refer to."""
     return pd.Series(pd.Categorical.from_codes(codes, pd.Index(list(names), dtype=object)))
 
 

@@ -1,4 +1,4 @@
-"""What to say of each rule of idle time: the headline, the change to make, and what fits the evidence."""
+"""The headline and the advice of each rule of idle time, adapted to what the capture shows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,12 +16,12 @@ from nsyswrap.tables import array
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to say of one rule.
+    """The headline and the advice of one rule.
 
     Attributes:
         headline: One sentence; {share} is filled in.
         advice: The change to make, in PyTorch's terms.
-        can_save: Whether fixing it can win the time back; False where the cause is the capture itself.
+        can_save: Whether a fix can save the time; False where the capture itself is the cause.
         is_slight: Whether some of it is always there: a note below 20 % of the window, never more than a warning.
     """
 
@@ -60,7 +60,7 @@ ADVICE = {
         "Keep .item(), .cpu(), print(loss) and torch.cuda.synchronize() out of the step; log every n steps.",
     ),
     "idle/blocking_copy": Advice(
-        "The GPU is idle for {share} of the time while a blocking copy holds the host.",
+        "The GPU is idle for {share} of the time while the host is blocked in a copy.",
         "Copy from pinned memory without blocking: pin_memory=True and tensor.to(device, non_blocking=True).",
     ),
     "idle/allocation": Advice(
@@ -126,7 +126,7 @@ ADVICE = {
         "and read them together every n steps.",
     ),
 }
-"""Advice by rule, for the rules whose findings stand in the section on idle time."""
+"""Advice by rule, for the rules whose findings are part of the section on idle time."""
 
 WARM = " in steps that should be warm"
 SHORT_CODE = (
@@ -137,12 +137,12 @@ SMALL_COPIES = (
     "Copy to the GPU once instead of many times: collect the values in one tensor on the host (torch.stack, or the "
     "collate function of the DataLoader), pin it, and copy it with non_blocking=True."
 )
-# What to say where OS calls were traced already.
+# The advice on unknown causes where OS calls were traced already.
 STILL_UNKNOWN = "Capture again with --sample-cpu, and with NVTX ranges around the phases."
 
 
 def advice_for(context: TraceContext, attribution: Attribution, rule: str) -> Advice:
-    """Return the advice on a rule that fits what the capture shows of it.
+    """Return the advice on a rule, adapted to what the capture shows.
 
     Args:
         context: The trace, its events and its loop.
@@ -157,14 +157,14 @@ def advice_for(context: TraceContext, attribution: Attribution, rule: str) -> Ad
 
 
 def _of_cpu(context: TraceContext, attribution: Attribution) -> str:
-    """Return other advice where the CPU time lies between launches at their usual pace: then launches are too many."""
+    """Return advice to launch less where most of the CPU time is between launches at their usual pace; else empty."""
     length = attribution.pieces.length[attribution.of_rule("idle/cpu")]
     usual = length <= usual_gap_ns(context, attribution.device_id, attribution.window)
     return SHORT_CODE if length[usual].sum() > length.sum() / 2 else ""
 
 
 def _of_waits(context: TraceContext, attribution: Attribution) -> str:
-    """Return other advice where most of the idle time lies behind copies to the GPU."""
+    """Return advice to copy less often where most of the idle time follows copies to the GPU; else empty."""
     chosen = attribution.of_rule(blocking_waits.RULE)
     to_gpu, to_host = (_behind(context, attribution, direction) & chosen for direction in _DIRECTIONS)
     length = attribution.pieces.length
@@ -205,5 +205,5 @@ _FITTED: dict[str, Callable[[TraceContext, Attribution], str]] = {
 
 
 def share_of(lost_ns: int, window_ns: int) -> str:
-    """Return a part of the window as text."""
+    """Return the share of the window as text."""
     return units.share(lost_ns / window_ns)

@@ -40,7 +40,7 @@ def find_findings(
         simulation: The run as it was.
         attributions: The idle time of each device.
         gaps: The table of gaps: the rows of each attribution, one after another.
-        window: Interval they are about.
+        window: Interval of the findings.
     """
     found, first = [], 0
     for each in attributions:
@@ -55,7 +55,7 @@ def find_findings(
 
 
 def _printed_here(context: TraceContext) -> Iterator[str]:
-    """Yield the rules of ``ADVICE``; where allocations were recorded, churn stands in the section on memory."""
+    """Yield the rules of ``ADVICE``; where allocations were recorded, the section on memory has the rule on churn."""
     churn = allocator_churn.RULE if len(context.trace[tables.MEMORY]) else ""
     yield from (rule for rule in ADVICE if rule != churn)
 
@@ -96,9 +96,9 @@ def _saving(
     rule: str,
     advice: Advice,
 ) -> Saving:
-    """Return what fixing a rule saves: a change is made in all ranks, which run the same program."""
+    """Return what fixing a rule saves; the change applies to all ranks, since they run the same program."""
     if not advice.can_save:
-        # What the capture does not show cannot be predicted; what the profiler costs is not the program's to save.
+        # Time that is not traced cannot be predicted. No change of the program saves the time of the profiler.
         return NO_SAVING if rule == "idle/profiler" else Saving(None, None, None, ())
     if rule == between_operations.RULE:
         chosen = attribution.pieces.of(attribution.of_rule(rule))
@@ -118,17 +118,20 @@ def _saving(
 
 
 def _mark_share(context: TraceContext, attribution: Attribution) -> float:
-    """Return the part of its idle time that the marks of ranges take themselves, at most."""
+    """Return an upper bound of the share of the rule's idle time that the marks of ranges take."""
     chosen = attribution.of_rule(capture_overhead.RULE)
-    pieces, cost = attribution.pieces.of(chosen), 0.0
+    pieces, spent = attribution.pieces.of(chosen), 0.0
     for thread, marks in capture_overhead.find_marks(context, attribution.window).items():
         mine = pieces.thread == thread
-        cost += float(marks.time_inside(pieces.start[mine], pieces.end[mine]).sum())
-    return cost / max(int(pieces.length.sum()), 1)
+        spent += float(marks.time_inside(pieces.start[mine], pieces.end[mine]).sum())
+    return spent / max(int(pieces.length.sum()), 1)
 
 
 def host_spans(simulation: Simulation, attributions: tuple[Attribution, ...], rule: str) -> dict[int, Spans]:
-    """Return when each launching thread would save time: in the idle time of the rule that its process explains."""
+    """Return the idle time of a rule that each launching thread would save, by thread.
+
+    A thread would save the idle time that any thread of its process explains.
+    """
     found = {}
     for thread in simulation.threads:
         process = thread & ~tables.THREAD_MASK
@@ -143,8 +146,8 @@ def host_spans(simulation: Simulation, attributions: tuple[Attribution, ...], ru
 
 
 def per_step(context: TraceContext, lost_ns: int, window: Window) -> tuple[str, ...]:
-    """Return the time lost in a step as a line of evidence; nothing where the window is not made of steps."""
-    # Of one process: ranks take the same steps side by side.
+    """Return the time lost in a step as a line of evidence; empty where the window is not made of steps."""
+    # Steps of one process: all ranks run the same steps at the same time.
     steps = context.steps.measured_count
     if window.source != "steps" or not steps:
         return ()
@@ -152,9 +155,9 @@ def per_step(context: TraceContext, lost_ns: int, window: Window) -> tuple[str, 
 
 
 def most_sampled(attribution: Attribution, rule: str) -> tuple[str, ...]:
-    """Return the line of Python with most samples as evidence; nothing where there is no sample.
+    """Return the line of Python with most samples as a line of evidence; empty where there is no sample.
 
-    Where the rule is about a kind of call, the line is that of the call, not of what follows it.
+    Where the rule is about a kind of call, samples inside such calls count before others.
     """
     lines = attribution.lines[attribution.lines["rule"] == rule]
     in_calls = lines[lines["cause"].isin(OWN_CAUSES.get(rule, ()))]

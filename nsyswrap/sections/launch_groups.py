@@ -1,4 +1,4 @@
-"""The compute kernels of a window, and the same grouped by how they were launched."""
+"""The compute kernels of a window, and the same kernels grouped by launch configuration."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

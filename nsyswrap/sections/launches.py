@@ -1,4 +1,4 @@
-"""Launches: how long from the call to the operation, told apart from waiting behind earlier work."""
+"""Launches: latency from call to operation, queue time behind earlier work, and the pace of launches."""
 
 from functools import partial
 
@@ -28,11 +28,11 @@ def run(
 ) -> Section:
     """Return launch latency and queue time by the call that launched.
 
-    Of an operation whose device was idle when its call began, the time from the call's start to the operation's
-    start is launch latency; of any other, the time from the call's return to the operation's start is queue time.
-    ``just_in_time_share`` is the share of operations whose call began on an idle device: near 1 the host barely
-    keeps up, near 0 it runs ahead. One call may launch many operations, as that of a CUDA graph does; the launch
-    interval is from call to call of one process on one device.
+    If the device was idle when the call began, the time from the call's start to the operation's start is launch
+    latency. Otherwise the time from the call's return to the operation's start is queue time. ``just_in_time_share`` is
+    the share of operations whose call began on an idle device: near 1 the host barely keeps up, near 0 it runs ahead.
+    One call may launch many operations, for example a CUDA graph. The launch interval is the time from call to call of
+    one process on one device.
     """
     operations, trace = context.operations, context.trace
     launched = find_launches(context, window)
@@ -40,7 +40,7 @@ def run(
     calls = trace[tables.CALLS]
     call = operations.call[rows]
     start, returned = operations.start[rows], array(calls, "end")[call]
-    # An operation that seems to begin before its call does so by the error between two clocks.
+    # Because of clock errors, an operation may seem to begin before its call.
     latency, queue = np.maximum(start - began, 0), np.maximum(start - returned, 0)
     codes, names = _names(context, call)
     parts = []
@@ -67,7 +67,7 @@ def run(
 def _findings(
     simulation: Simulation, attributions: tuple[Attribution, ...], launches: LaunchTimes, window: Window
 ) -> tuple[Finding, ...]:
-    """Return what the launches cost: those of the optimizer, and all others."""
+    """Return the findings on launches of each device: the launch-bound one and the one on the optimizer."""
     found: list[Finding | None] = []
     for each in attributions:
         found += [_launch_bound(simulation, attributions, each, launches), _optimizer(simulation, each, window)]
@@ -77,7 +77,7 @@ def _findings(
 def _launch_bound(
     simulation: Simulation, attributions: tuple[Attribution, ...], attribution: Attribution, launches: LaunchTimes
 ) -> Finding | None:
-    """Return advice on a device that is bound by launches; None where that takes too little of the window."""
+    """Return the finding on a launch-bound device; None where it takes too little of the window."""
     window, lost = attribution.window, attribution.idle_of(launch_bound.RULE)
     mine = on_device(simulation.context, launches, attribution.device_id)
     if not worth_printing(lost, window) or not len(mine.row):
@@ -111,7 +111,7 @@ def _words(pace: Pace) -> str:
 
 
 def _optimizer(simulation: Simulation, attribution: Attribution, window: Window) -> Finding | None:
-    """Return advice on the optimizer of one device; None where it takes too little of the window."""
+    """Return the finding on the optimizer of one device; None where it takes too little of the window."""
     device, idle = attribution.device_id, attribution.idle_of(optimizer_kernels.RULE)
     found = find_pass(simulation.context, device, window)
     if found is None or not found.is_many or not worth_printing(idle + found.short_ns, window):
@@ -141,7 +141,7 @@ def _median(values: Times) -> float | None:
 
 
 def _names(context: TraceContext, call: Indices) -> tuple[Indices, list[str]]:
-    """Return the code of each call's name, and the names; versions of one call have the same name."""
+    """Return the code of each call's name, and the names without API versions."""
     codes, ids = pd.factorize(array(context.trace[tables.CALLS], "name_id")[call])
     return codes, [base_name(context.trace.text(int(each))) for each in ids]
 

@@ -1,4 +1,4 @@
-"""What a capture lacks, and how much time of a window that can change.
+"""The events that a capture lacks, and how much time of a window they can change.
 
 Each kind of missing event can change only some of the time in which no compute kernel was recorded::
 
@@ -6,8 +6,8 @@ Each kind of missing event can change only some of the time in which no compute 
     operation without a launch call    the gap that ends with it, and the idle time in which its call was lost
     main thread without calls          the idle time after its last call
     CUDA graph without operations      the gaps in which it may have run
-    fewer CUDA events than counted     as many of the longest intervals without a compute kernel
-    fewer NVTX events than counted     the phase of as much idle time as the longest phases hold
+    fewer CUDA events than counted     the longest intervals without a compute kernel, one for each missing event
+    fewer NVTX events than counted     the phase of idle time, for each missing event as long as the longest phase
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -57,7 +57,7 @@ class MissingEvents:
 
 
 def find_missing(context: TraceContext, window: Window) -> list[MissingEvents]:
-    """Return each kind of missing event, also those that change nothing in the window."""
+    """Return each kind of missing event, including those that change nothing in the window."""
     found = [*_different_counts(context, window), *_orphans(context, window), *_silent_threads(context, window)]
     return [*found, *_hidden_graphs(context, window)]
 
@@ -94,7 +94,7 @@ def _idle(context: TraceContext, window: Window) -> dict[int, Spans]:
 
 
 def _different_counts(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
-    """Yield the events that the export lacks of those that nsys counted, by family."""
+    """Yield the events that nsys counted and the export lacks, by family."""
     for family, counted in sorted(collected(context.trace).items()):
         count = counted - context.trace.event_counts.get(family, 0)
         if count > 0:
@@ -104,7 +104,7 @@ def _different_counts(context: TraceContext, window: Window) -> Iterator[Missing
 
 
 def _longest_without_compute(context: TraceContext, window: Window, count: int) -> int:
-    """Return the length of the longest intervals without a compute kernel, so many of each GPU."""
+    """Return the total length of the ``count`` longest intervals without a compute kernel of each GPU, in ns."""
     found = 0
     for device in context.operations.used_in(window):
         spans = _without_compute(context, device, window)
@@ -113,9 +113,10 @@ def _longest_without_compute(context: TraceContext, window: Window, count: int) 
 
 
 def _longest_phases(context: TraceContext, window: Window, count: int) -> int:
-    """Return how much idle time can lie in phases whose ranges are missing: each as long as the longest recorded one.
+    """Return how much idle time can be in phases whose ranges are missing, in ns.
 
-    Without GPUs the phases of the host itself are affected: so much of the window.
+    Each missing range may be as long as the longest recorded one. Without GPUs, the same time of the window counts,
+    since the phases of the host are affected.
     """
     idle = sum(map(total, _idle(context, window).values())) if context.operations.devices else window.length_ns
     ranges = context.phases.ranges
@@ -124,7 +125,7 @@ def _longest_phases(context: TraceContext, window: Window, count: int) -> int:
 
 
 def _orphans(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
-    """Yield the operations without a launch call: first those launched before recording began, then all others."""
+    """Yield the operations without a launch call: those launched before recording began, then all others."""
     operations = context.operations
     rows = np.flatnonzero(operations.orphaned)
     if not len(rows):
@@ -153,11 +154,11 @@ def _orphans(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
 
 
 def _lost_calls(context: TraceContext, rows: Indices) -> tuple[Times, Times]:
-    """Return between which times calls were lost, for each operation without a launch call.
+    """Return the earliest and the latest time of the lost call of each operation without a launch call, in ns.
 
-    Correlation ids of a process count up. So a lost call began after the recorded call with the next lower id, and
-    before the one with the next higher id; where there is none, before its operation. The first time is ``EARLIEST``
-    where no call with a lower id was recorded.
+    Correlation ids of a process count up. So a lost call began after the recorded call with the next lower id and
+    before the recorded call with the next higher id. Where no call has a higher id, it began before its operation. The
+    first time is ``EARLIEST`` where no call with a lower id was recorded.
     """
     trace, operations = context.trace, context.operations
     calls = trace[tables.CALLS]
@@ -188,7 +189,7 @@ def _correlation_ids(context: TraceContext, rows: Indices) -> Times:
 
 
 def _around(context: TraceContext, window: Window, orphans: Indices, lost: Mapping[int, Spans]) -> dict[int, Spans]:
-    """Return, by device, the gaps that end with one of some operations, and idle time while calls were lost."""
+    """Return the gaps that end with an orphan, and the idle time while calls were lost, by device."""
     operations = context.operations
     is_orphan = np.zeros(len(operations.start), bool)
     is_orphan[orphans] = True
@@ -215,10 +216,10 @@ def _uses(operations: Operations, process: int, device: int) -> bool:
 
 
 def _silent_threads(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
-    """Yield the main threads whose calls were lost from a time on.
+    """Yield the main threads whose later calls were all lost.
 
-    Where the ranges that mark the steps are missing as well, the window may not be that of the steps: then all of it
-    can be wrong.
+    Where the ranges of the steps are missing as well, the window may contain more than the steps: then all of it can be
+    wrong.
     """
     without_steps = window.source == "operations" and lacks_ranges(context.trace)
     for each in context.silences:
@@ -263,9 +264,9 @@ def _hidden_graphs(context: TraceContext, window: Window) -> Iterator[MissingEve
 
 
 def _may_hold(context: TraceContext, device: int, idle: Spans, launches: Times) -> Spans:
-    """Return the gaps in which a graph may have run, from its launch on.
+    """Return the parts of gaps in which a graph may have run: from its launch to the end of the gap.
 
-    A graph launched before the operation that ran last before the gap would have run first.
+    A graph that was launched before the last operation before the gap would have run before that operation.
     """
     operations = context.operations
     rows = operations.on(device)

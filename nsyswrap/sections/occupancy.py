@@ -1,4 +1,4 @@
-"""Occupancy: estimates of how full kernels keep the multiprocessors, what limits them, and advice on both."""
+"""Occupancy: estimates of how well kernels fill the multiprocessors, what limits it, and advice."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -28,12 +28,12 @@ NOTE = (
 )
 
 # A grid is small where it leaves half of the multiprocessors without a block. Source: torch_tb_profiler advises a
-# larger batch below 50 % of GPU utilization; the CUDA C++ Best Practices Guide wants a block for each multiprocessor.
+# larger batch below 50 % of GPU utilization; the CUDA C++ Best Practices Guide demands a block for each multiprocessor.
 SMALL_GRID = 0.50
-# Below this share of the warps occupancy counts as low. Source: ours. The CUDA C++ Best Practices Guide names no
-# number; it says that low occupancy hides less memory latency, and that above some point more occupancy gains nothing.
+# Below this share of the warps occupancy counts as low. Source: ours. The CUDA C++ Best Practices Guide has no number.
+# It says that low occupancy hides less memory latency, and that above some point more occupancy does not help.
 LOW_OCCUPANCY = 0.25
-# Share of the window from which on there is a note (source: torch_tb_profiler), and a warning (source: ours).
+# There is a note from this share of the window (source: torch_tb_profiler), and a warning (source: ours).
 NOTE_SHARE, WARNING_SHARE = 0.05, 0.20
 # Matrix kernels keep their tiles in registers and shared memory, and hide latency inside each warp: they run few warps
 # by design. Source: V. Volkov, "Better performance at lower occupancy", GTC 2010.
@@ -47,8 +47,8 @@ LISTED = 3
 def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
     """Return the estimated occupancy of kernels by name, and the mean over all kernels weighted by time.
 
-    ``unfilled_share`` is the share of kernel time in launches of less than one wave: they never fill the GPU.
-    ``tail_share`` is the mean share of block slots that stay empty in launches of a wave or more, in their last wave.
+    ``unfilled_share`` is the share of kernel time in launches of less than one wave, which never fill the GPU.
+    ``tail_share`` is the mean share of empty block slots in the last wave of launches of at least one wave.
     """
     kernels = kernels_by_device(context, window)
     launches = launch_groups(context, kernels, window)
@@ -80,7 +80,7 @@ def weighted(values: "pd.Series[float]", launches: pd.DataFrame) -> float | None
 
 
 def _by_name(launches: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each kernel name, longest total time first; the limiter is that of most of its time."""
+    """Return one row for each kernel name, longest total time first; the limiter is the one of most of its time."""
     code, names = pd.factorize(launches["name"])
     weight = launches["total_ns"].to_numpy(float)
     table = pd.DataFrame({"name": np.asarray(names, dtype=object)})
@@ -180,7 +180,7 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
 
 
 def _small_grid(simulation: Simulation, device: int, small: pd.DataFrame, window: Window) -> Finding | None:
-    """Return the finding on grids too small for the GPU; a full GPU would do their work in ``ratio`` of the time."""
+    """Return the finding on grids that are too small for the GPU."""
     return _finding(
         rule="occupancy/small_grid",
         headline="Kernels with too few blocks for half of the GPU take {share} of the time.",
@@ -195,7 +195,7 @@ def _small_grid(simulation: Simulation, device: int, small: pd.DataFrame, window
 
 
 def _low(simulation: Simulation, device: int, low: pd.DataFrame, window: Window) -> Finding | None:
-    """Return the finding on kernels that fill few warps."""
+    """Return the finding on kernels with low occupancy."""
     limiters = low.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
     return _finding(
         rule="occupancy/low",
@@ -241,7 +241,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
 
 
 def _filled(spent: pd.DataFrame, ratio: "pd.Series[float]", device: int, simulation: Simulation) -> WhatIf:
-    """Return the change "those kernels fill the GPU": they take ``ratio`` of their time, or half-way to it."""
+    """Return the change "the kernels fill the GPU": their length gets the factor ``ratio``, or half-way to that."""
     context = simulation.context
     operations, kernels = context.operations, context.trace[tables.KERNELS]
     ran = simulation.operations
@@ -252,8 +252,8 @@ def _filled(spent: pd.DataFrame, ratio: "pd.Series[float]", device: int, simulat
     launched = pd.MultiIndex.from_arrays([names, array(kernels, "grid_blocks")[rows]])
     known = ratio.groupby([spent["name"], spent["blocks"]]).mean()
     factor = np.asarray(known.reindex(launched).fillna(1.0), np.float64)
-    said = "those kernels take the time that a full GPU would, or half-way to that"
-    return faster(ran, np.add(factor, 1) / 2, factor, said)
+    assumed = "those kernels take the time that a full GPU would, or half-way to that"
+    return faster(ran, np.add(factor, 1) / 2, factor, assumed)
 
 
 def _costliest(spent: pd.DataFrame) -> tuple[str, ...]:

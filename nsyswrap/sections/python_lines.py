@@ -14,8 +14,8 @@ from nsyswrap.tables import array
 TITLE = "Python lines while the GPU was idle"
 HOW = "Python was not sampled: capture again with --python-sampling."
 WORKERS = (
-    "nsys samples the process that it starts. What a loader worker did while the loop waited for it is not in this "
-    "capture: profile the dataset alone, with num_workers=0."
+    "nsys samples only the process that it starts. The lines of loader workers are not in this capture: profile the "
+    "dataset alone, with num_workers=0."
 )
 
 

@@ -1,4 +1,4 @@
-"""NVTX ranges: their host time, the GPU work launched inside them, and the kernels among it."""
+"""NVTX ranges: their host time, and the operations and kernels launched inside them."""
 
 import numpy as np
 import pandas as pd
@@ -64,8 +64,8 @@ def _own_pairs(context: TraceContext, window: Window) -> Pairs:
 def _handed_pairs(context: TraceContext, window: Window) -> Pairs:
     """Return operations launched by other threads, paired with the main thread's ranges around the launch.
 
-    Such a thread, typically that of autograd, has no range of the program open when it launches. Source: definitions
-    of projections, "what any thread launches".
+    Such a thread, typically autograd's, has no open range of the program when it launches. Source: definitions of
+    projections, "what any thread launches".
     """
     operations, trace = context.operations, context.trace
     launched = np.flatnonzero(operations.call >= 0)

@@ -1,16 +1,16 @@
-"""When a finding is worth printing, and how much it matters: one rule for all sections. No fact depends on it."""
+"""The rules for printing a finding and for its severity, the same for all sections. No fact depends on them."""
 
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Severity
 from nsyswrap.what_if.changes import Saving
 
-# Time lost is worth a sentence from 2 % of the window on, a warning from 5 %, a problem from 20 %. Source:
-# torch_tb_profiler advises from 5 % of the step on; the other two are ours, so that a CI job is not told of noise.
+# A finding is a note from 2 % of the window, a warning from 5 %, a problem from 20 %. Source: torch_tb_profiler advises
+# from 5 % of the step; the other two are ours, so that a CI job does not report noise.
 NOTE_SHARE, WARNING_SHARE, PROBLEM_SHARE = 0.02, 0.05, 0.20
-# A predicted saving below this part of the step is no reason for a warning, whatever the share of the time. Source:
-# ours; two runs of one program differ by as much.
+# A finding with a smaller predicted saving than this share of the window is only a note, whatever its time lost.
+# Source: ours; two runs of one program differ by as much.
 LEAST_SAVING_SHARE = 0.01
-MORE_THAN_LOST = "it saves more than the time lost: what waits behind it comes earlier as well"
+MORE_THAN_LOST = "it saves more than the time lost: operations after it begin earlier as well"
 
 
 def worth_printing(lost_ns: int, window: Window) -> bool:
@@ -19,7 +19,7 @@ def worth_printing(lost_ns: int, window: Window) -> bool:
 
 
 def severity_of(lost_ns: int, saving: Saving, window: Window) -> Severity:
-    """Return how much a finding matters, by the time it takes and the time that fixing it saves."""
+    """Return the severity of a finding, from its time lost and its predicted saving."""
     share = lost_ns / window.length_ns
     if share < WARNING_SHARE or _saves_little(saving, window):
         return Severity.NOTE
@@ -53,11 +53,11 @@ def make_finding(  # noqa: PLR0913 - the parts of a finding
         lost_ns: Time it takes inside the window.
         saving: What fixing it saves.
         advice: One sentence: the change to make.
-        evidence: The numbers it rests on.
-        device_id: GPU it is about; None for the whole capture.
-        window: Interval the numbers are about.
-        is_note: Whether it is never more than a note.
-        worst: The severity that it does not exceed.
+        evidence: The numbers that support it.
+        device_id: Its GPU; None for the whole capture.
+        window: Interval of the numbers.
+        is_note: Whether it is always a note.
+        worst: The highest severity that it can have.
     """
     severity = Severity.NOTE if is_note else severity_of(lost_ns, saving, window)
     more = (MORE_THAN_LOST,) if (saving.high_ns or 0) > lost_ns else ()

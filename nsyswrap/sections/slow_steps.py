@@ -1,4 +1,4 @@
-"""Steps that take longer than the others, and what in them grew most against the median step."""
+"""Outlier steps, and the part, cause and phase that grew most in each against the median step."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -36,12 +36,12 @@ Key = TypeVar("Key", bound=Hashable)
 PART_ADVICE = {
     "compute_ns": "More was computed in them: put inputs of similar size in one batch, and keep evaluation out of the "
     "training step.",
-    "communication_transfer_ns": "Look for the rank that came late: communication lasts until it takes part.",
+    "communication_transfer_ns": "Look for the rank that was late: communication lasts until all ranks take part.",
     "copy_exposed_ns": "Copy from the GPU less often (logging, checkpoints), from pinned memory and without blocking.",
     "memset_exposed_ns": "Keep buffers between steps instead of clearing new ones.",
 }
 HOST_ADVICE = "Look at what the host does in them: logging, checkpoints, garbage collection, a new epoch's loaders."
-# Causes whose own advice is for all steps alike, such as launching less: what stalls some of them is found otherwise.
+# The advice on these causes, such as launching less, is for all steps. It does not help where only some steps stall.
 HOST_CAUSES = frozenset({"cpu", "launch", "lock", "unknown"})
 
 
@@ -49,9 +49,9 @@ def find_outliers(context: TraceContext, attributions: tuple[Attribution, ...], 
     """Return the outliers among the measured steps of a window, in order of process and start.
 
     Returns:
-        process, name, start_ns, end_ns, length_ns, excess_ns over the median of its process; device_id and the part of
-        its ledger that grew most against its median, the cause of idle time and the phase of the host that did, each
-        with by how much. Nothing grew where the text is empty.
+        process, name, start_ns, end_ns, length_ns, excess_ns over the median of its process. Then, against the median
+        step: device_id and the ledger part that grew most, the cause of idle time that grew most, and the phase of the
+        host that grew most, each with its growth. A text is empty where nothing grew.
     """
     found = []
     for process, steps in context.steps.measured_inside(window).groupby("process"):
@@ -70,12 +70,12 @@ def find_outliers(context: TraceContext, attributions: tuple[Attribution, ...], 
 
 
 class _Times(NamedTuple):
-    """Where the time of each measured step of one process went, in ns: arrays of one value a step.
+    """The time of each measured step of one process, in ns: arrays of one value a step.
 
     Attributes:
-        parts: By device and row of the ledger.
+        parts: Time by device and row of the ledger.
         causes: Idle time by device and cause.
-        phases: Time of the host by phase.
+        phases: Host time by phase.
     """
 
     parts: Mapping[tuple[int, str], Times]
@@ -98,14 +98,14 @@ def _times(context: TraceContext, attributions: tuple[Attribution, ...], process
 
 
 def _reason(times: _Times, at: int) -> tuple[int, str, int, str, int, str, int]:
-    """Return what grew most in one step against the median: device, part, cause and phase, each with by how much."""
+    """Return what grew most in one step against the median: device, part, cause and phase, with the growth of each."""
     (device, part), part_grown = _most_grown(times.parts, at, (NO_DEVICE, ""))
     causes = {cause: each for (of, cause), each in times.causes.items() if of == device and part == "idle_ns"}
     return device, part, part_grown, *_most_grown(causes, at, ""), *_most_grown(times.phases, at, "")
 
 
 def _most_grown(values: Mapping[Key, Times], at: int, nothing: Key) -> tuple[Key, int]:
-    """Return which of several times of each step grew most in one step against its median, and by how much."""
+    """Return the key whose time grew most in one step against its median, and the growth in ns."""
     grown = {key: round(float(each[at] - np.median(each))) for key, each in values.items()}
     if not grown:
         return nothing, 0
@@ -114,7 +114,7 @@ def _most_grown(values: Mapping[Key, Times], at: int, nothing: Key) -> tuple[Key
 
 
 def _phase_times(context: TraceContext, process: int, start: Times, end: Times) -> dict[str, Times]:
-    """Return how long each phase was the innermost on the main thread of a process, in each step."""
+    """Return the time of each step in which each phase is the innermost one on the main thread, by phase, in ns."""
     main = context.phases.main_thread.get(process)
     if main is None:
         return {}
@@ -133,15 +133,14 @@ def find_findings(
     explained: Times,
     window: Window,
 ) -> tuple[Finding, ...]:
-    """Return one finding for each process whose outliers take enough of the window more than its median step.
+    """Return one finding for each process whose outliers lose enough of the window.
 
     Args:
         simulation: The run as it was.
         attributions: The idle time of each device.
-        outliers: What ``find_outliers`` returns.
-        explained: Idle time of each of the context's steps that another finding counts, in ns: what an outlier has more
-            of it than the median step is not counted again.
-        window: Interval they are about.
+        outliers: Result of ``find_outliers``.
+        explained: Idle time of each of the context's steps that another finding counts, in ns. It is not counted again.
+        window: Interval of the outliers.
     """
     context = simulation.context
     outliers, costs = _without(context, outliers, window, explained)
@@ -170,7 +169,7 @@ def find_findings(
 
 
 def _sampled(attributions: tuple[Attribution, ...], devices: set[int]) -> tuple[str, ...]:
-    """Return the most sampled line of the outliers' idle time, of the first of their devices that has one."""
+    """Return the line with most samples in the outliers' idle time, from the first device with samples."""
     found = [most_sampled(each, uneven_steps.RULE) for each in attributions if each.device_id in devices]
     return next((each for each in found if each), ())
 
@@ -178,7 +177,7 @@ def _sampled(attributions: tuple[Attribution, ...], devices: set[int]) -> tuple[
 def _without(
     context: TraceContext, outliers: pd.DataFrame, window: Window, explained: Times
 ) -> tuple[pd.DataFrame, dict[int, int]]:
-    """Return the outliers with what nothing else explains of their excess, where something is left; and their cost."""
+    """Return the outliers with unexplained excess, and the time lost by process, in ns."""
     left = np.zeros(len(outliers), np.int64)
     costs = {}
     for process, steps in context.steps.measured_inside(window).groupby("process"):
@@ -191,7 +190,7 @@ def _without(
 
 
 def _advice(outliers: pd.DataFrame) -> str:
-    """Return the change to make against what made most of the excess."""
+    """Return the advice on the part and cause with most of the excess."""
     excess = outliers.groupby(["part", "cause"])["excess_ns"].sum()
     part, cause = max(excess.index, key=lambda key: (int(excess[key]), key))
     if f"idle/{cause}" in ADVICE and cause not in HOST_CAUSES:

@@ -1,4 +1,4 @@
-"""What a section of the report is: a key, a title, and a function of the values that it names."""
+"""The definition of a section of the report: a key, a title, and a function of named values."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from nsyswrap.tables import TableSpec
 
 @dataclass(frozen=True, slots=True)
 class SectionSpec:
-    """One question about a trace and how it is answered.
+    """One section of the report and the function that makes it.
 
     Attributes:
         key: Key of the section.
         title: Heading of the section.
         needs: Tables that must have rows; without them the section is left out and the report says so.
-        run: The answer, a pure function. Its parameters name the values that it reads: ``context``, ``window``,
-            ``states``, ``attributions`` and ``simulation``, as ``report.py`` builds them.
-        of_operations: Whether it is about what ran on the GPU; left out where nothing did.
+        run: Returns the section; a pure function. Its parameters name the values that it reads: ``context``,
+            ``window``, ``states``, ``attributions`` and ``simulation``, as ``report.py`` builds them.
+        of_operations: Whether it needs GPU operations; without any, the section is left out.
     """
 
     key: str

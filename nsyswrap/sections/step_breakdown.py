@@ -1,14 +1,14 @@
-"""The step-time breakdown of PyTorch's TensorBoard profiler, with a sum that is always the length of the step.
+"""The step-time breakdown of PyTorch's TensorBoard profiler, whose parts always add up to the length of the step.
 
-Each nanosecond of a step belongs to the first role that holds, for the process that takes the step::
+Each nanosecond of a step belongs to the role with the highest priority, in the process of the step::
 
     kernel    ....####......####......     priority
     runtime   .##..##..##............      |
     cpu       ....#########...####...      v
     step      .RRKKKKCRRCC..KKKKCC...      . is other
 
-Source of priority and roles: ``overall_parser.py`` of torch_tb_profiler. Unlike there, a role that covers all steps
-does not make the roles after it count in full.
+Source of priority and roles: ``overall_parser.py`` of torch_tb_profiler. One difference: there, a role that covers all
+steps makes the roles after it count in full.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ WHOLE_WINDOW = "whole window"
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """The intervals of one process that are broken down: its steps inside the window; arrays of equal length.
+    """The intervals of one process to break down, which are its steps inside the window; arrays of equal length.
 
     Attributes:
         process: Global id of the process.
@@ -90,7 +90,7 @@ def run(context: TraceContext, window: Window) -> Section:
 
 
 def find_slots(context: TraceContext, window: Window) -> list[Slots]:
-    """Return the steps that lie inside the window, by process; where there are none, the window for each process.
+    """Return the steps inside the window, by process; where there are none, the window for each process.
 
     Processes that launched nothing are left out: their steps have no GPU time.
     """
@@ -133,7 +133,7 @@ def _call_spans(context: TraceContext, slots: Slots) -> Spans:
 
 
 def _between(start: Times, end: Times, slots: Slots) -> slice:
-    """Return a slice of rows, sorted by start, that holds all rows that touch the slots."""
+    """Return a slice of the rows, which are sorted by start, that contains all rows that touch the slots."""
     reach = np.maximum.accumulate(end)
     first = int(np.searchsorted(reach, int(slots.start[0]), side="right"))
     return slice(first, int(np.searchsorted(start, int(slots.end.max()))))
@@ -149,7 +149,7 @@ def _data(context: TraceContext, process: int) -> Spans:
 def _program(context: TraceContext, slots: Slots) -> Spans:
     """Return the time in which a range of the program is open inside a slot, on any thread.
 
-    Ranges of libraries do not count, and neither do ranges that are a step, hold a step, or are the phase "batch".
+    These ranges do not count: ranges of libraries, steps, ranges around a step, and the phase "batch".
     """
     ranges = context.trace[tables.RANGES]
     if not len(ranges):
@@ -187,8 +187,8 @@ def _on_host(context: TraceContext, slots: Slots, free: Spans) -> dict[str, Time
 
     ::
 
-        idle       |------|   |-----------|     cut where the label changes; of each piece,
-        label    data ddddddd program ppppppp   the part inside calls is runtime, the rest has the label
+        idle       |------|   |-----------|     cut where the label changes; in each piece,
+        label    data ddddddd program ppppppp   time inside calls is runtime, other time has the label
     """
     host = layered([(0, _data(context, slots.process)), (1, _program(context, slots))])
     low, high = int(slots.start[0]), int(slots.end.max())

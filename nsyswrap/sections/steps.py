@@ -1,4 +1,4 @@
-"""The steps of the training loop: how long each took, and where the GPU's time went in it."""
+"""The steps of the training loop: the length of each, and where the GPU's time went."""
 
 import numpy as np
 import pandas as pd
@@ -23,10 +23,10 @@ NO_WHOLE_STEP = "No whole measured step lies inside the window, so there is no m
 def run(
     context: TraceContext, window: Window, attributions: tuple[Attribution, ...], simulation: Simulation
 ) -> Section:
-    """Return every step with its ledger on each device, the median of the measured ones, and the outliers.
+    """Return every step with its ledger on each device, the median of the measured steps, and the outliers.
 
-    Outliers are those of the window, each with what in it grew most. Warm-up steps are listed too, marked, in full
-    length: they explain what the window leaves out.
+    Each outlier of the window has the part, cause and phase that grew most. Warm-up steps are listed and marked in full
+    length, since the window leaves them out.
     """
     frame = context.steps.counted
     start, end = array(frame, "start"), array(frame, "end")
@@ -58,7 +58,7 @@ def run(
 
 
 def _measured(context: TraceContext, window: Window) -> Times:
-    """Return the length of each measured step, ns: of those inside a window given by hand, else of all."""
+    """Return the length of each measured step in ns: inside the window if the user gave one, else of all."""
     measured = context.steps.measured_inside(window) if window.source == "user" else context.steps.measured
     length: Times = array(measured, "end") - array(measured, "start")
     return length
@@ -67,7 +67,7 @@ def _measured(context: TraceContext, window: Window) -> Times:
 def _findings(
     simulation: Simulation, attributions: tuple[Attribution, ...], outliers: pd.DataFrame, window: Window
 ) -> tuple[Finding, ...]:
-    """Return what the outliers take beside what other findings count."""
+    """Return the findings on outliers, for the time that no other finding counts."""
     explained = np.zeros(len(simulation.context.steps.frame), np.int64)
     for each in attributions:
         explained = np.maximum(explained, each.of_specific_rules())
@@ -75,7 +75,7 @@ def _findings(
 
 
 def _spread(length: Times) -> float | None:
-    """Return the distance of the 5th and 95th percentile in medians: 0 for steps that are all alike."""
+    """Return the distance of the 5th and 95th percentile as a share of the median; None without a median."""
     if not len(length) or not np.median(length):
         return None
     low, median, high = np.percentile(length, [5, 50, 95])

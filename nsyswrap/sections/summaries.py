@@ -15,7 +15,7 @@ from nsyswrap.tables import TableSpec, array, blocks
 
 
 def clipped(frame: pd.DataFrame, window: Window) -> tuple[Indices | slice, Times]:
-    """Return the rows that touch the window, and the time of each inside it in ns."""
+    """Return the rows that touch the window, and the time of each inside the window, in ns."""
     start, end = array(frame, "start"), array(frame, "end")
     inside = (start < window.end_ns) & (end > window.start_ns)
     rows: Indices | slice = slice(None)

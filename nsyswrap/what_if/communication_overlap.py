@@ -132,13 +132,13 @@ def beside_backward(device: int, simulation: Simulation) -> WhatIf:
         rows,
         (1 + low) * HALF,
         high,
-        "collectives run beside the backward pass and take multiprocessors from it: half of it with the longest "
-        "collective behind the pass, or all of it with nothing behind",
+        "collectives run during the backward pass and take multiprocessors from it: half of that with the longest "
+        "collective after the pass, or all of it with no collective after the pass",
     )
 
 
 def _averaging_ns(context: TraceContext, ran: Indices, device: int) -> float:
-    """Return at most what dividing all gradients takes in the sample: one pass of the optimizer, which reads them too.
+    """Return an upper bound of the time to divide all gradients in the sample, in ns: the time of the optimizer.
 
     Dividing reads and writes each gradient once. Every optimizer reads each gradient and reads and writes each weight,
     so it moves at least as much.
@@ -150,14 +150,14 @@ def _averaging_ns(context: TraceContext, ran: Indices, device: int) -> float:
 
 
 def fewer_bytes(simulation: Simulation) -> WhatIf:
-    """Return what half the bytes change: the collectives of all devices take half their time."""
+    """Return the change "half the bytes": the collectives of all devices take half their time."""
     ran, operations = simulation.operations, simulation.context.operations
     rows = ran[operations.kind[ran] == COMMUNICATION]
     return faster(rows, 1 - HALF * HALF, HALF, "collectives send half the bytes: half of the time saved, or all of it")
 
 
 def steps_of(context: TraceContext, ran: Indices, device: int) -> Iterator[Step]:
-    """Yield the steps that some operations belong to; all operations as one where there are no steps.
+    """Yield the steps of some operations; where there are no steps, all operations as one step.
 
     Args:
         context: The trace.
@@ -228,13 +228,13 @@ def _backward_kernels(context: TraceContext, rows: Indices) -> Indices:
 def _step_of(context: TraceContext, rows: Indices) -> Indices:
     """Return the row of the step in which each operation was launched, of its own process; -1 for none."""
     operations, frame = context.operations, context.steps.frame
-    launched = array(context.trace[tables.CALLS], "start")[operations.call[rows]]
+    began, call = array(context.trace[tables.CALLS], "start"), operations.call[rows]
     found = np.full(len(rows), -1, np.intp)
     for process in tables.distinct(operations.process[rows]).tolist():
-        mine = np.flatnonzero(operations.process[rows] == process)
+        mine = np.flatnonzero((operations.process[rows] == process) & (call >= 0))
         steps = np.flatnonzero(array(frame, "process") == process)
         steps = steps[np.argsort(array(frame, "start")[steps], kind="stable")]
         begins = Spans(array(frame, "start")[steps], array(frame, "end")[steps])
-        at = containing(begins, launched[mine])
+        at = containing(begins, began[call[mine]])
         found[mine] = np.where(at >= 0, steps[at], -1) if len(steps) else -1
     return found

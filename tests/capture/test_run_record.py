@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from capture_fixtures import executable, options
 
+from nsyswrap.capture import run_record as run_record_module
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.run_record import (
+    SCHEMA,
     git_state,
     program_versions,
+    recorded_copy_rates,
     run_record,
     shareable_command,
     shareable_environment,
@@ -69,6 +72,7 @@ def test_a_record_has_the_fields_of_the_contract(tmp_path: Path) -> None:
         "exit_code",
         "wall_ns",
         "notes",
+        "pinned_copy_rates",
     }
     assert (record["schema"], record["exit_code"], record["wall_ns"]) == ("nsyswrap.run/1", 3, 1_500_000_000)
     assert record["notes"] == ["a note"]
@@ -210,3 +214,61 @@ def test_an_argument_that_cannot_be_a_path_is_not_a_file(tmp_path: Path, word: s
     wanted = options(tmp_path / "r", "true", word, cwd=tmp_path)
     record = run_record(result_of(wanted), wanted, "1", {})
     assert (record["command"], record["git"]) == (["true", word], None)
+
+
+RATES = {"Host-to-Device": {"low_bytes_per_second": 20e9, "high_bytes_per_second": 25e9}}
+
+
+def write_record(folder: Path, text: str) -> None:
+    """Write the run.json of a folder."""
+    (folder / "run.json").write_text(text, encoding="utf-8")
+
+
+def test_a_record_holds_the_measured_copy_rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_record_module, "copy_rates", lambda: RATES)
+    record = run_record(result_of(options(tmp_path, "true", cwd=tmp_path)), options(tmp_path, "true"), "1", {})
+    assert record["pinned_copy_rates"] == RATES
+    write_record(tmp_path, json.dumps(record))
+    assert recorded_copy_rates(tmp_path / "capture.sqlite") == RATES
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("capture.sqlite", RATES),
+        ("capture.nsys-rep", RATES),
+        ("other.sqlite", None),
+        ("capture-2.sqlite", None),
+        ("my.capture.sqlite", None),
+    ],
+)
+def test_only_the_capture_that_profile_wrote_has_the_rates_beside_it(tmp_path: Path, name: str, found: object) -> None:
+    """Any other file in the folder may come from another machine."""
+    write_record(tmp_path, json.dumps({"schema": SCHEMA, "pinned_copy_rates": RATES}))
+    assert recorded_copy_rates(tmp_path / name) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "7",
+        json.dumps({"pinned_copy_rates": RATES}),
+        json.dumps({"schema": "someone.else/1", "pinned_copy_rates": RATES}),
+        json.dumps({"schema": SCHEMA}),
+    ],
+)
+def test_a_damaged_or_foreign_record_has_no_rates(tmp_path: Path, text: str) -> None:
+    write_record(tmp_path, text)
+    assert recorded_copy_rates(tmp_path / "capture.sqlite") is None
+
+
+def test_a_capture_without_a_record_has_no_rates(tmp_path: Path) -> None:
+    assert recorded_copy_rates(tmp_path / "capture.sqlite") is None
+
+
+def test_a_record_that_is_no_text_has_no_rates(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_bytes(b"\xff\xfe\x00")
+    assert recorded_copy_rates(tmp_path / "capture.sqlite") is None

@@ -18,7 +18,7 @@ TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def section(trace: Trace, start: int = 0, end: int = 100) -> Section:
-    """Return the section of a stretch."""
+    """Return the section of an interval."""
     return run_section(counters, find_context(trace), window(start, end))
 
 
@@ -58,7 +58,7 @@ def test_over_time_fills_the_window_and_means_what_it_means(trace_of: TraceOf) -
     assert weighted == pytest.approx(found["window"]["mean_share"][0])
 
 
-def test_a_long_window_has_a_hundred_and_twenty_stretches(trace_of: TraceOf) -> None:
+def test_a_long_window_has_a_hundred_and_twenty_intervals(trace_of: TraceOf) -> None:
     table = section(trace_of(training()), 0, 1_000).tables["over_time"]
     assert len(table) == counters.INTERVALS
     assert table["sm_active_share"].isna().any(), "what was not sampled is not zero"

@@ -19,7 +19,7 @@ TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def section_of(trace: Trace, start: int = 0, end: int = 1000) -> Section:
-    """The section on a stretch."""
+    """Return the section of an interval."""
     return run_section(cuda_graphs, find_context(trace), window(start, end))
 
 
@@ -48,8 +48,8 @@ def node_trace() -> ExportBuilder:
     return builder.copy(450, 500, correlation=900).kernel(600, 850, "d", launched=(580, 590))
 
 
-def test_operations_of_a_graph_are_told_by_node_and_by_call(trace_of: TraceOf) -> None:
-    """Kernels name their node; copies have none and are told by the call that launched them."""
+def test_operations_of_a_graph_are_found_by_node_and_by_call(trace_of: TraceOf) -> None:
+    """Kernels name their node; copies have none, so the call that launched them shows it."""
     assert launches(section_of(trace_of(node_trace()))) == [
         {"shown": "nodes", "count": 1, "host_ns": 100, "operation_count": 3, "gpu_ns": 300}
     ]
@@ -131,7 +131,7 @@ def test_without_graphs_the_section_says_so(trace_of: TraceOf) -> None:
 @pytest.mark.parametrize(
     "name", ["cudaGraphLaunch_v10000", "cudaGraphLaunch_ptsz_v10000", "cuGraphLaunch", "cuGraphLaunch_ptsz"]
 )
-def test_a_launch_is_told_with_a_default_stream_of_each_thread(trace_of: TraceOf, name: str) -> None:
+def test_a_launch_with_a_default_stream_of_each_thread_is_found(trace_of: TraceOf, name: str) -> None:
     """What a hidden graph ran is not taken for idle time either."""
     built = ExportBuilder().kernel(0, 10, launched=(0, 5)).call(name, 20, 40).call("cudaDeviceSynchronize", 50, 900)
     trace = trace_of(built.kernel(950, 960, launched=(920, 930)))
@@ -150,7 +150,7 @@ def test_a_launch_is_told_with_a_default_stream_of_each_thread(trace_of: TraceOf
         ("cuInit", "cuInit"),
     ],
 )
-def test_a_call_s_name_is_told_without_version_and_default_stream(name: str, base: str) -> None:
+def test_the_base_name_of_a_call_has_no_version_and_no_default_stream(name: str, base: str) -> None:
     assert base_name(name) == base
 
 

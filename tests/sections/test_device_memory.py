@@ -195,7 +195,7 @@ def test_releases_are_churn_too(trace_of: TraceOf) -> None:
     assert finding.severity is Severity.NOTE
 
 
-def test_churn_on_a_gpu_that_runs_nothing_costs_nothing(trace_of: TraceOf) -> None:
+def test_churn_on_a_gpu_that_runs_nothing_loses_no_time(trace_of: TraceOf) -> None:
     """The program allocates on a second GPU and never computes there."""
     builder = training()
     for step in range(2, 20):
@@ -232,7 +232,7 @@ def test_steps_outside_the_window_do_not_count(trace_of: TraceOf) -> None:
     assert len(churn(trace)) == 1
 
 
-def test_calls_of_other_processes_cost_this_one_nothing(trace_of: TraceOf) -> None:
+def test_calls_of_other_processes_do_not_count(trace_of: TraceOf) -> None:
     builder = training().call("cudaMalloc", 50, 90, thread=OTHER | 77).call("cudaFree", 60, 65, thread=MAIN)
     for step in range(2, 20):
         builder.memory(step * 10 + 1, 64, DEVICE, process=PROCESS)

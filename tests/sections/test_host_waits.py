@@ -19,7 +19,7 @@ SPLIT = ["wait_ns", "cuda_call_ns", "rest_ns", "unseen_ns"]
 
 
 def section_of(trace: Trace, start: int = 0, end: int = 1000) -> Section:
-    """The section on a stretch."""
+    """Return the section of an interval."""
     return run_section(host_waits, find_context(trace), window(start, end))
 
 
@@ -131,7 +131,7 @@ def test_launches_outside_the_window_do_not_count(trace_of: TraceOf) -> None:
 
 
 def test_where_nobody_launches_all_who_ever_did_are_shown(trace_of: TraceOf) -> None:
-    """A window of pure waiting is the one in which a reader asks who waited for what."""
+    """A window of pure waiting still says which thread waited for what."""
     trace = trace_of(launching().os_call("poll", 100, 900))
     assert waits(trace, 200, 800) == [(4711, "poll", "none", 600, 1)]
     assert section_of(trace, 200, 800).tables["threads"]["launch_count"].tolist() == [0]
@@ -143,7 +143,7 @@ def test_a_capture_without_any_launch_has_no_thread_to_show(trace_of: TraceOf) -
     assert section.fact("launching_threads").value == 0  # type: ignore[union-attr]
 
 
-def test_processes_are_told_apart(trace_of: TraceOf) -> None:
+def test_each_process_has_its_own_rows(trace_of: TraceOf) -> None:
     other = global_id(99, 4711)
     builder = launching().os_call("poll", 100, 200).os_call("poll", 100, 150, thread=other)
     builder.kernel(900, 950, process=global_id(99), thread=other, launched=(0, 10))
@@ -169,7 +169,7 @@ def test_real_threads_split_into_the_window_and_their_waits_add_up(
 
 
 def test_the_main_thread_of_a_real_run_waits_for_autograd_in_backward(real_trace: Callable[[str], Trace]) -> None:
-    """Its dearest wait: 58 of 58 steps."""
+    """Its longest wait: 58 of 58 steps."""
     context = find_context(real_trace("cnn_amp"))
     table = run_section(host_waits, context, choose_window(context)).tables["waits"]
     first = table.iloc[0]

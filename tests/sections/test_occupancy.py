@@ -37,7 +37,7 @@ def export(release: int = 2025) -> ExportBuilder:
 
 
 def section(trace: Trace, end: int = 1000) -> Section:
-    """Return the section of the stretch from 0 on."""
+    """Return the section of the window from 0 on."""
     return run_section(occupancy, find_context(trace), window(0, end))
 
 
@@ -193,7 +193,7 @@ def test_small_grids_are_worth_a_sentence(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize(("length", "severity"), [(49, None), (50, "note"), (199, "note"), (200, "warning")])
-def test_a_finding_is_as_grave_as_its_share(trace_of: TraceOf, length: int, severity: str | None) -> None:
+def test_the_severity_of_a_finding_follows_its_share(trace_of: TraceOf, length: int, severity: str | None) -> None:
     """Of 1000 us: nothing below 5 %, a warning from 20 % on."""
     found = findings(trace_of(export().kernel(0, length * US, "k", gridX=33, blockX=256)))
     assert [each.severity for each in found.values()] == ([severity] if severity else [])
@@ -223,7 +223,7 @@ def test_each_gpu_has_its_own_finding(trace_of: TraceOf) -> None:
 
 
 def test_the_time_of_a_short_kernel_is_not_that_of_its_grid(trace_of: TraceOf) -> None:
-    """Forty kernels of 9.9 us, each shorter than a launch: what they cost is their number."""
+    """Forty kernels of 9.9 us, each shorter than a launch: their number is the problem."""
     built = export()
     for number in range(40):
         built.kernel(number * 10 * US, number * 10 * US + 9_900, "k", gridX=33, blockX=256)

@@ -1,7 +1,7 @@
 """Real captures: sums that must agree, numbers that were worked out from the rows by other means, and what is broken.
 
 The reference numbers were derived with SQL and plain Python from the rows of each export, apart from this code, and
-checked against nsys's own reports where it has them.
+checked against nsys's own reports where they have them.
 """
 
 import sqlite3
@@ -42,7 +42,7 @@ every_capture = pytest.mark.parametrize("name", CAPTURE_NAMES)
 every_window = pytest.mark.parametrize("wanted", ["", ALL])
 
 
-def study_of(trace: Trace) -> TraceContext:
+def context_of(trace: Trace) -> TraceContext:
     """Return a context without settings."""
     return find_context(trace)
 
@@ -66,7 +66,7 @@ def test_idle_time_is_the_same_in_ledger_attribution_and_gaps(name: str, wanted:
 @every_window
 def test_gaps_and_operations_tile_the_window(name: str, wanted: str, real_trace: RealTrace) -> None:
     """The pieces of gaps and the busy spans of each device together cover every nanosecond once."""
-    context = study_of(real_trace(name))
+    context = context_of(real_trace(name))
     window = choose_window(context, wanted)
     section = build_report(context.trace, wanted).section("idle")
     assert section
@@ -156,7 +156,7 @@ BUSY = {
 @pytest.mark.parametrize("key", BUSY, ids=lambda key: f"{key[0]}-{key[1]}")
 def test_busy_time_and_gaps_of_a_device_are_the_reference_numbers(key: tuple[str, int], real_trace: RealTrace) -> None:
     name, device = key
-    operations = study_of(real_trace(name)).operations
+    operations = context_of(real_trace(name)).operations
     mine, busy = operations.on(device), operations.busy(device)
     start, end = int(busy.start[0]), int(busy.end[-1])
     holes = gaps(busy, start, end)
@@ -181,7 +181,7 @@ COLLECTIVES = {0: (176, 23508753, 42520164, 0), 1: (176, 29158264, 32183858, 0)}
 @pytest.mark.parametrize("device", COLLECTIVES)
 def test_communication_on_two_gpus_is_the_reference_numbers(device: int, real_trace: RealTrace) -> None:
     """No kernel hides any of it, so all of it is exposed."""
-    context = study_of(real_trace(TWO_GPUS))
+    context = context_of(real_trace(TWO_GPUS))
     operations = context.operations
     mine = operations.device_id == device
     spans = {
@@ -214,14 +214,14 @@ ANY = ("operation_count_any_thread", "envelope_any_thread_ns", "busy_any_thread_
 def test_what_ranges_launched_is_the_reference_numbers(key: tuple[str, str], real_trace: RealTrace) -> None:
     """Backward launches nearly all from autograd's own thread."""
     trace = real_trace(key[0])
-    table = run_section(ranges, study_of(trace), whole_session(trace)).tables["projection"].set_index("name")
+    table = run_section(ranges, context_of(trace), whole_session(trace)).tables["projection"].set_index("name")
     assert tuple(table.loc[key[1], ["count", "range_ns", *OWN, *ANY]]) == PROJECTIONS[key]
 
 
 def test_a_range_that_launched_nothing_has_no_projection(real_trace: RealTrace) -> None:
     """Loading data puts nothing on the GPU."""
     trace = real_trace(CNN)
-    tables_of = run_section(ranges, study_of(trace), whole_session(trace)).tables
+    tables_of = run_section(ranges, context_of(trace), whole_session(trace)).tables
     assert "data" not in set(tables_of["projection"]["name"])
     row = tables_of["summary"].set_index("name").loc["data"]
     assert (row["count"], row["total_ns"]) == (60, 25075193)
@@ -287,7 +287,7 @@ def idle_by_cause(report: Report) -> dict[str, int]:
 def test_a_graph_traced_as_a_whole_is_compute(real_trace: RealTrace) -> None:
     """There are 50 graphs; a note says that the kernels inside them are not shown."""
     trace = real_trace(GRAPHS)
-    operations = study_of(trace).operations
+    operations = context_of(trace).operations
     graphs = operations.from_table(tables.GRAPHS)
     assert len(graphs) == 50
     assert set(operations.kind[graphs]) == {COMPUTE}
@@ -301,7 +301,7 @@ def test_a_graph_traced_as_a_whole_is_compute(real_trace: RealTrace) -> None:
 def test_a_graph_traced_by_node_is_kernels_of_its_launch(real_trace: RealTrace) -> None:
     """There are 1200 kernels, each joined to the call that launched its graph."""
     trace = real_trace(NODES)
-    operations = study_of(trace).operations
+    operations = context_of(trace).operations
     nodes = array(trace[tables.KERNELS], "graph_node_id") > 0
     assert int(nodes.sum()) == 1200
     rows = operations.from_table(tables.KERNELS)
@@ -319,7 +319,7 @@ def test_a_graph_that_was_traced_neither_way_is_not_traced(name: str, real_trace
     kernels, graphs = trace[tables.KERNELS], trace[tables.GRAPHS]
     bare = kernels[kernels["graph_node_id"] == 0].reset_index(drop=True)
     frames = {**trace.frames, tables.KERNELS.name: bare, tables.GRAPHS.name: graphs.iloc[:0]}
-    window = choose_window(study_of(trace))
+    window = choose_window(context_of(trace))
     report = build_report(replace(trace, frames=frames), f"{window.start_ns / 1e9:.9f}:{window.end_ns / 1e9:.9f}")
     hidden = graph_time(trace, window)
     assert idle_by_cause(report)["not_traced"] >= hidden > 0
@@ -328,7 +328,7 @@ def test_a_graph_that_was_traced_neither_way_is_not_traced(name: str, real_trace
 
 def graph_time(trace: Trace, window: Window) -> int:
     """Return how long graphs ran inside a window."""
-    operations = study_of(trace).operations
+    operations = context_of(trace).operations
     is_graph = np.zeros(len(operations.start), bool)
     is_graph[operations.from_table(tables.GRAPHS)] = True
     rows = operations.from_table(tables.KERNELS)

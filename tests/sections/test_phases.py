@@ -1,4 +1,4 @@
-"""Phases: which ranges are one, which one a thread is in, and what each cost on the host and on the GPU."""
+"""Phases: which ranges are phases, which phase a thread is in, and how long each takes on the CPU and the GPU."""
 
 import re
 from collections.abc import Callable
@@ -55,7 +55,7 @@ SPELLINGS = {
 }
 
 
-def study_of(trace: Trace, *rules: PhaseRule) -> TraceContext:
+def context_of(trace: Trace, *rules: PhaseRule) -> TraceContext:
     """Return a context, with rules of the user's."""
     return find_context(trace, Settings(phase_rules=rules))
 
@@ -69,7 +69,7 @@ def rows_of(context: TraceContext, start: int = 0, end: int = 100) -> dict[str, 
 
 @pytest.mark.parametrize(("phase", "text"), [(phase, text) for phase, texts in SPELLINGS.items() for text in texts])
 def test_the_usual_spellings_are_phases(phase: str, text: str, trace_of: TraceOf) -> None:
-    context = study_of(trace_of(ExportBuilder().range(text, 0, 100).kernel(20, 30, launched=(5, 6))))
+    context = context_of(trace_of(ExportBuilder().range(text, 0, 100).kernel(20, 30, launched=(5, 6))))
     assert [
         context.phases.name(int(code)) for code in context.phases.of_operations(context.trace, context.operations)
     ] == [phase]
@@ -79,7 +79,7 @@ def test_a_rule_of_the_user_comes_before_the_usual_spellings(trace_of: TraceOf) 
     """It may make a phase of its own, and take a spelling away."""
     trace = trace_of(ExportBuilder().range("forward", 0, 50).range("encode it", 50, 100))
     rules = PhaseRule("data", re.compile("^forw")), PhaseRule("encoding", re.compile("encode"))
-    assert {name: row[:2] for name, row in rows_of(study_of(trace, *rules)).items()} == {
+    assert {name: row[:2] for name, row in rows_of(context_of(trace, *rules)).items()} == {
         "data": (1, 50),
         "encoding": (1, 50),
     }
@@ -89,12 +89,12 @@ def test_a_rule_of_the_user_comes_before_the_usual_spellings(trace_of: TraceOf) 
 def test_ranges_of_libraries_are_no_phases(domain: str, trace_of: TraceOf) -> None:
     """A library may call anything forward."""
     builder = ExportBuilder().domain(domain, 5).range("forward", 0, 100, domain=5)
-    assert rows_of(study_of(trace_of(builder))) == {}
+    assert rows_of(context_of(trace_of(builder))) == {}
 
 
 def test_ranges_of_the_program_s_own_domain_are_phases(trace_of: TraceOf) -> None:
     builder = ExportBuilder().domain("my training", 5).range("forward", 0, 100, domain=5)
-    assert list(rows_of(study_of(trace_of(builder)))) == ["forward"]
+    assert list(rows_of(context_of(trace_of(builder)))) == ["forward"]
 
 
 def test_time_on_the_host_is_that_of_the_innermost_phase(trace_of: TraceOf) -> None:
@@ -107,7 +107,7 @@ def test_time_on_the_host_is_that_of_the_innermost_phase(trace_of: TraceOf) -> N
                      [loss ]           forward too
     """
     builder = ExportBuilder().range("batch 1", 0, 100).range("data", 10, 30).range("forward", 40, 90)
-    found = rows_of(study_of(trace_of(builder.range("loss", 50, 60))))
+    found = rows_of(context_of(trace_of(builder.range("loss", 50, 60))))
     assert {name: row[:2] for name, row in found.items()} == {"batch": (1, 30), "data": (1, 20), "forward": (2, 50)}
 
 
@@ -123,7 +123,7 @@ def test_gpu_time_is_that_of_what_was_launched_in_the_phase(trace_of: TraceOf) -
     """
     builder = ExportBuilder().range("forward", 0, 40).range("backward", 40, 100).kernel(30, 50, launched=(5, 6))
     builder.kernel(40, 60, launched=(10, 11), stream=8).copy(70, 80, launched=(20, 21))
-    found = rows_of(study_of(trace_of(builder)))
+    found = rows_of(context_of(trace_of(builder)))
     assert found["forward"] == (1, 40, 40, 30, 2)
     assert found["backward"] == (1, 60, 0, 30, 0)
 
@@ -131,12 +131,12 @@ def test_gpu_time_is_that_of_what_was_launched_in_the_phase(trace_of: TraceOf) -
 def test_what_no_phase_launched_is_shown_under_none(trace_of: TraceOf) -> None:
     """Also what nobody is known to have launched."""
     builder = ExportBuilder().range("forward", 0, 40).kernel(50, 60, launched=(45, 46)).kernel(70, 80)
-    assert rows_of(study_of(trace_of(builder)))["none"] == (0, 0, 20, 0, 2)
+    assert rows_of(context_of(trace_of(builder)))["none"] == (0, 0, 20, 0, 2)
 
 
 def test_phases_are_clipped_to_the_window(trace_of: TraceOf) -> None:
     builder = ExportBuilder().range("forward", 0, 40).range("data", 40, 60).kernel(10, 30, launched=(5, 6))
-    assert rows_of(study_of(trace_of(builder)), 20, 40) == {"forward": (1, 20, 10, 10, 1)}
+    assert rows_of(context_of(trace_of(builder)), 20, 40) == {"forward": (1, 20, 10, 10, 1)}
 
 
 def test_idle_time_in_a_phase_is_summed_over_the_gpus_of_its_process(trace_of: TraceOf) -> None:
@@ -144,14 +144,14 @@ def test_idle_time_in_a_phase_is_summed_over_the_gpus_of_its_process(trace_of: T
     builder = (
         ExportBuilder().range("data", 0, 100).kernel(0, 50, launched=(0, 1)).kernel(0, 100, launched=(2, 3), device=1)
     )
-    assert rows_of(study_of(trace_of(builder)))["data"][3] == 50
+    assert rows_of(context_of(trace_of(builder)))["data"][3] == 50
 
 
 def test_idle_time_of_another_process_s_gpu_is_not_ours(trace_of: TraceOf) -> None:
     """Two ranks: while one loads data, the other's GPU idles for a reason of its own."""
     builder = ExportBuilder().range("data", 0, 100).kernel(0, 100, launched=(0, 1))
     builder.kernel(0, 20, launched=(0, 1), process=PEER, device=1).range("forward", 0, 100, thread=PEER_MAIN)
-    found = rows_of(study_of(trace_of(builder)))
+    found = rows_of(context_of(trace_of(builder)))
     assert (found["data"][3], found["forward"][3]) == (0, 80)
 
 
@@ -159,7 +159,7 @@ def test_host_time_is_summed_over_processes(trace_of: TraceOf) -> None:
     """Two ranks are in forward for 60 ns each, 20 of these at once."""
     builder = ExportBuilder().range("forward", 0, 60).kernel(0, 20, launched=(0, 1))
     builder.range("forward", 40, 100, thread=PEER_MAIN).kernel(50, 60, launched=(45, 46), process=PEER, device=1)
-    assert rows_of(study_of(trace_of(builder)))["forward"][:2] == (2, 120)
+    assert rows_of(context_of(trace_of(builder)))["forward"][:2] == (2, 120)
 
 
 def facts_of(context: TraceContext) -> dict[str, object]:
@@ -171,7 +171,7 @@ def test_the_share_that_was_joined_through_the_main_thread_is_stated(trace_of: T
     """Of kernel time: a quarter from the main thread itself, half from autograd's, a quarter from outside."""
     builder = ExportBuilder().range("backward", 0, 60).kernel(10, 20, launched=(5, 6))
     builder.kernel(20, 40, launched=(10, 11), thread=AUTOGRAD).kernel(70, 80, launched=(65, 66))
-    assert facts_of(study_of(trace_of(builder))) == {
+    assert facts_of(context_of(trace_of(builder))) == {
         "kernel_share_with_phase": 0.75,
         "kernel_share_joined_through_main_thread": 0.5,
     }
@@ -180,22 +180,22 @@ def test_the_share_that_was_joined_through_the_main_thread_is_stated(trace_of: T
 def test_collectives_are_not_part_of_those_shares(trace_of: TraceOf) -> None:
     builder = ExportBuilder().range("backward", 0, 60).kernel(10, 20, launched=(5, 6))
     builder.kernel(30, 100, "ncclDevKernel_AllReduce", launched=(65, 66))
-    assert facts_of(study_of(trace_of(builder)))["kernel_share_with_phase"] == 1.0
+    assert facts_of(context_of(trace_of(builder)))["kernel_share_with_phase"] == 1.0
 
 
 def test_without_kernels_there_are_no_shares(trace_of: TraceOf) -> None:
-    assert facts_of(study_of(trace_of(ExportBuilder().range("backward", 0, 60)))) == {}
+    assert facts_of(context_of(trace_of(ExportBuilder().range("backward", 0, 60)))) == {}
 
 
 def test_the_thread_that_stands_in_is_the_first_where_it_has_phases(trace_of: TraceOf) -> None:
     """Though another one has more of them."""
     builder = ExportBuilder().range("forward", 0, 10).range("data", 0, 100, thread=AUTOGRAD)
     builder.kernel(50, 60, launched=(5, 6), thread=thread(4713))
-    assert rows_of(study_of(trace_of(builder)))["forward"][2] == 10
+    assert rows_of(context_of(trace_of(builder)))["forward"][2] == 10
 
 
 def test_without_phases_of_its_own_the_thread_with_most_stands_in_for_the_first(trace_of: TraceOf) -> None:
     """A training loop that runs in a thread."""
     builder = ExportBuilder().range("forward", 0, 100, thread=AUTOGRAD).range("data", 0, 10, thread=thread(4714))
     builder.kernel(50, 60, launched=(5, 6), thread=thread(4713))
-    assert rows_of(study_of(trace_of(builder)))["forward"][2] == 10
+    assert rows_of(context_of(trace_of(builder)))["forward"][2] == 10

@@ -98,7 +98,9 @@ def test_without_waits_host_and_gpu_work_side_by_side(trace_of: TraceOf, build: 
     assert found.length(changed) == pytest.approx(20 + 5 * 58, abs=30)
 
 
-def test_a_long_wait_with_nothing_pending_is_not_predicted(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
+def test_a_long_wait_with_nothing_pending_is_not_predicted(
+    trace_of: TraceOf, build: Callable[[], ExportBuilder]
+) -> None:
     """The capture does not show what the host waits 300 ns for, so the error of the simulation is too large."""
     trace = trace_of(launches(build(), 5, 20, 5).call("cudaStreamSynchronize", 100, 400))
     found = simulated(trace, 410)
@@ -231,7 +233,7 @@ def test_a_graph_is_one_launch_of_many_kernels(trace_of: TraceOf, build: Callabl
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda builder: builder.kernel(50, 60), "the capture does not show who launched 1 of its operations"),
+        (lambda builder: builder.kernel(50, 60), "the capture does not show which call launched 1 of its operations"),
         (lambda builder: builder.call("cudaGraphLaunch", 50, 60), "CUDA graphs were launched that left no trace"),
         (
             lambda builder: builder.kernel(9_010, 9_020, launched=(9_000, 9_004), thread=AUTOGRAD),
@@ -259,7 +261,9 @@ def test_migrations_of_unified_memory_are_no_obstacle(trace_of: TraceOf, build: 
     assert found.saving(Change(host=spans((5, 15)))) == 10
 
 
-def test_a_window_of_migrations_alone_cannot_be_simulated(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
+def test_a_window_of_migrations_alone_cannot_be_simulated(
+    trace_of: TraceOf, build: Callable[[], ExportBuilder]
+) -> None:
     found = simulated(trace_of(launches(build(), 5, 20, 5).copy(8_100, 8_200, 13, stream=None)), 9_000, 8_000)
     assert found.failure == "no operation was launched in it"
 

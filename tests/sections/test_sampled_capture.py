@@ -17,7 +17,7 @@ RealTrace = Callable[[str], Trace]
 Captures = Callable[[str], Path]
 
 NAME = "mnist_counters_python"
-# A sample stamped t is the mean of [t, t + 100 us): stretches that cut one have their part of it.
+# A sample stamped t is the mean of [t, t + 100 us): an interval that cuts one has its part of it.
 MEAN = """
 select 1.0 * sum(value * (min(timestamp + 100000, :end) - max(timestamp, :start)))
      / sum(min(timestamp + 100000, :end) - max(timestamp, :start))

@@ -42,7 +42,7 @@ def loop(slow: str, builder: ExportBuilder | None = None) -> ExportBuilder:
                  200    500           1000
     """
     made, at = builder or ExportBuilder(), 0
-    # Operating system calls were traced, so work is told from waiting.
+    # Operating system calls were traced, so work and waiting differ in the capture.
     made.os_call("mmap", 0, 1)
     for number in range(12):
         more = 500 if number == SLOW else 0

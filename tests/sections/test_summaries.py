@@ -16,13 +16,13 @@ TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def rows_of(trace: Trace, analysis: Callable[..., Section], *columns: str, end: int = 100) -> list[list[object]]:
-    """Return columns of the summary of a stretch from 0."""
+    """Return columns of the summary of an interval from 0."""
     table = analysis(find_context(trace), window(0, end)).tables["summary"]
     found: list[list[object]] = table[list(columns)].to_numpy().tolist()
     return found
 
 
-def test_kernels_are_summed_by_name_dearest_first(trace_of: TraceOf) -> None:
+def test_kernels_are_summed_by_name_largest_first(trace_of: TraceOf) -> None:
     """Time of kernels that overlap is added up."""
     builder = ExportBuilder().kernel(0, 10, "relu").kernel(0, 50, "gemm").kernel(20, 40, "gemm", stream=8)
     assert rows_of(trace_of(builder), summaries.kernels, "name", "count", "total_ns", "min_ns", "max_ns", "share") == [

@@ -252,12 +252,12 @@ def test_a_program_without_a_gpu_has_no_timeline(real_trace: Callable[[str], Tra
     assert build_report(real_trace("ranges_nsys2022"), with_timeline=True).timeline is None
 
 
-def test_a_report_has_a_timeline_only_if_asked(real_trace: Callable[[str], Trace]) -> None:
+def test_a_report_has_a_timeline_only_on_request(real_trace: Callable[[str], Trace]) -> None:
     plain = build_report(real_trace("mnist_counters_python"))
-    asked = build_report(real_trace("mnist_counters_python"), with_timeline=True)
+    drawn_report = build_report(real_trace("mnist_counters_python"), with_timeline=True)
     assert plain.timeline is None
     assert [f.name for f in dataclasses.fields(plain) if getattr(plain, f.name) is None] == ["timeline"]
-    assert [one.headline for one in asked.findings] == [one.headline for one in plain.findings]
+    assert [one.headline for one in drawn_report.findings] == [one.headline for one in plain.findings]
 
 
 def test_counters_are_means_of_their_bins(real_trace: Callable[[str], Trace]) -> None:
@@ -280,7 +280,7 @@ def test_python_lines_are_named(real_trace: Callable[[str], Trace]) -> None:
     assert all(":" in line and " in " in line for line in lines)
 
 
-def test_a_stretch_of_months_has_no_timeline(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_an_interval_of_months_has_no_timeline(trace_of: Callable[[ExportBuilder], Trace]) -> None:
     """A page cannot hold its nanoseconds; the report is there all the same."""
     late = 20_000_000 * 10**9
     builder = two_streams().call("cudaFree", late - 5, late)

@@ -49,7 +49,7 @@ def factors(simulation: Simulation) -> list[float]:
 def test_without_a_known_rate_copies_stay_as_long_as_they_are(trace_of: TraceOf) -> None:
     simulation = simulation_of(trace_of(copies()))
     assert factors(simulation) == [1.0] * 5
-    assert pinned_copies(simulation).assumed.endswith("as fast as before: the rate of pinned ones is not known here")
+    assert pinned_copies(simulation).assumed.endswith("run as before: the rate of pinned copies is not known here")
 
 
 def test_the_capture_s_own_pinned_copies_tell_the_rate(trace_of: TraceOf) -> None:
@@ -58,7 +58,7 @@ def test_the_capture_s_own_pinned_copies_tell_the_rate(trace_of: TraceOf) -> Non
     for rates in ({}, {UP: HALF_RATE}):
         simulation = simulation_of(trace, rates)
         assert factors(simulation) == pytest.approx([10 / 73] * 5)
-        assert pinned_copies(simulation).assumed.endswith("run at the rate of pinned ones")
+        assert pinned_copies(simulation).assumed.endswith("run at the rate of pinned copies")
 
 
 def test_small_pinned_copies_tell_no_rate(trace_of: TraceOf) -> None:

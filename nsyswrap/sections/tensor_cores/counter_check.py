@@ -1,7 +1,7 @@
-"""What the hardware counted of the tensor cores, beside what the kernels' names say; where both cannot be, a finding.
+"""Tensor-core work by hardware counter and by kernel name, with a finding where the two contradict each other.
 
-The counter is another quantity than the share by name: it says how much of the time the tensor pipes of all SMs were
-active, while a name says that a kernel uses them at all. So it cannot exceed the share by name::
+They are different quantities. The counter shows how much of the time the tensor pipes of all SMs were active. A name
+shows that a kernel uses them at all. So the counter cannot exceed the share by name::
 
     kernels           |--tensor--|--other--|-------idle------|     by name: 10 of 20
     Tensor Active     40 %       0 %       0 %                     by counter: 4 of 20
@@ -41,7 +41,7 @@ class TensorWork:
         least_ns: Lower bound of the same; samples are whole per cent, rounded up.
         rounding_ns: One per cent of the sampled time, for a version of nsys that may round down.
         kernel_ns: Time in which any compute kernel ran.
-        tensor_ns: Time in which a kernel ran that uses tensor cores by its name.
+        tensor_ns: Time in which a kernel ran whose name shows that it uses tensor cores.
         possible_ns: The same, with kernels of unknown verdict and graphs traced as a whole.
     """
 

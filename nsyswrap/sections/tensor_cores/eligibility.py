@@ -1,4 +1,4 @@
-"""Why matrix work ran without tensor cores: the reason for each kernel that could have used them."""
+"""The reason why each kernel that is eligible for tensor cores did not use them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.what_if.changes import Saving, WhatIf, faster
 
-# Shares of kernel time in eligible kernels without tensor cores from which on there is a note, and a warning.
+# There is a note, or a warning, from this share of kernel time in eligible kernels without tensor cores.
 NOTE_SHARE, WARNING_SHARE = 0.05, 0.20
 
 COLUMNS = ("name", "reason", "phase", "total_ns", "count")
@@ -25,7 +25,7 @@ _PRODUCT = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
 _NAMED = 3
 # Operations that tensor cores do not make faster, and the reason for each.
 BOUND_BY_MEMORY = {"conv_depthwise": "depthwise", "gemv": "matrix_vector"}
-# Least speed-up of a kernel on tensor cores. Source: ours; a kernel that gains less is bound by memory.
+# Least speed-up of a kernel on tensor cores. Source: ours; a kernel with a smaller speed-up is bound by memory.
 LEAST_FASTER, MOST_FASTER_FP64 = 2.0, 2.0
 
 
@@ -36,21 +36,21 @@ class Reason:
     Attributes:
         words: The reason in words, to follow "because".
         advice: The change to make.
-        can_gain: Whether tensor cores would help; False for work that is bound by memory.
+        can_be_faster: Whether tensor cores would help; False for work that is bound by memory.
     """
 
     words: str
     advice: str
-    can_gain: bool = True
+    can_be_faster: bool = True
 
 
 REASONS = {
-    "depthwise": Reason("depthwise convolutions are bound by memory", "", can_gain=False),
-    "matrix_vector": Reason("matrix-vector products are bound by memory", "", can_gain=False),
+    "depthwise": Reason("depthwise convolutions are bound by memory", "", can_be_faster=False),
+    "matrix_vector": Reason("matrix-vector products are bound by memory", "", can_be_faster=False),
     "outside_autocast": Reason(
         "it is in FP32 although the same phase also multiplies in half precision",
-        "Find what torch.autocast does not reach in this phase: a module that casts to float32, a product outside of "
-        "its context, or code under autocast(enabled=False).",
+        "Find the code in this phase that torch.autocast does not cover: a module that casts to float32, a product "
+        "outside of its context, or code under autocast(enabled=False).",
     ),
     "tf32_off": Reason(
         "it is in FP32 and nothing like it runs in TF32",
@@ -58,11 +58,11 @@ REASONS = {
     ),
     "no_tf32": Reason(
         "it is in FP32 and this GPU has no TF32",
-        "Use torch.autocast with float16 and a gradient scaler; the GPU's tensor cores take nothing wider.",
+        "Use torch.autocast with float16 and a gradient scaler; the GPU's tensor cores support no wider type.",
     ),
     "type_unsupported": Reason(
-        "this GPU's tensor cores do not take its type",
-        "Use a type that the GPU's tensor cores take, float16 in place of bfloat16 for example.",
+        "this GPU's tensor cores do not support its type",
+        "Use a type that the GPU's tensor cores support, for example float16 instead of bfloat16.",
     ),
     "fp64": Reason(
         "it is in FP64 and the library chose ordinary cores",
@@ -163,11 +163,11 @@ def _phases_with_half(kernels: ClassifiedKernels) -> set[int]:
 
 
 def on_tensor_cores(kernels: ClassifiedKernels, rows: Indices) -> WhatIf:
-    """Return the change "the kernels run on tensor cores": those that can gain are faster.
+    """Return the change "the kernels run on tensor cores".
 
     Args:
         kernels: The kernels of a window.
-        rows: Rows of the context's operations that these kernels are.
+        rows: Row of each kernel in the context's operations.
     """
     kinds = list(zip(kernels.classifications, kernels.capability, strict=True))
     in_tf32, in_half = (
@@ -175,17 +175,17 @@ def on_tensor_cores(kernels: ClassifiedKernels, rows: Indices) -> WhatIf:
         for target in ("tf32", "half")
     )
     most = np.where(np.isin(kernels.phase, list(_phases_with_half(kernels))), in_half, in_tf32)
-    gaining = most > 1
+    improvable = most > 1
     return faster(
-        rows[gaining],
-        1 / np.minimum(LEAST_FASTER, most[gaining]),
-        1 / most[gaining],
+        rows[improvable],
+        1 / np.minimum(LEAST_FASTER, most[improvable]),
+        1 / most[improvable],
         "those kernels are twice as fast, or faster by the ratio of the GPU's peak rates",
     )
 
 
 def _most_faster(found: Classification, capability: Capability | None, target: str) -> float:
-    """Return the largest speed-up of a kernel on tensor cores; 1 for one that gains nothing."""
+    """Return the largest speed-up of a kernel on tensor cores; 1 for a kernel that they do not make faster."""
     if found.verdict is not Verdict.SIMT_ELIGIBLE or found.op in BOUND_BY_MEMORY:
         return 1.0
     return MOST_FASTER_FP64 if found.precision == "fp64" else speed_up(target, capability)
@@ -194,43 +194,43 @@ def _most_faster(found: Classification, capability: Capability | None, target: s
 def find_findings(
     table: pd.DataFrame, total: dict[Verdict, int], saving: Callable[[], Saving], window: Window
 ) -> tuple[Finding, ...]:
-    """Return one finding where work that could gain takes at least 5 % of kernel time, with its main reason.
+    """Return one finding where improvable kernels take at least 5 % of kernel time, with the main reason.
 
     Args:
         table: Result of ``not_used``.
         total: Kernel time by verdict, in ns.
-        saving: Returns the saving of tensor cores; called only where there is a finding.
+        saving: Returns the predicted saving; called only where there is a finding.
         window: Window of the kernels.
     """
-    gaining = table[table["reason"].map(lambda name: REASONS[name].can_gain).astype(bool)]
-    cost, whole = int(gaining["total_ns"].sum()), sum(total.values())
-    if not whole or cost / whole < NOTE_SHARE:
+    improvable = table[table["reason"].map(lambda name: REASONS[name].can_be_faster).astype(bool)]
+    lost, whole = int(improvable["total_ns"].sum()), sum(total.values())
+    if not whole or lost / whole < NOTE_SHARE:
         return ()
-    by_reason = gaining.groupby("reason", sort=True)["total_ns"].sum().sort_values(ascending=False, kind="stable")
+    by_reason = improvable.groupby("reason", sort=True)["total_ns"].sum().sort_values(ascending=False, kind="stable")
     main, of_main = str(by_reason.index[0]), int(by_reason.iloc[0])
-    part = "" if len(by_reason) == 1 else f", {units.share(of_main / cost)} of it"
-    share = units.share(cost / whole)
+    part = "" if len(by_reason) == 1 else f", {units.share(of_main / lost)} of it"
+    share = units.share(lost / whole)
     return (
         make_finding(
             rule="tensor_cores/not_used",
             headline=f"{share} of kernel time is matrix work that could run on tensor cores and does not"
             f"{part}{',' if part else ''} because {REASONS[main].words}.",
-            lost_ns=cost,
+            lost_ns=lost,
             saving=saving(),
             advice=REASONS[main].advice,
-            evidence=tuple(_evidence(gaining, by_reason, total)),
+            evidence=tuple(_evidence(improvable, by_reason, total)),
             device_id=None,
             window=window,
-            is_note=cost / whole < WARNING_SHARE,
+            is_note=lost / whole < WARNING_SHARE,
             worst=Severity.WARNING,
         ),
     )
 
 
-def _evidence(gaining: pd.DataFrame, by_reason: "pd.Series[int]", total: dict[Verdict, int]) -> list[str]:
+def _evidence(improvable: pd.DataFrame, by_reason: "pd.Series[int]", total: dict[Verdict, int]) -> list[str]:
     lines = [f"{units.duration(time)} {verdict.value.replace('_', ' ')}" for verdict, time in total.items()]
     lines += [f"{units.duration(int(time))} because {REASONS[str(name)].words}" for name, time in by_reason.items()]
-    named = gaining.head(_NAMED)
+    named = improvable.head(_NAMED)
     columns = (named[column] for column in ("name", "phase", "total_ns", "count"))
     for name, phase, time, count in zip(*columns, strict=True):
         what = f"{count} launches in phase {phase} of {name}"

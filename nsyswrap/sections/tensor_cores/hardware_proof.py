@@ -2,8 +2,8 @@
 
 The best evidence is the number of executed instructions by opcode. Only ``HMMA``, ``IMMA``, ``DMMA``, ``QMMA`` and the
 like, ``HGMMA`` on Hopper and ``UTCHMMA`` on Blackwell, are matrix instructions. ``HFMA2``, half-precision arithmetic,
-uses the same pipe on Hopper but is another opcode. Where ncu cannot count opcodes, the counters of the pipe decide; the
-answer stays open between clearly used and clearly not used.
+uses the same pipe on Hopper but is another opcode. Where ncu cannot count opcodes, the counters of the pipe decide. The
+result is open where they are neither clearly high nor clearly low.
 
 ::
 
@@ -29,7 +29,7 @@ MMA_METRICS = tuple(f"sm__inst_executed_pipe_tensor_op_{kind}" for kind in ("hmm
 HFMA2_METRIC = "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2"
 # Any threshold between 2.5 and 10 % gives the same result. Source: 2600 launches of BERT and ResNet-50 on an H200.
 CLEAR_ACTIVITY = 0.03
-# ncu may read two counters of one kernel in two runs of it, so that they differ by some per cent.
+# ncu may read two counters of a kernel in two separate runs, so they may differ by some per cent.
 CLEAR_PART = 0.5
 _INSTANCES = re.compile(r"([^;:()]+): ([\d,.]+)")
 _AGGREGATE = re.compile(r"^\s*([\d,.]+)")
@@ -157,10 +157,10 @@ def type_of(opcode: str) -> str:
 
 
 def launches_in(text: str) -> list[NcuLaunch]:
-    """Return the launches in one or several raw pages of ncu as CSV; output of the program before them is skipped.
+    """Return the launches in one or several raw pages of ncu as CSV, without the program's output before them.
 
     Raises:
-        NsyswrapError: The text holds no such table.
+        NsyswrapError: The text contains no such table.
     """
     before = csv.field_size_limit(_WIDEST_CELL)
     try:

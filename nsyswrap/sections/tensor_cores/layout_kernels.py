@@ -14,7 +14,7 @@ from nsyswrap.what_if.simulate import Simulation
 # The name rule and the library of the kernels that cuDNN runs around a convolution. Other kernels that move values,
 # such as those of torch.cat or transposes for other products, do not depend on the layout of images.
 RULE, LIBRARY = "layout", "cudnn"
-# How names of operations that are convolutions begin.
+# Names of convolutions begin with this.
 CONVOLUTION = "conv"
 LISTED = 3
 
@@ -27,7 +27,7 @@ def find_findings(
     Args:
         simulation: The run as it was.
         kernels: The kernels of a window with the classification of their names.
-        rows: Rows of the context's operations that these kernels are.
+        rows: Row of each kernel in the context's operations.
         window: Window of the kernels.
     """
     if not any(each.op.startswith(CONVOLUTION) for each in kernels.classifications):

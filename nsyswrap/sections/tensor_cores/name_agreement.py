@@ -1,4 +1,4 @@
-"""Kernel names against hardware: which kernels to measure, whether names and hardware agree, and rules from both."""
+"""The verdicts by kernel name compared with hardware measurements: what to measure, the result, and rules from it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof, worst
 
-# Share of kernel time from which on kernels with a known verdict are measured, too.
+# Kernels with a known verdict are measured from this share of kernel time.
 LEAST_SHARE = 0.0001
-# Share of kernel time from which on a wrong name counts.
+# A wrong verdict counts above this share of kernel time.
 WRONG_SHARE = 0.001
-# Share of kernel time from which on chosen kernels that were not measured are measured again.
+# Chosen kernels without a measurement are measured again above this share of kernel time.
 MISSED_SHARE = 0.01
-# Operations that are matrix work. A kernel of another kind misses nothing without tensor cores.
+# Operations that are matrix work. Tensor cores do not help other kernels.
 MATRIX_OPS = frozenset({"gemm", "conv", "attention", "rnn", "gemv", "conv_depthwise"})
 # ncu shortens names: it leaves out namespaces, and the first character of <unnamed>::.
 _NAMESPACES = re.compile(r"(?:<?unnamed>|[A-Za-z_]\w{0,200})::")
@@ -34,15 +34,15 @@ class Outcome(StrEnum):
     AGREES = "agrees"
     DIFFERS = "differs"
     SETTLED = "settled"
-    """The name did not decide it; the hardware does."""
+    """The name did not show the verdict; the hardware does."""
     OPEN = "open"
-    """It was measured, and the counters do not decide it."""
+    """It was measured, and the counters do not show the verdict."""
     UNMEASURED = "unmeasured"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which kernels to measure.
+    """The kernels to measure.
 
     Attributes:
         functions: Qualified names of the functions, longest time first; each covers all of its template instances.
@@ -217,7 +217,7 @@ def missed(agreement: Agreement, choice: Choice) -> tuple[str, ...]:
 
 
 def rules_from(agreement: Agreement, source: str) -> tuple[NameRule, ...]:
-    """Return a rule for each kernel whose name did not decide it, or was wrong.
+    """Return a rule for each kernel whose name did not show the verdict, or whose verdict by name was wrong.
 
     Args:
         agreement: Names against hardware.

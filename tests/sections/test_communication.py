@@ -1,0 +1,205 @@
+"""Communication between GPUs: the table of collectives, the finding, and advice that fits the program."""
+
+from collections.abc import Callable
+
+import pytest
+from analysis_fixtures import run_section, window
+from export_builder import ExportBuilder, global_id
+from real_captures import CAPTURE_NAMES
+
+from nsyswrap.loop.context import find_context
+from nsyswrap.model import Finding, Section
+from nsyswrap.report import choose_window
+from nsyswrap.sections import communication, ledger
+from nsyswrap.sections.communication import (
+    ALL_TRANSFER,
+    FEWER_ADVICE,
+    FORWARD_ADVICE,
+    NEEDED_ADVICE,
+    NEEDED_AT_ONCE,
+    NONE,
+    OVERLAP_ADVICE,
+)
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+RealTrace = Callable[[str], Trace]
+REDUCE, GATHER = "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclDevKernel_AllGather_RING_LL"
+WITH_GPU = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
+STEP, STEPS = 1000, 6
+
+
+def section(trace: Trace, start: int = 0, end: int = STEP * STEPS) -> Section:
+    """Return the section of an interval."""
+    return run_section(communication, find_context(trace), window(start, end))
+
+
+def rows(found: Section) -> list[tuple[object, ...]]:
+    """Return the rows of the table."""
+    return list(found.tables["kernels"].itertuples(index=False, name=None))
+
+
+def facts(found: Section) -> dict[str, object]:
+    """Return the facts by label."""
+    return {fact.label: fact.value for fact in found.facts}
+
+
+def only(found: Section) -> Finding:
+    """Return the one finding."""
+    (finding,) = found.findings
+    return finding
+
+
+def training(name: str = REDUCE, sent: tuple[int, int] = (700, 900), phase: str = "backward") -> ExportBuilder:
+    """Return six steps of 1000 ns: forward, backward and optimizer launch at once what the GPU runs in order.
+
+    ::
+
+        host         |fwd|bwd|coll|opt|------------- sync until 995 -------------|
+        compute      |#####100 to 700#####|             |##900 to 990##|
+        collective                        |####sent####|
+    """
+    built = ExportBuilder().gpu()
+    for at in range(0, STEP * STEPS, STEP):
+        built.range(f"step {at // STEP}", at, at + STEP)
+        built.range("forward", at, at + 20).range(phase, at + 20, at + 60).range("optimizer", at + 60, at + 80)
+        built.kernel(at + 100, at + 300, "fwd", launched=(at + 2, at + 8))
+        built.kernel(at + 300, at + 700, "bwd", launched=(at + 22, at + 28))
+        stream = 8 if sent[0] < 700 else 7
+        built.kernel(at + sent[0], at + sent[1], name, launched=(at + 52, at + 58), stream=stream)
+        built.kernel(at + 900, at + 990, "step", launched=(at + 62, at + 68))
+        built.call("cudaDeviceSynchronize", at + 82, at + 995)
+    return built
+
+
+def test_a_program_without_collectives_says_so(trace_of: TraceOf) -> None:
+    found = section(trace_of(ExportBuilder().kernel(0, 900)))
+    assert (found.notes, found.facts, dict(found.tables), found.findings) == ((NONE,), (), {}, ())
+
+
+def test_each_kernel_has_a_row_the_most_exposed_first(trace_of: TraceOf) -> None:
+    """Two reductions of 100 ns beside compute for 150 of the 200, and a gather of 80 ns that runs alone."""
+    built = ExportBuilder().kernel(0, 150, "gemm").kernel(0, 100, REDUCE, stream=8).kernel(100, 200, REDUCE, stream=8)
+    found = section(trace_of(built.kernel(300, 380, GATHER, stream=8)))
+    assert list(found.tables["kernels"]) == ["device_id", "name", "count", "total_ns", "exposed_ns"]
+    assert rows(found) == [(0, GATHER, 1, 80, 80), (0, REDUCE, 2, 200, 50)]
+    assert facts(found) == {"communication_ns": 280, "exposed_ns": 130}
+    assert found.notes == (ALL_TRANSFER,)
+
+
+def test_the_window_cuts_collectives(trace_of: TraceOf) -> None:
+    """From 100 to 300, of which 150 to 250 lies inside; another one does not touch the window."""
+    built = ExportBuilder().kernel(100, 300, REDUCE).kernel(400, 500, REDUCE)
+    assert rows(section(trace_of(built), 150, 250)) == [(0, REDUCE, 1, 100, 100)]
+
+
+def test_each_gpu_has_its_own_rows_and_finding(trace_of: TraceOf) -> None:
+    """GPU 1 waits 300 ns for GPU 0, which joins later; GPU 2 sends nothing."""
+    built = ExportBuilder()
+    for device, start in ((0, 400), (1, 100)):
+        built.kernel(start, 500, REDUCE, device=device, process=global_id(5000 + device))
+    found = section(trace_of(built.kernel(0, 900, device=2, process=global_id(5002))), end=1000)
+    assert rows(found) == [(0, REDUCE, 1, 100, 100), (1, REDUCE, 1, 400, 400)]
+    assert [(each.rule, each.device_id, each.lost_ns, each.severity) for each in found.findings] == [
+        ("communication/exposed", 0, 100, "warning"),
+        ("communication/exposed", 1, 400, "problem"),
+    ]
+
+
+@pytest.mark.parametrize(("length", "severity"), [(19, None), (20, "note"), (50, "warning"), (200, "problem")])
+def test_severity_follows_the_exposed_share(trace_of: TraceOf, length: int, severity: str | None) -> None:
+    """Of 1000 ns; without a launch nothing is simulated, so no saving softens it."""
+    found = section(trace_of(ExportBuilder().kernel(10, 10 + length, REDUCE)), end=1000)
+    assert [each.severity for each in found.findings] == ([severity] if severity else [])
+
+
+def test_reductions_after_the_backward_pass_can_overlap_with_it(trace_of: TraceOf) -> None:
+    """200 of 1000 ns in each step; how much of them can overlap depends on what must stay behind the pass.
+
+    At least nothing, since one collective carries everything. At most all of it less the time to average the
+    gradients, 2/7 of the optimizer's 90 ns: a step gets 174.3 ns shorter.
+    """
+    found = only(section(trace_of(training())))
+    assert (found.rule, found.severity, found.device_id, found.lost_ns) == ("communication/exposed", "problem", 0, 1200)
+    assert found.headline == "The GPU communicates and computes nothing for 20.0 % of the time."
+    assert found.advice == OVERLAP_ADVICE
+    assert found.evidence[0] == f"1.20 µs of 1.20 µs in 6 launches of {REDUCE}"
+    assert found.evidence[1].startswith("simulated: collectives run")
+    assert found.saving_method == "simulated"
+    assert (found.saving_low_ns, found.saving_high_ns) == (0, pytest.approx(6 * (200 - 90 * 2 / 7), abs=6))
+
+
+def test_reductions_that_overlap_already_can_only_send_less(trace_of: TraceOf) -> None:
+    """They begin at 350, during the backward pass, and last to 900: 200 ns of them are exposed."""
+    found = only(section(trace_of(training(sent=(350, 900)))))
+    assert (found.lost_ns, found.advice) == (6 * 200, FEWER_ADVICE)
+    assert found.evidence[0] == f"1.20 µs of 3.30 µs in 6 launches of {REDUCE}"
+    assert any("half the bytes" in line for line in found.evidence)
+
+
+def test_what_the_next_layer_needs_has_no_predicted_saving(trace_of: TraceOf) -> None:
+    """Gathered weights are no reduction of gradients."""
+    found = only(section(trace_of(training(GATHER))))
+    assert (found.advice, found.saving_low_ns, found.saving_high_ns) == (NEEDED_ADVICE, None, None)
+    assert found.evidence[-1:] == NEEDED_AT_ONCE.evidence
+    assert found.severity == "problem", "an unknown saving does not soften it"
+
+
+@pytest.mark.parametrize(("reduced", "advice"), [(99, NEEDED_ADVICE), (100, OVERLAP_ADVICE)])
+def test_the_advice_is_on_what_takes_most(trace_of: TraceOf, reduced: int, advice: str) -> None:
+    """Reductions take so many of 200 ns in each step, and gathers the rest; half is enough."""
+    built = training(sent=(700, 700 + reduced))
+    for at in range(0, STEP * STEPS, STEP):
+        built.kernel(at + 700 + reduced, at + 900, GATHER, launched=(at + 58, at + 59), stream=8)
+    assert only(section(trace_of(built))).advice == advice
+
+
+def test_a_program_that_trains_nothing_has_no_backward_pass(trace_of: TraceOf) -> None:
+    """Tensor-parallel inference: reductions, and forward as the only phase."""
+    built = ExportBuilder().gpu()
+    for at in range(0, STEP * STEPS, STEP):
+        built.range("forward", at, at + 900)
+        built.kernel(at + 100, at + 600, "fwd", launched=(at + 2, at + 8))
+        built.kernel(at + 600, at + 900, REDUCE, launched=(at + 52, at + 58), stream=8)
+    found = only(section(trace_of(built)))
+    assert (found.advice, found.saving_low_ns, found.saving_high_ns) == (FORWARD_ADVICE, None, None)
+
+
+def test_without_phases_reductions_count_as_those_of_gradients(trace_of: TraceOf) -> None:
+    """Nothing says that the program does not train."""
+    built = ExportBuilder().kernel(0, 500, "k", launched=(0, 1)).kernel(600, 900, REDUCE, launched=(2, 3))
+    assert only(section(trace_of(built), end=1000)).advice == OVERLAP_ADVICE
+
+
+def test_only_the_three_most_exposed_kernels_are_evidence(trace_of: TraceOf) -> None:
+    built = ExportBuilder()
+    for number in range(5):
+        built.kernel(number * 100, number * 100 + 90 - number, f"ncclDevKernel_AllReduce_{number}")
+    lines = only(section(trace_of(built), end=1000)).evidence[:-1]
+    assert [line.rpartition("_")[2] for line in lines] == ["0", "1", "2"]
+
+
+@WITH_GPU
+def test_exposed_time_of_a_real_capture_is_that_of_the_ledger(real_trace: RealTrace, name: str) -> None:
+    """The collectives of each GPU run one after another, so their exposed times add up to the ledger's."""
+    context = find_context(real_trace(name))
+    chosen = choose_window(context)
+    found, devices = run_section(communication, context, chosen), run_section(ledger, context, chosen).tables["devices"]
+    transfer = devices.set_index("device_id")["communication_transfer_ns"].to_dict()
+    if not found.tables:
+        assert not any(transfer.values())
+        return
+    table = found.tables["kernels"]
+    assert (table["exposed_ns"] <= table["total_ns"]).all()
+    assert table.groupby("device_id")["exposed_ns"].sum().to_dict() == transfer
+    assert {each.device_id: each.lost_ns for each in found.findings} == transfer
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"), [("ddp_2gpu_slow_links", OVERLAP_ADVICE), ("alexnet_data_parallel_2gpu", NEEDED_ADVICE)]
+)
+def test_advice_on_real_programs(real_trace: RealTrace, name: str, advice: str) -> None:
+    """DDP reduces all gradients; DataParallel broadcasts the weights and reduces to one GPU."""
+    context = find_context(real_trace(name))
+    found = run_section(communication, context, choose_window(context)).findings
+    assert [each.advice for each in found] == [advice] * 2

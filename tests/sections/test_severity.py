@@ -1,0 +1,101 @@
+"""Severity: from the share of the window and from what fixing a finding saves."""
+
+import pytest
+from analysis_fixtures import window
+
+from nsyswrap.model import Finding, Severity
+from nsyswrap.sections.severity import MORE_THAN_LOST, make_finding, severity_of, worth_printing
+from nsyswrap.what_if.changes import NO_SAVING, Saving
+
+WHOLE = window(5000, 6000)
+UNKNOWN = Saving(None, None, None, ("nothing is known",))
+
+
+def saves(low: int, high: int) -> Saving:
+    """Return a simulated saving, with a line of evidence."""
+    return Saving(low, high, "simulated", ("simulated: a change",))
+
+
+def made(lost: int, saving: Saving, *, is_note: bool = False, worst: Severity = Severity.PROBLEM) -> Finding:
+    """Return a finding in a window of 1000 ns."""
+    return make_finding(
+        rule="idle/cpu",
+        headline="Something takes time.",
+        lost_ns=lost,
+        saving=saving,
+        advice="Do less.",
+        evidence=("a number",),
+        device_id=1,
+        window=WHOLE,
+        is_note=is_note,
+        worst=worst,
+    )
+
+
+@pytest.mark.parametrize(("lost", "worth"), [(0, False), (19, False), (20, True), (1000, True)])
+def test_a_finding_needs_two_per_cent_of_the_window(lost: int, worth: bool) -> None:  # noqa: FBT001
+    assert worth_printing(lost, WHOLE) == worth
+
+
+@pytest.mark.parametrize(
+    ("lost", "severity"),
+    [(20, "note"), (49, "note"), (50, "warning"), (199, "warning"), (200, "problem"), (1000, "problem")],
+)
+@pytest.mark.parametrize("saving", [UNKNOWN, saves(10, 10), saves(500, 900)])
+def test_severity_follows_the_share_of_the_window(lost: int, severity: str, saving: Saving) -> None:
+    """A note below 5 %, a warning below 20 %, else a problem; so too where no saving can be predicted."""
+    assert severity_of(lost, saving, WHOLE) == severity
+    assert made(lost, saving).severity == severity
+
+
+@pytest.mark.parametrize(
+    ("saving", "severity"),
+    [
+        (NO_SAVING, "note"),
+        (saves(0, 19), "note"),
+        (saves(9, 10), "note"),
+        (saves(0, 20), "problem"),
+        (saves(10, 10), "problem"),
+    ],
+)
+def test_a_saving_below_one_per_cent_of_the_window_is_a_note(saving: Saving, severity: str) -> None:
+    """The mean of the least and the most counts; half of the window is lost."""
+    assert made(500, saving).severity == severity
+
+
+def test_a_saving_that_cannot_be_predicted_is_none_and_does_not_soften() -> None:
+    found = made(500, UNKNOWN)
+    assert (found.saving_low_ns, found.saving_high_ns, found.saving_method) == (None, None, None)
+    assert (found.severity, found.evidence) == ("problem", ("a number", "nothing is known"))
+
+
+@pytest.mark.parametrize(
+    ("worst", "lost", "severity"),
+    [
+        (Severity.PROBLEM, 500, "problem"),
+        (Severity.WARNING, 500, "warning"),
+        (Severity.WARNING, 30, "note"),
+        (Severity.NOTE, 500, "note"),
+    ],
+)
+def test_a_finding_does_not_exceed_its_worst_severity(worst: Severity, lost: int, severity: str) -> None:
+    """And its worst severity does not raise it."""
+    assert made(lost, saves(100, 200), worst=worst).severity == severity
+
+
+def test_a_note_stays_one() -> None:
+    assert made(900, saves(800, 900), is_note=True).severity is Severity.NOTE
+
+
+@pytest.mark.parametrize(("high", "more"), [(500, ()), (501, (MORE_THAN_LOST,))])
+def test_a_saving_of_more_than_the_time_lost_is_explained(high: int, more: tuple[str, ...]) -> None:
+    """As where a wait delays the launches behind it; the line comes last."""
+    found = made(500, saves(300, high))
+    assert (found.saving_low_ns, found.saving_high_ns, found.saving_method) == (300, high, "simulated")
+    assert found.evidence == ("a number", "simulated: a change", *more)
+
+
+def test_a_finding_keeps_what_it_is_made_of() -> None:
+    found = made(60, saves(30, 60))
+    assert (found.rule, found.headline, found.lost_ns) == ("idle/cpu", "Something takes time.", 60)
+    assert (found.advice, found.device_id, found.window) == ("Do less.", 1, WHOLE)

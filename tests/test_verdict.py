@@ -1,0 +1,218 @@
+"""The verdict: the first finding in a sentence with step times, or that kernels limit the run, or that it is unknown."""
+
+import lzma
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from analysis_fixtures import window
+from export_builder import ExportBuilder
+from real_captures import CAPTURES
+
+from nsyswrap.db.load import load_export
+from nsyswrap.intervals import Window
+from nsyswrap.model import NO_STEP, Fact, Finding, Report, Section, Severity, StepTimes
+from nsyswrap.report import build_report
+from nsyswrap.tables import Trace
+from nsyswrap.verdict import IF_FIXED, find_verdict
+
+TraceOf = Callable[[ExportBuilder], Trace]
+PATHS = sorted([*CAPTURES.glob("*.sqlite.xz"), *CAPTURES.glob("faults/*.sqlite.xz")])
+NAMES = [path.name.removesuffix(".sqlite.xz") for path in PATHS]
+INCOMPLETE = "capture/incomplete"
+MS, S = 10**6, 10**9
+WHOLE = Window(0, S, "10 measured steps", "steps")
+TEN = StepTimes(10, 100 * MS)
+
+
+@pytest.fixture(params=PATHS, ids=NAMES)
+def report(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Report]:
+    """Return the report of each committed capture."""
+    export = tmp_path / "capture.sqlite"
+    export.write_bytes(lzma.decompress(request.param.read_bytes()))
+    yield build_report(load_export(export))
+    export.unlink()
+
+
+def test_the_verdict_of_a_real_capture_is_its_first_finding(report: Report) -> None:
+    """A finding on missing events aside; without a rule the verdict says that kernels limit the run, or why not."""
+    first = next((each for each in report.findings if each.rule != INCOMPLETE), None)
+    if report.verdict_rule is not None:
+        assert first is not None
+        assert report.verdict.startswith(first.headline)
+        assert report.verdict_rule == first.rule
+        assert ("A step takes" in report.verdict) == bool(report.step.count)
+    elif report.verdict.startswith("Compute-bound: "):
+        assert first is None or first.severity is Severity.NOTE
+    else:
+        assert report.verdict.startswith(("Cannot tell: ", "No GPU work was recorded"))
+
+
+def test_the_verdict_of_a_real_capture_never_promises_steps_of_no_length(report: Report) -> None:
+    """All times in it are above 0, and the step with the fix is not longer than the step now."""
+    times = [_nanoseconds(*each) for each in re.findall(r"([\d.,]+) (ns|µs|ms|s)\b", report.verdict.partition("A step")[2])]
+    assert all(each > 0 for each in times)
+    assert all(each <= times[0] for each in times)
+
+
+def _nanoseconds(number: str, unit: str) -> float:
+    return float(number.replace(",", "")) * {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[unit]
+
+
+def finding(
+    rule: str = "launches/launch_bound",
+    lost_ns: int = S // 2,
+    saving: tuple[int | None, int | None] = (100 * MS, 400 * MS),
+    severity: Severity = Severity.PROBLEM,
+) -> Finding:
+    """Return a finding."""
+    return Finding(rule, severity, f"{rule} is first.", lost_ns, *saving, "Change it.", (), 0, WHOLE)
+
+
+def sections(affected_ns: int = 0, gpus: int = 1, compute_ns: int = S // 2) -> list[Section]:
+    """Return a ledger, and a check of the capture that says how much time can be wrong."""
+    devices = pd.DataFrame({"device_id": range(gpus), "window_ns": S, "compute_ns": compute_ns})
+    check = (Fact("affected_ns", affected_ns, "ns"), Fact("affected_share", affected_ns / S / gpus, "share"))
+    return [Section("capture_check", "", WHOLE, check), Section("ledger", "", WHOLE, tables={"devices": devices})]
+
+
+def verdict(*findings: Finding, affected_ns: int = 0, gpus: int = 1, step: StepTimes = TEN) -> tuple[str, str | None]:
+    """Return the verdict on a window of 1 s."""
+    return find_verdict(sections(affected_ns, gpus), findings, WHOLE, step)
+
+
+def test_the_first_finding_is_stated_with_step_times() -> None:
+    """Ten steps of 100 ms: 10 to 40 ms less in each."""
+    assert verdict(finding(), finding("idle/cpu")) == (
+        "launches/launch_bound is first. A step takes 100 ms; 60.0 ms to 90.0 ms with fewer launches.",
+        "launches/launch_bound",
+    )
+
+
+def test_equal_bounds_are_stated_once() -> None:
+    assert verdict(finding(saving=(400 * MS, 400 * MS)))[0].endswith(
+        " A step takes 100 ms; 60.0 ms with fewer launches."
+    )
+
+
+@pytest.mark.parametrize("saving", [(None, None), (0, 0)])
+def test_without_a_predicted_saving_only_the_step_is_stated(saving: tuple[int | None, int | None]) -> None:
+    assert verdict(finding(saving=saving))[0] == "launches/launch_bound is first. A step takes 100 ms."
+
+
+def test_without_steps_no_step_time_is_stated() -> None:
+    assert verdict(finding(), step=NO_STEP)[0] == "launches/launch_bound is first."
+
+
+def test_the_finding_on_uneven_steps_is_about_the_mean_step() -> None:
+    """The window holds 10 steps in 1 s, 100 ms each on average; the median step of 95 ms would not get shorter."""
+    text, _ = verdict(finding("steps/uneven"), step=StepTimes(10, 95 * MS))
+    assert text.endswith("A step takes 100 ms on average; 60.0 ms to 90.0 ms if all steps were alike.")
+
+
+@pytest.mark.parametrize(("median_ms", "now"), [(80, "80.0 ms"), (79, "100 ms on average")])
+def test_of_very_different_steps_the_mean_is_stated(median_ms: int, now: str) -> None:
+    """A few long steps hold much of the time: more can be saved in a mean step than the median one takes."""
+    assert f"A step takes {now}; " in verdict(finding(), step=StepTimes(10, median_ms * MS))[0]
+
+
+def test_a_rule_without_words_of_its_own_has_general_ones() -> None:
+    assert verdict(finding("new/rule"))[0].endswith("60.0 ms to 90.0 ms if fixed.")
+    assert all(text.startswith(("if ", "with ", "without ", "on ")) for text in IF_FIXED.values())
+
+
+@pytest.mark.parametrize(("affected_ms", "tells"), [(499, True), (500, True), (501, False)])
+def test_missing_events_silence_a_finding_only_if_they_outweigh_it(affected_ms: int, tells: bool) -> None:  # noqa: FBT001
+    """The finding loses 500 ms; the finding on missing events is never the one stated."""
+    incomplete = finding(INCOMPLETE, affected_ms * MS, (None, None))
+    text, rule = verdict(incomplete, finding(), affected_ns=affected_ms * MS)
+    if tells:
+        assert rule == "launches/launch_bound"
+        assert text.startswith("launches/launch_bound is first.")
+    else:
+        assert rule is None
+        assert text == "Cannot tell: the capture is incomplete, and up to 50.1 % of the time may be wrong."
+
+
+@pytest.mark.parametrize(("affected_ms", "rule"), [(900, "launches/launch_bound"), (1001, None)])
+def test_missing_events_of_all_gpus_are_compared_with_the_time_lost_on_all(affected_ms: int, rule: str | None) -> None:
+    """Two GPUs lose 500 ms each; the share is that of both windows."""
+    text, found = verdict(finding(), finding(), affected_ns=affected_ms * MS, gpus=2)
+    assert found == rule
+    assert ("up to 50.0 %" in text) == (rule is None)
+
+
+@pytest.mark.parametrize(("affected_ms", "start"), [(100, "Compute-bound: kernels run 50.0 %"), (101, "Cannot tell: ")])
+def test_without_a_finding_missing_events_matter_from_a_tenth_of_the_time_on(affected_ms: int, start: str) -> None:
+    """A note is not stated, so it does not count."""
+    for findings in ((), (finding(severity=Severity.NOTE),)):
+        text, rule = verdict(*findings, affected_ns=affected_ms * MS)
+        assert rule is None
+        assert text.startswith(start)
+
+
+@pytest.mark.parametrize("rule", ["idle/unknown", "idle/not_traced"])
+@pytest.mark.parametrize(("lost_ms", "start"), [(99, "Compute-bound: "), (100, "Cannot tell: the GPU is idle for 10.0 %")])
+def test_unexplained_idle_time_from_a_tenth_of_the_time_on_is_stated(rule: str, lost_ms: int, start: str) -> None:
+    note = finding(rule, lost_ms * MS, (None, None), Severity.NOTE)
+    text, found = verdict(note)
+    assert found is None
+    assert text.startswith(start)
+
+
+def test_without_a_ledger_there_was_no_gpu_work() -> None:
+    text, rule = find_verdict([], [], window(0, S), NO_STEP)
+    assert rule is None
+    assert text.startswith("No GPU work was recorded: ")
+
+
+def gap(fill: Callable[[ExportBuilder], ExportBuilder], launched: tuple[int, int] = (3 * S, 3 * S + 1)) -> ExportBuilder:
+    """Return two kernels of 1 s with a gap of 2 s that holds something."""
+    builder = ExportBuilder().kernel(0, S, launched=(0, 1)).kernel(3 * S, 4 * S, launched=launched)
+    return fill(builder)
+
+
+CAUSES: dict[str, Callable[[ExportBuilder], ExportBuilder]] = {
+    "synchronization/in_step": lambda b: b.call("cudaStreamSynchronize", S, 3 * S),
+    "idle/allocation": lambda b: b.call("cudaMalloc", S, 3 * S),
+    "modules/in_window": lambda b: b.call("cuModuleLoadData", S, 3 * S),
+    "idle/lock": lambda b: b.os_call("pthread_mutex_lock", S, 3 * S),
+    "idle/off_cpu": lambda b: b.scheduled(S, running=False).scheduled(3 * S, running=True),
+    "idle/cpu": lambda b: b,
+    "idle/data_work": lambda b: b.range("data", S, 3 * S).os_call("read", 0, 1),
+}
+
+
+@pytest.mark.parametrize("rule", CAUSES)
+def test_the_only_cause_of_idle_time_is_the_verdict(rule: str, trace_of: TraceOf) -> None:
+    """Each alone in a gap of half of the time."""
+    report = build_report(trace_of(gap(CAUSES[rule])))
+    assert report.verdict_rule == rule
+    assert "50.0 % of the time" in report.verdict
+    assert report.findings[0].lost_ns == 2 * S
+
+
+def test_a_long_launch_call_is_the_verdict(trace_of: TraceOf) -> None:
+    assert build_report(trace_of(gap(lambda b: b, (S, 3 * S)))).verdict_rule == "idle/launch"
+
+
+def test_a_busy_gpu_is_compute_bound(trace_of: TraceOf) -> None:
+    report = build_report(trace_of(ExportBuilder().gpu().kernel(S, 2 * S, launched=(S - 10, S - 5))))
+    assert report.verdict.startswith("Compute-bound: kernels run 100.0 % of the time, in all GPU operations")
+    assert report.verdict_rule is None
+
+
+@pytest.mark.parametrize("launched", [None, (3 * S, 3 * S + 1)])
+def test_idle_time_that_missing_events_may_fill_is_not_explained(
+    launched: tuple[int, int] | None, trace_of: TraceOf
+) -> None:
+    """A kernel without a launch call, or a CUDA graph that left no trace: half of the time may be wrong."""
+    builder = ExportBuilder().kernel(0, S, launched=(0, 1)).kernel(3 * S, 4 * S, launched=launched)
+    if launched:
+        builder.call("cudaGraphLaunch", S // 2, S // 2 + 1, correlation=99)
+    report = build_report(trace_of(builder))
+    assert report.verdict == "Cannot tell: the capture is incomplete, and up to 50.0 % of the time may be wrong."
+    assert report.verdict_rule is None
+    assert report.findings[0].rule == INCOMPLETE
