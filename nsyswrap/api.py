@@ -151,20 +151,8 @@ def open_capture(
     """
     if not isinstance(window, str):
         raise UsageError(f"window {window!r} is not a string", hint='give "steps", "all" or a string such as "12.5:14"')
-    for name, pattern in (phases or {}).items():
-        if not (name and pattern):
-            raise UsageError(
-                f"phase {name!r}: {pattern!r} is not a name and a pattern",
-                hint="give a dict such as {'data': '^prefetch'}",
-            )
-    try:
-        rules = tuple(PhaseRule(name, re.compile(pattern)) for name, pattern in (phases or {}).items())
-    except re.error as error:
-        raise UsageError(
-            f"the pattern of a phase is not a valid regular expression: {error}",
-            hint="give a dict such as {'data': '^prefetch'}",
-        ) from error
-    settings = Settings(step_range, rules, tuple(rule for file in kernel_rules for rule in read_rules(file)))
+    names = tuple(rule for file in kernel_rules for rule in read_rules(file))
+    settings = Settings(step_range, _phase_rules(phases or {}), names)
     check_request(window, settings)
     trace = _trace_of(path)
     named = replace(trace, capture=replace(trace.capture, name=neutral(path.name)))
@@ -172,7 +160,24 @@ def open_capture(
     return OpenedCapture(named, window, replace(settings, copy_rates=rates))
 
 
+def _phase_rules(phases: Mapping[str, str]) -> tuple[PhaseRule, ...]:
+    """Return the rules of phases, in the order of the mapping.
+
+    Raises:
+        UsageError: A name or a pattern is empty, or a pattern is not a regular expression.
+    """
+    hint = "give a dict such as {'data': '^prefetch'}"
+    for name, pattern in phases.items():
+        if not (name and pattern):
+            raise UsageError(f"phase {name!r}: {pattern!r} is not a name and a pattern", hint=hint)
+    try:
+        return tuple(PhaseRule(name, re.compile(pattern)) for name, pattern in phases.items())
+    except re.error as error:
+        raise UsageError(f"the pattern of a phase is not a valid regular expression: {error}", hint=hint) from error
+
+
 def _trace_of(path: Path) -> Trace:
+    """Return the tables of an export, or of a capture that is exported first."""
     if path.suffix != CAPTURE_SUFFIX:
         return load_export(path)
     with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:

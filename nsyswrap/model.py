@@ -56,8 +56,8 @@ class Session:
         started_utc: Start of the capture, ISO 8601 in UTC; empty if unknown.
         duration_ns: Length of the capture; 0 if unknown.
         command: The profiled command, one item for each argument.
-        traces: What nsys was asked to trace, such as ("Cuda", "NvtxEvents").
-        graph_trace: Granularity of CUDA graphs: "Graph", "Node" or empty.
+        traces: What nsys traced, such as ("Cuda", "NvtxEvents").
+        graph_trace: How CUDA graphs were traced: "Graph", "Node" or empty.
         driver_version: NVIDIA driver, such as "580.159.04"; empty if unknown.
         cuda_version: CUDA version the driver supports, such as "13.0"; empty if unknown.
         secrets: Names of environment variables in the capture that look like secrets.
@@ -120,19 +120,19 @@ SavingMethod = Literal["simulated", "estimated"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One piece of advice with the numbers it rests on.
+    """One problem with its time lost, its predicted saving, advice and evidence.
 
     Attributes:
         rule: Key of the rule, such as "idle/data_wait".
         severity: How much it matters.
         headline: One sentence: what is wrong.
-        lost_ns: Time that the problem takes inside the window.
+        lost_ns: Time lost to the problem inside the window.
         saving_low_ns: Lower bound of the time that fixing it saves; None where nothing can be predicted.
         saving_high_ns: Upper bound; None where nothing can be predicted.
         advice: One sentence: what to try.
-        evidence: The numbers it rests on, one line each.
-        device_id: GPU it is about; None for the whole capture.
-        window: Interval the numbers are about.
+        evidence: The numbers that support it, one line each.
+        device_id: Its GPU; None for the whole capture.
+        window: Interval of the numbers.
         saving_method: "simulated" where the dependency graph was run with the change, "estimated" where the saving
             follows from a formula; None where nothing is predicted.
     """
@@ -160,7 +160,7 @@ class Finding:
     def order(self) -> tuple[bool, int, int, str, int]:
         """Return the sort key: the largest predicted saving first, then the most time lost; notes after the rest.
 
-        A finding without a prediction may save nothing or all of the time it takes, so it is placed by half of that.
+        A finding without a prediction may save nothing or all of its time lost, so half of that counts.
         """
         saving = self.lost_ns // 2 if self.saving_ns is None else self.saving_ns
         device = -1 if self.device_id is None else self.device_id
@@ -179,11 +179,11 @@ class Section:
     Attributes:
         key: Name in report.json, such as "ledger".
         title: Heading.
-        window: Interval that the numbers are about.
+        window: Interval of the numbers.
         facts: Single numbers, in the order they are shown.
         tables: Tables by name; the suffix of a column's name is its unit.
         findings: Advice that follows from this section.
-        notes: What a reader must know: limits, rows that are left out, assumptions.
+        notes: Limits, rows that are left out, and assumptions.
     """
 
     key: str
@@ -235,8 +235,8 @@ class TimelineRow:
         device_id: GPU; -1 for none.
         process: Number of the process; 0 for none.
         thread: Number of the thread; 0 for none.
-        classes: Meaning of the codes of its items and of the lines of its sums. Idle time of a GPU has the rule or the
-            cause that it belongs to.
+        classes: Meaning of the codes of its items and of the rows of its sums. The class of idle time of a GPU is its
+            rule or its cause.
         sums: ns of each class in each bin, shape (classes, bins). For a counter its mean in hundredths of a per cent,
             and -1 where it was not sampled.
         exact: Whether each bin has all its items, shape (bins,).
@@ -277,7 +277,7 @@ class TimelineData:
     The size of a timeline does not grow with the capture: bins and items are limited.
 
     Attributes:
-        window: Interval that the report is about; idle time outside of it has no cause.
+        window: Interval of the report; idle time outside of it has no cause.
         edges: Bounds of the bins, ascending, ns since capture start, shape (bins + 1,). The window, the steps and the
             longest gaps start and end at an edge, so their sums are always exact.
         rows: The rows from top to bottom.
@@ -305,7 +305,7 @@ class TimelineData:
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """The steps that the window is made of.
+    """The number and the median length of the steps that make up the window.
 
     Attributes:
         count: Measured steps of one process; None where the window is not made of steps.
@@ -327,7 +327,7 @@ class Report:
         capture: File that was read.
         session: When and how it was made.
         gpus: GPUs that ran something, by device id.
-        window: Interval that the numbers are about.
+        window: Interval of the numbers.
         verdict: One sentence: what limits this run.
         sections: The sections, in the order they are shown.
         findings: All findings, the largest predicted saving first.

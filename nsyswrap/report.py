@@ -1,4 +1,4 @@
-"""One report of one trace: choose the window, run the sections, rank the findings; the verdict states the first."""
+"""Make the report of a trace: choose the window, run the sections, order the findings, and state the verdict."""
 
 import inspect
 import re
@@ -22,11 +22,11 @@ from nsyswrap.timeline.build import timeline
 from nsyswrap.verdict import find_verdict
 from nsyswrap.what_if.simulate import find_simulation
 
-# numpy releases Python's lock, so two threads share the work.
+# numpy releases the GIL, so two threads can work at the same time.
 WORKERS = 2
 STEPS, ALL = "steps", "all"
 BETWEEN_HINT = "seconds count from the start of the capture: --window 12.5:14"
-# Nothing real lies 70 years from the start of its capture.
+# No event is 70 years from the start of its capture.
 FARTHEST = 1 << 61
 _BETWEEN = re.compile(r"(-?\d+(?:\.\d+)?):(-?\d+(?:\.\d+)?)")
 
@@ -41,33 +41,33 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "attributions": find_attributions,
     "simulation": find_simulation,
 }
-"""The values that sections may name beside ``context`` and ``window``: each is built once, from those it names."""
+"""The values that sections may name in addition to ``context`` and ``window``; each is built once."""
 
 
 def build_report(
     trace: Trace, window: str = "", settings: Settings = NO_SETTINGS, *, with_timeline: bool = False
 ) -> Report:
-    """Return everything that is said about a trace.
+    """Return the report of a trace.
 
     Args:
         trace: The tables of one export.
         window: "steps", "all" or "START:END" in seconds since capture start; empty for steps where there are any.
         settings: How steps and phases are found.
-        with_timeline: Whether the report is to be drawn as a page, which shows single operations.
+        with_timeline: Whether the report includes the timeline of the page, which shows single operations.
 
     Raises:
         UsageError: The window cannot be read or is empty.
-        CannotTellError: Steps are asked for and none are found, or the capture holds nothing at all.
+        CannotTellError: The window is "steps" and the capture has no steps, or the capture has no events.
     """
     return report_of(find_context(trace, settings), window, with_timeline=with_timeline)
 
 
 def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = False) -> Report:
-    """Return everything that is said about a trace, as ``build_report`` does.
+    """Return the report of a trace, as ``build_report`` does, from its context.
 
     Raises:
         UsageError: The window cannot be read or is empty.
-        CannotTellError: Steps are asked for and none are found, or the capture holds nothing at all.
+        CannotTellError: The window is "steps" and the capture has no steps, or the capture has no events.
     """
     trace, chosen = context.trace, choose_window(context, window)
     wanted, left_out = _wanted(context)
@@ -93,7 +93,7 @@ def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = 
 
 
 def _step_times(context: TraceContext, window: Window) -> StepTimes:
-    """Return the count and the median length of the measured steps that the window is made of."""
+    """Return the count and the median length of the measured steps of the window."""
     if window.source != "steps":
         return NO_STEP
     measured = context.steps.measured
@@ -102,7 +102,7 @@ def _step_times(context: TraceContext, window: Window) -> StepTimes:
 
 
 def _wanted(context: TraceContext) -> tuple[list[SectionSpec], tuple[str, ...]]:
-    """Return the sections that the capture has tables for, and in words which others are left out and why."""
+    """Return the sections that the capture has tables for, and notes on the sections that are left out."""
     missing = {each.key: [spec.name for spec in each.needs if not len(context.trace[spec])] for each in SECTIONS}
     gpu_worked = len(context.operations.start) > 0
     wanted = [each for each in SECTIONS if not missing[each.key] and (gpu_worked or not each.of_operations)]
@@ -116,9 +116,9 @@ def _wanted(context: TraceContext) -> tuple[list[SectionSpec], tuple[str, ...]]:
 
 
 def run_sections(specs: list[SectionSpec], context: TraceContext, window: Window) -> list[Section]:
-    """Return sections, each made from the values that it names; what several of them name is built once.
+    """Return the sections. A value that several sections name is built once.
 
-    A section or a value starts as soon as the values that it names are there.
+    A section or a value starts as soon as all values that it names are ready.
     """
     found: dict[str, Any] = {"context": context, "window": window}
     waiting: dict[str, Callable[..., Any]] = _needed(specs) | {f"section {each.key}": each.run for each in specs}
@@ -140,7 +140,7 @@ def _named(make: Callable[..., Any]) -> list[str]:
 
 
 def _needed(specs: list[SectionSpec]) -> dict[str, Callable[..., Any]]:
-    """Return the values that some sections name, and those that these need in turn."""
+    """Return the values that the sections need, directly or through other values."""
     pending = [name for each in specs for name in _named(each.run)]
     needed: set[str] = set()
     while pending:
@@ -152,7 +152,7 @@ def _needed(specs: list[SectionSpec]) -> dict[str, Callable[..., Any]]:
 
 
 def check_request(window: str, settings: Settings) -> None:
-    """Check what can be told of a request before there is a trace.
+    """Check the parts of a request that do not depend on the trace.
 
     Raises:
         UsageError: The window or the pattern of steps cannot be read.
@@ -163,7 +163,7 @@ def check_request(window: str, settings: Settings) -> None:
 
 
 def choose_window(context: TraceContext, wanted: str = "") -> Window:
-    """Return the stretch that the numbers are about.
+    """Return the window of the report.
 
     Raises:
         UsageError: The window cannot be read or is empty.
@@ -191,10 +191,10 @@ def choose_window(context: TraceContext, wanted: str = "") -> Window:
 
 
 def _extent(trace: Trace) -> tuple[int, int]:
-    """Return the start of the first event of a trace and the end of the last, ns.
+    """Return the start of the first event of a trace and the end of the last, in ns.
 
     Raises:
-        CannotTellError: It has none.
+        CannotTellError: There are no events.
     """
     events = [frame for frame in trace.frames.values() if "end" in frame and len(frame)]
     if not events:
@@ -204,21 +204,21 @@ def _extent(trace: Trace) -> tuple[int, int]:
     return first, max(last, first + 1)
 
 
-def _recorded(trace: Trace, asked: Window) -> Window:
-    """Return the part of a window given by hand that lies between the first event and the last.
+def _recorded(trace: Trace, given: Window) -> Window:
+    """Return the part of the user's window between the first and the last event.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is no such part.
         CannotTellError: There are no events.
     """
     first, last = _extent(trace)
-    start, end = max(asked.start_ns, first), min(asked.end_ns, last)
+    start, end = max(given.start_ns, first), min(given.end_ns, last)
     if end <= start:
         held = f"the capture's events lie from {_bounds(first, last)}"
-        raise UsageError(f"--window {asked.label}: nothing was recorded there, {held}", hint=BETWEEN_HINT)
-    if (start, end) == (asked.start_ns, asked.end_ns):
-        return asked
-    return Window(start, end, _bounds(start, end), asked.source)
+        raise UsageError(f"--window {given.label}: nothing was recorded there, {held}", hint=BETWEEN_HINT)
+    if (start, end) == (given.start_ns, given.end_ns):
+        return given
+    return Window(start, end, _bounds(start, end), given.source)
 
 
 def _bounds(start_ns: int, end_ns: int) -> str:
@@ -226,9 +226,9 @@ def _bounds(start_ns: int, end_ns: int) -> str:
 
 
 def _unmet(context: TraceContext, wanted: str, window: Window) -> Iterator[str]:
-    """Yield what of the user's request could not be met as it stands."""
-    if window.source == "user" and (asked := _between(wanted)).label != window.label:
-        yield f"--window {asked.label} reaches beyond what was recorded: the numbers are about {window.label}."
+    """Yield a note for each part of the user's request that the capture does not allow."""
+    if window.source == "user" and (given := _between(wanted)).label != window.label:
+        yield f"--window {given.label} reaches beyond what was recorded: the numbers are about {window.label}."
     settings, texts = (
         context.settings,
         context.trace[tables.RANGES]["text"].cat.remove_unused_categories().cat.categories,

@@ -119,7 +119,7 @@ def share_band(low: Number | None, high: Number | None) -> str:
     return first if first == last else f"{first.removesuffix(' %')} to {last}"
 
 
-def gain(low_ns: int | None, high_ns: int | None) -> str:
+def saving(low_ns: int | None, high_ns: int | None) -> str:
     """Return a saving known within bounds: ``up to 57.1 ms``, ``9.80 ms to 57.1 ms``, ``none``, ``not predicted``."""
     if low_ns is None or high_ns is None:
         return "not predicted"

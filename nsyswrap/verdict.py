@@ -1,4 +1,4 @@
-"""The verdict: the first finding in a sentence, with what a step takes now and what it would take with the fix."""
+"""The verdict: the first finding in a sentence, with the time of a step now and with the fix."""
 
 from collections.abc import Sequence
 
@@ -29,19 +29,19 @@ IF_FIXED = {
     "optimizer/many_kernels": "with a fused optimizer",
     "steps/uneven": "if all steps were alike",
     "copies/pageable": "with pinned memory",
-    "copies/exposed": "if kernels hid the copies",
-    "communication/exposed": "if kernels hid the communication",
+    "copies/exposed": "if the copies overlapped with kernels",
+    "communication/exposed": "if the communication overlapped with kernels",
     "tensor_cores/not_used": "on tensor cores",
     "tensor_cores/layout": "with channels last",
     "occupancy/small_grid": "with larger grids",
     "occupancy/low": "with more warps",
 }
-"""How a sentence ends that says what a step takes if a finding is fixed, by rule."""
+"""End of the sentence on the time of a step with the fix, by rule of the finding."""
 
-# Findings that say that the capture does not show the cause.
+# Rules of findings whose cause the capture does not show.
 CANNOT_TELL = ("idle/unknown", "idle/not_traced")
 INCOMPLETE = "capture/incomplete"
-# Below this share of the time nothing that the capture cannot show limits the run. Source: ours.
+# From this share of the window, time that the capture cannot explain decides the verdict. Source: ours.
 LIMIT_SHARE = 0.10
 # Where steps take so many times the median step on average, a few long ones hold much of the time. Source: ours.
 UNEVEN_FACTOR = 1.25
@@ -54,17 +54,17 @@ def find_verdict(
 
     Args:
         sections: The sections of the report.
-        findings: All findings, in order; the one on missing events is never the one stated.
-        window: Interval that they are about.
+        findings: All findings, in order. The verdict never states the finding on missing events.
+        window: Interval of the findings.
         step: The measured steps of the window.
 
     Returns:
-        The sentence, and the rule of the first finding; None for the rule where kernels alone limit the run, and where
-        the capture cannot tell: missing events can change more time than the first finding says is lost.
+        The sentence, and the rule of the first finding. The rule is None where only kernels limit the run. It is also
+        None where missing events can change more time than the first finding has lost.
     """
     by_key = {section.key: section for section in sections}
     if "ledger" not in by_key:
-        return "No GPU work was recorded: this says where the host's time went, not the GPU's.", None
+        return "No GPU work was recorded: this report is about the host's time, not the GPU's.", None
     check, gpus = by_key.get("capture_check"), len(by_key["ledger"].tables["devices"])
     first = next((each for each in findings if each.rule != INCOMPLETE), None)
     limits = first is not None and first.severity is not Severity.NOTE
@@ -92,7 +92,7 @@ def _affected(check: Section | None) -> str:
 
 
 def _per_step(finding: Finding, window: Window, step: StepTimes) -> str:
-    """Return what a step takes and what it would take if a finding were fixed; empty where there are no steps."""
+    """Return a sentence on the time of a step now and with the fix; empty where there are no steps."""
     if not step.count or not step.median_ns:
         return ""
     mean_ns = window.length_ns // step.count
@@ -108,7 +108,7 @@ def _per_step(finding: Finding, window: Window, step: StepTimes) -> str:
 
 
 def _compute_bound(ledger: Section, window: Window) -> str:
-    """Return the verdict where no finding is worth a warning."""
+    """Return the verdict of a run without warnings."""
     devices = ledger.tables["devices"]
     share = units.share(int(devices["compute_ns"].sum()) / int(devices["window_ns"].sum()))
     return f"Compute-bound: kernels run {share} of the time, in {window.label}."

@@ -1,4 +1,4 @@
-"""Laws of the whole report on random traces: order of rows and start of time do not matter, parts make up wholes."""
+"""Laws of the whole report on random traces: it depends neither on row order nor on the start, and parts add up."""
 
 import statistics
 
@@ -25,21 +25,23 @@ several = settings(deadline=None, max_examples=25)
 
 
 def report_of(trace: Trace, shift: int = 0) -> Report:
-    """Return the report of all that is in a trace, in nanoseconds that a window in seconds can say exactly."""
+    """Return the report of a whole trace; its bounds in seconds have nine decimals, so they are exact."""
     return build_report(trace, f"{(START + shift) / 1e9:.9f}:{(END + shift) / 1e9:.9f}")
 
 
 def numbers(report: Report, shift: int) -> dict[str, object]:
-    """Return all numbers of a report, its moments earlier by ``shift``; evidence in findings names moments too."""
+    """Return all numbers of a report, its times earlier by ``shift``; evidence is left out, it has times too."""
     found: dict[str, object] = {}
     for section in report.sections:
         found[section.key] = section.facts
         for name, table in section.tables.items():
             moments = [column for column in table.columns if column in MOMENTS]
             early = table.assign(**{c: table[c] - shift for c in moments})
-            # What is not known equals itself, as NaN does not.
+            # None equals itself, NaN does not.
             found[f"{section.key}/{name}"] = early.astype(object).where(early.notna(), None).to_dict("list")
-    found["findings"] = [(each.rule, each.device_id, each.lost_ns) for each in report.findings]
+    found["findings"] = [
+        (each.rule, each.device_id, each.lost_ns, each.saving_low_ns, each.saving_high_ns) for each in report.findings
+    ]
     return found
 
 
@@ -53,14 +55,14 @@ def launched_together() -> Sketch:
 @given(sketches, st.integers(0, 1000))
 @example(launched_together(), 0)
 def test_the_order_of_rows_does_not_matter(sketch: Sketch, seed: int) -> None:
-    """Newer versions of nsys promise none."""
+    """New versions of nsys do not guarantee one."""
     assert render("json", report_of(trace_of(sketch, seed=seed))) == render("json", report_of(trace_of(sketch)))
 
 
 @several
 @given(sketches, st.sampled_from([-1_000, 61, 10**10]))
 def test_the_start_of_time_does_not_matter(sketch: Sketch, shift: int) -> None:
-    """The same events later or earlier, also before the capture's start: the same durations."""
+    """The same events have the same durations when they come later or earlier, or before the capture begins."""
     here, there = report_of(trace_of(sketch)), report_of(trace_of(sketch, shift), shift)
     assert numbers(there, shift) == numbers(here, 0)
 

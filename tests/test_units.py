@@ -111,7 +111,7 @@ def test_a_band_shows_both_bounds_unless_they_print_the_same(low: float | None, 
     ],
 )
 def test_a_saving_is_a_range_with_an_upper_bound(low: int | None, high: int | None, shown: str) -> None:
-    assert units.gain(low, high) == shown
+    assert units.saving(low, high) == shown
 
 
 def test_counts_are_grouped_by_three() -> None:

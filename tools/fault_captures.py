@@ -15,11 +15,11 @@ from pathlib import Path
 
 MOST_BYTES = 200 * 1024
 STEP = "batch %"
-# What is joined to a step may begin a little before it, or end a little after.
+# Events of a step may begin a little before it, or end a little after it.
 MARGIN_NS = 1_000_000
-# Ids of threads count from there on; what stands above is their process. Ids of launches are one process's own.
+# The lower bits of a global id are the thread, the upper bits the process. Ids of launches are unique in one process.
 PROCESS_BITS = 24
-# By then the libraries have started, of two processes as well, whose steps stand in turn.
+# At this step the libraries have started, also in captures of two processes, whose steps alternate.
 BEGUN = 4
 
 FAMILIES = {
@@ -161,17 +161,17 @@ def _drop_texts(database: sqlite3.Connection, present: set[str]) -> None:
 
 
 def _count_again(database: sqlite3.Connection, present: set[str]) -> None:
-    """Set the numbers of events that nsys wrote down, one for each process, to what is left in all and to none."""
+    """Set nsys's own event counts: the first of each family to the number of remaining rows, those after it to 0."""
     if "DIAGNOSTIC_EVENT" not in present:
         return
-    told_already: set[str] = set()
+    counted_already: set[str] = set()
     for row, text in database.execute("SELECT rowid, text FROM DIAGNOSTIC_EVENT").fetchall():
-        told = _COUNTED.search(text or "")
-        if told is None:
+        match = _COUNTED.search(text or "")
+        if match is None:
             continue
-        tables = present & set(FAMILIES[told[2]])
+        tables = present & set(FAMILIES[match[2]])
         left = sum(database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in tables)  # noqa: S608
-        left = 0 if told[2] in told_already else left
-        told_already.add(told[2])
-        changed = f"{text[: told.start()]}{told[1]}{left}{text[told.end() :]}"
+        left = 0 if match[2] in counted_already else left
+        counted_already.add(match[2])
+        changed = f"{text[: match.start()]}{match[1]}{left}{text[match.end() :]}"
         database.execute("UPDATE DIAGNOSTIC_EVENT SET text = ? WHERE rowid = ?", (changed, row))

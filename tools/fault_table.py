@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a part of tools/judge_faults.py, not a package
-"""What reports say of the planted faults: was each found first, was anything else raised, and is the predicted saving near the measured one."""
+"""Compare reports with the planted faults: their first finding, other findings, and predicted and measured savings."""
 
 import json
 import re
@@ -106,12 +106,12 @@ class Verdict:
 
     @property
     def is_near(self) -> bool:
-        """Return whether the most that was promised is within a quarter of what fixing the whole fault saved."""
+        """Return whether the upper bound of the saving is within a quarter of the measured saving."""
         return self.high_ns is not None and abs(self.high_ns - self.measured_ns) <= NEAR * abs(self.measured_ns)
 
 
 def judge(name: str, expected: str, faulty: Report, fixed: Report) -> Verdict:
-    """Return what two reports of one program say of the fault planted in it."""
+    """Return the verdict on the two reports of a program with a planted fault."""
     raised = _raised(faulty)
     mine = next((each for each in faulty.findings if each.rule == expected), None)
     low, high = _predicted(mine)
@@ -132,10 +132,7 @@ def judge(name: str, expected: str, faulty: Report, fixed: Report) -> Verdict:
 
 
 def _predicted(finding: Finding | None) -> tuple[int | None, int | None]:
-    """Return the least and the most that a finding predicts, in ns; None where it predicts nothing.
-
-    The one place here that knows how a finding's fields are called.
-    """
+    """Return the lower and the upper bound of a finding's saving, in ns; None where it predicts nothing."""
     return (None, None) if finding is None else (finding.saving_low_ns, finding.saving_high_ns)
 
 
@@ -148,7 +145,7 @@ def _raised(report: Report) -> list[Finding]:
 
 
 def _steps(report: Report) -> dict[str, tuple[int, int]]:
-    """Return start and end of each steady step, by name."""
+    """Return start and end of each measured step, by name."""
     section = report.section("steps")
     if section is None:
         return {}
@@ -158,14 +155,14 @@ def _steps(report: Report) -> dict[str, tuple[int, int]]:
 
 
 def _common_steps(faulty: Report, fixed: Report) -> tuple[list[str], float]:
-    """Return the steady steps that both have, and how much of the first one's they are."""
+    """Return the measured steps that are in both reports, and their share of the first report's steps."""
     with_it, without = _steps(faulty), _steps(fixed)
     common = [name for name in with_it if name in without]
     return common, len(common) / max(len(with_it), 1)
 
 
 def _length(report: Report, names: list[str]) -> int:
-    """Return how long the report's program took from the start of the first to the end of the last of some steps."""
+    """Return the time from the start of the first to the end of the last of some steps, in ns."""
     steps = _steps(report)
     return steps[names[-1]][1] - steps[names[0]][0] if names else 0
 

@@ -115,8 +115,8 @@ def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:
 def _not_traced_from(context: TraceContext, mine: Indices, spans: Spans, process: Times) -> Times:
     """Return when each gap may start to contain work of its process that the capture does not show, in ns.
 
-    Such work is a CUDA graph of which the capture has neither the nodes nor the whole. It may have been launched while
-    the operation before the gap still ran. It was not launched before that operation: then it would have run first.
+    Such work is a CUDA graph without any row in the capture. It may have been launched while the operation before the
+    gap still ran. It was not launched before that operation: then it would have run first.
     """
     not_traced = spans.end.copy()
     opaque = _opaque_launches(context)

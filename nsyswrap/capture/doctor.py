@@ -16,7 +16,7 @@ from nsyswrap.errors import NsysNotFoundError
 _LOW_BYTES = 2_000_000_000
 _TOO_LOW_BYTES = 200_000_000
 
-# nsys creates Unix sockets in the temporary folder. Their paths may have 107 bytes, of which nsys uses the rest.
+# nsys creates Unix sockets in the temporary folder. Their paths may have 107 bytes; nsys uses the rest.
 _LONGEST_TEMPORARY = 60
 
 # Up to this value the kernel lets users sample their own programs.

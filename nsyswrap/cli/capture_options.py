@@ -46,7 +46,7 @@ class ProfileCommand(click.Command):
     """A command whose ``--gpu-metrics`` takes the next word only if that is a list of GPUs and not the script."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Give the option its default value where the next word is none; words from the script on are not changed."""
+        """Give the option its default value where the next word is not a list; keep the words after the script."""
         written = [
             f"{word}=all" if word == _GPU_METRICS and not _IDS.fullmatch(after) else word
             for word, after in itertools.pairwise([*args, ""])

@@ -85,7 +85,7 @@ def columns() -> int | None:
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal; a stream that was closed before the program started is None."""
+    """Return whether a stream is a terminal; Python sets a stream to None if it was closed before the start."""
     return stream is not None and stream.isatty()
 
 

@@ -102,10 +102,10 @@ def _sentence(decision: Decision, estimates: tuple[Estimate, ...], tables: tuple
     amount = f"{units.share(abs(one.change))} {how} (95 % interval {units.share_band(*bounds)})"
     times = f"{units.duration(one.new_ns)} instead of {units.duration(one.base_ns)}, {amount}"
     if one.label == MEAN:
-        claim = f"the {MEAN} is {times}, but the {MEDIAN} does not show it"
+        clause = f"the {MEAN} is {times}, but the {MEDIAN} does not show it"
     else:
-        claim = f"the {MEDIAN} takes {times}"
-    return f"{word}: {claim}{_reason(one, estimates, tables, less=less)}."
+        clause = f"the {MEDIAN} takes {times}"
+    return f"{word}: {clause}{_reason(one, estimates, tables, less=less)}."
 
 
 def _reason(decided: Estimate, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...], *, less: bool) -> str:

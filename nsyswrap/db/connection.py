@@ -75,7 +75,7 @@ class Export:
         return int(count)
 
     def row_numbers(self, table: str) -> range:
-        """Return the range of a table's row numbers, of which some may be unused; empty where rows have no numbers."""
+        """Return the range of a table's row numbers; some may be unused. Empty where rows have no numbers."""
         try:
             ((first, last),) = self.rows(queries.row_numbers(table))
         except ExportError:

@@ -21,7 +21,7 @@ _WORD = re.compile(r"PROCESS_0:ARGUMENT_(\d{1,9})", re.ASCII)
 
 
 def read_session(export: Export) -> Session:
-    """Return when, how and of which command the capture was made."""
+    """Return the time, the options and the command of the capture."""
     about_export = dict(export.pairs(next((t for t in schema.EXPORT_OPTIONS if t in export.columns), "")))
     options = export.pairs(schema.CAPTURE_OPTIONS)
     once = dict(options)

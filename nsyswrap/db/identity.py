@@ -10,7 +10,7 @@ from nsyswrap.privacy import WITHHELD, looks_secret, neutral
 
 _NAMES = frozenset({"HOSTNAME", "HOST", "USER", "LOGNAME", "USERNAME", "SUDO_USER"})
 _FOLDERS = frozenset({"HOME", "PWD", "OLDPWD", "VIRTUAL_ENV", "CONDA_PREFIX", "SLURM_SUBMIT_DIR"})
-# Names that identify nobody, and words that the analysis looks for in the texts of ranges.
+# Names that do not identify a person, and words that the analysis looks for in the texts of ranges.
 _HARMLESS_NAMES = frozenset({
     *("root", "user", "users", "admin", "guest", "nobody", "docker", "container", "ubuntu", "debian", "runner"),
     *("localhost", "local", "vm", "home", "default", "none", "true", "false", "main", "test", "python", "python3"),

@@ -22,8 +22,8 @@ class SourceLines:
 
     Attributes:
         innermost: Innermost frame of each stack code, with its file as it is shown.
-        own: Innermost frame of each stack code that is in the program itself, not in Python or a package; where there
-            is none, the innermost frame.
+        own: Innermost frame of each stack code that is in the program itself, not in Python or a package; without such
+            a frame, the innermost one.
     """
 
     innermost: tuple[Frame, ...]

@@ -1,4 +1,4 @@
-"""A trace with what is known of its events and its training loop: the value that all later stages read."""
+"""The context of a trace: its events and its training loop, which all later stages read."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +23,12 @@ from nsyswrap.tables import Trace
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user may say about how a trace is read.
+    """The user's settings for reading a trace.
 
     Attributes:
         step_pattern: Regular expression of the ranges that are steps; empty for the usual spellings.
-        phase_rules: Rules that come before the usual spellings of the phases.
-        kernel_rules: Rules over kernel names that come before our own.
+        phase_rules: Rules that are tried before the usual spellings of the phases.
+        kernel_rules: Rules for kernel names that are tried before our own.
         copy_rates: Rates of pinned copies, measured on the machine of the capture, by direction.
     """
 
@@ -43,15 +43,15 @@ NO_SETTINGS = Settings()
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """A trace, its events and its loop. Nothing in it changes, so threads may share it.
+    """A trace, its events and its loop. It is immutable, so threads may share it.
 
     Attributes:
         trace: The tables of one export.
-        settings: What the user said about steps, phases and kernel names.
+        settings: The user's settings for steps, phases and kernel names.
         operations: All that ran on the GPUs, joined to the calls that launched it.
         silences: Main threads whose calls were lost.
         counter_samples: The samples of each GPU counter; empty where none were taken.
-        lines: The lines of Python that the sampled stacks stand for.
+        lines: The line of Python of each sampled stack.
         steps: The steps of the training loop.
         phases: The phase open on each thread at each time.
         phase_of_operations: Code of the phase in which each operation was launched, shape (operations,); -1 for none or
@@ -74,12 +74,12 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
 
     Args:
         trace: The tables of one export.
-        settings: What the user said about steps, phases and kernel names.
+        settings: The user's settings for steps, phases and kernel names.
 
     Raises:
         UsageError: The pattern of steps is no regular expression.
     """
-    # Operations take longest and need no ranges, so they are joined on a thread of their own.
+    # Operations take longest and do not need ranges, so another thread joins them.
     with ThreadPoolExecutor(1) as pool:
         joining = pool.submit(find_operations, trace)
         steps = find_steps(trace, settings.step_pattern)
@@ -102,7 +102,7 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
 def find_states(context: TraceContext, window: Window) -> ThreadStates:
     """Return what the launching threads and the main threads do inside a window."""
     launching = launching_threads(context.trace, context.operations)
-    # A process stands for its threads where the launch of an operation is unknown.
+    # Where the launch of an operation is unknown, the process id is used as the thread id.
     processes = tables.distinct(context.operations.process)
     threads = {*launching.tolist(), *processes.tolist(), *context.phases.main_thread.values()}
     return find_thread_states(context.trace, context.operations, window, threads)

@@ -23,7 +23,7 @@ class StepsView(NamedTuple):
         top: Time at the upper edge.
         median: Median of the measured steps; empty where it was not measured.
         keys: Colour of each part of a column.
-        fills: The same as a fill attribute.
+        fills: The same colours as ``fill`` attributes.
         slowest: The slowest measured steps.
         step_count: Number of steps.
         warm_up: Number of warm-up steps.

@@ -229,7 +229,7 @@ def predicted_saving(finding: Finding) -> str:
         return NO_SAVING if finding.lost_ns > 0 else ""
     if finding.lost_ns <= 0 and not finding.saving_high_ns:
         return ""
-    return units.gain(finding.saving_low_ns, finding.saving_high_ns)
+    return units.saving(finding.saving_low_ns, finding.saving_high_ns)
 
 
 NO_SAVING = "no saving predicted (placed by time lost)"

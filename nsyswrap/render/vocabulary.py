@@ -46,7 +46,7 @@ LEDGER_PARTS = (
 
 
 def fill(part: LedgerPart) -> str:
-    """Return the fill of a part; idle is hatched, so that it can be told apart without colour."""
+    """Return the fill of a part; idle is hatched, so that it differs from other parts without colour."""
     return "url(#idle)" if part.key == "idle" else part.colour
 
 

@@ -19,9 +19,7 @@ COLUMNS = ("phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count")
 
 
 def run(context: TraceContext, window: Window) -> Section:
-    """Return the ranges, host time, GPU time and idle GPU time of each phase.
-
-    GPU time is that of operations launched in the phase. Idle GPU time counts while the phase is open.
+    """Return each phase's ranges, host time, GPU time launched in it, and idle GPU time while it is open.
 
     Host time is the time in which the phase is the innermost one of a main thread, summed over processes: nested phases
     do not count twice.

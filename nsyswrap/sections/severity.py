@@ -59,18 +59,26 @@ def make_finding(  # noqa: PLR0913 - the parts of a finding
         is_note: Whether it is always a note.
         worst: The highest severity that it can have.
     """
-    severity = Severity.NOTE if is_note else severity_of(lost_ns, saving, window)
-    more = (MORE_THAN_LOST,) if (saving.high_ns or 0) > lost_ns else ()
     return Finding(
         rule=rule,
-        severity=max(severity, worst, key=lambda each: each.rank),
+        severity=_at_most(Severity.NOTE if is_note else worst, severity_of(lost_ns, saving, window)),
         headline=headline,
         lost_ns=lost_ns,
         saving_low_ns=saving.low_ns,
         saving_high_ns=saving.high_ns,
         advice=advice,
-        evidence=(*evidence, *saving.evidence, *more),
+        evidence=(*evidence, *_saving_evidence(saving, lost_ns)),
         device_id=device_id,
         window=window,
         saving_method=saving.method,
     )
+
+
+def _at_most(worst: Severity, severity: Severity) -> Severity:
+    """Return a severity, limited to the worst one that is allowed."""
+    return max(severity, worst, key=lambda each: each.rank)
+
+
+def _saving_evidence(saving: Saving, lost_ns: int) -> tuple[str, ...]:
+    """Return the evidence of a predicted saving, with an explanation where it exceeds the time lost."""
+    return (*saving.evidence, *((MORE_THAN_LOST,) if (saving.high_ns or 0) > lost_ns else ()))

@@ -208,7 +208,7 @@ def test_work_in_the_data_phase_is_data_work(trace_of: TraceOf) -> None:
 
 
 def test_the_data_phase_is_unknown_where_system_calls_were_not_traced(trace_of: TraceOf) -> None:
-    """Without them a wait cannot be told from work."""
+    """Without traced system calls, waiting and working look the same."""
     trace = trace_of(gap("data"))
     assert explained(trace, 0, 100) == [Piece(20, 80, "unknown", "data")]
     assert "were not traced" in evidence(trace, 0, 100)[0]
@@ -297,7 +297,7 @@ def test_a_graph_traced_neither_way_is_blind(trace_of: TraceOf) -> None:
 
 
 def test_a_graph_launched_while_the_kernel_before_it_ran_is_blind_from_the_start(trace_of: TraceOf) -> None:
-    """It was queued behind that kernel."""
+    """It was queued after that kernel."""
     trace = trace_of(gap().call("cuGraphLaunch", 5, 10, correlation=99))
     assert explained(trace, 0, 100) == [Piece(20, 80, "not_traced", "forward")]
 
@@ -327,13 +327,13 @@ def test_a_gap_that_ends_with_a_migration_is_that_of_what_follows(trace_of: Trac
     assert explained(trace, 0, 120) == [Piece(20, 80, "cpu", "forward")]
 
 
-def test_after_a_last_migration_the_thread_that_launched_before_it_is_asked(trace_of: TraceOf) -> None:
+def test_after_a_last_migration_the_thread_that_launched_before_it_explains_the_gap(trace_of: TraceOf) -> None:
     builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).copy(20, 30, 12, stream=None)
     assert explained(trace_of(builder), 0, 100) == [Piece(30, 100, "cpu", "forward")]
 
 
 def test_a_gpu_with_migrations_alone_is_blind(trace_of: TraceOf) -> None:
-    """Nothing was launched on it, so nobody can be asked."""
+    """Nothing was launched on it, so no thread explains its idle time."""
     builder = ExportBuilder().range("forward", 0, 100).copy(20, 30, 11, stream=None)
     assert [piece.cause for piece in explained(trace_of(builder), 0, 100)] == ["not_traced", "not_traced"]
 
@@ -350,7 +350,7 @@ def test_without_host_calls_every_gap_is_blind(trace_of: TraceOf) -> None:
     ]
 
 
-def test_after_the_last_operation_the_thread_that_launched_it_is_asked(trace_of: TraceOf) -> None:
+def test_after_the_last_operation_the_thread_that_launched_it_explains_the_gap(trace_of: TraceOf) -> None:
     """Nothing ends this gap.
 
     ::

@@ -97,7 +97,7 @@ def autograd_waits(main: Callable[[ExportBuilder], ExportBuilder]) -> ExportBuil
     return main(builder)
 
 
-def test_where_the_launching_thread_only_waited_the_busy_one_is_asked(trace_of: TraceOf) -> None:
+def test_where_the_launching_thread_only_waited_the_busy_one_explains_the_gap(trace_of: TraceOf) -> None:
     """Autograd waits for the main thread, which allocates memory.
 
     ::
@@ -135,14 +135,14 @@ def test_where_system_calls_were_traced_it_is_not_advised_to_trace_them(trace_of
     assert ["osrt" in text for text in advice] == [False, True]
 
 
-def test_a_thread_that_never_launched_is_not_asked(trace_of: TraceOf) -> None:
+def test_a_thread_that_never_launched_explains_nothing(trace_of: TraceOf) -> None:
     """A watchdog polls events all the time; it feeds no GPU, however busy it is."""
     builder = autograd_waits(lambda b: b.os_call("pthread_cond_wait", 10, 95))
     builder.call("cudaEventQuery", -95, 200, thread=thread(4799))
     assert {piece.cause for piece in explained(trace_of(builder), 0, 78)} == {"unknown"}
 
 
-def test_a_thread_that_ended_before_the_gap_is_not_asked(trace_of: TraceOf) -> None:
+def test_a_thread_that_ended_before_the_gap_explains_nothing(trace_of: TraceOf) -> None:
     """A thread that is gone waits for nothing, and does nothing."""
     builder = ExportBuilder().range("backward", -100, 100, thread=AUTOGRAD).kernel(-90, -80, launched=(-99, -98))
     builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
@@ -158,8 +158,8 @@ def test_half_a_wait_does_not_move_the_blame(trace_of: TraceOf) -> None:
     assert [piece.cause for piece in explained(trace_of(builder), 0, 100)] == ["lock", "cpu"]
 
 
-def test_while_the_launching_thread_waits_for_another_the_main_one_is_asked(trace_of: TraceOf) -> None:
-    """For that stretch alone, though it worked for most of the gap; a lock is no wait for a thread.
+def test_while_the_launching_thread_waits_for_another_the_main_one_explains_the_gap(trace_of: TraceOf) -> None:
+    """Only during that wait, though it worked for most of the gap; a lock is no wait for a thread.
 
     ::
 
@@ -202,7 +202,7 @@ def test_a_launch_is_shown_on_the_thread_that_made_it(trace_of: TraceOf) -> None
 
 
 def test_the_phase_is_the_innermost_on_the_launching_thread(trace_of: TraceOf) -> None:
-    """Where that thread has a phase of its own the main thread's is not asked; it changes in the middle of the gap.
+    """A phase of that thread itself comes before that of the main thread; it changes in the middle of the gap.
 
     ::
 
@@ -259,7 +259,7 @@ def test_an_opaque_graph_of_a_peer_blinds_nothing_of_ours(trace_of: TraceOf) -> 
 
 
 def test_two_processes_on_one_gpu_share_its_gaps(trace_of: TraceOf) -> None:
-    """The gap is of the device; who ends it is asked.
+    """The gap is one of the device; the process that ends it explains it.
 
     ::
 

@@ -3,6 +3,8 @@
 from typing import NamedTuple, Protocol
 
 from nsyswrap.attribution.attribution import Attribution, find_attributions
+from nsyswrap.attribution.causes import find_causes
+from nsyswrap.attribution.idle_pieces import IdlePieces
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import Settings, TraceContext, find_context, find_states
 from nsyswrap.model import Section
@@ -40,6 +42,13 @@ def run_section(module: HasSection, context: TraceContext, window: Window) -> Se
 def attributions_of(context: TraceContext, window: Window) -> tuple[Attribution, ...]:
     """Return the attribution of each device, made as a report makes it."""
     return find_attributions(context, find_states(context, window), window)
+
+
+def idle_pieces(trace: Trace, start: int, end: int, device: int = 0) -> IdlePieces:
+    """Return the idle time of one device as the rules for root causes read it."""
+    context, chosen = find_context(trace), window(start, end)
+    states = find_states(context, chosen)
+    return IdlePieces(context, states, device, chosen, find_causes(context, states, device, chosen))
 
 
 def idle_section(trace: Trace, start: int, end: int, settings: Settings | None = None) -> Section:

@@ -1,4 +1,4 @@
-"""A slow and simple reference: the same results by counting each nanosecond."""
+"""A slow and simple reference: the same results, found by counting each nanosecond."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -23,13 +23,11 @@ HALF_RATE = CopyRate(1e9, SIZE / 36_500 * 1e9)
 
 def copies(size: int = SIZE, direction: int = HOST_TO_DEVICE) -> ExportBuilder:
     """Return five turns of 100 µs: a pageable copy of 73 µs in a call of 85 µs that holds the host, and a kernel."""
-    kinds = {"srcKind": PAGEABLE, "dstKind": DEVICE}
-    if direction == DEVICE_TO_HOST:
-        kinds = {"srcKind": DEVICE, "dstKind": PAGEABLE}
+    source, target = (DEVICE, PAGEABLE) if direction == DEVICE_TO_HOST else (PAGEABLE, DEVICE)
     builder = ExportBuilder()
     for at in range(0, 500 * US, 100 * US):
         ran, called = (at + 15 * US, at + 88 * US), (at + 5 * US, at + 90 * US)
-        builder.copy(*ran, direction, launched=called, bytes=size, **kinds)
+        builder.copy(*ran, direction, launched=called, bytes=size, srcKind=source, dstKind=target)
         builder.kernel(at + 101 * US, at + 104 * US, launched=(at + 91 * US, at + 95 * US))
     return builder
 

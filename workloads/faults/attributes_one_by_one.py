@@ -38,7 +38,7 @@ class Attributes(nn.Module):  # type: ignore[misc]  # torch is not typed here
         self.together = run.fixed
 
     def forward(self, pixel_values: Tensor, present: Tensor) -> dict[str, Tensor]:
-        """Return the loss, the mean over attributes of which are present, [images, attributes]."""
+        """Return the loss, a mean over attributes; ``present`` is float32 [images, attributes]."""
         scores = self.head(self.backbone(pixel_values).last_hidden_state[:, 0])
         if self.together:
             return {"loss": functional.binary_cross_entropy_with_logits(scores, present)}

@@ -23,7 +23,7 @@ def prepared(run: Run, *, pinned: bool) -> list[Tensor]:
 
 
 def one_by_one(run: Run, batches: list[Tensor]) -> Iterator[Tensor]:
-    """Yield each batch on the device, copied when it is asked for, in the stream that computes."""
+    """Yield each batch on the device, copied on demand in the stream that computes."""
     number = 0
     while True:
         with common.phase("copy"):

@@ -20,7 +20,7 @@ FADING = "template <typename T> T fade(T x, T rate) {{ return x * (T(1) - rate *
 
 
 def fade(values: Tensor, rate: float, number: int | None) -> Tensor:
-    """Return the values times 1 - rate * number; the number stands in the kernel's code, 1 for None."""
+    """Return the values times 1 - rate * number; the number is a constant in the kernel's code, 1 for None."""
     if values.device.type != "cuda":
         return values * (1 - rate * (number or 1))
     code = FADING.format(number=1 if number is None else f"{number}.0")

@@ -1,4 +1,4 @@
-"""Two GPUs add up their gradients when the backward pass is over: while they talk, nobody computes.
+"""Two GPUs add up their gradients after the backward pass: during the communication no kernel runs.
 
 Fixed, DistributedDataParallel sends the gradients of the wide layers, which are ready first, while those of the
 convolutions are computed. It needs two GPUs.

@@ -44,8 +44,8 @@ def as_graph(work: Callable[[], None]) -> Callable[[], None]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         work()
-    replay: Callable[[], None] = graph.replay
-    return replay
+    launch: Callable[[], None] = graph.replay
+    return launch
 
 
 def prepared(run: Run, layers: Layers) -> list[Callable[[], None]]:

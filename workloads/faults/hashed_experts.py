@@ -21,7 +21,7 @@ STRIDE = 2_654_435_761
 
 
 class Experts(nn.Module):  # type: ignore[misc]  # torch is not typed here
-    """A layer of which each token sees one part."""
+    """A layer of several parts; each token goes through one of them."""
 
     def __init__(self, width: int) -> None:
         """Take the number of features."""

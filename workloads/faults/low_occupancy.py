@@ -10,12 +10,12 @@ from torch import Tensor
 
 from faults import training
 
-SHAPE = "a kernel of its own, by hand; blocks that ask for too much shared memory"
+SHAPE = "a kernel of its own, by hand; blocks that reserve too much shared memory"
 LIBRARY = ""
 EXPECTS = {"": ("occupancy/low",), "--fixed": ()}
 
 VALUES, BLOCK, HOPS = 1 << 24, 64, 256
-ASKED_BYTES, USED_BYTES = 200 * 1024, BLOCK * 4
+RESERVED_BYTES, USED_BYTES = 200 * 1024, BLOCK * 4
 RATE = 3.7
 CODE = """
 extern "C" __global__ void logistic_map(const float* values, float* after, int hops, int count) {
@@ -34,7 +34,7 @@ class LogisticMap:
     """Values between 0 and 1 that follow the logistic map for some hops."""
 
     def __init__(self, device: torch.device, shared_bytes: int) -> None:
-        """Compile the kernel where there is a GPU, with the shared memory that a block asks for."""
+        """Compile the kernel where there is a GPU, with the shared memory that a block reserves."""
         self.shared_bytes = shared_bytes
         self.kernel = None
         if device.type == "cuda":
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Follow the map, and print the mean."""
     run = training.started(__doc__, arguments)
     values = torch.rand(run.size(VALUES, 1000), device=run.device)
-    follow = LogisticMap(run.device, USED_BYTES if run.fixed else ASKED_BYTES)
+    follow = LogisticMap(run.device, USED_BYTES if run.fixed else RESERVED_BYTES)
     for _ in training.steps(run):
         with common.phase("forward"):
             values = follow(values)

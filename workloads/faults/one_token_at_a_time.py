@@ -83,8 +83,8 @@ def as_graph(write: Callable[[], None]) -> Callable[[], None]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         write()
-    replay: Callable[[], None] = graph.replay
-    return replay
+    launch: Callable[[], None] = graph.replay
+    return launch
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not typed here

@@ -25,11 +25,11 @@ class Gated(nn.Module):  # type: ignore[misc]  # torch is not typed here
         """Take the number of features."""
         super().__init__()
         self.inner = nn.Linear(width, width)
-        self.gain = nn.Parameter(torch.ones(width))
+        self.scale = nn.Parameter(torch.ones(width))
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return rows of the same shape."""
-        scaled = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + 1e-6) * self.gain
+        scaled = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + 1e-6) * self.scale
         inner = self.inner(scaled)
         found: Tensor = rows + inner * torch.sigmoid(inner)
         return found

@@ -1,6 +1,7 @@
-"""Batches lie in pageable memory, so each copy to the GPU holds the host until the driver has moved it.
+"""Batches are in pageable memory, so each copy to the GPU blocks the host until the driver has moved the data.
 
-The host is held longer than the GPU computes. Fixed, they lie in pinned memory, and the same copies hold nobody.
+The host is blocked longer than the GPU computes. Fixed, the batches are in pinned memory, and the same copies do not
+block the host.
 """
 
 from faults import batches, training

@@ -16,7 +16,7 @@ GPUS = 2
 
 
 def spawn(work: Callable[[int, Run, int], None], run: Run) -> None:
-    """Do the work in two processes, each of which takes its number, the run and the port to meet at.
+    """Do the work in two processes; each gets its rank, the run and the port of the rendezvous.
 
     Raises:
         SystemExit: There are GPUs, but too few.

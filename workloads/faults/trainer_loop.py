@@ -101,7 +101,7 @@ class Marked(Trainer):  # type: ignore[misc]  # transformers is not typed here
 
 
 def settings(run: Run, folder: str, **changed: object) -> TrainingArguments:
-    """Return the library's settings for a loop with nothing wrong in it, but for what is changed.
+    """Return the library's settings for a loop without faults, with some settings changed.
 
     Args:
         run: What the program was started with.

@@ -2,8 +2,8 @@
 
 A profiler that records NVTX ranges names a library in ``NVTX_INJECTION64_PATH``. Every copy of the NVTX headers loads
 it at its first call and passes it tables of function pointers; the library fills in those it implements. This module
-does the same. So it does not need a CUDA build of torch or the Python package nvtx, of which nsys 2023.4.4 records
-only some versions. The tables also show whether a profiler is attached.
+does the same. So it does not need a CUDA build of torch or the Python package nvtx; nsys 2023.4.4 records only some
+versions of that package. The tables also show whether a profiler is attached.
 
 Source: NVIDIA/NVTX release-v3, ``nvtxDetail/nvtxTypes.h`` (tables and their numbers) and ``nvToolsExt.h`` (attributes).
 """

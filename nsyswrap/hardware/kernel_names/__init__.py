@@ -1,1 +1,1 @@
-"""What a kernel name says of tensor cores: rules in order, and the readers of precision, library and operation."""
+"""Classify kernels by name: rules for the use of tensor cores, and readers of precision, library and operation."""

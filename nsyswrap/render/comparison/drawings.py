@@ -149,7 +149,7 @@ def ledger(table: ChangeTable | None) -> Ledger | None:
 
 
 def _fill(key: str, colour: str) -> str:
-    """Return the fill of a part; idle is hatched, so that it can be told apart without colour."""
+    """Return the fill of a part; idle is hatched, so that it differs from other parts without colour."""
     return "url(#compare-idle)" if key == "idle" else colour
 
 

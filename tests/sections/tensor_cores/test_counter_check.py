@@ -1,4 +1,4 @@
-"""The tensor-core counter beside the kernels' names: its share of kernel time, and where both cannot be right."""
+"""The tensor-core counter against the kernels' names: its share of kernel time, and where the two disagree."""
 
 from collections.abc import Callable
 
@@ -47,7 +47,7 @@ def rules(trace: Trace) -> list[str]:
 
 
 def run(name: str, value: int, busy: int = 1000) -> ExportBuilder:
-    """A kernel from 0 to ``busy`` under a counter that reads ``value`` throughout it and 0 after it."""
+    """Return a kernel from 0 to ``busy`` under a counter that reads ``value`` throughout it and 0 after it."""
     samples = [(at, value if at < busy else 0) for at in range(0, 1100, 100)]
     return ExportBuilder().gpu().kernel(0, busy, name).metric("Tensor Active [Throughput %]", samples)
 
@@ -77,7 +77,7 @@ def test_without_the_counter_there_is_no_share(trace_of: TraceOf) -> None:
 
 
 def test_a_gpu_that_was_not_sampled_leaves_no_share(trace_of: TraceOf) -> None:
-    """Half of the truth would stand beside bounds that are of both GPUs."""
+    """A share of one GPU alone cannot be compared with bounds over both GPUs."""
     assert share(trace_of(run(TENSOR, 40).kernel(0, 10, TENSOR, device=1))) is None
 
 
@@ -112,7 +112,7 @@ def test_tensor_work_that_no_name_admits_is_a_finding(trace_of: TraceOf) -> None
 
 @pytest.mark.parametrize("value", [1, 2])
 def test_the_noise_of_ordinary_kernels_is_no_finding(trace_of: TraceOf, value: int) -> None:
-    """They have up to 1 %, and a sample is rounded up."""
+    """Kernels without tensor cores read up to 1 %, and a sample is rounded up."""
     assert rules(trace_of(run(ELEMENTWISE, value))) == []
 
 

@@ -38,22 +38,22 @@ H100, T4, V100 = (9, 0), (7, 5), (7, 0)
 
 
 def section_of(trace: Trace) -> Section:
-    """The section on the first microsecond."""
+    """Return the section on the first microsecond."""
     return run_section(tensor_cores, find_context(trace), window(0, 1000))
 
 
 def rows(trace: Trace) -> list[tuple[str, str, str, int, int]]:
-    """The table of what did not use tensor cores."""
+    """Return the table of what did not use tensor cores."""
     return [tuple(row) for row in section_of(trace).tables["not_used"].itertuples(index=False)]
 
 
 def said(precision: str, op: str = "gemm") -> Classification:
-    """A kernel of that type and operation that could use tensor cores."""
+    """Return a kernel of that type and operation that could use tensor cores."""
     return Classification("k", Verdict.SIMT_ELIGIBLE, precision, "", op, "")
 
 
 def test_the_names_used_here_say_what_they_stand_for() -> None:
-    """So that a change of the rules does not turn these tests into tests of nothing."""
+    """A change of the rules must not make the tests below pass without a check."""
     names = (FP32_GEMM, FP32_CONV, TF32_CONV, HALF_CONV, HALF_GEMM, GEMV, DEPTHWISE, ELEMENTWISE)
     found = [(one.verdict.value, one.precision, one.op) for one in map(classify, names)]
     assert found == [
@@ -105,7 +105,7 @@ def test_what_runs_beside_an_fp32_product_shows_more(beside_half: bool, tf32_wor
 @pytest.mark.parametrize("op", ["gemv", "conv_depthwise"])
 def test_work_that_memory_limits_is_that_whatever_runs_beside_it(op: str) -> None:
     found = reason(said("fp32", op), H100, beside_half=True, tf32_works=True)
-    assert not REASONS[found].can_gain
+    assert not REASONS[found].can_be_faster
 
 
 def test_a_product_is_outside_autocast_only_where_its_own_phase_uses_half(trace_of: TraceOf) -> None:
@@ -126,7 +126,7 @@ def test_a_product_is_outside_autocast_only_where_its_own_phase_uses_half(trace_
 
 
 def test_tf32_of_one_operation_says_nothing_of_another(trace_of: TraceOf) -> None:
-    """PyTorch lets convolutions use TF32 and products not, unless told otherwise."""
+    """PyTorch lets convolutions use TF32 and products not, unless settings say otherwise."""
     builder = ExportBuilder().gpu().kernel(0, 10, TF32_CONV).kernel(10, 30, FP32_CONV).kernel(30, 60, FP32_GEMM)
     assert rows(trace_of(builder)) == [
         (FP32_GEMM, "tf32_off", "none", 30, 1),
@@ -166,7 +166,7 @@ def test_time_is_clipped_to_the_window(trace_of: TraceOf) -> None:
     assert rows(trace_of(builder)) == [(FP32_GEMM, "tf32_off", "none", 60, 2)]
 
 
-def test_the_finding_names_the_dearest_reason_and_gives_its_advice(trace_of: TraceOf) -> None:
+def test_the_finding_names_the_costliest_reason_and_gives_its_advice(trace_of: TraceOf) -> None:
     """60 ns for TF32, 40 ns for the shape of half precision, none for the depthwise convolution."""
     builder = ExportBuilder().gpu().kernel(0, 60, FP32_GEMM).range("forward", 0, 1000)
     builder.kernel(100, 140, HALF_CONV, launched=(50, 60)).kernel(200, 300, DEPTHWISE)
@@ -196,8 +196,8 @@ def test_little_is_no_finding(trace_of: TraceOf) -> None:
     assert section_of(trace).findings == ()
 
 
-def test_every_reason_that_can_gain_has_advice() -> None:
-    assert all(bool(each.advice) == each.can_gain for each in REASONS.values())
+def test_every_reason_that_can_be_faster_has_advice() -> None:
+    assert all(bool(each.advice) == each.can_be_faster for each in REASONS.values())
 
 
 @pytest.mark.parametrize("name", ["cnn_amp", "bench_source", "alexnet_data_parallel_2gpu", "cuda_graph_node_trace"])

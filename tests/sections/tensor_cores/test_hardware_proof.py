@@ -21,13 +21,13 @@ ACTIVE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
 
 
 def launch(opcodes: dict[str, int] | None = None, **values: float) -> NcuLaunch:
-    """One launch; the short names stand for ncu's own."""
+    """Return one launch; the short names are replaced by those of ncu."""
     names = {"hmma": HMMA, "hfma2": HFMA2, "gmma": GMMA, "active": ACTIVE}
     return NcuLaunch("kernel", opcodes or {}, {names[key]: value for key, value in values.items()}, {})
 
 
 def page(*rows: dict[str, str], metrics: tuple[str, ...] = (ALL, PLAIN)) -> str:
-    """A raw page of ncu."""
+    """Return a raw page of ncu."""
     target = io.StringIO()
     writer = csv.writer(target, quoting=csv.QUOTE_ALL, lineterminator="\n")
     writer.writerow([*HEAD, *metrics])
@@ -206,7 +206,7 @@ ON_AN_H200 = [
 
 
 def test_a_real_page_of_an_h200_is_read_as_it_is() -> None:
-    """Names agree with it wherever they say anything; the half-precision softmax executes HFMA2.MMA alone."""
+    """Names agree with it where they classify a kernel; the half-precision softmax executes HFMA2.MMA alone."""
     launches = launches_in((Path(__file__).parents[2] / "data" / "ncu_h200.csv").read_text(encoding="utf-8"))
     for launch, (part, proof, precisions) in zip(launches, ON_AN_H200, strict=True):
         assert part in launch.name

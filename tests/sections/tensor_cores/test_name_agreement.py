@@ -1,4 +1,4 @@
-"""Names against hardware: which kernels are measured, how the two compare, and what is learnt."""
+"""Names against hardware: which kernels are measured, how often the two agree, and which rules follow."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ MMA, FMA = {"HGMMA.64x64x16.F32.BF16": 64, "HMMA.1688.F32.TF32": 8}, {"HFMA2.MMA
 
 
 def rows(*parts: tuple[str, int], configurations: int = 1) -> pd.DataFrame:
-    """Launches as ``kernel_launches`` gives them: names and their time, each in some launch configurations."""
+    """Return launches as ``kernel_launches`` does: names and their time, each in some launch configurations."""
     frame = pd.DataFrame(
         [(0, name, time // configurations) for name, time in parts for _ in range(configurations)],
         columns=["device_id", "name", "total_ns"],
@@ -40,7 +40,7 @@ def rows(*parts: tuple[str, int], configurations: int = 1) -> pd.DataFrame:
 
 
 def launch(name: str, opcodes: dict[str, int]) -> NcuLaunch:
-    """One measured launch."""
+    """Return one measured launch."""
     return NcuLaunch(name, opcodes, {}, {})
 
 
@@ -61,14 +61,14 @@ def test_a_function_is_called_by_its_qualified_name(name: str, function: str) ->
     assert function_of(name) == function
 
 
-def test_what_no_name_explains_comes_first_then_the_dearest() -> None:
+def test_kernels_of_unknown_names_come_first_then_the_costliest() -> None:
     choice = choose(rows((SIMT, 500), (TRITON, 10), (PACKED, 300)), 10)
     assert choice.functions == (TRITON, SIMT, "at::native::vectorized_elementwise_kernel")
     assert (choice.launches, choice.time_share) == (3, 1.0)
 
 
 def instances(count: int) -> list[tuple[str, int]]:
-    """Instances of one template, and their time."""
+    """Return instances of one template, and their time."""
     return [(PACKED.replace("(int)8", f"(int){number}"), 300 // count) for number in range(count)]
 
 
@@ -78,11 +78,11 @@ def test_every_instance_of_a_template_costs_a_launch_and_no_launch_configuration
     assert choice.launches == 5
 
 
-def test_what_is_too_dear_leaves_room_for_what_is_not() -> None:
+def test_a_function_with_too_many_instances_leaves_room_for_others() -> None:
     assert choose(rows((SIMT, 500), *instances(9), (PRODUCT, 100)), 3).functions == (SIMT, PRODUCT)
 
 
-def test_the_dearest_is_measured_even_if_not_in_all_its_instances() -> None:
+def test_the_costliest_is_measured_even_if_not_in_all_its_instances() -> None:
     assert choose(rows(*instances(9)), 3).functions == ("at::native::vectorized_elementwise_kernel",)
 
 
@@ -173,7 +173,7 @@ def test_instances_of_one_template_are_spelled_differently() -> None:
     assert len({spelling(name) for name, _ in instances(9)}) == 9
 
 
-def test_what_was_chosen_and_did_not_come_is_asked_for_again() -> None:
+def test_chosen_functions_that_were_not_measured_are_missed() -> None:
     launches = rows((SIMT, 500), (PRODUCT, 400), *instances(2))
     choice = choose(launches, 10)
     first = [launch(SIMT, FMA), launch(instances(2)[0][0], FMA)]

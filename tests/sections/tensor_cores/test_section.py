@@ -24,7 +24,7 @@ NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
 
 
 def kernels(*parts: tuple[str, int]) -> ExportBuilder:
-    """Return kernels one behind another, each with its call, on an H200."""
+    """Return kernels one after another, each with its call, on an H200."""
     builder, start = ExportBuilder().gpu(), 0
     for name, length in parts:
         builder.kernel(start, start + length, name, launched=(start, start + 1))
@@ -33,7 +33,7 @@ def kernels(*parts: tuple[str, int]) -> ExportBuilder:
 
 
 def section_of(trace: Trace, end: int = 1000) -> Section:
-    """Return the section of a stretch from 0."""
+    """Return the section of an interval from 0."""
     return run_section(tensor_cores, find_context(trace), window(0, end))
 
 

@@ -1,0 +1,70 @@
+"""How long a gap may last between launches at their usual pace: ten times the median time from launch to launch."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from analysis_fixtures import window
+from export_builder import ExportBuilder, global_id
+
+from nsyswrap.attribution.launch_pace import FEW, USUAL_INTERVALS, usual_gap_ns
+from nsyswrap.loop.context import find_context
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+PEER = global_id(5000)
+
+
+def launched_at(*calls: int, builder: ExportBuilder | None = None, **columns: int) -> ExportBuilder:
+    """Return kernels of 1 ns, launched by calls that begin at these times and last 1 ns."""
+    made = builder or ExportBuilder()
+    for call in calls:
+        made.kernel(call + 5, call + 6, "k", launched=(call, call + 1), **columns)
+    return made
+
+
+def usual(trace: Trace, device: int = 0, start: int = 0, end: int = 10_000) -> float:
+    """Return the result for one device."""
+    return usual_gap_ns(find_context(trace), device, window(start, end))
+
+
+def test_a_usual_gap_is_ten_median_intervals(trace_of: TraceOf) -> None:
+    """Intervals of 10, 20, 30, 40 and 1000: one long pause does not change the median of 30."""
+    calls = (0, 10, 30, 60, 100, 1100)
+    assert sorted(later - sooner for sooner, later in pairwise(calls)) == [10, 20, 30, 40, 1000]
+    assert USUAL_INTERVALS == 10
+    assert usual(trace_of(launched_at(*calls))) == 300
+
+
+def test_few_launches_set_no_limit(trace_of: TraceOf) -> None:
+    """Four launches have no pace, five have one."""
+    assert FEW == 5
+    assert usual(trace_of(launched_at(0, 10, 20, 30))) == float("inf")
+    assert usual(trace_of(launched_at(0, 10, 20, 30, 40))) == 100
+
+
+def test_operations_of_one_call_have_no_interval(trace_of: TraceOf) -> None:
+    """One call launches all, as that of a CUDA graph does."""
+    made = ExportBuilder().kernel(5, 6, launched=(0, 1), correlation=1)
+    for start in range(10, 60, 10):
+        made.kernel(start, start + 1, correlation=1)
+    assert usual(trace_of(made)) == float("inf")
+
+
+def test_operations_outside_the_window_have_no_part(trace_of: TraceOf) -> None:
+    """Until 105 launches are 10 apart, then 100; the window begins after the first five."""
+    trace = trace_of(launched_at(0, 10, 20, 30, 40, 200, 300, 400, 500, 600))
+    assert usual(trace, start=150) == 1000
+    assert usual(trace, end=150) == 100
+
+
+@pytest.mark.parametrize("columns", [{"device": 1}, {"process": PEER}])
+def test_intervals_are_those_of_one_process_on_one_device(columns: dict[str, int], trace_of: TraceOf) -> None:
+    """Two launch in turn, 50 apart; on its own each has an interval of 100."""
+    made = launched_at(*range(0, 1000, 100))
+    trace = trace_of(launched_at(*range(50, 1050, 100), builder=made, **columns))
+    assert usual(trace) == 1000
+
+
+def test_a_device_without_launches_has_no_limit(trace_of: TraceOf) -> None:
+    assert usual(trace_of(launched_at(*range(0, 1000, 100))), device=1) == float("inf")

@@ -1,0 +1,153 @@
+"""What root causes do not take: other streams, cheap marks, small copies, long CPU code. Times in us: ``US``."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from analysis_fixtures import attributions_of, idle_pieces, window
+from export_builder import DEVICE_TO_HOST, PAGEABLE, PINNED, ExportBuilder, global_id
+from made_steps import MEASURED, STEP, STEPS, US, made_loop
+
+from nsyswrap.attribution.root_causes import between_operations, capture_overhead
+from nsyswrap.loop.context import find_context
+from nsyswrap.report import choose_window
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+PEER = global_id(5000)
+# A copy of 64 KiB or more is staged by the driver piece by piece.
+LARGE = 1 << 16
+
+
+def idle_by_rule(trace: Trace) -> Callable[[str], float]:
+    """Return the idle time of a rule in the measured steps, in us."""
+    context = find_context(trace)
+    (found,) = attributions_of(context, choose_window(context))
+    return lambda rule: found.idle_of(rule) / US
+
+
+def between(trace: Trace, end: int) -> list[int]:
+    """Return the starts of the gaps that ``between_operations`` takes, in us."""
+    idle = idle_pieces(trace, 0, end * US)
+    found = between_operations.find(idle, np.ones(len(idle.length), bool))
+    return [int(start) // US for start in idle.pieces.start[found]]
+
+
+def queued(*kernels: tuple[int, int]) -> ExportBuilder:
+    """Return kernels that run at these times in us, all launched before the first begins, in stream 7."""
+    made = ExportBuilder()
+    for number, (start, end) in enumerate(kernels):
+        call = (number - 20) * US
+        made.kernel(start * US, end * US, launched=(call, call + US))
+    return made
+
+
+def test_only_gaps_between_operations_of_one_stream_are_the_gpus_own_pace(trace_of: TraceOf) -> None:
+    """From stream 7 to 7, from 7 to 8 and from 8 to 8; the operation of another stream may wait for an event."""
+    made = ExportBuilder()
+    for number, stream in enumerate((7, 7, 8, 8)):
+        call = (number - 20) * US
+        made.kernel(number * 10 * US, (number * 10 + 8) * US, launched=(call, call + US), stream=stream)
+    assert between(trace_of(made), 38) == [8, 28]
+
+
+def test_streams_of_two_processes_are_two_streams(trace_of: TraceOf) -> None:
+    """Both number their stream 7."""
+    made = queued((0, 8), (10, 18)).kernel(20 * US, 28 * US, launched=(-5 * US, -4 * US), process=PEER)
+    assert between(trace_of(made), 28) == [8]
+
+
+def test_a_gap_that_the_launch_reaches_into_is_not_the_gpus_own_pace(trace_of: TraceOf) -> None:
+    """The last kernel is queued for 1 us of its gap of 2, before that its launch call is open."""
+    made = queued((0, 8), (10, 18)).kernel(20 * US, 28 * US, launched=(15 * US, 19 * US))
+    assert between(trace_of(made), 28) == [8]
+
+
+def test_a_gap_of_more_than_ten_usual_ones_is_not_the_gpus_own_pace(trace_of: TraceOf) -> None:
+    """Gaps are usually 2 us; one of 20 still is such a gap, and one of 21 is not."""
+    kernels = [(0, 8), (10, 18), (20, 28), (48, 60), (81, 90), (92, 100)]
+    assert between(trace_of(queued(*kernels)), 100) == [8, 18, 28, 90]
+
+
+def marked(ranges: int) -> ExportBuilder:
+    """Return ranges of 3 us, each 1 us after the one before, in a gap from 0 to 400 us."""
+    made = ExportBuilder().kernel(-10 * US, 0, launched=(-20 * US, -19 * US))
+    made.kernel(400 * US, 410 * US, launched=(398 * US, 399 * US))
+    for number in range(ranges):
+        made.range("piece", 4 * number * US, (4 * number + 3) * US)
+    return made
+
+
+def test_few_marks_take_no_time(trace_of: TraceOf) -> None:
+    """19 ranges have 38 begins and ends, and 20 have 40: many."""
+    chosen = window(0, 410 * US)
+    assert capture_overhead.find_marks(find_context(trace_of(marked(19))), chosen) == {}
+    assert len(capture_overhead.find_marks(find_context(trace_of(marked(20))), chosen)) == 1
+    # 40 in the capture, but 38 of them before 79 us.
+    assert capture_overhead.find_marks(find_context(trace_of(marked(20))), window(0, 76 * US)) == {}
+
+
+def test_the_time_of_marks_is_that_of_the_shortest_in_the_capture(trace_of: TraceOf) -> None:
+    """An end comes 3 us after its begin, and a begin 1 us after the end before it: that is what they take at most.
+
+    The first begin has no mark before it and counts as 0; the 5th percentile of the 50 times is 1 us all the same.
+    """
+    (marks,) = capture_overhead.find_marks(find_context(trace_of(marked(50))), window(0, 410 * US)).values()
+    start, end = (np.array(side, np.int64) * US for side in ((0, 4, 4, 300), (400, 8, 5, 400)))
+    assert (marks.time_inside(start, end) / US).tolist() == [50 * 1 + 50 * 3, 1 + 3, 1, 0]
+
+
+@pytest.mark.parametrize(("ranges", "taken"), [(24, False), (25, True), (50, True)])
+def test_marks_that_take_a_quarter_of_cpu_time_explain_it(ranges: int, taken: bool, trace_of: TraceOf) -> None:  # noqa: FBT001
+    """Each range takes 4 us of the CPU time of 398 us before the launch: 24 take 96, and 25 take 100 us."""
+    idle = idle_pieces(trace_of(marked(ranges)), 0, 410 * US)
+    found = capture_overhead.find(idle, np.ones(len(idle.length), bool))
+    assert (idle.length // US).tolist() == [398, 1, 1]
+    assert found.tolist() == [taken, False, False]
+
+
+def copied_to_host(size: int, target: int) -> ExportBuilder:
+    """Return steps whose last operation is a copy to the host from 600 to 640 us; its call returns at 650."""
+    made = made_loop()
+    for number in range(STEPS):
+        at = number * STEP
+        call = (at + 20 * US, at + 650 * US)
+        made.copy(at + 600 * US, at + 640 * US, DEVICE_TO_HOST, launched=call, bytes=size, dstKind=target)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("size", "rule"),
+    [(LARGE, "copies/pageable"), (LARGE - 1, "synchronization/in_step"), (4, "synchronization/in_step")],
+)
+def test_a_large_pageable_copy_to_the_host_explains_its_gap_and_a_small_one_is_a_read(
+    size: int, rule: str, trace_of: TraceOf
+) -> None:
+    """The GPU is idle from 640 us on for 370 us; the first 10 us of the window come after a copy that is outside."""
+    idle_of = idle_by_rule(trace_of(copied_to_host(size, PAGEABLE)))
+    assert idle_of(rule) == MEASURED * 360 + (MEASURED - 1) * 10
+    others = {"copies/pageable", "synchronization/in_step"} - {rule}
+    assert [idle_of(other) for other in others] == [0]
+
+
+def test_a_large_pinned_copy_to_the_host_explains_nothing(trace_of: TraceOf) -> None:
+    """Its call does not hold the host, even where it is open for long."""
+    idle_of = idle_by_rule(trace_of(copied_to_host(LARGE, PINNED)))
+    assert (idle_of("copies/pageable"), idle_of("synchronization/in_step")) == (0, 0)
+
+
+def test_cpu_code_that_runs_once_a_step_is_no_matter_of_launches(trace_of: TraceOf) -> None:
+    """20 launches, one each 10 us, of kernels of 2 us: gaps of 8 us. Then CPU code runs until the next step.
+
+    Gaps of up to 100 us are usual: the 19 short ones of each step, and the first 5 us of the window.
+    """
+    made = ExportBuilder().gpu().os_call("mmap", 0, 1)
+    for number in range(STEPS):
+        at = number * STEP
+        made.range(f"batch {number}", at, at + STEP)
+        for call in range(at, at + 200 * US, 10 * US):
+            made.kernel(call + 5 * US, call + 7 * US, launched=(call, call + US), gridX=9000, blockX=256)
+    idle_of = idle_by_rule(trace_of(made))
+    assert idle_of("launches/launch_bound") == MEASURED * 19 * 8 + 5
+    assert idle_of("idle/cpu") == MEASURED * (1000 - 197)
+    assert idle_of("idle/launch") + idle_of("idle/queued") == (MEASURED - 1) * 5

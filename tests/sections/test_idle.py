@@ -1,0 +1,217 @@
+"""The section on idle time: its tables agree with each other, with the ledger and with the attribution."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+from analysis_fixtures import attributions_of, idle_section, run_section, window
+from export_builder import ExportBuilder, global_id
+from hypothesis import given, settings
+from made_steps import MEASURED, US, each_step, made_loop
+from random_traces import LONGEST, Sketch, sketches
+from random_traces import trace_of as random_trace
+from real_captures import CAPTURE_NAMES
+
+from nsyswrap.attribution.attribution import RULES
+from nsyswrap.attribution.causes import CAUSES
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import TraceContext, find_context
+from nsyswrap.model import Section
+from nsyswrap.report import choose_window
+from nsyswrap.sections import idle, ledger
+from nsyswrap.sections.severity import NOTE_SHARE
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+RealTrace = Callable[[str], Trace]
+WITH_GPU = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
+ACCOUNT = ["device_id", "cause", "rule", "phase"]
+PATTERN = ["device_id", "rule", "phase"]
+
+
+def summed(table: pd.DataFrame, keys: list[str], lengths: "pd.Series[int]") -> dict[str, int]:
+    """Return the sum of lengths by some columns, without those of nothing."""
+    texts = table[keys].astype(str)
+    found = lengths.groupby(texts.agg(" | ".join, axis="columns")).sum() if len(texts) else lengths
+    return {str(key): int(total) for key, total in found.items() if total}
+
+
+def check_tables(context: TraceContext, chosen: Window) -> Section:
+    """Check that all tables say the same about the same idle time, and return the section."""
+    section = run_section(idle, context, chosen)
+    accounts, gaps, patterns = (section.tables[name] for name in ("attribution", "gaps", "patterns"))
+    length = gaps["end_ns"] - gaps["start_ns"]
+    assert (length > 0).all()
+    assert summed(gaps, ACCOUNT, length) == summed(accounts, ACCOUNT, accounts["idle_ns"])
+    assert summed(gaps, PATTERN, length) == summed(patterns, PATTERN, patterns["idle_ns"])
+    assert not accounts.duplicated(ACCOUNT).any()
+    assert not patterns.duplicated(PATTERN).any()
+    assert set(accounts["rule"]) <= set(RULES)
+    assert set(accounts["cause"]) <= set(CAUSES)
+    for each in (accounts, patterns):
+        for _, mine in each.groupby("device_id"):
+            assert mine["idle_ns"].is_monotonic_decreasing
+    check_against_ledger(context, section)
+    return section
+
+
+def check_against_ledger(context: TraceContext, section: Section) -> None:
+    """Check that the idle time of each device is that of the ledger, and of each rule that of the attribution."""
+    devices = run_section(ledger, context, section.window).tables["devices"].set_index("device_id")
+    accounts, fact = section.tables["attribution"], section.fact("idle_ns")
+    assert fact is not None
+    assert fact.value == devices["idle_ns"].sum()
+    for each in attributions_of(context, section.window):
+        mine = accounts[accounts["device_id"] == each.device_id]
+        assert mine["idle_ns"].sum() == devices["idle_ns"][each.device_id] == each.idle_ns.sum()
+        by_rule = mine.groupby("rule")["idle_ns"].sum().reindex(RULES, fill_value=0)
+        assert by_rule.tolist() == each.idle_ns.tolist()
+
+
+def check_findings(section: Section) -> None:
+    """Check that each finding loses exactly the idle time of its rule, and that it is worth printing."""
+    accounts = section.tables["attribution"]
+    by_rule = accounts.groupby(["device_id", "rule"])["idle_ns"].sum()
+    for each in section.findings:
+        assert each.device_id is not None
+        assert each.lost_ns == by_rule[each.device_id, each.rule] >= NOTE_SHARE * section.window.length_ns
+
+
+@WITH_GPU
+@pytest.mark.parametrize("wanted", ["", "all"])
+def test_the_tables_of_a_real_capture_agree(real_trace: RealTrace, name: str, wanted: str) -> None:
+    context = find_context(real_trace(name))
+    check_findings(check_tables(context, choose_window(context, wanted)))
+
+
+@settings(deadline=None, max_examples=30)
+@given(sketches)
+def test_the_tables_of_random_traces_agree(sketch: Sketch) -> None:
+    check_findings(check_tables(find_context(random_trace(sketch)), window(-10, LONGEST + 20)))
+
+
+def gap_in_three() -> ExportBuilder:
+    """Return a gap of 100 ns in forward and backward, and one of 40 ns, in a window of 1000 ns.
+
+    ::
+
+        host      forward        | backward |launch|            |launch|
+        GPU   ####|..40..|..20...|....20....|..20..|######.40.#######
+             0   100    140     160        180    200    400  440    1000
+    """
+    built = ExportBuilder().gpu().os_call("mmap", 0, 1).range("forward", 0, 160).range("backward", 160, 1000)
+    built.kernel(0, 100, launched=(0, 9)).call("cudaStreamSynchronize", 100, 140)
+    return built.kernel(200, 400, launched=(180, 200)).kernel(440, 1000, launched=(201, 209))
+
+
+def test_a_gap_has_a_row_for_each_cause_and_phase(trace_of: TraceOf) -> None:
+    """A wait to 140, CPU code to 180, cut at the phase, a launch call to 200, and 40 ns between two queued kernels.
+
+    The wait of 40 ns delays the launch as long, so the 40 ns of CPU code after it belong to it as well.
+    """
+    context = find_context(trace_of(gap_in_three()))
+    table = check_tables(context, window(0, 1000)).tables["gaps"]
+    columns = ["start_ns", "end_ns", "cause", "phase"]
+    assert list(table[columns].itertuples(index=False, name=None)) == [
+        (100, 140, "synchronization", "forward"),
+        (140, 160, "cpu", "forward"),
+        (160, 180, "cpu", "backward"),
+        (180, 200, "launch", "backward"),
+        (400, 440, "queued", "backward"),
+    ]
+    assert table["rule"].tolist()[:3] == ["synchronization/in_step"] * 3
+    assert table["rule"].tolist()[4] == "gpu/between_operations"
+
+
+def test_a_gap_counts_once_in_each_row_of_the_attribution(trace_of: TraceOf) -> None:
+    """In the first gap, CPU code of forward and of backward are two rows with one gap each."""
+    table = idle_section(trace_of(gap_in_three()), 0, 1000).tables["attribution"]
+    counted = table.set_index(["cause", "phase"])["gap_count"].to_dict()
+    assert counted == {
+        ("synchronization", "forward"): 1,
+        ("cpu", "forward"): 1,
+        ("cpu", "backward"): 1,
+        ("launch", "backward"): 1,
+        ("queued", "backward"): 1,
+    }
+
+
+def test_the_idle_time_of_a_gap_with_one_rule_and_phase_is_one_of_a_pattern(trace_of: TraceOf) -> None:
+    """Wait and CPU code of forward are one gap of 60 ns; without steps there is no number in a step."""
+    table = idle_section(trace_of(gap_in_three()), 0, 1000).tables["patterns"]
+    assert list(table) == ["device_id", "rule", "phase", "count", "median_ns", "idle_ns", "per_step"]
+    forward = table[table["phase"] == "forward"]
+    assert forward[["rule", "count", "median_ns", "idle_ns"]].to_dict("records") == [
+        {"rule": "synchronization/in_step", "count": 1, "median_ns": 60.0, "idle_ns": 60}
+    ]
+    assert table["per_step"].isna().all()
+
+
+def test_patterns_count_gaps_in_a_step(trace_of: TraceOf) -> None:
+    """One gap in each of ten steps, from 600 us of it to 10 us of the next: 400 of CPU code, 1 of launch, 9 queued."""
+    context = find_context(trace_of(made_loop()))
+    chosen = choose_window(context)
+    assert chosen.source == "steps"
+    table = check_tables(context, chosen).tables["patterns"]
+    (cpu,) = table[table["rule"] == "idle/cpu"].to_dict("records")
+    assert (cpu["phase"], cpu["count"], cpu["per_step"]) == ("forward", MEASURED, 1.0)
+    assert (cpu["median_ns"], cpu["idle_ns"]) == (400 * US, MEASURED * 400 * US)
+    (queued,) = table[table["rule"] == "idle/queued"].to_dict("records")
+    assert (queued["median_ns"], queued["count"], queued["per_step"]) == (9 * US, MEASURED, 1.0)
+
+
+def test_a_pattern_of_one_step_has_a_tenth_in_a_step(trace_of: TraceOf) -> None:
+    """A load in the last step alone: it takes the CPU code before it along, from 600 to 950 us."""
+    built = made_loop().call("cuLibraryLoadData", 11_900 * US, 11_950 * US)
+    context = find_context(trace_of(built))
+    table = check_tables(context, choose_window(context)).tables["patterns"]
+    (load,) = table[table["rule"] == "modules/in_window"].to_dict("records")
+    assert (load["count"], load["per_step"], load["idle_ns"]) == (1, 1 / MEASURED, 350 * US)
+
+
+def test_the_median_is_that_of_gaps_and_not_of_pieces(trace_of: TraceOf) -> None:
+    """Two loads in each gap, with the CPU code before each, are one gap of 250 us: from 600 to 850 us."""
+    built = each_step(each_step(made_loop(), "cuLibraryLoadData", 650, 700), "cuLibraryLoadData", 800, 850)
+    context = find_context(trace_of(built))
+    section = check_tables(context, choose_window(context))
+    (load,) = section.tables["patterns"].query("rule == 'modules/in_window'").to_dict("records")
+    assert (load["count"], load["median_ns"]) == (MEASURED, 250 * US)
+    gaps = section.tables["gaps"]
+    assert (gaps["rule"] == "modules/in_window").sum() == 4 * MEASURED
+
+
+def test_each_device_has_its_own_rows(trace_of: TraceOf) -> None:
+    """GPU 1 is idle for 300 of 400 ns, GPU 0 for 100."""
+    built = ExportBuilder().kernel(0, 300, launched=(0, 1))
+    built.kernel(0, 100, launched=(2, 3), device=1, process=global_id(5000)).kernel(399, 400, launched=(390, 395))
+    built.kernel(399, 400, launched=(390, 395), device=1, process=global_id(5000))
+    section = check_tables(find_context(trace_of(built)), window(0, 400))
+    assert section.tables["attribution"].groupby("device_id")["idle_ns"].sum().to_dict() == {0: 99, 1: 299}
+
+
+def test_a_busy_gpu_has_empty_tables(trace_of: TraceOf) -> None:
+    section = check_tables(find_context(trace_of(ExportBuilder().kernel(0, 100, launched=(0, 1)))), window(0, 100))
+    assert [len(section.tables[name]) for name in ("attribution", "gaps", "patterns")] == [0, 0, 0]
+    assert [fact.value for fact in section.facts] == [0, 1.0]
+    assert section.findings == ()
+
+
+def test_the_explained_share_leaves_out_what_the_capture_cannot_show(trace_of: TraceOf) -> None:
+    """The launch of the kernel after the first gap of 200 ns was lost; the 100 ns of the second gap are known."""
+    built = ExportBuilder().os_call("mmap", 0, 1).kernel(0, 100, launched=(0, 1)).kernel(300, 400)
+    section = idle_section(trace_of(built.kernel(500, 1000, launched=(480, 490))), 0, 1000)
+    table = section.tables["attribution"]
+    assert table[table["cause"] == "not_traced"]["idle_ns"].sum() == 200
+    share = section.fact("explained_share")
+    assert share is not None
+    assert share.value == pytest.approx(1 / 3)
+
+
+def test_no_threshold_of_display_changes_the_tables(trace_of: TraceOf) -> None:
+    """15 of 1000 ns are too little for a finding, and they are in all tables."""
+    built = ExportBuilder().os_call("mmap", 0, 1).kernel(0, 500, launched=(0, 1))
+    section = check_tables(find_context(trace_of(built.kernel(515, 1000, launched=(510, 515)))), window(0, 1000))
+    assert section.findings == ()
+    assert section.tables["attribution"]["idle_ns"].sum() == 15
+    assert np.array_equal(section.tables["gaps"]["end_ns"].iloc[-1:], [515])

@@ -1,0 +1,172 @@
+"""Advice on idle time fits what the capture shows of it: the pace of launches, the direction of copies, the steps."""
+
+from collections.abc import Callable
+
+import pytest
+from analysis_fixtures import idle_section, run_section
+from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder
+from made_steps import STEP, STEPS, US, each_step, findings_of, launched_at_once, made_loop
+
+from nsyswrap.attribution.root_causes import ROOT_CAUSES
+from nsyswrap.loop.context import find_context
+from nsyswrap.model import Finding, Severity
+from nsyswrap.report import choose_window
+from nsyswrap.sections import idle
+from nsyswrap.sections.idle_advice import ADVICE, SHORT_CODE, SMALL_COPIES, STILL_UNKNOWN, WARM
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+LAUNCH_LESS = ("batch", "compile", "CUDA graphs", "fused")
+COPIES = 40
+
+
+def found_on_idle_time(trace: Trace) -> dict[str, Finding]:
+    """Return the findings of the section on idle time by rule."""
+    context = find_context(trace)
+    return {each.rule: each for each in run_section(idle, context, choose_window(context)).findings}
+
+
+def test_long_cpu_code_once_a_step_is_not_answered_with_fewer_launches(trace_of: TraceOf) -> None:
+    """400 us of CPU code in one gap of each step, while launches are 2 us apart: a larger batch leaves it as long."""
+    found = found_on_idle_time(trace_of(made_loop()))["idle/cpu"]
+    assert found.advice == ADVICE["idle/cpu"].advice
+    assert not [word for word in LAUNCH_LESS if word in found.advice]
+    assert "move it out of the step" in found.advice
+
+
+def test_cpu_code_between_launches_at_their_usual_pace_is_answered_with_fewer_launches(trace_of: TraceOf) -> None:
+    """A launch every 100 us; between two of them a lock takes 35 us, so that the loop is not launch-bound.
+
+    ::
+
+        host    |launch|..|--lock 35--|..cpu 40..|launch|
+        GPU            |##20##|..................        |##20##|
+    """
+    made = ExportBuilder().gpu()
+    for number in range(STEPS):
+        made.range(f"batch {number}", number * STEP, (number + 1) * STEP)
+        for at in range(number * STEP, (number + 1) * STEP, 100 * US):
+            made.kernel(at + 10 * US, at + 30 * US, launched=(at + 5 * US, at + 9 * US))
+            made.os_call("pthread_mutex_lock", at + 30 * US, at + 65 * US)
+    found = found_on_idle_time(trace_of(made))["idle/cpu"]
+    assert found.lost_ns == 10 * STEP // (100 * US) * 40 * US
+    assert found.advice == SHORT_CODE
+
+
+def small_copies(direction: str) -> ExportBuilder:
+    """Return steps of kernels and then 40 small copies, one every 10 us: each blocks the CPU for 6 us.
+
+    Args:
+        direction: "up" for copies to the GPU, "down" for reads of values.
+
+    ::
+
+        host    |-copy 6-|cpu 4|-copy 6-|cpu 4|
+        GPU       |1|...........|1|...........
+    """
+    made = ExportBuilder().gpu().os_call("mmap", 0, 1)
+    source, target, kind = PAGEABLE, DEVICE, HOST_TO_DEVICE
+    if direction == "down":
+        source, target, kind = DEVICE, PAGEABLE, DEVICE_TO_HOST
+    for number in range(STEPS):
+        at = number * STEP
+        made.range(f"batch {number}", at, at + STEP)
+        launched_at_once(made, at, at + 10 * US, at + 500 * US)
+        for copy in range(COPIES):
+            start = at + (510 + 10 * copy) * US
+            ran, called = (start + US, start + 2 * US), (start, start + 6 * US)
+            made.copy(*ran, kind, launched=called, bytes=64, srcKind=source, dstKind=target)
+    return made
+
+
+def test_many_small_copies_to_the_gpu_are_answered_with_one_copy(trace_of: TraceOf) -> None:
+    """Values go one by one: the call that copies is short, and a wait behind it holds the CPU."""
+    made = ExportBuilder().gpu().os_call("mmap", 0, 1)
+    for number in range(STEPS):
+        at = number * STEP
+        made.range(f"batch {number}", at, at + STEP)
+        launched_at_once(made, at, at + 10 * US, at + 500 * US)
+        for copy in range(COPIES):
+            start = at + (510 + 10 * copy) * US
+            made.copy(start + 2 * US, start + 3 * US, launched=(start, start + US), bytes=64)
+            made.call("cudaStreamSynchronize", start + US, start + 6 * US)
+    found = findings_of(trace_of(made))["synchronization/in_step"]
+    assert found.advice == SMALL_COPIES
+    assert any("small copies are removed" in line for line in found.evidence)
+
+
+def test_reads_of_values_are_answered_with_fewer_reads(trace_of: TraceOf) -> None:
+    found = findings_of(trace_of(small_copies("down")))["synchronization/in_step"]
+    assert found.advice == ADVICE["synchronization/in_step"].advice
+    assert ".item()" in found.advice
+    assert any("the waits are removed, or the waits and the copies" in line for line in found.evidence)
+
+
+def test_waits_without_copies_are_answered_with_fewer_waits(trace_of: TraceOf) -> None:
+    """The CPU is blocked until 600 us, when the GPU goes idle, and then launches again."""
+    found = findings_of(trace_of(each_step(made_loop(), "cudaDeviceSynchronize", 20, 602)))["synchronization/in_step"]
+    assert found.advice == ADVICE["synchronization/in_step"].advice
+
+
+def test_pageable_copies_to_the_gpu_are_answered_with_pinned_memory(trace_of: TraceOf) -> None:
+    """Small ones, too: the call itself stages the data and holds the CPU."""
+    found = findings_of(trace_of(small_copies("up")))
+    assert "pin_memory=True" in found["copies/pageable"].advice
+    assert "synchronization/in_step" not in found
+
+
+def test_code_loaded_in_measured_steps_should_have_been_warm(trace_of: TraceOf) -> None:
+    found = found_on_idle_time(trace_of(each_step(made_loop(), "cuLibraryLoadData", 650, 900)))["modules/in_window"]
+    assert found.headline == f"The GPU is idle for 30.0 % of the time while kernels are compiled and loaded{WARM}."
+
+
+def test_a_program_without_steps_has_no_steps_that_should_be_warm(trace_of: TraceOf) -> None:
+    """It loads code for 300 of 1000 ns."""
+    built = ExportBuilder().os_call("mmap", 0, 1).kernel(0, 500, launched=(0, 9))
+    built.call("cuLibraryLoadData", 500, 800).kernel(820, 1000, launched=(805, 810))
+    found = {each.rule: each for each in idle_section(trace_of(built), 0, 1000).findings}
+    assert found["modules/in_window"].headline == (
+        "The GPU is idle for 30.0 % of the time while kernels are compiled and loaded."
+    )
+
+
+@pytest.mark.parametrize(("traced", "advice"), [(True, STILL_UNKNOWN), (False, ADVICE["idle/unknown"].advice)])
+def test_unknown_time_asks_only_for_what_was_not_traced(
+    trace_of: TraceOf,
+    traced: bool,  # noqa: FBT001
+    advice: str,
+) -> None:
+    """With system calls in the capture, one of the main thread that waits for another thread explains nothing."""
+    built = (
+        ExportBuilder().range("data", 500, 900).kernel(0, 500, launched=(0, 9)).kernel(920, 1000, launched=(905, 910))
+    )
+    if traced:
+        built.os_call("pthread_cond_wait", 500, 900).without("NVTX_EVENTS")
+    found = {each.rule: each for each in idle_section(trace_of(built), 0, 1000).findings}["idle/unknown"]
+    assert (found.advice, found.severity) == (advice, Severity.NOTE)
+    assert (found.saving_low_ns, found.saving_high_ns, found.saving_method) == (None, None, None)
+
+
+def test_profiler_time_is_a_note_that_saves_nothing(trace_of: TraceOf) -> None:
+    """It is not the program's time, so its saving is zero and not unknown."""
+    built = ExportBuilder().kernel(0, 500, launched=(0, 9)).overhead("CUPTI Buffer flush", 500, 900)
+    found = {
+        each.rule: each
+        for each in idle_section(trace_of(built.kernel(920, 1000, launched=(905, 910))), 0, 1000).findings
+    }
+    profiler = found["idle/profiler"]
+    assert (profiler.severity, profiler.lost_ns) == (Severity.NOTE, 400)
+    assert (profiler.saving_low_ns, profiler.saving_high_ns, profiler.saving_method) == (0, 0, None)
+
+
+def test_every_rule_of_idle_time_has_advice_in_one_section() -> None:
+    """Those without advice here stand in the sections on launches, on copies and on steps."""
+    elsewhere = {"launches/launch_bound", "optimizer/many_kernels", "copies/pageable", "steps/uneven"}
+    assert {each.rule for each in ROOT_CAUSES} - set(ADVICE) == elsewhere
+
+
+def test_advice_is_sentences() -> None:
+    for each in ADVICE.values():
+        assert each.headline.endswith(".")
+        assert each.advice.endswith(".")
+        assert "{share}" in each.headline

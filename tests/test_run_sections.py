@@ -1,0 +1,169 @@
+"""How sections are run: each gets the values that it names, and what several of them name is built once."""
+
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from analysis_fixtures import window
+from export_builder import ExportBuilder
+
+from nsyswrap import report
+from nsyswrap.errors import CannotTellError
+from nsyswrap.events.thread_states import ThreadStates
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import TraceContext, find_context
+from nsyswrap.model import Section
+from nsyswrap.report import VALUES, run_sections
+from nsyswrap.sections import SECTIONS
+from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.tables import Trace
+from nsyswrap.what_if.simulate import Simulation
+
+TraceOf = Callable[[ExportBuilder], Trace]
+WHOLE = window(0, 100)
+Values = dict[str, Callable[..., Any]]
+
+
+@pytest.fixture
+def context(trace_of: TraceOf) -> TraceContext:
+    """Return the context of a trace with one kernel."""
+    return find_context(trace_of(ExportBuilder().kernel(10, 60, launched=(0, 4))))
+
+
+@pytest.fixture
+def values(monkeypatch: pytest.MonkeyPatch) -> Values:
+    """Return an empty mapping that takes the place of the values that sections may name."""
+    found: Values = {}
+    monkeypatch.setattr(report, "VALUES", found)
+    return found
+
+
+def named(key: str, run: Callable[..., Section]) -> SectionSpec:
+    """Return a section."""
+    return SectionSpec(key, key, (), run)
+
+
+def section(key: str) -> Section:
+    """Return the result of a section."""
+    return Section(key, key, WHOLE)
+
+
+def test_sections_get_the_values_they_name_in_any_order(context: TraceContext) -> None:
+    """The same context and window as were given, and values of the right type."""
+    seen: dict[str, object] = {}
+
+    def first(simulation: Simulation, context: TraceContext) -> Section:
+        seen.update(simulation=simulation, context=context)
+        return section("first")
+
+    def second(window: Window, states: ThreadStates) -> Section:
+        seen.update(window=window, states=states)
+        return section("second")
+
+    found = run_sections([named("first", first), named("second", second)], context, WHOLE)
+    assert [each.key for each in found] == ["first", "second"]
+    assert seen["context"] is context
+    assert seen["window"] is WHOLE
+    assert isinstance(seen["states"], ThreadStates)
+    assert isinstance(seen["simulation"], Simulation)
+    assert seen["simulation"].states is seen["states"]
+
+
+def test_each_value_is_built_once_from_those_it_names(context: TraceContext, values: Values) -> None:
+    """Three sections name the values; one of these needs the other."""
+    built: list[str] = []
+
+    def length(window: Window) -> int:
+        built.append("length")
+        return window.length_ns
+
+    def double(length: int) -> int:
+        built.append("double")
+        return 2 * length
+
+    def check(double: int, length: int) -> Section:
+        assert (double, length) == (200, 100)
+        return section("check")
+
+    values.update(double=double, length=length)
+    specs = [named(f"check {number}", check) for number in range(3)]
+    assert len(run_sections(specs, context, WHOLE)) == 3
+    assert built == ["length", "double"]
+
+
+def test_a_value_that_no_section_names_is_not_built(context: TraceContext, values: Values) -> None:
+    def never() -> None:
+        raise AssertionError
+
+    def with_window(window: Window) -> Section:
+        return Section("with_window", "", window)
+
+    values.update(never=never)
+    assert [each.key for each in run_sections([named("with_window", with_window)], context, WHOLE)] == ["with_window"]
+    assert run_sections([], context, WHOLE) == []
+
+
+def test_two_sections_run_at_the_same_time(context: TraceContext) -> None:
+    """Each waits until the other has begun."""
+    both = threading.Barrier(2, timeout=30)
+
+    def meet(window: Window) -> Section:
+        both.wait()
+        return Section("meet", "", window)
+
+    assert len(run_sections([named("one", meet), named("other", meet)], context, WHOLE)) == 2
+
+
+def test_an_error_in_a_section_is_raised(context: TraceContext) -> None:
+    """The others do not hide it, and the report is not cut short without a word."""
+
+    def fails(context: TraceContext) -> Section:
+        raise CannotTellError(f"{len(context.operations.start)} operation", hint="")
+
+    def works(window: Window) -> Section:
+        return Section("works", "", window)
+
+    specs = [named("before", works), named("fails", fails), named("behind", works)]
+    with pytest.raises(CannotTellError, match="1 operation"):
+        run_sections(specs, context, WHOLE)
+
+
+def test_an_error_in_a_value_is_raised(context: TraceContext, values: Values) -> None:
+    """The section that names the value never runs."""
+
+    def broken() -> int:
+        raise ZeroDivisionError
+
+    def never(broken: int) -> Section:
+        raise AssertionError(broken)
+
+    values.update(broken=broken)
+    with pytest.raises(ZeroDivisionError):
+        run_sections([named("never", never)], context, WHOLE)
+
+
+@pytest.mark.parametrize("spec", SECTIONS, ids=lambda each: each.key)
+def test_a_section_names_only_known_values(spec: SectionSpec) -> None:
+    """By the name of its parameters, none of which has a default."""
+    assert parameters(spec.run) <= {"context", "window", *VALUES}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_names_only_known_values_and_not_itself(name: str) -> None:
+    """A value that needs itself would never be built."""
+    needed, pending = set[str](), [name]
+    while pending:
+        new = parameters(VALUES[pending.pop()]) - needed
+        needed |= new
+        pending += [each for each in new if each in VALUES]
+    assert needed <= {"context", "window", *VALUES}
+    assert name not in needed
+
+
+def parameters(make: Callable[..., object]) -> set[str]:
+    """Return the names of the parameters of a function, after a check that each must be given."""
+    found = inspect.signature(make).parameters
+    assert all(each.default is inspect.Parameter.empty for each in found.values())
+    return set(found)
