@@ -24,7 +24,7 @@ def page(groups: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> str:
     parts = [HEAD]
     for title, terms in groups:
         rows = [f"| {' | '.join(term)} |" for term in terms]
-        parts.append("\n".join([f"## {title}", "", "| word | meaning |", "|---|---|", *rows, ""]))
+        parts.append("\n".join([f"## {title}", "", "| term | meaning |", "|---|---|", *rows, ""]))
     return "\n".join(parts)
 
 

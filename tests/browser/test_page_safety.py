@@ -198,7 +198,7 @@ def test_under_a_policy_that_forbids_scripts_and_styles_all_is_read(bare: Page) 
     """Verdict, ledger, findings and tables; what needs a script is not there."""
     text = bare.inner_text("body")
     for words in (
-        "Input-starved",
+        "The training loop waits for its data loader",
         "38.6 %",
         "The training loop waits for its loader",
         "Give the DataLoader",

@@ -48,12 +48,8 @@ def expected(report: Report) -> dict[str, list[int]]:
     assert idle is not None
     devices = section.tables["devices"]
     found = {kind: [int(ns) for ns in devices[column]] for kind, column in KINDS.items()}
-    assert report.timeline is not None
-    # Idle time has the classes that the timeline's rows name: rules of findings, or causes.
-    by_rule = any("/" in name for row in report.timeline.rows if row.kind == "gpu" for name in row.classes)
-    key = "rule" if by_rule else "cause"
-    sums = idle.tables["attribution"].groupby([key, "device_id"])["idle_ns"].sum()
-    for name in sums.index.get_level_values(key).unique():
+    sums = idle.tables["attribution"].groupby(["rule", "device_id"])["idle_ns"].sum()
+    for name in sums.index.get_level_values("rule").unique():
         found[str(name)] = [int(sums.get((name, device), 0)) for device in devices["device_id"]]
     return {name: ns for name, ns in found.items() if any(ns)}
 
@@ -112,14 +108,14 @@ def test_a_part_of_a_bin_that_is_all_idle_is_known(opened: Callable[..., Page]) 
     nothing = TimelineItems(row.items.start[:0], row.items.end[:0], row.items.code[:0])
     binned = replace(row, exact=np.zeros_like(row.exact), items=nothing)
     page = opened(replace(report, timeline=replace(report.timeline, rows=(binned,))), f"#t={1_230 * US}-{2_310 * US}")
-    assert ledger(page) == {"copy": [100 * US], "cpu": [980 * US]}
+    assert ledger(page) == {"copy": [100 * US], "idle/cpu": [980 * US]}
     assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
 
 
 def test_inside_an_exact_stretch_a_cut_item_counts_in_part(opened: Callable[..., Page]) -> None:
     """GPU 0 runs from 100 to 150 us and from 200 to 250 us: from 110 to 220 us that is 40 and 20."""
     page = opened(timeline_report(is_exact=False), f"#t={110 * US}-{220 * US}")
-    assert ledger(page) == {"compute": [60 * US, 0], "data_wait": [50 * US, 0], "cpu": [0, 110 * US]}
+    assert ledger(page) == {"compute": [60 * US, 0], "idle/data_wait": [50 * US, 0], "idle/cpu": [0, 110 * US]}
     assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
 
 
@@ -151,7 +147,7 @@ def test_a_link_on_the_page_is_followed(opened: Callable[..., Page]) -> None:
     page = opened(timeline_report())
     page.evaluate(f"location.hash = '#t={1_000 * US}-{1_100 * US}'")
     settled(page)
-    assert ledger(page) == {"compute": [50 * US, 0], "data_wait": [50 * US, 0], "cpu": [0, 100 * US]}
+    assert ledger(page) == {"compute": [50 * US, 0], "idle/data_wait": [50 * US, 0], "idle/cpu": [0, 100 * US]}
 
 
 def test_the_longest_gaps_are_links(opened: Callable[..., Page]) -> None:

@@ -81,7 +81,7 @@ def test_without_kernels_it_says_so() -> None:
 
 def test_notes_are_shown(trace_of: TraceOf) -> None:
     text = breakdown_view.render(build_report(trace_of(ExportBuilder().kernel(0, 10)), "all"))
-    assert "\nNote: No step lies whole inside the window" in text
+    assert "\nNote: No step lies inside the window" in text
 
 
 @pytest.mark.parametrize("width", [60, 100])

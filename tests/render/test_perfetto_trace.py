@@ -68,6 +68,7 @@ def gaps(count: int) -> dict[str, list[Any]]:
         "start_ns": start.tolist(),
         "end_ns": (start + 1001).tolist(),
         "cause": ["cpu"] * count,
+        "rule": ["idle/cpu"] * count,
         "phase": ["none"] * count,
         "evidence": [hand_made.HOSTILE] * count,
     }

@@ -94,5 +94,5 @@ def test_an_outline_changes_with_the_page() -> None:
     report = hand_made.full_report()
     whole = outline(RENDERERS["html"](report))
     assert outline(RENDERERS["html"](hand_made.no_gpu_report())) != whole
-    assert "section section-memory" in whole
+    assert "section section-device_memory" in whole
     assert "h3 The training loop waits for its data loader in 18 of 18 steps." in whole

@@ -24,6 +24,7 @@ def more_sections(window: Window, kernels: tuple[str, ...]) -> tuple[Section, ..
         _breakdown(window),
         _occupancy(window, kernels),
         _launches(window),
+        _communication(window),
         _memory(window),
         _graphs(window, kernels),
         _ranges(window, kernels),
@@ -128,6 +129,20 @@ def _memory(window: Window) -> Section:
     devices = pd.DataFrame({"device_id": [0], "peak_bytes": [12 << 30], "allocation_count": [90], "release_count": [4]})
     facts = (Fact("peak_bytes", 12 << 30, "bytes"), Fact("allocations", 90, "count"), Fact("releases", 4, "count"))
     return Section("device_memory", "GPU memory", window, facts, {"devices": devices})
+
+
+def _communication(window: Window) -> Section:
+    kernels = pd.DataFrame(
+        {
+            "device_id": [0],
+            "name": ["ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"],
+            "count": [36],
+            "total_ns": [60 * MS],
+            "exposed_ns": [0],
+        }
+    )
+    facts = (Fact("communication_ns", 60 * MS, "ns"), Fact("exposed_ns", 0, "ns"))
+    return Section("communication", "Communication between GPUs", window, facts, {"kernels": kernels})
 
 
 def _graphs(window: Window, kernels: tuple[str, ...]) -> Section:

@@ -260,6 +260,7 @@ def test_make_alone_lists_the_targets() -> None:
         "help",
         "profile",
         "test",
+        "quick",
         "check",
         "format",
         "docs",
