@@ -129,6 +129,8 @@ def run_sections(specs: list[SectionSpec], context: TraceContext, window: Window
             for name, make in ready.items():
                 running[pool.submit(make, **{each: found[each] for each in _named(make)})] = name
                 del waiting[name]
+            if not running:
+                raise ValueError(f"no section can be made from the values that these name: {', '.join(waiting)}")
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             found |= {running.pop(each): each.result() for each in done}
     return [found[f"section {each.key}"] for each in specs]

@@ -110,5 +110,8 @@ def _per_step(finding: Finding, window: Window, step: StepTimes) -> str:
 def _compute_bound(ledger: Section, window: Window) -> str:
     """Return the verdict of a run without warnings."""
     devices = ledger.tables["devices"]
-    share = units.share(int(devices["compute_ns"].sum()) / int(devices["window_ns"].sum()))
-    return f"Compute-bound: kernels run {share} of the time, in {window.label}."
+    compute, whole = int(devices["compute_ns"].sum()), int(devices["window_ns"].sum())
+    if whole - compute >= LIMIT_SHARE * whole:
+        rest = units.share((whole - compute) / whole)
+        return f"Kernels do not run for {rest} of the time, and no single change is predicted to save much of it."
+    return f"Compute-bound: kernels run {units.share(compute / whole)} of the time, in {window.label}."

@@ -126,7 +126,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - one value a field
     severity: Severity,
     lost_ns: int = 0,
 ) -> Finding:
-    return Finding(rule, severity, headline, lost_ns, None, None, advice, evidence, None, window)
+    return Finding(rule, severity, headline, lost_ns, 0, 0, advice, evidence, None, window)
 
 
 def _doubtful_gpus(context: TraceContext) -> Iterator[str]:

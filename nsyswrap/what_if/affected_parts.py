@@ -106,10 +106,18 @@ def copies_in_direction(simulation: Simulation, direction: str) -> Indices:
     return found
 
 
-def copies_and_their_waits(simulation: Simulation) -> Indices:
-    """Return the calls of the sample that copy, and the waits directly after one of them on the same thread."""
+def copies_and_their_waits(simulation: Simulation, direction: str = "") -> Indices:
+    """Return the calls of the sample that copy, and the waits directly after one of them on the same thread.
+
+    Args:
+        simulation: The run as it was.
+        direction: Direction of the copies; empty for all.
+    """
     synchronizing = calls_named(simulation, lambda name: api_calls.call_kind(name) == api_calls.SYNCHRONIZATION)
     copying = calls_named(simulation, api_calls.is_copy)
+    if direction:
+        copies = copies_in_direction(simulation, direction)
+        copying = np.intersect1d(copying, simulation.context.operations.call[copies])
     launching = np.unique(simulation.context.operations.call[simulation.operations])
     rows = np.union1d(np.union1d(synchronizing, copying), launching)
     threads = array(simulation.context.trace[tables.CALLS], "thread")

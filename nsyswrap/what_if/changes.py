@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nsyswrap.attribution.copy_table import UPLOAD
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import COMPUTE
@@ -145,7 +146,7 @@ def reads(simulation: Simulation) -> WhatIf:
 
 def one_copy(simulation: Simulation) -> WhatIf:
     """Return the change "one copy instead of many small ones": the waits after them are removed, or the copies too."""
-    rows, copies = copies_and_their_waits(simulation), copies_in_direction(simulation, "Host-to-Device")
+    rows, copies = copies_and_their_waits(simulation, UPLOAD), copies_in_direction(simulation, UPLOAD)
     return WhatIf(
         Change(waits=rows),
         Change(waits=rows, host=spans_of_calls(simulation, rows), operations=copies, factor=0.0),

@@ -200,7 +200,6 @@ def test_under_a_policy_that_forbids_scripts_and_styles_all_is_read(bare: Page) 
     for words in (
         "The training loop waits for its data loader",
         "38.6 %",
-        "The training loop waits for its loader",
         "Give the DataLoader",
         "Kernels",
     ):

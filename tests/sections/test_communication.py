@@ -88,7 +88,7 @@ def test_each_kernel_has_a_row_the_most_exposed_first(trace_of: TraceOf) -> None
 
 
 def test_the_window_cuts_collectives(trace_of: TraceOf) -> None:
-    """From 100 to 300, of which 150 to 250 lies inside; another one does not touch the window."""
+    """One from 100 to 300 is cut to 150 to 250; another one does not touch the window."""
     built = ExportBuilder().kernel(100, 300, REDUCE).kernel(400, 500, REDUCE)
     assert rows(section(trace_of(built), 150, 250)) == [(0, REDUCE, 1, 100, 100)]
 

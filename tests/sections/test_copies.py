@@ -330,7 +330,7 @@ def test_exposed_time_is_that_of_the_ledger(real_trace: RealTrace, name: str) ->
 
 
 def test_a_real_capture_shows_its_pageable_batches(real_trace: RealTrace) -> None:
-    """DataParallel of a batch in pageable memory: 28 copies in 14 steps, each of which blocks the CPU."""
+    """DataParallel of a batch in pageable memory: 28 copies in 14 steps, and each blocks the CPU."""
     context = find_context(real_trace("alexnet_data_parallel_2gpu"))
     found = run_section(copies, context, choose_window(context))
     assert value(found, "blocking_count") == 28

@@ -154,7 +154,7 @@ def test_without_records_the_section_says_how_to_get_them(trace_of: TraceOf) -> 
 def test_held_at_the_end_is_held_at_the_start_and_the_changes(
     trace_of: TraceOf, events: list[tuple[int, int, bool]], start: int, length: int
 ) -> None:
-    """And nobody ever holds less than nothing, or more than the peak."""
+    """What is held is never negative and never more than the peak."""
     builder = ExportBuilder()
     for at, size, release in events:
         builder.memory(at, size, release=release)

@@ -64,7 +64,7 @@ def test_a_kernel_whose_name_holds_nccl_is_communication(name: str, trace_of: Tr
 
 
 def test_communication_is_all_transfer_and_a_note_says_so(trace_of: TraceOf) -> None:
-    """Without the other ranks nobody knows how long it waited for them. A run without communication has no note."""
+    """Without the other ranks the wait for them is unknown. A run without communication has no note."""
     alone = ExportBuilder().kernel(0, 10, launched=(0, 1))
     assert run_section(ledger, find_context(trace_of(alone)), window(0, 100)).notes == ()
     section = run_section(ledger, find_context(trace_of(alone.kernel(10, 30, NCCL, launched=(1, 2)))), window(0, 100))

@@ -180,7 +180,7 @@ COLLECTIVES = {0: (176, 23508753, 42520164, 0), 1: (176, 29158264, 32183858, 0)}
 
 @pytest.mark.parametrize("device", COLLECTIVES)
 def test_communication_on_two_gpus_is_the_reference_numbers(device: int, real_trace: RealTrace) -> None:
-    """No kernel hides any of it, so all of it is exposed."""
+    """No kernel overlaps with it, so all of it is exposed."""
     context = context_of(real_trace(TWO_GPUS))
     operations = context.operations
     mine = operations.device_id == device

@@ -1,4 +1,4 @@
-"""The lines behind idle time: which samples count for which cause, and what findings say of them."""
+"""The lines behind idle time: which samples count for which cause, and the line that a finding names."""
 
 from collections.abc import Callable, Iterable
 

@@ -28,7 +28,7 @@ WITH_KERNELS = pytest.mark.parametrize("name", WITH_GPU)
 WITH_STEPS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "cnn_fp32_nsys2023"])
 LENGTH = 1000
 SLOW = 6
-# Twelve steps of 1000 ns, of which the seventh takes 500 ns more; the first two are warm-up.
+# Twelve steps of 1000 ns; the seventh takes 500 ns more, and the first two are warm-up.
 END = 12 * LENGTH + 500
 
 

@@ -3,11 +3,12 @@
 import numpy as np
 
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.attribution.launch_pace import LATENCY_NS
 from nsyswrap.events.operations import streams_of
 
 RULE = "gpu/between_operations"
 # A queued operation that begins after more than this many usual gaps waited for something else, such as another stream.
-# Source: ours.
+# Source: ours. No GPU takes longer for it than for the first operation after a launch.
 USUAL_GAPS = 10
 
 
@@ -23,6 +24,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     queued = idle.is_cause("queued")
     same &= ~idle.any_in_gap(~queued)
     length = idle.gaps.end - idle.gaps.start
-    usual = same & (length <= USUAL_GAPS * float(np.median(length[same]))) if same.any() else same
+    longest = min(USUAL_GAPS * float(np.median(length[same])), LATENCY_NS) if same.any() else 0
+    usual = same & (length <= longest)
     found: Mask = queued & usual[idle.gap]
     return found
