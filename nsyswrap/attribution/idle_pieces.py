@@ -126,7 +126,7 @@ class IdlePieces:
         found: Mask = backwards > behind[self.gap]
         return found
 
-    def set_back(self, delayed: Mask, delay: Times, free: Mask) -> Mask:
+    def set_back(self, delayed: Mask, delay: Times, free: Mask, inside: Mask | None = None) -> Mask:
         """Return the idle time that delays of the host cause, in the gap of each delay and in the gaps after it.
 
         When the GPU goes idle during a delay, all later launches are late by the length of the delay. So the delay
@@ -143,7 +143,9 @@ class IdlePieces:
             delayed: Which gaps begin during a delay.
             delay: Length of the delay of each gap, in ns; read where ``delayed``.
             free: The pieces that no other root cause explains yet.
+            inside: The pieces during the delays, which are a part of the time that these explain; None for none.
         """
+        wanted = free if inside is None else free | inside
         process, caught_up = self.process[self.first], self._caught_up()
         explained = self.none
         for each in tables.distinct(process[delayed]):
@@ -154,10 +156,10 @@ class IdlePieces:
             budget = np.zeros(len(self.first), np.int64)
             group = np.full(len(self.first), -1, np.intp)
             budget[own], group[own] = set_back, spell
-            rows = np.flatnonzero(free & (budget[self.gap] > 0))
+            rows = np.flatnonzero(wanted & (budget[self.gap] > 0))
             before = _running_sum(self.length[rows], group[self.gap[rows]]) - self.length[rows]
             explained[rows[before + self.length[rows] // 2 <= budget[self.gap[rows]]]] = True
-        return explained
+        return explained & free
 
     def call_length(self, kinds: tuple[int, ...], chosen: Mask) -> Times:
         """Return the length of the call in which each chosen gap begins, in ns inside the window; 0 for other gaps.

@@ -33,9 +33,10 @@ def copy_rates() -> dict[str, dict[str, float]]:
         found = output_of([sys.executable, "-m", "nsyswrap.capture.copy_rates"], timeout_s=TIMEOUT_S)
     except (OSError, TimeoutError):
         return {}
-    if found.code:
+    try:
+        rates: dict[str, dict[str, float]] = {} if found.code else json.loads(found.stdout)
+    except ValueError:
         return {}
-    rates: dict[str, dict[str, float]] = json.loads(found.stdout)
     return rates
 
 

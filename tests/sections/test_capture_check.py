@@ -63,7 +63,7 @@ def test_fewer_events_than_were_collected_are_incomplete(trace_of: TraceOf) -> N
     section = section_of(trace_of(builder.diagnostic("Number of NVTX events collected: 7.")))
     (finding,) = section.findings
     assert (finding.rule, finding.severity, finding.lost_ns) == ("capture/incomplete", Severity.PROBLEM, 990)
-    assert (finding.saving_low_ns, finding.saving_high_ns) == (None, None)
+    assert (finding.saving_low_ns, finding.saving_high_ns, finding.saving_method) == (0, 0, None)
     assert finding.evidence == (
         "1003 CUDA events are missing: nsys counted 1005",
         "7 NVTX events are missing: nsys counted 7",
@@ -206,7 +206,7 @@ def test_a_copy_of_another_kind_without_its_call_is_missed(trace_of: TraceOf) ->
 
 
 def test_after_an_orphan_that_is_the_last_operation_nothing_is_known(trace_of: TraceOf) -> None:
-    """Nobody knows which thread the GPU waits for from 150 ns on."""
+    """The thread that the GPU waits for from 150 ns on is unknown."""
     assert affected_by(one_kernel().copy(100, 150), trace_of, 0, 1000) == 9 + 80 + 850
 
 

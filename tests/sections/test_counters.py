@@ -49,7 +49,7 @@ def test_the_window_has_mean_and_maximum(trace_of: TraceOf) -> None:
 
 
 def test_over_time_fills_the_window_and_means_what_it_means(trace_of: TraceOf) -> None:
-    """Stretches adjoin from end to end; weighted by their length they are the mean of the window."""
+    """Intervals adjoin from end to end; weighted by their length they are the mean of the window."""
     found = section(trace_of(training()), 3, 97).tables
     table = found["over_time"]
     assert (int(table["start_ns"].iloc[0]), int(table["end_ns"].iloc[-1]), len(table)) == (3, 97, 94)

@@ -129,7 +129,7 @@ def test_gpu_time_is_that_of_what_was_launched_in_the_phase(trace_of: TraceOf) -
 
 
 def test_what_no_phase_launched_is_shown_under_none(trace_of: TraceOf) -> None:
-    """So do operations whose launch is unknown."""
+    """Operations whose launch is unknown are shown there, too."""
     builder = ExportBuilder().range("forward", 0, 40).kernel(50, 60, launched=(45, 46)).kernel(70, 80)
     assert rows_of(context_of(trace_of(builder)))["none"] == (0, 0, 20, 0, 2)
 

@@ -31,7 +31,9 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     first_call = idle.call_length((api_calls.ALLOCATION,), calls[idle.first])
     later = calls & ~(np.isin(np.arange(len(calls)), idle.first) & (first_call > 0)[idle.gap])
     delay = first_call + np.bincount(idle.gap[later], idle.length[later], len(idle.first)).astype(np.int64)
-    return calls | between | idle.set_back(delayed, delay, free & ~calls & ~between & idle.is_cause(*GENERIC))
+    behind = idle.from_first(calls) | ~delayed[idle.gap]
+    rest = free & ~calls & ~between & behind & idle.is_cause(*GENERIC)
+    return calls | between | idle.set_back(delayed, delay, rest, calls)
 
 
 def _is_habit(idle: IdlePieces) -> bool:

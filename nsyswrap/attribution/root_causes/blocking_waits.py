@@ -16,4 +16,4 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     waits = free & idle.is_cause("synchronization", "blocking_copy")
     begins = waits[idle.first]
     rest = free & ~waits & idle.is_cause(*GENERIC)
-    return waits | idle.set_back(begins, idle.call_length(KINDS, begins), rest)
+    return waits | idle.set_back(begins, idle.call_length(KINDS, begins), rest, waits)

@@ -14,4 +14,4 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     inside = free & idle.is_cause("blocking_copy", "launch") & (containing(held, idle.pieces.start) >= 0)
     begins = (inside & idle.is_cause("blocking_copy"))[idle.first]
     rest = free & ~inside & idle.is_cause(*GENERIC)
-    return inside | idle.set_back(begins, idle.call_length((api_calls.BLOCKING_COPY,), begins), rest)
+    return inside | idle.set_back(begins, idle.call_length((api_calls.BLOCKING_COPY,), begins), rest, inside)
