@@ -323,7 +323,7 @@ def test_time_of_the_profiler_is_a_note_that_saves_nothing(trace_of: TraceOf) ->
 
 
 def test_the_report_has_count_and_median_length_of_the_measured_steps(trace_of: TraceOf) -> None:
-    """Six steps of 1 s, two of which are warm-up; a window given by hand is not made of steps."""
+    """Two of six steps of 1 s are warm-up. A window given by hand has no step times."""
     assert build_report(trace_of(training())).step == StepTimes(4, S)
     assert build_report(trace_of(training()), "1:3").step == NO_STEP
 

@@ -117,7 +117,7 @@ def test_two_sections_run_at_the_same_time(context: TraceContext) -> None:
 
 
 def test_an_error_in_a_section_is_raised(context: TraceContext) -> None:
-    """The others do not hide it, and the report is not cut short without a word."""
+    """The run fails, although the sections before and after it work."""
 
     def fails(context: TraceContext) -> Section:
         raise CannotTellError(f"{len(context.operations.start)} operation", hint="")
@@ -146,7 +146,7 @@ def test_an_error_in_a_value_is_raised(context: TraceContext, values: Values) ->
 
 @pytest.mark.parametrize("spec", SECTIONS, ids=lambda each: each.key)
 def test_a_section_names_only_known_values(spec: SectionSpec) -> None:
-    """By the name of its parameters, none of which has a default."""
+    """Each parameter has the name of a known value, and no default."""
     assert parameters(spec.run) <= {"context", "window", *VALUES}
 
 

@@ -156,7 +156,7 @@ OVERHEADS = {
 
 
 @pytest.mark.parametrize(("name", "cause"), OVERHEADS.items())
-def test_overhead_is_the_profiler_but_for_libraries_it_hooks(name: str, cause: str, trace_of: TraceOf) -> None:
+def test_overhead_is_the_profiler_except_for_libraries_it_hooks(name: str, cause: str, trace_of: TraceOf) -> None:
     """The loading of a library is filed there because nsys hooks it."""
     trace = trace_of(gap().overhead(name, 20, 80))
     assert explained(trace, 0, 100) == [Piece(20, 80, cause, "forward")]
@@ -283,8 +283,8 @@ def test_a_thread_that_is_never_put_back_is_off_to_the_end(trace_of: TraceOf) ->
     ]
 
 
-def test_a_graph_traced_neither_way_is_blind(trace_of: TraceOf) -> None:
-    """Until it is launched the gap is as any other; after that nobody knows what ran.
+def test_a_graph_without_rows_on_the_gpu_is_not_traced(trace_of: TraceOf) -> None:
+    """Until the launch the gap is like any other. After that, the capture does not show what ran.
 
     ::
 
@@ -296,20 +296,20 @@ def test_a_graph_traced_neither_way_is_blind(trace_of: TraceOf) -> None:
     assert "does not show" in evidence(trace, 0, 100)[1]
 
 
-def test_a_graph_launched_while_the_kernel_before_it_ran_is_blind_from_the_start(trace_of: TraceOf) -> None:
-    """It was queued after that kernel."""
+def test_a_graph_launched_during_the_kernel_before_it_is_not_traced_from_the_start(trace_of: TraceOf) -> None:
+    """The graph waits for that kernel and may begin right after it."""
     trace = trace_of(gap().call("cuGraphLaunch", 5, 10, correlation=99))
     assert explained(trace, 0, 100) == [Piece(20, 80, "not_traced", "forward")]
 
 
-def test_a_graph_that_is_in_the_capture_is_not_blind(trace_of: TraceOf) -> None:
-    """As nodes it is kernels; as a whole it is one operation."""
+def test_a_graph_with_rows_on_the_gpu_is_traced(trace_of: TraceOf) -> None:
+    """Its row is an operation like any other, so the time after it is CPU time."""
     builder = ExportBuilder().range("forward", 0, 100).graph(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "cpu", "forward")]
 
 
-def test_a_gap_that_ends_with_an_operation_nobody_launched_is_blind(trace_of: TraceOf) -> None:
-    """Its host call is missing from the capture, so the phase is the main thread's."""
+def test_a_gap_before_an_operation_without_a_launch_call_is_not_traced(trace_of: TraceOf) -> None:
+    """The capture lacks the call that launched it. The phase is that of the main thread."""
     builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100)
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "not_traced", "forward")]
 
@@ -332,14 +332,14 @@ def test_after_a_last_migration_the_thread_that_launched_before_it_explains_the_
     assert explained(trace_of(builder), 0, 100) == [Piece(30, 100, "cpu", "forward")]
 
 
-def test_a_gpu_with_migrations_alone_is_blind(trace_of: TraceOf) -> None:
-    """Nothing was launched on it, so no thread explains its idle time."""
+def test_the_idle_time_of_a_gpu_with_migrations_alone_is_not_traced(trace_of: TraceOf) -> None:
+    """No thread launched work on it, so no thread explains its idle time."""
     builder = ExportBuilder().range("forward", 0, 100).copy(20, 30, 11, stream=None)
     assert [piece.cause for piece in explained(trace_of(builder), 0, 100)] == ["not_traced", "not_traced"]
 
 
-def test_without_host_calls_every_gap_is_blind(trace_of: TraceOf) -> None:
-    """The export has no table of CUDA calls at all: the first, the middle and the last gap."""
+def test_without_cuda_calls_every_gap_is_not_traced(trace_of: TraceOf) -> None:
+    """The export has no table of CUDA calls. The first, the middle and the last gap are tested."""
     builder = ExportBuilder().range("forward", 0, 100).kernel(10, 20).kernel(80, 90)
     trace = trace_of(builder)
     assert "calls" in trace.absent

@@ -42,7 +42,7 @@ def with_gaps(*gaps: int, processes: tuple[int, ...] = ()) -> ExportBuilder:
 
 
 def explained(idle: IdlePieces, *delays: int) -> list[int]:
-    """Return how much of each gap the delays explain, in us; a delay of 0 is none."""
+    """Return how much of each gap the delays explain, in us; a delay of 0 explains nothing."""
     delay = np.array(delays, np.int64) * US
     mask = idle.set_back(delay > 0, delay, np.ones(len(idle.length), bool))
     found = np.zeros(len(idle.first), np.int64)
@@ -169,7 +169,7 @@ def test_only_free_pieces_are_explained_and_only_they_use_up_a_delay(trace_of: T
 
 
 def test_the_length_of_the_call_in_which_a_gap_begins(trace_of: TraceOf) -> None:
-    """The gap from 10 to 50 begins in a call from -30 to 20, of which 20 us are inside the window from 0 on."""
+    """The gap from 10 to 50 begins in a call from -30 to 20. The window begins at 0, so 20 us of the call count."""
     made = with_gaps(40, 24).call("cudaStreamSynchronize", -30 * US, 20 * US)
     made.call("cudaStreamSynchronize", 65 * US, 70 * US)
     idle = pieces(trace_of(made), 40, 24)

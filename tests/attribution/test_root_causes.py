@@ -211,7 +211,7 @@ def test_few_kernels_or_those_of_another_phase_are_no_optimizer_of_many(
 
 @pytest.mark.parametrize("window", ["0.004:0.006", "0.0045:0.0065", "all"])
 def test_the_optimizers_kernels_are_counted_in_whole_steps_of_the_window(trace_of: TraceOf, window: str) -> None:
-    """Two steps of 120; one step and two halves; and all steps, of which the warm-up is not counted."""
+    """The windows hold two steps of 120, one step and two halves, and all steps. The warm-up is not counted."""
     rules = findings_of(trace_of(one_by_one(120)), window)
     assert rules["optimizer/many_kernels"].evidence[0] == "120 kernels a step in phase optimizer"
 

@@ -33,16 +33,16 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 @every_page
-def test_the_page_asks_for_nothing_and_complains_of_nothing(page: Page, files: dict[str, Path], name: str) -> None:
-    """No request but itself, no message, no error, no violation of its own policy."""
-    asked: list[str] = []
-    said: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+def test_the_page_requests_only_itself_and_logs_no_message(page: Page, files: dict[str, Path], name: str) -> None:
+    """The page makes no other request. It logs no message, no error and no violation of its own policy."""
+    requested_urls: list[str] = []
+    messages: list[str] = []
+    page.on("request", lambda request: requested_urls.append(request.url))
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
     page.goto(files[name].as_uri(), wait_until="networkidle")
-    assert [url for url in asked if not url.startswith("data:")] == [files[name].as_uri()]
-    assert said == []
+    assert [url for url in requested_urls if not url.startswith("data:")] == [files[name].as_uri()]
+    assert messages == []
 
 
 def test_hostile_names_are_text(page: Page, files: dict[str, Path]) -> None:

@@ -1,4 +1,4 @@
-"""What a program calls itself cannot run, nor change the page; what is secret is not written; all can read it."""
+"""Names from a program cannot run or change the page, secrets are not written, and all readers can use the page."""
 
 import json
 import lzma
@@ -94,8 +94,8 @@ def test_a_hostile_text_leaves_the_page_as_a_harmless_one_does(browser: Browser,
     assert hostile == benign
 
 
-def test_a_text_is_read_as_what_it_is(browser: Browser, tmp_path: Path) -> None:
-    """Nothing hides: what turns the direction round, and what does not print, is shown by its number."""
+def test_invisible_characters_are_shown_by_their_numbers(browser: Browser, tmp_path: Path) -> None:
+    """This covers characters that turn the direction round and characters that do not print."""
     with opened(browser, write(twin(hand_made.full_report(), HOSTILE[9] + HOSTILE[10]), tmp_path)) as page:
         shown = page.inner_text(".verdict p")
     assert "abc[U+202E]cba[U+2066]x[U+2069][U+200B]" in shown
@@ -103,7 +103,7 @@ def test_a_text_is_read_as_what_it_is(browser: Browser, tmp_path: Path) -> None:
 
 
 def export(folder: Path, text: str) -> Path:
-    """Write an export in which all that a program names is called by a text, and a secret is in its environment."""
+    """Write an export whose program uses a text for each name and has a secret in its environment."""
     builder = ExportBuilder().gpu(name=text).session().command("python", text, f"--api-key={SECRET}", "--token", SECRET)
     builder.environment({"API_TOKEN": SECRET, "PLAIN": text, "DATABASE_URL": f"postgres://u:{SECRET}@h/d"})
     builder.thread_name(MAIN, text).thread_name(thread(9), text).diagnostic(text).system("Hostname", text)
@@ -169,8 +169,8 @@ def test_nothing_keeps_people_from_using_it(
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         page.add_script_tag(path=AXE)
         found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-    grave = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
-    assert [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in grave] == []
+    serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+    assert [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in serious] == []
     assert len(found["passes"]) > 15, "it did look"
 
 
@@ -228,7 +228,7 @@ def test_under_such_a_policy_evidence_still_opens(bare: Page) -> None:
 
 @pytest.fixture(scope="module", params=["mnist-1-worker", "mnist-8-workers"])
 def sample(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """The page of a real capture, and what report.json says of it."""
+    """The page and the report.json of a real capture."""
     folder = tmp_path_factory.mktemp(request.param)
     unpacked = folder / "capture.sqlite"
     unpacked.write_bytes(lzma.decompress((SAMPLES / request.param / "capture.sqlite.xz").read_bytes()))

@@ -47,21 +47,21 @@ every_file = pytest.mark.parametrize("name", ["full", "two", "none", "hostile", 
 
 
 @every_file
-def test_the_page_asks_for_nothing_but_itself(page: Page, files: dict[str, Path], name: str) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+def test_the_page_requests_only_itself(page: Page, files: dict[str, Path], name: str) -> None:
+    requested_urls: list[str] = []
+    page.on("request", lambda request: requested_urls.append(request.url))
     page.goto(files[name].as_uri(), wait_until="networkidle")
-    assert [url for url in asked if not url.startswith("data:")] == [files[name].as_uri()]
+    assert [url for url in requested_urls if not url.startswith("data:")] == [files[name].as_uri()]
 
 
 @every_file
-def test_the_page_has_nothing_to_complain_of(page: Page, files: dict[str, Path], name: str) -> None:
-    """No error, no warning, no violation of its own policy."""
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+def test_the_page_logs_no_message(page: Page, files: dict[str, Path], name: str) -> None:
+    """The console shows no error, no warning and no violation of its own policy."""
+    messages: list[str] = []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
     page.goto(files[name].as_uri(), wait_until="networkidle")
-    assert said == []
+    assert messages == []
 
 
 @every_file

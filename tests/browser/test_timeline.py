@@ -1,4 +1,4 @@
-"""The timeline in a real browser: its numbers are the report's, links lead into it, and it tells what is where."""
+"""The timeline in a real browser: its numbers are the report's, links lead into it, and it names its items."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -68,7 +68,7 @@ def test_the_window_has_the_numbers_of_the_ledger(
 def test_a_brush_has_the_numbers_of_a_report_of_that_window(
     real_trace: Callable[[str], Trace], opened: Callable[..., Page]
 ) -> None:
-    """Select any stretch: a report with that window says the same of when the GPU was busy."""
+    """Select any interval: a report with that window has the same busy times of the GPU."""
     trace = real_trace("cnn_amp")
     report = build_report(trace, with_timeline=True)
     third = report.window.length_ns // 3
@@ -91,7 +91,7 @@ def test_every_zoom_adds_up(opened: Callable[..., Page]) -> None:
                 assert sum(ns[device] for ns in ledger(page).values()) == pytest.approx(end - start, abs=4)
 
 
-def test_a_stretch_between_edges_is_exact_in_a_binned_capture(opened: Callable[..., Page]) -> None:
+def test_an_interval_between_edges_is_exact_in_a_binned_capture(opened: Callable[..., Page]) -> None:
     page = opened(timeline_report(is_exact=False), f"#t={1_200 * US}-{2_400 * US}")
     assert ledger(page)["compute"] == [600 * US, 0]
     assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
@@ -101,7 +101,7 @@ def test_a_stretch_between_edges_is_exact_in_a_binned_capture(opened: Callable[.
 
 
 def test_a_part_of_a_bin_that_is_all_idle_is_known(opened: Callable[..., Page]) -> None:
-    """GPU 1 is idle but from 2 ms to 2.1 ms: without any item, each part of any other bin is as exact."""
+    """GPU 1 is busy only from 2 ms to 2.1 ms. Any other bin is all idle, so each part of it is exact."""
     report = timeline_report()
     assert report.timeline is not None
     row = next(one for one in report.timeline.rows if one.label == "GPU 1")
@@ -112,8 +112,8 @@ def test_a_part_of_a_bin_that_is_all_idle_is_known(opened: Callable[..., Page]) 
     assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
 
 
-def test_inside_an_exact_stretch_a_cut_item_counts_in_part(opened: Callable[..., Page]) -> None:
-    """GPU 0 runs from 100 to 150 us and from 200 to 250 us: from 110 to 220 us that is 40 and 20."""
+def test_inside_an_exact_interval_a_cut_item_counts_in_part(opened: Callable[..., Page]) -> None:
+    """GPU 0 runs from 100 to 150 us and from 200 to 250 us: from 110 to 220 us it runs for 40 and 20 us."""
     page = opened(timeline_report(is_exact=False), f"#t={110 * US}-{220 * US}")
     assert ledger(page) == {"compute": [60 * US, 0], "idle/data_wait": [50 * US, 0], "idle/cpu": [0, 110 * US]}
     assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1

@@ -25,8 +25,8 @@ def proc(tmp_path: Path, files: dict[str, str]) -> Machine:
 
 
 @pytest.fixture
-def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run as another user than root."""
+def ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run as a user other than root."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
 
@@ -134,7 +134,7 @@ def test_no_gpu_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, te
 
 
 @pytest.mark.parametrize(("level", "status"), [("-1", Status.OK), ("2", Status.OK), ("3", Status.WARNING)])
-@pytest.mark.usefixtures("nobody")
+@pytest.mark.usefixtures("ordinary_user")
 def test_sampling_depends_on_the_kernel(tmp_path: Path, level: str, status: Status) -> None:
     """Above level 2 a user may not sample."""
     check = doctor.check_sampling(proc(tmp_path, {"sys/kernel/perf_event_paranoid": f"{level}\n"}))
@@ -157,7 +157,7 @@ def test_a_kernel_without_the_setting_is_a_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parameters", "status"), [("RmProfilingAdminOnly: 1\n", Status.WARNING), ("RmProfilingAdminOnly: 0\n", Status.OK)]
 )
-@pytest.mark.usefixtures("nobody")
+@pytest.mark.usefixtures("ordinary_user")
 def test_gpu_counters_depend_on_the_driver(tmp_path: Path, parameters: str, status: Status) -> None:
     """It can restrict them to root."""
     check = doctor.check_gpu_metrics(proc(tmp_path, {"driver/nvidia/params": parameters}))

@@ -29,7 +29,7 @@ def test_at_the_end_the_folder_holds_the_written_files(tmp_path: Path) -> None:
 
 
 def test_before_the_end_the_folder_holds_no_result(tmp_path: Path) -> None:
-    """Nobody sees an incomplete result."""
+    """An incomplete result is not visible."""
     with result_folder(tmp_path / "r", force=False) as private:
         (private / "capture.sqlite").write_text("half")
         assert names(tmp_path / "r") == {private.name}

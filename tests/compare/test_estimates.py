@@ -21,8 +21,8 @@ def series(median_ms: float, count: int = 60, seed: int = 1, spread: float = 0.0
     return pairs.lengths(median_ms, count, seed, spread).astype(np.float64)
 
 
-def said(base: Series, new: Series, between: tuple[float, float] = (0, 0), margin: float = MARGIN) -> Outcome:
-    """What is said of two series, with so much time after each step."""
+def outcome_of(base: Series, new: Series, between: tuple[float, float] = (0, 0), margin: float = MARGIN) -> Outcome:
+    """Return the outcome of a comparison; ``between`` is the time after each step of base and new, in ns."""
     sides = [StepTimes(one, one + more) for one, more in zip((base, new), between, strict=True)]
     return decide(estimate_changes(sides[:1], sides[1:], margin)).outcome
 
@@ -30,38 +30,38 @@ def said(base: Series, new: Series, between: tuple[float, float] = (0, 0), margi
 @pytest.mark.parametrize(
     ("median_ms", "expected"), [(2.0, Outcome.FASTER), (8.0, Outcome.SLOWER), (4.0, Outcome.NO_DIFFERENCE)]
 )
-def test_a_clear_case_is_said(median_ms: float, expected: Outcome) -> None:
-    assert said(series(4.0), series(median_ms, seed=2)) is expected
+def test_a_clear_case_is_decided(median_ms: float, expected: Outcome) -> None:
+    assert outcome_of(series(4.0), series(median_ms, seed=2)) is expected
 
 
 def test_turned_round_the_answer_is_turned_round() -> None:
-    assert said(series(4.0), series(3.0, seed=2)) is Outcome.FASTER
-    assert said(series(3.0), series(4.0, seed=2)) is Outcome.SLOWER
+    assert outcome_of(series(4.0), series(3.0, seed=2)) is Outcome.FASTER
+    assert outcome_of(series(3.0), series(4.0, seed=2)) is Outcome.SLOWER
 
 
 def test_a_certain_change_below_the_margin_is_no_difference() -> None:
     """One per cent, and no doubt about it; with a margin of nothing it counts."""
     base, new = np.full(60, 4e6), np.full(60, 4.04e6)
-    assert said(base, new) is Outcome.NO_DIFFERENCE
-    assert said(base, new, margin=0.0) is Outcome.SLOWER
+    assert outcome_of(base, new) is Outcome.NO_DIFFERENCE
+    assert outcome_of(base, new, margin=0.0) is Outcome.SLOWER
 
 
 def test_few_steps_that_scatter_widely_tell_nothing() -> None:
-    assert said(series(4.0, 12, spread=0.5), series(4.4, 12, 2, 0.5)) is Outcome.CANNOT_TELL
+    assert outcome_of(series(4.0, 12, spread=0.5), series(4.4, 12, 2, 0.5)) is Outcome.CANNOT_TELL
 
 
 def test_one_very_long_step_hides_nothing_from_the_median() -> None:
     """The mean cannot tell then, the median can."""
     base, new = series(4.0), series(2.0, seed=2)
     base[10] = 4e9
-    assert said(base, new) is Outcome.FASTER
+    assert outcome_of(base, new) is Outcome.FASTER
 
 
 def test_steps_of_which_each_fourth_is_longer_are_slower() -> None:
     """The median does not see them, the time per step does: gradient accumulation, or a loader that falls behind."""
     base, new = series(4.0, 80), series(4.0, 80, 2)
     new[::4] *= 2
-    assert said(base, new) is Outcome.SLOWER
+    assert outcome_of(base, new) is Outcome.SLOWER
 
 
 def test_steps_of_two_lengths_are_no_difference_where_the_mean_tells() -> None:
@@ -69,19 +69,19 @@ def test_steps_of_two_lengths_are_no_difference_where_the_mean_tells() -> None:
     base, new = series(4.0, 80), series(4.0, 80, 2)
     base[::2] *= 1.5
     new[1::2] *= 1.5
-    assert said(base, new) is Outcome.NO_DIFFERENCE
+    assert outcome_of(base, new) is Outcome.NO_DIFFERENCE
 
 
-def test_time_that_moved_out_of_the_steps_is_no_gain() -> None:
-    """Steps are half as long, and as much lies between them: the training takes as long as before."""
-    assert said(series(4.0), series(2.0, seed=2), between=(0, 2e6)) is Outcome.CANNOT_TELL
+def test_time_that_moved_out_of_the_steps_is_no_saving() -> None:
+    """Steps are half as long, and the other half now lies between them: training takes as long as before."""
+    assert outcome_of(series(4.0), series(2.0, seed=2), between=(0, 2e6)) is Outcome.CANNOT_TELL
 
 
 def test_time_that_lies_between_steps_counts() -> None:
-    assert said(series(4.0), series(4.0, seed=2), between=(0, 2e6)) is Outcome.SLOWER
+    assert outcome_of(series(4.0), series(4.0, seed=2), between=(0, 2e6)) is Outcome.SLOWER
 
 
-def test_a_change_no_larger_than_the_drift_within_a_capture_is_not_told() -> None:
+def test_a_change_no_larger_than_the_drift_within_a_capture_is_not_reported() -> None:
     """The second half of base is 20 % slower than its first; new is 10 % slower than base as a whole."""
     halves = np.concatenate([series(4.0, 40), series(4.8, 40, 3)])
     later = series(4.8, 80, 2)
@@ -105,17 +105,17 @@ def test_estimates_are_of_median_and_mean() -> None:
 
 @settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(10, 80), st.floats(0.005, 0.05))
-def test_a_series_against_its_own_shuffle_is_never_said_to_have_changed(seed: int, count: int, spread: float) -> None:
-    """The same times in another order have the same mean and median: there is nothing to be found."""
+def test_a_series_never_differs_from_its_own_shuffle(seed: int, count: int, spread: float) -> None:
+    """The same times in another order have the same mean and median, so there is no change to find."""
     base = series(4.0, count, seed, spread)
     new = np.random.default_rng(seed).permutation(base)
-    assert said(base, new) in (Outcome.NO_DIFFERENCE, Outcome.CANNOT_TELL)
+    assert outcome_of(base, new) in (Outcome.NO_DIFFERENCE, Outcome.CANNOT_TELL)
 
 
-def test_independent_pairs_of_the_same_loop_are_seldom_told_apart() -> None:
+def test_independent_pairs_of_the_same_loop_are_seldom_called_different() -> None:
     """A/A: of 60 pairs of 58 steps that scatter by 10 %, at most 4 are called faster or slower."""
     wrong = sum(
-        said(series(5.0, 58, seed, 0.1), series(5.0, 58, seed + 500, 0.1)) in (Outcome.FASTER, Outcome.SLOWER)
+        outcome_of(series(5.0, 58, seed, 0.1), series(5.0, 58, seed + 500, 0.1)) in (Outcome.FASTER, Outcome.SLOWER)
         for seed in range(60)
     )
     assert wrong <= 4
@@ -124,7 +124,8 @@ def test_independent_pairs_of_the_same_loop_are_seldom_told_apart() -> None:
 def test_a_tenth_is_found_among_steps_that_scatter_by_a_tenth() -> None:
     """Of 40 pairs of 116 steps, nine in ten at least."""
     found = sum(
-        said(series(5.0, 116, seed, 0.1), series(5.5, 116, seed + 500, 0.1)) is Outcome.SLOWER for seed in range(40)
+        outcome_of(series(5.0, 116, seed, 0.1), series(5.5, 116, seed + 500, 0.1)) is Outcome.SLOWER
+        for seed in range(40)
     )
     assert found >= 36
 
@@ -145,7 +146,7 @@ def runs(count: int, median_ms: float, spread: float, seed: int) -> list[StepTim
 
 
 def test_several_runs_that_differ_are_no_change() -> None:
-    """A/A of runs that differ by 5 %: of 60 pairs many are told apart by one run each, at most 4 by five."""
+    """Runs of one loop differ by 5 %. With one run a side many of 60 pairs differ; with five runs at most 4 do."""
     alone, together = (
         sum(
             decide(estimate_changes(runs(count, 5.0, 0.05, seed), runs(count, 5.0, 0.05, seed + 900), MARGIN)).outcome

@@ -87,6 +87,6 @@ def test_a_family_is_the_name_without_its_number() -> None:
 
 
 def test_a_step_of_no_length_counts_as_one_nanosecond() -> None:
-    """Its logarithm is asked for."""
+    """The comparison takes its logarithm."""
     assert step_times(pairs.report([0, 0, 5 * MS])).length.tolist() == [1, 1, 5 * MS]
     assert np.isfinite(np.log(step_times(pairs.report([0, 0, 5 * MS])).period)).all()

@@ -320,7 +320,7 @@ def test_texts_need_not_be_utf_8(build: Build, tmp_path: Path, text: bytes) -> N
 
 
 def test_repeated_correlation_ids_are_kept(build: Build, tmp_path: Path) -> None:
-    """The sections judge them; dropping rows here would hide them."""
+    """The sections check them, so the reader must not drop their rows."""
     builder = (
         build().kernel(1, 2, correlation=5).kernel(3, 4, correlation=5).call("cudaLaunchKernel", 0, 1, correlation=5)
     )

@@ -28,12 +28,12 @@ def test_text_says_how_much_was_measured_and_how_far_names_are_right() -> None:
     text = text_of(EXAMPLE)
     assert text.splitlines()[:2] == ["train.py -n", "NVIDIA H100, Nsight Compute 2025.3.1.0"]
     values = dict(line.strip().rsplit("  ", 1) for line in text.splitlines() if line.startswith("  "))
-    told = {label.strip(): value for label, value in values.items()}
-    assert told["kernel time in the capture"] == "1.00 ms"
-    assert told["measured, share of that time"] == "90.0 % (3 launches)"
-    assert told["tensor cores, by hardware"] == "90.0 to 100.0 %"
-    assert told["tensor cores, by name"] == "60.0 to 70.0 %"
-    assert told["name and hardware differ"] == "20.0 %"
+    shown = {label.strip(): value for label, value in values.items()}
+    assert shown["kernel time in the capture"] == "1.00 ms"
+    assert shown["measured, share of that time"] == "90.0 % (3 launches)"
+    assert shown["tensor cores, by hardware"] == "90.0 to 100.0 %"
+    assert shown["tensor cores, by name"] == "60.0 to 70.0 %"
+    assert shown["name and hardware differ"] == "20.0 %"
 
 
 def test_what_differs_or_was_settled_stands_first() -> None:

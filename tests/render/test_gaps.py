@@ -59,7 +59,7 @@ def test_the_longest_gap_comes_first_and_the_earlier_of_equals() -> None:
     assert [gap.start_ns for gap in found.gaps] == [10, 0, 40]
 
 
-def test_no_more_gaps_than_asked_for() -> None:
+def test_no_more_gaps_than_the_limit() -> None:
     found = gaps.longest(table((0, 0, 5, "cpu"), (0, 10, 30, "cpu")), 1)
     assert (len(found.gaps), found.gap_count) == (1, 2)
 

@@ -115,7 +115,7 @@ def test_nothing_is_loaded(page: Page) -> None:
 
 
 def test_a_policy_forbids_everything_but_what_the_page_holds() -> None:
-    """Each style sheet and script is named by its hash, byte for byte as it stands in the page."""
+    """The policy names each style sheet and script by the hash of its bytes in the page."""
     (content,) = (meta["content"] for meta in FULL.all("meta") if meta.get("http-equiv") == "Content-Security-Policy")
     rules = dict(rule.split(" ", 1) for rule in content.split("; "))
     assert rules["default-src"] == "'none'"

@@ -125,7 +125,7 @@ RANDOM_REPORTS = st.builds(
 
 
 def assert_read_back(report: Report) -> None:
-    """Check that a report that is written and read is the same, but for what report.json does not hold."""
+    """Check that a report stays the same when written and read, except for what report.json does not hold."""
     text = json_report.render(report)
     found = parse_report(text, "report.json")
     assert json_report.render(found) == text
@@ -155,7 +155,7 @@ def test_the_report_of_a_real_capture_is_read_back_as_it_was(name: str, real_tra
 
 
 def test_a_report_without_steps_may_have_no_step_at_all() -> None:
-    """A writer may give null where it knows nothing of steps."""
+    """A writer that has no steps may write null."""
     assert parse_report(edited((("step",), None)), "x").step == StepTimes()
 
 

@@ -1,4 +1,4 @@
-"""The view `nvprof`: two tables, each 100 % of itself, dearest first, names in full."""
+"""The view `nvprof`: two tables, each with shares of its own total, largest first, names in full."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ LONG = "void wide<" + "float, " * 100 + "int>(int)"
 
 
 def small_report(trace_of: Callable[[ExportBuilder], Trace]) -> Report:
-    """Two kernels, three copies in two directions from two kinds of memory, one fill; times that add up to 1 ms."""
+    """Two kernels, three copies in two directions from two kinds of memory, one memset. Times add up to 1 ms."""
     builder = (
         ExportBuilder()
         .gpu()
@@ -41,8 +41,8 @@ def names(rows: tuple[Row, ...]) -> list[str]:
     return [row.name for row in rows]
 
 
-def test_gpu_activities_are_kernels_copies_and_fills_dearest_first(trace_of: Callable[[ExportBuilder], Trace]) -> None:
-    """Copies from pageable and from pinned memory are one row, as nvprof had it."""
+def test_gpu_activities_have_kernels_copies_and_memsets_in_order(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+    """The largest is first. Copies from pageable and from pinned memory share one row, as in nvprof."""
     assert nvprof_view.gpu_activities(small_report(trace_of)) == (
         Row("gemm", 1, 600_000, 600_000, 600_000),
         Row(LONG, 1, 200_000, 200_000, 200_000),

@@ -81,7 +81,7 @@ def test_idle_time_has_the_colour_of_idle_time() -> None:
 def test_a_row_with_start_and_end_leads_to_its_place_in_time() -> None:
     table = pd.DataFrame({"name": ["a", "b"], "start_ns": [5, 7], "end_ns": [6, 7]})
     spans = [row[1].span for row in table_view(table, "", "t").rows]
-    assert spans == [page_tables.Span(5, 6), None], "a stretch of no length is no place to go to"
+    assert spans == [page_tables.Span(5, 6), None], "an interval of length 0 has no link"
 
 
 def test_a_start_without_an_end_is_a_number() -> None:

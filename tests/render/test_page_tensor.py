@@ -21,7 +21,7 @@ def with_kernels(kernels: pd.DataFrame) -> Report:
     return replace(FULL, sections=tuple(changed if one.key == "tensor_cores" else one for one in FULL.sections))
 
 
-def test_phases_come_dearest_first_with_their_bounds() -> None:
+def test_phases_come_costliest_first_with_their_bounds() -> None:
     phases, _ = page_tensor.tensor_bars(FULL)
     assert [(row.label, row.band) for row in phases.rows] == [
         ("backward", "44.8 to 60.0 %"),

@@ -24,7 +24,7 @@ def test_it_fits_on_a_screen() -> None:
 
 @pytest.mark.parametrize("report", REPORTS)
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_no_line_is_wider_than_asked_for(report: Report, width: int) -> None:
+def test_no_line_is_wider_than_the_given_width(report: Report, width: int) -> None:
     assert all(len(line) <= width for line in text_report.render(report, width=width).splitlines())
 
 

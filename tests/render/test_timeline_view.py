@@ -60,7 +60,7 @@ def test_where_all_items_are_there_no_sums_are_sent() -> None:
     assert {row["exact"] for row in head["rows"]} == {1}
 
 
-def test_exact_stretches_are_packed_as_their_bounds() -> None:
+def test_exact_intervals_are_packed_as_their_bounds() -> None:
     head, arrays = inflated(timeline_view.packed(timeline_data(is_exact=False)))
     row = next(row for row in head["rows"] if row["label"] == "GPU 0")
     assert numbers(arrays, row["exact"]) == [0, 10]

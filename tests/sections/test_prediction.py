@@ -91,7 +91,7 @@ def test_a_wait_follows_what_it_waits_for(trace_of: TraceOf, build: Callable[[],
 
 
 def test_without_waits_host_and_gpu_work_side_by_side(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """Then only the GPU limits the run: five kernels of 58 ns, of which the first begins at 20."""
+    """Then only the GPU limits the run: five kernels of 58 ns. The first begins at 20."""
     found = simulated(trace_of(synchronous(build())), 500)
     changed = changes.waits(found).low
     assert list(changed.waits) == [1, 3, 5, 7, 9]
@@ -240,7 +240,7 @@ def test_a_graph_is_one_launch_of_many_kernels(trace_of: TraceOf, build: Callabl
         ),
     ],
 )
-def test_a_run_that_cannot_be_simulated_has_an_obstacle(
+def test_a_run_that_cannot_be_simulated_names_the_reason(
     change: Callable[[ExportBuilder], ExportBuilder], why: str, trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
     trace = trace_of(change(launches(build(), 5, 20, 5)))
@@ -250,8 +250,8 @@ def test_a_run_that_cannot_be_simulated_has_an_obstacle(
     assert simulated(trace, 9_100).saving(Change()) is None
 
 
-def test_migrations_of_unified_memory_are_no_obstacle(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """No call launches them: the host's work saves as much as without them."""
+def test_unified_memory_migrations_can_be_simulated(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
+    """No call launches them. Less host work saves as much time as without migrations."""
     builder = launches(build(), 10, 20, 5)
     for number in range(3):
         builder.copy(number * 20 + 17, number * 20 + 19, 11, stream=None)

@@ -1,4 +1,4 @@
-"""Pages in a headless Chromium: written to the disk, opened from there, and asked what they are."""
+"""Pages in a headless Chromium: tests write them to the disk, open them and read them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,7 +63,7 @@ def write(report: Report, folder: Path, name: str = "report") -> Path:
 
 @contextmanager
 def opened(browser: Browser, path: Path, *, anchor: str = "", width: int = WIDE, **options: Any) -> Iterator[Page]:  # noqa: ANN401 - as Playwright has them
-    """Open a page in a context of its own; in the end it has complained of nothing, asked nobody and run nothing else.
+    """Open a page in a new context; at the end, check that it logged nothing and requested only itself.
 
     Args:
         browser: The browser.
@@ -76,19 +76,19 @@ def opened(browser: Browser, path: Path, *, anchor: str = "", width: int = WIDE,
     page = context.new_page()
 
     def refuse(dialog: Dialog) -> None:
-        said.append(f"dialog: {dialog.message}")
+        messages.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
-    said: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+    messages: list[str] = []
+    requested_urls: list[str] = []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
     page.on("dialog", refuse)
-    page.on("request", lambda request: asked.append(request.url))
+    page.on("request", lambda request: requested_urls.append(request.url))
     page.goto(path.as_uri() + anchor)
     yield page
-    assert said == []
-    assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {path.as_uri()}
+    assert messages == []
+    assert {url.partition("#")[0] for url in requested_urls if not url.startswith("data:")} == {path.as_uri()}
     context.close()
 
 

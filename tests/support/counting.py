@@ -144,12 +144,12 @@ class Counter:
             ender = next((work for work in mine if work.start >= end and work.end > work.start), None)
             source = ender or mine[-1]
             launch = self.call_of(source)
-            blind = start if launch is None else self._blind_from(mine, source.process, start, end)
+            not_traced_from = start if launch is None else self._not_traced_from(mine, source.process, start, end)
             begun, returned = (launch.start, launch.end) if ender and launch else (end, end)
             launcher = launch.thread if launch else source.process
             thread = self._explaining_thread(launcher, range(start, min(max(begun, start), end)))
             for when in range(start, end):
-                if when >= blind:
+                if when >= not_traced_from:
                     yield when, "not_traced", self.phase(launcher, when)
                 elif when >= max(returned, begun):
                     yield when, "queued", self.phase(launcher, when)
@@ -178,7 +178,7 @@ class Counter:
         threads = self.trace[tables.THREADS]
         return any(self._process(int(thread)) == process for thread in threads["thread"])
 
-    def _blind_from(self, mine: list[Work], process: int, start: int, end: int) -> int:
+    def _not_traced_from(self, mine: list[Work], process: int, start: int, end: int) -> int:
         shown = {(work.process, work.correlation) for work in self.work}
         before = [work for work in mine if work.start < start]
         since = -(10**9)

@@ -1,4 +1,4 @@
-"""Made training loops of steps that last 1 ms, and what a report says of them. Times are in microseconds: ``US``.
+"""Made training loops with steps of 1 ms, and the findings of their reports. Times are in microseconds: ``US``.
 
 Twelve steps are two of warm-up and ten measured ones.
 """
@@ -15,7 +15,7 @@ US = 1000
 STEP = 1000 * US
 STEPS = 12
 MEASURED = STEPS - 2
-# Kernels of a step. With one alone, each launch would come too late for the GPU, and the loop would be launch-bound.
+# Kernels of a step. With one alone, the GPU would go idle before each launch: a launch-bound loop.
 KERNELS = 6
 LAUNCH_EVERY = 2 * US
 
@@ -38,7 +38,7 @@ def launched_at_once(builder: ExportBuilder, at: int, start: int, end: int, **co
 
 
 def made_loop(busy: int = 600, builder: ExportBuilder | None = None) -> ExportBuilder:
-    """Return twelve steps, in each of which the GPU is busy for the first part and then idle.
+    """Return twelve steps; in each step the GPU is busy at first and then idle.
 
     ::
 

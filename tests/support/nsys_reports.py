@@ -1,4 +1,4 @@
-"""What the real nsys says of an export: its own reports, run afresh in a folder of the test's."""
+"""Run the reports of the real nsys on an export, in a folder of the test."""
 
 import csv
 import subprocess

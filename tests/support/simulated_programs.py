@@ -37,7 +37,7 @@ class Act:
 
 @dataclass
 class Machine:
-    """A host of two threads of which one works at a time, and a GPU.
+    """A GPU and a host with two threads. One thread works at a time.
 
     Attributes:
         builder: The export under construction.

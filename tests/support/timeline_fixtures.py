@@ -29,7 +29,8 @@ CPU, DATA_WAIT = class_of("cpu"), class_of("data_wait")
 def timeline_report(*, is_exact: bool = True, hostile: str = "") -> Report:
     """Return the full report with a timeline of two GPUs.
 
-    GPU 0 runs a kernel in the first half of each 100 us and is idle in the second; GPU 1 is idle but for one copy.
+    GPU 0 runs a kernel in the first half of each 100 us and is idle in the second.
+    GPU 1 is idle except for one copy.
 
     Args:
         is_exact: Whether the rows have all items, or only those before 1 ms.

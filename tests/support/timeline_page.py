@@ -56,7 +56,7 @@ def settled(page: Page) -> None:
 
 
 def view(page: Page) -> tuple[float, float]:
-    """Return the stretch that is drawn, in ns."""
+    """Return start and end of the interval that is drawn, in ns."""
     start, end = page.evaluate(f"(({{ dataset }}) => [dataset.start, dataset.end])(document.querySelector('{ROWS}'))")
     return float(start), float(end)
 

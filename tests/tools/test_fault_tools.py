@@ -44,7 +44,7 @@ def loop(step: int, wait: int, steps: int = 10, *, late: int = 0) -> ExportBuild
 
 
 def report(trace_of: TraceOf, builder: ExportBuilder) -> Report:
-    """What nsyswrap says of a built export."""
+    """Return the report of a built export."""
     return build_report(trace_of(builder))
 
 
@@ -157,7 +157,7 @@ def test_counts_that_nsys_wrote_down_are_those_that_are_left(
 
 
 def test_a_fault_is_judged_by_both_reports(tools: Callable[[str], ModuleType], trace_of: TraceOf) -> None:
-    """Steps of 20 ms become steps of 8: over eight steady steps the wait of 12 ms each is won."""
+    """Steps of 20 ms become steps of 8 ms: eight measured steps save a wait of 12 ms each."""
     table = tools("fault_table")
     faulty, fixed = report(trace_of, loop(20, 12)), report(trace_of, loop(8, 0))
     verdict = table.judge("few", "idle/data_wait", faulty, fixed)

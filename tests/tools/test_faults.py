@@ -1,4 +1,4 @@
-"""The verdicts on the planted faults, from their captures: found first, nothing else raised, the gain come true."""
+"""The verdicts on captures of the planted faults: the fault is found first and alone, and fixing it saves time."""
 
 import importlib
 import lzma
@@ -16,7 +16,7 @@ CAPTURES = ROOT / "tests" / "captures" / "faults"
 PROGRAMS = ROOT / "workloads" / "faults"
 NAMES = sorted(path.name.removesuffix("-fixed.sqlite.xz") for path in CAPTURES.glob("*-fixed.sqlite.xz"))
 MOST_BYTES = 200 * 1024
-# Of captures cut to fewer steps than these the promise is not held against the gain: one step more or less decides.
+# With fewer steps, one step more or less decides: predicted and measured saving are not compared.
 ENOUGH_STEPS = 5
 # Where reports of the cut captures miss; docs/faults.md says why. A change of rules may change these.
 NOT_FIRST = {"emptied_by_trainer", "unpinned_columns"}
@@ -29,7 +29,7 @@ NOT_NEAR = {"checkpoints", "growing_history", "hashed_experts", "one_shard", "un
 
 @pytest.fixture(scope="module")
 def table() -> Iterator[ModuleType]:
-    """tools/fault_table.py, imported as the program beside it imports it."""
+    """Import tools/fault_table.py in the same way as the other tools do."""
     sys.path.insert(0, str(ROOT / "tools"))
     yield importlib.import_module("fault_table")
     sys.path.remove(str(ROOT / "tools"))
@@ -37,7 +37,7 @@ def table() -> Iterator[ModuleType]:
 
 @cache
 def verdict(name: str) -> "object":
-    """What the two reports of a program say of its fault."""
+    """Return the verdict on a fault, from the reports of the program with it and without it."""
     module = importlib.import_module("fault_table")
     rules = {each.name: each.rule for each in module.find_programs(PROGRAMS)}
     return module.judge(name, rules[name], *module.reports([CAPTURES], name))

@@ -81,7 +81,7 @@ def collectives_of(context: TraceContext, device: int = 0) -> Indices:
     ],
 )
 def test_kernels_get_slower_by_whole_waves(blocks: int, slower: float, trace_of: TraceOf) -> None:
-    """Without a collective, and on a GPU of which nothing is known, they stay as fast."""
+    """They keep their speed without a collective and on an unknown GPU."""
     context = find_context(trace_of(trained(ExportBuilder().gpu(), blocks, 6)))
     kernels, collectives = (np.flatnonzero(context.operations.kind == kind) for kind in (COMPUTE, COMMUNICATION))
     assert slowdown(context, kernels, collectives, 0).tolist() == pytest.approx([slower] * len(kernels))
@@ -118,7 +118,7 @@ def test_a_single_collective_that_needs_all_gradients_stays_behind_the_pass() ->
 
 
 def test_overlap_removes_the_hidden_collectives(trace_of: TraceOf) -> None:
-    """Six collectives of 49 µs: at most all six are hidden, at least half of what five save.
+    """Six collectives of 49 µs: the upper bound saves all six, the lower bound half of five.
 
     All six: 299 µs a step, from the end of the kernels and 3 µs, which the first collective needs to begin, to the end
     of the last. At least: the length of each is 1 - 5/6/2, so six times 20.4 µs.
@@ -133,7 +133,7 @@ def test_overlap_removes_the_hidden_collectives(trace_of: TraceOf) -> None:
 
 
 def test_time_that_kernels_lose_is_not_saved(trace_of: TraceOf) -> None:
-    """Kernels take twice as long beside collectives: half of what is hidden is lost again."""
+    """Kernels take twice as long beside collectives, so half of the saving is lost again."""
     simulation = simulate_trace(trace_of(trained(ExportBuilder().gpu(), 264, 6)))
     change = beside(simulation)
     assert change.high.factor == pytest.approx([1 / 2] * 6 * MEASURED)

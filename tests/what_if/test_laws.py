@@ -72,8 +72,8 @@ def test_removed_waits_make_no_run_longer(program: tuple[Act, ...], tmp_path: Pa
 
 @SOME
 @given(sketch=random_traces.sketches)
-def test_every_trace_is_simulated_or_has_an_obstacle(sketch: random_traces.Sketch, tmp_path: Path) -> None:
-    """The simulation of any trace has a length or an obstacle, and each saving is at least 0, the lower bound first."""
+def test_every_trace_is_simulated_or_has_a_failure(sketch: random_traces.Sketch, tmp_path: Path) -> None:
+    """Each simulation has a length or the reason for its failure. Savings are at least 0, the lower bound first."""
     context = find_context(random_traces.loaded(random_traces.built(sketch), tmp_path))
     whole = whole_session(context.trace)
     simulation = simulate(context, whole)

@@ -52,7 +52,7 @@ def events(shared: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def constants(name: str) -> dict[str, object]:
-    """What a program says of itself, read without running it."""
+    """Return the constants that describe a program, read without running it."""
     tree = ast.parse((WORKLOADS / "faults" / f"{name}.py").read_text())
     assert ast.get_docstring(tree)
     values = {

@@ -87,7 +87,7 @@ def test_phases_are_those_the_kernels_were_launched_in(trace_of: TraceOf) -> Non
 
 
 def test_a_window_without_kernels_has_no_share(trace_of: TraceOf) -> None:
-    """It is None, not zero."""
+    """The share is unknown (None), not zero."""
     section = section_of(trace_of(ExportBuilder().kernel(5000, 6000, TENSOR)))
     assert (facts_of(section)["kernel_ns"], facts_of(section)["share_low"]) == (0, None)
     assert not len(section.tables["kernels"])
