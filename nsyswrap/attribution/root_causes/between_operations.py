@@ -3,12 +3,12 @@
 import numpy as np
 
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
-from nsyswrap.attribution.launch_pace import LATENCY_NS
+from nsyswrap.attribution.launch_pace import FEW, LATENCY_NS
 from nsyswrap.events.operations import streams_of
 
 RULE = "gpu/between_operations"
 # A queued operation that begins after more than this many usual gaps waited for something else, such as another stream.
-# Source: ours. No GPU takes longer for it than for the first operation after a launch.
+# Source: ours. Fewer gaps than ``FEW`` show no usual length; then it is the time from a launch to its operation.
 USUAL_GAPS = 10
 
 
@@ -24,7 +24,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     queued = idle.is_cause("queued")
     same &= ~idle.any_in_gap(~queued)
     length = idle.gaps.end - idle.gaps.start
-    longest = min(USUAL_GAPS * float(np.median(length[same])), LATENCY_NS) if same.any() else 0
+    longest = USUAL_GAPS * float(np.median(length[same])) if same.sum() >= FEW else LATENCY_NS
     usual = same & (length <= longest)
     found: Mask = queued & usual[idle.gap]
     return found
