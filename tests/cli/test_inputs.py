@@ -44,7 +44,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda path: path, "does not exist"),
     "folder": (lambda path: path.mkdir(), "is not a file"),
     "empty": (lambda path: path.touch(), "is empty"),
-    "text": (lambda path: path.write_text("not a database, but long enough to be one" * 10), "no SQLite file"),
+    "text": (lambda path: path.write_text("not a database, but long enough to be one" * 10), "not a SQLite file"),
     "cut": (lambda path: os.truncate(ExportBuilder().kernel(1, 2).write(path), 4096), "is truncated"),
 }
 

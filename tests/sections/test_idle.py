@@ -101,14 +101,14 @@ def gap_in_three() -> ExportBuilder:
              0   100    140     160        180    200    400  440    1000
     """
     built = ExportBuilder().gpu().os_call("mmap", 0, 1).range("forward", 0, 160).range("backward", 160, 1000)
-    built.kernel(0, 100, launched=(0, 9)).call("cudaStreamSynchronize", 100, 140)
+    built.kernel(0, 100, launched=(0, 9)).call("cudaStreamSynchronize", 60, 140)
     return built.kernel(200, 400, launched=(180, 200)).kernel(440, 1000, launched=(201, 209))
 
 
 def test_a_gap_has_a_row_for_each_cause_and_phase(trace_of: TraceOf) -> None:
     """A wait to 140, CPU code to 180, cut at the phase, a launch call to 200, and 40 ns between two queued kernels.
 
-    The wait of 40 ns delays the launch as long, so the 40 ns of CPU code after it belong to it as well.
+    The wait of 80 ns, 40 of them idle, delays the launch as long, so the 40 ns of CPU code after it belong to it, too.
     """
     context = find_context(trace_of(gap_in_three()))
     table = check_tables(context, window(0, 1000)).tables["gaps"]

@@ -21,7 +21,7 @@ def tool() -> Iterator[ModuleType]:
 
 def test_each_group_is_a_table(tool: ModuleType) -> None:
     text = tool.page([("Time", [("step", "One iteration."), ("window", "An interval.")]), ("More", [])])
-    assert "\n## Time\n\n| word | meaning |\n|---|---|\n| step | One iteration. |\n| window | An interval. |\n" in text
+    assert "\n## Time\n\n| term | meaning |\n|---|---|\n| step | One iteration. |\n| window | An interval. |\n" in text
     assert text.index("## Time") < text.index("## More")
 
 
