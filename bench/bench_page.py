@@ -20,7 +20,7 @@ from typing import NamedTuple
 from playwright.sync_api import Page, sync_playwright
 
 from nsyswrap.db.load import load_export
-from nsyswrap.loop.context import Settings, TraceContext
+from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.render import render
 from nsyswrap.report import build_report
 from nsyswrap.timeline.build import timeline
@@ -62,7 +62,7 @@ def draw(export: Path) -> Drawn:
     """Return the page of an export; the timeline is also worked out alone, to tell its time from the analyses'."""
     trace = load_export(export)
     report = build_report(trace, with_timeline=True)
-    context = TraceContext(trace, Settings())
+    context = find_context(trace, Settings())
     operations = len(context.operations.start)
     _ = context.phase_of_operations, [context.operations.busy(device) for device in context.operations.devices]
     idle = report.section("idle")
