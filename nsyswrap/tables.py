@@ -123,7 +123,11 @@ EVENT_RECORDS = _spec(
     "event_records",
     {"process": "int64", "correlation_id": "int64", "device_id": "int32", "stream": "int32", "event_id": "int64"},
 )
-EVENT_WAITS = _spec("event_waits", {"process": "int64", "correlation_id": "int64", "event_id": "int64"})
+# Stream of a wait of the host; a stream that waits has its own number. Source: CUPTI_SYNCHRONIZATION_INVALID_VALUE.
+NO_STREAM = 0xFFFF_FFFF
+EVENT_WAITS = _spec(
+    "event_waits", {"process": "int64", "correlation_id": "int64", "stream": "int64", "event_id": "int64"}
+)
 COUNTERS = _spec("counters", {"start": "int64", "device_id": "int32", "counter": "int32", "value": "int64"})
 SAMPLES = _spec("samples", {"start": "int64", "thread": "int64", "stack": "int32"})
 THREADS = _spec("threads", {"thread": "int64", "name": "category"}, {"name": ""})

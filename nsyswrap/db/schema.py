@@ -130,7 +130,12 @@ SOURCES: tuple[Source, ...] = (
     Source(
         tables.EVENT_WAITS,
         "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-        {"process": "globalPid", "correlation_id": "correlationId", "event_id": "eventId"},
+        {
+            "process": "globalPid",
+            "correlation_id": "correlationId",
+            "stream": "streamId",
+            "event_id": "eventId",
+        },
     ),
     Source(
         tables.COUNTERS,

@@ -7,8 +7,9 @@
     stream   ####|gap|[######]
 
 Latencies and gaps are the medians of the sample for each kind of launch. A long call may have launched before it
-returned: then the operation's own latency counts. An operation that began later than that waited for another stream,
-if an operation there ended just then. Unexplained time is missing in the simulation, and appears as its error.
+returned: then the operation's own latency counts. An operation of another stream that it waits for is known where the
+export records CUDA events. Else an operation that began later than the rest explains waited for another stream, if an
+operation there ended just then. Unexplained time is missing in the simulation, and appears as its error.
 """
 
 from dataclasses import dataclass
@@ -129,20 +130,38 @@ def _before(stream: Indices) -> Indices:
     return found
 
 
-def find_starts(queued: Queued) -> Starts:
-    """Return what each operation waits for, with the typical latencies and gaps of its kind of launch."""
+def find_starts(queued: Queued, awaited: Indices) -> Starts:
+    """Return what each operation waits for, with the typical latencies and gaps of its kind of launch.
+
+    Args:
+        queued: The operations of the sample.
+        awaited: Index of the operation of another stream whose event each waits for; ``NONE`` for none.
+    """
     inside = queued.launch >= 0
     since_launch = queued.start - queued.launched
     since_before = queued.start - queued.before_end
-    just_in_time = inside & (queued.before_end <= queued.launched)
+    awaited_end = np.where(awaited >= 0, queued.end[awaited], EARLY)
+    just_in_time = inside & (np.maximum(queued.before_end, awaited_end) <= queued.launched)
     latency = np.minimum(medians(since_launch, queued.group, just_in_time), since_launch)
     latency = np.where(just_in_time & queued.staged, since_launch, latency)
-    in_line = (queued.before >= 0) & (queued.launched + latency <= queued.before_end)
+    ready = queued.launched + latency
+    in_line = (queued.before >= 0) & (np.maximum(ready, awaited_end) <= queued.before_end)
     gap = medians(since_before, queued.group, in_line)
-    late = queued.start - np.maximum(queued.launched + latency, queued.before_end + gap)
-    other = _other_streams(queued, inside & (late > LATE_NS))
-    other_gap = np.where(other >= 0, queued.start - queued.end[other], 0)
-    return Starts(latency, gap, other, other_gap)
+    explained = np.maximum(ready, queued.before_end + gap)
+    late = inside & (queued.start - explained > LATE_NS)
+    other = np.where(awaited >= 0, awaited, _other_streams(queued, late & (awaited == NONE)))
+    return Starts(latency, gap, other, _other_gaps(queued, other, explained))
+
+
+def _other_gaps(queued: Queued, other: Indices, explained: Times) -> Times:
+    """Return the ns from the end of the operation of another stream to the begin of each operation that waits for it.
+
+    As measured where the wait decided when the operation began. Elsewhere the median of those, at most as measured.
+    """
+    measured = np.where(other >= 0, queued.start - queued.end[other], 0)
+    decided = (other >= 0) & (queued.end[other] > explained)
+    typical = medians(measured, queued.group, decided)
+    return np.where(decided, measured, np.minimum(typical, measured))
 
 
 def medians(values: Times, group: Indices, chosen: npt.NDArray[np.bool_]) -> Times:

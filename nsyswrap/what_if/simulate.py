@@ -20,6 +20,7 @@ from nsyswrap.what_if.cpu_nodes import HostNodes, HostSources, find_host
 from nsyswrap.what_if.dependency_graph import EMPTY, FREE, Change, DependencyGraph
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, Starts, find_starts, queue_operations
 from nsyswrap.what_if.sample import choose_sample
+from nsyswrap.what_if.stream_waits import find_stream_waits
 from nsyswrap.what_if.sync_waits import Holds, find_holds, find_recorded
 
 NO_OPERATIONS = "no operation was launched in it"
@@ -119,7 +120,8 @@ def find_simulation(context: TraceContext, states: ThreadStates, window: Window)
     queued = queue_operations(context.trace, operations, nodes, inside, backlog)
     recorded = find_recorded(context.trace, operations, nodes, queued, launched)
     holds = find_holds(context.trace, nodes, queued, recorded)
-    graph = graph_of(nodes, queued, find_starts(queued), holds, sample)
+    starts = find_starts(queued, find_stream_waits(context.trace, operations, queued, launched))
+    graph = graph_of(nodes, queued, starts, holds, sample)
     begun = max(sample.start_ns, int(operations.end[backlog].max(initial=sample.start_ns)))
     ended = max(int(nodes.moment[-1]), int(operations.end[inside].max()))
     return Simulation(

@@ -16,12 +16,13 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
-from nsyswrap.events.operations import Operations, launch_calls, streams_of
+from nsyswrap.events.operations import Operations, launch_calls
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array
 from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import CLOCK_NS, FREEING, HostNodes
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, medians
+from nsyswrap.what_if.stream_waits import OF_STREAM, by_launch, event_records
 
 # A stream holds at most this many unfinished operations; the next launch waits. Source: observed with driver 580. Of
 # 1327 long launch calls of one capture, almost all began with exactly 1022 unfinished operations.
@@ -181,11 +182,10 @@ def find_recorded(trace: Trace, operations: Operations, nodes: HostNodes, queued
     if not len(trace[tables.EVENT_RECORDS]) or not len(trace[tables.EVENT_WAITS]):
         return Recorded(np.empty(0, np.intp), np.empty(0, np.intp))
     # A wait is for the last record before it: an event may be recorded again and again.
-    recorded = pd.merge_asof(_waits(trace, nodes), _records(trace), on="start", by=["process", "event_id"])
+    recorded = pd.merge_asof(_waits(trace, nodes), event_records(trace), on="start", by=["process", "event_id"])
     recorded = recorded.dropna().astype(np.int64).sort_values("record", kind="stable")
-    by = ["process", "device_id", "stream"]
-    ran = _ran(trace, operations, queued, launched)
-    found = pd.merge_asof(recorded, ran, left_on="record", right_on="launched", by=by)
+    ran = by_launch(trace, operations, queued, launched)
+    found = pd.merge_asof(recorded, ran, left_on="record", right_on="launched", by=OF_STREAM)
     node, operation = (array(found.fillna(NONE).astype(np.int64), name) for name in ("node", "operation"))
     # Threads that launch and record at the same time may do so in another order than their calls began.
     possible = (operation == NONE) | (queued.end[operation] <= nodes.moment[node] + CLOCK_NS)
@@ -201,26 +201,3 @@ def _waits(trace: Trace, nodes: HostNodes) -> pd.DataFrame:
     of_call = pd.DataFrame({"call": call, "process": process, "event_id": event}).drop_duplicates("call")
     waits = pd.DataFrame({"node": node, "call": nodes.call[node], "start": nodes.begun[node]})
     return waits.merge(of_call, on="call").sort_values("start", kind="stable", ignore_index=True)
-
-
-def _records(trace: Trace) -> pd.DataFrame:
-    """Return the records of events in order of their calls' begin, which is both ``start`` and ``record``."""
-    frame = trace[tables.EVENT_RECORDS]
-    call = launch_calls(trace, array(frame, "process"), array(frame, "correlation_id"))
-    known = frame[call >= 0]
-    start: npt.NDArray[np.int64] = array(trace[tables.CALLS], "start")[call[call >= 0]]
-    known = known.drop(columns="correlation_id").astype(np.int64).assign(start=start, record=start)
-    return known.sort_values("start", kind="stable", ignore_index=True)
-
-
-def _ran(trace: Trace, operations: Operations, queued: Queued, launched: Times) -> pd.DataFrame:
-    """Return the operations of the sample in order of launch."""
-    rows = queued.row
-    columns = {
-        "operation": np.arange(len(rows)),
-        "launched": launched[rows],
-        "process": queued.process,
-        "device_id": operations.device_id[rows],
-        "stream": streams_of(trace, operations, rows),
-    }
-    return pd.DataFrame(columns).astype(np.int64).sort_values("launched", kind="stable", ignore_index=True)

@@ -144,7 +144,8 @@ def test_columns_may_stand_in_any_order(build: Build, trace_of: TraceOf) -> None
 def test_optional_columns_may_be_missing(build: Build, trace_of: TraceOf, source: schema.Source) -> None:
     """They read as the contract's missing value, and other columns do not change."""
     whole = busy(build).graph(3, 9).diagnostic("hello").metric("SMs Active [Throughput %]", [(5, 50)])
-    whole.memory(5, 512).row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", process=PROCESS, correlation=2, eventId=7)
+    waits = {"process": PROCESS, "device": 0, "stream": 14, "correlation": 2, "eventId": 7}
+    whole.memory(5, 512).row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", **waits)
     whole.row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", process=PROCESS, correlation=1, device=0, stream=7, eventId=7)
     missing = {name for stored in source.optional.values() for name in schema.columns_in(stored)} or {"no such column"}
     frame = trace_of(whole.without(source.table, *missing)).frames[source.spec.name]

@@ -1,0 +1,90 @@
+"""Which operation of another stream an operation waits for: what an event was recorded behind."""
+
+from collections.abc import Callable
+
+import numpy as np
+from analysis_fixtures import window
+from export_builder import MAIN, PROCESS, ExportBuilder
+from simulations import simulate, simulate_trace
+
+from nsyswrap import tables
+from nsyswrap.events.operations import COMMUNICATION
+from nsyswrap.intervals import Spans
+from nsyswrap.loop.context import find_context
+from nsyswrap.tables import Trace
+from nsyswrap.what_if.dependency_graph import Change
+
+TraceOf = Callable[[ExportBuilder], Trace]
+END = 1_000
+COMPUTING, SENDING = 7, 14
+
+
+class Program(ExportBuilder):
+    """An export with calls that record events, and calls that make a stream wait for them."""
+
+    def recorded(self, event: int, at: int, stream: int = COMPUTING) -> "Program":
+        """Record an event in a stream."""
+        self.call("cudaEventRecord", at, at + 2, correlation=at + 10_000, thread=MAIN)
+        columns = {"process": PROCESS, "correlation": at + 10_000, "eventId": event, "device": 0}
+        return self.row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", stream=stream, **columns)
+
+    def waits(self, event: int, at: int, stream: int = SENDING) -> "Program":
+        """Make a stream wait for an event."""
+        self.call("cudaStreamWaitEvent", at, at + 2, correlation=at + 20_000, thread=MAIN)
+        columns = {"start": at, "end": at + 2, "process": PROCESS, "correlation": at + 20_000, "eventId": event}
+        return self.row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", stream=stream, device=0, **columns)
+
+
+def program(*, launched: int = 500) -> Program:
+    """Return a program: a kernel until 220, another until 321, and a collective launched at 500 in another stream."""
+    made = Program()
+    made.kernel(20, 220, launched=(10, 14), stream=COMPUTING).kernel(221, 321, launched=(40, 44), stream=COMPUTING)
+    made.kernel(launched + 10, launched + 60, "ncclDevKernel", launched=(launched, launched + 4), stream=SENDING)
+    return made
+
+
+def begins_at(made: Program, trace_of: TraceOf) -> int:
+    """Return when the collective begins if the host has nothing to do but its calls, in ns since the first launch."""
+    simulation = simulate_trace(trace_of(made), window(0, END))
+    assert simulation.predicts
+    graph = simulation.graph
+    happened = graph.run(Change(host=Spans(np.array([0]), np.array([END]))))
+    collective = np.flatnonzero(graph.operation == simulation.operations.max())
+    return int(happened[collective[0]] - graph.length[collective[0]])
+
+
+def test_a_stream_waits_for_what_was_launched_before_the_record(trace_of: TraceOf) -> None:
+    first = begins_at(program().recorded(5, 30).waits(5, 60), trace_of)
+    second = begins_at(program().recorded(5, 50).waits(5, 60), trace_of)
+    assert second - first == 321 - 220
+    assert begins_at(program(), trace_of) < first, "without an event, nothing holds the collective"
+
+
+def test_the_last_record_before_the_wait_counts(trace_of: TraceOf) -> None:
+    again = program().recorded(5, 30).recorded(5, 50).waits(5, 60).recorded(5, 480)
+    assert begins_at(again, trace_of) == begins_at(program().recorded(5, 50).waits(5, 60), trace_of)
+
+
+def test_another_stream_s_wait_does_not_hold_it(trace_of: TraceOf) -> None:
+    free = begins_at(program(), trace_of)
+    assert begins_at(program().recorded(5, 50).waits(5, 60, stream=15), trace_of) == free
+
+
+def test_a_wait_after_the_launch_does_not_hold_it(trace_of: TraceOf) -> None:
+    assert begins_at(program().recorded(5, 50).waits(5, 900), trace_of) == begins_at(program(), trace_of)
+
+
+def test_collectives_of_a_real_job_wait_for_the_kernels_of_their_gradients(real_trace: Callable[[str], Trace]) -> None:
+    """DDP records an event behind the bucket's last kernel, and NCCL's stream waits for it."""
+    context = find_context(real_trace("ddp_2gpu_slow_links"))
+    assert len(context.trace[tables.EVENT_WAITS])
+    simulation = simulate(context)
+    graph, operations = simulation.graph, context.operations
+    rows = graph.operation
+    sent = np.flatnonzero((rows >= 0) & (operations.kind[rows] == COMMUNICATION))
+    ready = graph.after[sent]
+    # The node before a collective with two conditions holds what it waits for besides its launch.
+    awaited = graph.held_by[ready[rows[ready] < 0]]
+    kinds = operations.kind[rows[awaited[rows[awaited] >= 0]]]
+    assert len(kinds) > 0.9 * len(sent)
+    assert (kinds != COMMUNICATION).all()
