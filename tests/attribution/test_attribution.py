@@ -11,8 +11,7 @@ from counting import holes, work_of
 from export_builder import ExportBuilder
 from hypothesis import given, settings
 from made_steps import MEASURED, STEP, STEPS, US, each_step, made_loop
-from random_traces import LONGEST, Sketch, sketches
-from random_traces import trace_of as trace_of_sketch
+from random_traces import LONGEST, Sketch, context_of, same_examples, sketches
 from real_captures import CAPTURE_NAMES
 
 from nsyswrap.attribution.attribution import RULES, Attribution
@@ -71,10 +70,11 @@ def check_equal(one: Attribution, other: Attribution) -> None:
 
 @pytest.mark.slow
 @few
+@same_examples
 @given(sketches)
 def test_each_idle_nanosecond_of_a_random_trace_has_one_rule(sketch: Sketch) -> None:
     """The sums are those of the ledger, and of the gaps that counting finds."""
-    context = find_context(trace_of_sketch(sketch))
+    context = context_of(sketch)
     check_sums(context, window(START, END))
     work = work_of(context.trace)
     for each in attributions_of(context, window(START, END)):
@@ -91,15 +91,16 @@ def test_each_idle_nanosecond_of_a_real_capture_has_one_rule(name: str, real_tra
 
 @pytest.mark.slow
 @few
+@same_examples
 @given(sketches)
 def test_the_attribution_of_a_trace_is_the_same_each_time(sketch: Sketch) -> None:
     """A second time for the same context, and for another context of the same trace."""
-    trace, whole = trace_of_sketch(sketch), window(START, END)
-    context = find_context(trace)
-    first, second, third = (attributions_of(each, whole) for each in (context, context, find_context(trace)))
-    for one, again, anew in zip(first, second, third, strict=True):
+    context, whole = context_of(sketch), window(START, END)
+    anew = find_context(context.trace)
+    first, second, third = (attributions_of(each, whole) for each in (context, context, anew))
+    for one, again, other in zip(first, second, third, strict=True):
         check_equal(one, again)
-        check_equal(one, anew)
+        check_equal(one, other)
 
 
 def mixed() -> ExportBuilder:

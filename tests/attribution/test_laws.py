@@ -1,40 +1,37 @@
 """Laws that hold for every trace, checked on random ones against counting nanoseconds one by one."""
 
-import tempfile
-from pathlib import Path
+from functools import lru_cache
 
 import numpy as np
 from analysis_fixtures import run_section, window
 from counting import KIND_OF_ROW, Counter, holes, kind_at, work_of
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from random_traces import LONGEST, Sketch, built, loaded, sketches
+from random_traces import LONGEST, Sketch, context_of, same_examples, sketches
 
 from nsyswrap.intervals import gaps
-from nsyswrap.loop.context import find_context
+from nsyswrap.model import Section
 from nsyswrap.sections import idle, ledger
 from nsyswrap.sections.ledger import ROWS, ledger_rows
-from nsyswrap.tables import Trace
 
 START, END = -10, LONGEST + 20
 several = settings(deadline=None, max_examples=60)
-few = settings(deadline=None, max_examples=25)
 
 
-def trace_of(sketch: Sketch, shift: int = 0) -> Trace:
-    """Return the trace of a sketch, through a real export."""
-    with tempfile.TemporaryDirectory() as folder:
-        return loaded(built(sketch, shift), Path(folder))
+@lru_cache(maxsize=64)
+def idle_of(sketch: Sketch) -> Section:
+    """Return the section on idle time of a sketch; laws of the same sketch share it."""
+    return run_section(idle, context_of(sketch), window(START, END))
 
 
 @several
+@same_examples
 @given(sketches)
 def test_a_ledger_is_what_counting_gives(sketch: Sketch) -> None:
     """Each nanosecond belongs to one row: the first of compute, communication, copy, memset, idle that holds.
 
     Communication is all transfer, since the ranks are not compared.
     """
-    context = find_context(trace_of(sketch))
+    context = context_of(sketch)
     work = work_of(context.trace)
     for device in context.operations.devices:
         counted = [kind_at(work, device, when) for when in range(START, END)]
@@ -43,30 +40,38 @@ def test_a_ledger_is_what_counting_gives(sketch: Sketch) -> None:
 
 
 @several
-@given(sketches, st.integers(START, END - 2), st.integers(1, 30))
-def test_the_rows_of_a_ledger_add_up_to_its_window(sketch: Sketch, start: int, length: int) -> None:
-    section = run_section(ledger, find_context(trace_of(sketch)), window(start, start + length))
-    for row in section.tables["devices"].to_dict("records"):
-        assert sum(row[name] for name in ROWS) == row["window_ns"] == length
-        assert min(row[name] for name in ROWS) >= 0
+@same_examples
+@given(sketches)
+def test_the_rows_of_a_ledger_add_up_to_its_window(sketch: Sketch) -> None:
+    """In windows of one nanosecond, in the middle, and over the end of the trace."""
+    context = context_of(sketch)
+    for start, length in ((20, 1), (7, 30), (LONGEST - 9, 25)):
+        section = run_section(ledger, context, window(start, start + length))
+        for row in section.tables["devices"].to_dict("records"):
+            assert sum(row[name] for name in ROWS) == row["window_ns"] == length
+            assert min(row[name] for name in ROWS) >= 0
 
 
 @several
-@given(sketches, st.integers(START + 1, END - 1))
-def test_a_ledger_of_two_halves_is_the_ledger_of_the_whole(sketch: Sketch, cut: int) -> None:
-    operations = find_context(trace_of(sketch)).operations
+@same_examples
+@given(sketches)
+def test_a_ledger_of_two_halves_is_the_ledger_of_the_whole(sketch: Sketch) -> None:
+    """Wherever the window is cut."""
+    operations = context_of(sketch).operations
     for device in operations.devices:
         whole = ledger_rows(operations, device, window(START, END))
-        halves = [ledger_rows(operations, device, window(*bounds)) for bounds in ((START, cut), (cut, END))]
-        assert whole == {row: halves[0][row] + halves[1][row] for row in ROWS}
+        for cut in range(START + 3, END, 9):
+            halves = [ledger_rows(operations, device, window(*bounds)) for bounds in ((START, cut), (cut, END))]
+            assert whole == {row: halves[0][row] + halves[1][row] for row in ROWS}
 
 
 @several
+@same_examples
 @given(sketches)
 def test_idle_time_is_the_same_in_ledger_attribution_patterns_and_gaps(sketch: Sketch) -> None:
-    context, whole = find_context(trace_of(sketch)), window(START, END)
+    context, whole = context_of(sketch), window(START, END)
     devices = run_section(ledger, context, whole).tables["devices"].set_index("device_id")["idle_ns"]
-    found = run_section(idle, context, whole).tables
+    found = idle_of(sketch).tables
     gaps = found["gaps"]
     length = (gaps["end_ns"] - gaps["start_ns"]).groupby(gaps["device_id"]).sum()
     summed = [found[name].groupby("device_id")["idle_ns"].sum() for name in ("attribution", "patterns")]
@@ -74,9 +79,10 @@ def test_idle_time_is_the_same_in_ledger_attribution_patterns_and_gaps(sketch: S
 
 
 @several
+@same_examples
 @given(sketches)
 def test_gaps_are_the_complement_of_the_union_of_operations(sketch: Sketch) -> None:
-    context = find_context(trace_of(sketch))
+    context = context_of(sketch)
     work = work_of(context.trace)
     for device in context.operations.devices:
         found = gaps(context.operations.busy(device), START, END)
@@ -84,11 +90,12 @@ def test_gaps_are_the_complement_of_the_union_of_operations(sketch: Sketch) -> N
 
 
 @several
+@same_examples
 @given(sketches)
 def test_the_pieces_of_a_gap_tile_it(sketch: Sketch) -> None:
     """Sorted, none empty, none overlapping; two neighbours of one gap differ in something."""
-    context = find_context(trace_of(sketch))
-    gaps = run_section(idle, context, window(START, END)).tables["gaps"]
+    context = context_of(sketch)
+    gaps = idle_of(sketch).tables["gaps"]
     for device in context.operations.devices:
         mine = gaps[gaps["device_id"] == device]
         start, end = mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy()
@@ -100,9 +107,10 @@ def test_the_pieces_of_a_gap_tile_it(sketch: Sketch) -> None:
 
 
 @several
+@same_examples
 @given(sketches)
 def test_busy_time_is_what_counting_gives(sketch: Sketch) -> None:
-    operations = find_context(trace_of(sketch)).operations
+    operations = context_of(sketch).operations
     for device in operations.devices:
         spans = operations.busy(device)
         mine = operations.on(device)
@@ -114,13 +122,14 @@ def test_busy_time_is_what_counting_gives(sketch: Sketch) -> None:
 
 
 @several
+@same_examples
 @given(sketches)
 def test_each_idle_nanosecond_has_the_cause_and_phase_that_the_table_of_causes_gives_it(sketch: Sketch) -> None:
     """The whole table of causes, worked out a second time without arrays."""
-    trace = trace_of(sketch)
-    gaps = run_section(idle, find_context(trace), window(START, END)).tables["gaps"]
-    counter = Counter(trace, START, END)
-    for device in find_context(trace).operations.used_in(window(START, END)):
+    context = context_of(sketch)
+    gaps = idle_of(sketch).tables["gaps"]
+    counter = Counter(context.trace, START, END)
+    for device in context.operations.used_in(window(START, END)):
         mine = gaps[gaps["device_id"] == device]
         rows = zip(mine["start_ns"], mine["end_ns"], mine["cause"], mine["phase"], strict=True)
         found = [(when, cause, phase) for start, end, cause, phase in rows for when in range(start, end)]

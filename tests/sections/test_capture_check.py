@@ -6,8 +6,7 @@ import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, thread
 from hypothesis import given, settings
-from random_traces import Sketch, sketches
-from random_traces import trace_of as random_trace
+from random_traces import Sketch, context_of, same_examples, sketches
 
 from nsyswrap.intervals import Window, total
 from nsyswrap.loop.context import find_context
@@ -249,10 +248,11 @@ def test_without_the_section_no_verdict_is_silenced() -> None:
     assert not outweighs(None, 0)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=25)
+@same_examples
 @given(sketches)
 def test_no_time_with_a_compute_kernel_can_be_wrong(sketch: Sketch) -> None:
-    context, chosen = find_context(random_trace(sketch)), window(-100, 200)
+    context, chosen = context_of(sketch), window(-100, 200)
     affected = run_section(capture_check, context, chosen).facts[1].value
     devices = context.operations.used_in(chosen)
     compute = sum(total(context.operations.exclusive(device, chosen)[0]) for device in devices)

@@ -9,8 +9,7 @@ from analysis_fixtures import attributions_of, idle_section, run_section, window
 from export_builder import ExportBuilder, global_id
 from hypothesis import given, settings
 from made_steps import MEASURED, US, each_step, made_loop
-from random_traces import LONGEST, Sketch, sketches
-from random_traces import trace_of as random_trace
+from random_traces import LONGEST, Sketch, context_of, same_examples, sketches
 from real_captures import CAPTURE_NAMES
 
 from nsyswrap.attribution.attribution import RULES
@@ -85,10 +84,11 @@ def test_the_tables_of_a_real_capture_agree(real_trace: RealTrace, name: str, wa
     check_findings(check_tables(context, choose_window(context, wanted)))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=25)
+@same_examples
 @given(sketches)
 def test_the_tables_of_random_traces_agree(sketch: Sketch) -> None:
-    check_findings(check_tables(find_context(random_trace(sketch)), window(-10, LONGEST + 20)))
+    check_findings(check_tables(context_of(sketch), window(-10, LONGEST + 20)))
 
 
 def gap_in_three() -> ExportBuilder:

@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import pytest
 from export_builder import ExportBuilder
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from random_traces import Sketch, sketches, trace_of
+from random_traces import Sketch, context_of, same_examples, sketches, trace_of
 
 from nsyswrap.errors import UsageError
 from nsyswrap.intervals import merge, total
@@ -70,6 +71,12 @@ def coarsely_drawn(trace: Trace, count: int, window: str = "all") -> tuple[Repor
         return drawn(trace, window)
 
 
+@lru_cache(maxsize=64)
+def sketched(sketch: Sketch, count: int) -> tuple[Report, TimelineData]:
+    """Return report and timeline of a sketch in so many bins; laws of the same sketch share them."""
+    return coarsely_drawn(trace_of(sketch), count)
+
+
 def squeezed(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Let rows show few items, as in a capture of millions."""
     monkeypatch.setattr(gpu_rows, "MOST_PIECES", most)
@@ -78,28 +85,29 @@ def squeezed(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
 
 
 @several
-@given(sketches, bins, st.integers(1, 50))
-def test_busy_time_is_the_same_at_every_level(sketch: Sketch, count: int, level: int) -> None:
+@same_examples
+@given(sketches, bins)
+def test_busy_time_is_the_same_at_every_level(sketch: Sketch, count: int) -> None:
     """However many bins are taken together, their sums are the union of the operations, counted by merging them."""
-    trace = trace_of(sketch)
-    _, data = coarsely_drawn(trace, count)
-    operations = find_context(trace).operations
+    _, data = sketched(sketch, count)
+    operations = context_of(sketch).operations
     for row in rows_of(data, "gpu"):
         mine = operations.on(row.device_id)
-        coarse = np.add.reduceat(row.sums[:4].sum(axis=0), np.arange(0, row.sums.shape[1], level))
-        assert coarse.sum() == total(merge(operations.start[mine], operations.end[mine]))
+        for level in (1, 2, 7, 50):
+            coarse = np.add.reduceat(row.sums[:4].sum(axis=0), np.arange(0, row.sums.shape[1], level))
+            assert coarse.sum() == total(merge(operations.start[mine], operations.end[mine]))
 
 
 @several
+@same_examples
 @given(sketches, bins)
 def test_every_bin_of_a_gpu_is_full(sketch: Sketch, count: int) -> None:
     """A GPU is busy or idle: the classes of a bin add up to its length.
 
     Idle time of a GPU that is not in use in the window has no rule there, so it is in no class.
     """
-    trace = trace_of(sketch)
-    report, data = coarsely_drawn(trace, count)
-    used = find_context(trace).operations.used_in(report.window)
+    report, data = sketched(sketch, count)
+    used = context_of(sketch).operations.used_in(report.window)
     inside = (data.edges[:-1] >= report.window.start_ns) & (data.edges[1:] <= report.window.end_ns)
     for row in rows_of(data, "gpu"):
         whole = row.sums if row.device_id in used else row.sums[:, ~inside]
@@ -109,23 +117,24 @@ def test_every_bin_of_a_gpu_is_full(sketch: Sketch, count: int) -> None:
 
 
 @several
+@same_examples
 @given(sketches, bins)
 def test_the_window_of_the_timeline_is_the_ledger(sketch: Sketch, count: int) -> None:
-    trace = trace_of(sketch)
     try:
-        report, data = coarsely_drawn(trace, count, "0.000000005:0.000000055")
+        report, data = coarsely_drawn(trace_of(sketch), count, "0.000000005:0.000000055")
     except UsageError:  # nothing was recorded there
         reject()
-    used = find_context(trace).operations.used_in(report.window)
+    used = context_of(sketch).operations.used_in(report.window)
     for row in (row for row in rows_of(data, "gpu") if row.device_id in used):
         found = sums_between(data, row, report.window.start_ns, report.window.end_ns)
         assert found == {name: ns for name, ns in ledger(report, row.device_id).items() if ns}
 
 
 @several
+@same_examples
 @given(sketches, bins)
 def test_no_class_takes_more_of_a_bin_than_there_is(sketch: Sketch, count: int) -> None:
-    _, data = coarsely_drawn(trace_of(sketch), count)
+    _, data = sketched(sketch, count)
     for row in data.rows:
         assert (row.sums.sum(axis=0) <= np.diff(data.edges)).all()
 

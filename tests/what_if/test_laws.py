@@ -71,10 +71,11 @@ def test_removed_waits_make_no_run_longer(program: tuple[Act, ...], tmp_path: Pa
 
 
 @SOME
+@random_traces.same_examples
 @given(sketch=random_traces.sketches)
-def test_every_trace_is_simulated_or_has_a_failure(sketch: random_traces.Sketch, tmp_path: Path) -> None:
+def test_every_trace_is_simulated_or_has_a_failure(sketch: random_traces.Sketch) -> None:
     """Each simulation has a length or the reason for its failure. Savings are at least 0, the lower bound first."""
-    context = find_context(random_traces.loaded(random_traces.built(sketch), tmp_path))
+    context = random_traces.context_of(sketch)
     whole = whole_session(context.trace)
     simulation = simulate(context, whole)
     assert simulation.failure or simulation.simulated_ns is not None
