@@ -59,7 +59,8 @@ def train(modes: set[str], name: str = "losses") -> None:
     torch.set_num_threads(1)
     model: nn.Module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 3))
     model = DistributedDataParallel(model) if "ddp" in modes else model
-    called = torch.compile(model) if "compile" in modes else model
+    # Marks meet the compiler's frontend only, so the backend is one that starts no C++ compiler.
+    called = torch.compile(model, backend="aot_eager") if "compile" in modes else model
     optimizer = torch.optim.Adam(model.parameters())
     scaler = torch.amp.GradScaler("cpu", enabled="amp" in modes)
     accumulate = ACCUMULATE if "accumulate" in modes else 1
@@ -80,7 +81,7 @@ def train(modes: set[str], name: str = "losses") -> None:
             optimizer.zero_grad()
     model.eval()
     with torch.no_grad():
-        losses += [float(model(inputs).sum()) for inputs, _ in loader_of(modes)]
+        losses += [float(model(inputs).sum()) for inputs, _ in loader_of(modes - {"spawned"})]
     line = f"{name} {hashlib.sha256(repr(losses).encode()).hexdigest()} {sys.argv[1:]}\n"
     print(line, end="")  # noqa: T201 - one call, so that lines of ranks do not mix
 
