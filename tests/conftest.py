@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 import pytest
 from export_builder import ExportBuilder
 from hypothesis import settings
-from real_captures import CAPTURES, Planted
+from real_captures import CAPTURES, Planted, RealContext, RealReport, RealTrace
 
 from nsyswrap.capture.locate import Nsys, find_nsys
 from nsyswrap.capture.nsys import export_report
 from nsyswrap.capture.process import output_of
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import NsysNotFoundError
+from nsyswrap.loop.context import find_context
+from nsyswrap.report import build_report
 from nsyswrap.tables import Trace
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).parent
 # The fixtures that unpack or read whole captures.
-WHOLE_CAPTURES = {"captures", "real_trace"}
+WHOLE_CAPTURES = {"captures", "real_trace", "real_context", "real_report"}
 # Files whose tests take more than a second each, by `pytest --durations=40` on two cores: laws over random traces,
 # programs that train or compile, and programs that run to a time limit.
 SLOW = frozenset({
@@ -88,7 +90,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def real_trace(captures: Callable[[str], Path]) -> Callable[[str], Trace]:
+def real_trace(captures: Callable[[str], Path]) -> RealTrace:
     """Return a function that reads a real capture by name, once; tests share its frames and do not change them."""
 
     @cache
@@ -96,6 +98,19 @@ def real_trace(captures: Callable[[str], Path]) -> Callable[[str], Trace]:
         return load_export(captures(name))
 
     return trace
+
+
+@pytest.fixture(scope="session")
+def real_context(real_trace: RealTrace) -> RealContext:
+    """Return a function that gives the context of a real capture by name, made once without settings."""
+    return cache(lambda name: find_context(real_trace(name)))
+
+
+@pytest.fixture(scope="session")
+def real_report(real_trace: RealTrace) -> RealReport:
+    """Return a function that gives the report of a real capture by name and window, made once for all tests."""
+    made = cache(lambda name, wanted: build_report(real_trace(name), wanted))
+    return lambda name, wanted="": made(name, wanted)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from export_builder import ExportBuilder
 from hypothesis import given, settings
 from made_steps import MEASURED, STEP, STEPS, US, each_step, made_loop
 from random_traces import LONGEST, Sketch, context_of, same_examples, sketches
-from real_captures import CAPTURE_NAMES
+from real_captures import CAPTURE_NAMES, RealContext
 
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.causes import CAUSES
@@ -26,7 +26,6 @@ from nsyswrap.sections.ledger import ledger_rows
 from nsyswrap.tables import Trace, array
 
 TraceOf = Callable[[ExportBuilder], Trace]
-RealTrace = Callable[[str], Trace]
 START, END = -10, LONGEST + 20
 few = settings(max_examples=25)
 with_gpu = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
@@ -84,8 +83,8 @@ def test_each_idle_nanosecond_of_a_random_trace_has_one_rule(sketch: Sketch) -> 
 
 
 @with_gpu
-def test_each_idle_nanosecond_of_a_real_capture_has_one_rule(name: str, real_trace: RealTrace) -> None:
-    context = find_context(real_trace(name))
+def test_each_idle_nanosecond_of_a_real_capture_has_one_rule(name: str, real_context: RealContext) -> None:
+    context = real_context(name)
     check_sums(context, choose_window(context))
 
 

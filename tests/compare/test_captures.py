@@ -6,21 +6,20 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from real_captures import RealReport
 
 from nsyswrap.compare import Comparison, ComparisonOptions, FindingChange, IssueKind, Outcome, compare_reports
 from nsyswrap.compare.step_times import step_times
 from nsyswrap.db.load import load_export
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
 
 SAMPLES = Path(__file__).parents[2] / "reports" / "samples"
-FromTrace = Callable[[str], Trace]
 Compared = Callable[..., Comparison]
 
 
 @pytest.fixture(scope="module")
-def report_of(tmp_path_factory: pytest.TempPathFactory, real_trace: FromTrace) -> Callable[[str], Report]:
+def report_of(tmp_path_factory: pytest.TempPathFactory, real_report: RealReport) -> Callable[[str], Report]:
     """Return what makes the report of a sample or of a committed capture, once."""
     folder = tmp_path_factory.mktemp("samples")
 
@@ -28,7 +27,7 @@ def report_of(tmp_path_factory: pytest.TempPathFactory, real_trace: FromTrace) -
     def report(name: str) -> Report:
         packed = SAMPLES / name / "capture.sqlite.xz"
         if not packed.exists():
-            return build_report(real_trace(name))
+            return real_report(name)
         export = folder / f"{name}.sqlite"
         export.write_bytes(lzma.decompress(packed.read_bytes()))
         return build_report(load_export(export))

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from analysis_fixtures import whole_session
 from nsys_reports import Rows, reports_of
-from real_captures import CAPTURE_NAMES
+from real_captures import CAPTURE_NAMES, RealContext
 
 from nsyswrap import tables
 from nsyswrap.capture.locate import Nsys
@@ -237,9 +237,9 @@ def coalesced(chunks: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, fl
     return [(start, end - start, 100 * used / (end - start)) for start, end, used in found]
 
 
-def test_the_busy_time_of_the_ledger_matches_nsys_s_gaps(nsys_reports: NsysReports, real_trace: RealTrace) -> None:
+def test_the_busy_time_of_the_ledger_matches_nsys_s_gaps(nsys_reports: NsysReports, real_context: RealContext) -> None:
     """For one process on one device, operations and gaps add up to the whole time."""
-    context = find_context(real_trace("cnn_amp"))
+    context = real_context("cnn_amp")
     busy = context.operations.busy(0)
     idle = sum(int(row["Duration (ns)"]) for row in nsys_reports("cnn_amp")["gpu_gaps:gap=0:rows=-1"])
     assert total(busy) + idle == int(busy.end[-1] - busy.start[0])

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from real_captures import RealReport
 
 from nsyswrap.compare import compare_reports
 from nsyswrap.errors import ExportError
@@ -20,8 +20,6 @@ from nsyswrap.intervals import Window
 from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity, StepTimes
 from nsyswrap.render import json_report
 from nsyswrap.render.json_reader import parse_report, read_report
-from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
 
 REPORTS = [
     hand_made.full_report(),
@@ -150,8 +148,8 @@ def test_each_hand_made_report_is_read_back_as_it_was(report: Report) -> None:
 
 
 @pytest.mark.parametrize("name", ["cnn_amp", "alexnet_data_parallel_2gpu", "ranges_nsys2022"])
-def test_the_report_of_a_real_capture_is_read_back_as_it_was(name: str, real_trace: Callable[[str], Trace]) -> None:
-    assert_read_back(build_report(real_trace(name)))
+def test_the_report_of_a_real_capture_is_read_back_as_it_was(name: str, real_report: RealReport) -> None:
+    assert_read_back(real_report(name))
 
 
 def test_a_report_without_steps_may_have_no_step_at_all() -> None:

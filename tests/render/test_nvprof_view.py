@@ -10,6 +10,7 @@ import pytest
 from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder
 from hypothesis import given
 from hypothesis import strategies as st
+from real_captures import RealReport
 
 from nsyswrap.intervals import Window
 from nsyswrap.model import Report, Section
@@ -171,9 +172,9 @@ def test_ninety_per_cent_takes_as_few_names_as_can_be(times: list[int]) -> None:
     assert count == 1 or taken - rows[count - 1].total_ns < 0.9 * whole
 
 
-def test_a_real_capture_agrees_with_its_sections(real_trace: Callable[[str], Trace]) -> None:
+def test_a_real_capture_agrees_with_its_sections(real_report: RealReport) -> None:
     """Nothing is lost on the way: every nanosecond and every call of the sections is in the tables."""
-    report = build_report(real_trace("alexnet_data_parallel_2gpu"), "all")
+    report = real_report("alexnet_data_parallel_2gpu", "all")
     activities, calls = nvprof_view.gpu_activities(report), nvprof_view.api_calls(report)
     sums = {
         key: report.section(key).tables["summary"][["total_ns", "count"]].sum()  # type: ignore[union-attr]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id
-from real_captures import CAPTURE_NAMES
+from real_captures import CAPTURE_NAMES, RealContext
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section
@@ -181,9 +181,9 @@ def test_only_the_three_most_exposed_kernels_are_evidence(trace_of: TraceOf) -> 
 
 
 @WITH_GPU
-def test_exposed_time_of_a_real_capture_is_that_of_the_ledger(real_trace: RealTrace, name: str) -> None:
+def test_exposed_time_of_a_real_capture_is_that_of_the_ledger(real_context: RealContext, name: str) -> None:
     """The collectives of each GPU run one after another, so their exposed times add up to the ledger's."""
-    context = find_context(real_trace(name))
+    context = real_context(name)
     chosen = choose_window(context)
     found, devices = run_section(communication, context, chosen), run_section(ledger, context, chosen).tables["devices"]
     transfer = devices.set_index("device_id")["communication_transfer_ns"].to_dict()
@@ -199,8 +199,8 @@ def test_exposed_time_of_a_real_capture_is_that_of_the_ledger(real_trace: RealTr
 @pytest.mark.parametrize(
     ("name", "advice"), [("ddp_2gpu_slow_links", OVERLAP_ADVICE), ("alexnet_data_parallel_2gpu", NEEDED_ADVICE)]
 )
-def test_advice_on_real_programs(real_trace: RealTrace, name: str, advice: str) -> None:
+def test_advice_on_real_programs(real_context: RealContext, name: str, advice: str) -> None:
     """DDP reduces all gradients; DataParallel broadcasts the weights and reduces to one GPU."""
-    context = find_context(real_trace(name))
+    context = real_context(name)
     found = run_section(communication, context, choose_window(context)).findings
     assert [each.advice for each in found] == [advice] * 2

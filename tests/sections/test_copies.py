@@ -17,7 +17,7 @@ from export_builder import (
     PINNED,
     ExportBuilder,
 )
-from real_captures import CAPTURE_NAMES
+from real_captures import CAPTURE_NAMES, RealContext
 
 from nsyswrap.events.api_calls import BLOCKING_COPY
 from nsyswrap.events.thread_states import NAMES
@@ -312,9 +312,9 @@ def test_old_exports_without_kinds_of_memory_have_all_other_columns(trace_of: Tr
 
 
 @WITH_COPIES
-def test_exposed_time_is_that_of_the_ledger(real_trace: RealTrace, name: str) -> None:
+def test_exposed_time_is_that_of_the_ledger(real_context: RealContext, name: str) -> None:
     """Rows add up to at least the ledger's exposed copy time, and to no more than their own; facts are the ledger's."""
-    context = find_context(real_trace(name))
+    context = real_context(name)
     chosen = choose_window(context)
     found = run_section(copies, context, chosen)
     table = found.tables["summary"]
@@ -329,9 +329,9 @@ def test_exposed_time_is_that_of_the_ledger(real_trace: RealTrace, name: str) ->
         assert round(share * busy) == devices["copy_exposed_ns"].sum()
 
 
-def test_a_real_capture_shows_its_pageable_batches(real_trace: RealTrace) -> None:
+def test_a_real_capture_shows_its_pageable_batches(real_context: RealContext) -> None:
     """DataParallel of a batch in pageable memory: 28 copies in 14 steps, and each blocks the CPU."""
-    context = find_context(real_trace("alexnet_data_parallel_2gpu"))
+    context = real_context("alexnet_data_parallel_2gpu")
     found = run_section(copies, context, choose_window(context))
     assert value(found, "blocking_count") == 28
     pageable = finding(found, "copies/pageable")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
+from real_captures import RealContext, RealReport
 
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.operations import launch_rows
@@ -159,9 +160,9 @@ def test_other_calls_on_graphs_are_no_launches(trace_of: TraceOf) -> None:
     assert len(launch_rows(trace_of(builder))) == 0
 
 
-def test_a_real_node_trace_holds_every_kernel(real_trace: Callable[[str], Trace]) -> None:
+def test_a_real_node_trace_holds_every_kernel(real_context: RealContext) -> None:
     """50 launches of 24 kernels: a product and an activation for each of 12 layers."""
-    context = find_context(real_trace("cuda_graph_node_trace"))
+    context = real_context("cuda_graph_node_trace")
     section = run_section(cuda_graphs, context, choose_window(context, "all"))
     (row,) = launches(section)
     assert (row["shown"], row["count"], row["operation_count"]) == ("nodes", 50, 1200)
@@ -169,8 +170,8 @@ def test_a_real_node_trace_holds_every_kernel(real_trace: Callable[[str], Trace]
     assert section.findings == ()
 
 
-def test_the_same_program_traced_by_graph_has_one_row_a_launch(real_trace: Callable[[str], Trace]) -> None:
-    context = find_context(real_trace("cuda_graph_graph_trace"))
+def test_the_same_program_traced_by_graph_has_one_row_a_launch(real_context: RealContext) -> None:
+    context = real_context("cuda_graph_graph_trace")
     section = run_section(cuda_graphs, context, choose_window(context, "all"))
     (row,) = launches(section)
     assert (row["shown"], row["count"], row["operation_count"]) == ("whole", 50, 50)
@@ -178,8 +179,8 @@ def test_the_same_program_traced_by_graph_has_one_row_a_launch(real_trace: Calla
 
 
 @pytest.mark.parametrize("name", ["cuda_graph_node_trace", "cuda_graph_graph_trace"])
-def test_time_in_graphs_is_part_of_the_busy_time(name: str, real_trace: Callable[[str], Trace]) -> None:
-    report = build_report(real_trace(name))
+def test_time_in_graphs_is_part_of_the_busy_time(name: str, real_report: RealReport) -> None:
+    report = real_report(name)
     section, ledger = report.section("cuda_graphs"), report.section("ledger")
     assert section is not None
     assert ledger is not None

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, thread
+from real_captures import RealContext
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
@@ -154,9 +155,9 @@ def test_each_process_has_its_own_rows(trace_of: TraceOf) -> None:
 @pytest.mark.parametrize("name", ["cnn_amp", "alexnet_data_parallel_2gpu", "bench_source", "cnn_fp32_nsys2023"])
 @pytest.mark.parametrize("wanted", ["", "all"])
 def test_real_threads_split_into_the_window_and_their_waits_add_up(
-    name: str, wanted: str, real_trace: Callable[[str], Trace]
+    name: str, wanted: str, real_context: RealContext
 ) -> None:
-    context = find_context(real_trace(name))
+    context = real_context(name)
     chosen = choose_window(context, wanted)
     section = run_section(host_waits, context, chosen)
     threads, by_call = section.tables["threads"], section.tables["waits"]
@@ -168,9 +169,11 @@ def test_real_threads_split_into_the_window_and_their_waits_add_up(
     assert section.fact("wait_ns").value == by_call["total_ns"].sum()  # type: ignore[union-attr]
 
 
-def test_the_main_thread_of_a_real_run_waits_for_autograd_in_backward(real_trace: Callable[[str], Trace]) -> None:
+def test_the_main_thread_of_a_real_run_waits_for_autograd_in_backward(
+    real_context: RealContext,
+) -> None:
     """Its longest wait: 58 of 58 steps."""
-    context = find_context(real_trace("cnn_amp"))
+    context = real_context("cnn_amp")
     table = run_section(host_waits, context, choose_window(context)).tables["waits"]
     first = table.iloc[0]
     assert (first["thread"], first["call"], first["phase"]) == ("python3", "pthread_cond_wait", "backward")

@@ -10,7 +10,7 @@ from export_builder import ExportBuilder, global_id
 from hypothesis import given, settings
 from made_steps import MEASURED, US, each_step, made_loop
 from random_traces import LONGEST, Sketch, context_of, same_examples, sketches
-from real_captures import CAPTURE_NAMES
+from real_captures import CAPTURE_NAMES, RealContext
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.causes import CAUSES
@@ -23,17 +23,15 @@ from nsyswrap.sections.severity import NOTE_SHARE
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
-RealTrace = Callable[[str], Trace]
 WITH_GPU = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
 ACCOUNT = ["device_id", "cause", "rule", "phase"]
 PATTERN = ["device_id", "rule", "phase"]
 
 
-def summed(table: pd.DataFrame, keys: list[str], lengths: "pd.Series[int]") -> dict[str, int]:
-    """Return the sum of lengths by some columns, without those of nothing."""
-    texts = table[keys].astype(str)
-    found = lengths.groupby(texts.agg(" | ".join, axis="columns")).sum() if len(texts) else lengths
-    return {str(key): int(total) for key, total in found.items() if total}
+def summed(table: pd.DataFrame, keys: list[str], lengths: "pd.Series[int]") -> dict[tuple[object, ...], int]:
+    """Return the sum of lengths by some columns, without sums of 0."""
+    found = lengths.groupby([table[key] for key in keys], observed=True).sum()
+    return {key: int(total) for key, total in found.items() if total}
 
 
 def check_tables(context: TraceContext, chosen: Window) -> Section:
@@ -79,8 +77,8 @@ def check_findings(section: Section) -> None:
 
 @WITH_GPU
 @pytest.mark.parametrize("wanted", ["", "all"])
-def test_the_tables_of_a_real_capture_agree(real_trace: RealTrace, name: str, wanted: str) -> None:
-    context = find_context(real_trace(name))
+def test_the_tables_of_a_real_capture_agree(real_context: RealContext, name: str, wanted: str) -> None:
+    context = real_context(name)
     check_findings(check_tables(context, choose_window(context, wanted)))
 
 

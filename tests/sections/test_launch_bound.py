@@ -7,7 +7,7 @@ from analysis_fixtures import attributions_of, run_section, window
 from export_builder import ExportBuilder, global_id
 from hypothesis import given
 from hypothesis import strategies as st
-from real_captures import CAPTURE_NAMES
+from real_captures import CAPTURE_NAMES, RealContext
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.launch_pace import LATE, Pace
@@ -18,7 +18,6 @@ from nsyswrap.sections import idle, launches
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
-RealTrace = Callable[[str], Trace]
 RULE = "launches/launch_bound"
 WITH_CALLS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
 
@@ -257,9 +256,9 @@ def test_the_rule(share: float, interval: float | None, operation: float) -> Non
 
 
 @WITH_CALLS
-def test_rules_of_a_real_capture_share_its_idle_time(real_trace: RealTrace, name: str) -> None:
+def test_rules_of_a_real_capture_share_its_idle_time(real_context: RealContext, name: str) -> None:
     """Each idle nanosecond belongs to one rule, and the finding counts exactly those of its own."""
-    context = find_context(real_trace(name))
+    context = real_context(name)
     chosen = choose_window(context)
     idle_time = run_section(idle, context, chosen).tables["attribution"].groupby("device_id")["idle_ns"].sum()
     lost = {
@@ -272,8 +271,8 @@ def test_rules_of_a_real_capture_share_its_idle_time(real_trace: RealTrace, name
 
 
 @WITH_CALLS
-def test_phases_of_a_real_capture_hold_every_launch(real_trace: RealTrace, name: str) -> None:
-    context = find_context(real_trace(name))
+def test_phases_of_a_real_capture_hold_every_launch(real_context: RealContext, name: str) -> None:
+    context = real_context(name)
     found = run_section(launches, context, choose_window(context))
     fact = found.fact("launches")
     assert fact is not None
@@ -289,9 +288,13 @@ def test_phases_of_a_real_capture_hold_every_launch(real_trace: RealTrace, name:
         ("alexnet_data_parallel_2gpu", False),
     ],
 )
-def test_the_rule_on_captures_of_known_runs(real_trace: RealTrace, name: str, bound: bool) -> None:  # noqa: FBT001
+def test_the_rule_on_captures_of_known_runs(
+    real_context: RealContext,
+    name: str,
+    bound: bool,  # noqa: FBT001
+) -> None:
     """A small network is bound by launches; BERT in fp32 keeps the GPU busy, and AlexNet waits for its data."""
-    context = find_context(real_trace(name))
+    context = real_context(name)
     found = run_section(launches, context, choose_window(context)).findings
     rules = [each.rule for each in found]
     assert ("launches/launch_bound" in rules) == bound

@@ -12,7 +12,7 @@ from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
 from hypothesis import given
 from hypothesis import strategies as st
-from real_captures import CAPTURE_NAMES
+from real_captures import CAPTURE_NAMES, RealContext
 
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import find_context
@@ -265,9 +265,9 @@ def test_rows_of_one_group_are_alike_and_no_others(rows: list[tuple[int, int]]) 
 
 
 @WITH_KERNELS
-def test_every_kernel_of_a_real_capture_fits(real_trace: RealTrace, name: str) -> None:
+def test_every_kernel_of_a_real_capture_fits(real_context: RealContext, name: str) -> None:
     """It ran, so at least one block was resident: an occupancy of 0 would be a wrong formula."""
-    context = find_context(real_trace(name))
+    context = real_context(name)
     table = run_section(occupancy, context, choose_window(context)).tables["kernels"]
     assert table["theoretical_occupancy"].gt(0).all()
     assert table["theoretical_occupancy"].le(1).all()
@@ -276,8 +276,8 @@ def test_every_kernel_of_a_real_capture_fits(real_trace: RealTrace, name: str) -
 
 
 @WITH_KERNELS
-def test_multiprocessors_are_no_busier_than_their_gpu(real_trace: RealTrace, name: str) -> None:
-    context = find_context(real_trace(name))
+def test_multiprocessors_are_no_busier_than_their_gpu(real_context: RealContext, name: str) -> None:
+    context = real_context(name)
     chosen = choose_window(context)
     rows = run_section(ledger, context, chosen).tables["devices"]
     kernel_rows = ["compute_ns", "communication_wait_ns", "communication_transfer_ns"]
@@ -287,12 +287,12 @@ def test_multiprocessors_are_no_busier_than_their_gpu(real_trace: RealTrace, nam
     assert 0 < efficiency <= busy
 
 
-def test_a_real_capture_is_what_a_query_finds(captures: Callable[[str], Path], real_trace: RealTrace) -> None:
+def test_a_real_capture_is_what_a_query_finds(captures: Callable[[str], Path], real_context: RealContext) -> None:
     """Threads alone: the time-weighted mean of min(1, grid / 132), straight from the export."""
     query = """select sum((end - start) * min(1.0, gridX * gridY * gridZ / 132.0)) / sum(end - start)
                from CUPTI_ACTIVITY_KIND_KERNEL"""
     with closing(sqlite3.connect(f"file:{captures('bench_source')}?mode=ro&immutable=1", uri=True)) as database:
         (expected,) = database.execute(query).fetchone()
     whole = Window(0, 10**12, "all", "user")
-    table = run_section(occupancy, find_context(real_trace("bench_source")), whole).tables["kernels"]
+    table = run_section(occupancy, real_context("bench_source"), whole).tables["kernels"]
     assert np.average(table["sm_efficiency_estimate"], weights=table["total_ns"]) == pytest.approx(expected)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from analysis_fixtures import run_section, whole_session
-from real_captures import CAPTURE_NAMES
+from real_captures import CAPTURE_NAMES, RealContext, RealReport, RealTrace
 
 from nsyswrap import tables
 from nsyswrap.db.load import load_export
@@ -27,8 +27,6 @@ from nsyswrap.sections import ranges
 from nsyswrap.sections.capture_check import outweighs
 from nsyswrap.sections.ledger import ROWS, ledger_rows
 from nsyswrap.tables import Trace, array
-
-RealTrace = Callable[[str], Trace]
 
 CNN, BERT, TWO_GPUS = "cnn_amp", "bench_source", "alexnet_data_parallel_2gpu"
 OPERATOR_RANGES, OLD = "cnn_amp_autograd_ranges", "cnn_fp32_nsys2023"
@@ -49,8 +47,8 @@ def context_of(trace: Trace) -> TraceContext:
 
 @every_gpu_capture
 @every_window
-def test_idle_time_is_the_same_in_ledger_attribution_and_gaps(name: str, wanted: str, real_trace: RealTrace) -> None:
-    report = build_report(real_trace(name), wanted)
+def test_idle_time_is_the_same_in_ledger_attribution_and_gaps(name: str, wanted: str, real_report: RealReport) -> None:
+    report = real_report(name, wanted)
     idle, ledger = report.section("idle"), report.section("ledger")
     assert idle
     assert ledger
@@ -64,11 +62,13 @@ def test_idle_time_is_the_same_in_ledger_attribution_and_gaps(name: str, wanted:
 
 @every_gpu_capture
 @every_window
-def test_gaps_and_operations_tile_the_window(name: str, wanted: str, real_trace: RealTrace) -> None:
+def test_gaps_and_operations_tile_the_window(
+    name: str, wanted: str, real_context: RealContext, real_report: RealReport
+) -> None:
     """The pieces of gaps and the busy spans of each device together cover every nanosecond once."""
-    context = context_of(real_trace(name))
+    context = real_context(name)
     window = choose_window(context, wanted)
-    section = build_report(context.trace, wanted).section("idle")
+    section = real_report(name, wanted).section("idle")
     assert section
     pieces = section.tables["gaps"]
     for device in context.operations.devices:
@@ -81,8 +81,8 @@ def test_gaps_and_operations_tile_the_window(name: str, wanted: str, real_trace:
 
 
 @every_gpu_capture
-def test_the_ledgers_of_steps_add_up_to_their_lengths(name: str, real_trace: RealTrace) -> None:
-    section = build_report(real_trace(name)).section("steps")
+def test_the_ledgers_of_steps_add_up_to_their_lengths(name: str, real_report: RealReport) -> None:
+    section = real_report(name).section("steps")
     rows = [] if section is None else section.tables["steps"].to_dict("records")
     assert len(rows) == STEPS[name]
     assert all(sum(row[kind] for kind in ROWS) == row["end_ns"] - row["start_ns"] for row in rows)
@@ -103,14 +103,14 @@ STEPS = {
 
 
 @every_capture
-def test_every_section_is_about_the_window_of_the_report(name: str, real_trace: RealTrace) -> None:
-    report = build_report(real_trace(name))
+def test_every_section_is_about_the_window_of_the_report(name: str, real_report: RealReport) -> None:
+    report = real_report(name)
     assert {section.window for section in report.sections} == {report.window}
 
 
-def test_without_a_gpu_the_host_is_reported(real_trace: RealTrace) -> None:
+def test_without_a_gpu_the_host_is_reported(real_report: RealReport) -> None:
     """No ledger and no idle time, and the report says why; steps, phases and calls are there."""
-    report = build_report(real_trace(NO_GPU))
+    report = real_report(NO_GPU)
     keys = {section.key for section in report.sections}
     assert {"ledger", "idle", "tensor_cores", "launches"} & keys == set()
     assert {"steps", "phases", "ranges", "os_calls", "capture_check"} <= keys
@@ -154,9 +154,11 @@ BUSY = {
 
 
 @pytest.mark.parametrize("key", BUSY, ids=lambda key: f"{key[0]}-{key[1]}")
-def test_busy_time_and_gaps_of_a_device_are_the_reference_numbers(key: tuple[str, int], real_trace: RealTrace) -> None:
+def test_busy_time_and_gaps_of_a_device_are_the_reference_numbers(
+    key: tuple[str, int], real_context: RealContext
+) -> None:
     name, device = key
-    operations = context_of(real_trace(name)).operations
+    operations = real_context(name).operations
     mine, busy = operations.on(device), operations.busy(device)
     start, end = int(busy.start[0]), int(busy.end[-1])
     holes = gaps(busy, start, end)
@@ -179,9 +181,9 @@ COLLECTIVES = {0: (176, 23508753, 42520164, 0), 1: (176, 29158264, 32183858, 0)}
 
 
 @pytest.mark.parametrize("device", COLLECTIVES)
-def test_communication_on_two_gpus_is_the_reference_numbers(device: int, real_trace: RealTrace) -> None:
+def test_communication_on_two_gpus_is_the_reference_numbers(device: int, real_context: RealContext) -> None:
     """No kernel overlaps with it, so all of it is exposed."""
-    context = context_of(real_trace(TWO_GPUS))
+    context = real_context(TWO_GPUS)
     operations = context.operations
     mine = operations.device_id == device
     spans = {
@@ -232,9 +234,9 @@ LAUNCHES = {CNN: (0.75, 8.1, 2.5, 23.4), BERT: (0.07, 6.7, 1.6, 12.7)}
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
-def test_launches_in_the_measured_window_are_the_reference_numbers(name: str, real_trace: RealTrace) -> None:
+def test_launches_in_the_measured_window_are_the_reference_numbers(name: str, real_report: RealReport) -> None:
     """One run is bound by launches, the other by its kernels, though those are shorter."""
-    section = build_report(real_trace(name)).section("launches")
+    section = real_report(name).section("launches")
     assert section
     labels = ("median_launch_latency_ns", "median_operation_ns", "median_launch_interval_ns")
     share, *medians = (section.fact(label) for label in ("just_in_time_share", *labels))
@@ -243,9 +245,9 @@ def test_launches_in_the_measured_window_are_the_reference_numbers(name: str, re
     assert [float(fact.value or 0) / 1e3 for fact in medians if fact] == pytest.approx(LAUNCHES[name][1:], abs=0.06)
 
 
-def test_an_incomplete_capture_is_found_out(real_trace: RealTrace) -> None:
+def test_an_incomplete_capture_is_found_out(real_report: RealReport) -> None:
     """An old nsys lost the main thread's calls and ranges without a message; nearly all of the window can be wrong."""
-    report = build_report(real_trace(OLD))
+    report = real_report(OLD)
     finding = next(each for each in report.findings if each.rule == "capture/incomplete")
     assert (finding.severity, finding.lost_ns) == (Severity.PROBLEM, 4_292_657_392)
     assert "stop 542 ms before the last launch" in finding.evidence[0]
@@ -256,15 +258,15 @@ def test_an_incomplete_capture_is_found_out(real_trace: RealTrace) -> None:
 
 @pytest.mark.parametrize("name", WHOLE)
 @every_window
-def test_a_complete_capture_is_not_called_incomplete(name: str, wanted: str, real_trace: RealTrace) -> None:
-    report = build_report(real_trace(name), wanted)
+def test_a_complete_capture_is_not_called_incomplete(name: str, wanted: str, real_report: RealReport) -> None:
+    report = real_report(name, wanted)
     assert not [each for each in report.findings if each.rule.startswith("capture/")]
     assert "Cannot tell" not in report.verdict
 
 
 @pytest.mark.parametrize("name", [CNN, BERT])
 def test_an_export_that_lost_rows_is_found_out(
-    name: str, captures: Callable[[str], Path], real_trace: RealTrace, tmp_path: Path
+    name: str, captures: Callable[[str], Path], real_report: RealReport, tmp_path: Path
 ) -> None:
     """One kernel is missing; since 2025 an export says how many events were collected."""
     copy = tmp_path / "less.sqlite"
@@ -274,7 +276,7 @@ def test_an_export_that_lost_rows_is_found_out(
     findings = build_report(load_export(copy)).findings
     (evidence,) = (each.evidence for each in findings if each.rule == "capture/incomplete")
     assert evidence[0].startswith("1 CUDA events are missing: nsys counted ")
-    assert not [each for each in build_report(real_trace(name)).findings if each.rule == "capture/incomplete"]
+    assert not [each for each in real_report(name).findings if each.rule == "capture/incomplete"]
 
 
 def idle_by_cause(report: Report) -> dict[str, int]:

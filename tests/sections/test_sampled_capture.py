@@ -6,14 +6,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from real_captures import RealReport, RealTrace
 
 from nsyswrap.db.load import load_export
 from nsyswrap.db.redact import redact
 from nsyswrap.model import Report, Section
-from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
 
-RealTrace = Callable[[str], Trace]
 Captures = Callable[[str], Path]
 
 NAME = "mnist_counters_python"
@@ -27,9 +25,9 @@ where metricName like :name and timestamp < :end and timestamp + 100000 > :start
 
 
 @pytest.fixture
-def report(real_trace: RealTrace) -> Report:
+def report(real_report: RealReport) -> Report:
     """Return the report of the capture."""
-    return build_report(real_trace(NAME))
+    return real_report(NAME)
 
 
 def section(report: Report, key: str) -> Section:

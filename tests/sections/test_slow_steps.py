@@ -8,7 +8,7 @@ from analysis_fixtures import attributions_of, run_section, window
 from export_builder import ExportBuilder, global_id
 from hypothesis import given
 from hypothesis import strategies as st
-from real_captures import CAPTURE_NAMES
+from real_captures import CAPTURE_NAMES, RealContext
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.causes import CAUSES
@@ -233,9 +233,9 @@ def test_outliers_are_the_longest_and_fewer_than_half(lengths: list[int]) -> Non
 
 
 @WITH_KERNELS
-def test_idle_time_of_steps_is_that_of_the_idle_section(real_trace: RealTrace, name: str) -> None:
+def test_idle_time_of_steps_is_that_of_the_idle_section(real_context: RealContext, name: str) -> None:
     """By cause and by rule; the steps have no more of it than the window."""
-    context = find_context(real_trace(name))
+    context = real_context(name)
     chosen = choose_window(context)
     table = run_section(idle, context, chosen).tables["attribution"]
     for each in attributions_of(context, chosen):
@@ -251,8 +251,8 @@ def test_idle_time_of_steps_is_that_of_the_idle_section(real_trace: RealTrace, n
 
 
 @WITH_STEPS
-def test_what_grew_in_a_real_step_is_no_more_than_the_step(real_trace: RealTrace, name: str) -> None:
-    context = find_context(real_trace(name))
+def test_what_grew_in_a_real_step_is_no_more_than_the_step(real_context: RealContext, name: str) -> None:
+    context = real_context(name)
     chosen = choose_window(context)
     found = find_outliers(context, attributions_of(context, chosen) if name in WITH_GPU else (), chosen)
     for column in ("part_grown_ns", "cause_grown_ns", "phase_grown_ns", "excess_ns"):

@@ -7,6 +7,7 @@ from analysis_fixtures import run_section, window
 from export_builder import HOST_TO_DEVICE, ExportBuilder, global_id, thread
 from hypothesis import given
 from hypothesis import strategies as st
+from real_captures import RealContext
 
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import find_context
@@ -187,9 +188,9 @@ REFERENCE = {
 
 
 @pytest.mark.parametrize("name", REFERENCE)
-def test_a_real_capture_has_the_reference_breakdown(name: str, real_trace: Callable[[str], Trace]) -> None:
+def test_a_real_capture_has_the_reference_breakdown(name: str, real_context: RealContext) -> None:
     count, length, roles = REFERENCE[name]
-    context = find_context(real_trace(name))
+    context = real_context(name)
     section = run_section(step_breakdown, context, choose_window(context))
     mean = section.tables["mean"]
     assert len(section.tables["steps"]) == count
@@ -199,10 +200,8 @@ def test_a_real_capture_has_the_reference_breakdown(name: str, real_trace: Calla
 
 @pytest.mark.parametrize("name", ["cnn_amp", "alexnet_data_parallel_2gpu", "cuda_graph_graph_trace", "bench_source"])
 @pytest.mark.parametrize("wanted", ["", "all"])
-def test_the_roles_of_real_steps_add_up_to_their_length(
-    name: str, wanted: str, real_trace: Callable[[str], Trace]
-) -> None:
-    context = find_context(real_trace(name))
+def test_the_roles_of_real_steps_add_up_to_their_length(name: str, wanted: str, real_context: RealContext) -> None:
+    context = real_context(name)
     steps = run_section(step_breakdown, context, choose_window(context, wanted)).tables["steps"]
     parts = steps[[f"{role}_ns" for role in ROLES]]
     assert (parts.to_numpy() >= 0).all()

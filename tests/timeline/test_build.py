@@ -10,6 +10,7 @@ from export_builder import ExportBuilder
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from random_traces import Sketch, context_of, same_examples, sketches, trace_of
+from real_captures import RealReport
 
 from nsyswrap.errors import UsageError
 from nsyswrap.intervals import merge, total
@@ -261,8 +262,8 @@ def test_a_program_without_a_gpu_has_no_timeline(real_trace: Callable[[str], Tra
     assert build_report(real_trace("ranges_nsys2022"), with_timeline=True).timeline is None
 
 
-def test_a_report_has_a_timeline_only_on_request(real_trace: Callable[[str], Trace]) -> None:
-    plain = build_report(real_trace("mnist_counters_python"))
+def test_a_report_has_a_timeline_only_on_request(real_trace: Callable[[str], Trace], real_report: RealReport) -> None:
+    plain = real_report("mnist_counters_python")
     drawn_report = build_report(real_trace("mnist_counters_python"), with_timeline=True)
     assert plain.timeline is None
     assert [f.name for f in dataclasses.fields(plain) if getattr(plain, f.name) is None] == ["timeline"]

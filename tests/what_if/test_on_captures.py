@@ -5,11 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from real_captures import CAPTURE_NAMES
+from real_captures import CAPTURE_NAMES, RealContext, RealReport
 from simulations import simulate
 
 from nsyswrap.db.load import load_export
-from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Severity
 from nsyswrap.report import build_report
 from nsyswrap.tables import Trace
@@ -50,16 +49,16 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trace]:
 
 
 @pytest.mark.parametrize("name", SIMULATED)
-def test_a_real_run_is_reproduced(name: str, real_trace: RealTrace) -> None:
-    context = find_context(real_trace(name))
+def test_a_real_run_is_reproduced(name: str, real_context: RealContext) -> None:
+    context = real_context(name)
     found = simulate(context)
     assert found.predicts
     assert found.error_share is not None
     assert found.error_share * 1000 == pytest.approx(ERROR[name], abs=0.01)
 
 
-def test_a_capture_that_lost_calls_is_not_simulated(real_trace: RealTrace) -> None:
-    report = build_report(real_trace(INCOMPLETE))
+def test_a_capture_that_lost_calls_is_not_simulated(real_report: RealReport) -> None:
+    report = real_report(INCOMPLETE)
     section = report.section("prediction")
     assert section is not None
     assert "calls of its main thread were lost" in section.notes[0]
@@ -68,9 +67,11 @@ def test_a_capture_that_lost_calls_is_not_simulated(real_trace: RealTrace) -> No
     assert {each.saving_high_ns for each in simulated} == {None}
 
 
-def test_steps_near_the_median_are_simulated_in_place_of_a_long_window(real_trace: RealTrace) -> None:
+def test_steps_near_the_median_are_simulated_in_place_of_a_long_window(
+    real_context: RealContext,
+) -> None:
     """Eight steps have 19,432 operations: four steps are simulated, and count twice."""
-    context = find_context(real_trace("bench_source"))
+    context = real_context("bench_source")
     found = simulate(context)
     assert (found.steps, found.scale) == (4, 2.0)
     assert len(found.operations) == 9716
@@ -107,8 +108,8 @@ def test_with_enough_workers_launches_are_the_limit(sample: RealTrace) -> None:
 
 
 @pytest.mark.parametrize("name", SIMULATED)
-def test_no_saving_is_larger_than_the_window(name: str, real_trace: RealTrace) -> None:
-    report = build_report(real_trace(name))
+def test_no_saving_is_larger_than_the_window(name: str, real_report: RealReport) -> None:
+    report = real_report(name)
     predicted = [each for each in report.findings if each.saving_low_ns is not None]
     for each in predicted:
         assert each.saving_low_ns is not None
@@ -121,9 +122,9 @@ def test_no_saving_is_larger_than_the_window(name: str, real_trace: RealTrace) -
     assert {each.severity for each in rest} <= {Severity.NOTE}
 
 
-def test_the_main_thread_waits_for_two_autograd_threads(real_trace: RealTrace) -> None:
+def test_the_main_thread_waits_for_two_autograd_threads(real_context: RealContext) -> None:
     """The training process makes the batches: loading them elsewhere saves about the time that this takes."""
-    context = find_context(real_trace("alexnet_data_parallel_2gpu"))
+    context = real_context("alexnet_data_parallel_2gpu")
     low, high, _, _ = changes.predict(simulate(context), changes.loader_work)
     assert low is not None
     assert high is not None

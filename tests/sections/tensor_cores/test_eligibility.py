@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
+from real_captures import RealContext
 
 from nsyswrap.hardware.kernel_names.classify import Capability, Classification, Verdict, classify
 from nsyswrap.loop.context import find_context
@@ -201,8 +202,8 @@ def test_every_reason_that_can_be_faster_has_advice() -> None:
 
 
 @pytest.mark.parametrize("name", ["cnn_amp", "bench_source", "alexnet_data_parallel_2gpu", "cuda_graph_node_trace"])
-def test_the_table_adds_up_to_the_eligible_time(name: str, real_trace: Callable[[str], Trace]) -> None:
-    context = find_context(real_trace(name))
+def test_the_table_adds_up_to_the_eligible_time(name: str, real_context: RealContext) -> None:
+    context = real_context(name)
     section = run_section(tensor_cores, context, choose_window(context))
     table, kernels = section.tables["not_used"], section.tables["kernels"]
     eligible = kernels[kernels["verdict"] == Verdict.SIMT_ELIGIBLE]
@@ -222,7 +223,7 @@ REAL = {
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_real_captures_have_the_reasons_their_programs_have(name: str, real_trace: Callable[[str], Trace]) -> None:
-    context = find_context(real_trace(name))
+def test_real_captures_have_the_reasons_their_programs_have(name: str, real_context: RealContext) -> None:
+    context = real_context(name)
     section = run_section(tensor_cores, context, choose_window(context))
     assert set(section.tables["not_used"]["reason"]) == REAL[name]
