@@ -8,7 +8,7 @@ from typing import Any, Literal
 import hand_made
 import numpy as np
 import pytest
-from browser_pages import needs_chromium
+from browser_pages import needs_chromium, write
 from playwright.sync_api import Browser, Page
 from timeline_fixtures import DATA_WAIT, US, WINDOW, timeline_report
 from timeline_page import (  # noqa: F401 - fixtures
@@ -18,6 +18,7 @@ from timeline_page import (  # noqa: F401 - fixtures
     ROWS,
     context_fixture,
     ledger,
+    load,
     opened_fixture,
     place,
     press,
@@ -26,7 +27,6 @@ from timeline_page import (  # noqa: F401 - fixtures
 )
 
 from nsyswrap.model import Report, TimelineItems
-from nsyswrap.render import render
 from nsyswrap.report import build_report
 from nsyswrap.tables import Trace
 
@@ -249,15 +249,12 @@ def test_nothing_of_hostile_names_runs_or_reaches_the_markup(opened: Callable[..
 
 
 def test_dark_pages_have_dark_rows(browser: Browser, tmp_path: Path) -> None:
-    file = tmp_path / "dark.html"
-    file.write_text(render("html", timeline_report()), encoding="utf-8")
+    file = write(timeline_report(), tmp_path)
     grounds = []
     for scheme in SCHEMES:
         context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
         page = context.new_page()
-        page.goto(file.as_uri())
-        page.wait_for_selector(LIVE)
-        settled(page)
+        load(page, file)
         grounds.append(pixels(page, "GPU 1", 2_050 * US)[30])
         context.close()
     assert grounds == [(0x60, 0x49, 0x00), (0xFF, 0xD8, 0x1B)]
@@ -272,8 +269,7 @@ def test_the_page_s_own_theme_reaches_the_rows(opened: Callable[..., Page]) -> N
 
 
 def test_without_a_script_there_are_strips(browser: Browser, tmp_path: Path) -> None:
-    file = tmp_path / "still.html"
-    file.write_text(render("html", timeline_report()), encoding="utf-8")
+    file = write(timeline_report(), tmp_path)
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(file.as_uri())

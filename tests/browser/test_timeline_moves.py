@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_pages import needs_chromium
+from browser_pages import needs_chromium, write
 from playwright.sync_api import Browser, Page
 from timeline_fixtures import US, WINDOW, timeline_report
 from timeline_page import (  # noqa: F401 - fixtures
@@ -14,14 +14,13 @@ from timeline_page import (  # noqa: F401 - fixtures
     ROWS,
     context_fixture,
     ledger,
+    load,
     opened_fixture,
     place,
     press,
     settled,
     view,
 )
-
-from nsyswrap.render import render
 
 pytestmark = needs_chromium
 
@@ -137,10 +136,8 @@ def test_dragging_with_shift_moves(opened: Callable[..., Page]) -> None:
 def test_a_finger_moves_and_two_zoom(browser: Browser, tmp_path: Path) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page = context.new_page()
-    file = tmp_path / "phone.html"
-    file.write_text(render("html", timeline_report()), encoding="utf-8")
-    page.goto(file.as_uri())
-    page.wait_for_selector(LIVE)
+    file = write(timeline_report(), tmp_path)
+    load(page, file)
     page.locator(ROWS).scroll_into_view_if_needed()
     settled(page)
     before = view(page)

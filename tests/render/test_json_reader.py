@@ -3,6 +3,7 @@
 import contextlib
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,15 @@ def written(report: Report) -> dict[str, Any]:
     return found
 
 
+@cache
+def full_text() -> str:
+    """Return the report.json of the full report."""
+    return json_report.render(hand_made.full_report())
+
+
 def edited(*edits: Edit) -> str:
     """Return the text of a whole report.json with values replaced by their places."""
-    tree = written(hand_made.full_report())
+    tree = json.loads(full_text())
     for place, value in edits:
         at: Any = tree
         for key in place[:-1]:
@@ -168,7 +175,7 @@ def test_numbers_keep_their_kinds() -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 100, 5_000, -1, -3])
 def test_a_file_that_was_cut_short_is_said(cut: int) -> None:
-    text = json_report.render(hand_made.full_report())
+    text = full_text()
     with pytest.raises(ExportError, match=r"report\.json is cut short or not JSON") as caught:
         parse_report(text.rstrip()[:cut], "report.json")
     assert "nsyswrap analyze CAPTURE --format json" in caught.value.hint
@@ -245,7 +252,7 @@ def test_a_damaged_field_is_named(edit: Edit, words: str) -> None:
     "key", ["capture", "session", "gpus", "window", "step", "verdict", "verdict_rule", "sections", "findings", "notes"]
 )
 def test_a_missing_field_is_named(key: str) -> None:
-    tree = written(hand_made.full_report())
+    tree = json.loads(full_text())
     del tree[key]
     with pytest.raises(ExportError, match=f"damaged: {key} is missing"):
         parse_report(json.dumps(tree), "x")

@@ -54,10 +54,21 @@ def chromium() -> Iterator[Browser]:
         started.close()
 
 
+# The pages of reports, by the identity of the report, which is kept so that no other report takes it.
+_PAGES: dict[int, tuple[Report, str]] = {}
+
+
+def page_of(report: Report) -> str:
+    """Return the page of a report, rendered once."""
+    if id(report) not in _PAGES:
+        _PAGES[id(report)] = report, render("html", report)
+    return _PAGES[id(report)][1]
+
+
 def write(report: Report, folder: Path, name: str = "report") -> Path:
     """Write the page of a report."""
     path = folder / f"{name}.html"
-    path.write_text(render("html", report), encoding="utf-8")
+    path.write_text(page_of(report), encoding="utf-8")
     return path
 
 

@@ -1,6 +1,10 @@
-"""Reports made by hand: every section, numbers that add up, and names as in real captures."""
+"""Reports made by hand: every section, numbers that add up, and names as in real captures.
+
+Whole reports are made once and shared: tests replace parts of them, and change none in place.
+"""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +28,7 @@ ELEMENTWISE = (
 HOSTILE = "<img src=x onerror=alert(1)></script>`|\u202e\x1b[31m\"'&\n=cmd()"
 
 
+@cache
 def full_report() -> Report:
     """Return a report on one GPU with each section of ``SECTIONS``."""
     sections = (
@@ -45,6 +50,7 @@ def full_report() -> Report:
     )
 
 
+@cache
 def two_gpu_report() -> Report:
     """Return the full report with a second, busier GPU in the ledger and in the idle time."""
     report = full_report()
@@ -59,6 +65,7 @@ def two_gpu_report() -> Report:
     return replace(report, gpus=(*report.gpus, second), sections=sections)
 
 
+@cache
 def no_gpu_report() -> Report:
     """Return the report of a program without GPU work: it has phases, steps and OS calls only."""
     window = Window(0, 2_000 * MS, "the whole capture", "session")
@@ -76,12 +83,14 @@ def no_gpu_report() -> Report:
     )
 
 
+@cache
 def empty_report() -> Report:
     """Return a report without sections."""
     window = Window(0, 1, "nothing", "session")
     return Report(Capture("", 0), Session(), (), window, "Nothing was measured.", (), ())
 
 
+@cache
 def hostile_report() -> Report:
     """Return the full report in which each text that a program can choose is hostile."""
     report = full_report()

@@ -1,6 +1,7 @@
 """Timelines made by hand, for the page: two GPUs, a few milliseconds, hostile names, and one too large to be exact."""
 
 from dataclasses import replace
+from functools import cache
 
 import hand_made
 import numpy as np
@@ -26,6 +27,7 @@ def class_of(cause: str) -> int:
 CPU, DATA_WAIT = class_of("cpu"), class_of("data_wait")
 
 
+@cache
 def timeline_report(*, is_exact: bool = True, hostile: str = "") -> Report:
     """Return the full report with a timeline of two GPUs.
 

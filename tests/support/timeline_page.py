@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from browser_pages import write
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from nsyswrap.model import Report
-from nsyswrap.render import render
 
 LIVE = '[data-tl="live"]:not([hidden])'
 ROWS = '[data-tl="rows"]'
@@ -31,17 +31,14 @@ def opened_fixture(context: BrowserContext, tmp_path: Path) -> Iterator[Callable
     said: list[str] = []
 
     def page_of(report: Report, fragment: str = "") -> Page:
-        file = tmp_path / "report.html"
-        file.write_text(render("html", report), encoding="utf-8")
+        file = write(report, tmp_path)
         page = context.new_page()
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on(
             "request", lambda request: None if request.url.startswith(("file:", "data:")) else said.append(request.url)
         )
-        page.goto(file.as_uri() + fragment)
-        page.wait_for_selector(LIVE)
-        settled(page)
+        load(page, file, fragment)
         return page
 
     yield page_of
@@ -50,9 +47,17 @@ def opened_fixture(context: BrowserContext, tmp_path: Path) -> Iterator[Callable
     assert said == []
 
 
+def load(page: Page, file: Path, fragment: str = "") -> None:
+    """Open a file with a timeline, under a clock that tests move, and wait until the timeline is drawn."""
+    page.clock.install()
+    page.goto(file.as_uri() + fragment)
+    page.wait_for_selector(LIVE)
+    settled(page)
+
+
 def settled(page: Page) -> None:
-    """Wait until the drawing and the ledger beside it stand still."""
-    page.wait_for_timeout(200)
+    """Let the page's clock run until the timeline is drawn and its ledger is shown."""
+    page.clock.run_for(200)
 
 
 def view(page: Page) -> tuple[float, float]:
