@@ -19,7 +19,7 @@ from nsyswrap.capture.process import output_of
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import NsysNotFoundError
 from nsyswrap.loop.context import find_context
-from nsyswrap.report import build_report
+from nsyswrap.report import report_of
 from nsyswrap.tables import Trace
 
 if TYPE_CHECKING:
@@ -107,9 +107,9 @@ def real_context(real_trace: RealTrace) -> RealContext:
 
 
 @pytest.fixture(scope="session")
-def real_report(real_trace: RealTrace) -> RealReport:
+def real_report(real_context: RealContext) -> RealReport:
     """Return a function that gives the report of a real capture by name and window, made once for all tests."""
-    made = cache(lambda name, wanted: build_report(real_trace(name), wanted))
+    made = cache(lambda name, wanted: report_of(real_context(name), wanted))
     return lambda name, wanted="": made(name, wanted)
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from export_builder import ExportBuilder
 from hand_made import HOSTILE
 from pyarrow import parquet
-from real_captures import CAPTURE_NAMES
+from real_captures import CAPTURE_NAMES, RealReport, RealTrace
 
 from nsyswrap import tables
 from nsyswrap.cli import cli
@@ -57,7 +57,7 @@ def idle_of(events: list[Event]) -> Counter[str]:
 
 @pytest.mark.parametrize("name", CAPTURE_NAMES)
 def test_the_trace_of_a_real_capture_agrees_with_its_report(
-    name: str, captures: Callable[[str], Path], real_trace: Callable[[str], Trace], tmp_path: Path
+    name: str, captures: Callable[[str], Path], real_trace: RealTrace, real_report: RealReport, tmp_path: Path
 ) -> None:
     """It has the same number of kernels, copies and memsets, and the same idle time for each rule."""
     events = trace_json(captures(name), tmp_path / "trace.json")["traceEvents"]
@@ -68,7 +68,7 @@ def test_the_trace_of_a_real_capture_agrees_with_its_report(
     assert sum(each["dur"] for each in of_kind(events, "kernels")) * 1000 == int(
         (kernels["end"] - kernels["start"]).sum()
     )
-    report = build_report(trace)
+    report = real_report(name)
     ledger, idle = report.section("ledger"), report.section("idle")
     if ledger is None or idle is None:
         assert idle_of(events) == {}
