@@ -1,7 +1,4 @@
-"""Reports made by hand: every section, numbers that add up, and names as in real captures.
-
-Whole reports are made once and shared: tests replace parts of them, and change none in place.
-"""
+"""Reports made by hand, shared and never changed: every section, sums that add up, and names as in real captures."""
 
 from dataclasses import replace
 from functools import cache
@@ -83,7 +80,6 @@ def no_gpu_report() -> Report:
     )
 
 
-@cache
 def empty_report() -> Report:
     """Return a report without sections."""
     window = Window(0, 1, "nothing", "session")

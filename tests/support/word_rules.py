@@ -6,6 +6,7 @@ import tokenize
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,7 +91,13 @@ def word_list(path: Path = LIST) -> tuple[list[Word], list[Exemption]]:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern in which a blank matches any white space, so that a line break does not hide a phrase."""
+    """Compile a pattern in which a blank matches any white space, so that a line break does not hide a phrase.
+
+    Raises:
+        ValueError: The pattern may match inside a word, where the quick search does not look.
+    """
+    if not pattern.startswith(r"\b"):
+        raise ValueError(f"{pattern} does not start with \\b, at the start of a word")
     return re.compile(pattern.replace(" ", r"\s+"), re.MULTILINE)
 
 
@@ -115,6 +122,9 @@ def hits(path: Path, words: list[Word], root: Path = ROOT) -> Iterator[Hit]:
     lines = text.split("\n")
     # Searching in lower case is three times as fast as ignoring the case.
     lower = prose.lower(), names.lower()
+    listed = _any_of(tuple(words))
+    if not any(listed.search(each) for each in (prose, names, *lower)):
+        return
     for word in words:
         in_prose, in_names = (prose, names) if word.case else lower
         looked = [in_prose] * (word.scope != "name") + [in_names] * (word.scope != "prose")
@@ -122,6 +132,13 @@ def hits(path: Path, words: list[Word], root: Path = ROOT) -> Iterator[Hit]:
             for found in word.pattern.finditer(each):
                 at = each.count("\n", 0, found.start())
                 yield Hit(path, at + 1, lines[at], found[0], word.use)
+
+
+@cache
+def _any_of(words: tuple[Word, ...]) -> re.Pattern[str]:
+    """Return a pattern that finds a place where a word may be, in a tenth of the time of all words one by one."""
+    every = [word.pattern.pattern.removeprefix(r"\b").replace(r"|\b", "|") for word in words]
+    return re.compile(rf"\b(?:{'|'.join(every)})", re.MULTILINE)
 
 
 def parts(code: str) -> tuple[str, str]:
