@@ -3,14 +3,14 @@
 # PYTHON    the Python that makes the virtual environment (3.11 or newer)
 # TORCH     auto, cpu or cuda: the build of PyTorch for the workloads; auto is cuda if there is an NVIDIA driver
 # WORKLOAD  the program that `make profile` profiles, and ARGS its arguments
-# TESTS     what `make test` and `make quick` pass to pytest, and WORKERS the number of processes
+# TESTS     what `make test` and `make quick` pass to pytest, and WORKERS how files are shared by processes
 
 PYTHON ?= python3
 TORCH ?= auto
 WORKLOAD ?= workloads/mnist.py
 ARGS ?=
 TESTS ?=
-WORKERS ?= --numprocesses auto --dist loadfile
+WORKERS ?= --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 VENV := .venv
 PY := $(VENV)/bin/python

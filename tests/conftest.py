@@ -37,8 +37,8 @@ SLOW = frozenset({
     *("capture/annotate/test_processes.py", "capture/test_stopping.py", "capture/test_foreground.py"),
     *("cli/test_profile.py", "cli/test_verify_tensor_cores.py", "capture/test_profile.py", "cli/test_setup.py"),
     *("workloads/test_mnist.py", "workloads/test_cases.py", "workloads/test_digits.py", "workloads/test_faults.py"),
-    *("tools/test_samples.py", "tools/test_gallery.py", "tools/test_gallery_capture.py", "test_package.py"),
-    "test_words.py",
+    *("tools/test_samples.py", "tools/test_gallery.py", "tools/test_gallery_capture.py", "tools/test_faults.py"),
+    *("test_package.py", "test_words.py"),
 })  # fmt: skip
 # Any example takes long on a busy machine, so a deadline would only make tests fail at random.
 settings.register_profile("nsyswrap", deadline=None)
@@ -46,7 +46,10 @@ settings.load_profile("nsyswrap")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by its folder, its file and its fixtures: `browser`, `nsys` and `slow`."""
+    """Mark each test by its folder, its file and its fixtures: `browser`, `nsys` and `slow`; put long files first.
+
+    A process that gets a long file last works alone while the others have finished.
+    """
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         path = item.path.relative_to(TESTS) if item.path.is_relative_to(TESTS) else item.path
@@ -56,6 +59,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.nsys)
         if path.as_posix() in SLOW or fixtures & WHOLE_CAPTURES:
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: _turn(item.path))
+
+
+def _turn(path: Path) -> int:
+    """Return when a file is run: those with the real nsys first, then pages in a browser, slow files and the rest."""
+    name = path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
+    return 0 if name.startswith("real_nsys/") else 1 if name.startswith("browser/") else 3 - (name in SLOW)
 
 
 @pytest.fixture

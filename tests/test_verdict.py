@@ -1,17 +1,14 @@
 """The verdict: the first finding in a sentence with step times; or that kernels limit the run, or nothing is known."""
 
-import lzma
-import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pandas as pd
 import pytest
 from analysis_fixtures import window
 from export_builder import ExportBuilder
-from real_captures import CAPTURES
+from real_captures import CAPTURE_NAMES, RealReport
+from verdict_checks import INCOMPLETE, check_verdict
 
-from nsyswrap.db.load import load_export
 from nsyswrap.intervals import Window
 from nsyswrap.model import NO_STEP, Fact, Finding, Section, Severity, StepTimes
 from nsyswrap.report import build_report
@@ -20,44 +17,16 @@ from nsyswrap.verdict import IF_FIXED, find_verdict
 
 TraceOf = Callable[[ExportBuilder], Trace]
 Fill = Callable[[ExportBuilder], ExportBuilder]
-PATHS = sorted([*CAPTURES.glob("*.sqlite.xz"), *CAPTURES.glob("faults/*.sqlite.xz")])
-NAMES = [path.name.removesuffix(".sqlite.xz") for path in PATHS]
-INCOMPLETE = "capture/incomplete"
 UNEXPLAINED = "Cannot tell: the GPU is idle for 10.0 % of the time and the capture does not show why."
 MS, S = 10**6, 10**9
 WHOLE = Window(0, S, "10 measured steps", "steps")
 TEN = StepTimes(10, 100 * MS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", PATHS, ids=NAMES)
-def test_the_verdict_of_a_real_capture_is_its_first_finding(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", CAPTURE_NAMES)
+def test_the_verdict_of_a_real_capture_is_its_first_finding(name: str, real_report: RealReport) -> None:
     """The finding on missing events aside. Without a rule kernels limit the run, or the capture does not show what."""
-    export = tmp_path / "capture.sqlite"
-    export.write_bytes(lzma.decompress(path.read_bytes()))
-    report = build_report(load_export(export))
-    export.unlink()
-    first = next((each for each in report.findings if each.rule != INCOMPLETE), None)
-    if report.verdict_rule is not None:
-        assert first is not None
-        assert report.verdict.startswith(first.headline)
-        assert report.verdict_rule == first.rule
-        assert ("A step takes" in report.verdict) == bool(report.step.count)
-        assert_possible(report.verdict.removeprefix(first.headline))
-    elif report.verdict.startswith(("Compute-bound: ", "Kernels do not run for ")):
-        assert first is None or first.severity is Severity.NOTE
-    else:
-        assert report.verdict.startswith(("Cannot tell: ", "No GPU work was recorded"))
-
-
-def assert_possible(text: str) -> None:
-    """Check that all times in a text are above 0, and none is longer than the first, which is the step now."""
-    times = [_nanoseconds(*each) for each in re.findall(r"([\d.,]+) (ns|µs|ms|s)\b", text)]
-    assert all(0 < each <= times[0] for each in times)
-
-
-def _nanoseconds(number: str, unit: str) -> float:
-    return float(number.replace(",", "")) * {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[unit]
+    check_verdict(real_report(name))
 
 
 def finding(

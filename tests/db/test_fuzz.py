@@ -12,7 +12,7 @@ from nsyswrap.errors import ExportError
 from nsyswrap.tables import SPECS, Trace
 
 Build = Callable[..., ExportBuilder]
-ROUNDS = 40
+ROUNDS = 25
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import HOST_TO_DEVICE, ExportBuilder, global_id, thread
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_captures import RealContext
 
@@ -216,6 +216,7 @@ EVENTS = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(events=EVENTS, cut=st.integers(1, 39))
 def test_it_equals_counting_nanoseconds(
     events: list[tuple[str, tuple[int, int]]], cut: int, tmp_path_factory: pytest.TempPathFactory

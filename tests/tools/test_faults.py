@@ -10,6 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from verdict_checks import check_verdict
+
+from nsyswrap.model import Report
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "tests" / "captures" / "faults"
@@ -36,11 +39,18 @@ def table() -> Iterator[ModuleType]:
 
 
 @cache
+def reports(name: str) -> tuple[Report, Report]:
+    """Return the reports of the program with the fault and without it."""
+    found: tuple[Report, Report] = importlib.import_module("fault_table").reports([CAPTURES], name)
+    return found
+
+
+@cache
 def verdict(name: str) -> "object":
-    """Return the verdict on a fault, from the reports of the program with it and without it."""
+    """Return the verdict on a fault."""
     module = importlib.import_module("fault_table")
     rules = {each.name: each.rule for each in module.find_programs(PROGRAMS)}
-    return module.judge(name, rules[name], *module.reports([CAPTURES], name))
+    return module.judge(name, rules[name], *reports(name))
 
 
 def test_each_program_with_captures_is_there() -> None:
@@ -63,6 +73,13 @@ def test_a_capture_is_small_and_tells_nothing_of_its_machine(path: Path) -> None
 def test_the_planted_fault_is_the_first_finding(name: str) -> None:
     found = verdict(name)
     assert (found.found == found.expected) is (name not in NOT_FIRST)  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_verdict_of_each_report_is_its_first_finding(name: str) -> None:
+    for report in reports(name):
+        check_verdict(report)
 
 
 @pytest.mark.usefixtures("table")
