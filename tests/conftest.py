@@ -36,6 +36,7 @@ SLOW = frozenset({
     *("capture/annotate/test_torch_calls.py", "capture/annotate/test_batch_cache.py", "capture/test_endings.py"),
     *("capture/annotate/test_processes.py", "capture/test_stopping.py", "capture/test_foreground.py"),
     *("cli/test_profile.py", "cli/test_verify_tensor_cores.py", "capture/test_profile.py", "cli/test_setup.py"),
+    *("cli/test_output.py", "capture/test_install.py"),
     *("workloads/test_mnist.py", "workloads/test_cases.py", "workloads/test_digits.py", "workloads/test_faults.py"),
     *("tools/test_samples.py", "tools/test_gallery.py", "tools/test_gallery_capture.py", "tools/test_faults.py"),
     *("test_package.py", "test_words.py"),

@@ -16,7 +16,7 @@ every_page = pytest.mark.parametrize("name", ALL)
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Four pages on the disk."""
+    """Write four pages."""
     folder = tmp_path_factory.mktemp("comparisons")
     paths = {name: folder / f"{name}.html" for name in ALL}
     for name, made in ALL.items():
@@ -26,7 +26,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page of a phone's width in a context of its own."""
+    """Open an empty page of a phone's width."""
     context = browser.new_context(viewport={"width": NARROW, "height": 844})
     yield context.new_page()
     context.close()
@@ -79,7 +79,7 @@ def test_text_stands_out_from_the_page(browser: Browser, files: dict[str, Path],
 
 
 def test_the_shorter_step_is_the_shorter_bar(page: Page, files: dict[str, Path]) -> None:
-    """In the proportion of the times per step."""
+    """The lengths are proportional to the times per step."""
     page.goto(files["full"].as_uri())
     widths = page.evaluate(
         "[...document.querySelectorAll('.pair svg')].map((one) => "

@@ -20,25 +20,25 @@ GAP_START, GAP_END = 1_432_000_000, 1_468_000_000
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of the full report."""
+    """Return the page of the full report."""
     return write(REPORT, tmp_path_factory.mktemp("page"))
 
 
 @pytest.fixture
 def page(browser: Browser, path: Path) -> Iterator[Page]:
-    """The page of the full report, open."""
+    """Open the page of the full report."""
     with opened(browser, path) as page:
         yield page
 
 
 def is_in_sight(page: Page, selector: str) -> bool:
-    """Whether the top of an element is on the screen."""
+    """Return whether the top of an element is on the screen."""
     box = page.locator(selector).bounding_box()
     return box is not None and 0 <= box["y"] < HEIGHT
 
 
 def ground(page: Page, selector: str = "body") -> str:
-    """The colour behind an element."""
+    """Return the colour behind an element."""
     colour: str = page.locator(selector).evaluate("(one) => getComputedStyle(one).backgroundColor")
     return colour
 
@@ -170,7 +170,7 @@ def test_the_theme_follows_the_system_until_it_is_chosen(browser: Browser, path:
 
 
 def test_both_ways_to_the_dark_theme_are_the_same(browser: Browser, path: Path) -> None:
-    """Chosen by the system or by the button, every colour is the same."""
+    """Each colour is the same whether the system or the button sets the theme."""
     names = [
         *("--page", "--ink", "--soft", "--line", "--panel", "--accent", "--compute", "--communication", "--copy"),
         *("--fill", "--idle", "--eligible", "--stripe", "--problem", "--warning", "--note", "--lit"),
@@ -201,7 +201,7 @@ def page_count(pdf: bytes) -> int:
 
 
 def test_whole_names_are_printed(browser: Browser, tmp_path: Path) -> None:
-    """On paper cut names are unfolded, so a table with long names takes more pages than one with short names."""
+    """Shortened names are printed in full, so a table with long names takes more pages."""
     counts = []
     for length in (1, 2_000):
         names = hand_made.names_table(*("k" * length + str(number) for number in range(30)))

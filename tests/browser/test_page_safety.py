@@ -74,7 +74,7 @@ def twin(report: Report, text: str) -> Report:
 
 
 def structure(browser: Browser, report: Report, folder: Path, name: str) -> list[str]:
-    """Return the elements of a page as a browser makes them, once it was unfolded, pointed at and typed to."""
+    """Return the elements of a page in a browser, with details open, after a hover and a key."""
     with opened(browser, write(report, folder, name)) as page:
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         page.locator("a.term").first.hover()
@@ -104,7 +104,7 @@ def test_a_hostile_text_leaves_the_page_as_a_harmless_one_does(
 
 
 def test_invisible_characters_are_shown_by_their_numbers(browser: Browser, tmp_path: Path) -> None:
-    """This covers characters that turn the direction round and characters that do not print."""
+    """Characters that reverse the direction of text or do not print are covered."""
     with opened(browser, write(twin(hand_made.full_report(), HOSTILE[9] + HOSTILE[10]), tmp_path)) as page:
         shown = page.inner_text(".verdict p")
     assert "abc[U+202E]cba[U+2066]x[U+2069][U+200B]" in shown
@@ -131,7 +131,7 @@ def export(folder: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("text", HOSTILE, ids=[f"text {at}" for at in range(len(HOSTILE))])
 def test_a_hostile_export_runs_nothing(browser: Browser, tmp_path: Path, text: str) -> None:
-    """From the export through analysis and rendering into the browser."""
+    """The texts go from the export through analysis and rendering into the browser."""
     report = build_report(load_export(export(tmp_path, text)))
     with opened(browser, write(report, tmp_path)) as page:
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
@@ -146,7 +146,7 @@ def test_a_hostile_export_runs_nothing(browser: Browser, tmp_path: Path, text: s
 
 @pytest.mark.parametrize("form", ["html", "json", "csv", "markdown", "text"])
 def test_a_secret_in_the_environment_is_never_written(tmp_path: Path, form: str) -> None:
-    """Nor one that was an option of the command, nor the folder of whoever ran it."""
+    """This includes secrets in options of the command, and the home folder."""
     report = build_report(load_export(export(tmp_path, "harmless")))
     assert "--token" in report.session.command
     said = render(form, report)
@@ -156,7 +156,7 @@ def test_a_secret_in_the_environment_is_never_written(tmp_path: Path, form: str)
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Pages with a bit of everything, with two GPUs, and without any."""
+    """Write pages with all sections, with two GPUs, without a GPU, and with a timeline."""
     folder = tmp_path_factory.mktemp("pages")
     reports = {
         "full": hand_made.full_report(),
@@ -169,9 +169,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize(("width", "scheme"), [(NARROW, "light"), (WIDE, "dark")])
 @pytest.mark.parametrize("name", ["full", "two", "none", "timeline"])
-def test_nothing_keeps_people_from_using_it(
-    browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
-) -> None:
+def test_the_page_is_accessible(browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str) -> None:
     """axe-core finds nothing serious with all details open. No colour depends on the width, so two pairs suffice."""
     with opened(browser, pages[name], width=width, color_scheme=scheme, bypass_csp=True) as page:
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
@@ -182,7 +180,7 @@ def test_nothing_keeps_people_from_using_it(
     assert len(found["passes"]) > 15, "it did look"
 
 
-def test_the_help_is_usable_by_all(browser: Browser, pages: dict[str, Path]) -> None:
+def test_the_help_is_accessible(browser: Browser, pages: dict[str, Path]) -> None:
     with opened(browser, pages["full"], bypass_csp=True) as page:
         page.keyboard.press("?")
         page.add_script_tag(path=AXE)
@@ -192,7 +190,7 @@ def test_the_help_is_usable_by_all(browser: Browser, pages: dict[str, Path]) -> 
 
 @pytest.fixture
 def bare(browser: Browser) -> Iterator[Page]:
-    """A page from a server that forbids scripts and styles."""
+    """Open a page of a server that forbids scripts and styles."""
     context = browser.new_context(viewport={"width": WIDE, "height": 844})
     page = context.new_page()
     body = page_of(hand_made.full_report())
@@ -202,8 +200,8 @@ def bare(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def test_under_a_policy_that_forbids_scripts_and_styles_all_is_read(bare: Page) -> None:
-    """Verdict, ledger, findings and tables; what needs a script is not there."""
+def test_without_scripts_and_styles_the_page_is_complete(bare: Page) -> None:
+    """Verdict, ledger, findings and tables are there; parts that need a script are not."""
     text = bare.inner_text("body")
     for words in (
         "The training loop waits for its data loader",
@@ -218,7 +216,7 @@ def test_under_a_policy_that_forbids_scripts_and_styles_all_is_read(bare: Page) 
     assert not any(bare.locator(one).is_visible() for one in (".tools", "#help", "#tip"))
 
 
-def test_under_such_a_policy_the_ledger_keeps_its_colours_and_lengths(bare: Page) -> None:
+def test_without_styles_the_ledger_keeps_its_colours_and_lengths(bare: Page) -> None:
     script = """() => [...document.querySelectorAll(".ledger > rect")].map((one) =>
       [getComputedStyle(one).fill, Math.round(one.getBoundingClientRect().width)])"""
     parts = bare.evaluate(script)
@@ -228,7 +226,7 @@ def test_under_such_a_policy_the_ledger_keeps_its_colours_and_lengths(bare: Page
     assert [round(100 * width / whole) for _, width in parts] == [53, 5, 3, 0, 39]
 
 
-def test_under_such_a_policy_evidence_still_opens(bare: Page) -> None:
+def test_without_scripts_evidence_still_opens(bare: Page) -> None:
     evidence = bare.locator(".finding details").first
     evidence.locator("summary").first.click()
     assert evidence.locator("li").first.is_visible()
@@ -236,7 +234,7 @@ def test_under_such_a_policy_evidence_still_opens(bare: Page) -> None:
 
 @pytest.fixture(scope="module", params=["mnist-1-worker", "mnist-8-workers"])
 def sample(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """The page and the report.json of a real capture."""
+    """Return the page and the report.json of a real capture."""
     folder = tmp_path_factory.mktemp(request.param)
     unpacked = folder / "capture.sqlite"
     unpacked.write_bytes(lzma.decompress((SAMPLES / request.param / "capture.sqlite.xz").read_bytes()))
@@ -294,7 +292,7 @@ def test_no_column_of_a_table_is_left_without_a_name(browser: Browser, sample: t
     assert len(named) > 50
 
 
-def test_an_empty_table_of_texts_is_no_ground_to_stumble_over(browser: Browser, tmp_path: Path) -> None:
+def test_a_search_that_empties_a_table_says_so(browser: Browser, tmp_path: Path) -> None:
     report = hand_made.report_with(hand_made.section_with("odd", t=pd.DataFrame({"name": ["a"]})))
     with opened(browser, write(report, tmp_path)) as page:
         page.locator("#search").fill("b")

@@ -22,25 +22,25 @@ KERNELS = "table[data-name=kernels-summary]"
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of the full report."""
+    """Return the page of the full report."""
     return write(REPORT, tmp_path_factory.mktemp("page"))
 
 
 @pytest.fixture
 def page(browser: Browser, path: Path) -> Iterator[Page]:
-    """The page of the full report, open, with a clipboard."""
+    """Open the page of the full report, with a clipboard."""
     with opened(browser, path, permissions=["clipboard-read", "clipboard-write"]) as page:
         yield page
 
 
 def rows_of(section: str, table: str) -> list[dict[str, Any]]:
-    """The rows of a table in report.json."""
+    """Return the rows of a table in report.json."""
     found: list[dict[str, Any]] = json.loads(render("json", REPORT))["sections"][section]["tables"][table]
     return found
 
 
 def values(page: Page, column: str, table: str = KERNELS) -> list[str]:
-    """The raw values of a column in the order they stand, those that can be seen."""
+    """Return the raw values of the visible rows of a column, in their order on the page."""
     script = """([table, column]) => {
       const found = document.querySelector(table);
       const at = [...found.tHead.rows[0].cells].findIndex((head) => head.dataset.name === column);
@@ -57,7 +57,7 @@ def unfold(page: Page, table: str = KERNELS) -> None:
 
 
 def more(page: Page, table: str = KERNELS) -> Locator:
-    """The button that shows all rows."""
+    """Return the button that shows all rows."""
     return page.locator(f".scroll:has({table}) ~ button.more").first
 
 

@@ -1,4 +1,4 @@
-"""Intervals by the block bootstrap: the same every time, of any scale, and wide enough where steps hang together."""
+"""Intervals of the block bootstrap: reproducible, free of units, and wide enough for correlated steps."""
 
 import math
 from collections.abc import Callable
@@ -26,12 +26,12 @@ both = pytest.mark.parametrize("statistic", [mean, median])
 
 
 def steps(median_ms: float, count: int = 60, seed: int = 1) -> Series:
-    """Independent steps that scatter by 3 %."""
+    """Return independent steps with a deviation of 3 %."""
     return lengths(median_ms, count, seed).astype(np.float64)
 
 
 def autocorrelated(correlation: float, count: int, seed: int) -> Series:
-    """Steps that scatter by 10 %, each taking after the one before."""
+    """Return steps with a deviation of 10 %, each correlated with the step before."""
     noise = np.random.default_rng(seed).standard_normal(count + 50)
     values = np.zeros(count + 50)
     for at in range(1, len(values)):
@@ -41,8 +41,8 @@ def autocorrelated(correlation: float, count: int, seed: int) -> Series:
 
 
 @both
-def test_the_interval_of_a_change_holds_it(statistic: Callable[[Series], Series]) -> None:
-    """Half the time is a logarithm of -0.69; 60 steps that scatter by 3 % tell it to some per cent."""
+def test_the_interval_contains_the_true_change(statistic: Callable[[Series], Series]) -> None:
+    """Half the time is a logarithm of -0.69. 60 steps with a deviation of 3 % give it to a few per cent."""
     low, high = log_ratio_interval(steps(4.0), steps(2.0, seed=2), statistic, 0.95)
     assert low < math.log(0.5) < high
     assert high - low < 0.06
@@ -52,7 +52,7 @@ def test_the_interval_of_a_change_holds_it(statistic: Callable[[Series], Series]
 @settings(max_examples=30)
 @given(SERIES, SERIES)
 def test_the_estimate_lies_in_its_interval(statistic: Callable[[Series], Series], base: Series, new: Series) -> None:
-    """Stretching is away from the estimate, so a percentile interval that holds it holds it still."""
+    """The interval is only widened, so it still contains the estimate."""
     low, high = log_ratio_interval(base, new, statistic, 0.95)
     assert low <= high
     assert math.isfinite(low)
@@ -70,14 +70,14 @@ def test_the_unit_of_time_does_not_matter(base: Series, factor: float) -> None:
 
 
 def test_the_same_steps_give_the_same_interval() -> None:
-    """No clock and no global state: the seed is fixed."""
+    """The seed is fixed, without clock and global state."""
     one = log_ratio_interval(steps(4.0), steps(2.0), median, 0.95)
     np.random.default_rng(5).random(10)
     assert log_ratio_interval(steps(4.0), steps(2.0), median, 0.95) == one
 
 
-def test_a_capture_against_itself_has_an_interval_about_nothing() -> None:
-    """Both sides are drawn with numbers of their own; drawn in step, every difference would be nothing."""
+def test_a_capture_against_itself_has_an_interval_around_zero() -> None:
+    """Both sides are drawn independently; with the same draws every difference would be 0."""
     low, high = log_ratio_interval(steps(4.0), steps(4.0), mean, 0.95)
     assert low < -0.001
     assert high > 0.001
@@ -98,7 +98,7 @@ def test_constant_steps_leave_no_doubt() -> None:
     assert (low, high) == pytest.approx((math.log(0.5), math.log(0.5)))
 
 
-def test_the_difference_of_means_has_an_interval_where_times_are_nothing() -> None:
+def test_the_difference_of_means_has_an_interval_for_times_of_0() -> None:
     """A part of the ledger may be 0 in every step."""
     assert difference_interval(np.zeros(30), np.zeros(30), 0.95) == (0.0, 0.0)
     low, high = difference_interval(np.zeros(30), steps(2.0, 30), 0.95)
@@ -106,8 +106,8 @@ def test_the_difference_of_means_has_an_interval_where_times_are_nothing() -> No
     assert low > 1.9e6
 
 
-def test_steps_that_hang_together_are_drawn_in_longer_blocks() -> None:
-    """Independent steps have blocks of the cube root; at correlation 0.8 they are twice as long on the mean."""
+def test_correlated_steps_are_drawn_in_longer_blocks() -> None:
+    """Blocks of independent steps have the cube root as length. At a correlation of 0.8 they are twice as long."""
     loose, tight = (
         np.mean([block_length(autocorrelated(correlation, 400, seed)) for seed in range(10)])
         for correlation in (0.0, 0.8)
@@ -122,8 +122,8 @@ def test_a_block_is_no_longer_than_a_third_of_the_series(series: Series) -> None
 
 
 @pytest.mark.parametrize(("correlation", "most"), [(0.0, 12), (0.5, 19)])
-def test_intervals_hold_no_change_nearly_as_often_as_they_should(correlation: float, most: int) -> None:
-    """Of 150 pairs of 60 steps that differ by nothing, few have an interval of 95 % without 0 in it.
+def test_equal_pairs_have_0_in_the_interval_nearly_as_often_as_promised(correlation: float, most: int) -> None:
+    """Few of 150 pairs of 60 equal steps have a 95 % interval without 0.
 
     The rates of docs/compare.md, with many more pairs, are made by tools/compare_false_alarms.py. Where single steps
     are drawn, correlation 0.5 makes 1 interval in 4 miss.
@@ -154,13 +154,13 @@ def test_drift_is_the_distance_of_the_halves(statistic: Callable[[Series], Serie
         (0.9875, 12, 2.560),
     ],
 )
-def test_quantiles_of_student_are_those_of_the_tables(quantile: float, freedom: float, value: float) -> None:
-    """To 1 %; the values are those any table of the distribution has."""
+def test_quantiles_of_the_t_distribution_are_those_of_tables(quantile: float, freedom: float, value: float) -> None:
+    """They agree to 1 % with published tables."""
     assert student_quantile(quantile, freedom) == pytest.approx(value, rel=0.01)
 
 
 def test_long_runs_are_drawn_in_little_memory_and_time() -> None:
-    """Fifty thousand steps: fewer are drawn, and the interval is that of the formula."""
+    """Of fifty thousand steps fewer are drawn, and the interval is that of the formula."""
     long = np.random.default_rng(1).normal(5e6, 5e5, 50_000)
     low, high = log_ratio_interval(long, long * 1.01, mean, 0.95)
     expected = 1.96 * 0.1 * math.sqrt(2 / 50_000)

@@ -20,7 +20,7 @@ Compared = Callable[..., Comparison]
 
 @pytest.fixture(scope="module")
 def report_of(tmp_path_factory: pytest.TempPathFactory, real_report: RealReport) -> Callable[[str], Report]:
-    """Return what makes the report of a sample or of a committed capture, once."""
+    """Return a function that gives the report of a sample or of a committed capture, made once."""
     folder = tmp_path_factory.mktemp("samples")
 
     @cache
@@ -37,7 +37,7 @@ def report_of(tmp_path_factory: pytest.TempPathFactory, real_report: RealReport)
 
 @pytest.fixture(scope="module")
 def compared(report_of: Callable[[str], Report]) -> Compared:
-    """Return what compares two of them by name."""
+    """Return a function that compares two reports by name."""
 
     def comparison(base: str, new: str, *accept: IssueKind) -> Comparison:
         settings = ComparisonOptions(accept=frozenset(accept))
@@ -47,7 +47,7 @@ def compared(report_of: Callable[[str], Report]) -> Compared:
 
 
 def amounts(comparison: Comparison, table: str, name: str) -> tuple[float | None, float | None]:
-    """Return base and new of one row."""
+    """Return the amounts of base and new in one row."""
     found = comparison.table(table)
     assert found is not None
     row = next(one for one in found.changes if one.name == name)
@@ -101,7 +101,7 @@ def test_what_moved_adds_up_in_a_real_pair(compared: Compared) -> None:
 
 
 def test_families_are_all_the_time_of_kernels(compared: Compared) -> None:
-    """By name and by family the same sum, on both sides."""
+    """On both sides the sums by name and by family are equal."""
     found = compared("mnist-1-worker", "mnist-8-workers")
     kernels, families = found.table("kernels"), found.table("families")
     assert kernels is not None
@@ -126,7 +126,7 @@ def test_measured_steps_of_a_capture_against_themselves_are_no_difference(name: 
     assert compared(name, name).outcome is Outcome.NO_DIFFERENCE
 
 
-def test_an_incomplete_capture_is_said_first(compared: Compared) -> None:
+def test_an_incomplete_capture_is_reported_first(compared: Compared) -> None:
     """An old nsys on a newer driver lost host calls and every range."""
     found = compared("cnn_fp32_nsys2023", "cnn_amp")
     assert found.outcome is Outcome.CANNOT_TELL
@@ -177,5 +177,5 @@ def test_a_report_without_a_gpu_has_no_ledger_to_compare(compared: Compared) -> 
 
 
 def test_steps_of_two_gpus_are_counted_once(report_of: Callable[[str], Report]) -> None:
-    """32 rows of 16 steps on two GPUs, two of them warm-up."""
+    """16 steps on two GPUs have 32 rows; two steps are warm-up."""
     assert step_times(report_of("alexnet_data_parallel_2gpu")).count == 14

@@ -1,4 +1,4 @@
-"""What moved: amounts of a step on both sides that add up, and names that came and went."""
+"""Changes between reports: amounts a step that add up, and names that are on one side only."""
 
 from dataclasses import replace
 
@@ -18,20 +18,20 @@ NEW = pairs.report(pairs.lengths(2.0, 40, seed=2))
 
 
 def rows(comparison: Comparison, key: str) -> dict[str, Change]:
-    """The rows of a table by name."""
+    """Return the rows of a table by name."""
     table = comparison.table(key)
     assert table is not None
     return {change.name: change for change in table.changes}
 
 
 def test_amounts_are_of_one_step() -> None:
-    """60 steps on one side and 40 on the other do 1 ms of compute in each."""
+    """60 steps of base and 40 steps of new have 1 ms of compute each."""
     compute = rows(pairs.compared(BASE, NEW), "ledger")["compute_ns"]
     assert (compute.base, compute.new, compute.delta) == (COMPUTE_NS, COMPUTE_NS, 0)
 
 
 def test_amounts_of_gpus_are_the_mean_over_them() -> None:
-    """So two GPUs that do what one did have the same ledger."""
+    """Two GPUs that each do the work of one GPU have the same ledger."""
     two = pairs.report(pairs.lengths(4.0), gpus=2)
     for change in rows(pairs.compared(BASE, two), "ledger").values():
         assert change.delta == pytest.approx(0)
@@ -43,7 +43,7 @@ steps = st.lists(st.integers(2 * MS, 9 * MS), min_size=10, max_size=30)
 @settings(max_examples=20)
 @given(steps, steps, st.integers(0, MS))
 def test_what_moved_adds_up_to_the_change_of_the_time_per_step(base: list[int], new: list[int], between: int) -> None:
-    """The ledger's parts and the causes of idle time, whatever the steps are."""
+    """This holds for the parts of the ledger and the causes of idle time, with any steps."""
     comparison = pairs.compared(pairs.report(base), pairs.report(new, between=between))
     of_mean = comparison.estimates[1]
     whole = of_mean.new_ns - of_mean.base_ns
@@ -54,8 +54,8 @@ def test_what_moved_adds_up_to_the_change_of_the_time_per_step(base: list[int], 
     assert sum(change.delta for change in (parts.changes if parts else ())) == pytest.approx(whole, abs=1e-3)
 
 
-def test_the_ledger_has_intervals_where_the_steps_tell() -> None:
-    """Of the difference, in ns; not where much of the time lies between steps."""
+def test_the_ledger_has_intervals_if_steps_cover_the_time() -> None:
+    """Intervals are of the difference in ns. There are none if much time is between steps."""
     idle = rows(pairs.compared(BASE, NEW), "ledger")["idle_ns"]
     assert idle.low is not None
     assert idle.high is not None
@@ -71,8 +71,8 @@ def test_causes_are_added_over_phases_and_gpus() -> None:
     assert set(rows(comparison, "idle_in_phases")) == {"idle/data_wait in data", "launches/launch_bound in forward"}
 
 
-def test_kernels_come_and_go() -> None:
-    """A kernel of one side alone has no amount on the other, and counts with all it takes."""
+def test_kernels_of_one_side_are_listed() -> None:
+    """Such a kernel has no amount on the other side, and all of its time counts as change."""
     base = pairs.with_section(BASE, "kernels", summary=pairs.kernels(gemm=60 * MS, old=6 * MS))
     new = pairs.with_section(NEW, "kernels", summary=pairs.kernels(gemm=20 * MS, fresh=2 * MS))
     table = pairs.compared(base, new).table("kernels")
@@ -94,7 +94,7 @@ def test_the_largest_difference_comes_first() -> None:
 
 
 def test_kernels_of_one_kind_are_a_family() -> None:
-    """What they do, whose they are, and in which precision; what is not known is left out."""
+    """A family has an operation, a library and a precision; unknown parts are left out."""
     table = pd.DataFrame(
         {
             "name": ["x", "y", "z", "odd"],
@@ -114,7 +114,7 @@ def test_kernels_of_one_kind_are_a_family() -> None:
 
 
 def test_the_tensor_share_keeps_its_bounds() -> None:
-    """At least and at most, on both sides; what was not measured is no row."""
+    """Both sides have a lower and an upper bound. A share that was not measured has no row."""
     base = pairs.with_section(BASE, "tensor_cores", {"share_low": 0.4, "share_high": 0.5, "counter_share": None})
     new = pairs.with_section(NEW, "tensor_cores", {"share_low": 0.6, "share_high": 0.6, "counter_share": None})
     found = rows(pairs.compared(base, new), "tensor_cores")
@@ -159,8 +159,8 @@ def test_an_empty_table_of_a_stored_report_is_no_table() -> None:
     assert pairs.compared(empty, empty).table("kernels") is None
 
 
-def test_facts_of_all_sections_stand_side_by_side() -> None:
-    """Those of one side alone, too."""
+def test_facts_of_all_sections_are_compared() -> None:
+    """Facts of one side alone are listed as well."""
     base = pairs.with_section(BASE, "occupancy", {"a_share": 0.5, "b_share": None})
     new = pairs.with_section(NEW, "occupancy", {"a_share": 0.75, "c_share": 1.0})
     found = [(one.section, one.label, one.base, one.new) for one in pairs.compared(base, new).facts]

@@ -88,7 +88,7 @@ def test_the_granularity_of_graphs_matters_where_there_are_graphs() -> None:
 @pytest.mark.parametrize(
     ("key", "what"), [("counters", "GPU counters"), ("python_lines", "Python stacks"), ("device_memory", "memory")]
 )
-def test_what_was_recorded_besides_is_an_issue(key: str, what: str) -> None:
+def test_data_that_only_one_side_recorded_is_an_issue(key: str, what: str) -> None:
     """The traces of nsys do not list it; a section with rows shows it."""
     assert issues(BASE, pairs.with_section(NEW, key, rows=pd.DataFrame({"total_ns": []}))) == []
     found = only(BASE, pairs.with_section(NEW, key, rows=pd.DataFrame({"total_ns": [1]})))
@@ -196,7 +196,7 @@ def test_equal_issues_are_listed_once() -> None:
 
 
 def several(*reports: Report) -> Side:
-    """Several runs as one side."""
+    """Return several runs as one side."""
     return Side.of("old", reports)
 
 

@@ -1,4 +1,4 @@
-"""Faster, slower, no difference, cannot tell: what each takes."""
+"""The four outcomes, faster, slower, no difference and cannot tell: when each is given."""
 
 import math
 
@@ -17,7 +17,7 @@ Series = npt.NDArray[np.float64]
 
 
 def series(median_ms: float, count: int = 60, seed: int = 1, spread: float = 0.03) -> Series:
-    """Steps that scatter about a median, ns."""
+    """Return steps with random deviations from a median, in ns."""
     return pairs.lengths(median_ms, count, seed, spread).astype(np.float64)
 
 
@@ -40,7 +40,7 @@ def test_turned_round_the_answer_is_turned_round() -> None:
 
 
 def test_a_certain_change_below_the_margin_is_no_difference() -> None:
-    """One per cent, and no doubt about it; with a margin of nothing it counts."""
+    """A change of 1 % is certain here. It counts only if the margin is 0."""
     base, new = np.full(60, 4e6), np.full(60, 4.04e6)
     assert outcome_of(base, new) is Outcome.NO_DIFFERENCE
     assert outcome_of(base, new, margin=0.0) is Outcome.SLOWER
@@ -50,22 +50,22 @@ def test_few_steps_that_scatter_widely_tell_nothing() -> None:
     assert outcome_of(series(4.0, 12, spread=0.5), series(4.4, 12, 2, 0.5)) is Outcome.CANNOT_TELL
 
 
-def test_one_very_long_step_hides_nothing_from_the_median() -> None:
-    """The mean cannot tell then, the median can."""
+def test_one_very_long_step_does_not_affect_the_median() -> None:
+    """The mean is unknown then, the median is not."""
     base, new = series(4.0), series(2.0, seed=2)
     base[10] = 4e9
     assert outcome_of(base, new) is Outcome.FASTER
 
 
-def test_steps_of_which_each_fourth_is_longer_are_slower() -> None:
-    """The median does not see them, the time per step does: gradient accumulation, or a loader that falls behind."""
+def test_steps_are_slower_if_each_fourth_is_longer() -> None:
+    """The median stays, the time per step rises, as with gradient accumulation or a slow loader."""
     base, new = series(4.0, 80), series(4.0, 80, 2)
     new[::4] *= 2
     assert outcome_of(base, new) is Outcome.SLOWER
 
 
 def test_steps_of_two_lengths_are_no_difference_where_the_mean_tells() -> None:
-    """Each second step is longer by half, so the median may fall on either; the mean of 80 is sure."""
+    """Each second step takes half as long again, so the median may be either; the mean of 80 steps is certain."""
     base, new = series(4.0, 80), series(4.0, 80, 2)
     base[::2] *= 1.5
     new[1::2] *= 1.5
@@ -122,7 +122,7 @@ def test_independent_pairs_of_the_same_loop_are_seldom_called_different() -> Non
 
 
 def test_a_tenth_is_found_among_steps_that_scatter_by_a_tenth() -> None:
-    """Of 40 pairs of 116 steps, nine in ten at least."""
+    """At least nine of ten in 40 pairs of 116 steps are found."""
     found = sum(
         outcome_of(series(5.0, 116, seed, 0.1), series(5.5, 116, seed + 500, 0.1)) is Outcome.SLOWER
         for seed in range(40)
@@ -139,14 +139,14 @@ def test_interval_and_change_are_shares_and_not_logarithms() -> None:
 
 
 def runs(count: int, median_ms: float, spread: float, seed: int) -> list[StepTimes]:
-    """Several runs of one loop; each run as a whole is a little faster or slower than the others."""
+    """Return several runs of one loop, each a little faster or slower than the others."""
     faster = np.exp(spread * np.random.default_rng(seed).standard_normal(count))
     steps = [series(median_ms, 60, seed + at) * factor for at, factor in enumerate(faster)]
     return [StepTimes(one, one) for one in steps]
 
 
 def test_several_runs_that_differ_are_no_change() -> None:
-    """Runs of one loop differ by 5 %. With one run a side many of 60 pairs differ; with five runs at most 4 do."""
+    """Runs of one loop differ by 5 %. With one run on each side many of 60 pairs differ; with five at most 4 do."""
     alone, together = (
         sum(
             decide(estimate_changes(runs(count, 5.0, 0.05, seed), runs(count, 5.0, 0.05, seed + 900), MARGIN)).outcome

@@ -149,7 +149,7 @@ ROWS = st.lists(
 def test_moved_time_is_never_more_than_what_a_rule_lost_or_took(
     before: list[tuple[str, str, str, int]], now: list[tuple[str, str, str, int]]
 ) -> None:
-    """And in reverse order, each finding changes the other way round."""
+    """If base and new are exchanged, each finding changes the other way."""
     base, new = (report(*rows, listed=(WAIT, BOUND, MANY)) for rows in (before, now))
     opposite = {
         FindingChange.NEW: FindingChange.GONE,

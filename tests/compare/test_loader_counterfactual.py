@@ -140,7 +140,7 @@ def test_without_gpu_and_phases_nothing_is_compared() -> None:
 
 @pytest.mark.parametrize("count", [0, 3, 13])
 def test_too_few_steps_are_reported(count: int) -> None:
-    """A program without steps, too."""
+    """This includes a program without steps."""
     section = without_loader(report_with(steps([10] * count)), report_with(steps([5] * count)), 4)
     assert section.facts == ()
     assert "fewer than 10" in section.notes[0]
@@ -162,7 +162,7 @@ def test_the_mean_is_that_of_all_steps_and_its_error_is_not_negative(lengths: li
 
 
 def test_the_interval_contains_the_true_share_in_95_per_cent() -> None:
-    """95 %, for steps that come in bursts of four."""
+    """It does so for steps that come in bursts of four."""
     random = np.random.default_rng(0)
     held = 0
     for _ in range(400):
@@ -178,7 +178,7 @@ def test_a_second_run_that_failed_is_reported() -> None:
 
 @pytest.mark.parametrize("form", sorted(RENDERERS.keys() - {"markdown"}))
 def test_every_form_of_the_report_shows_the_section(form: str) -> None:
-    """Except Markdown, which is a summary for a comment."""
+    """Markdown does not, since it is a summary for a comment."""
     assert "data loader wait in data" in RENDERERS[form](report_with(without_loader(BASE, FASTER, 4)))
 
 
@@ -202,7 +202,7 @@ EMPTY = CaptureResult(Path(), Path(), Path(), 0, 0, (), None, ())  # type: ignor
 
 
 def test_the_second_run_is_the_first_without_its_loaders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its result is in the report and on stderr."""
+    """The result is in the report and on stderr."""
     report = add_counterfactual(BASE, options(tmp_path), "data", result_of(0), lambda _path: FASTER, code=0)
     assert report.sections[-1].key == "counterfactual"
     assert "nsyswrap: The data loader takes 40 %" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The one sentence of a comparison, and what withholds it."""
+"""The verdict of a comparison: its sentence, and when there is none."""
 
 from dataclasses import replace
 
@@ -18,8 +18,8 @@ LIKE = pairs.with_session(pairs.report(pairs.lengths(4.0, seed=2)), started_utc=
 BUSY = pairs.with_session(BASE, traces=("Cuda",))
 
 
-def test_faster_is_said_with_by_how_much_and_why() -> None:
-    """Times of the median step, the interval with what two runs differ by, and the part that moved most."""
+def test_the_verdict_faster_has_amount_and_reason() -> None:
+    """It has the median step times, the interval with run-to-run noise, and the part that changed most."""
     found = pairs.compared(BASE, FAST)
     assert found.outcome is Outcome.FASTER
     assert found.verdict.startswith("Faster: the median step takes 2.01 ms instead of 4.00 ms, 49.")
@@ -34,7 +34,7 @@ def test_slower_is_said_the_same_way() -> None:
     assert "idle 1.49 ms more (data loader wait)" in found.verdict
 
 
-def test_a_change_that_only_the_mean_shows_is_said_of_it() -> None:
+def test_a_change_of_the_mean_alone_names_the_mean() -> None:
     """Each fourth step takes twice as long."""
     steps = pairs.lengths(4.0, 80, seed=2)
     steps[::4] *= 2
@@ -51,8 +51,8 @@ def test_no_difference_is_said_with_its_interval() -> None:
     assert "95 % interval of the change -" in found.verdict
 
 
-def test_cannot_tell_is_said_with_its_reason() -> None:
-    """Too wide, and not comparable."""
+def test_the_verdict_cannot_tell_has_its_reason() -> None:
+    """The interval is too wide, or the reports are not comparable."""
     wild = pairs.report(pairs.lengths(4.0, 12, spread=0.6))
     found = pairs.compared(wild, pairs.with_session(pairs.report(pairs.lengths(4.0, 12, 2, 0.6)), started_utc="x"))
     assert found.outcome is Outcome.CANNOT_TELL
@@ -87,7 +87,7 @@ def test_without_steps_there_is_no_step_time() -> None:
     )
 
 
-def test_compute_is_named_where_it_made_the_change() -> None:
+def test_compute_is_named_if_it_caused_the_change() -> None:
     """The ledger of the second has all of its time in compute."""
     busy = pairs.report(pairs.lengths(2.0, seed=2))
     devices = busy.section("ledger").tables["devices"]  # type: ignore[union-attr]
@@ -102,8 +102,8 @@ def test_compute_is_named_where_it_made_the_change() -> None:
     assert found.verdict.endswith("mostly because compute takes 1.99 ms less.")
 
 
-def test_no_part_is_named_where_none_made_most_of_it() -> None:
-    """Each of three causes made a third."""
+def test_no_part_is_named_if_none_caused_most_of_the_change() -> None:
+    """Each of three causes is a third of the change."""
     names = ["cpu", "launch", "lock"]
 
     def thirds(whole: Report) -> Report:
@@ -115,7 +115,7 @@ def test_no_part_is_named_where_none_made_most_of_it() -> None:
 
 
 def test_no_reason_is_given_where_the_mean_cannot_tell() -> None:
-    """Parts add up to the time per step; one giant step would be named as the reason for a faster median."""
+    """Parts add up to the mean, so one giant step would be the reason for a faster median."""
     giant = np.append(pairs.lengths(4.0, 59), 4_000 * MS)
     found = pairs.compared(pairs.report(giant), FAST)
     assert found.outcome is Outcome.FASTER
@@ -130,8 +130,8 @@ def test_a_margin_decides_what_counts() -> None:
     assert pairs.compared(measured, little, margin=0.01).outcome is Outcome.SLOWER
 
 
-def test_what_the_host_paces_must_change_by_more() -> None:
-    """10 % more are shown where kernels run all of the time, and not where they run a quarter of it."""
+def test_a_loop_limited_by_the_cpu_must_change_by_more() -> None:
+    """A change of 10 % counts if kernels run all the time, and not if they run a quarter of it."""
 
     def said(share: float, *, busy: bool) -> Comparison:
         later = pairs.report(np.round(pairs.lengths(4.0, seed=2) * (1 + share)), busy=busy)

@@ -1,4 +1,4 @@
-"""By how much two runs differ with nothing changed, from how much of a step is the host's time."""
+"""Run-to-run noise of a loop, estimated from the share of a step without kernels."""
 
 import math
 
@@ -14,7 +14,7 @@ STUDENT = 2.064
 
 
 def loop(cpu_share: float, between: float = 0.0) -> StepTimes:
-    """Return ten steps of 100 ns in which no kernel runs for a share of the time, and what lies between them."""
+    """Return ten steps of 100 ns, with a share of the time without kernels, and time between the steps."""
     parts = dict.fromkeys(LEDGER_ROWS, np.zeros(10))
     length = np.full(10, 100.0)
     idle, copy = length * cpu_share / 2, length * cpu_share / 2
@@ -43,8 +43,8 @@ def test_several_runs_count_as_their_mean() -> None:
     )
 
 
-def test_the_hosts_time_is_all_in_which_no_kernel_runs() -> None:
-    """Idle time, exposed copies, and what lies between steps; without a GPU all of it."""
+def test_time_without_kernels_counts_as_cpu_time() -> None:
+    """It is idle time, exposed copies and time between steps; without a GPU it is all time."""
     assert loop(0.5).cpu_share == pytest.approx(0.5)
     assert loop(0.5, between=100.0).cpu_share == pytest.approx(0.75)
     assert StepTimes(np.ones(3), np.ones(3)).cpu_share == 1

@@ -1,4 +1,4 @@
-"""Step times of a report: measured steps in the window, what lies between them, and ranks taken together."""
+"""Step times of a report: measured steps in the window, time between them, and the mean over ranks."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ def test_warm_up_is_left_out() -> None:
     assert step_times(pairs.report(THREE)).length.tolist() == THREE
 
 
-def test_what_lies_between_steps_is_in_the_period_alone() -> None:
+def test_time_between_steps_counts_in_the_period_only() -> None:
     """The last step has no next one, so its period is its length."""
     found = step_times(pairs.report(THREE, between=MS))
     assert found.length.tolist() == THREE
@@ -38,14 +38,14 @@ def test_only_steps_inside_the_window_count() -> None:
 
 
 def test_ranks_are_one_step_and_not_many() -> None:
-    """Two processes that take 60 steps side by side are 60 steps of evidence, not 120."""
+    """Two processes that take 60 steps at the same time count as 60 steps, not 120."""
     one, two = (step_times(pairs.report(THREE, ranks=ranks)) for ranks in (1, 2))
     assert two.length.tolist() == one.length.tolist()
     assert two.count == 3
 
 
 def test_a_step_of_several_ranks_is_their_mean() -> None:
-    """As far as each has one: a rank that was cut off earlier shortens the others."""
+    """It has the steps that each rank has: a rank that ends early limits the others."""
     slow, quick = pairs.report(THREE), pairs.report([2 * MS, 2 * MS])
     tables = [one.section("steps").tables["steps"] for one in (slow, quick)]  # type: ignore[union-attr]
     both = pairs.with_section(slow, "steps", steps=pd.concat(tables, ignore_index=True))
@@ -69,7 +69,7 @@ def test_without_a_gpu_there_are_no_parts() -> None:
 
 @pytest.mark.parametrize("steps", [pd.DataFrame(), None])
 def test_a_report_may_have_no_steps(steps: pd.DataFrame | None) -> None:
-    """An empty table as a report.json gives it, or no section at all."""
+    """The table is empty, as in a report.json, or the section is missing."""
     whole = pairs.report(THREE)
     bare = replace(whole, sections=tuple(one for one in whole.sections if one.key != "steps"))
     found = step_times(bare if steps is None else pairs.with_section(bare, "steps", steps=steps))
@@ -82,7 +82,7 @@ def test_warm_up_alone_is_no_measured_step() -> None:
 
 
 def test_a_family_is_the_name_without_its_number() -> None:
-    """Of one digit or of several."""
+    """The number has one digit or several."""
     assert step_times(pairs.report(THREE, name="epoch 12 batch")).family == "epoch # batch #"
 
 

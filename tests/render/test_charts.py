@@ -1,4 +1,4 @@
-"""Charts: bars without slits or overlaps, steps on an honest scale, busy time never overdrawn."""
+"""Charts: bars without gaps or overlaps, steps on a scale from 0, busy time never exaggerated."""
 
 from decimal import Decimal
 
@@ -110,8 +110,8 @@ def test_an_unknown_bin_is_not_drawn_as_work() -> None:
     assert charts.busy_area([0], [10], [None]) == "M0.0 100V100.0H1000.0V100Z"
 
 
-def test_many_bins_are_taken_together_by_their_busy_time() -> None:
-    """A thin gap among full bins lowers its column; it does not vanish."""
+def test_many_bins_are_merged_by_their_busy_time() -> None:
+    """A short gap between full bins lowers its column instead of vanishing."""
     busy = [1.0] * 1_000
     busy[500] = 0.0
     path = charts.busy_area(range(1_000), range(1, 1_001), busy)

@@ -45,8 +45,8 @@ def test_a_column_of_no_shares_has_empty_bars() -> None:
     assert bars(pd.DataFrame({"share": [0.0, 0.0]}), 0) == ["0.0", "0.0"]
 
 
-def test_a_row_alone_has_no_bar() -> None:
-    """It would be full, and read as all of something."""
+def test_a_single_row_has_no_bar() -> None:
+    """The bar would be full and look like 100 %."""
     assert bars(pd.DataFrame({"share": [0.067]}), 0) == [""]
 
 

@@ -19,7 +19,7 @@ SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=30)
 
 @given(SPANS)
 def test_spans_of_one_lane_never_cross(spans: list[tuple[int, int]]) -> None:
-    """Two of them are disjoint, or one lies in the other."""
+    """Two spans are disjoint, or one contains the other."""
     ordered = sorted(((start, start + length) for start, length in spans), key=lambda one: (one[0], -one[1]))
     start, end = times([one[0] for one in ordered]), times([one[1] for one in ordered])
     found = lanes(start, end)
@@ -30,8 +30,8 @@ def test_spans_of_one_lane_never_cross(spans: list[tuple[int, int]]) -> None:
 
 
 @given(SPANS)
-def test_spans_that_lie_in_one_another_need_one_lane(spans: list[tuple[int, int]]) -> None:
-    """However many there are: each is cut to the one around it."""
+def test_nested_spans_need_one_lane(spans: list[tuple[int, int]]) -> None:
+    """Each span is cut to the span around it."""
     ends, kept = [10**9], []
     for start, length in sorted(spans):
         while ends[-1] <= start:
@@ -43,7 +43,7 @@ def test_spans_that_lie_in_one_another_need_one_lane(spans: list[tuple[int, int]
 
 
 def frames(**given: dict[str, list[Any]]) -> dict[str, pd.DataFrame]:
-    """Frames with the columns of each; what is not given is empty."""
+    """Return frames with all columns; frames that are not given are empty."""
     found = {}
     for key, columns in COLUMNS.items():
         texts = ("name", "text", "domain", "cause", "phase", "evidence", "counter", "verdict", "precision", "library")
@@ -55,13 +55,13 @@ def frames(**given: dict[str, list[Any]]) -> dict[str, pd.DataFrame]:
 
 
 def events(text: str) -> list[dict[str, Any]]:
-    """The events of a document."""
+    """Return the events of a document."""
     found: list[dict[str, Any]] = json.loads(text)["traceEvents"]
     return found
 
 
 def gaps(count: int) -> dict[str, list[Any]]:
-    """So many pieces of idle time of 1,001 ns each, on two GPUs by turns."""
+    """Return ``count`` pieces of idle time of 1,001 ns each, alternating between two GPUs."""
     start = np.arange(count) * 2000
     return {
         "device_id": [at % 2 for at in range(count)],
@@ -80,7 +80,7 @@ def test_a_report_without_events_is_a_document() -> None:
 
 
 def test_each_gpu_is_a_process_and_its_idle_time_a_track() -> None:
-    """Named by what nsys calls the GPU, hostile or not; no track has the number of a process."""
+    """It has the name of the GPU in nsys, even a hostile one. No track has the number of a process."""
     found = events("".join(pieces(hand_made.hostile_report(), frames(gaps=gaps(4)))))
     names = [each["args"]["name"] for each in found if each["name"] == "process_name"]
     assert names[1] == "GPU 1"
@@ -99,7 +99,7 @@ def test_each_gpu_is_a_process_and_its_idle_time_a_track() -> None:
 
 
 def test_the_text_comes_in_pieces_and_is_the_same_twice() -> None:
-    """A piece is of so many rows at most, so that a large capture needs no large text."""
+    """A piece has a limited number of rows, so a large capture needs no large text."""
     count = 2 * perfetto_trace.ROWS_AT_ONCE + 10
     first = list(pieces(hand_made.full_report(), frames(gaps=gaps(count))))
     assert max(piece.count('"ph":"X"') for piece in first) == perfetto_trace.ROWS_AT_ONCE
@@ -108,7 +108,7 @@ def test_the_text_comes_in_pieces_and_is_the_same_twice() -> None:
 
 
 def test_counters_belong_to_their_gpu() -> None:
-    """One that ran nothing too."""
+    """A GPU that ran nothing has counters as well."""
     samples: dict[str, list[Any]] = {
         "start_ns": [1500, 2500],
         "device_id": [0, 1],

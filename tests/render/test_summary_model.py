@@ -1,4 +1,4 @@
-"""What all forms show first: the ledger, idle time by rule, key numbers, groups of findings."""
+"""The summary in all forms: the ledger, idle time by rule, key numbers, groups of findings."""
 
 from dataclasses import replace
 
@@ -144,7 +144,7 @@ def test_time_lost_and_saving_are_one_line() -> None:
     ],
 )
 def test_a_saving_is_a_step_time(low: int | None, high: int | None, expected: str) -> None:
-    """Not where nothing is saved, or more than the steps take."""
+    """There is none if nothing is saved, or more than the steps take."""
     report = replace(FULL, step=StepTimes(9, 10 * MS))
     assert summary_model.step_saving(report, finding(saving_low_ns=low, saving_high_ns=high)) == expected
 

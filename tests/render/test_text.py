@@ -144,7 +144,7 @@ def test_one_section_is_not_called_sections() -> None:
     assert last == "The page and JSON hold 1 more section: kernels, copies, calls and the rest."
 
 
-def test_a_share_that_was_not_measured_is_of_nothing() -> None:
+def test_a_share_of_no_kernels_is_unknown() -> None:
     """A window may hold no kernel."""
     report = hand_made.full_report()
     [section] = [one for one in report.sections if one.key == "tensor_cores"]

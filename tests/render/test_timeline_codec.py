@@ -1,4 +1,4 @@
-"""Arrays packed for a page come out as they went in, and nothing in them can be taken for markup."""
+"""Arrays packed for a page are unpacked unchanged, and the packed text contains no markup."""
 
 import re
 
@@ -42,15 +42,15 @@ def test_times_in_order_are_shorter_as_differences() -> None:
     assert len(short.text(short.add(times, differences=True))) < len(plain.text(plain.add(times))) / 2
 
 
-def test_what_a_page_cannot_hold_is_refused() -> None:
-    """A float of 64 bits has 53 for whole numbers."""
+def test_numbers_beyond_53_bits_are_refused() -> None:
+    """A float of 64 bits holds whole numbers of 53 bits."""
     with pytest.raises(ValueError, match="53 bits"):
         Packer().add(np.array([1 << 53]))
 
 
 @given(st.text(max_size=30))
 def test_the_text_is_letters_alone(name: str) -> None:
-    """Whatever a program calls its kernels."""
+    """Names of kernels cannot change that."""
     text = Packer().text({"name": name, "hostile": "</script><!--"})
     assert re.fullmatch(r"[A-Za-z0-9+/=]+", text)
 

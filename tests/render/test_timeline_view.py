@@ -1,4 +1,4 @@
-"""What the page's template gets of the timeline."""
+"""The values of the timeline for the template of the page."""
 
 import re
 
@@ -74,7 +74,7 @@ def test_a_policy_allows_the_script_and_no_other() -> None:
 
 
 def test_names_do_not_reach_the_markup() -> None:
-    """They are inside the packed data, which is letters alone."""
+    """They are in the packed data, which consists of letters."""
     page = render("html", timeline_report(hostile=hand_made.HOSTILE))
     assert page.count("<img src=x") == 0
     assert page.count("</script>") == 2 + len(SCRIPTS)
@@ -85,7 +85,7 @@ def test_the_same_report_gives_the_same_page() -> None:
 
 
 def test_the_fixture_adds_up() -> None:
-    """Each bin of a GPU's row is full."""
+    """Each bin of the row of a GPU is full."""
 
     def is_full(row: TimelineRow) -> bool:
         return bool((row.sums.sum(axis=0) == END // BINS).all())

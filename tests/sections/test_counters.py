@@ -1,4 +1,4 @@
-"""The section on counters: means over the window, by phase and by step, and what it says where there are none."""
+"""The section on counters: means over the window, by phase and by step, and the note without samples."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ def section(trace: Trace, start: int = 0, end: int = 100) -> Section:
 
 
 def training() -> ExportBuilder:
-    """Two phases of 50 ns; the kernel of the first runs into the second.
+    """Return two phases of 50 ns, where the kernel of the first phase ends in the second.
 
     ::
 
@@ -48,8 +48,8 @@ def test_the_window_has_mean_and_maximum(trace_of: TraceOf) -> None:
     }
 
 
-def test_over_time_fills_the_window_and_means_what_it_means(trace_of: TraceOf) -> None:
-    """Intervals adjoin from end to end; weighted by their length they are the mean of the window."""
+def test_intervals_cover_the_window_and_their_mean_is_its_mean(trace_of: TraceOf) -> None:
+    """The intervals leave no gaps. Their mean, weighted by length, is the mean of the window."""
     found = section(trace_of(training()), 3, 97).tables
     table = found["over_time"]
     assert (int(table["start_ns"].iloc[0]), int(table["end_ns"].iloc[-1]), len(table)) == (3, 97, 94)
@@ -65,19 +65,19 @@ def test_a_long_window_has_a_hundred_and_twenty_intervals(trace_of: TraceOf) -> 
 
 
 def test_a_window_that_cuts_samples_has_their_parts(trace_of: TraceOf) -> None:
-    """From 25 to 35: half at 0, half at 80."""
+    """From 25 to 35 the counter is 0 in one half and 80 in the other."""
     assert section(trace_of(training()), 25, 35).tables["window"]["mean_share"].tolist() == [pytest.approx(0.4)]
 
 
 def test_a_moment_belongs_to_the_phase_of_the_operation_that_runs(trace_of: TraceOf) -> None:
-    """Forward has the kernel to its end, also where the host is in backward already."""
+    """The kernel belongs to forward to its end, even while the CPU is already in backward."""
     table = section(trace_of(training())).tables["phases"]
     assert table[["phase", "time_ns"]].to_numpy().tolist() == [["forward", 70], ["backward", 30]]
     assert table["sm_active_share"].tolist() == [pytest.approx(40 * 0.8 / 70), 0.0]
 
 
-def test_where_nothing_runs_the_phase_is_that_of_the_main_thread(trace_of: TraceOf) -> None:
-    """Another thread's kernel takes the main thread's phase; a moment without either has none."""
+def test_without_an_operation_the_phase_is_that_of_the_main_thread(trace_of: TraceOf) -> None:
+    """A kernel of another thread has the main thread's phase. Without operation and phase there is none."""
     builder = ExportBuilder().range("data", 0, 40).kernel(60, 70, launched=(50, 55), thread=thread(9))
     table = section(trace_of(builder.metric("SM Active", [(0, 10), (50, 20), (100, 0)]))).tables["phases"]
     assert dict(zip(table["phase"], table["time_ns"], strict=True)) == {"none": 60, "data": 40}
@@ -87,7 +87,7 @@ def test_where_nothing_runs_the_phase_is_that_of_the_main_thread(trace_of: Trace
     }
 
 
-def test_the_parts_of_the_window_weigh_up_to_its_mean(trace_of: TraceOf) -> None:
+def test_the_weighted_mean_of_the_phases_is_that_of_the_window(trace_of: TraceOf) -> None:
     found = section(trace_of(training()), 3, 97).tables
     phases = found["phases"]
     assert int(phases["time_ns"].sum()) == 94
@@ -96,7 +96,7 @@ def test_the_parts_of_the_window_weigh_up_to_its_mean(trace_of: TraceOf) -> None
 
 
 def test_each_step_has_its_mean(trace_of: TraceOf) -> None:
-    """The last step is cut at the end of the window; one outside is not there."""
+    """The last step ends with the window, and a step outside it has no row."""
     builder = ExportBuilder().kernel(0, 100, launched=(0, 1))
     for number, (start, end) in enumerate([(0, 20), (20, 40), (40, 80), (120, 130)]):
         builder.range(f"step {number}", start, end)
@@ -117,7 +117,7 @@ def test_a_step_that_was_not_sampled_has_no_mean(trace_of: TraceOf) -> None:
     assert np.isnan(table["sm_active_share"].tolist()[1])
 
 
-def test_two_gpus_are_apart(trace_of: TraceOf) -> None:
+def test_each_gpu_has_its_own_rows(trace_of: TraceOf) -> None:
     builder = ExportBuilder().kernel(0, 10).kernel(0, 10, device=1)
     builder.metric("SM Active", [(0, 10), (50, 10)]).metric("SM Active", [(0, 30), (50, 30)], device=1)
     table = section(trace_of(builder)).tables["window"]
@@ -125,7 +125,7 @@ def test_two_gpus_are_apart(trace_of: TraceOf) -> None:
 
 
 def test_a_counter_that_was_not_sampled_is_absent(trace_of: TraceOf) -> None:
-    """Not zero: NVLink is in no table, and the note says what that means."""
+    """NVLink is in no table, instead of being 0, and a note says why."""
     found = section(trace_of(training()))
     assert "nvlink" not in " ".join(str(column) for table in found.tables.values() for column in table).lower()
     assert any("NVLink was not sampled" in note for note in found.notes)
@@ -144,18 +144,18 @@ def test_without_samples_the_section_says_how_to_get_them(trace_of: TraceOf) -> 
     assert "--gpu-metrics" in found.notes[0]
 
 
-def test_samples_outside_the_window_are_not_called_missing(trace_of: TraceOf) -> None:
+def test_samples_outside_the_window_are_not_reported_as_missing(trace_of: TraceOf) -> None:
     found = section(trace_of(ExportBuilder().kernel(0, 10).metric("SM Active", [(500, 3), (510, 4)])))
     assert found.tables == {}
     assert "inside the window" in found.notes[0]
 
 
-def test_the_section_says_how_often_was_sampled(trace_of: TraceOf) -> None:
+def test_the_section_states_the_sampling_rate(trace_of: TraceOf) -> None:
     facts = {fact.label: fact.value for fact in section(trace_of(training())).facts}
     assert facts == {"sampling_period_ns": 10, "samples_of_each_counter": 10}
 
 
-def test_samples_in_any_order_say_the_same(tmp_path: Path) -> None:
+def test_the_order_of_samples_does_not_matter(tmp_path: Path) -> None:
     first = load_export(training().write(tmp_path / "a.sqlite"))
     second = load_export(training().shuffled(3).write(tmp_path / "b.sqlite"))
     for name, table in section(first).tables.items():

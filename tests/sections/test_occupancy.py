@@ -1,4 +1,4 @@
-"""The section on occupancy: estimates by kernel, weighted by time, over the window, and its findings."""
+"""The section on occupancy: estimates by kernel, their means weighted by time, and its findings."""
 
 import sqlite3
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def export(release: int = 2025) -> ExportBuilder:
 
 
 def section(trace: Trace, end: int = 1000) -> Section:
-    """Return the section of the window from 0 on."""
+    """Return the section of a window that starts at 0."""
     return run_section(occupancy, find_context(trace), window(0, end))
 
 
@@ -69,7 +69,7 @@ def test_one_full_wave_fills_the_gpu(trace_of: TraceOf) -> None:
 
 
 def test_a_small_grid_leaves_multiprocessors_empty(trace_of: TraceOf) -> None:
-    """33 blocks of 8 warps on 132 multiprocessors of 64: a quarter of them, an eighth of its warps each."""
+    """33 blocks of 8 warps on 132 multiprocessors: a quarter is busy, each with 8 of 64 warps."""
     found = section(trace_of(export().kernel(0, 100, "small", gridX=11, gridY=3, blockX=64, blockY=4)))
     mine = row(found, "small")
     assert (mine["theoretical_occupancy"], mine["limiter"]) == (1.0, "none")
@@ -80,20 +80,20 @@ def test_a_small_grid_leaves_multiprocessors_empty(trace_of: TraceOf) -> None:
 
 
 def test_the_last_wave_leaves_places_empty(trace_of: TraceOf) -> None:
-    """One wave and a half: of two waves' places a quarter is empty."""
+    """One and a half waves leave a quarter of the places of two waves empty."""
     found = section(trace_of(export().kernel(0, 100, "tail", gridX=WAVE * 3 // 2, blockX=256)))
     assert value(found, "tail_share") == pytest.approx(0.25)
 
 
 def test_facts_are_weighted_by_time(trace_of: TraceOf) -> None:
-    """A kernel of 300 ns at 100 % and one of 100 ns at 50 %: 87.5 %."""
+    """300 ns at 100 % and 100 ns at 50 % give 87.5 %."""
     built = export().kernel(0, 300, "a", gridX=WAVE, blockX=256).kernel(300, 400, "b", gridX=WAVE, blockX=32)
     found = section(trace_of(built))
     assert value(found, "theoretical_occupancy_share") == pytest.approx((300 * 1.0 + 100 * 0.5) / 400)
 
 
-def test_launches_of_one_name_are_weighted_and_take_the_limiter_of_most_time(trace_of: TraceOf) -> None:
-    """One name, two launch configurations: 200 ns limited by registers (50 %), 100 ns by nothing."""
+def test_launches_of_one_name_are_weighted_and_show_the_limiter_of_most_time(trace_of: TraceOf) -> None:
+    """Two launch configurations of one name: 200 ns limited by registers (50 %), 100 ns without a limit."""
     built = export().kernel(0, 200, "k", gridX=WAVE, blockX=256, registers=64)
     found = section(trace_of(built.kernel(200, 300, "k", gridX=WAVE, blockX=256)))
     mine = row(found, "k")
@@ -108,20 +108,20 @@ def test_times_are_clipped_to_the_window(trace_of: TraceOf) -> None:
 
 
 def test_idle_time_counts_as_no_multiprocessor(trace_of: TraceOf) -> None:
-    """Half of the GPU for 500 of 1000 ns."""
+    """Half of the multiprocessors are busy for 500 of 1000 ns."""
     found = section(trace_of(export().kernel(100, 600, "k", gridX=66)))
     assert value(found, "sm_efficiency_estimate_share") == pytest.approx(0.25)
 
 
-def test_kernels_side_by_side_share_the_multiprocessors(trace_of: TraceOf) -> None:
-    """Two of 100 blocks: 100 of 132 alone, and 132 together, not 200."""
+def test_concurrent_kernels_share_the_multiprocessors(trace_of: TraceOf) -> None:
+    """A kernel of 100 blocks uses 100 of 132 multiprocessors; two at a time use 132, not 200."""
     built = export().kernel(0, 200, "a", gridX=100).kernel(100, 300, "b", gridX=100, stream=8)
     found = section(trace_of(built))
     assert value(found, "sm_efficiency_estimate_share") == pytest.approx((100 + 132 + 100) * 100 / 132 / 1000)
 
 
 def test_gpus_are_averaged_and_have_their_own_limits(trace_of: TraceOf) -> None:
-    """One block of 1024 threads: all of a Turing's 32 warps, two thirds of a GA102's 48."""
+    """A block of 1024 threads fills the 32 warps of a Turing and two thirds of the 48 of a GA102."""
     built = (
         ExportBuilder()
         .gpu(0, "T4", computeMajor=7, computeMinor=5, smCount=40)
@@ -134,20 +134,20 @@ def test_gpus_are_averaged_and_have_their_own_limits(trace_of: TraceOf) -> None:
 
 
 def test_the_exports_own_limits_are_used(trace_of: TraceOf) -> None:
-    """An H200 that says it holds 16 warps: two blocks of 8."""
+    """The export limits an H200 to 16 warps, so two blocks of 8 warps fit."""
     own: dict[str, Any] = {"maxWarpsPerSm": 16, "maxBlocksPerSm": 8, "maxRegistersPerSm": 65536, "maxShmemPerSm": 65536}
     found = section(trace_of(ExportBuilder().gpu(**own).kernel(0, 9, "k", gridX=132, blockX=256)))
     assert row(found, "k")["achieved_estimate"] == pytest.approx(0.5)
 
 
 def test_a_collective_is_no_compute_kernel(trace_of: TraceOf) -> None:
-    """Its blocks are NCCL's choice."""
+    """NCCL chooses the number of its blocks."""
     built = export().kernel(0, 100, "ncclDevKernel_AllReduce").kernel(100, 200, "k", gridX=132, blockX=256)
     assert section(trace_of(built)).tables["kernels"]["name"].tolist() == ["k"]
 
 
 def test_an_export_without_launch_configurations_says_so(trace_of: TraceOf) -> None:
-    """Nothing is estimated, and nothing is called low."""
+    """There is no estimate, and no finding on low occupancy."""
     columns = ("gridX", "registersPerThread")
     built = export().kernel(0, 900, "k").without("CUPTI_ACTIVITY_KIND_KERNEL", *columns)
     found = section(trace_of(built))
@@ -162,8 +162,8 @@ def test_without_a_known_gpu_nothing_is_estimated(trace_of: TraceOf) -> None:
     assert [fact.value for fact in found.facts] == [None] * 5
 
 
-def test_a_gpu_without_limits_still_tells_its_multiprocessors(trace_of: TraceOf) -> None:
-    """A Pascal: which multiprocessors had a block does not depend on how registers are given out."""
+def test_a_gpu_with_unknown_limits_still_has_busy_multiprocessors(trace_of: TraceOf) -> None:
+    """Which multiprocessors of a Pascal have a block does not depend on how registers are allocated."""
     built = ExportBuilder().gpu(computeMajor=6, computeMinor=1, smCount=28).kernel(0, 500, "k", gridX=14)
     found = section(trace_of(built))
     assert row(found, "k")["sm_efficiency_estimate"] == pytest.approx(0.5)
@@ -183,8 +183,8 @@ def findings(trace: Trace, end: int = 1000 * US) -> dict[str, Finding]:
     return {finding.rule: finding for finding in section(trace, end).findings}
 
 
-def test_small_grids_are_worth_a_sentence(trace_of: TraceOf) -> None:
-    """33 of 132 multiprocessors for 400 of 1000 us: spread evenly, the work would take a quarter of it."""
+def test_small_grids_are_a_finding(trace_of: TraceOf) -> None:
+    """33 of 132 multiprocessors are busy for 400 of 1000 us. On all of them the work takes a quarter of the time."""
     (found,) = findings(trace_of(export().kernel(0, 400 * US, "k", gridX=33, blockX=256))).values()
     assert (found.rule, found.severity, found.device_id) == ("occupancy/small_grid", "warning", 0)
     assert (found.lost_ns, found.saving_low_ns, found.saving_high_ns) == (400 * US, None, None)
@@ -194,7 +194,7 @@ def test_small_grids_are_worth_a_sentence(trace_of: TraceOf) -> None:
 
 @pytest.mark.parametrize(("length", "severity"), [(49, None), (50, "note"), (199, "note"), (200, "warning")])
 def test_the_severity_of_a_finding_follows_its_share(trace_of: TraceOf, length: int, severity: str | None) -> None:
-    """Of 1000 us: nothing below 5 %, a warning from 20 % on."""
+    """There is no finding below 5 % of 1000 us, and a warning from 20 % on."""
     found = findings(trace_of(export().kernel(0, length * US, "k", gridX=33, blockX=256)))
     assert [each.severity for each in found.values()] == ([severity] if severity else [])
 
@@ -203,8 +203,8 @@ def test_half_of_the_multiprocessors_is_enough(trace_of: TraceOf) -> None:
     assert findings(trace_of(export().kernel(0, 400 * US, "k", gridX=66, blockX=256))) == {}
 
 
-def test_few_warps_are_worth_a_sentence(trace_of: TraceOf) -> None:
-    """One block of 8 warps of 64, as it has 255 registers: half of what counts as low."""
+def test_few_warps_are_a_finding(trace_of: TraceOf) -> None:
+    """With 255 registers a thread, one block of 8 of 64 warps fits: half of the limit for low occupancy."""
     built = export().kernel(0, 400 * US, "elementwise_kernel", gridX=9000, blockX=256, registers=255)
     (found,) = findings(trace_of(built)).values()
     assert (found.rule, found.lost_ns, found.saving_high_ns) == ("occupancy/low", 400 * US, None)
@@ -222,27 +222,27 @@ def test_each_gpu_has_its_own_finding(trace_of: TraceOf) -> None:
     assert [(f.device_id, f.lost_ns) for f in found] == [(0, 400 * US), (1, 300 * US)]
 
 
-def test_the_time_of_a_short_kernel_is_not_that_of_its_grid(trace_of: TraceOf) -> None:
-    """Forty kernels of 9.9 us, each shorter than a launch: their number is the problem."""
+def test_short_kernels_are_not_a_finding_on_small_grids(trace_of: TraceOf) -> None:
+    """Each of forty kernels takes 9.9 us, less than its launch: their number is the problem."""
     built = export()
     for number in range(40):
         built.kernel(number * 10 * US, number * 10 * US + 9_900, "k", gridX=33, blockX=256)
     assert findings(trace_of(built)) == {}
 
 
-def test_products_that_could_use_tensor_cores_are_advised_on_there(trace_of: TraceOf) -> None:
+def test_products_eligible_for_tensor_cores_are_left_to_that_section(trace_of: TraceOf) -> None:
     built = export().kernel(0, 400 * US, "sgemm_32x32x32_NN", gridX=33, blockX=256)
     assert findings(trace_of(built)) == {}
 
 
-def test_a_small_grid_is_not_also_called_low(trace_of: TraceOf) -> None:
-    """Few blocks, each of few warps: one finding."""
+def test_a_small_grid_is_not_a_finding_on_low_occupancy_as_well(trace_of: TraceOf) -> None:
+    """Few blocks with few warps each give one finding."""
     built = export().kernel(0, 400 * US, "elementwise_kernel", gridX=9, blockX=256, registers=255)
     assert list(findings(trace_of(built))) == ["occupancy/small_grid"]
 
 
 def counted(start: list[int], end: list[int], blocks: list[int], multiprocessors: int) -> int:
-    """Count, for each nanosecond, the multiprocessors that have a block."""
+    """Return how many multiprocessors have a block, counted for each nanosecond."""
     running = [[b for s, e, b in zip(start, end, blocks, strict=True) if s <= at < e] for at in range(60)]
     return sum(min(sum(each), multiprocessors) for each in running)
 
@@ -266,7 +266,7 @@ def test_rows_of_one_group_are_alike_and_no_others(rows: list[tuple[int, int]]) 
 
 @WITH_KERNELS
 def test_every_kernel_of_a_real_capture_fits(real_context: RealContext, name: str) -> None:
-    """It ran, so at least one block was resident: an occupancy of 0 would be a wrong formula."""
+    """A kernel that ran had a resident block, so an occupancy of 0 means a wrong formula."""
     context = real_context(name)
     table = run_section(occupancy, context, choose_window(context)).tables["kernels"]
     assert table["theoretical_occupancy"].gt(0).all()
@@ -288,7 +288,7 @@ def test_multiprocessors_are_no_busier_than_their_gpu(real_context: RealContext,
 
 
 def test_a_real_capture_is_what_a_query_finds(captures: Callable[[str], Path], real_context: RealContext) -> None:
-    """Threads alone: the time-weighted mean of min(1, grid / 132), straight from the export."""
+    """The share of busy multiprocessors is the time-weighted mean of min(1, blocks / 132), computed in SQL."""
     query = """select sum((end - start) * min(1.0, gridX * gridY * gridZ / 132.0)) / sum(end - start)
                from CUPTI_ACTIVITY_KIND_KERNEL"""
     with closing(sqlite3.connect(f"file:{captures('bench_source')}?mode=ro&immutable=1", uri=True)) as database:

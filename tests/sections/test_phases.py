@@ -56,12 +56,12 @@ SPELLINGS = {
 
 
 def context_of(trace: Trace, *rules: PhaseRule) -> TraceContext:
-    """Return a context, with rules of the user's."""
+    """Return a context with rules of the user."""
     return find_context(trace, Settings(phase_rules=rules))
 
 
 def rows_of(context: TraceContext, start: int = 0, end: int = 100) -> dict[str, tuple[int, int, int, int, int]]:
-    """Return count, time on the host, on the GPU, idle, and kernels of each phase."""
+    """Return count, CPU time, GPU time, idle time and number of kernels of each phase."""
     table = run_section(phases, context, window(start, end)).tables["phases"]
     columns = [table[name] for name in ("phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count")]
     return {str(name): (*map(int, row),) for name, *row in zip(*columns, strict=True)}  # type: ignore[misc]
@@ -76,7 +76,7 @@ def test_the_usual_spellings_are_phases(phase: str, text: str, trace_of: TraceOf
 
 
 def test_a_rule_of_the_user_comes_before_the_usual_spellings(trace_of: TraceOf) -> None:
-    """It may make a phase of its own, and take a spelling away."""
+    """It may add a phase, and it may take a name from a usual phase."""
     trace = trace_of(ExportBuilder().range("forward", 0, 50).range("encode it", 50, 100))
     rules = PhaseRule("data", re.compile("^forw")), PhaseRule("encoding", re.compile("encode"))
     assert {name: row[:2] for name, row in rows_of(context_of(trace, *rules)).items()} == {
@@ -87,7 +87,7 @@ def test_a_rule_of_the_user_comes_before_the_usual_spellings(trace_of: TraceOf) 
 
 @pytest.mark.parametrize("domain", ["NCCL", "cuBLAS", "cuDNN", "CCCL", "TensorRT", "GIL Trace"])
 def test_ranges_of_libraries_are_no_phases(domain: str, trace_of: TraceOf) -> None:
-    """A library may call anything forward."""
+    """A range "forward" in the domain of a library is not the forward pass."""
     builder = ExportBuilder().domain(domain, 5).range("forward", 0, 100, domain=5)
     assert rows_of(context_of(trace_of(builder))) == {}
 
@@ -97,8 +97,8 @@ def test_ranges_of_the_program_s_own_domain_are_phases(trace_of: TraceOf) -> Non
     assert list(rows_of(context_of(trace_of(builder)))) == ["forward"]
 
 
-def test_time_on_the_host_is_that_of_the_innermost_phase(trace_of: TraceOf) -> None:
-    """What a nested phase takes is not counted twice.
+def test_cpu_time_belongs_to_the_innermost_phase(trace_of: TraceOf) -> None:
+    """The time of a nested phase is not counted twice.
 
     ::
 
@@ -111,8 +111,8 @@ def test_time_on_the_host_is_that_of_the_innermost_phase(trace_of: TraceOf) -> N
     assert {name: row[:2] for name, row in found.items()} == {"batch": (1, 30), "data": (1, 20), "forward": (2, 50)}
 
 
-def test_gpu_time_is_that_of_what_was_launched_in_the_phase(trace_of: TraceOf) -> None:
-    """Wherever it ran by then; overlapping operations count once, copies are no kernels.
+def test_gpu_time_belongs_to_the_phase_that_launched_the_operation(trace_of: TraceOf) -> None:
+    """This holds even if it runs in a later phase. Overlapping operations count once; copies are not kernels.
 
     ::
 
@@ -128,7 +128,7 @@ def test_gpu_time_is_that_of_what_was_launched_in_the_phase(trace_of: TraceOf) -
     assert found["backward"] == (1, 60, 0, 30, 0)
 
 
-def test_what_no_phase_launched_is_shown_under_none(trace_of: TraceOf) -> None:
+def test_operations_launched_outside_phases_are_shown_under_none(trace_of: TraceOf) -> None:
     """Operations whose launch is unknown are shown there, too."""
     builder = ExportBuilder().range("forward", 0, 40).kernel(50, 60, launched=(45, 46)).kernel(70, 80)
     assert rows_of(context_of(trace_of(builder)))["none"] == (0, 0, 20, 0, 2)
@@ -148,7 +148,7 @@ def test_idle_time_in_a_phase_is_summed_over_the_gpus_of_its_process(trace_of: T
 
 
 def test_idle_time_of_another_process_s_gpu_is_not_ours(trace_of: TraceOf) -> None:
-    """Two ranks: while one loads data, the other's GPU idles for a reason of its own."""
+    """While one of two ranks loads data, the GPU of the other rank is idle for another reason."""
     builder = ExportBuilder().range("data", 0, 100).kernel(0, 100, launched=(0, 1))
     builder.kernel(0, 20, launched=(0, 1), process=PEER, device=1).range("forward", 0, 100, thread=PEER_MAIN)
     found = rows_of(context_of(trace_of(builder)))
@@ -168,7 +168,7 @@ def facts_of(context: TraceContext) -> dict[str, object]:
 
 
 def test_the_share_that_was_joined_through_the_main_thread_is_stated(trace_of: TraceOf) -> None:
-    """Of kernel time: a quarter from the main thread itself, half from autograd's, a quarter from outside."""
+    """The main thread launched a quarter of the kernel time, autograd half, and code outside phases a quarter."""
     builder = ExportBuilder().range("backward", 0, 60).kernel(10, 20, launched=(5, 6))
     builder.kernel(20, 40, launched=(10, 11), thread=AUTOGRAD).kernel(70, 80, launched=(65, 66))
     assert facts_of(context_of(trace_of(builder))) == {
@@ -187,15 +187,15 @@ def test_without_kernels_there_are_no_shares(trace_of: TraceOf) -> None:
     assert facts_of(context_of(trace_of(ExportBuilder().range("backward", 0, 60)))) == {}
 
 
-def test_the_thread_that_stands_in_is_the_first_where_it_has_phases(trace_of: TraceOf) -> None:
-    """Though another one has more of them."""
+def test_the_first_thread_is_the_main_thread_if_it_has_phases(trace_of: TraceOf) -> None:
+    """This holds even if another thread has more phases."""
     builder = ExportBuilder().range("forward", 0, 10).range("data", 0, 100, thread=AUTOGRAD)
     builder.kernel(50, 60, launched=(5, 6), thread=thread(4713))
     assert rows_of(context_of(trace_of(builder)))["forward"][2] == 10
 
 
-def test_without_phases_of_its_own_the_thread_with_most_stands_in_for_the_first(trace_of: TraceOf) -> None:
-    """A training loop that runs in a thread."""
+def test_without_phases_on_the_first_thread_the_thread_with_most_is_the_main_thread(trace_of: TraceOf) -> None:
+    """The training loop runs in a thread here."""
     builder = ExportBuilder().range("forward", 0, 100, thread=AUTOGRAD).range("data", 0, 10, thread=thread(4714))
     builder.kernel(50, 60, launched=(5, 6), thread=thread(4713))
     assert rows_of(context_of(trace_of(builder)))["forward"][2] == 10

@@ -1,4 +1,4 @@
-"""What NVTX ranges launched: which range is around a call, projections on one thread and on any, kernels by range."""
+"""NVTX ranges: which contain a call, their projections on one thread and on any thread, and kernels by range."""
 
 from collections.abc import Callable
 
@@ -30,12 +30,12 @@ def projection(trace: Trace, start: int = 0, end: int = 1000) -> dict[str, dict[
 
 
 def same_thread(row: dict[str, int]) -> tuple[int, ...]:
-    """Return number of operations, envelope and union of what the range's own thread launched."""
+    """Return count, envelope and union of the operations that the range's own thread launched."""
     return row["operation_count"], row["envelope_ns"], row["busy_ns"]
 
 
 def any_thread(row: dict[str, int]) -> tuple[int, ...]:
-    """Return the same of what any thread launched."""
+    """Return count, envelope and union of the operations that any thread launched."""
     return row["operation_count_any_thread"], row["envelope_any_thread_ns"], row["busy_any_thread_ns"]
 
 
@@ -44,7 +44,7 @@ def any_thread(row: dict[str, int]) -> tuple[int, ...]:
 def test_ranges_that_nest_or_cross_are_found_around_every_call(
     spans: list[tuple[int, int]], calls: list[tuple[int, int]]
 ) -> None:
-    """Each level of ranges is disjoint, and together they find every range that contains a call, once."""
+    """The ranges of one level do not overlap; all levels together find each range that contains a call once."""
     start, end = (np.array([span[place] for span in spans], np.int64) for place in (0, 1))
     begun, done = (np.array([call[place] for call in calls], np.int64) for place in (0, 1))
     trace = ranges_alone(pd.DataFrame({"start": start, "end": end, "thread": 1, "end_thread": 0}))
@@ -61,12 +61,12 @@ def test_ranges_that_nest_or_cross_are_found_around_every_call(
 
 
 def ranges_alone(frame: pd.DataFrame) -> Trace:
-    """Return a trace of ranges and nothing else."""
+    """Return a trace that has ranges only."""
     frames = {tables.RANGES.name: frame}
     return Trace(Capture("made up", 0), Session(), (), frames, {}, {}, {}, frozenset(), {})
 
 
-def test_a_projection_is_the_envelope_and_the_union_of_what_was_launched_inside(trace_of: TraceOf) -> None:
+def test_a_projection_is_the_envelope_and_the_union_of_operations_launched_inside(trace_of: TraceOf) -> None:
     """Two kernels of one range, 10 ns apart on the GPU.
 
     ::
@@ -81,8 +81,8 @@ def test_a_projection_is_the_envelope_and_the_union_of_what_was_launched_inside(
     assert (row["count"], row["range_ns"]) == (1, 50)
 
 
-def test_what_another_thread_launches_is_counted_for_any_thread_alone(trace_of: TraceOf) -> None:
-    """Backward: the range is the main thread's, the launches are autograd's.
+def test_operations_of_another_thread_count_only_in_the_columns_for_any_thread(trace_of: TraceOf) -> None:
+    """The main thread has the range of the backward pass, and autograd's thread launches its kernels.
 
     ::
 
@@ -98,15 +98,15 @@ def test_what_another_thread_launches_is_counted_for_any_thread_alone(trace_of: 
     assert any_thread(row) == (3, 50, 25)
 
 
-def test_a_range_whose_own_thread_launches_nothing_is_there_too(trace_of: TraceOf) -> None:
-    """It has no instance in nsys's own projection, hence a count of 0."""
+def test_a_range_whose_own_thread_launches_nothing_has_a_row(trace_of: TraceOf) -> None:
+    """The projection of nsys has no instance of it, so the count is 0."""
     builder = ExportBuilder().range("backward", 0, 100).kernel(30, 40, launched=(10, 12), thread=AUTOGRAD)
     row = projection(trace_of(builder))["backward"]
     assert (row["count"], same_thread(row), any_thread(row)) == (0, (0, 0, 0), (1, 10, 10))
 
 
 def test_a_thread_with_a_range_of_its_own_is_not_joined_to_the_main_one(trace_of: TraceOf) -> None:
-    """Under emit_nvtx autograd's thread has ranges: the operator's, not the main thread's.
+    """With emit_nvtx autograd's thread has ranges of operators, which contain its launches.
 
     ::
 
@@ -122,7 +122,7 @@ def test_a_thread_with_a_range_of_its_own_is_not_joined_to_the_main_one(trace_of
 
 
 def test_a_library_s_range_on_the_other_thread_is_not_one_of_its_own(trace_of: TraceOf) -> None:
-    """NCCL marks its calls wherever they are made; they are still part of backward."""
+    """NCCL adds ranges on any thread. Launches inside them still belong to the backward pass."""
     builder = ExportBuilder().range("backward", 0, 100).domain("NCCL", 3)
     builder.range("ncclAllReduce", 5, 20, thread=AUTOGRAD, domain=3)
     builder.kernel(30, 40, "ncclDevKernel", launched=(10, 12), thread=AUTOGRAD)
@@ -132,14 +132,14 @@ def test_a_library_s_range_on_the_other_thread_is_not_one_of_its_own(trace_of: T
 
 
 def test_a_library_s_range_on_the_main_thread_takes_nothing_from_other_threads(trace_of: TraceOf) -> None:
-    """The main thread happens to be in a call of cuBLAS while autograd launches."""
+    """The main thread is in a range of cuBLAS while autograd launches."""
     builder = ExportBuilder().range("backward", 0, 100).domain("cuBLAS", 2).range("cublasSgemm", 5, 20, domain=2)
     builder.kernel(30, 40, launched=(10, 12), thread=AUTOGRAD)
     assert list(projection(trace_of(builder))) == ["backward"]
 
 
 def test_every_range_around_the_launch_counts_it(trace_of: TraceOf) -> None:
-    """As on one thread: the step counts what its backward counts."""
+    """The step counts the operations of the backward pass inside it, as on one thread."""
     builder = ExportBuilder().range("step 1", 0, 200).range("backward", 0, 100)
     builder.kernel(30, 40, launched=(10, 12), thread=AUTOGRAD)
     found = projection(trace_of(builder))
@@ -147,21 +147,21 @@ def test_every_range_around_the_launch_counts_it(trace_of: TraceOf) -> None:
 
 
 def test_a_call_across_the_end_of_a_range_is_not_in_it(trace_of: TraceOf) -> None:
-    """On any thread, as nsys has it."""
+    """This holds on any thread, as in nsys."""
     builder = ExportBuilder().range("forward", 0, 50).kernel(60, 80, launched=(45, 55))
     builder.kernel(90, 95, launched=(45, 55), thread=AUTOGRAD)
     assert projection(trace_of(builder)) == {}
 
 
 def test_another_process_s_ranges_take_nothing_from_ours(trace_of: TraceOf) -> None:
-    """Two ranks, each with its own main thread."""
+    """Each of two ranks has a main thread of its own."""
     builder = ExportBuilder().range("forward", 0, 50).range("backward", 0, 50, thread=global_id(5000, 5000))
     builder.kernel(60, 80, launched=(5, 8), thread=AUTOGRAD)
     assert list(projection(trace_of(builder))) == ["forward"]
 
 
 def test_ranges_of_one_name_are_added_up(trace_of: TraceOf) -> None:
-    """Their unions, too, are made range by range: the same GPU time in two of them counts twice."""
+    """Unions are added up range by range, so GPU time that belongs to two of them counts twice."""
     builder = ExportBuilder().range("forward", 0, 10).range("forward", 20, 30)
     builder.kernel(40, 60, launched=(1, 2)).kernel(50, 70, launched=(21, 22), stream=8)
     row = projection(trace_of(builder))["forward"]
@@ -169,7 +169,7 @@ def test_ranges_of_one_name_are_added_up(trace_of: TraceOf) -> None:
 
 
 def test_ranges_outside_the_window_are_left_out(trace_of: TraceOf) -> None:
-    """A range that touches it is taken whole."""
+    """A range that overlaps the window counts with its whole length."""
     builder = ExportBuilder().range("before", 0, 10).range("across", 15, 30)
     trace = trace_of(builder.kernel(40, 60, launched=(1, 2)).kernel(60, 70, launched=(18, 19)))
     assert {name: same_thread(row) for name, row in projection(trace, 20, 50).items()} == {"across": (1, 10, 10)}

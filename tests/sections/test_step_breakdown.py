@@ -29,18 +29,18 @@ def section_of(trace: Trace, start: int = 0, end: int = 1000) -> Section:
 
 
 def step(trace: Trace, row: int = 0) -> dict[str, int]:
-    """What one step was spent on, the roles that took no time left out."""
+    """Return the time of each role in one step, without roles that took no time."""
     found = section_of(trace).tables["steps"].iloc[row]
     return {role: int(found[f"{role}_ns"]) for role in ROLES if found[f"{role}_ns"]}
 
 
 def one_step() -> ExportBuilder:
-    """A step from 0 to 1000 and nothing else."""
+    """Return an export with a step from 0 to 1000 and nothing else."""
     return ExportBuilder().gpu().range("step 1", 0, 1000)
 
 
 def test_a_role_that_covers_the_step_leaves_nothing_to_those_below(trace_of: TraceOf) -> None:
-    """The toy in which torch_tb_profiler adds up to 200 %: kernel 0 to 1000 under everything else.
+    """A kernel from 0 to 1000 takes the whole step. torch_tb_profiler adds up to 200 % here.
 
     ::
 
@@ -55,7 +55,7 @@ def test_a_role_that_covers_the_step_leaves_nothing_to_those_below(trace_of: Tra
 
 
 def test_each_role_takes_what_those_above_leave(trace_of: TraceOf) -> None:
-    """One hundred ns of each, from high priority to low; each begins where the one before begins, and lasts longer.
+    """All roles start together, and each lasts 100 ns longer than the role above it: each gets 100 ns.
 
     ::
 
@@ -82,7 +82,7 @@ def test_calls_count_on_every_thread(trace_of: TraceOf) -> None:
 
 
 def test_data_counts_on_the_main_thread_alone(trace_of: TraceOf) -> None:
-    """A thread that fetches ahead works for the program: its data phase is CPU Exec."""
+    """The data phase of a thread that prefetches is CPU work of the program (cpu_exec)."""
     builder = one_step().kernel(0, 100).range("data", 200, 300).range("data", 400, 600, thread=LOADER)
     assert step(trace_of(builder)) == {"kernel": 100, "dataloader": 100, "cpu_exec": 200, "other": 600}
 
@@ -93,13 +93,13 @@ def test_a_range_inside_the_data_phase_does_not_split_it(trace_of: TraceOf) -> N
 
 
 def test_a_range_around_the_step_is_no_work(trace_of: TraceOf) -> None:
-    """An epoch holds steps; a range that begins in one step and ends after it is in none."""
+    """An epoch contains steps. A range that starts in a step and ends after it belongs to no step."""
     builder = one_step().kernel(0, 100).range("epoch 0", -10, 2000).range("async", 500, 1500, thread=LOADER)
     assert step(trace_of(builder)) == {"kernel": 100, "other": 900}
 
 
 def test_a_batch_inside_the_step_is_no_work(trace_of: TraceOf) -> None:
-    """Of nested loops the range that frames one turn says nothing of what the CPU does."""
+    """In nested loops the range of one iteration does not show what the CPU does."""
     builder = one_step().kernel(0, 100).range("batch", 100, 900).range("forward", 200, 300)
     assert step(trace_of(builder)) == {"kernel": 100, "cpu_exec": 100, "other": 800}
 
@@ -110,20 +110,20 @@ def test_ranges_of_libraries_are_no_work_of_the_program(trace_of: TraceOf) -> No
 
 
 def test_a_graph_traced_as_a_whole_is_kernel_time(trace_of: TraceOf) -> None:
-    """What ran in it cannot be seen, and the note says so."""
+    """A note says that the kernels inside it are not shown."""
     trace = trace_of(one_step().kernel(0, 100).graph(200, 500))
     assert step(trace) == {"kernel": 400, "other": 600}
     assert section_of(trace).notes == ("CUDA graphs were traced as a whole: all their time counts as kernels.",)
 
 
 def test_kernels_of_two_gpus_count_once_in_a_step(trace_of: TraceOf) -> None:
-    """A step is the process's: two GPUs at work at a time are one nanosecond of kernel time."""
+    """A step belongs to a process: a nanosecond in which two GPUs run kernels counts once."""
     builder = one_step().kernel(0, 300).kernel(200, 400, device=1)
     assert step(trace_of(builder)) == {"kernel": 400, "other": 600}
 
 
 def test_another_process_has_no_part_in_the_step(trace_of: TraceOf) -> None:
-    """Its kernels, calls and ranges are its own."""
+    """Kernels, calls and ranges of another process do not count."""
     other, main = global_id(OTHER_PID), global_id(OTHER_PID, OTHER_PID)
     builder = one_step().kernel(0, 100).kernel(300, 400, process=other, launched=(200, 300))
     builder.range("forward", 500, 600, thread=main)
@@ -142,13 +142,13 @@ def test_each_process_has_its_own_steps_and_mean(trace_of: TraceOf) -> None:
     assert kernel[["process_id", "mean_ns", "share"]].to_numpy().tolist() == [[99, 100, 0.25], [4711, 100, 0.1]]
 
 
-def test_only_steps_that_lie_whole_in_the_window_count(trace_of: TraceOf) -> None:
+def test_only_whole_steps_of_the_window_count(trace_of: TraceOf) -> None:
     builder = ExportBuilder().range("step 1", -100, 100).range("step 2", 100, 600).range("step 3", 600, 1001)
     found = section_of(trace_of(builder.kernel(200, 300))).tables["steps"]
     assert found["name"].tolist() == ["step 2"]
 
 
-def test_without_a_whole_step_the_window_is_one(trace_of: TraceOf) -> None:
+def test_without_a_whole_step_the_window_counts_as_a_step(trace_of: TraceOf) -> None:
     section = section_of(trace_of(ExportBuilder().kernel(200, 300, launched=(0, 50))))
     row = section.tables["steps"].iloc[0]
     assert (row["name"], row["start_ns"], row["end_ns"]) == ("whole window", 0, 1000)
@@ -157,7 +157,7 @@ def test_without_a_whole_step_the_window_is_one(trace_of: TraceOf) -> None:
 
 
 def test_utilization_is_of_kernels_from_the_first_step_to_the_last(trace_of: TraceOf) -> None:
-    """Copies count as idle, collectives as kernels, and what lies between two steps counts too.
+    """Copies count as idle, collectives as kernels, and the time between two steps counts as well.
 
     ::
 
@@ -221,7 +221,7 @@ EVENTS = st.lists(
 def test_it_equals_counting_nanoseconds(
     events: list[tuple[str, tuple[int, int]]], cut: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Of two steps: every nanosecond is given to the first role that is open, one by one."""
+    """In each of two steps, each nanosecond belongs to the first role that is open in it."""
     from nsyswrap.db.load import load_export  # noqa: PLC0415 - the fixture that loads is made once a test, not a trace
 
     builder = ExportBuilder().kernel(50, 60).range("step 1", 0, cut).range("step 2", cut, 40)
@@ -243,7 +243,7 @@ def test_it_equals_counting_nanoseconds(
 
 
 def counted(events: list[tuple[str, tuple[int, int]]], low: int, high: int) -> list[int]:
-    """The time of each role in one step, nanosecond by nanosecond."""
+    """Return the time of each role in one step, counted nanosecond by nanosecond."""
     inside = [
         (kind, span)
         for kind, span in events
@@ -259,7 +259,7 @@ def counted(events: list[tuple[str, tuple[int, int]]], low: int, high: int) -> l
 
 
 def test_a_slot_starts_the_window_of_its_process(trace_of: TraceOf) -> None:
-    """Slots are steps by process, in order of time."""
+    """Slots are the steps of a process in order of time."""
     context = find_context(trace_of(ExportBuilder().range("step 1", 0, 10).range("step 2", 10, 30).kernel(0, 5)))
     (slots,) = step_breakdown.find_slots(context, Window(0, 30, "", "user"))
     assert slots.name.tolist() == ["step 1", "step 2"]

@@ -1,4 +1,4 @@
-"""The timeline of a trace: sums that add up at every level of detail, and items wherever they are promised."""
+"""The timeline of a trace: its sums add up at every level of detail, and exact bins have all their items."""
 
 import dataclasses
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def sums_between(data: TimelineData, row: TimelineRow, start: int, end: int) -> 
 
 
 def coarsely_drawn(trace: Trace, count: int, window: str = "all") -> tuple[Report, TimelineData]:
-    """Return report and timeline with so many bins of equal length: random traces are so short that each ns has one."""
+    """Return report and timeline with ``count`` equal bins; by default a short trace has a bin for each ns."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(timeline_bins, "BINS", count)
         return drawn(trace, window)
@@ -74,12 +74,12 @@ def coarsely_drawn(trace: Trace, count: int, window: str = "all") -> tuple[Repor
 
 @lru_cache(maxsize=64)
 def sketched(sketch: Sketch, count: int) -> tuple[Report, TimelineData]:
-    """Return report and timeline of a sketch in so many bins; laws of the same sketch share them."""
+    """Return report and timeline of a sketch with ``count`` bins; laws of the same sketch share them."""
     return coarsely_drawn(trace_of(sketch), count)
 
 
 def squeezed(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """Let rows show few items, as in a capture of millions."""
+    """Limit the items of a row to ``most``, as the timeline does for a capture with millions of events."""
     monkeypatch.setattr(gpu_rows, "MOST_PIECES", most)
     monkeypatch.setattr(gpu_rows, "MOST_OPERATIONS", most)
     monkeypatch.setattr(host_rows, "MOST_CALLS", most)
@@ -89,7 +89,7 @@ def squeezed(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
 @same_examples
 @given(sketches, bins)
 def test_busy_time_is_the_same_at_every_level(sketch: Sketch, count: int) -> None:
-    """However many bins are taken together, their sums are the union of the operations, counted by merging them."""
+    """The busy time of the bins, added up in groups of any size, is the union of the operations."""
     _, data = sketched(sketch, count)
     operations = context_of(sketch).operations
     for row in rows_of(data, "gpu"):
@@ -103,9 +103,9 @@ def test_busy_time_is_the_same_at_every_level(sketch: Sketch, count: int) -> Non
 @same_examples
 @given(sketches, bins)
 def test_every_bin_of_a_gpu_is_full(sketch: Sketch, count: int) -> None:
-    """A GPU is busy or idle: the classes of a bin add up to its length.
+    """The classes of each bin of a GPU add up to its length, since a GPU is busy or idle.
 
-    Idle time of a GPU that is not in use in the window has no rule there, so it is in no class.
+    Idle time of a GPU that is unused in the window has no rule, so no class counts it.
     """
     report, data = sketched(sketch, count)
     used = context_of(sketch).operations.used_in(report.window)
@@ -143,7 +143,7 @@ def test_no_class_takes_more_of_a_bin_than_there_is(sketch: Sketch, count: int) 
 @several
 @given(sketches, bins, st.integers(1, 6))
 def test_an_exact_bin_has_all_its_items(sketch: Sketch, count: int, most: int) -> None:
-    """The items that touch an exact bin add up to its sums, whatever was left out elsewhere."""
+    """The items in an exact bin add up to its sums, even where other bins show no items."""
     with pytest.MonkeyPatch.context() as patch:
         squeezed(patch, most)
         _, data = coarsely_drawn(trace_of(sketch), count)
@@ -166,7 +166,7 @@ def test_of_a_real_capture_the_window_is_the_ledger(name: str, real_trace: Calla
 
 @pytest.mark.parametrize("name", CAPTURES)
 def test_a_real_capture_is_exact_everywhere(name: str, real_trace: Callable[[str], Trace]) -> None:
-    """They are small: every operation is in a row."""
+    """These captures are small enough to show every operation."""
     trace = real_trace(name)
     _, data = drawn(trace)
     assert data.is_exact
@@ -175,7 +175,7 @@ def test_a_real_capture_is_exact_everywhere(name: str, real_trace: Callable[[str
 
 @pytest.mark.parametrize("name", CAPTURES)
 def test_steps_begin_and_end_at_edges(name: str, real_trace: Callable[[str], Trace]) -> None:
-    """So the ledger of a step is exact even where its operations are not shown."""
+    """The ledger of a step is therefore exact even where its operations are not shown."""
     trace = real_trace(name)
     _, data = drawn(trace)
     steps = find_context(trace).steps.frame
@@ -229,7 +229,7 @@ def test_streams_have_a_row_each(trace_of: Callable[[ExportBuilder], Trace]) -> 
     assert [STREAM_CLASSES[int(row.items.code[0])] for row in streams] == ["simt_eligible", "copy"]
 
 
-def test_an_operation_tells_how_it_was_launched(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_an_operation_shows_its_launch(trace_of: Callable[[ExportBuilder], Trace]) -> None:
     _, data = drawn(trace_of(two_streams()), "0:0.00000004")
     kernel, copy = (row.items.details for row in rows_of(data, "stream"))
     assert (kernel["latency"][0], kernel["call_ns"][0]) == (5, 2)
@@ -239,7 +239,7 @@ def test_an_operation_tells_how_it_was_launched(trace_of: Callable[[ExportBuilde
 
 
 def test_idle_time_outside_the_window_has_no_cause(trace_of: Callable[[ExportBuilder], Trace]) -> None:
-    """The window is 12 to 32: what is idle after 35 is not there, and from 32 on the copy runs."""
+    """The window is 12 to 32: idle time after 35 is outside it, and the copy still runs at 32."""
     _, data = drawn(trace_of(two_streams()), "0.000000012:0.000000032")
     (row,) = rows_of(data, "gpu")
     assert (int(data.edges[0]), int(data.edges[-1])) == (10, 35)
@@ -291,7 +291,7 @@ def test_python_lines_are_named(real_trace: Callable[[str], Trace]) -> None:
 
 
 def test_an_interval_of_months_has_no_timeline(trace_of: Callable[[ExportBuilder], Trace]) -> None:
-    """A page cannot hold its nanoseconds; the report is there all the same."""
+    """Its nanoseconds do not fit into the numbers of a page. The rest of the report is there."""
     late = 20_000_000 * 10**9
     builder = two_streams().call("cudaFree", late - 5, late)
     report = build_report(trace_of(builder), "0:20000000", with_timeline=True)

@@ -1,4 +1,4 @@
-"""Frames of events: every event once, names as text, phases and calls as the analyses have them."""
+"""Frames of events: every event once, names as text, phases and calls as in the analyses."""
 
 from collections.abc import Callable
 
@@ -17,12 +17,12 @@ MakeTrace = Callable[[ExportBuilder], Trace]
 
 
 def frames_of(trace: Trace) -> dict[str, pd.DataFrame]:
-    """The frames of a trace without a report."""
+    """Return the frames of a trace without a report."""
     return event_frames(find_context(trace), None)
 
 
 def test_an_operation_has_its_name_phase_and_call(trace_of: MakeTrace) -> None:
-    """And one whose launch was not recorded has neither."""
+    """An operation without a recorded launch has no phase and no call."""
     builder = (
         ExportBuilder().gpu().range("forward", 0, 50).kernel(100, 200, "ampere_sgemm_128x64_nn", launched=(10, 20))
     )
@@ -51,7 +51,7 @@ def test_without_anything_each_frame_has_its_columns(trace_of: MakeTrace) -> Non
 
 
 def test_marks_of_the_tracer_are_no_calls(trace_of: MakeTrace) -> None:
-    """They are of thread 0."""
+    """The tracer writes them with thread 0."""
     builder = ExportBuilder().os_call("read", 0, 10).os_call("mark", 5, 5, thread=thread(0))
     found = frames_of(trace_of(builder))["os_calls"]
     assert list(found["name"]) == ["read"]
@@ -83,8 +83,10 @@ def test_frames_of_real_captures_hold_every_event(name: str, real_trace: Callabl
 
 
 @pytest.mark.parametrize("name", ["cnn_amp", "cuda_graph_graph_trace", "ranges_nsys2022"])
-def test_a_window_keeps_what_touches_it_and_the_calls_behind_it(name: str, real_trace: Callable[[str], Trace]) -> None:
-    """Each operation that is kept has the same call as before, by start and name."""
+def test_a_window_keeps_the_events_that_overlap_it_and_their_calls(
+    name: str, real_trace: Callable[[str], Trace]
+) -> None:
+    """Each operation inside the window has the same call as without a window, by start and name."""
     whole = frames_of(real_trace(name))
     start = int(whole["ranges"]["start_ns"].median())
     window = Window(start, start + 20_000_000, "a part", "user")

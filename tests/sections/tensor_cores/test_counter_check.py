@@ -1,4 +1,4 @@
-"""The tensor-core counter against the kernels' names: its share of kernel time, and where the two disagree."""
+"""The tensor-core counter: its share of kernel time, and where it disagrees with the names of kernels."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def share(trace: Trace, start: int = 0, end: int = 1000) -> float | None:
 
 
 def share_low(trace: Trace) -> float:
-    """Return what the share by counter is at least."""
+    """Return the lower bound of the share by counter."""
     fact = section(trace).fact("counter_share_low")
     assert fact is not None
     assert isinstance(fact.value, float)
@@ -47,13 +47,13 @@ def rules(trace: Trace) -> list[str]:
 
 
 def run(name: str, value: int, busy: int = 1000) -> ExportBuilder:
-    """Return a kernel from 0 to ``busy`` under a counter that reads ``value`` throughout it and 0 after it."""
+    """Return a kernel from 0 to ``busy``, with a counter that is ``value`` during the kernel and 0 after it."""
     samples = [(at, value if at < busy else 0) for at in range(0, 1100, 100)]
     return ExportBuilder().gpu().kernel(0, busy, name).metric("Tensor Active [Throughput %]", samples)
 
 
 def test_the_share_is_the_integral_over_kernel_time(trace_of: TraceOf) -> None:
-    """40 % for 500 ns, of 500 ns in kernels: the idle half does not dilute it."""
+    """The counter is 40 % during 500 ns of kernels. Idle time does not lower the share."""
     assert share(trace_of(run(TENSOR, 40, busy=500))) == pytest.approx(0.4)
 
 
@@ -61,13 +61,13 @@ def test_kernels_that_overlap_count_once(trace_of: TraceOf) -> None:
     assert share(trace_of(run(TENSOR, 40).kernel(0, 1000, ELEMENTWISE, stream=8))) == pytest.approx(0.4)
 
 
-def test_copies_and_collectives_are_no_kernel_time(trace_of: TraceOf) -> None:
+def test_copies_and_collectives_are_not_kernel_time(trace_of: TraceOf) -> None:
     builder = run(TENSOR, 40, busy=500).copy(500, 700).kernel(700, 1000, "ncclDevKernel_AllReduce")
     assert share(trace_of(builder)) == pytest.approx(0.4)
 
 
 def test_only_time_that_was_sampled_counts(trace_of: TraceOf) -> None:
-    """The kernel goes on after the last sample."""
+    """The kernel continues after the last sample."""
     builder = ExportBuilder().kernel(0, 1000, TENSOR).metric("Tensor Active", [(0, 30), (100, 30), (200, 30)])
     assert share(trace_of(builder)) == pytest.approx(0.3)
 
@@ -76,19 +76,19 @@ def test_without_the_counter_there_is_no_share(trace_of: TraceOf) -> None:
     assert share(trace_of(ExportBuilder().kernel(0, 10, TENSOR))) is None
 
 
-def test_a_gpu_that_was_not_sampled_leaves_no_share(trace_of: TraceOf) -> None:
+def test_without_samples_of_each_gpu_there_is_no_share(trace_of: TraceOf) -> None:
     """A share of one GPU alone cannot be compared with bounds over both GPUs."""
     assert share(trace_of(run(TENSOR, 40).kernel(0, 10, TENSOR, device=1))) is None
 
 
-def test_two_sampled_gpus_are_weighed_by_their_kernel_time(trace_of: TraceOf) -> None:
+def test_two_sampled_gpus_are_weighted_by_their_kernel_time(trace_of: TraceOf) -> None:
     builder = run(TENSOR, 40).kernel(0, 500, TENSOR, device=1)
     builder.metric("Tensor Active [Throughput %]", [(0, 10), (500, 0)], device=1)
     assert share(trace_of(builder)) == pytest.approx((400 + 50) / 1500)
 
 
 def test_turings_counter_is_no_tensor_share(trace_of: TraceOf) -> None:
-    """It counts half-precision arithmetic of the ordinary cores too."""
+    """On Turing it counts half-precision arithmetic of the ordinary cores as well."""
     builder = ExportBuilder().kernel(0, 100, TENSOR)
     assert share(trace_of(builder.metric("Tensor Active / FP16 Active [Throughput %]", [(0, 40), (50, 40)]))) is None
 
@@ -102,7 +102,7 @@ def test_counter_and_names_that_agree_are_no_finding(trace_of: TraceOf) -> None:
     assert rules(trace_of(run(TENSOR, 40))) == []
 
 
-def test_tensor_work_that_no_name_admits_is_a_finding(trace_of: TraceOf) -> None:
+def test_tensor_work_in_kernels_named_as_without_it_is_a_finding(trace_of: TraceOf) -> None:
     trace = trace_of(run(ELEMENTWISE, 3))
     assert rules(trace) == ["The hardware counted more tensor-core work than the kernels' names allow."]
     (finding,) = section(trace).findings
@@ -112,12 +112,12 @@ def test_tensor_work_that_no_name_admits_is_a_finding(trace_of: TraceOf) -> None
 
 @pytest.mark.parametrize("value", [1, 2])
 def test_the_noise_of_ordinary_kernels_is_no_finding(trace_of: TraceOf, value: int) -> None:
-    """Kernels without tensor cores read up to 1 %, and a sample is rounded up."""
+    """The counter is up to 1 % in kernels without tensor cores, and samples are rounded up."""
     assert rules(trace_of(run(ELEMENTWISE, value))) == []
 
 
 def test_samples_that_are_all_but_idle_are_no_finding(trace_of: TraceOf) -> None:
-    """A kernel of 1 ns in each 100 reads 1 %, as if it had been active all the time."""
+    """A kernel of 1 ns in each 100 ns gives a counter of 1 %, as if it was active all the time."""
     samples = [(at, 1) for at in range(0, 1100, 100)]
     builder = ExportBuilder().metric("Tensor Active", samples)
     for at in range(0, 1000, 100):
@@ -132,18 +132,18 @@ def test_the_share_has_a_lower_bound(trace_of: TraceOf) -> None:
     assert share_low(trace_of(run(TENSOR, 40, busy=500))) == pytest.approx(0.39)
 
 
-def test_a_name_that_does_not_tell_may_hide_the_work(trace_of: TraceOf) -> None:
+def test_a_kernel_of_unknown_name_may_do_the_work(trace_of: TraceOf) -> None:
     assert rules(trace_of(run(UNKNOWN, 60))) == []
 
 
-def test_a_graph_traced_as_a_whole_may_hide_the_work(trace_of: TraceOf) -> None:
+def test_a_graph_traced_as_a_whole_may_do_the_work(trace_of: TraceOf) -> None:
     builder = ExportBuilder().kernel(0, 10, ELEMENTWISE).graph(10, 1000)
     samples = [(at, 50) for at in range(0, 1000, 100)]
     assert rules(trace_of(builder.metric("Tensor Active", samples))) == []
 
 
 def test_more_work_than_the_tensor_kernels_had_time_for_is_a_finding(trace_of: TraceOf) -> None:
-    """One tensor kernel of a tenth of the time cannot have kept the pipes at half rate throughout."""
+    """A tensor kernel that ran a tenth of the time cannot have used half of the pipes all the time."""
     samples = [(at, 50) for at in range(0, 1000, 100)]
     builder = ExportBuilder().kernel(0, 100, TENSOR).kernel(100, 1000, ELEMENTWISE)
     assert len(rules(trace_of(builder.metric("Tensor Active", samples)))) == 1
@@ -156,8 +156,8 @@ def test_tensor_kernels_that_do_no_tensor_work_are_a_finding(trace_of: TraceOf) 
     ]
 
 
-def test_what_rounding_may_hide_is_no_finding(trace_of: TraceOf) -> None:
-    """A kernel of 4 % in a twentieth of each sample reads 0."""
+def test_a_difference_within_rounding_is_no_finding(trace_of: TraceOf) -> None:
+    """A kernel with 4 % in a twentieth of each sample gives a counter of 0."""
     assert rules(trace_of(run(TENSOR, 0, busy=200))) == []
 
 

@@ -1,4 +1,4 @@
-"""Why matrix work ran without tensor cores: each reason by hand, the sums, the finding, and real captures."""
+"""Reasons why matrix work ran without tensor cores: each reason alone, the sums, the finding, real captures."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ def section_of(trace: Trace) -> Section:
 
 
 def rows(trace: Trace) -> list[tuple[str, str, str, int, int]]:
-    """Return the table of what did not use tensor cores."""
+    """Return the table of matrix work that did not use tensor cores."""
     return [tuple(row) for row in section_of(trace).tables["not_used"].itertuples(index=False)]
 
 
@@ -53,8 +53,8 @@ def said(precision: str, op: str = "gemm") -> Classification:
     return Classification("k", Verdict.SIMT_ELIGIBLE, precision, "", op, "")
 
 
-def test_the_names_used_here_say_what_they_stand_for() -> None:
-    """A change of the rules must not make the tests below pass without a check."""
+def test_the_names_used_here_have_the_expected_classification() -> None:
+    """Otherwise a change of the rules could make the tests below pass without a check."""
     names = (FP32_GEMM, FP32_CONV, TF32_CONV, HALF_CONV, HALF_GEMM, GEMV, DEPTHWISE, ELEMENTWISE)
     found = [(one.verdict.value, one.precision, one.op) for one in map(classify, names)]
     assert found == [
@@ -99,18 +99,18 @@ def test_a_kernel_alone_has_the_reason_its_name_and_gpu_show(
     ("beside_half", "tf32_works", "expected"),
     [(True, False, "outside_autocast"), (True, True, "outside_autocast"), (False, True, "shape_or_layout")],
 )
-def test_what_runs_beside_an_fp32_product_shows_more(beside_half: bool, tf32_works: bool, expected: str) -> None:  # noqa: FBT001 - parameters of the test
+def test_kernels_beside_an_fp32_product_narrow_the_reason(beside_half: bool, tf32_works: bool, expected: str) -> None:  # noqa: FBT001 - parameters of the test
     assert reason(said("fp32"), H100, beside_half=beside_half, tf32_works=tf32_works) == expected
 
 
 @pytest.mark.parametrize("op", ["gemv", "conv_depthwise"])
-def test_work_that_memory_limits_is_that_whatever_runs_beside_it(op: str) -> None:
+def test_memory_bound_work_has_that_reason_whatever_runs_beside_it(op: str) -> None:
     found = reason(said("fp32", op), H100, beside_half=True, tf32_works=True)
     assert not REASONS[found].can_be_faster
 
 
 def test_a_product_is_outside_autocast_only_where_its_own_phase_uses_half(trace_of: TraceOf) -> None:
-    """Half precision in the forward phase says nothing of FP32 in the optimizer.
+    """Half precision in the forward phase does not show that FP32 in the optimizer left autocast.
 
     ::
 
@@ -126,7 +126,7 @@ def test_a_product_is_outside_autocast_only_where_its_own_phase_uses_half(trace_
     ]
 
 
-def test_tf32_of_one_operation_says_nothing_of_another(trace_of: TraceOf) -> None:
+def test_tf32_of_one_operation_does_not_count_for_another(trace_of: TraceOf) -> None:
     """PyTorch lets convolutions use TF32 and products not, unless settings say otherwise."""
     builder = ExportBuilder().gpu().kernel(0, 10, TF32_CONV).kernel(10, 30, FP32_CONV).kernel(30, 60, FP32_GEMM)
     assert rows(trace_of(builder)) == [
@@ -135,7 +135,7 @@ def test_tf32_of_one_operation_says_nothing_of_another(trace_of: TraceOf) -> Non
     ]
 
 
-def test_one_kernel_in_two_phases_is_two_rows(trace_of: TraceOf) -> None:
+def test_one_kernel_in_two_phases_has_two_rows(trace_of: TraceOf) -> None:
     builder = ExportBuilder().gpu().range("forward", 0, 100).range("backward", 100, 200)
     for start, launch in ((200, 10), (210, 20), (220, 110)):
         builder.kernel(start, start + 10, FP32_GEMM, launched=(launch, launch + 5))
@@ -151,7 +151,7 @@ def test_the_same_kernel_on_two_kinds_of_gpu_has_two_reasons(trace_of: TraceOf) 
     assert [row[1] for row in rows(trace_of(builder))] == ["tf32_off", "no_tf32"]
 
 
-def test_two_gpus_of_one_kind_are_one_row(trace_of: TraceOf) -> None:
+def test_two_gpus_of_one_kind_share_a_row(trace_of: TraceOf) -> None:
     builder = ExportBuilder().gpu(0).gpu(1).kernel(0, 20, FP32_GEMM).kernel(0, 10, FP32_GEMM, device=1)
     assert rows(trace_of(builder)) == [(FP32_GEMM, "tf32_off", "none", 30, 2)]
 
@@ -168,7 +168,7 @@ def test_time_is_clipped_to_the_window(trace_of: TraceOf) -> None:
 
 
 def test_the_finding_names_the_costliest_reason_and_gives_its_advice(trace_of: TraceOf) -> None:
-    """60 ns for TF32, 40 ns for the shape of half precision, none for the depthwise convolution."""
+    """TF32 explains 60 ns, the shape of half precision 40 ns, and the depthwise convolution has no advice."""
     builder = ExportBuilder().gpu().kernel(0, 60, FP32_GEMM).range("forward", 0, 1000)
     builder.kernel(100, 140, HALF_CONV, launched=(50, 60)).kernel(200, 300, DEPTHWISE)
     (finding,) = section_of(trace_of(builder)).findings
@@ -183,15 +183,15 @@ def test_the_finding_names_the_costliest_reason_and_gives_its_advice(trace_of: T
     assert not any(REASONS["depthwise"].words in line for line in finding.evidence)
 
 
-def test_one_reason_is_not_said_to_be_part_of_itself(trace_of: TraceOf) -> None:
+def test_a_single_reason_is_not_shown_as_a_part(trace_of: TraceOf) -> None:
     (finding,) = section_of(trace_of(ExportBuilder().gpu().kernel(0, 60, FP32_GEMM))).findings
     assert "100.0 % of kernel time is matrix work that could run on tensor cores and does not because" in (
         finding.headline
     )
 
 
-def test_little_is_no_finding(trace_of: TraceOf) -> None:
-    """4 % of kernel time."""
+def test_a_small_share_is_no_finding(trace_of: TraceOf) -> None:
+    """The share is 4 % of kernel time."""
     trace = trace_of(ExportBuilder().gpu().kernel(0, 960, ELEMENTWISE).kernel(960, 1000, FP32_GEMM))
     assert len(rows(trace)) == 1
     assert section_of(trace).findings == ()

@@ -1,4 +1,4 @@
-"""What hardware proves of a launch: matrix instructions count, half-precision arithmetic in the same pipe does not."""
+"""Proof of tensor-core use by ncu: matrix instructions prove it, half-precision arithmetic does not."""
 
 import csv
 import io
@@ -21,13 +21,13 @@ ACTIVE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
 
 
 def launch(opcodes: dict[str, int] | None = None, **values: float) -> NcuLaunch:
-    """Return one launch; the short names are replaced by those of ncu."""
+    """Return one launch, with metrics given by short names."""
     names = {"hmma": HMMA, "hfma2": HFMA2, "gmma": GMMA, "active": ACTIVE}
     return NcuLaunch("kernel", opcodes or {}, {names[key]: value for key, value in values.items()}, {})
 
 
 def page(*rows: dict[str, str], metrics: tuple[str, ...] = (ALL, PLAIN)) -> str:
-    """Return a raw page of ncu."""
+    """Return a raw page as ncu prints it."""
     target = io.StringIO()
     writer = csv.writer(target, quoting=csv.QUOTE_ALL, lineterminator="\n")
     writer.writerow([*HEAD, *metrics])
@@ -58,12 +58,12 @@ def test_arithmetic_proves_no_use(opcode: str) -> None:
     assert launch({opcode: 1_000_000}).proof is Proof.UNUSED
 
 
-def test_an_opcode_that_was_not_executed_proves_nothing() -> None:
+def test_an_opcode_that_was_never_executed_proves_nothing() -> None:
     assert launch({"HMMA.16816.F32": 0, "FADD": 4}).proof is Proof.UNUSED
 
 
-def test_opcodes_come_before_the_pipes_activity() -> None:
-    """Packed half precision keeps the pipe busier than a tiny product does."""
+def test_opcodes_count_more_than_the_activity_of_the_pipe() -> None:
+    """Packed half precision uses the pipe more than a tiny matrix product does."""
     assert launch({"HFMA2.MMA": 10**6}, active=6.0, hmma=10**6).proof is Proof.UNUSED
     assert launch({"HGMMA.64x8x16.F32": 8}, active=0.4, gmma=8).proof is Proof.USED
 
@@ -104,11 +104,11 @@ def test_without_opcodes_the_pipes_counters_must_both_be_clear(values: dict[str,
         ("IMMA", ""),
     ],
 )
-def test_the_instruction_tells_the_type(opcode: str, precision: str) -> None:
+def test_the_instruction_shows_the_type(opcode: str, precision: str) -> None:
     assert type_of(opcode) == precision
 
 
-def test_types_come_by_how_much_was_executed() -> None:
+def test_types_are_sorted_by_executed_instructions() -> None:
     mixed = launch({"HMMA.16816.F32.BF16": 3, "HMMA.1688.F32.TF32": 5, "HMMA.1684.F32.TF32": 4, "FFMA": 99})
     assert mixed.precisions == ("tf32", "bf16")
 
@@ -136,12 +136,12 @@ def test_a_page_is_read_with_units_thousands_and_what_was_printed_before() -> No
     assert (second.name, second.proof) == (LAYOUT, Proof.UNUSED)
 
 
-def test_opcodes_without_modifiers_serve_where_there_are_no_others() -> None:
+def test_opcodes_without_modifiers_are_used_if_there_are_no_others() -> None:
     (only,) = launches_in(page({"name": PACKED, ALL: "n/a", PLAIN: "8 (HMMA: 8)"}))
     assert (only.opcodes, only.proof) == ({"HMMA": 8}, Proof.USED)
 
 
-def test_metrics_that_ncu_could_not_take_are_no_zeros() -> None:
+def test_metrics_that_ncu_could_not_measure_are_missing_and_not_0() -> None:
     (only,) = launches_in(page({"name": PACKED, HMMA: "(!) n/a", ACTIVE: "n/a"}, metrics=(HMMA, ACTIVE)))
     assert only.values == {}
     assert only.proof is Proof.OPEN
@@ -176,12 +176,12 @@ def test_a_cell_without_opcodes_has_none(cell: str) -> None:
 @given(
     st.dictionaries(st.from_regex(r"[A-Z][A-Z0-9]{1,6}(\.[A-Z0-9]{1,5}){0,3}", fullmatch=True), st.integers(0, 10**15))
 )
-def test_any_opcodes_come_back(counts: dict[str, int]) -> None:
+def test_any_opcodes_are_read_back(counts: dict[str, int]) -> None:
     cell = f"{sum(counts.values()):,} ({'; '.join(f'{key}: {value:,}' for key, value in counts.items())})"
     assert opcodes_in(cell) == counts
 
 
-def test_one_launch_that_used_them_is_proof_enough() -> None:
+def test_one_launch_on_tensor_cores_is_proof() -> None:
     used, unused, unclear = launch({"HMMA": 1}), launch({"FADD": 1}), launch()
     assert worst([unused, used, unclear]) is Proof.USED
     assert worst([unused, unclear]) is Proof.OPEN
@@ -205,8 +205,8 @@ ON_AN_H200 = [
 ]
 
 
-def test_a_real_page_of_an_h200_is_read_as_it_is() -> None:
-    """Names agree with it where they classify a kernel; the half-precision softmax executes HFMA2.MMA alone."""
+def test_a_real_page_of_an_h200_is_read() -> None:
+    """Classified names agree with it. The half-precision softmax executes only HFMA2.MMA."""
     launches = launches_in((Path(__file__).parents[2] / "data" / "ncu_h200.csv").read_text(encoding="utf-8"))
     for launch, (part, proof, precisions) in zip(launches, ON_AN_H200, strict=True):
         assert part in launch.name

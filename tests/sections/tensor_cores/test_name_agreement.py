@@ -1,4 +1,4 @@
-"""Names against hardware: which kernels are measured, how often the two agree, and which rules follow."""
+"""Agreement of kernel names with hardware: which kernels are measured, how often both agree, learned rules."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ MMA, FMA = {"HGMMA.64x64x16.F32.BF16": 64, "HMMA.1688.F32.TF32": 8}, {"HFMA2.MMA
 
 
 def rows(*parts: tuple[str, int], configurations: int = 1) -> pd.DataFrame:
-    """Return launches as ``kernel_launches`` does: names and their time, each in some launch configurations."""
+    """Return launches as ``kernel_launches`` does, from names with their times and launch configurations."""
     frame = pd.DataFrame(
         [(0, name, time // configurations) for name, time in parts for _ in range(configurations)],
         columns=["device_id", "name", "total_ns"],
@@ -57,7 +57,7 @@ def launch(name: str, opcodes: dict[str, int]) -> NcuLaunch:
         ("gemm_kernel(float *)", "gemm_kernel"),
     ],
 )
-def test_a_function_is_called_by_its_qualified_name(name: str, function: str) -> None:
+def test_a_function_has_its_qualified_name(name: str, function: str) -> None:
     assert function_of(name) == function
 
 
@@ -68,11 +68,11 @@ def test_kernels_of_unknown_names_come_first_then_the_costliest() -> None:
 
 
 def instances(count: int) -> list[tuple[str, int]]:
-    """Return instances of one template, and their time."""
+    """Return instances of one template with their times."""
     return [(PACKED.replace("(int)8", f"(int){number}"), 300 // count) for number in range(count)]
 
 
-def test_every_instance_of_a_template_costs_a_launch_and_no_launch_configuration() -> None:
+def test_the_budget_counts_each_instance_once_and_not_its_configurations() -> None:
     choice = choose(rows((SIMT, 500), *instances(4), (PRODUCT, 100), configurations=3), 5)
     assert choice.functions == (SIMT, "at::native::vectorized_elementwise_kernel")
     assert choice.launches == 5
@@ -90,7 +90,7 @@ def test_kernels_that_do_not_matter_are_left_out_unless_unknown() -> None:
     assert choose(rows((SIMT, 10**6), (PACKED, 99), (TRITON, 1)), 100).functions == (TRITON, SIMT)
 
 
-def test_no_kernels_no_choice() -> None:
+def test_without_kernels_none_is_chosen() -> None:
     assert choose(rows(), 10).functions == ()
 
 
@@ -108,12 +108,12 @@ def test_no_kernels_no_choice() -> None:
         (TRITON, {}, Outcome.OPEN),
     ],
 )
-def test_a_name_is_held_against_what_was_measured(name: str, opcodes: dict[str, int], outcome: Outcome) -> None:
+def test_a_name_is_compared_with_its_measurement(name: str, opcodes: dict[str, int], outcome: Outcome) -> None:
     (only,) = compare(rows((name, 100)), [launch(name, opcodes)], H100).kernels
     assert only.outcome is outcome
 
 
-def test_what_was_not_measured_is_neither_right_nor_wrong() -> None:
+def test_a_kernel_that_was_not_measured_is_neither_right_nor_wrong() -> None:
     agreement = compare(rows((SIMT, 100)), [launch(PRODUCT, MMA)], H100)
     assert [(each.outcome, each.proof, each.reason) for each in agreement.kernels] == [
         (Outcome.UNMEASURED, None, "not measured")
@@ -122,7 +122,7 @@ def test_what_was_not_measured_is_neither_right_nor_wrong() -> None:
 
 
 def test_shares_are_weighted_by_time() -> None:
-    """Of 1000: 400 tensor, 100 settled as tensor, 300 without, 200 not measured."""
+    """Of 1000 ns, 400 use tensor cores, 100 are settled as tensor, 300 use none, 200 were not measured."""
     launches = rows((PRODUCT, 400), (TRITON, 100), (PACKED, 300), (SIMT, 200))
     agreement = compare(launches, [launch(PRODUCT, MMA), launch(TRITON, MMA), launch(PACKED, FMA)], H100)
     assert agreement.kernel_ns == 1000
@@ -134,7 +134,7 @@ def test_shares_are_weighted_by_time() -> None:
     assert [each.total_ns for each in agreement.kernels] == [400, 300, 200, 100]
 
 
-def test_tools_spell_a_name_differently_and_mean_one_kernel() -> None:
+def test_the_spellings_of_two_tools_are_one_kernel() -> None:
     other = LAYOUT.replace("(bool)0", "0").replace("(bool)1", "1")
     (only,) = compare(rows((LAYOUT, 100)), [launch(other, FMA)], H100).kernels
     assert only.outcome is Outcome.AGREES
@@ -173,7 +173,7 @@ def test_instances_of_one_template_are_spelled_differently() -> None:
     assert len({spelling(name) for name, _ in instances(9)}) == 9
 
 
-def test_chosen_functions_that_were_not_measured_are_missed() -> None:
+def test_chosen_functions_that_were_not_measured_are_listed_as_missed() -> None:
     launches = rows((SIMT, 500), (PRODUCT, 400), *instances(2))
     choice = choose(launches, 10)
     first = [launch(SIMT, FMA), launch(instances(2)[0][0], FMA)]
@@ -182,19 +182,19 @@ def test_chosen_functions_that_were_not_measured_are_missed() -> None:
     assert missed(compare(rows((SIMT, 990), (PRODUCT, 10)), first, H100), choice) == ()
 
 
-def test_one_launch_of_several_that_used_them_is_enough() -> None:
+def test_one_launch_on_tensor_cores_of_several_is_enough() -> None:
     (only,) = compare(rows((PRODUCT, 100)), [launch(PRODUCT, FMA), launch(PRODUCT, MMA)], H100).kernels
     assert (only.proof, only.launches, only.precisions) == (Proof.USED, 2, ("bf16", "tf32"))
     assert only.reason.endswith("HGMMA.64x64x16.F32.BF16")
 
 
-def test_only_a_kernel_that_matters_is_named_wrongly() -> None:
+def test_only_kernels_that_matter_count_as_wrongly_named() -> None:
     measured = [launch(PRODUCT, FMA), launch(SIMT, FMA)]
     assert [each.named.name for each in compare(rows((PRODUCT, 2), (SIMT, 998)), measured, H100).wrong] == [PRODUCT]
     assert compare(rows((PRODUCT, 1), (SIMT, 999)), measured, H100).wrong == ()
 
 
-def test_what_was_learnt_settles_the_next_run() -> None:
+def test_learned_rules_settle_the_next_run() -> None:
     launches = rows((TRITON, 100), (SIMT, 50), (PACKED, 50))
     measured = [launch(TRITON, MMA), launch(SIMT, MMA), launch(PACKED, FMA)]
     learned = rules_from(compare(launches, measured, H100), "Nsight Compute 2025.3.1 on NVIDIA H100")
@@ -220,7 +220,7 @@ def test_matrix_work_without_tensor_cores_stays_eligible(name: str, verdict: Ver
 
 
 def test_launches_come_from_a_capture(trace_of: TraceOf) -> None:
-    """A row a launch configuration; a rule from a file counts when kernels are chosen too."""
+    """There is a row for each launch configuration. Rules from a file count in the choice of kernels, too."""
     builder = ExportBuilder().gpu()
     for at, blocks in enumerate((8, 8, 16)):
         builder.kernel(100 * at, 100 * at + 50, TRITON, gridX=blocks)
@@ -234,7 +234,7 @@ def test_launches_come_from_a_capture(trace_of: TraceOf) -> None:
 
 @pytest.mark.parametrize("name", ["cnn_amp", "bench_source"])
 def test_real_captures_are_within_the_budget(name: str, real_trace: Callable[[str], Trace]) -> None:
-    """Two hundred launches stand for nearly all of the kernel time of a training program."""
+    """Two hundred launches cover nearly all kernel time of a training program."""
     trace = real_trace(name)
     choice = choose(kernel_launches(find_context(trace), whole_session(trace)), 200)
     assert choice.launches <= 200

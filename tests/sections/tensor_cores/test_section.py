@@ -24,7 +24,7 @@ NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
 
 
 def kernels(*parts: tuple[str, int]) -> ExportBuilder:
-    """Return kernels one after another, each with its call, on an H200."""
+    """Return kernels on an H200, one after another, each with its launch call."""
     builder, start = ExportBuilder().gpu(), 0
     for name, length in parts:
         builder.kernel(start, start + length, name, launched=(start, start + 1))
@@ -42,8 +42,8 @@ def facts_of(section: Section) -> dict[str, object]:
     return {fact.label: fact.value for fact in section.facts}
 
 
-def test_the_share_is_an_interval_since_a_name_may_say_nothing(trace_of: TraceOf) -> None:
-    """At least what is known to run on tensor cores, at most that and the unknown."""
+def test_the_share_is_an_interval_since_names_may_be_unknown(trace_of: TraceOf) -> None:
+    """The lower bound is the known tensor-core time; the upper bound adds kernels of unknown names."""
     section = section_of(trace_of(kernels((TENSOR, 400), (SIMT, 100), (OTHER, 300), (UNKNOWN, 200))))
     assert facts_of(section) == {
         "kernel_ns": 1000,
@@ -58,7 +58,7 @@ def test_the_share_is_an_interval_since_a_name_may_say_nothing(trace_of: TraceOf
     }
 
 
-def test_collectives_copies_and_fills_are_not_kernels_here(trace_of: TraceOf) -> None:
+def test_collectives_copies_and_memsets_do_not_count_as_kernels(trace_of: TraceOf) -> None:
     builder = kernels((TENSOR, 100), (NCCL, 500)).copy(700, 800, launched=(1, 2)).fill(800, 900, launched=(2, 3))
     assert facts_of(section_of(trace_of(builder)))["kernel_ns"] == 100
 
@@ -68,7 +68,7 @@ def test_kernels_are_clipped_to_the_window(trace_of: TraceOf) -> None:
 
 
 def test_kernels_are_listed_by_name_with_their_verdict(trace_of: TraceOf) -> None:
-    """Two launches of one kernel on two GPUs are one row."""
+    """Two launches of one kernel on two GPUs share a row."""
     builder = kernels((TENSOR, 100), (OTHER, 300)).gpu(1).kernel(0, 350, TENSOR, launched=(1, 2), device=1)
     table = section_of(trace_of(builder)).tables["kernels"]
     assert table[["name", "verdict", "total_ns", "count"]].to_numpy().tolist() == [
@@ -101,16 +101,16 @@ def finding_of(trace: Trace) -> Finding | None:
 @pytest.mark.parametrize(
     ("length", "severity"), [(49, None), (50, Severity.NOTE), (199, Severity.NOTE), (200, Severity.NOTE)]
 )
-def test_matrix_work_without_tensor_cores_is_a_finding_from_a_share_on(
+def test_matrix_work_without_tensor_cores_is_a_finding_above_a_share(
     length: int, severity: Severity | None, trace_of: TraceOf
 ) -> None:
-    """From 5 % of kernel time on. It stays a note: the host never waits for the GPU, so nothing is saved."""
+    """The limit is 5 % of kernel time. It is a note, since the CPU never waits for the GPU and nothing is saved."""
     finding = finding_of(trace_of(kernels((SIMT, length), (OTHER, 1000 - length))))
     assert (finding.severity if finding else None) == severity
 
 
 def test_fp32_matrix_work_is_advised_to_use_tf32_or_autocast(trace_of: TraceOf) -> None:
-    """The evidence names the kernel. The host never waits for the GPU here, so faster kernels save nothing."""
+    """The evidence names the kernel. The CPU never waits for the GPU here, so faster kernels save nothing."""
     finding = finding_of(trace_of(kernels((SIMT, 500), (OTHER, 500))))
     assert finding
     assert (finding.rule, finding.lost_ns, finding.saving_low_ns, finding.saving_high_ns) == (
@@ -127,6 +127,6 @@ def test_a_run_on_tensor_cores_is_not_advised(trace_of: TraceOf) -> None:
     assert finding_of(trace_of(kernels((TENSOR, 500), (OTHER, 500)))) is None
 
 
-def test_a_graph_traced_as_a_whole_is_said_to_hide_its_kernels(trace_of: TraceOf) -> None:
+def test_a_note_says_that_kernels_of_a_whole_graph_are_not_shown(trace_of: TraceOf) -> None:
     notes = section_of(trace_of(kernels((TENSOR, 10)).graph(20, 90, launched=(12, 13)))).notes
     assert any("these numbers do not include the kernels inside them" in note for note in notes)
