@@ -89,6 +89,9 @@ class Gpu:
         sm_blocks: Blocks that it holds at once; 0 if unknown.
         sm_registers: 32-bit registers it has; 0 if unknown.
         sm_shared_bytes: Shared memory it has; 0 if unknown.
+        memory_bytes_per_second: Peak rate of its memory; 0 if unknown.
+        cache_bytes: Size of its L2 cache; 0 if unknown.
+        clock_hz: Highest clock of its multiprocessors; 0 if unknown.
     """
 
     device_id: int
@@ -100,6 +103,9 @@ class Gpu:
     sm_blocks: int = 0
     sm_registers: int = 0
     sm_shared_bytes: int = 0
+    memory_bytes_per_second: int = 0
+    cache_bytes: int = 0
+    clock_hz: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,15 @@ _LINE_VARIABLE = re.compile(r"(?:^|;)([A-Za-z_]\w*)=", re.ASCII)
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
 _CUDA = re.compile(r"\d{4,6}", re.ASCII)
 _WRAPPER_WORDS = 6
-# Limits of one multiprocessor, in the order of the fields of ``Gpu``.
-_SM_LIMITS = ("maxWarpsPerSm", "maxBlocksPerSm", "maxRegistersPerSm", "maxShmemPerSm")
+# Limits of one multiprocessor, by their fields of ``Gpu``: all of them are read, or none.
+_SM_LIMITS = {
+    "sm_warps": "maxWarpsPerSm",
+    "sm_blocks": "maxBlocksPerSm",
+    "sm_registers": "maxRegistersPerSm",
+    "sm_shared_bytes": "maxShmemPerSm",
+}
+# Rates and the cache, by their fields of ``Gpu``.
+_RATES = {"memory_bytes_per_second": "memoryBandwidth", "cache_bytes": "l2CacheSize", "clock_hz": "clockRate"}
 _WORD = re.compile(r"PROCESS_0:ARGUMENT_(\d{1,9})", re.ASCII)
 
 
@@ -47,15 +54,18 @@ def read_gpus(export: Export) -> tuple[Gpu, ...]:
     wanted = ("id", "name", "computeMajor", "computeMinor", "smCount", "totalMemory")
     if not export.has(schema.GPUS, *wanted):
         return ()
-    limits = _SM_LIMITS if export.has(schema.GPUS, *_SM_LIMITS) else ()
+    limits = _SM_LIMITS if export.has(schema.GPUS, *_SM_LIMITS.values()) else {}
+    more = limits | {field: column for field, column in _RATES.items() if export.has(schema.GPUS, column)}
+    columns = (*wanted, *more.values())
     found = []
-    for device, name, *numbers in export.rows(queries.columns_of(schema.GPUS, wanted + limits)):
+    for device, name, *numbers in export.rows(queries.columns_of(schema.GPUS, columns)):
         device_id = export.whole(device, schema.GPUS, "id")
         major, minor, *rest = (
-            export.whole(value, schema.GPUS, column) for value, column in zip(numbers, wanted[2:] + limits, strict=True)
+            export.whole(value, schema.GPUS, column) for value, column in zip(numbers, columns[2:], strict=True)
         )
         capability = None if None in numbers[:2] else (major, minor)
-        found.append(Gpu(device_id, str(name or ""), capability, *rest))
+        known = dict(zip(("sm_count", "memory_bytes", *more), rest, strict=True))
+        found.append(Gpu(device_id, str(name or ""), capability, **known))
     return tuple(sorted(found, key=lambda gpu: gpu.device_id))
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from nsyswrap.model import Gpu
+
 Capability = tuple[int, int]
 
 
@@ -25,6 +27,17 @@ PEAK: Mapping[Capability, Rates] = {
     (9, 0): Rates(66.9, 494.7, 989.4),
 }
 
+# Operations of one multiprocessor in one cycle, dense, of the same kinds: an FMA counts as two. Source: the same papers,
+# their rates divided by the multiprocessors and the boost clock of the chips they are about.
+PER_CYCLE: Mapping[Capability, Rates] = {
+    (7, 0): Rates(128, 0, 1024),
+    (7, 5): Rates(128, 0, 1024),
+    (8, 0): Rates(128, 1024, 2048),
+    (8, 6): Rates(256, 512, 1024),
+    (8, 9): Rates(256, 256, 512),
+    (9, 0): Rates(256, 2048, 4096),
+}
+
 # For other GPUs: the ratio of an A100, which is close to those of the others. Source: as above.
 USUAL = 8.0
 
@@ -38,3 +51,15 @@ def speed_up(target: str, capability: Capability | None) -> float:
     """
     rates = PEAK.get(capability) if capability else None
     return max(getattr(rates, target) / rates.fp32, 1.0) if rates else USUAL
+
+
+def peak_operations(gpu: Gpu, target: str) -> float | None:
+    """Return the peak rate of a GPU at its highest clock, in operations per second; None where it is unknown.
+
+    Args:
+        gpu: The GPU.
+        target: "fp32" on CUDA cores, "tf32", or "half" for FP16 and BF16.
+    """
+    rates = PER_CYCLE.get(gpu.compute_capability) if gpu.compute_capability else None
+    peak = getattr(rates, target) * gpu.sm_count * gpu.clock_hz if rates else 0
+    return float(peak) if peak > 0 else None

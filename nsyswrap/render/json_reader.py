@@ -59,7 +59,7 @@ class _DamagedError(Exception):
 def read_report(path: Path) -> Report:
     """Return the report in a report.json.
 
-    The names of secrets and the occupancy limits of GPUs are not in report.json, so they are empty.
+    The names of secrets and the limits and rates of GPUs are not in report.json, so they are empty.
 
     Args:
         path: The file.
