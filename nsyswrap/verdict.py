@@ -33,6 +33,9 @@ IF_FIXED = {
     "communication/exposed": "if the communication overlapped with kernels",
     "tensor_cores/not_used": "on tensor cores",
     "tensor_cores/layout": "with channels last",
+    "compute/unfused": "with fused kernels",
+    "compute/depthwise": "with faster depthwise convolutions",
+    "compute/small_matrices": "with batched products",
     "occupancy/small_grid": "with larger grids",
     "occupancy/low": "with more warps",
 }
@@ -76,7 +79,7 @@ def find_verdict(
         if unexplained >= least_ns:
             share = units.share(unexplained / (window.length_ns * gpus))
             return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.", None
-        return _compute_bound(by_key["ledger"], window), None
+        return _compute_bound(by_key["ledger"], by_key.get("compute"), window), None
     return f"{first.headline}{_per_step(first, window, step)}", first.rule
 
 
@@ -107,11 +110,13 @@ def _per_step(finding: Finding, window: Window, step: StepTimes) -> str:
     return f"{now}; {low if low == high else f'{low} to {high}'} {IF_FIXED.get(finding.rule, 'if fixed')}."
 
 
-def _compute_bound(ledger: Section, window: Window) -> str:
-    """Return the verdict of a run without warnings."""
+def _compute_bound(ledger: Section, kernels: Section | None, window: Window) -> str:
+    """Return the verdict of a run without warnings; with the kinds of kernels that take most of the time."""
     devices = ledger.tables["devices"]
     compute, whole = int(devices["compute_ns"].sum()), int(devices["window_ns"].sum())
     if whole - compute >= LIMIT_SHARE * whole:
         rest = units.share((whole - compute) / whole)
         return f"Kernels do not run for {rest} of the time, and no single change is predicted to save much of it."
-    return f"Compute-bound: kernels run {units.share(compute / whole)} of the time, in {window.label}."
+    main = kernels.fact("main_kernels") if kernels else None
+    most = f" Kernel time: {main.value}." if main and main.value else ""
+    return f"Compute-bound: kernels run {units.share(compute / whole)} of the time, in {window.label}.{most}"

@@ -27,8 +27,8 @@ PEAK: Mapping[Capability, Rates] = {
     (9, 0): Rates(66.9, 494.7, 989.4),
 }
 
-# Operations of one multiprocessor in one cycle, dense, of the same kinds: an FMA counts as two. Source: the same papers,
-# their rates divided by the multiprocessors and the boost clock of the chips they are about.
+# Operations of one multiprocessor in one cycle, dense, of the same kinds: an FMA counts as two. Source: the same
+# papers, their rates divided by the multiprocessors and the boost clock of the chips they are about.
 PER_CYCLE: Mapping[Capability, Rates] = {
     (7, 0): Rates(128, 0, 1024),
     (7, 5): Rates(128, 0, 1024),

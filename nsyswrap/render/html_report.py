@@ -38,7 +38,10 @@ _SPECIAL = ("ledger", "idle")
 _GROUPS = (
     (
         "GPU",
-        ("tensor_cores", "counters", "kernels", "occupancy", "copies", "communication", "device_memory", "cuda_graphs"),
+        (
+            *("tensor_cores", "counters", "kernels", "compute", "occupancy"),
+            *("copies", "communication", "device_memory", "cuda_graphs"),
+        ),
     ),
     ("Program", ("steps", "phases", "step_breakdown", "counterfactual", "ranges", "python_lines")),
     ("CPU", ("launches", "host_calls", "host_waits", "os_calls")),

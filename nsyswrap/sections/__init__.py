@@ -20,6 +20,7 @@ from nsyswrap.sections import (
     steps,
     summaries,
 )
+from nsyswrap.sections.compute import section as compute
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.tensor_cores import section as tensor_cores
 
@@ -34,6 +35,7 @@ SECTIONS: tuple[SectionSpec, ...] = (
     step_breakdown.SECTION,
     steps.SECTION,
     summaries.KERNELS,
+    compute.SECTION,
     occupancy.SECTION,
     copies.SECTION,
     launches.SECTION,

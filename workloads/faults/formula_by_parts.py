@@ -3,13 +3,16 @@
 Fixed, torch.compile makes one kernel of the formula.
 """
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import common
 import torch
 from torch import Tensor
 
 from faults import compiling, training
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SHAPE = "a formula without a network, in a dozen elementwise operators"
 LIBRARY = ""

@@ -1,0 +1,77 @@
+"""Depthwise convolutions in PyTorch's own kernels, which read each pixel once for each weight of the filter."""
+
+from functools import partial
+
+import numpy as np
+
+from nsyswrap import units
+from nsyswrap.intervals import Window
+from nsyswrap.model import Finding
+from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, by_name
+from nsyswrap.sections.compute.limits import memory_share
+from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.what_if.changes import WhatIf, faster, predict
+from nsyswrap.what_if.simulate import Simulation
+
+OPERATION, LIBRARY = "conv_depthwise", "pytorch"
+LISTED = 3
+
+
+def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+    """Return a finding where PyTorch's own depthwise kernels take enough of the window."""
+    own = kernels.which([each.kind.op == OPERATION and each.kind.library == LIBRARY for each in kernels.groups])
+    lost = kernels.time_of(own)
+    if not worth_printing(lost, window):
+        return ()
+    return (
+        make_finding(
+            rule="compute/depthwise",
+            headline=f"Depthwise convolutions in PyTorch's own kernels take {units.share(lost / window.length_ns)} of "
+            "the time.",
+            lost_ns=lost,
+            saving=predict(simulation, partial(_at_peak, kernels)),
+            advice="Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
+            "each batch. cuDNN then runs these convolutions.",
+            evidence=_evidence(kernels, own),
+            device_id=None,
+            window=window,
+        ),
+    )
+
+
+def needed_share(group: Group, mean_ns: float) -> float | None:
+    """Return the share of a launch's time that its tensors need at the memory's peak rate; None if not known.
+
+    A convolution that keeps the size of the image reads as many elements as it writes.
+    """
+    share = memory_share(group, mean_ns)
+    return None if share is None else min(share[1], 1.0)
+
+
+def _at_peak(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:
+    """Return the change "depthwise convolutions move each tensor once, at the memory's peak rate".
+
+    The gradient of the weights reads two tensors of the same size as the other kernels, so it needs as long as these do
+    on average.
+    """
+    own = np.array([each.kind.op == OPERATION and each.kind.library == LIBRARY for each in kernels.groups], np.bool_)
+    share = np.array([needed_share(*each) or np.nan for each in zip(kernels.groups, kernels.mean_ns, strict=True)])
+    known = own & ~np.isnan(share)
+    needed = float(np.average((share * kernels.mean_ns)[known], weights=kernels.count[known])) if known.any() else 0.0
+    others = np.minimum(needed / np.maximum(kernels.mean_ns, 1), 1.0) if needed else np.ones(len(own))
+    factor = np.where(own, np.where(known, share, others), 1.0)[kernels.code]
+    mine = np.isin(kernels.rows, simulation.operations) & own[kernels.code]
+    high = factor[mine]
+    assumed = "those kernels take the time that their tensors need at the memory's peak rate, or half-way to that"
+    return faster(kernels.rows[mine], (1 + high) / 2, high, assumed)
+
+
+def _evidence(kernels: GroupedKernels, own: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> tuple[str, ...]:
+    code, names = by_name(kernels)
+    total = np.bincount(code[own], kernels.total_ns[own], len(names))
+    count = np.bincount(code[own], kernels.count[own], len(names))
+    return tuple(
+        f"{units.duration(int(total[each]))} in {units.count(int(count[each]))} launches of {names[each]}"
+        for each in np.argsort(-total, kind="stable")[:LISTED]
+        if total[each]
+    )

@@ -1,0 +1,112 @@
+"""The compute kernels of a window in groups of equal name, grid and block, with the work of one launch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.hardware.kernel_names.classify import Classification, classify
+from nsyswrap.hardware.kernel_work import ElementWork, LaunchWork, element_work, is_newer, launch_work
+from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import Gpu
+from nsyswrap.sections.launch_groups import groups, kernels_in
+from nsyswrap.tables import array
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Launches of one kernel with one grid and one block on one GPU.
+
+    Attributes:
+        gpu: The GPU.
+        kind: Classification of the kernel's name.
+        blocks: Blocks of the grid; 0 where the export has none.
+        block_threads: Threads of a block.
+        of_element: What the kernel does for each element; None where its name does not show it.
+        work: The work of one launch; None where name and grid do not show it.
+    """
+
+    gpu: Gpu
+    kind: Classification
+    blocks: int
+    block_threads: int
+    of_element: ElementWork | None
+    work: LaunchWork | None
+
+
+@dataclass(frozen=True)
+class GroupedKernels:
+    """The compute kernels of a window, by start.
+
+    Attributes:
+        rows: Row of each kernel in the context's operations, shape (n,).
+        code: Index into ``groups`` of each kernel, shape (n,).
+        inside: Length of each kernel inside the window in ns, shape (n,).
+        groups: The groups.
+        total_ns: Time of each group inside the window, shape (groups,).
+        count: Kernels of each group, shape (groups,).
+        mean_ns: Mean length of a launch of each group, also outside the window, shape (groups,).
+    """
+
+    rows: Indices
+    code: Indices
+    inside: Times
+    groups: Sequence[Group]
+    total_ns: Times
+    count: Times
+    mean_ns: npt.NDArray[np.float64]
+
+    def time_of(self, chosen: npt.NDArray[np.bool_]) -> int:
+        """Return the time of some groups inside the window, in ns.
+
+        Args:
+            chosen: Which groups, shape (groups,).
+        """
+        return int(self.total_ns[chosen].sum())
+
+    def which(self, wanted: Sequence[bool]) -> npt.NDArray[np.bool_]:
+        """Return a choice of groups as an array, also where there are none."""
+        return np.array(wanted, np.bool_)
+
+
+def grouped_kernels(context: TraceContext, window: Window) -> GroupedKernels:
+    """Return the compute kernels of a window in groups; names are read once for each group."""
+    operations, frame, rows = context.operations, context.trace[tables.KERNELS], kernels_in(context, window)
+    kernel, device = operations.row[rows], operations.device_id[rows]
+    names, grid, block = (array(frame, each)[kernel] for each in ("name_id", "grid_blocks", "block_threads"))
+    code, first = groups([names, grid, device.astype(np.int64) << 32 | block])
+    start, end = operations.start[rows], operations.end[rows]
+    inside = np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns)
+    total = np.zeros(len(first), np.int64)
+    np.add.at(total, code, inside)
+    whole, count = np.bincount(code, end - start, len(first)), np.bincount(code, minlength=len(first))
+    keys = [
+        (context.trace.text(int(name)), int(blocks), int(threads), int(number))
+        for name, blocks, threads, number in zip(*(each[first] for each in (names, grid, block, device)), strict=True)
+    ]
+    return GroupedKernels(rows, code, inside, _groups(context, keys), total, count, whole / np.maximum(count, 1))
+
+
+def _groups(context: TraceContext, keys: Sequence[tuple[str, int, int, int]]) -> list[Group]:
+    gpus = {gpu.device_id: gpu for gpu in context.trace.gpus}
+    newer = any(is_newer(name) for name in context.trace.strings.values())
+    kinds: dict[tuple[str, int], Classification] = {}
+    found = []
+    for name, blocks, threads, device in keys:
+        gpu = gpus.get(device, Gpu(device, ""))
+        if (name, device) not in kinds:
+            kinds[name, device] = classify(name, gpu.compute_capability, context.settings.kernel_rules)
+        each = element_work(name, newer=newer)
+        work = launch_work(each, blocks, threads) if each and blocks > 0 and threads > 0 else None
+        found.append(Group(gpu, kinds[name, device], blocks, threads, each, work))
+    return found
+
+
+def by_name(kernels: GroupedKernels) -> tuple[Indices, list[str]]:
+    """Return the number of each group's name, and the names."""
+    code, names = pd.factorize(np.array([each.kind.name for each in kernels.groups], dtype=object))
+    return np.asarray(code, np.intp), [str(each) for each in names]

@@ -1,0 +1,177 @@
+"""What limits each group of kernels, and how near it comes to the GPU's peak.
+
+What is compared with the peak of the memory: the bytes that name and grid show, divided by the mean time of a launch;
+or the counters of the memory, where they were sampled during single kernels. Bytes are those that the threads of a
+kernel read and write. Tensors that fit into the L2 cache may come from there, so they can exceed the memory's peak.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap.events.gpu_counters import PER_CENT, CounterSamples
+from nsyswrap.hardware.kernel_names.classify import Verdict
+from nsyswrap.intervals import Indices
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
+from nsyswrap.sections.compute.recorded_sizes import ProductRates, find_rates
+
+MEMORY, CACHE, MEMORY_OR_LATENCY = "memory", "cache or memory", "memory or its latency"
+TENSOR, CUDA_CORES, FEW_BLOCKS, UNKNOWN = "tensor cores", "CUDA cores", "too few blocks", "unknown"
+LIMITS = (MEMORY, CACHE, MEMORY_OR_LATENCY, TENSOR, CUDA_CORES, FEW_BLOCKS, UNKNOWN)
+BY_NAME, BY_SIZES, BY_COUNTERS, NOT_KNOWN = "name and grid", "recorded sizes", "counters", ""
+# A unit limits a kernel from this share of its peak on; where no unit reaches it, waiting for results does. Source: the
+# rules of Nsight Compute's section "GPU Speed Of Light Throughput".
+BUSY_SHARE = 0.60
+# A grid with fewer blocks leaves half of the multiprocessors without one. Source: as in ``sections.occupancy``.
+SMALL_GRID = 0.50
+# So many samples of a counter tell about a group of kernels. Source: ours; samples are whole per cent.
+LEAST_SAMPLES = 5
+_TENSOR_COUNTER, _READ_COUNTER, _WRITE_COUNTER = "tensor_active", "dram_read_bandwidth", "dram_write_bandwidth"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What limits a group of kernels.
+
+    Attributes:
+        by: One of ``LIMITS``.
+        peak_share_low: The rate as a share of the unit's peak, at least; NaN where it is not known.
+        peak_share_high: At most.
+        known_from: ``BY_NAME``, ``BY_SIZES``, ``BY_COUNTERS`` or ``NOT_KNOWN``.
+        unit: The unit whose peak that is: ``MEMORY``, ``TENSOR`` or ``CUDA_CORES``.
+    """
+
+    by: str
+    peak_share_low: float
+    peak_share_high: float
+    known_from: str
+    unit: str = MEMORY
+
+
+NO_SHARE = float("nan")
+
+
+def find_limits(context: TraceContext, kernels: GroupedKernels) -> list[Limit]:
+    """Return what limits each group of kernels."""
+    known = {
+        number: _of_product(kernels.groups[number], rates) for number, rates in find_rates(context, kernels).items()
+    }
+    known |= _counted(context, kernels)
+    return [
+        known.get(number) or _limit(group, float(kernels.mean_ns[number]))
+        for number, group in enumerate(kernels.groups)
+    ]
+
+
+def memory_share(group: Group, mean_ns: float) -> tuple[float, float] | None:
+    """Return the rate of a group's bytes as a share of the memory's peak, at least and at most; None if not known."""
+    peak, work = group.gpu.memory_bytes_per_second, group.work
+    if not peak or work is None or work.bytes_low is None or work.bytes_high is None or mean_ns <= 0:
+        return None
+    in_time = peak * mean_ns / 1e9
+    return work.bytes_low / in_time, work.bytes_high / in_time
+
+
+def _limit(group: Group, mean_ns: float) -> Limit:
+    few = _has_few_blocks(group)
+    share = memory_share(group, mean_ns)
+    if share is None:
+        return Limit(FEW_BLOCKS if few else UNKNOWN, NO_SHARE, NO_SHARE, BY_NAME if few else NOT_KNOWN)
+    by = FEW_BLOCKS if few else UNKNOWN
+    low, high = share
+    fits = group.work is not None and (group.work.bytes_high or 0) <= group.gpu.cache_bytes
+    if low >= BUSY_SHARE:
+        by = CACHE if fits else MEMORY
+    elif high >= BUSY_SHARE and not few:
+        by = CACHE if fits else MEMORY_OR_LATENCY
+    return Limit(by, low, high, BY_NAME)
+
+
+def _has_few_blocks(group: Group) -> bool:
+    return 0 < group.blocks < SMALL_GRID * group.gpu.sm_count
+
+
+def _of_product(group: Group, rates: ProductRates) -> Limit:
+    """Return what limits a group of matrix kernels whose sizes are recorded."""
+    unit = TENSOR if group.kind.verdict is Verdict.TENSOR else CUDA_CORES
+    share = max(rates.operations_share, rates.bytes_share)
+    unit = unit if rates.operations_share >= rates.bytes_share else MEMORY
+    by = unit if share >= BUSY_SHARE else FEW_BLOCKS if _has_few_blocks(group) else UNKNOWN
+    return Limit(by, share, share, BY_SIZES, unit)
+
+
+def _counted(context: TraceContext, kernels: GroupedKernels) -> dict[int, Limit]:
+    """Return the limit of each group during whose kernels enough samples were taken."""
+    found: dict[int, Limit] = {}
+    by_device: dict[int, dict[str, CounterSamples]] = {}
+    for samples in context.counter_samples:
+        by_device.setdefault(samples.device_id, {})[samples.key] = samples
+    for device, named in by_device.items():
+        if {_READ_COUNTER, _WRITE_COUNTER} <= named.keys():
+            found |= _of_device(context, kernels, device, named)
+    return found
+
+
+def _of_device(
+    context: TraceContext, kernels: GroupedKernels, device: int, named: dict[str, CounterSamples]
+) -> dict[int, Limit]:
+    memory = _means(context, kernels, device, [named[_READ_COUNTER], named[_WRITE_COUNTER]])
+    tensor = _means(context, kernels, device, [named[_TENSOR_COUNTER]]) if _TENSOR_COUNTER in named else {}
+    found = {}
+    for number, (low, high) in memory.items():
+        tensor_low, tensor_high = tensor.get(number, (0.0, 0.0))
+        if tensor_high > high:
+            by = TENSOR if tensor_low >= BUSY_SHARE else UNKNOWN
+            found[number] = Limit(by, tensor_low, tensor_high, BY_COUNTERS, TENSOR)
+        else:
+            found[number] = Limit(MEMORY if low >= BUSY_SHARE else UNKNOWN, low, high, BY_COUNTERS)
+    return found
+
+
+def _means(
+    context: TraceContext, kernels: GroupedKernels, device: int, counters: list[CounterSamples]
+) -> dict[int, tuple[float, float]]:
+    """Return the mean sum of some counters during the kernels of each group, at least and at most.
+
+    Only samples that lie inside a single kernel count. Samples are rounded up to whole per cent.
+    """
+    first = counters[0]
+    inside, group = _samples_inside(context, kernels, device, first)
+    if not all(np.array_equal(each.start, first.start) for each in counters):
+        return {}
+    value = np.sum([each.value[inside] for each in counters], axis=0)
+    below = np.sum([np.maximum(each.value[inside] - 1, 0) for each in counters], axis=0)
+    size = len(kernels.groups)
+    count = np.bincount(group, minlength=size)
+    enough = np.flatnonzero(count >= LEAST_SAMPLES)
+    high, low = (np.bincount(group, each, size)[enough] / count[enough] / PER_CENT for each in (value, below))
+    shares = zip(enough.tolist(), low.tolist(), high.tolist(), strict=True)
+    return {number: (at_least, at_most) for number, at_least, at_most in shares}
+
+
+def _samples_inside(
+    context: TraceContext, kernels: GroupedKernels, device: int, samples: CounterSamples
+) -> tuple[Indices, npt.NDArray[np.intp]]:
+    """Return the samples that lie inside one kernel of a GPU with nothing beside it, and the group of that kernel."""
+    operations = context.operations
+    mine = operations.on(device)
+    start, end = operations.start[mine], operations.end[mine]
+    nothing = np.empty(0, np.intp)
+    if not len(start) or not len(samples.start):
+        return nothing, nothing
+    of_row = np.full(len(operations.start), -1, np.intp)
+    of_row[kernels.rows] = kernels.code
+    at = np.searchsorted(start, samples.start, side="right") - 1
+    known = np.maximum(at, 0)
+    ended_before = np.append(0, np.maximum.accumulate(end)[:-1])[known]
+    begun_after = np.append(start[1:], np.iinfo(np.int64).max)[known]
+    alone = (ended_before <= samples.start) & (begun_after >= samples.end)
+    inside = np.flatnonzero((at >= 0) & (end[known] >= samples.end) & alone & (of_row[mine[known]] >= 0))
+    return inside, of_row[mine[known[inside]]]
+
+
+def is_matrix(group: Group) -> bool:
+    """Return whether a group's kernel multiplies matrices."""
+    return group.kind.verdict in {Verdict.TENSOR, Verdict.SIMT_ELIGIBLE}

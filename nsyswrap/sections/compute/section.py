@@ -1,0 +1,176 @@
+"""Compute: the kernels that take the time, what limits each, and how near it comes to the GPU's peak."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables, units
+from nsyswrap.hardware.kernel_names.classify import Verdict
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.sections.compute import depthwise, limits, small_matrices, unfused
+from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, grouped_kernels
+from nsyswrap.sections.compute.limits import Limit, find_limits, is_matrix
+from nsyswrap.sections.severity import make_finding
+from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.what_if.changes import WhatIf, faster, predict
+from nsyswrap.what_if.simulate import Simulation
+
+TITLE = "Compute"
+NOTE = (
+    "The rate of a kernel is known where its name and grid show its bytes, where the sizes of products were recorded, "
+    "or where counters were sampled during single kernels. Names do not show the sizes of products, norms and "
+    "reductions. Peaks are those of the highest clock."
+)
+# There is a finding where kernels take half of the window. Source: ours; below, what the GPU waits for matters more.
+LEAST_SHARE = 0.50
+LISTED, LISTED_KINDS = 5, 3
+COLUMNS = ("name", "op", "limited_by", "unit", "peak_share_low", "peak_share_high", "known_from", "total_ns", "count")
+KEYS = ["name", "op", "limited_by", "unit", "known_from"]
+RATES = ["peak_share_low", "peak_share_high"]
+# What kernels of an operation are called; others are called after their operation.
+KINDS = {
+    "elementwise": "elementwise operators",
+    "reduction": "reductions",
+    "norm": "norms",
+    "layout": "changes of layout",
+    "index": "indexing",
+    "random": "random numbers",
+    "optimizer": "the optimizer",
+    "loss": "losses",
+    "conv_depthwise": "depthwise convolutions",
+    "": "unnamed kernels",
+}
+ADVICE = {
+    limits.MEMORY: "The memory limits most of them. Fewer and smaller tensors help, such as fused operators or "
+    "bfloat16; faster arithmetic does not.",
+    limits.MEMORY_OR_LATENCY: "The memory limits most of them, by its rate or its latency. Fewer and smaller tensors "
+    "help, such as fused operators or bfloat16; faster arithmetic does not.",
+    limits.CACHE: "The cache limits most of them. Fewer and smaller tensors help, such as fused operators or bfloat16.",
+    limits.TENSOR: "Tensor cores limit most of them. What helps is less arithmetic, or a narrower type such as FP8.",
+    limits.CUDA_CORES: "CUDA cores limit most of them. Let products use tensor cores, by TF32 or bfloat16.",
+    limits.FEW_BLOCKS: "Most of them have too few blocks to fill the GPU. Give each kernel more work: a larger batch, "
+    "or batched operators.",
+    limits.UNKNOWN: "This capture does not show what limits most of them. Capture again with --gpu-metrics, or with "
+    "--nsys-arg=--pytorch=autograd-shapes-nvtx for the sizes of products; for single kernels use Nsight Compute.",
+}
+
+
+def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
+    """Return kernel time by name and limit, and findings on kernels that could take less time."""
+    kernels = grouped_kernels(context, window)
+    found = find_limits(context, kernels)
+    whole = int(kernels.total_ns.sum())
+    by_limit = {each: kernels.time_of(kernels.which([limit.by == each for limit in found])) for each in limits.LIMITS}
+    specific = [each.find_findings(simulation, kernels, window) for each in (unfused, depthwise, small_matrices)]
+    return Section(
+        key="compute",
+        title=TITLE,
+        window=window,
+        facts=(
+            Fact("kernel_ns", whole, "ns"),
+            *(
+                Fact(f"limited_by_{by.replace(' ', '_').lower()}_share", time / whole if whole else None, "share")
+                for by, time in by_limit.items()
+            ),
+            Fact("main_kernels", main_kernels(kernels), "text"),
+        ),
+        tables={"kernels": table(kernels, found)},
+        findings=(
+            *(each for findings in specific for each in findings),
+            *_overall(simulation, kernels, found, by_limit, window),
+        ),
+        notes=(NOTE,),
+    )
+
+
+def table(kernels: GroupedKernels, found: list[Limit]) -> pd.DataFrame:
+    """Return one row for each kernel name and limit, longest time first; rates are means weighted by time."""
+    rows = [
+        (group.kind.name, group.kind.op, each.by, each.unit, each.known_from, each.peak_share_low, each.peak_share_high)
+        for group, each in zip(kernels.groups, found, strict=True)
+    ]
+    frame = pd.DataFrame(rows, columns=[*KEYS, *RATES]).assign(total_ns=kernels.total_ns, count=kernels.count)
+    frame["weight"] = frame["total_ns"].where(frame[RATES[0]].notna(), 0).astype(np.float64)
+    frame[RATES] = frame[RATES].mul(frame["weight"], axis="index")
+    sums = frame.groupby(KEYS, as_index=False, sort=False)[[*RATES, "total_ns", "count", "weight"]].sum()
+    sums[RATES] = sums[RATES].div(sums["weight"].where(sums["weight"] > 0), axis="index").astype(np.float64)
+    sums["unit"] = sums["unit"].where(sums["weight"] > 0, "")
+    order = ["total_ns", *KEYS]
+    ascending = [False, *(True for _ in KEYS)]
+    return sums.sort_values(order, ascending=ascending, ignore_index=True)[list(COLUMNS)]
+
+
+def main_kernels(kernels: GroupedKernels) -> str:
+    """Return the kinds of kernels that take most of the time, with their shares of it; empty where there are none."""
+    total = pd.Series(kernels.total_ns).groupby([kind_of(each) for each in kernels.groups]).sum()
+    whole = int(kernels.total_ns.sum())
+    if not whole:
+        return ""
+    largest = total.sort_values(ascending=False, kind="stable").head(LISTED_KINDS)
+    return ", ".join(f"{kind} {units.share(int(time) / whole)}" for kind, time in largest.items() if time)
+
+
+def kind_of(group: Group) -> str:
+    """Return what kernels of a group's kind are called."""
+    if group.kind.op == "conv_depthwise":
+        return KINDS["conv_depthwise"]
+    if is_matrix(group):
+        return "tensor-core kernels" if group.kind.verdict is Verdict.TENSOR else "matrix kernels without tensor cores"
+    return KINDS.get(group.kind.op, group.kind.op)
+
+
+def _overall(
+    simulation: Simulation, kernels: GroupedKernels, found: list[Limit], by_limit: dict[str, int], window: Window
+) -> tuple[Finding, ...]:
+    """Return a note on the kernels that take the time, where kernels take most of the window."""
+    devices = max(len({each.gpu.device_id for each in kernels.groups}), 1)
+    whole = int(kernels.total_ns.sum())
+    share = whole / (window.length_ns * devices)
+    if share < LEAST_SHARE:
+        return ()
+    return (
+        make_finding(
+            rule="compute/kernels",
+            headline=f"Kernels take {units.share(share)} of the time: {main_kernels(kernels)}.",
+            lost_ns=whole,
+            saving=predict(simulation, partial(_at_peak, kernels, found)),
+            advice=ADVICE[max(by_limit, key=lambda each: by_limit[each])],
+            evidence=_evidence(kernels, found),
+            device_id=None,
+            window=window,
+            is_note=True,
+        ),
+    )
+
+
+def _at_peak(kernels: GroupedKernels, found: list[Limit], simulation: Simulation) -> WhatIf:
+    """Return the change "kernels whose rate is known reach the peak of what limits them"."""
+    share = np.array([each.peak_share_low if each.by == limits.MEMORY else 1.0 for each in found], np.float64)
+    factor = np.minimum(share, 1.0)[kernels.code]
+    mine = np.isin(kernels.rows, simulation.operations) & (factor < 1)
+    assumed = "kernels that the memory limits stay as they are, or reach its peak rate"
+    return faster(kernels.rows[mine], 1.0, factor[mine], assumed)
+
+
+def _evidence(kernels: GroupedKernels, found: list[Limit]) -> tuple[str, ...]:
+    rows = table(kernels, found).head(LISTED)[["total_ns", "count", "limited_by", "unit", *RATES, "name"]]
+    return tuple(
+        f"{units.duration(int(time))} in {units.count(int(count))} launches, {_rate(by, unit, low, high)}: {name}"
+        for time, count, by, unit, low, high, name in rows.itertuples(index=False)
+    )
+
+
+def _rate(by: str, unit: str, low: float, high: float) -> str:
+    """Return in words what limits a kernel, and how near to the peak of a unit it comes."""
+    limit = "limit unknown" if by == limits.UNKNOWN else f"limited by {by}"
+    if not unit:
+        return limit
+    shown = units.share(high) if low == high else f"{units.share(low)} to {units.share(high)}"
+    return f"{limit}, {shown} of the peak of {'the memory' if unit == limits.MEMORY else unit}"
+
+
+SECTION = SectionSpec("compute", TITLE, (tables.KERNELS,), run, of_operations=True)
+"""The definition of the section."""

@@ -1,0 +1,196 @@
+"""Chains of elementwise kernels, each of which passes its result through the memory to the next one.
+
+::
+
+    a stream    [ mul ][ add ][ tanh ][ product ]
+                     write/read
+                            write/read         fused, these tensors are neither written nor read
+
+Two kernels make a link where one follows the other on a stream, both are of a kind that a compiler fuses, and their
+numbers of elements agree. The capture does not show which tensors they read. So the pessimistic saving counts only
+links between two elementwise kernels, and of each only the read; the optimistic saving counts write and read of each.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap import units
+from nsyswrap.events.operations import streams_of
+from nsyswrap.intervals import Indices, Window
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.phase_detection import OPTIMIZER
+from nsyswrap.model import Finding
+from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, by_name
+from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.what_if.affected_parts import before_launches
+from nsyswrap.what_if.changes import WhatIf, predict
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.simulate import Simulation
+
+# What torch.compile puts into one kernel with elementwise operators. Source: the scheduler of torch/_inductor.
+FUSABLE = frozenset({"elementwise", "reduction", "norm", "softmax", "random", "loss"})
+# Kernels that a compiler made are fused already.
+COMPILERS = frozenset({"inductor", "triton", "xla", "tensorrt"})
+LISTED = 3
+Shares = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Members:
+    """What each group of kernels is to a chain: arrays of shape (groups,).
+
+    Attributes:
+        fusable: Whether a compiler can fuse it.
+        known: Whether its elements and its tensors are known.
+        low: Its elements, at least.
+        high: At most.
+        written: The share of its bytes that it writes.
+        read: The share of its bytes that it reads from one tensor.
+    """
+
+    fusable: Flags
+    known: Flags
+    low: Shares
+    high: Shares
+    written: Shares
+    read: Shares
+
+
+@dataclass(frozen=True)
+class Chains:
+    """The links between kernels: arrays of the shape of the grouped kernels.
+
+    Attributes:
+        linked: Whether a kernel is elementwise and a part of a chain.
+        saved_low: Share of its time that fusion saves, at least.
+        saved_high: At most.
+        links: Number of links.
+    """
+
+    linked: Flags
+    saved_low: Shares
+    saved_high: Shares
+    links: int
+
+
+def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+    """Return a finding where chains of elementwise kernels take enough of the window."""
+    chains = find_chains(simulation.context, kernels)
+    lost = int(kernels.inside[chains.linked].sum())
+    devices = {group.gpu.device_id for group in kernels.groups}
+    if not worth_printing(lost, window):
+        return ()
+    share = units.share(lost / (window.length_ns * max(len(devices), 1)))
+    return (
+        make_finding(
+            rule="compute/unfused",
+            headline=f"Chains of elementwise kernels take {share} of the time: each writes a tensor that the next one "
+            "reads.",
+            lost_ns=lost,
+            saving=predict(simulation, partial(_fused, kernels, chains)),
+            advice="Fuse them: torch.compile makes one kernel of a chain. By hand: operators that do several of these "
+            "steps at once, such as functional.rms_norm, functional.layer_norm or scaled_dot_product_attention.",
+            evidence=_evidence(kernels, chains),
+            device_id=None,
+            window=window,
+        ),
+    )
+
+
+def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
+    """Return the links between kernels; those of the optimizer have a finding of their own and are left out."""
+    operations, rows = context.operations, kernels.rows
+    members = _members(kernels)
+    stream = streams_of(context.trace, operations, rows)
+    order = np.lexsort([operations.start[rows], stream, operations.device_id[rows]])
+    code = kernels.code[order]
+    outside = context.phase_of_operations[rows][order] != context.phases.code(OPTIMIZER)
+    usable = members.fusable[code] & outside
+    same = (np.diff(stream[order]) == 0) & (np.diff(operations.device_id[rows][order]) == 0)
+    before, after = code[:-1], code[1:]
+    both = members.known[before] & members.known[after]
+    agree = (members.low[before] <= members.high[after]) & (members.low[after] <= members.high[before])
+    one = members.known[before] ^ members.known[after]
+    link = usable[:-1] & usable[1:] & same & ((both & agree) | one)
+    length = np.maximum(operations.end[rows] - operations.start[rows], 1)[order].astype(np.float64)
+    written, read = _traffic(members, length, before, after)
+    high = np.append(np.where(link, written, 0), 0) + np.append(0, np.where(link, read, 0))
+    low = np.append(0, np.where(link & both, read, 0))
+    linked = (np.append(link, False) | np.append(False, link)) & members.known[code]
+    shares = [np.empty(len(rows)) for _ in range(2)]
+    for given, ordered in zip(shares, (low, high), strict=True):
+        given[order] = np.minimum(ordered / length, 1.0)
+    flags = np.empty(len(rows), np.bool_)
+    flags[order] = linked
+    return Chains(flags, *shares, links=int(link.sum()))
+
+
+def _traffic(members: _Members, length: Shares, before: Indices, after: Indices) -> tuple[Shares, Shares]:
+    """Return the time in which the tensor between two kernels is written and read, in ns.
+
+    Where one kernel's tensors are not known, it takes as long for the tensor as the other one does.
+    """
+    first, second = length[:-1], length[1:]
+    written, read = first * members.written[before], second * members.read[after]
+    return (
+        np.minimum(np.where(members.known[before], written, read), first),
+        np.minimum(np.where(members.known[after], read, written), second),
+    )
+
+
+def _members(kernels: GroupedKernels) -> _Members:
+    size = len(kernels.groups)
+    fusable, known = np.zeros((2, size), np.bool_)
+    low, high, written, read = np.zeros((4, size))
+    for number, group in enumerate(kernels.groups):
+        fusable[number] = group.kind.op in FUSABLE and group.kind.library not in COMPILERS
+        work, each = group.work, group.of_element
+        if not fusable[number] or work is None or each is None or group.kind.op != "elementwise":
+            continue
+        known[number], low[number], high[number] = True, work.elements_low, work.elements_high
+        written[number], read[number] = _parts(group)
+    return _Members(fusable, known, low, high, written, read)
+
+
+def _parts(group: Group) -> tuple[float, float]:
+    """Return which share of a kernel's bytes is its result, and which share is one tensor that it reads."""
+    each = group.of_element
+    if each is None:
+        return 0.0, 0.0
+    if each.read is None or each.written is None:
+        # Tensors of one size: at least one read and one written.
+        return (1 / max(each.tensors, 2),) * 2
+    whole = sum(each.read) + each.written
+    return each.written / whole, max(each.read, default=0) / whole
+
+
+def _fused(kernels: GroupedKernels, chains: Chains, simulation: Simulation) -> WhatIf:
+    """Return the change "chains are fused"."""
+    ran = np.isin(kernels.rows, simulation.operations) & ((chains.saved_low > 0) | (chains.saved_high > 0))
+    rows, low, high = kernels.rows[ran], 1 - chains.saved_low[ran], 1 - chains.saved_high[ran]
+    # With 0 an operation is removed. Rounding must not keep one that passes all its tensors on.
+    high = np.where(high < 1e-9, 0.0, high)  # noqa: PLR2004 - far below one part of a kernel
+    return WhatIf(
+        Change(operations=rows, factor=low),
+        Change(operations=rows, factor=high, host=before_launches(simulation, rows[high == 0])),
+        "a fused chain does not read the tensors between its kernels, or neither writes nor reads them",
+    )
+
+
+def _evidence(kernels: GroupedKernels, chains: Chains) -> tuple[str, ...]:
+    code, names = by_name(kernels)
+    mine = code[kernels.code[chains.linked]]
+    total, count = np.bincount(mine, kernels.inside[chains.linked], len(names)), np.bincount(mine, minlength=len(names))
+    costliest = np.argsort(-total, kind="stable")[:LISTED]
+    return (
+        f"{units.count(chains.links)} pairs of kernels follow one another and can be fused",
+        *(
+            f"{units.duration(int(total[each]))} in {units.count(int(count[each]))} launches of {names[each]}"
+            for each in costliest
+            if total[each]
+        ),
+    )
