@@ -94,8 +94,9 @@ def launch_work(work: ElementWork, blocks: int, block_threads: int) -> LaunchWor
     high = blocks * block_threads * work.a_thread_high
     if work.read is None or work.written is None:
         return LaunchWork(low, high, None, None)
-    every = sum(work.read) + work.written
-    return LaunchWork(low, high, low * (every if work.contiguous else work.written), high * every)
+    # Tensors that a kernel reads may be one and the same, as in a product with itself.
+    least = max(work.read, default=0) if work.contiguous else 0
+    return LaunchWork(low, high, low * (least + work.written), high * (sum(work.read) + work.written))
 
 
 @lru_cache(maxsize=4096)
@@ -137,8 +138,9 @@ def _vectorized(arguments: list[str], *, newer: bool) -> ElementWork | None:
         read = None
     total = None if read is None or written is None else sum(read) + written
     sure = newer or int(arguments[0]) >= NEWER
-    high = OF_BYTES if total in {None, 1} else NEWER
-    low = (high if total else NEWER) if sure else OLDER
+    may_be_bytes = total == 1 if total else tensors <= 1
+    high = OF_BYTES if may_be_bytes else NEWER
+    low = OLDER if not sure else OF_BYTES if total == 1 else NEWER
     return ElementWork(low, high, read, written, tensors, contiguous=True)
 
 
@@ -167,9 +169,9 @@ def _indexed(arguments: list[str]) -> ElementWork | None:
 
 
 def _depthwise(rest: str) -> ElementWork:
-    """Return the work of a depthwise convolution: one result a thread; strides hide how much it reads."""
+    """Return the work of a depthwise convolution: one result a thread. Its stride decides how much it reads."""
     size = next((SIZES[each] for each in _split(rest) if each in SIZES), None)
-    return ElementWork(1, 1, None if size is None else (size,), size, 2, contiguous=False)
+    return ElementWork(1, 1, None, size, 2, contiguous=False)
 
 
 def _tensor_count(text: str) -> int:
@@ -194,6 +196,8 @@ def _types(function: str) -> tuple[tuple[int, ...] | None, int | None]:
         "CUDAFunctorOnSelf_add": ((first,), first),
         "CUDAFunctorOnOther_add": ((first,), first),
         "AbsFunctor": ((first,), first),
+        "CompareFunctor": ((first, first), 1),
+        "CompareEqFunctor": ((first, first), 1),
         "FillFunctor": ((), first),
     }
     read, written = known.get(head.rpartition("::")[2], ((None,), None))

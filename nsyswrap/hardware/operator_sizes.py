@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-_TEXT = re.compile(r"^(?:aten::)?(\w+),.*?\bsizes = (\[[\[\]\d, ]*\])", re.DOTALL)
+_TEXT = re.compile(r"^(?:aten::)?(\w+),.*?\bsizes = (\[\[[\d, ]*\](?:, \[[\d, ]*\])*\])", re.DOTALL)
 # Dimensions of the matrices of an operator. Operators around these, such as linear, call them.
 _DIMENSIONS = {"mm": 2, "addmm": 2, "bmm": 3, "baddbmm": 3}
 # The matrices of these come after what is added to their product.

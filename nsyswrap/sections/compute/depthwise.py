@@ -8,12 +8,12 @@ from nsyswrap import units
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, by_name
-from nsyswrap.sections.compute.limits import memory_share
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.what_if.changes import WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
 OPERATION, LIBRARY = "conv_depthwise", "pytorch"
+READ_AND_WRITTEN = 2
 LISTED = 3
 
 
@@ -42,10 +42,13 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
 def needed_share(group: Group, mean_ns: float) -> float | None:
     """Return the share of a launch's time that its tensors need at the memory's peak rate; None if not known.
 
-    A convolution that keeps the size of the image reads as many elements as it writes.
+    A convolution that keeps the size of the image reads as many elements as it writes. With a stride it reads more, and
+    its gradient fewer.
     """
-    share = memory_share(group, mean_ns)
-    return None if share is None else min(share[1], 1.0)
+    peak, each = group.gpu.memory_bytes_per_second, group.of_element
+    if not peak or group.work is None or each is None or each.written is None or mean_ns <= 0:
+        return None
+    return min(READ_AND_WRITTEN * group.work.elements_high * each.written * 1e9 / (peak * mean_ns), 1.0)
 
 
 def _at_peak(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:

@@ -82,6 +82,9 @@ def _limit(group: Group, mean_ns: float) -> Limit:
     by = FEW_BLOCKS if few else UNKNOWN
     low, high = share
     fits = group.work is not None and (group.work.bytes_high or 0) <= group.gpu.cache_bytes
+    if not fits:
+        # Faster than the memory can only be what reads a tensor twice.
+        high = max(low, min(high, 1.0))
     if low >= BUSY_SHARE:
         by = CACHE if fits else MEMORY
     elif high >= BUSY_SHARE and not few:

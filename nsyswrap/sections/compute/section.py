@@ -168,7 +168,8 @@ def _rate(by: str, unit: str, low: float, high: float) -> str:
     limit = "limit unknown" if by == limits.UNKNOWN else f"limited by {by}"
     if not unit:
         return limit
-    shown = units.share(high) if low == high else f"{units.share(low)} to {units.share(high)}"
+    bounds = dict.fromkeys(units.share(each) for each in (low, high))
+    shown = " to ".join(bounds)
     return f"{limit}, {shown} of the peak of {'the memory' if unit == limits.MEMORY else unit}"
 
 

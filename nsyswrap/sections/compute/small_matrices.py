@@ -1,5 +1,13 @@
-"""Products of small matrices, one after the other, each with fewer blocks than the GPU has multiprocessors."""
+"""Equal products of small matrices, one after the other, each too small for the GPU.
 
+A library divides the result of a product into tiles, one for each block, and takes smaller tiles where there are few.
+So blocks times the area of a tile, which the name shows, is how much of the GPU a product could use with large tiles::
+
+    nvjet_sm90_tst_64x8_64x16_1x2_h_bz_NNT, 128 blocks    128 * 64 * 8 = 65,536 results at most
+    a GPU of 132 multiprocessors                          132 * 256 * 128 = 4,325,376 results at once: 1.5 % of it
+"""
+
+import re
 from functools import partial
 
 import numpy as np
@@ -11,15 +19,23 @@ from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
-from nsyswrap.sections.compute.limits import SMALL_GRID, is_matrix
+from nsyswrap.sections.compute.limits import is_matrix
 from nsyswrap.sections.occupancy import SHORT_NS
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.what_if.changes import WhatIf, faster, predict
+from nsyswrap.what_if.affected_parts import before_launches
+from nsyswrap.what_if.changes import HALF, WhatIf, predict
+from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.simulate import Simulation
 
 PRODUCTS = frozenset({"gemm", "gemv"})
 # Kernels that finish a product whose inner size was split.
 PARTS_OF_PRODUCTS = frozenset({"splitk_reduce", "gemm_aux"})
+# Results of a large tile. Source: NVIDIA's "Matrix Multiplication Background User's Guide": of the tiles of cuBLAS
+# those of 256 x 128 and 128 x 256 results are the most efficient.
+LARGE_TILE = 256 * 128
+# A product is small below this part of the GPU. Source: as for small grids, in ``sections.occupancy``.
+SMALL_PART = 0.50
+_TILE = re.compile(r"(?:tilesize|_)(\d{1,3})x(\d{1,3})(?=x\d|_)")
 LISTED = 3
 
 
@@ -47,12 +63,24 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
 
 
 def is_small(group: Group, mean_ns: float) -> bool:
-    """Return whether a group's kernel is a short product with blocks for less than half of the GPU.
+    """Return whether a group's kernel is a short product that could use less than half of the GPU.
 
-    Longer ones are in the finding on small grids.
+    Longer ones with small grids are in the finding on small grids.
     """
-    few = 0 < group.blocks < SMALL_GRID * group.gpu.sm_count
-    return few and is_matrix(group) and group.kind.op in PRODUCTS and mean_ns < SHORT_NS
+    is_product = is_matrix(group) and group.kind.op in PRODUCTS
+    return is_product and mean_ns < SHORT_NS and part_of_gpu(group) < SMALL_PART
+
+
+def part_of_gpu(group: Group) -> float:
+    """Return the part of the GPU that a product could use with large tiles; 1 where that is not known.
+
+    Where the name shows no tile, the grid alone counts.
+    """
+    if group.blocks <= 0 or group.gpu.sm_count <= 0:
+        return 1.0
+    tile = _TILE.search(group.kind.name)
+    area = int(tile[1]) * int(tile[2]) / LARGE_TILE if tile else 1.0
+    return min(group.blocks * area / group.gpu.sm_count, 1.0)
 
 
 def runs(context: TraceContext, kernels: GroupedKernels) -> npt.NDArray[np.int64]:
@@ -74,12 +102,17 @@ def runs(context: TraceContext, kernels: GroupedKernels) -> npt.NDArray[np.int64
 
 
 def _batched(kernels: GroupedKernels, following: npt.NDArray[np.int64], simulation: Simulation) -> WhatIf:
-    """Return the change "one launch for each run of equal products": its blocks spread over the multiprocessors."""
+    """Return the change "one launch for each run of equal products"; the inner size of a product is not known."""
     mine = np.isin(kernels.rows, simulation.operations) & (following > 1)
-    filled = np.array([each.blocks / max(each.gpu.sm_count, 1) for each in kernels.groups], np.float64)
-    factor = np.minimum(np.maximum(1 / following[mine], filled[kernels.code[mine]]), 1.0)
-    assumed = "each run of equal products takes the time of one launch that fills the GPU, or half-way to that"
-    return faster(kernels.rows[mine], (1 + factor) / 2, factor, assumed)
+    part = np.array([part_of_gpu(each) for each in kernels.groups], np.float64)
+    rows, factor = kernels.rows[mine], np.maximum(1 / following[mine], part[kernels.code[mine]])
+    launches = before_launches(simulation, rows[1:])
+    return WhatIf(
+        Change(host=launches, host_factor=HALF),
+        Change(operations=rows, factor=factor, host=launches),
+        "half of the launches are saved, or all of them and each run of equal products takes as long as one of them or "
+        "as its tiles fill the GPU",
+    )
 
 
 def _evidence(kernels: GroupedKernels, following: npt.NDArray[np.int64]) -> tuple[str, ...]:

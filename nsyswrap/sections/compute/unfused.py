@@ -1,4 +1,4 @@
-"""Chains of elementwise kernels, each of which passes its result through the memory to the next one.
+"""Chains of elementwise kernels: each passes its result through the memory to the next one.
 
 ::
 

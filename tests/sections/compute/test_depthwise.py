@@ -1,0 +1,44 @@
+"""Depthwise convolutions in PyTorch's own kernels."""
+
+from collections.abc import Callable
+
+import pytest
+from analysis_fixtures import run_section, window
+from export_builder import ExportBuilder
+
+from nsyswrap.loop.context import find_context
+from nsyswrap.sections.compute import section
+from nsyswrap.sections.compute.depthwise import needed_share
+from nsyswrap.sections.compute.kernel_groups import grouped_kernels
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+US = 1000
+FORWARD = "void at::native::<unnamed>::conv_depthwise2d_forward_kernel<(int)3, float, int>(int)"
+WEIGHT = "void at::native::<unnamed>::conv_depthwise2d_grad_weight_kernel<float, int>(int)"
+CUDNN = "void conv2d_c1_k1_nhwc_kernel<float, float, float, float, float, (int)3, (int)1, (int)8>(T1 *)"
+
+
+def export() -> ExportBuilder:
+    """Return an export with a GPU whose memory moves 8.192 MB in a microsecond."""
+    return ExportBuilder().gpu(memoryBandwidth=8_192_000_000_000)
+
+
+def test_a_convolution_needs_to_read_and_write_each_element_once(trace_of: TraceOf) -> None:
+    """1000 blocks of 1024 results of 4 bytes are 8.192 MB read and written: 1 us of 4."""
+    context = find_context(trace_of(export().kernel(0, 4 * US, FORWARD, gridX=1000, blockX=1024)))
+    kernels = grouped_kernels(context, window(0, 100 * US))
+    assert needed_share(kernels.groups[0], 4 * US) == pytest.approx(0.25)
+    assert needed_share(kernels.groups[0], 500) == 1
+
+
+def test_own_kernels_are_worth_a_finding(trace_of: TraceOf) -> None:
+    """Those of cuDNN are not."""
+    built = export().kernel(0, 40 * US, FORWARD, gridX=1000, blockX=1024).kernel(50 * US, 60 * US, CUDNN, gridX=999)
+    built.kernel(40 * US, 50 * US, WEIGHT, gridX=288, blockX=256)
+    found = {
+        each.rule: each for each in run_section(section, find_context(trace_of(built)), window(0, 200 * US)).findings
+    }
+    assert list(found) == ["compute/depthwise"]
+    assert found["compute/depthwise"].lost_ns == 50 * US
+    assert found["compute/depthwise"].evidence[0] == f"40.0 µs in 1 launches of {FORWARD}"

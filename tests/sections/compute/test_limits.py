@@ -1,0 +1,172 @@
+"""What limits kernels: by name and grid, by counters, by recorded sizes."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from analysis_fixtures import window
+from export_builder import ExportBuilder
+from real_captures import CAPTURE_NAMES
+
+from nsyswrap.loop.context import find_context
+from nsyswrap.report import choose_window
+from nsyswrap.sections.compute import limits
+from nsyswrap.sections.compute.kernel_groups import grouped_kernels
+from nsyswrap.sections.compute.limits import Limit, find_limits
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+RealTrace = Callable[[str], Trace]
+US = 1000
+# The name of an addition in bfloat16: 6 bytes for each of 1024 elements of a block.
+ADD = (
+    "void at::native::vectorized_elementwise_kernel<(int)8, at::native::CUDAFunctor_add<c10::BFloat16>, "
+    "std::array<char *, (unsigned long)3>>(int, T2, T3)"
+)
+GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel"
+# 6.144 MB in a microsecond would be 6,144 GB/s: at this peak 1000 blocks take 1 us at least, 10 us at a tenth of it.
+PEAK, CACHE = 6_144_000_000_000, 1_000_000
+
+
+def export(**columns: int) -> ExportBuilder:
+    """Return an export with one GPU whose rates are known."""
+    rates = {"memoryBandwidth": PEAK, "l2CacheSize": CACHE, "clockRate": 1_000_000_000}
+    return ExportBuilder().gpu(**(rates | columns))
+
+
+def found(trace: Trace, end: int = 10_000 * US) -> list[Limit]:
+    """Return the limit of each group of kernels, in order of name, grid and block."""
+    context = find_context(trace)
+    return find_limits(context, grouped_kernels(context, window(0, end)))
+
+
+@pytest.mark.parametrize(
+    ("length", "by", "share"),
+    [
+        (1_000, limits.MEMORY, 1.0),
+        (1_250, limits.MEMORY_OR_LATENCY, 0.8),
+        (2 * US, limits.UNKNOWN, 0.5),
+        (10 * US, limits.UNKNOWN, 0.1),
+    ],
+)
+def test_bytes_by_time_are_a_share_of_the_peak(trace_of: TraceOf, length: int, by: str, share: float) -> None:
+    """At least, both tensors that an addition reads are one: two thirds of the bytes."""
+    (limit,) = found(trace_of(export().kernel(0, length, ADD, gridX=1000, blockX=128)))
+    assert (limit.by, limit.known_from, limit.unit) == (by, limits.BY_NAME, limits.MEMORY)
+    assert limit.peak_share_high == pytest.approx(share)
+    assert limit.peak_share_low == pytest.approx(share * 2 / 3, rel=2e-3)
+
+
+def test_what_is_faster_than_the_memory_reads_a_tensor_twice(trace_of: TraceOf) -> None:
+    """The bytes of three tensors would take 1.25 times the time."""
+    (limit,) = found(trace_of(export().kernel(0, 800, ADD, gridX=1000, blockX=128)))
+    assert (limit.by, limit.peak_share_high) == (limits.MEMORY, 1)
+
+
+def test_what_fits_into_the_cache_may_come_from_there(trace_of: TraceOf) -> None:
+    (limit,) = found(trace_of(export(l2CacheSize=60_000_000).kernel(0, 1_250, ADD, gridX=1000, blockX=128)))
+    assert limit.by == limits.CACHE
+
+
+def test_few_blocks_limit_a_kernel_of_any_name(trace_of: TraceOf) -> None:
+    built = export().kernel(0, 100 * US, "k", gridX=33).kernel(100 * US, 200 * US, "k", gridX=132)
+    assert [(each.by, each.known_from) for each in found(trace_of(built))] == [
+        (limits.FEW_BLOCKS, limits.BY_NAME),
+        (limits.UNKNOWN, limits.NOT_KNOWN),
+    ]
+
+
+def test_without_the_peak_nothing_is_known(trace_of: TraceOf) -> None:
+    (limit,) = found(trace_of(ExportBuilder().gpu().kernel(0, 1_250, ADD, gridX=1000, blockX=128)))
+    assert (limit.by, limit.known_from) == (limits.UNKNOWN, limits.NOT_KNOWN)
+    assert np.isnan(limit.peak_share_low)
+
+
+def test_elements_that_are_not_known_for_sure_leave_an_interval(trace_of: TraceOf) -> None:
+    """4 or 8 elements a thread, of 4 or 6 bytes: between 26.7 and 80 % of the peak."""
+    name = ADD.replace("(int)8", "(int)4").replace("c10::BFloat16", "short")
+    (limit,) = found(trace_of(export().kernel(0, 1_250, name, gridX=1000, blockX=128)))
+    assert limit.by == limits.MEMORY_OR_LATENCY
+    assert (limit.peak_share_low, limit.peak_share_high) == pytest.approx((0.8 / 3, 0.8), rel=2e-3)
+
+
+def sampled(built: ExportBuilder, read: int, written: int, tensor: int) -> ExportBuilder:
+    """Add samples of three counters, each of 10 us."""
+    for number, (name, value) in enumerate(
+        {"DRAM Read Bandwidth": read, "DRAM Write Bandwidth": written, "Tensor Active": tensor}.items()
+    ):
+        built.metric(name, [(at * 10 * US, value) for at in range(12)], number=number)
+    return built
+
+
+@pytest.mark.parametrize(
+    ("counters", "by", "bounds", "unit"),
+    [
+        ((50, 30, 0), limits.MEMORY, (0.78, 0.80), limits.MEMORY),
+        ((10, 5, 75), limits.TENSOR, (0.74, 0.75), limits.TENSOR),
+        ((10, 5, 30), limits.UNKNOWN, (0.29, 0.30), limits.TENSOR),
+        ((20, 0, 0), limits.UNKNOWN, (0.19, 0.20), limits.MEMORY),
+    ],
+)
+def test_counters_during_a_kernel_show_its_limit(
+    trace_of: TraceOf, counters: tuple[int, int, int], by: str, bounds: tuple[float, float], unit: str
+) -> None:
+    """Samples are rounded up to whole per cent."""
+    (limit,) = found(trace_of(sampled(export().kernel(0, 100 * US, GEMM, gridX=132), *counters)))
+    assert (limit.by, limit.known_from, limit.unit) == (by, limits.BY_COUNTERS, unit)
+    assert (limit.peak_share_low, limit.peak_share_high) == pytest.approx(bounds)
+
+
+def test_samples_of_two_kernels_tell_of_neither(trace_of: TraceOf) -> None:
+    """Kernels of 8 us each: all samples meet two of them, or idle time."""
+    built = export()
+    for number in range(10):
+        built.kernel(number * 8 * US, (number + 1) * 8 * US, GEMM, gridX=132)
+    (limit,) = found(trace_of(sampled(built, 50, 30, 0)))
+    assert limit.known_from == limits.NOT_KNOWN
+
+
+def test_recorded_sizes_show_the_rate_of_a_product(trace_of: TraceOf) -> None:
+    """132 SMs at 1 GHz with 4096 operations a cycle: 540.7 TFLOP/s. 2 * 1024^3 operations take 3.97 us at least."""
+    text = "aten::mm, op_id = 1, sizes = [[1024, 1024], [1024, 1024]]"
+    built = export().range(text, 0, 50 * US, registered=False)
+    built.kernel(60 * US, 65 * US, GEMM, gridX=132, launched=(10 * US, 20 * US))
+    (limit,) = found(trace_of(built))
+    assert (limit.by, limit.known_from, limit.unit) == (limits.TENSOR, limits.BY_SIZES, limits.TENSOR)
+    assert limit.peak_share_low == limit.peak_share_high == pytest.approx(2 * 1024**3 / (132 * 4096 * 5000))
+
+
+def test_a_product_of_a_row_is_limited_by_the_memory(trace_of: TraceOf) -> None:
+    """One row: 2 operations for 2 bytes of the matrix. 8192 x 8192 values of 2 bytes are 134 MB, 22 us at the peak."""
+    text = "aten::mm, op_id = 1, sizes = [[1, 8192], [8192, 8192]]"
+    built = export().range(text, 0, 50 * US, registered=False)
+    built.kernel(60 * US, 85 * US, GEMM, gridX=132, launched=(10 * US, 20 * US))
+    (limit,) = found(trace_of(built))
+    assert (limit.by, limit.known_from, limit.unit) == (limits.MEMORY, limits.BY_SIZES, limits.MEMORY)
+    assert limit.peak_share_low == pytest.approx(2 * (8192**2 + 2 * 8192) / 25e-6 / PEAK)
+
+
+def test_a_group_with_a_product_of_unknown_size_has_no_rate(trace_of: TraceOf) -> None:
+    text = "aten::mm, op_id = 1, sizes = [[1024, 1024], [1024, 1024]]"
+    built = export().range(text, 0, 50 * US, registered=False)
+    built.kernel(60 * US, 65 * US, GEMM, gridX=132, launched=(10 * US, 20 * US))
+    built.kernel(70 * US, 75 * US, GEMM, gridX=132, launched=(55 * US, 56 * US))
+    (limit,) = found(trace_of(built))
+    assert limit.known_from == limits.NOT_KNOWN
+
+
+@pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
+def test_no_kernel_of_a_real_capture_is_faster_than_the_memory(real_trace: RealTrace, name: str) -> None:
+    """The bytes that neither the cache holds before nor after a kernel come through the memory, at its peak rate."""
+    context = find_context(real_trace(name))
+    kernels = grouped_kernels(context, choose_window(context, "all"))
+    length = context.operations.end[kernels.rows] - context.operations.start[kernels.rows]
+    shortest = np.full(len(kernels.groups), np.iinfo(np.int64).max)
+    np.minimum.at(shortest, kernels.code, length)
+    known = 0
+    for group, least in zip(kernels.groups, shortest.tolist(), strict=True):
+        if group.work is not None and group.work.bytes_low is not None:
+            known += 1
+            through = max(group.work.bytes_low - 2 * group.gpu.cache_bytes, 0)
+            assert through <= group.gpu.memory_bytes_per_second * least / 1e9, group.kind.name
+    assert known

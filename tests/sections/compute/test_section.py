@@ -1,0 +1,80 @@
+"""The section on what limits kernels: its table, its facts, and the note on all kernels."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from analysis_fixtures import run_section, window
+from export_builder import ExportBuilder
+from real_captures import CAPTURE_NAMES
+
+from nsyswrap.loop.context import find_context
+from nsyswrap.model import Severity
+from nsyswrap.report import build_report, choose_window
+from nsyswrap.sections.compute import limits, section
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+RealTrace = Callable[[str], Trace]
+US = 1000
+TO_HALF = (
+    "void at::native::vectorized_elementwise_kernel<(int)8, at::native::bfloat16_copy_kernel_cuda("
+    "at::TensorIteratorBase &)::[lambda(float) (instance 1)], std::array<char *, (unsigned long)2>>(int, T2, T3)"
+)
+GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel"
+REAL = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
+
+
+def export() -> ExportBuilder:
+    """Return an export of 60 us of products and two conversions of 10 us, at 61 % and 80 % of the memory's peak."""
+    built = ExportBuilder().gpu(memoryBandwidth=6_144_000_000_000, l2CacheSize=1_000_000)
+    built.kernel(0, 60 * US, GEMM, gridX=132)
+    return built.kernel(60 * US, 70 * US, TO_HALF, gridX=6144, blockX=128).kernel(
+        80 * US, 90 * US, TO_HALF, gridX=8000, blockX=128
+    )
+
+
+def test_a_name_with_two_grids_is_one_row(trace_of: TraceOf) -> None:
+    """Rates are means weighted by time."""
+    found = run_section(section, find_context(trace_of(export())), window(0, 100 * US)).tables["kernels"]
+    assert found["name"].tolist() == [GEMM, TO_HALF]
+    assert found["total_ns"].tolist() == [60 * US, 20 * US]
+    assert found["limited_by"].tolist() == [limits.UNKNOWN, limits.MEMORY]
+    assert found["unit"].tolist() == ["", limits.MEMORY]
+    assert np.isnan(found["peak_share_high"][0])
+    assert found["peak_share_high"][1] == pytest.approx((0.6144 + 0.8) / 2)
+
+
+def test_the_note_says_what_takes_the_time(trace_of: TraceOf) -> None:
+    found = run_section(section, find_context(trace_of(export())), window(0, 100 * US)).findings
+    (note,) = (each for each in found if each.rule == "compute/kernels")
+    assert note.severity is Severity.NOTE
+    assert note.headline == "Kernels take 80.0 % of the time: tensor-core kernels 75.0 %, elementwise operators 25.0 %."
+    assert note.evidence[0] == f"60.0 µs in 1 launches, limit unknown: {GEMM}"
+    assert note.evidence[1].startswith("20.0 µs in 2 launches, limited by memory, 70.7 % of the peak of the memory: ")
+
+
+def test_a_run_that_waits_most_of_the_time_has_no_note(trace_of: TraceOf) -> None:
+    found = run_section(section, find_context(trace_of(export())), window(0, 1000 * US)).findings
+    assert "compute/kernels" not in {each.rule for each in found}
+
+
+def test_the_verdict_of_a_run_without_warnings_names_its_kernels(trace_of: TraceOf) -> None:
+    built = ExportBuilder().gpu().kernel(0, 100 * US, GEMM, gridX=132)
+    assert build_report(trace_of(built)).verdict == (
+        "Compute-bound: kernels run 100.0 % of the time, in all GPU operations, warm-up included. "
+        "Kernel time: tensor-core kernels 100.0 %."
+    )
+
+
+@REAL
+def test_the_table_holds_all_kernel_time(real_trace: RealTrace, name: str) -> None:
+    context = find_context(real_trace(name))
+    found = run_section(section, context, choose_window(context))
+    table, whole = found.tables["kernels"], found.fact("kernel_ns")
+    assert whole is not None
+    assert table["total_ns"].sum() == whole.value
+    shares = [fact.value for fact in found.facts if fact.label.startswith("limited_by_")]
+    assert sum(float(share or 0) for share in shares) == pytest.approx(1)
+    assert (table["peak_share_low"].dropna() <= table["peak_share_high"].dropna()).all()
+    assert set(table["limited_by"]) <= set(limits.LIMITS)
