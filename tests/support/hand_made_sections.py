@@ -22,6 +22,7 @@ def more_sections(window: Window, kernels: tuple[str, ...]) -> tuple[Section, ..
         _python_lines(window),
         _counters(window),
         _breakdown(window),
+        _compute(window, kernels),
         _occupancy(window, kernels),
         _launches(window),
         _communication(window),
@@ -83,6 +84,30 @@ def _breakdown(window: Window) -> Section:
     )
     tables = {"mean": mean, "devices": devices, "steps": steps}
     return Section("step_breakdown", "Step-time breakdown", window, facts, tables)
+
+
+def _compute(window: Window, kernels: tuple[str, ...]) -> Section:
+    table = pd.DataFrame(
+        {
+            "name": kernels[:3],
+            "op": ["gemm", "elementwise", "norm"],
+            "limited_by": ["tensor cores", "memory", "unknown"],
+            "unit": ["tensor cores", "memory", ""],
+            "peak_share_low": [0.71, 0.86, float("nan")],
+            "peak_share_high": [0.72, 0.93, float("nan")],
+            "known_from": ["counters", "name and grid", ""],
+            "total_ns": [476 * MS, 219 * MS, 266 * MS],
+            "count": [864, 216, 12_345],
+        }
+    )
+    facts = (
+        Fact("kernel_ns", 961 * MS, "ns"),
+        Fact("limited_by_memory_share", 0.23, "share"),
+        Fact("limited_by_tensor_cores_share", 0.5, "share"),
+        Fact("limited_by_unknown_share", 0.27, "share"),
+        Fact("main_kernels", "tensor-core kernels 49.5 %, norms 27.7 %, elementwise operators 22.8 %", "text"),
+    )
+    return Section("compute", "Compute", window, facts, {"kernels": table})
 
 
 def _occupancy(window: Window, kernels: tuple[str, ...]) -> Section:

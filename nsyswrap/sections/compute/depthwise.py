@@ -6,9 +6,10 @@ import numpy as np
 
 from nsyswrap import units
 from nsyswrap.intervals import Window
-from nsyswrap.model import Finding
+from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, by_name
-from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.sections.occupancy import WARNING_SHARE
+from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.what_if.changes import WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
@@ -21,13 +22,13 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     """Return a finding where PyTorch's own depthwise kernels take enough of the window."""
     own = kernels.which([each.kind.op == OPERATION and each.kind.library == LIBRARY for each in kernels.groups])
     lost = kernels.time_of(own)
-    if not worth_printing(lost, window):
+    share = kernels.share_of(lost, window)
+    if share < NOTE_SHARE:
         return ()
     return (
         make_finding(
             rule="compute/depthwise",
-            headline=f"Depthwise convolutions in PyTorch's own kernels take {units.share(lost / window.length_ns)} of "
-            "the time.",
+            headline=f"Depthwise convolutions in PyTorch's own kernels take {units.share(share)} of the time.",
             lost_ns=lost,
             saving=predict(simulation, partial(_at_peak, kernels)),
             advice="Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
@@ -35,6 +36,8 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
             evidence=_evidence(kernels, own),
             device_id=None,
             window=window,
+            is_note=share < WARNING_SHARE,
+            worst=Severity.WARNING,
         ),
     )
 

@@ -60,6 +60,15 @@ class GroupedKernels:
     count: Times
     mean_ns: npt.NDArray[np.float64]
 
+    @property
+    def gpu_count(self) -> int:
+        """Return how many GPUs ran kernels, at least 1."""
+        return max(len({group.gpu.device_id for group in self.groups}), 1)
+
+    def share_of(self, time_ns: int, window: Window) -> float:
+        """Return a time of kernels as a share of the window, on average over the GPUs that ran kernels."""
+        return time_ns / (window.length_ns * self.gpu_count)
+
     def time_of(self, chosen: npt.NDArray[np.bool_]) -> int:
         """Return the time of some groups inside the window, in ns.
 

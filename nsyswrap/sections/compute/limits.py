@@ -56,9 +56,13 @@ NO_SHARE = float("nan")
 def find_limits(context: TraceContext, kernels: GroupedKernels) -> list[Limit]:
     """Return what limits each group of kernels."""
     known = {
-        number: _of_product(kernels.groups[number], rates) for number, rates in find_rates(context, kernels).items()
+        number: _of_product(kernels.groups[number], rates, float(kernels.mean_ns[number]))
+        for number, rates in find_rates(context, kernels).items()
     }
-    known |= _counted(context, kernels)
+    for number, limit in _counted(context, kernels).items():
+        # There is no counter of CUDA cores, and none of the cache: the unit that is nearer to its peak counts.
+        if number not in known or limit.peak_share_high >= known[number].peak_share_high:
+            known[number] = limit
     return [
         known.get(number) or _limit(group, float(kernels.mean_ns[number]))
         for number, group in enumerate(kernels.groups)
@@ -96,12 +100,14 @@ def _has_few_blocks(group: Group) -> bool:
     return 0 < group.blocks < SMALL_GRID * group.gpu.sm_count
 
 
-def _of_product(group: Group, rates: ProductRates) -> Limit:
+def _of_product(group: Group, rates: ProductRates, mean_ns: float) -> Limit:
     """Return what limits a group of matrix kernels whose sizes are recorded."""
     unit = TENSOR if group.kind.verdict is Verdict.TENSOR else CUDA_CORES
     share = max(rates.operations_share, rates.bytes_share)
     unit = unit if rates.operations_share >= rates.bytes_share else MEMORY
     by = unit if share >= BUSY_SHARE else FEW_BLOCKS if _has_few_blocks(group) else UNKNOWN
+    moved = rates.bytes_share * mean_ns * group.gpu.memory_bytes_per_second / 1e9
+    by = CACHE if by == MEMORY and moved <= group.gpu.cache_bytes else by
     return Limit(by, share, share, BY_SIZES, unit)
 
 

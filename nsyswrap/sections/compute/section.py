@@ -126,9 +126,8 @@ def _overall(
     simulation: Simulation, kernels: GroupedKernels, found: list[Limit], by_limit: dict[str, int], window: Window
 ) -> tuple[Finding, ...]:
     """Return a note on the kernels that take the time, where kernels take most of the window."""
-    devices = max(len({each.gpu.device_id for each in kernels.groups}), 1)
     whole = int(kernels.total_ns.sum())
-    share = whole / (window.length_ns * devices)
+    share = kernels.share_of(whole, window)
     if share < LEAST_SHARE:
         return ()
     return (

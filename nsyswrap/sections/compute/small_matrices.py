@@ -17,11 +17,11 @@ from nsyswrap import units
 from nsyswrap.events.operations import streams_of
 from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Finding
+from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
 from nsyswrap.sections.compute.limits import is_matrix
-from nsyswrap.sections.occupancy import SHORT_NS
-from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.sections.occupancy import SHORT_NS, WARNING_SHARE
+from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.changes import HALF, WhatIf, predict
 from nsyswrap.what_if.dependency_graph import Change
@@ -44,13 +44,13 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     following = runs(simulation.context, kernels)
     mine = following > 1
     lost = int(kernels.inside[mine].sum())
-    if not worth_printing(lost, window):
+    share = kernels.share_of(lost, window)
+    if share < NOTE_SHARE:
         return ()
     return (
         make_finding(
             rule="compute/small_matrices",
-            headline=f"Equal products of small matrices, one after the other, take "
-            f"{units.share(lost / window.length_ns)} of the time.",
+            headline=f"Equal products of small matrices, one after the other, take {units.share(share)} of the time.",
             lost_ns=lost,
             saving=predict(simulation, partial(_batched, kernels, following)),
             advice="Compute them at once: torch.bmm or torch.matmul over stacked tensors instead of a loop over heads, "
@@ -58,6 +58,8 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
             evidence=_evidence(kernels, following),
             device_id=None,
             window=window,
+            is_note=share < WARNING_SHARE,
+            worst=Severity.WARNING,
         ),
     )
 

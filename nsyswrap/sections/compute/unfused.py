@@ -22,9 +22,10 @@ from nsyswrap.events.operations import streams_of
 from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
-from nsyswrap.model import Finding
+from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, by_name
-from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.sections.occupancy import WARNING_SHARE
+from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.changes import WhatIf, predict
 from nsyswrap.what_if.dependency_graph import Change
@@ -81,15 +82,14 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     """Return a finding where chains of elementwise kernels take enough of the window."""
     chains = find_chains(simulation.context, kernels)
     lost = int(kernels.inside[chains.linked].sum())
-    devices = {group.gpu.device_id for group in kernels.groups}
-    if not worth_printing(lost, window):
+    share = kernels.share_of(lost, window)
+    if share < NOTE_SHARE:
         return ()
-    share = units.share(lost / (window.length_ns * max(len(devices), 1)))
     return (
         make_finding(
             rule="compute/unfused",
-            headline=f"Chains of elementwise kernels take {share} of the time: each writes a tensor that the next one "
-            "reads.",
+            headline=f"Chains of elementwise kernels take {units.share(share)} of the time: each writes a tensor that "
+            "the next one reads.",
             lost_ns=lost,
             saving=predict(simulation, partial(_fused, kernels, chains)),
             advice="Fuse them: torch.compile makes one kernel of a chain. By hand: operators that do several of these "
@@ -97,6 +97,8 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
             evidence=_evidence(kernels, chains),
             device_id=None,
             window=window,
+            is_note=share < WARNING_SHARE,
+            worst=Severity.WARNING,
         ),
     )
 

@@ -170,3 +170,22 @@ def test_no_kernel_of_a_real_capture_is_faster_than_the_memory(real_trace: RealT
             through = max(group.work.bytes_low - 2 * group.gpu.cache_bytes, 0)
             assert through <= group.gpu.memory_bytes_per_second * least / 1e9, group.kind.name
     assert known
+
+
+def test_small_matrices_may_come_from_the_cache(trace_of: TraceOf) -> None:
+    """The same product, and a cache that holds all of it."""
+    text = "aten::mm, op_id = 1, sizes = [[1, 8192], [8192, 8192]]"
+    built = export(l2CacheSize=200_000_000).range(text, 0, 50 * US, registered=False)
+    built.kernel(60 * US, 85 * US, GEMM, gridX=132, launched=(10 * US, 20 * US))
+    (limit,) = found(trace_of(built))
+    assert limit.by == limits.CACHE
+
+
+@pytest.mark.parametrize(("tensor", "known_from"), [(95, limits.BY_COUNTERS), (20, limits.BY_SIZES)])
+def test_the_unit_nearer_to_its_peak_counts(trace_of: TraceOf, tensor: int, known_from: str) -> None:
+    """2 * 4096^3 operations in 300 us are 84.7 % of the peak."""
+    text = "aten::mm, op_id = 1, sizes = [[4096, 4096], [4096, 4096]]"
+    built = export().range(text, 0, 2 * US, registered=False)
+    built.kernel(10 * US, 310 * US, GEMM, gridX=132, launched=(US, US + 500))
+    (limit,) = found(trace_of(sampled(built, 5, 5, tensor)))
+    assert (limit.by, limit.known_from) == (limits.TENSOR, known_from)
