@@ -59,6 +59,7 @@ What the rules miss:
 - `unpinned_columns` waits for the data loader as long as its copies are slow. The simulation takes the loader's pace as
   given and predicts no saving.
 - `one_shard` communicates with FSDP: the prediction counts the reductions alone.
+- `launch_bound` computes with elementwise operators: that they could be fused is true with the fault and without it.
 - `checkpoints`, `recurrent_cells`, `recompiled_loss`, `short_epochs`, `validation_workers`: other things in the long
   steps are raised beside the fault. They are there.
 

@@ -221,3 +221,37 @@ def test_every_case_has_a_name_and_the_run_knows_it() -> None:
 
 def test_the_script_is_one_that_bash_reads() -> None:
     assert subprocess.run(["bash", "-n", FOLDER / "run.sh"], check=False).returncode == 0
+
+
+def known_operators() -> tuple[ModuleType, list[Any]]:
+    """What was measured of operators on tensors of known sizes, on an H200 with PyTorch 2.11."""
+    module = load("known_table")
+    listed = json.loads((ROOT / "tests" / "data" / "known_work.json").read_text())
+    return module, [module.Known(**each) for each in listed]
+
+
+def test_the_work_of_real_kernels_holds_what_was_measured() -> None:
+    """Of 52 operators names and grids show elements for 36, and bytes for 34; an L2 cache of 60 MiB."""
+    module, known = known_operators()
+    found = module.works(known)
+    shown = [(each, work) for each, work in zip(known, found, strict=True) if work is not None]
+    assert (len(known), len(shown), sum(work.bytes_low is not None for _, work in shown)) == (52, 36, 34)
+    assert [each.case for each, work in shown if not module.is_held(each, work, 60 << 20)] == []
+
+
+def test_a_wrong_number_of_elements_would_show() -> None:
+    """With 4 elements a thread instead of 8, as in older versions, most numbers would lie outside."""
+    module, known = known_operators()
+    older = [each for each in known if "vectorized_elementwise_kernel<(int)4" in each.kernel]
+    doubled = [
+        (each, module.launch_work(module.element_work(each.kernel, newer=True), each.blocks // 2, 128))
+        for each in older
+    ]
+    assert len(older) == 14
+    assert not any(module.is_held(each, work, 0) for each, work in doubled if each.blocks > 1)
+
+
+def test_known_operators_are_a_table() -> None:
+    module, known = known_operators()
+    lines = module.table(known[:1], module.works(known)[:1]).splitlines()
+    assert lines[2:] == ["| `add_fp32` | 805.3 | 536.9 to 805.3 | 785.8 | 185.7 |"]

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # What only a machine with a GPU, Nsight Compute and nsys can check: tools/hardware_checks/run.sh RESULTS [PART...]
 #
-# Parts: probe breakdown captures occupancy verify pipe_counters (all by default, in this order). CASES names the programs to verify,
+# Parts: probe breakdown captures occupancy known verify pipe_counters (all by default, in this order). CASES names the programs to verify,
 # SECONDS_LEFT how long all of it may take, PYTHON the Python with torch. Each step has its own time limit and log; one
 # that fails does not stop the others.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
-parts=${*:-probe breakdown captures occupancy verify pipe_counters}
+parts=${*:-probe breakdown captures occupancy known verify pipe_counters}
 python=${PYTHON:-python3}
 seconds=${SECONDS_LEFT:-460}
 launches=${LAUNCHES:-300}
@@ -101,6 +101,18 @@ occupancy() {
     occupancy_of resnet50 40 "$python" "$here/programs.py" --case resnet50_fp16 --steps 1
     step occupancy_table 30 "$python" "$here/occupancy_table.py" "$results"/occupancy_*.csv
     cp "$results/logs/occupancy_table.out" "$results/occupancy.md"
+}
+
+known() {
+    local kinds=elementwise,rows
+    step known_nsys 120 "$python" -m nsyswrap profile -q --force --trace cuda,nvtx -o "$work/known" -- \
+        "$python" "$here/known_work.py" --kinds "$kinds"
+    step known_ncu 90 "$ncu" --clock-control none --nvtx --nvtx-include measured/ --csv --page raw --print-units base \
+        --metrics dram__bytes_read.sum,dram__bytes_write.sum --log-file "$results/known.csv" \
+        "$python" "$here/known_work.py" --kinds "$kinds" --times 1
+    step known_table 60 "$python" "$here/known_table.py" "$work/known/capture.sqlite" "$results/logs/known_nsys.out" \
+        "$results/known.csv"
+    cp "$results/logs/known_table.out" "$results/known.md"
 }
 
 # pipes CASE: opcodes beside the tensor pipe's own counters, to see what those count.
