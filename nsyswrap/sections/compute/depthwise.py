@@ -15,6 +15,8 @@ from nsyswrap.what_if.simulate import Simulation
 
 OPERATION, LIBRARY = "conv_depthwise", "pytorch"
 READ_AND_WRITTEN = 2
+# In this type cuDNN can be slower. Source: docs/sections/compute.md, depthwise convolutions of 7 x 7.
+FULL = "fp32"
 LISTED = 3
 
 
@@ -30,9 +32,10 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
             rule="compute/depthwise",
             headline=f"Depthwise convolutions in PyTorch's own kernels take {units.share(share)} of the time.",
             lost_ns=lost,
-            saving=predict(simulation, partial(_at_peak, kernels)),
+            saving=predict(simulation, partial(at_peak, kernels)),
             advice="Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
-            "each batch. cuDNN then runs these convolutions.",
+            "each batch. cuDNN then runs these convolutions. In float32, and above all with large filters, time both "
+            "layouts: cuDNN's kernels can be slower there, and bfloat16 or float16 helps more.",
             evidence=_evidence(kernels, own),
             device_id=None,
             window=window,
@@ -54,7 +57,7 @@ def needed_share(group: Group, mean_ns: float) -> float | None:
     return min(READ_AND_WRITTEN * group.work.elements_high * each.written * 1e9 / (peak * mean_ns), 1.0)
 
 
-def _at_peak(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:
+def at_peak(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:
     """Return the change "depthwise convolutions move each tensor once, at the memory's peak rate".
 
     The gradient of the weights reads two tensors of the same size as the other kernels, so it needs as long as these do
@@ -68,8 +71,12 @@ def _at_peak(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:
     factor = np.where(own, np.where(known, share, others), 1.0)[kernels.code]
     mine = np.isin(kernels.rows, simulation.operations) & own[kernels.code]
     high = factor[mine]
-    assumed = "those kernels take the time that their tensors need at the memory's peak rate, or half-way to that"
-    return faster(kernels.rows[mine], (1 + high) / 2, high, assumed)
+    is_full = np.array([each.kind.precision == FULL for each in kernels.groups], np.bool_)[kernels.code[mine]]
+    assumed = (
+        "those kernels take the time that their tensors need at the memory's peak rate, or half-way to that; in "
+        "float32, at least, nothing is saved"
+    )
+    return faster(kernels.rows[mine], np.where(is_full, 1.0, (1 + high) / 2), high, assumed)
 
 
 def _evidence(kernels: GroupedKernels, own: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from nsyswrap import tables
 from nsyswrap.hardware.kernel_names.classify import Verdict
@@ -97,6 +98,7 @@ def _works(context: TraceContext, ranges: Indices) -> list[ProductWork]:
     return [found[code] or ProductWork(0, 0) for code in codes.tolist()]
 
 
-def _length(context: TraceContext, rows: Indices) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def _length(context: TraceContext, rows: Indices) -> npt.NDArray[np.float64]:
     operations = context.operations
-    return np.maximum(operations.end[rows] - operations.start[rows], 1).astype(np.float64)
+    found: npt.NDArray[np.float64] = np.maximum(operations.end[rows] - operations.start[rows], 1).astype(np.float64)
+    return found

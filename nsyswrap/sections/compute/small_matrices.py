@@ -95,7 +95,7 @@ def runs(context: TraceContext, kernels: GroupedKernels) -> npt.NDArray[np.int64
     counted = np.flatnonzero(~part[kernels.code])
     rows = kernels.rows[counted]
     stream, device = streams_of(context.trace, context.operations, rows), context.operations.device_id[rows]
-    order: Indices = np.lexsort([context.operations.start[rows], stream, device])
+    order: Indices = np.lexsort((context.operations.start[rows], stream, device.astype(np.int64)))
     code, stream, device = kernels.code[counted][order], stream[order], device[order]
     new = (np.diff(code) != 0) | (np.diff(stream) != 0) | (np.diff(device) != 0)
     run = np.cumsum(np.append(True, new)) - 1

@@ -108,7 +108,7 @@ def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
     operations, rows = context.operations, kernels.rows
     members = _members(kernels)
     stream = streams_of(context.trace, operations, rows)
-    order = np.lexsort([operations.start[rows], stream, operations.device_id[rows]])
+    order = np.lexsort((operations.start[rows], stream, operations.device_id[rows].astype(np.int64)))
     code = kernels.code[order]
     outside = context.phase_of_operations[rows][order] != context.phases.code(OPTIMIZER)
     usable = members.fusable[code] & outside
@@ -128,7 +128,7 @@ def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
         given[order] = np.minimum(ordered / length, 1.0)
     flags = np.empty(len(rows), np.bool_)
     flags[order] = linked
-    return Chains(flags, *shares, links=int(link.sum()))
+    return Chains(flags, shares[0], shares[1], int(link.sum()))
 
 
 def _traffic(members: _Members, length: Shares, before: Indices, after: Indices) -> tuple[Shares, Shares]:

@@ -6,11 +6,12 @@ import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
 
-from nsyswrap.loop.context import find_context
+from nsyswrap.loop.context import find_context, find_states
 from nsyswrap.sections.compute import section
-from nsyswrap.sections.compute.depthwise import needed_share
+from nsyswrap.sections.compute.depthwise import at_peak, needed_share
 from nsyswrap.sections.compute.kernel_groups import grouped_kernels
 from nsyswrap.tables import Trace
+from nsyswrap.what_if.simulate import find_simulation
 
 TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000
@@ -42,3 +43,13 @@ def test_own_kernels_are_worth_a_finding(trace_of: TraceOf) -> None:
     assert list(found) == ["compute/depthwise"]
     assert found["compute/depthwise"].lost_ns == 50 * US
     assert found["compute/depthwise"].evidence[0] == f"40.0 µs in 1 launches of {FORWARD}"
+
+
+def test_in_float32_channels_last_may_save_nothing(trace_of: TraceOf) -> None:
+    """Half-way to the peak at least in bfloat16, nothing in float32."""
+    for name, low in ((FORWARD, 1.0), (FORWARD.replace("float", "c10::BFloat16"), (1 + 0.125) / 2)):
+        trace = trace_of(export().kernel(0, 4 * US, name, launched=(-9, -8), gridX=1000, blockX=1024))
+        context, chosen = find_context(trace), window(-10, 100 * US)
+        simulation = find_simulation(context, find_states(context, chosen), chosen)
+        change = at_peak(grouped_kernels(context, chosen), simulation)
+        assert change.low.factor == pytest.approx([low], rel=1e-6)

@@ -1,6 +1,7 @@
 """What limits kernels: by name and grid, by counters, by recorded sizes."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ PEAK, CACHE = 6_144_000_000_000, 1_000_000
 
 def export(**columns: int) -> ExportBuilder:
     """Return an export with one GPU whose rates are known."""
-    rates = {"memoryBandwidth": PEAK, "l2CacheSize": CACHE, "clockRate": 1_000_000_000}
+    rates: dict[str, Any] = {"memoryBandwidth": PEAK, "l2CacheSize": CACHE, "clockRate": 1_000_000_000}
     return ExportBuilder().gpu(**(rates | columns))
 
 

@@ -31,7 +31,7 @@ def export(names: Sequence[str], length: int = 5 * US, blocks: int = 8) -> Expor
 def counted(trace: Trace) -> list[int]:
     """Return how many equal products are in the run of each kernel."""
     context = find_context(trace)
-    return runs(context, grouped_kernels(context, window(0, 10_000 * US))).tolist()
+    return [int(each) for each in runs(context, grouped_kernels(context, window(0, 10_000 * US)))]
 
 
 def test_equal_products_in_a_row_are_a_run(trace_of: TraceOf) -> None:
