@@ -134,7 +134,7 @@ def _overall(
         make_finding(
             rule="compute/kernels",
             headline=f"Kernels take {units.share(share)} of the time: {main_kernels(kernels)}.",
-            lost_ns=whole,
+            lost_ns=_beyond_peak(kernels, found),
             saving=predict(simulation, partial(_at_peak, kernels, found)),
             advice=ADVICE[max(by_limit, key=lambda each: by_limit[each])],
             evidence=_evidence(kernels, found),
@@ -147,11 +147,20 @@ def _overall(
 
 def _at_peak(kernels: GroupedKernels, found: list[Limit], simulation: Simulation) -> WhatIf:
     """Return the change "kernels whose rate is known reach the peak of what limits them"."""
-    share = np.array([each.peak_share_low if each.by == limits.MEMORY else 1.0 for each in found], np.float64)
-    factor = np.minimum(share, 1.0)[kernels.code]
+    factor = _peak_factors(found)[kernels.code]
     mine = np.isin(kernels.rows, simulation.operations) & (factor < 1)
     assumed = "kernels that the memory limits stay as they are, or reach its peak rate"
     return faster(kernels.rows[mine], 1.0, factor[mine], assumed)
+
+
+def _peak_factors(found: list[Limit]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    """Return the share of the time of each group that the memory's peak rate needs; 1 where it is not the limit."""
+    return np.array([min(each.peak_share_low, 1.0) if each.by == limits.MEMORY else 1.0 for each in found], np.float64)
+
+
+def _beyond_peak(kernels: GroupedKernels, found: list[Limit]) -> int:
+    """Return how much longer kernels take than at the memory's peak rate, where that limits them, in ns."""
+    return round(float(np.dot(1 - _peak_factors(found), kernels.total_ns.astype(np.float64))))
 
 
 def _evidence(kernels: GroupedKernels, found: list[Limit]) -> tuple[str, ...]:

@@ -88,8 +88,8 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     return (
         make_finding(
             rule="compute/unfused",
-            headline=f"Chains of elementwise kernels take {units.share(share)} of the time: each writes a tensor that "
-            "the next one reads.",
+            headline=f"Elementwise kernels in chains take {units.share(share)} of the time; torch.compile fuses such "
+            "chains.",
             lost_ns=lost,
             saving=predict(simulation, partial(_fused, kernels, chains)),
             advice="Fuse them: torch.compile makes one kernel of a chain. By hand: operators that do several of these "
