@@ -78,3 +78,9 @@ def test_the_table_holds_all_kernel_time(real_trace: RealTrace, name: str) -> No
     assert sum(float(share or 0) for share in shares) == pytest.approx(1)
     assert (table["peak_share_low"].dropna() <= table["peak_share_high"].dropna()).all()
     assert set(table["limited_by"]) <= set(limits.LIMITS)
+
+
+def test_a_window_without_kernels_has_an_empty_table(trace_of: TraceOf) -> None:
+    found = run_section(section, find_context(trace_of(export())), window(500 * US, 600 * US))
+    assert (len(found.tables["kernels"]), found.findings) == (0, ())
+    assert {fact.value for fact in found.facts} == {0, None, ""}
