@@ -52,7 +52,7 @@ def test_the_interval_contains_the_true_change(statistic: Callable[[Series], Ser
 @settings(max_examples=30)
 @given(SERIES, SERIES)
 def test_the_estimate_lies_in_its_interval(statistic: Callable[[Series], Series], base: Series, new: Series) -> None:
-    """The interval is only widened, so it still contains the estimate."""
+    """The interval is widened away from the estimate, so it still contains it."""
     low, high = log_ratio_interval(base, new, statistic, 0.95)
     assert low <= high
     assert math.isfinite(low)

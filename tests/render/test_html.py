@@ -21,7 +21,7 @@ VOID = frozenset({"meta", "link", "br", "img", "hr", "input"})
 
 
 class Page(HTMLParser):
-    """Reads a page: elements in order, text by element, and whether tags nest."""
+    """A page that was read: elements in order, text by element, and a check that tags nest."""
 
     shapes: ClassVar[frozenset[str]] = frozenset({"rect", "path", "circle", "line", "polygon"})
 
@@ -58,7 +58,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        """The text a reader sees, white space run together."""
+        """Return the text that a reader sees, with white space joined."""
         return " ".join(" ".join(self.words).split())
 
 
@@ -98,7 +98,7 @@ def test_what_we_put_into_a_page_ends_no_element_of_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", html_report.SCRIPTS)
 def test_no_script_makes_markup_of_a_text(name: str) -> None:
-    """Nor runs one, nor asks for anything."""
+    """No script runs a text as code or loads anything, either."""
     text = resources.files("nsyswrap.render").joinpath("static", name).read_text(encoding="utf-8")
     forbidden = r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|Function\(|\bfetch\b|XMLHttp|import\("
     assert not re.search(forbidden, text)
@@ -127,7 +127,7 @@ def test_a_policy_forbids_everything_but_what_the_page_holds() -> None:
 
 @every_page
 def test_no_element_needs_the_style_sheet(page: Page) -> None:
-    """Where styles are forbidden, shapes keep their colours: they are attributes, and style= is not used."""
+    """Colours of shapes are attributes and style= is not used, so shapes keep them if styles are forbidden."""
     assert not any("style" in attributes for _, attributes in page.elements)
     for tag, attributes in page.elements:
         if tag in Page.shapes:
@@ -169,7 +169,7 @@ def test_pictures_have_words(page: Page) -> None:
 
 
 def test_the_ledger_bar_adds_up() -> None:
-    """Widths of the first bar, in per cent, are the ledger and fill it."""
+    """The widths of the first bar, in per cent, are those of the ledger, and they fill the bar."""
     bar = FULL_TEXT[FULL_TEXT.index('<svg class="bar ledger"') :]
     bar = bar[: bar.index("<polygon")]
     widths = [float(width) for width in re.findall(r'width="([\d.]+)%" height="40"', bar)]
@@ -233,7 +233,7 @@ def test_an_underlined_term_leads_to_its_meaning() -> None:
 
 
 def test_numbers_keep_the_value_of_the_report() -> None:
-    """The kernels' total, as report.json has it, beside the text that a reader sees."""
+    """A cell has the value of report.json beside its text."""
     kernels = hand_made.full_report().section("kernels")
     assert kernels is not None
     for total in kernels.tables["summary"]["total_ns"].tolist():

@@ -92,7 +92,7 @@ def test_a_table_is_a_list_of_rows_in_order_of_columns() -> None:
 
 
 def test_times_are_whole_numbers() -> None:
-    """int64 columns stay ints, however they got there."""
+    """Columns of int64 stay whole numbers."""
     for section in FULL["sections"].values():
         for rows in section["tables"].values():
             times = [row[name] for row in rows for name in row if name.endswith("_ns") and name != "mean_ns"]
@@ -121,7 +121,7 @@ def test_one_row_is_one_line() -> None:
     [hand_made.full_report, hand_made.hostile_report, hand_made.empty_report, hand_made.no_gpu_report],
 )
 def test_the_text_means_the_tree(make: Any) -> None:  # noqa: ANN401 (a function of hand_made)
-    """The layout by hand is JSON of the very tree it was made from."""
+    """The text, which has a layout of its own, is JSON of the same tree."""
     assert parsed(make()) == json_report.tree(make())
 
 
@@ -142,8 +142,8 @@ def test_a_hundred_thousand_rows_are_all_listed() -> None:
     assert not any("left out" in note for note in section["notes"])
 
 
-def test_of_more_gaps_the_longest_are_listed_and_the_rest_can_be_checked() -> None:
-    """Listed lengths and the ns of the note add up to all."""
+def test_only_the_longest_gaps_are_listed_with_a_sum_of_the_rest() -> None:
+    """The listed lengths and the ns in the note add up to all idle time."""
     section = parsed(hand_made.gap_report(ROWS + 10))["sections"]["idle"]
     listed = section["tables"]["gaps"]
     (note,) = (note for note in section["notes"] if "left out" in note)

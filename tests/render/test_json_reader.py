@@ -57,8 +57,8 @@ def edited(*edits: Edit) -> str:
 
 
 @pytest.mark.parametrize("report", REPORTS)
-def test_what_is_read_back_is_written_the_same(report: Report) -> None:
-    """Byte for byte: nothing of report.json is lost."""
+def test_a_report_read_back_is_written_unchanged(report: Report) -> None:
+    """It is the same byte for byte."""
     text = json_report.render(report)
     assert json_report.render(parse_report(text, "report.json")) == text
 
@@ -103,7 +103,7 @@ TABLES = st.dictionaries(NAMES, st.dictionaries(NAMES, COLUMN, min_size=1, max_s
 
 @st.composite
 def sections(draw: st.DrawFn) -> tuple[Section, ...]:
-    """Draw sections of keys that no reader knows, so that any table may be in them."""
+    """Draw sections with unknown keys, which may have any table."""
     keys = draw(st.lists(NAMES.map(lambda name: f"odd {name}"), unique=True, max_size=3))
     return tuple(
         Section(
@@ -178,7 +178,7 @@ def test_numbers_keep_their_kinds() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, 5_000, -1, -3])
-def test_a_file_that_was_cut_short_is_said(cut: int) -> None:
+def test_a_file_that_was_cut_short_is_an_error(cut: int) -> None:
     text = full_text()
     with pytest.raises(ExportError, match=r"report\.json is cut short or not JSON") as caught:
         parse_report(text.rstrip()[:cut], "report.json")
@@ -188,7 +188,7 @@ def test_a_file_that_was_cut_short_is_said(cut: int) -> None:
 @pytest.mark.parametrize(
     "text", ["[]", "{}", "3", '"text"', "null", '{"schema": 3}', '{"schema": "other/1"}', '{"a": 1}']
 )
-def test_json_of_another_program_is_said(text: str) -> None:
+def test_json_of_another_program_is_an_error(text: str) -> None:
     with pytest.raises(ExportError, match="x is not a report of nsyswrap"):
         parse_report(text, "x")
 
@@ -263,13 +263,13 @@ def test_a_missing_field_is_named(key: str) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"schema": NaN}', '{"schema": Infinity}', "[" * 100_000])
-def test_what_only_python_takes_for_json_is_none(text: str) -> None:
+def test_json_that_only_python_accepts_is_refused(text: str) -> None:
     with pytest.raises(ExportError, match="not JSON"):
         parse_report(text, "x")
 
 
-def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
-    """Missing, a folder, and no text at all."""
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    """It is missing, a folder, or not a text."""
     with pytest.raises(ExportError, match=r"cannot read .*No such file"):
         read_report(tmp_path / "none.json")
     with pytest.raises(ExportError, match="cannot read"):
@@ -296,8 +296,8 @@ PLACES = st.sampled_from(
 
 
 @given(PLACES, JSON)
-def test_whatever_stands_in_a_field_is_read_or_refused(place: tuple[str | int, ...], value: object) -> None:
-    """It raises no exception but ours, and a report that is read can be compared."""
+def test_any_value_in_a_field_is_read_or_refused(place: tuple[str | int, ...], value: object) -> None:
+    """No other exception than ExportError is raised, and a report that was read can be compared."""
     text = edited((place, value))
     with contextlib.suppress(ExportError):
         found = parse_report(text, "x")

@@ -1,4 +1,4 @@
-"""Markdown for a comment: small, complete in what matters, and inert whatever a name holds."""
+"""Markdown for a comment: small, with all important facts, and inert with any names."""
 
 import html
 import re
@@ -82,7 +82,7 @@ def test_without_a_gpu_there_is_no_ledger() -> None:
     ],
 )
 def test_markup_in_a_sentence_is_text(markup: str) -> None:
-    """Each character that Markdown reads is written by its number."""
+    """Each character with a meaning in Markdown is written by its number."""
     shown = markdown_report.escape(markup).replace("<code>", "").replace("</code>", "")
     assert not re.search(r"[<>|`*_\[\]~$@#\\]|:\S", re.sub(r"&#\d+;", "", shown))
     assert html.unescape(shown) == markup

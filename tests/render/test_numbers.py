@@ -31,7 +31,7 @@ def leaves(tree: object) -> Iterator[object]:
 
 
 def gap_lengths(tree: dict[str, Any]) -> Iterator[int]:
-    """Yield the length of each gap, put together from its rows, and of each cause in it."""
+    """Yield the length of each gap, added up from its rows, and of each cause in it."""
     gap: list[dict[str, Any]] = []
     for row in [*tree["sections"]["idle"]["tables"]["gaps"], None]:
         if gap and (row is None or row["start_ns"] != gap[-1]["end_ns"]):

@@ -23,7 +23,7 @@ LONG = "void wide<" + "float, " * 100 + "int>(int)"
 
 
 def small_report(trace_of: Callable[[ExportBuilder], Trace]) -> Report:
-    """Two kernels, three copies in two directions from two kinds of memory, one memset. Times add up to 1 ms."""
+    """Return two kernels, three copies in two directions from two kinds of memory, and one memset, 1 ms in all."""
     builder = (
         ExportBuilder()
         .gpu()
@@ -38,7 +38,7 @@ def small_report(trace_of: Callable[[ExportBuilder], Trace]) -> Report:
 
 
 def names(rows: tuple[Row, ...]) -> list[str]:
-    """The names of a table, in order."""
+    """Return the names of a table, in order."""
     return [row.name for row in rows]
 
 
@@ -82,7 +82,7 @@ def test_the_window_is_said_first(trace_of: Callable[[ExportBuilder], Trace]) ->
 
 
 def test_it_says_which_names_make_up_ninety_per_cent(trace_of: Callable[[ExportBuilder], Trace]) -> None:
-    """60 + 20 + 10 % are reached with the third name, and that is enough."""
+    """The first three names have 60, 20 and 10 %."""
     report = small_report(trace_of)
     assert nvprof_view.leading(nvprof_view.gpu_activities(report)) == 3
     assert "GPU activities: the first 3 of 5 names make up 90.0 % of 1.00 ms\n" in nvprof_view.render(report)
@@ -93,7 +93,7 @@ def test_a_table_of_one_name_says_so(trace_of: Callable[[ExportBuilder], Trace])
     assert "API calls: its only name makes up 100.0 % of 10 ns\n" in nvprof_view.render(report)
 
 
-def test_graphs_traced_as_a_whole_are_said_to_be_missing(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_a_note_says_that_graphs_traced_as_a_whole_are_missing(trace_of: Callable[[ExportBuilder], Trace]) -> None:
     """Their kernels would be in the table of a capture that traces nodes."""
     builder = ExportBuilder().kernel(0, 100, launched=(0, 10)).graph(200, 500, launched=(150, 160))
     text = nvprof_view.render(build_report(trace_of(builder), "all"))
@@ -153,7 +153,7 @@ def test_the_same_report_gives_the_same_text(trace_of: Callable[[ExportBuilder],
 
 @given(times=st.lists(st.integers(0, 10**12), min_size=1, max_size=30))
 def test_shares_of_a_table_add_up_to_all_of_it(times: list[int]) -> None:
-    """Each share is rounded to two decimals, so their sum misses 100 by at most half a hundredth a row."""
+    """Each share is rounded to two decimals, so their sum differs from 100 by at most 0.005 a row."""
     frame = pd.DataFrame({"name": [f"k{at:02}" for at in range(len(times))], "total_ns": times})
     frame = frame.assign(count=1, min_ns=times, max_ns=times)
     section = Section("host_calls", "", Window(0, 1, "", "user"), tables={"summary": frame})
@@ -173,7 +173,7 @@ def test_ninety_per_cent_takes_as_few_names_as_can_be(times: list[int]) -> None:
 
 
 def test_a_real_capture_agrees_with_its_sections(real_report: RealReport) -> None:
-    """Nothing is lost on the way: every nanosecond and every call of the sections is in the tables."""
+    """Every nanosecond and every call of the sections is in the tables."""
     report = real_report("alexnet_data_parallel_2gpu", "all")
     activities, calls = nvprof_view.gpu_activities(report), nvprof_view.api_calls(report)
     sums = {

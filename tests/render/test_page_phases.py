@@ -22,7 +22,7 @@ def with_table(key: str, name: str, table: pd.DataFrame) -> Report:
 
 
 def test_the_longest_phase_fills_its_row_and_others_are_to_scale() -> None:
-    """Backward is busy for 660 ms and idle for 80; data is idle for 601."""
+    """Backward is busy for 660 ms and idle for 80 ms; data is idle for 601 ms."""
     rows = {row.name: row for row in page_phases.phases(FULL)}
     backward, data = rows["backward"], rows["data"]
     assert float(backward.busy.width) + float(backward.idle.width) == pytest.approx(100)

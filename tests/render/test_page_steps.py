@@ -65,8 +65,8 @@ def test_each_column_leads_to_its_place_in_time() -> None:
     assert len({column.anchor for column in columns}) == 20
 
 
-def test_outliers_are_marked_where_they_stand() -> None:
-    """One mark over the third column of twenty, at the top of its step."""
+def test_outliers_are_marked_in_their_column() -> None:
+    """There is one mark, above the third of twenty columns, at the height of its step."""
     outliers = TABLE.iloc[[2]].assign(excess_ns=9 * MS)
     view = view_of(with_steps(outliers=outliers))
     assert view.outliers == 1

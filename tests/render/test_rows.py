@@ -31,7 +31,7 @@ def test_times_that_add_up_have_one_unit() -> None:
 
 
 def test_statistics_of_one_call_have_the_unit_of_their_mean() -> None:
-    """The longest call does not turn all others into thousandths."""
+    """The longest call does not set the unit, so other values keep their digits."""
     table = pd.DataFrame({"total_ns": [9_000_000], "mean_ns": [4_500.0], "min_ns": [700], "max_ns": [3_000_000]})
     shown = {one.name: (one.unit, one.cells) for one in rows.show(table, 5, aligned=True).columns}
     assert shown["total_ns"][0] == "ms"

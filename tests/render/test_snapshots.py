@@ -90,7 +90,7 @@ def test_a_snapshot_is_small_enough_to_be_reviewed(name: str) -> None:
 
 
 def test_an_outline_changes_with_the_page() -> None:
-    """A section, a column or a finding less changes it."""
+    """It changes if a section, a column or a finding is missing."""
     report = hand_made.full_report()
     whole = outline(RENDERERS["html"](report))
     assert outline(RENDERERS["html"](hand_made.no_gpu_report())) != whole

@@ -144,8 +144,8 @@ def test_one_section_is_not_called_sections() -> None:
     assert last == "The page and JSON hold 1 more section: kernels, copies, calls and the rest."
 
 
-def test_a_share_of_no_kernels_is_unknown() -> None:
-    """A window may hold no kernel."""
+def test_a_share_without_kernels_is_not_measured() -> None:
+    """A window may contain no kernel."""
     report = hand_made.full_report()
     [section] = [one for one in report.sections if one.key == "tensor_cores"]
     facts = tuple(replace(fact, value=None) if fact.label.startswith("share") else fact for fact in section.facts)
