@@ -102,7 +102,7 @@ def test_phases_are_recorded_without_the_nvtx_package(
 def ranks_without_marks(*modes: str) -> list[str]:
     """Return the lines that two ranks print without marks, nsys and torchrun, sorted."""
     common = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29732"}
-    command = [sys.executable, PROGRAM, *modes]
+    command = [sys.executable, str(PROGRAM), *modes]
     ranks = [
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**common, "RANK": rank}) for rank in "01"
     ]

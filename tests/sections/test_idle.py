@@ -1,6 +1,6 @@
 """The section on idle time: its tables agree with each other, with the ledger and with the attribution."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ ACCOUNT = ["device_id", "cause", "rule", "phase"]
 PATTERN = ["device_id", "rule", "phase"]
 
 
-def summed(table: pd.DataFrame, keys: list[str], lengths: "pd.Series[int]") -> dict[tuple[object, ...], int]:
+def summed(table: pd.DataFrame, keys: list[str], lengths: "pd.Series[int]") -> dict[Hashable, int]:
     """Return the sum of lengths by some columns, without sums of 0."""
     found = lengths.groupby([table[key] for key in keys], observed=True).sum()
     return {key: int(total) for key, total in found.items() if total}
