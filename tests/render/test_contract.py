@@ -1,6 +1,7 @@
 """What holds for every form of the report: it is pure, complete, inert, and quick with many rows."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import hand_made
@@ -11,7 +12,7 @@ from nsyswrap.model import Report
 from nsyswrap.render import RENDERERS, render
 from nsyswrap.sections import SECTIONS
 
-REPORTS = {
+REPORTS: dict[str, Callable[[], Report]] = {
     "full": hand_made.full_report,
     "two GPUs": hand_made.two_gpu_report,
     "no GPU": hand_made.no_gpu_report,
