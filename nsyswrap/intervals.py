@@ -27,7 +27,8 @@ class Window:
         start_ns: First nanosecond, since capture start; may be negative.
         end_ns: One past the last nanosecond.
         label: The interval in words: "steps 3 to 60".
-        source: Where it comes from: measured steps, all GPU operations, the whole session, or the user.
+        source: Where it comes from: measured steps that ranges name or that a pattern of the work shows, all GPU
+            operations, the whole session, or the user.
 
     Raises:
         ValueError: The window would be empty.
@@ -36,7 +37,7 @@ class Window:
     start_ns: int
     end_ns: int
     label: str
-    source: Literal["steps", "operations", "session", "user"]
+    source: Literal["steps", "pattern", "operations", "session", "user"]
 
     def __post_init__(self) -> None:
         if self.end_ns <= self.start_ns:
@@ -46,6 +47,11 @@ class Window:
     def length_ns(self) -> int:
         """Length in nanoseconds, at least 1."""
         return self.end_ns - self.start_ns
+
+    @property
+    def is_of_steps(self) -> bool:
+        """Whether it is made of measured steps."""
+        return self.source in {"steps", "pattern"}
 
 
 class Spans(NamedTuple):

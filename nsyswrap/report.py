@@ -13,6 +13,7 @@ from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_context, find_states
+from nsyswrap.loop.pattern_steps import kernel_matcher
 from nsyswrap.loop.step_detection import step_matcher
 from nsyswrap.model import NO_STEP, Report, Section, StepTimes
 from nsyswrap.sections import SECTIONS
@@ -94,7 +95,7 @@ def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = 
 
 def _step_times(context: TraceContext, window: Window) -> StepTimes:
     """Return the count and the median length of the measured steps of the window."""
-    if window.source != "steps":
+    if not window.is_of_steps:
         return NO_STEP
     measured = context.steps.measured
     length = array(measured, "end") - array(measured, "start")
@@ -162,6 +163,7 @@ def check_request(window: str, settings: Settings) -> None:
     if window not in {"", STEPS, ALL}:
         _between(window)
     step_matcher(settings.step_pattern)
+    kernel_matcher(settings.step_kernel)
 
 
 def choose_window(context: TraceContext, wanted: str = "") -> Window:
@@ -175,11 +177,10 @@ def choose_window(context: TraceContext, wanted: str = "") -> Window:
         return _recorded(context.trace, _between(wanted))
     measured = context.steps.measured_window()
     if wanted == STEPS and measured is None:
-        pattern = context.settings.step_pattern
         raise CannotTellError(
-            f"no range matches --step-range {pattern}" if pattern else "the capture has no steps",
-            hint='put an NVTX range such as "batch 17" around each step, name yours with --step-range, '
-            "or use --window all",
+            _unmatched(context.settings) or "the capture has no steps",
+            hint='put an NVTX range such as "batch 17" around each step, name yours with --step-range or the kernel that '
+            "begins a step with --step-kernel, or use --window all",
         )
     if measured is not None and wanted != ALL:
         return measured
@@ -235,11 +236,18 @@ def _unmet(context: TraceContext, wanted: str, window: Window) -> Iterator[str]:
         context.settings,
         context.trace[tables.RANGES]["text"].cat.remove_unused_categories().cat.categories,
     )
-    if settings.step_pattern and not len(context.steps.frame):
-        yield f"--step-range {settings.step_pattern}: no range matches, so there are no steps."
+    if not len(context.steps.frame) and (unmatched := _unmatched(settings)):
+        yield f"{unmatched[0].upper()}{unmatched[1:]}, so there are no steps."
     for rule in settings.phase_rules:
         if not any(rule.pattern.search(str(text)) for text in texts):
             yield f"--phase {rule.phase}={rule.pattern.pattern}: no range matches."
+
+
+def _unmatched(settings: Settings) -> str:
+    """Return the option that names the steps and matches nothing, where there are no steps; empty for none."""
+    if settings.step_kernel:
+        return f"fewer than two kernels match --step-kernel {settings.step_kernel}"
+    return f"no range matches --step-range {settings.step_pattern}" if settings.step_pattern else ""
 
 
 def _between(text: str) -> Window:

@@ -92,7 +92,7 @@ TENSOR_FACTS = ("share_low", "share_high", "counter_share_low", "counter_share")
 
 def basis_of(base: Side, new: Side) -> Basis:
     """Return "step" where both windows are made of steps, else "window"."""
-    steps = all(side.report.window.source == "steps" and side.step_count for side in (base, new))
+    steps = all(side.report.window.is_of_steps and side.step_count for side in (base, new))
     return "step" if steps else "window"
 
 

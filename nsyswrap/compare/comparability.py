@@ -197,7 +197,7 @@ def _work(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
 def _input_bytes(side: Side) -> float | None:
     """Return the bytes copied from CPU to GPU in a step; None where they are unknown."""
     section = side.report.section("copies")
-    if section is None or side.report.window.source != "steps" or not side.step_count:
+    if section is None or not side.report.window.is_of_steps or not side.step_count:
         return None
     table = section.tables.get("summary")
     if table is None or not {"kind", "bytes"} <= set(table.columns):

@@ -1,8 +1,9 @@
 """The context of a trace: its events and its training loop, which all later stages read."""
 
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,9 @@ from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.intervals import Window
 from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
+from nsyswrap.loop.pattern_steps import find_marked_steps, find_pattern_steps
 from nsyswrap.loop.step_detection import Steps, find_steps
+from nsyswrap.loop.work_sequence import WorkSequence, work_sequences
 from nsyswrap.tables import Trace
 
 
@@ -27,6 +30,7 @@ class Settings:
 
     Attributes:
         step_pattern: Regular expression of the ranges that are steps; empty for the usual spellings.
+        step_kernel: Regular expression of the kernels that begin a step; empty for ranges, or else the pattern of the work.
         phase_rules: Rules that are tried before the usual spellings of the phases.
         kernel_rules: Rules for kernel names that are tried before our own.
         copy_rates: Rates of pinned copies, measured on the machine of the capture, by direction.
@@ -36,6 +40,7 @@ class Settings:
     phase_rules: tuple[PhaseRule, ...] = ()
     kernel_rules: tuple[NameRule, ...] = ()
     copy_rates: Mapping[str, CopyRate] = field(default_factory=dict)
+    step_kernel: str = ""
 
 
 NO_SETTINGS = Settings()
@@ -82,8 +87,9 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
     # Operations take longest and do not need ranges, so another thread joins them.
     with ThreadPoolExecutor(1) as pool:
         joining = pool.submit(find_operations, trace)
-        steps = find_steps(trace, settings.step_pattern)
-        phases = find_phases(trace, steps, settings.phase_rules)
+        sequences = cache(lambda: tuple(work_sequences(trace, joining.result())))
+        steps = _steps(trace, settings, joining, sequences)
+        phases = find_phases(trace, steps, settings.phase_rules, sequences)
         counter_samples, lines = find_counter_samples(trace), find_lines(trace)
         operations = joining.result()
     return TraceContext(
@@ -97,6 +103,28 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
         phases=phases,
         phase_of_operations=phases.of_operations(trace, operations),
     )
+
+
+def _steps(
+    trace: Trace, settings: Settings, joining: Future[Operations], sequences: Callable[[], tuple[WorkSequence, ...]]
+) -> Steps:
+    """Return the steps that ranges name; where none does, those that the pattern of the work shows.
+
+    A kernel that the user names comes before both.
+
+    Args:
+        trace: The tables of one export.
+        settings: The user's settings.
+        joining: The operations, as soon as they are joined.
+        sequences: Returns what each process launched.
+    """
+    if settings.step_kernel:
+        return find_marked_steps(trace, joining.result(), sequences(), settings.step_kernel)
+    steps = find_steps(trace, settings.step_pattern)
+    if len(steps.frame) or settings.step_pattern:
+        return steps
+    found = find_pattern_steps(trace, sequences())
+    return found if len(found.frame) else steps
 
 
 def find_states(context: TraceContext, window: Window) -> ThreadStates:

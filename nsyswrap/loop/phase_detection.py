@@ -1,7 +1,7 @@
 """The phases of the program, from NVTX ranges: which phase is open on a thread at a time."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -13,12 +13,16 @@ from nsyswrap import tables
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import NOTHING, LabelledSpans, Times, fill, innermost, label_at
 from nsyswrap.loop.injected_ranges import injected_steps, repeated
-from nsyswrap.loop.step_detection import Steps
+from nsyswrap.loop.inferred_phases import StepSpans, infer_phases
+from nsyswrap.loop.step_detection import PATTERN, Steps
+from nsyswrap.loop.work_sequence import WorkSequence
 from nsyswrap.tables import Trace, array
 
 NO_PHASE = -1
 NONE = "none"
 BATCH, DATA, COPY, OPTIMIZER = "batch", "data", "copy", "optimizer"
+
+Sequences = tuple[WorkSequence, ...]
 
 _NOTHING_OPEN = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
@@ -70,7 +74,8 @@ class Phases:
     Attributes:
         names: Name of each phase code.
         ranges: Rows of ``trace[RANGES]`` that are a phase, with columns start, end, thread, process, phase (code) and
-            below (bool: it counts only where no other phase is open); the index is the row there.
+            below (bool: it counts only where no other phase is open); the index is the row there. Phases that no range
+            marks have inferred (bool) set, and a negative index.
         main_thread: The thread of each process whose phases apply where another thread of it has none.
         own_by_thread: The innermost phase open on each thread that has ranges.
         shown_by_thread: The same, with the phases of the main thread where the thread itself has none.
@@ -90,8 +95,13 @@ class Phases:
         """Return the code of a phase; -1 for an unknown name."""
         return self.names.index(name) if name in self.names else NO_PHASE
 
+    @property
+    def marked(self) -> pd.DataFrame:
+        """Return the rows of ``ranges`` that are ranges of the trace."""
+        return self.ranges[~self.ranges["inferred"]]
+
     def marks(self, process: int, phase: str) -> bool:
-        """Return whether the process has ranges of a phase."""
+        """Return whether the process has ranges of a phase, or phases inferred."""
         return bool(((self.ranges["process"] == process) & (self.ranges["phase"] == self.code(phase))).any())
 
     def own(self, thread: int) -> LabelledSpans:
@@ -124,14 +134,32 @@ class Phases:
         return found
 
 
-def find_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = ()) -> Phases:
+def find_phases(
+    trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = (), sequences: Callable[[], Sequences] = tuple
+) -> Phases:
     """Return the phases of a trace.
 
     Args:
         trace: The tables of one export.
         steps: Steps of the training loop; their ranges are the phase "batch".
         rules: Rules of the user; they come before the usual spellings.
+        sequences: Returns what each process launched, to infer the phases of processes that mark none.
     """
+    found, names = _marked_phases(trace, steps, rules)
+    inferred = [_inferred(sequence, steps, names) for sequence in _unmarked(found, steps, names, sequences)]
+    if inferred:
+        more = pd.concat(inferred, ignore_index=True)
+        found = pd.concat([found, more.set_index(-1 - more.index)])
+    main_thread = _main_threads(found)
+    own = _own_phases(found)
+    shown = _shown_phases(own, main_thread)
+    return Phases(names, found, MappingProxyType(main_thread), MappingProxyType(own), MappingProxyType(shown))
+
+
+def _marked_phases(
+    trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...]
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the ranges that are phases, as in ``Phases.ranges``, and the names of the phases."""
     ranges = trace[tables.RANGES]
     names = tuple(dict.fromkeys([*USUAL, *(rule.phase for rule in rules)]))
     by_text = np.array([_phase(str(text), names, rules) for text in ranges["text"].cat.categories], np.int32)
@@ -150,10 +178,30 @@ def find_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...] = ()) -
     found["process"] = tables.process_of(array(found, "thread"))
     found["phase"] = phase[rows]
     found["below"] = below[rows]
-    main_thread = _main_threads(found)
-    own = _own_phases(found)
-    shown = _shown_phases(own, main_thread)
-    return Phases(names, found, MappingProxyType(main_thread), MappingProxyType(own), MappingProxyType(shown))
+    found["inferred"] = False
+    return found, names
+
+
+def _unmarked(
+    marked: pd.DataFrame, steps: Steps, names: tuple[str, ...], sequences: Callable[[], Sequences]
+) -> Sequences:
+    """Return what each process with steps, but no phases inside them, launched."""
+    known = set(marked.loc[marked["phase"] != names.index(BATCH), "process"].tolist())
+    wanted = set(steps.frame["process"].tolist()) - known
+    return tuple(each for each in sequences() if each.process in wanted) if wanted else ()
+
+
+def _inferred(sequence: WorkSequence, steps: Steps, names: tuple[str, ...]) -> pd.DataFrame:
+    """Return the phases of one process that marks none inside its steps; its steps are phases too unless ranges are."""
+    mine = steps.frame[steps.frame["process"] == sequence.process]
+    start, end = array(mine, "start"), array(mine, "end")
+    alike = array(mine, "alike") if "alike" in mine else np.ones(len(mine), bool)
+    codes = {name: code for code, name in enumerate(names)}
+    found = infer_phases(sequence, StepSpans(start, end, alike), codes)
+    if steps.source == PATTERN:
+        whole = pd.DataFrame({"start": start, "end": end, "phase": np.int32(codes[BATCH])})
+        found = pd.concat([found, whole.assign(thread=sequence.thread, process=sequence.process)])
+    return found.assign(below=False, inferred=True)
 
 
 def of_library(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:

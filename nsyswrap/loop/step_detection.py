@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ from nsyswrap.tables import Trace, array
 STEP_TEXT = re.compile(r"(?:batch|step|iteration|iter)[\s_#:=\-\[(]*\d+[\])]?$", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
+PATTERN: Final = "pattern"
+
 # The first two steps allocate, tune and compile. Later steps count as warm-up while they take this many times the
 # median of the steps after them. At most half of all steps are warm-up.
 WARM_UP_STEPS = 2
@@ -31,12 +34,14 @@ class Steps:
     Attributes:
         frame: One row for each step: process, thread (int64 ids), name, start, end (ns), warm_up (bool).
         processes: Processes whose steps count, where processes run one after another; None for all.
-        notes: Which ranges that look like steps do not count, and why.
+        notes: Which ranges that look like steps do not count, and why; how steps without ranges were found.
+        source: "steps" from ranges, "pattern" from the work that repeats; the source of the window.
     """
 
     frame: pd.DataFrame
     processes: frozenset[int] | None = None
     notes: tuple[str, ...] = ()
+    source: Literal["steps", "pattern"] = "steps"
 
     @property
     def counted(self) -> pd.DataFrame:
@@ -62,7 +67,7 @@ class Steps:
             start, end = int(bounds["start"].min()), int(bounds["end"].max())
         if end <= start:
             return None
-        return Window(start, end, self._label(measured), "steps")
+        return Window(start, end, self._label(measured), self.source)
 
     def measured_inside(self, window: Window) -> pd.DataFrame:
         """Return the steps that lie inside the window and are not warm-up."""
@@ -81,11 +86,13 @@ class Steps:
         processes = measured["process"].nunique()
         count = self.measured_count
         name = f"{first['name']} to {last['name']}" if count > 1 else str(first["name"])
-        aside = f", {_counted(skipped // processes, 'warm-up step')} left out" if skipped else ""
-        return f"{_counted(count, 'measured step')} ({name}{aside})"
+        aside = f", {counted(skipped // processes, 'warm-up step')} left out" if skipped else ""
+        how = " found by a pattern" if self.source == PATTERN else ""
+        return f"{counted(count, 'measured step')}{how} ({name}{aside})"
 
 
-def _counted(count: int, what: str, several: str = "") -> str:
+def counted(count: int, what: str, several: str = "") -> str:
+    """Return a number with its noun: "1 step", "2 steps", "2 processes"."""
     return f"{count} {what if count == 1 else several or f'{what}s'}"
 
 
@@ -101,7 +108,7 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
         UsageError: The pattern is not a regular expression.
     """
     found = _named_as_steps(trace, step_matcher(pattern))
-    used = _gpu_time(trace) if len(tables.distinct(array(found, "process"))) > 1 else {}
+    used = gpu_time(trace) if len(tables.distinct(array(found, "process"))) > 1 else {}
     frame, notes = _of_working_processes(found, used)
     launching = _launching_threads(trace) if frame["thread"].nunique() > frame["process"].nunique() else set()
     if len(frame):
@@ -110,7 +117,7 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
     frame = frame.drop(columns="open").sort_values(["process", "start"], kind="stable", ignore_index=True)
     flags = [warm_up(array(group, "end") - array(group, "start")) for _, group in frame.groupby("process")]
     frame["warm_up"] = np.concatenate(flags) if flags else np.empty(0, bool)
-    processes, others = _at_one_time(frame, used)
+    processes, others = at_one_time(frame, used)
     return Steps(frame, processes, (*_never_ended(left_open), *notes, *others))
 
 
@@ -131,7 +138,7 @@ def _named_as_steps(trace: Trace, matcher: re.Pattern[str]) -> pd.DataFrame:
     )
 
 
-def _gpu_time(trace: Trace) -> dict[int, int]:
+def gpu_time(trace: Trace) -> dict[int, int]:
     """Return the summed time of the operations of each process that has any, in ns; overlapping ones count in full."""
     found: dict[int, int] = {}
     for spec in SOURCES:
@@ -156,7 +163,7 @@ def _of_working_processes(steps: pd.DataFrame, used: Mapping[int, int]) -> tuple
     working = steps["process"].isin(used.keys())
     if not working.any() or working.all():
         return steps, ()
-    idle = _counted(steps["process"][~working].nunique(), "process", "processes")
+    idle = counted(steps["process"][~working].nunique(), "process", "processes")
     return steps[working], (f"Left out: the steps of {idle} that launched nothing on a GPU.",)
 
 
@@ -168,7 +175,7 @@ def _never_ended(steps: pd.DataFrame) -> tuple[str, ...]:
     return (f"Left out: {which}, still open when the capture or the program stopped.",)
 
 
-def _at_one_time(frame: pd.DataFrame, used: Mapping[int, int]) -> tuple[frozenset[int] | None, tuple[str, ...]]:
+def at_one_time(frame: pd.DataFrame, used: Mapping[int, int]) -> tuple[frozenset[int] | None, tuple[str, ...]]:
     """Return the processes whose steps count where processes run one after another, and a note on the others.
 
     Ranks train at the same time, and all count. Where programs run one after another, as in a sweep, only the one that

@@ -146,7 +146,7 @@ def _patterns(context: TraceContext, attribution: Attribution, window: Window) -
     frame = pd.DataFrame({"gap": pieces.gap, "code": codes, "length": pieces.length})
     whole = frame.groupby(["code", "gap"], sort=False)["length"].sum().groupby("code")
     summed = whole.agg(["size", "median", "sum"]).reindex(range(len(unique)))
-    steps = context.steps.measured_count if window.source == "steps" else 0
+    steps = context.steps.measured_count if window.is_of_steps else 0
     count = summed["size"].to_numpy(np.int64)
     found = pd.DataFrame(
         {

@@ -149,7 +149,7 @@ def per_step(context: TraceContext, lost_ns: int, window: Window) -> tuple[str, 
     """Return the time lost in a step as a line of evidence; empty where the window is not made of steps."""
     # Steps of one process: all ranks run the same steps at the same time.
     steps = context.steps.measured_count
-    if window.source != "steps" or not steps:
+    if not window.is_of_steps or not steps:
         return ()
     return (f"{units.duration(lost_ns // steps)} a step, in {window.label}",)
 

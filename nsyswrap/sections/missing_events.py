@@ -119,7 +119,7 @@ def _longest_phases(context: TraceContext, window: Window, count: int) -> int:
     since the phases of the host are affected.
     """
     idle = sum(map(total, _idle(context, window).values())) if context.operations.devices else window.length_ns
-    ranges = context.phases.ranges
+    ranges = context.phases.marked
     length = array(ranges, "end") - array(ranges, "start")
     return min(count * int(length.max()), idle) if len(length) else idle
 

@@ -1,6 +1,7 @@
 """The phases of the program: host time, GPU time and idle GPU time of each."""
 
 from collections.abc import Iterable
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -15,14 +16,15 @@ from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 
-COLUMNS = ("phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count")
+COLUMNS = ("phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count", "inferred")
+NO_PHASES = "No range marks a phase, and none could be inferred from what the threads launch in each step."
 
 
 def run(context: TraceContext, window: Window) -> Section:
     """Return each phase's ranges, host time, GPU time launched in it, and idle GPU time while it is open.
 
     Host time is the time in which the phase is the innermost one of a main thread, summed over processes: nested phases
-    do not count twice.
+    do not count twice. Phases that ranges mark and phases that are inferred have rows of their own.
     """
     operations, phases = context.operations, context.phases
     of_operation = context.phase_of_operations
@@ -32,15 +34,16 @@ def run(context: TraceContext, window: Window) -> Section:
         for device in operations.used_in(window)
     ]
     rows = []
-    for code in range(NO_PHASE, len(phases.names)):
-        mine = touching & (of_operation == code)
+    for code, inferred in product(range(NO_PHASE, len(phases.names)), (False, True)):
+        processes = _processes(context, code, inferred=inferred)
+        mine = touching & (of_operation == code) & np.isin(operations.process, processes)
         busy = [
             clip(merge(operations.start[m], operations.end[m]), window.start_ns, window.end_ns)
             for device in operations.devices
             for m in [mine & (operations.device_id == device)]
         ]
-        host = sum(total(_host_spans(context, code, window, [each])) for each in context.phases.main_thread)
-        count = _count(context, code, window)
+        host = sum(total(_host_spans(context, code, window, [each])) for each in processes)
+        count = _count(context, code, window, inferred=inferred)
         kernels = mine & (operations.table == 0)
         if not (count or mine.any()):
             continue
@@ -50,20 +53,40 @@ def run(context: TraceContext, window: Window) -> Section:
                 "count": count,
                 "host_ns": host,
                 "gpu_ns": sum(map(total, busy)),
-                "idle_ns": _idle_inside(context, code, window, free),
+                "idle_ns": _idle_inside(context, code, window, [(users & set(processes), spans) for users, spans in free]),
                 "kernel_count": int(kernels.sum()),
+                "inferred": inferred,
             }
         )
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    notes = injected_ranges.notes(context.trace[tables.RANGES], phases.ranges.index.to_numpy(np.intp))
+    notes = injected_ranges.notes(context.trace[tables.RANGES], phases.marked.index.to_numpy(np.intp))
     facts = _coverage(context, of_operation, touching)
-    return Section("phases", "Phases", window, facts, {"phases": frame}, notes=notes)
+    return Section("phases", "Phases", window, facts, {"phases": frame}, notes=(*notes, *_inferred_notes(context)))
 
 
-def _count(context: TraceContext, code: int, window: Window) -> int:
+def _processes(context: TraceContext, code: int, *, inferred: bool) -> list[int]:
+    """Return the processes whose phase is inferred, or those where it is not; without a phase, none is inferred."""
+    ranges = context.phases.ranges
+    found = set(ranges.loc[ranges["inferred"] & (ranges["phase"] == code), "process"].tolist())
+    everyone = {*tables.distinct(context.operations.process).tolist(), *context.phases.main_thread}
+    return sorted(found if inferred else everyone - found)
+
+
+def _inferred_notes(context: TraceContext) -> tuple[str, ...]:
+    """Return a note on the phases that are inferred; a note that there is none if the capture has no phases."""
+    ranges = context.phases.ranges
+    if not len(ranges):
+        return (NO_PHASES,)
+    names = [context.phases.name(code) for code in np.unique(ranges.loc[ranges["inferred"], "phase"]).tolist()]
+    return (f"Inferred from what the threads launch in each step, not marked by ranges: {', '.join(names)}.",) * bool(
+        names
+    )
+
+
+def _count(context: TraceContext, code: int, window: Window, *, inferred: bool) -> int:
     ranges = context.phases.ranges
     inside = (ranges["start"] < window.end_ns) & (ranges["end"] > window.start_ns) & (ranges["phase"] == code)
-    return int(inside.sum())
+    return int((inside & (ranges["inferred"] == inferred)).sum())
 
 
 def _host_spans(context: TraceContext, code: int, window: Window, processes: Iterable[int]) -> Spans:
@@ -129,4 +152,4 @@ def _coverage(
     )
 
 
-SECTION = SectionSpec("phases", "Phases", (tables.RANGES,), run)
+SECTION = SectionSpec("phases", "Phases", (), run)

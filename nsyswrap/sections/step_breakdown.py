@@ -157,7 +157,7 @@ def _program(context: TraceContext, slots: Slots) -> Spans:
     of_libraries = np.array([bool(LIBRARY_DOMAINS.match(str(name))) for name in ranges["domain"].cat.categories])
     mine = ~of_libraries[ranges["domain"].cat.codes.to_numpy()]
     mine &= tables.process_of(array(ranges, "thread")) == slots.process
-    of_phases = context.phases.ranges
+    of_phases = context.phases.marked
     mine[of_phases.index[of_phases["phase"] == context.phases.code(BATCH)]] = False
     start, end = array(ranges, "start")[mine], array(ranges, "end")[mine]
     spans = Spans(slots.start, slots.end)

@@ -15,7 +15,8 @@ from nsyswrap.tables import array
 from nsyswrap.what_if.simulate import Simulation
 
 NO_STEPS = (
-    'No range names a step: put an NVTX range such as "batch 17" around each step, or name yours with --step-range.'
+    "No range names a step, and no pattern in the GPU's work clearly repeats: put an NVTX range such as \"batch 17\" "
+    "around each step, or name yours with --step-range, or the kernel that begins a step with --step-kernel."
 )
 NO_WHOLE_STEP = "No whole measured step lies inside the window, so there is no median step."
 
@@ -95,7 +96,7 @@ def _table(context: TraceContext) -> pd.DataFrame:
     base = {"name": frame["name"], "start_ns": start, "end_ns": end, "warm_up": frame["warm_up"]}
     if not len(frame) or not context.operations.devices:
         return pd.DataFrame(base)
-    whole = Window(int(start.min()), int(max(end.max(), start.min() + 1)), "all steps", "steps")
+    whole = Window(int(start.min()), int(max(end.max(), start.min() + 1)), "all steps", context.steps.source)
     parts = []
     for device in context.operations.used_in(whole):
         rows = ledger_of_spans(context.operations.exclusive(device, whole), start, end)
@@ -103,4 +104,4 @@ def _table(context: TraceContext) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-SECTION = SectionSpec("steps", "Steps", (tables.RANGES,), run)
+SECTION = SectionSpec("steps", "Steps", (), run)

@@ -175,7 +175,7 @@ def _span_and_thread(frame: pd.DataFrame) -> dict[str, Any]:
 def _ranges(context: TraceContext) -> pd.DataFrame:
     frame = context.trace[tables.RANGES]
     phase = np.full(len(frame), NO_PHASE, np.int64)
-    known = context.phases.ranges
+    known = context.phases.marked
     phase[known.index.to_numpy()] = array(known, "phase")
     names = [context.phases.name(code) for code in range(NO_PHASE, len(context.phases.names))]
     texts = {column: frame[column].reset_index(drop=True) for column in ("text", "domain")}

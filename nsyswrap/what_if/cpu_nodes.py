@@ -192,7 +192,7 @@ def _ends(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
 
     A sample that is not made of steps has no such moment: it ends with its last event.
     """
-    if sources.sample.source != "steps":
+    if not sources.sample.is_of_steps:
         return []
     end = np.array([sources.sample.end_ns])
     processes = tables.process_of(threads)

@@ -44,7 +44,7 @@ def choose_sample(launched: Times, steps: Steps, window: Window) -> Sample:
     inside = np.sort(launched[(launched >= window.start_ns) & (launched < window.end_ns)], kind="stable")
     start, end = _measured(steps, window)
     if len(inside) <= MOST_OPERATIONS:
-        return Sample(window, len(start) if window.source == "steps" else 0, 1.0)
+        return Sample(window, len(start) if window.is_of_steps else 0, 1.0)
     if len(start):
         count = np.searchsorted(inside, np.append(start, end[-1]))
         fitting = MOST_OPERATIONS // max(int(np.median(np.diff(count))), 1)
@@ -76,7 +76,7 @@ def _median_run(start: Times, end: Times, count: int, window: Window) -> Sample:
     chosen = _nearest(length, float(np.median(length)))
     begin, stop = int(start[chosen]), int(until[chosen + count - 1])
     label = f"{count} of {len(start)} steps, from step {chosen + 1} of {window.label}"
-    return Sample(Window(begin, stop, label, "steps"), count, len(start) / count)
+    return Sample(Window(begin, stop, label, window.source if window.is_of_steps else "steps"), count, len(start) / count)
 
 
 def _nearest(values: Times, wanted: float) -> int:

@@ -1,0 +1,159 @@
+"""The phases of a program that marks none, from what its threads launch in each step.
+
+::
+
+    main thread      |     copy of a batch   kernels              adam  loss to host |
+    autograd thread  |                               kernels                         |
+    inferred         |data|     copy     |  forward | backward | optimizer | (batch) |
+
+What cannot be told apart has no phase but "batch": where one thread launches forward and backward pass, neither is known.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap.intervals import Indices, Times, times
+from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, WAIT, Flags, WorkSequence
+
+DATA, COPY, FORWARD, BACKWARD, OPTIMIZER = "data", "copy", "forward", "backward", "optimizer"
+# Autograd keeps its threads; the threads of DataParallel's replicas live for one step. So a thread that launches kernels
+# in this share of the steps is autograd's. Source: ours; torch/csrc/autograd/engine.cpp, torch/nn/parallel.
+MOST_STEPS = 0.5
+
+
+
+
+class StepSpans(NamedTuple):
+    """The steps of one process in order, without overlap; arrays of shape (steps,).
+
+    Attributes:
+        start: When each starts on the host, in ns.
+        end: When it ends.
+        alike: Whether it holds what a step usually holds.
+    """
+
+    start: Times
+    end: Times
+    alike: Flags
+
+
+class _Runs(NamedTuple):
+    """Kernels that follow one another in a step, all of the backward pass or all of other passes; shape (runs,).
+
+    Attributes:
+        step: The step.
+        backward: Whether autograd's threads launched them.
+        start: End of the call of the loop's thread before the first of them, or start of the step, in ns.
+        end: End of the last launch.
+        optimizer: Whether some are of an optimizer.
+        optimized: End of the launch of the last of these.
+    """
+
+    step: Indices
+    backward: Flags
+    start: Times
+    end: Times
+    optimizer: Flags
+    optimized: Times
+
+
+Spans = tuple[str, Times, Times]
+
+
+def infer_phases(sequence: WorkSequence, steps: StepSpans, codes: Mapping[str, int]) -> pd.DataFrame:
+    """Return the phases of one process: start, end (ns), thread, process, phase (code).
+
+    Args:
+        sequence: What the process launched, and what it waited for.
+        steps: Its steps.
+        codes: Code of each phase.
+    """
+    step = np.searchsorted(steps.start, sequence.start, side="right") - 1
+    inside = (step >= 0) & (sequence.start < steps.end[np.maximum(step, 0)])
+    rows = np.flatnonzero(inside)
+    copied, batches = _batches(sequence, rows, step, steps)
+    found = [*batches, *_passes(sequence, _runs(sequence, rows, step, np.maximum(copied, steps.start)), copied)]
+    parts = [
+        pd.DataFrame({"start": start, "end": end, "phase": np.int32(codes[phase])}) for phase, start, end in found
+    ]
+    frame = pd.concat([pd.DataFrame({"start": times([]), "end": times([]), "phase": np.empty(0, np.int32)}), *parts])
+    frame = frame[frame["end"] > frame["start"]].assign(thread=sequence.thread, process=sequence.process)
+    return frame.reset_index(drop=True)
+
+
+def _batches(
+    sequence: WorkSequence, rows: Indices, step: Indices, steps: StepSpans
+) -> tuple[Times, list[Spans]]:
+    """Return when the batch of each step has been copied, its start where none is, and the phases data and copy.
+
+    The batch is what is copied to the device before the first kernel. What the host does from the start of the step to
+    that copy is data. After a step with other work, such as a checkpoint, that work may have lasted until then.
+    """
+    own = rows[sequence.own[rows]]
+    kernels = own[sequence.kind[own] == KERNEL]
+    begins = np.searchsorted(sequence.start, steps.start)
+    first_kernel = np.append(kernels, len(sequence.start))[np.searchsorted(kernels, begins)]
+    copies = own[(sequence.kind[own] == TO_DEVICE) & (own < first_kernel[step[own]])]
+    which, first, number = np.unique(step[copies], return_index=True, return_counts=True)
+    last = copies[first + number - 1]
+    following = np.append(own, own[-1:])[np.searchsorted(own, last) + 1] if len(own) else last
+    waited = (sequence.kind[following] == WAIT) & (step[following] == which)
+    start, end = sequence.start[copies[first]], sequence.end[np.where(waited, following, last)]
+    copied = steps.start.copy()
+    copied[which] = end
+    known = (which > 0) & steps.alike[np.maximum(which - 1, 0)]
+    return copied, [(DATA, steps.start[which][known], start[known]), (COPY, start, end)]
+
+
+def _runs(sequence: WorkSequence, rows: Indices, step: Indices, begin: Times) -> _Runs:
+    """Return the runs of kernels in the steps; ``begin`` is when the passes of each step begin, in ns."""
+    rows = rows[sequence.kind[rows] == KERNEL]
+    backward = np.isin(sequence.launcher[rows], _autograd_threads(sequence, rows, step[rows], len(begin)))
+    change = np.append(True, (step[rows][1:] != step[rows][:-1]) | (backward[1:] != backward[:-1]))[: len(rows)]
+    first = np.flatnonzero(change)
+    last = np.append(first[1:], len(rows))[: len(first)] - 1
+    own = np.flatnonzero(sequence.own)
+    before = np.searchsorted(own, rows[first]) - 1
+    called = np.where(before >= 0, sequence.end[own[np.maximum(before, 0)]], 0) if len(own) else np.zeros(len(first))
+    named = sequence.optimizer[rows] & ~backward
+    latest = np.maximum.accumulate(np.where(named, np.arange(len(rows)), -1)) if len(rows) else first
+    return _Runs(
+        step=step[rows[first]],
+        backward=backward[first],
+        start=np.maximum(called.astype(np.int64), begin[step[rows[first]]]),
+        end=sequence.end[rows[last]],
+        optimizer=latest[last] >= first,
+        optimized=sequence.end[rows[np.maximum(latest[last], 0)]],
+    )
+
+
+def _autograd_threads(sequence: WorkSequence, rows: Indices, step: Indices, steps: int) -> Indices:
+    """Return the threads, other than the loop's, that launch kernels in most steps."""
+    foreign = ~sequence.own[rows]
+    pairs = pd.DataFrame({"thread": sequence.launcher[rows][foreign], "step": step[foreign]}).drop_duplicates()
+    count = pairs["thread"].value_counts()
+    return count.index[count.to_numpy() >= MOST_STEPS * steps].to_numpy(np.int64)
+
+
+def _passes(sequence: WorkSequence, runs: _Runs, begin: Times) -> Iterator[Spans]:
+    """Yield the phases forward, backward and optimizer; ``begin`` is when the passes of each step begin, in ns."""
+    size = len(runs.step)
+    same = runs.step[1:] == runs.step[:-1]
+    after = np.append(False, same & runs.backward[:-1])[:size] & ~runs.backward
+    before = np.append(same & runs.backward[1:], False)[:size] & ~runs.backward
+    yield BACKWARD, runs.start[runs.backward], runs.end[runs.backward]
+    ended = np.append(0, runs.end)[:size]
+    next_start = np.append(runs.start, 0)[1:]
+    named = runs.optimizer & after
+    # Where no kernel names an optimizer, the kernels after the last backward pass of a step update the weights.
+    by_hand = after & ~before & ~runs.optimizer.any()
+    yield OPTIMIZER, ended[named], runs.optimized[named]
+    yield OPTIMIZER, ended[by_hand], runs.end[by_hand]
+    starts = np.where(named, runs.optimized, np.where(after, ended, begin[runs.step]))
+    yield FORWARD, starts[before], next_start[before]
+    if not (runs.backward.any() or runs.optimizer.any() or sequence.backward_name.any()):
+        first = np.append(True, ~same)[:size]
+        yield FORWARD, begin[runs.step][first], runs.end[first]

@@ -1,0 +1,141 @@
+"""The steps of programs that mark none: from the pattern of their work, or from a kernel that the user names."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.errors import UsageError
+from nsyswrap.events.operations import SOURCES, Operations
+from nsyswrap.loop.step_bounds import StepParts, find_parts
+from nsyswrap.loop.step_detection import PATTERN, Steps, at_one_time, counted, gpu_time, warm_up
+from nsyswrap.loop.work_pattern import LEAST_REPETITIONS, find_pattern
+from nsyswrap.loop.work_sequence import KERNEL, WorkSequence
+from nsyswrap.tables import Trace, array
+
+
+def find_pattern_steps(trace: Trace, sequences: Sequence[WorkSequence]) -> Steps:
+    """Return the steps that repeat in the work of each process; none where nothing clearly repeats.
+
+    Args:
+        trace: The tables of one export.
+        sequences: What each process launched and waited for.
+    """
+    parts, evidence = {}, []
+    for sequence in sequences:
+        pattern = find_pattern(sequence)
+        found = find_parts(sequence, pattern) if pattern is not None else None
+        if pattern is None or found is None or len(found.start) < LEAST_REPETITIONS:
+            continue
+        parts[sequence.process] = (sequence.thread, found)
+        evidence.append((len(found.start), round(pattern.items), float(found.alike.mean())))
+    return _steps(trace, parts, _how(evidence))
+
+
+def find_marked_steps(trace: Trace, operations: Operations, sequences: Sequence[WorkSequence], pattern: str) -> Steps:
+    """Return the steps that begin with a kernel whose name the user gives; kernels in a row are one mark.
+
+    Args:
+        trace: The tables of one export.
+        operations: Its operations.
+        sequences: What each process launched and waited for.
+        pattern: Regular expression searched in the names of kernels.
+
+    Raises:
+        UsageError: The pattern is not a regular expression.
+    """
+    matcher = kernel_matcher(pattern)
+    parts = {}
+    for sequence in sequences:
+        launches = np.flatnonzero(sequence.own & (sequence.kind == KERNEL))
+        wanted = _wanted(trace, operations, sequence.operation[launches], matcher)
+        marks = launches[wanted & ~np.append(False, wanted[:-1])[: len(wanted)]]
+        if len(marks) > 1:
+            start = sequence.start[marks]
+            alike = np.ones(len(marks) - 1, bool)
+            parts[sequence.process] = sequence.thread, StepParts(start[:-1], start[1:], marks[:-1], marks[1:], alike)
+    note = f"Steps begin where a kernel of --step-kernel {pattern} is launched, and last until the next one."
+    return _steps(trace, parts, (note,))
+
+
+def kernel_matcher(pattern: str) -> re.Pattern[str]:
+    """Return the pattern of the names of kernels that begin a step.
+
+    Raises:
+        UsageError: The pattern is not a regular expression.
+    """
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise UsageError(
+            f"--step-kernel {pattern!r} is not a regular expression: {error}", hint="write it as --step-kernel 'adam'"
+        ) from error
+
+
+def _wanted(
+    trace: Trace, operations: Operations, rows: npt.NDArray[np.intp], matcher: re.Pattern[str]
+) -> npt.NDArray[np.bool_]:
+    """Return which operations are kernels with a name that matches."""
+    matches = tables.by_name(trace, tables.KERNELS, lambda name: int(matcher.search(name) is not None), np.int8)
+    found = np.zeros(len(rows), bool)
+    kernels = operations.table[rows] == SOURCES.index(tables.KERNELS)
+    found[kernels] = matches[operations.row[rows[kernels]]] > 0
+    return found
+
+
+def _how(evidence: Sequence[tuple[int, int, float]]) -> tuple[str, ...]:
+    """Return a note that says how the steps were found: steps, operations in each and share alike, by process."""
+    if not evidence:
+        return ()
+    steps, items, alike = (np.array(column) for column in zip(*evidence, strict=True))
+    where = f" of {counted(len(steps), 'process', 'processes')}" if len(steps) > 1 else ""
+    return (
+        f"No range names a step. {_span(steps)} steps{where} were found by a pattern in the GPU's work that repeats, "
+        f"{_span(items)} operations and waits each; {alike.mean():.0%} of the steps hold the same ones, but for a few. "
+        "--step-kernel names the kernel that begins a step, if this is not the training loop.",
+    )
+
+
+def _span(numbers: npt.NDArray[np.int64]) -> str:
+    low, high = int(numbers.min()), int(numbers.max())
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _steps(trace: Trace, parts: Mapping[int, tuple[int, StepParts]], notes: tuple[str, ...]) -> Steps:
+    """Return the steps of all processes, with warm-up marked, from the thread and the steps of each."""
+    frames = [
+        pd.DataFrame(
+            {
+                "process": process,
+                "thread": thread,
+                "name": [f"step {number}" for number in range(1, len(found.start) + 1)],
+                "start": found.start,
+                "end": found.end,
+                "warm_up": warm_up(found.end - found.start),
+                "alike": found.alike,
+            }
+        )
+        for process, (thread, found) in sorted(parts.items())
+    ]
+    if not frames:
+        return Steps(_EMPTY, source=PATTERN)
+    frame = pd.concat(frames, ignore_index=True)
+    used = gpu_time(trace) if len(frames) > 1 else {}
+    processes, others = at_one_time(frame, used)
+    return Steps(frame, processes, (*notes, *others), PATTERN)
+
+
+_EMPTY = pd.DataFrame(
+    {
+        "process": np.empty(0, np.int64),
+        "thread": np.empty(0, np.int64),
+        "name": np.empty(0, object),
+        "start": np.empty(0, np.int64),
+        "end": np.empty(0, np.int64),
+        "warm_up": np.empty(0, bool),
+        "alike": np.empty(0, bool),
+    }
+)

@@ -1,0 +1,285 @@
+"""Where each step begins in a pattern that repeats: after the optimizer and the waits, at the copy of the next batch.
+
+::
+
+    main thread      ... adam  loss to host  wait |      copy of a batch  kernels ... backward ... adam  wait |
+                                                  ^ the step begins where the last call before its first one ends
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap.intervals import Indices, Times
+from nsyswrap.loop.work_pattern import TOLERANCE, Pattern, contents
+from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, WAIT, Codes, Flags, WorkSequence
+
+# Repetitions that are compared to find the usual order of the calls.
+MOST_ALIKE = 64
+# A repetition that lacks more than this share of the usual items is no step: an evaluation lacks the backward pass.
+MOST_MISSING = 0.5
+# Kernels are in every step; a wait or a copy may not be in the first. So others are only taken if so much nearer.
+NO_KERNEL = 4
+# Counts that are held at a time, to need little memory.
+MOST_COUNTS = 1 << 22
+
+
+class StepParts(NamedTuple):
+    """The steps of one process; arrays with one entry for each step, in order.
+
+    Attributes:
+        start: When it starts on the host, in ns.
+        end: When it ends.
+        first: Its first item of the sequence.
+        after: The item after its last one.
+        alike: Whether it holds the usual items, but for a few.
+    """
+
+    start: Times
+    end: Times
+    first: Indices
+    after: Indices
+    alike: Flags
+
+
+@dataclass(frozen=True)
+class _Order:
+    """The usual order of the items of the loop's thread in a repetition, shape (k,); it goes round.
+
+    Attributes:
+        items: The items of the loop's thread, ascending, shape (n,): its launches; its waits too if no launch occurs
+            once in a step.
+        marks: The mark of each repetition as index into ``items``.
+        codes: Code ``named`` of each in the usual order.
+        kind: KERNEL, TO_DEVICE, TO_HOST, OTHER or WAIT.
+        optimizer: Whether it is a kernel of an optimizer.
+        gap: Median time between the end of the call before, or of the wait after that, and its start, in ns.
+        waited: Whether the thread waited just before it.
+        after_backward: Whether other threads launched kernels just before it.
+    """
+
+    items: Indices
+    marks: Indices
+    codes: Codes
+    kind: npt.NDArray[np.int8]
+    optimizer: Flags
+    gap: npt.NDArray[np.float64]
+    waited: Flags
+    after_backward: Flags
+
+    @property
+    def once(self) -> Flags:
+        """Return which items occur once."""
+        found: Flags = np.bincount(self.codes)[self.codes] == 1
+        return found
+
+
+def find_parts(sequence: WorkSequence, pattern: Pattern) -> StepParts:
+    """Return the steps of one process.
+
+    Args:
+        sequence: What the process launched, and what it waited for.
+        pattern: What repeats in it.
+    """
+    order = _usual_order(sequence, pattern, np.flatnonzero(sequence.own & (sequence.kind != WAIT)))
+    if order is None or not order.once.any():
+        order = _usual_order(sequence, pattern, np.flatnonzero(sequence.own))
+    own = np.flatnonzero(sequence.own)
+    if order is not None:
+        parts = _parts(sequence, pattern, own, _first_items(sequence, order, _first_position(order)))
+        if len(parts.start) >= pattern.repetitions / 2:
+            return parts
+    # Marks are less exact, but they are always there.
+    return _parts(sequence, pattern, own, pattern.marks)
+
+
+def _usual_order(sequence: WorkSequence, pattern: Pattern, items: Indices) -> _Order | None:
+    """Return the most frequent order of some items of the loop's thread; None where a repetition has none."""
+    marks = np.searchsorted(items, pattern.marks)
+    length = np.diff(marks)
+    rows = np.flatnonzero(pattern.usual & (length > 0))
+    if not len(rows):
+        return None
+    sizes, counts = np.unique(length[rows], return_counts=True)
+    size = int(sizes[np.argmax(counts)])
+    rows = rows[length[rows] == size]
+    rows = rows[np.unique(np.linspace(0, len(rows) - 1, MOST_ALIKE).astype(np.intp))]
+    at = marks[rows][:, None] + np.arange(size)
+    _, which, times = np.unique(sequence.named[items[at]], axis=0, return_inverse=True, return_counts=True)
+    alike = at[which.ravel() == np.argmax(times)]
+    own = np.flatnonzero(sequence.own)
+    chosen = items[alike]
+    last_call = own[np.maximum(np.searchsorted(own, chosen) - 1, 0)]
+    before = items[np.maximum(alike - 1, 0)]
+    foreign = np.concatenate([[0], np.cumsum(sequence.foreign)])
+    model = chosen[0]
+    return _Order(
+        items=items,
+        marks=marks,
+        codes=sequence.named[model],
+        kind=sequence.kind[model],
+        optimizer=sequence.optimizer[model],
+        gap=np.median(sequence.start[chosen] - sequence.end[last_call], axis=0),
+        waited=np.median(sequence.kind[last_call] == WAIT, axis=0) > 0,
+        after_backward=np.median(foreign[chosen] - foreign[before], axis=0) > 0,
+    )
+
+
+def _first_position(order: _Order) -> int:
+    """Return the position in the usual order at which a step begins.
+
+    After the optimizer, or where its kernels have no name after the longest part without a backward pass: at the first
+    copy to the device, else at the first kernel. Without a backward pass: at the copy, or after the wait or the copy to
+    the host, that follows the longest time without a call.
+    """
+    size = len(order.codes)
+    backward = np.flatnonzero(order.after_backward)
+    if len(backward):
+        length = np.diff(np.append(backward, backward[0] + size))
+        optimizers = [order.optimizer[np.arange(b, b + n) % size].any() for b, n in zip(backward, length, strict=True)]
+        chosen = int(np.argmax(np.where(optimizers, length, 0) if any(optimizers) else length))
+        part = np.arange(backward[chosen], backward[chosen] + length[chosen]) % size
+    elif order.optimizer.any():
+        part = (np.flatnonzero(order.optimizer)[-1] + 1 + np.arange(size)) % size
+    else:
+        return _longest_gap(order, np.arange(size))
+    last = np.flatnonzero(order.optimizer[part])
+    return _after_optimizer(order, part, int(last[-1])) if len(last) else _longest_gap(order, part)
+
+
+def _after_optimizer(order: _Order, part: Indices, last: int) -> int:
+    """Return the position at which a step begins, in a part whose last kernel of the optimizer is known."""
+    rest = part[last + 1 :]
+    if not len(rest):
+        return int((part[-1] + 1) % len(order.codes))
+    kernels = np.cumsum(order.kind[rest] == KERNEL)
+    # A copy amid the forward pass is no batch.
+    batches = rest[(order.kind[rest] == TO_DEVICE) & (kernels <= TOLERANCE * max(int(kernels[-1]), 1))]
+    if len(batches):
+        return int(batches[0])
+    working = rest[~np.isin(order.kind[rest], (WAIT, TO_HOST))]
+    return int(working[0] if len(working) else rest[0])
+
+
+def _longest_gap(order: _Order, part: Indices) -> int:
+    """Return the position of a part before which the host made no call for longest; copies of batches come first."""
+    kind, before = order.kind[part], order.kind[part - 1]
+    begins = (kind == TO_DEVICE) & (before != TO_DEVICE)
+    if not begins.any():
+        begins = ((before == TO_HOST) | order.waited[part]) & ~np.isin(kind, (WAIT, TO_HOST))
+    if not begins.any():
+        begins = np.ones(len(part), bool)
+    return int(part[begins][np.argmax(order.gap[part][begins])])
+
+
+def _first_items(sequence: WorkSequence, order: _Order, first: int) -> Indices:
+    """Return the first item of each step, ascending.
+
+    The item at the position ``first`` may occur more than once in a step. So the nearest one that occurs once is looked
+    for, before it and after it, and followed to the position as far as the items are those of the usual order. The
+    nearer one counts; the other one finds the first step, which no step is before, and those after other work.
+    """
+    size, codes, once = len(order.codes), sequence.named[order.items], order.once
+    if not once.any():
+        return order.items[order.marks[order.marks < len(order.items)]]
+    found: list[tuple[int, Indices]] = []
+    position = np.arange(size)
+    for sign, distance in ((-1, (position - first) % size), (1, (first - 1 - position) % size)):
+        reluctance = distance + np.where(order.kind == KERNEL, 0, NO_KERNEL) + np.where(once, 0, 2 * size + NO_KERNEL)
+        anchor = int(np.argmin(reluctance))
+        at = np.flatnonzero(codes == order.codes[anchor])
+        begins = _followed(codes, order.codes, at, anchor, sign * int(distance[anchor])) + (sign > 0)
+        found.append((int(reluctance[anchor]), np.unique(order.items[begins[begins < len(codes)]])))
+    (_, chosen), (_, other) = sorted(found, key=lambda each: each[0])
+    if not len(chosen) or not len(other):
+        return chosen
+    half = float(np.median(np.diff(chosen))) / 2 if len(chosen) > 1 else 0.0
+    at = np.searchsorted(chosen, other)
+    before = other - np.append(chosen, 0)[at - 1]
+    after = np.append(chosen, 0)[at] - other
+    alone = ((at == 0) | (before > half)) & ((at == len(chosen)) | (after > half))
+    return np.sort(np.concatenate([chosen, other[alone]]))
+
+
+def _followed(codes: Codes, usual: Codes, at: Indices, anchor: int, away: int) -> Indices:
+    """Return the item reached from each of some items by as many steps as the items are those of the usual order.
+
+    Args:
+        codes: Codes of all items.
+        usual: Codes in the usual order, which goes round.
+        at: The items to begin with.
+        anchor: Their position in the usual order.
+        away: How far to go at most; negative for back.
+    """
+    sign, size = int(np.sign(away)), len(usual)
+    matched, same = np.zeros(len(at), np.intp), np.ones(len(at), bool)
+    for distance in range(1, abs(away) + 1):
+        next_one = at + sign * distance
+        inside = (next_one >= 0) & (next_one < len(codes))
+        same &= inside & (codes[np.where(inside, next_one, 0)] == usual[(anchor + sign * distance) % size])
+        if not same.any():
+            break
+        matched += same
+    return at + sign * matched
+
+
+def _parts(sequence: WorkSequence, pattern: Pattern, own: Indices, first: Indices) -> StepParts:
+    """Return the steps that begin with some items.
+
+    A part that lacks too much of the usual content is no step. A small one is the beginning of the step after it: a
+    batch of two tensors is two copies.
+
+    A step ends where the next one begins; one that is followed by other work ends with its usual number of items.
+    """
+    items = float(pattern.content.sum())
+    after = np.append(first[1:], len(sequence.start))[: len(first)]
+    missing, more = _differences(sequence, pattern, first, after)
+    whole = missing <= MOST_MISSING
+    begin = _with_small_parts(first, after, whole, TOLERANCE * items)
+    # The first part may begin with set-up.
+    whole[: int(np.argmax(whole & (more <= 1)))] = False
+    begin, after, missing, more = begin[whole], after[whole], missing[whole], more[whole]
+    if not len(begin):
+        none = np.empty(0, np.int64)
+        return StepParts(none, none, none, none, np.empty(0, bool))
+    # The last step has no next one, and an evaluation may follow.
+    after[-1] = min(int(after[-1]), int(begin[-1] + round(items)))
+    before = np.searchsorted(own, begin) - 1
+    start = np.minimum(sequence.end[own[np.maximum(before, 0)]], sequence.start[begin])
+    # What came before the first step is set-up.
+    start[0] = sequence.start[begin[0]]
+    end = np.append(start[1:], 0)
+    last = np.append(begin[1:] != after[:-1], True)
+    end[last] = sequence.end[own[np.searchsorted(own, after[last]) - 1]]
+    return StepParts(start, end, begin, after, (missing <= TOLERANCE) & (more <= TOLERANCE))
+
+
+def _with_small_parts(first: Indices, after: Indices, whole: Flags, most: float) -> Indices:
+    """Return where each part begins, together with the small ones just before it that are no steps."""
+    begin = first.copy()
+    for each in np.flatnonzero(whole).tolist():
+        before = each - 1
+        while before >= 0 and not whole[before] and first[each] - first[before] <= most:
+            begin[each] = first[before]
+            before -= 1
+    return begin
+
+
+def _differences(
+    sequence: WorkSequence, pattern: Pattern, first: Indices, after: Indices
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return which share of the usual items each part lacks, of all or of its kernels, and what it has in addition."""
+    kernel = np.zeros(len(pattern.content), bool)
+    kernel[sequence.named[sequence.kind == KERNEL]] = True
+    items, kernels = pattern.content.sum(), max(pattern.content[kernel].sum(), 1)
+    missing, more = np.empty(len(first)), np.empty(len(first))
+    step = max(1, MOST_COUNTS // len(pattern.content))
+    for begin in range(0, len(first), step):
+        some = slice(begin, begin + step)
+        counts = contents(sequence.named, first[some], after[some], len(pattern.content))
+        lacking = np.maximum(pattern.content - counts, 0)
+        missing[some] = np.maximum(lacking.sum(axis=1) / items, lacking[:, kernel].sum(axis=1) / kernels)
+        more[some] = np.maximum(counts - pattern.content, 0).sum(axis=1) / items
+    return missing, more

@@ -1,0 +1,206 @@
+"""The pattern that a process's work repeats: which item begins each repetition, and what a repetition holds.
+
+A mark is an item that occurs once in each repetition. Its occurrences lie nearly the same number of items apart, and
+what lies between two of them is nearly the same set of items. Where several patterns lie inside one another, as layers in
+steps, the one with a host's round is taken: a backward pass and an optimizer, a copy from or to the host, a wait.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap.intervals import Indices
+from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, WAIT, Codes, WorkSequence
+
+# Fewer repetitions are no pattern: a network has as many equal layers. Source: ours.
+LEAST_REPETITIONS = 4
+# And they hold at least so many items together: a kernel and a wait in turn may be chance. Source: ours.
+LEAST_ITEMS = 40
+# Distances and contents may differ by this share: a log, a skipped optimizer, another algorithm. Source: ours.
+TOLERANCE = 0.25
+# Share of the items, from the first repetition to the last, that the pattern explains. Source: ours: half would leave
+# room for a second pattern of the same weight.
+LEAST_EXPLAINED = 0.6
+# A pattern is as good as the best one if it explains at most this share less of its items.
+AS_GOOD = 0.05
+# Patterns that are tried, those first that cover most items; and repetitions that are compared.
+MOST_TRIED, MOST_COMPARED = 24, 256
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A pattern in the work of one process.
+
+    Attributes:
+        marks: Item that begins each repetition, ascending, shape (m,); the last one ends the last repetition.
+        usual: Which repetitions have about the usual number of items, shape (m - 1,).
+        content: How many items of each code ``named`` a repetition holds (the median), shape (codes,).
+        explained: Share of the items, from the first to the last usual repetition, that it explains.
+        covered: Number of items that it explains.
+        backward: Number of kernels that another thread launches in a repetition.
+        optimizer: Number of kernels of an optimizer in a repetition; 0 unless nearly all repetitions have some.
+        rounds: Number of copies from and to the host and of waits in a repetition.
+    """
+
+    marks: Indices
+    usual: npt.NDArray[np.bool_]
+    content: npt.NDArray[np.float64]
+    explained: float
+    covered: float
+    backward: float
+    optimizer: float
+    rounds: float
+
+    @property
+    def repetitions(self) -> int:
+        """Return the number of usual repetitions."""
+        return int(self.usual.sum())
+
+    @property
+    def items(self) -> float:
+        """Return the number of items in a repetition."""
+        return float(self.content.sum())
+
+
+def find_pattern(sequence: WorkSequence) -> Pattern | None:
+    """Return the pattern that one process repeats for each step; None where it repeats nothing, or it is not clear."""
+    kinds = _of_codes(sequence)
+    found = [pattern for marks in _marks(sequence) if (pattern := _pattern(sequence, marks, kinds)) is not None]
+    found = [each for each in found if each.backward or each.optimizer or each.rounds]
+    found = [each for each in found if each.backward] or found
+    found = [each for each in found if each.optimizer] or found
+    if not found:
+        return None
+    most = max(each.covered for each in found)
+    return max(
+        (each for each in found if each.covered >= (1 - AS_GOOD) * most),
+        key=lambda each: (each.repetitions, each.explained),
+    )
+
+
+@dataclass(frozen=True)
+class _Kinds:
+    """What the items of each code ``named`` are: masks of shape (codes,)."""
+
+    backward: npt.NDArray[np.bool_]
+    optimizer: npt.NDArray[np.bool_]
+    rounds: npt.NDArray[np.bool_]
+
+
+def _of_codes(sequence: WorkSequence) -> _Kinds:
+    codes = int(sequence.named.max()) + 1 if len(sequence.named) else 0
+    first = np.zeros(codes, np.intp)
+    first[sequence.named[::-1]] = np.arange(len(sequence.named))[::-1]
+    kind = sequence.kind[first]
+    return _Kinds(
+        backward=sequence.foreign[first],
+        optimizer=sequence.optimizer[first],
+        rounds=((kind == TO_DEVICE) | (kind == TO_HOST) | (kind == WAIT)) & sequence.own[first],
+    )
+
+
+def _marks(sequence: WorkSequence) -> Iterator[Indices]:
+    """Yield the occurrences of items that may be marks, those first whose regular distances cover most items.
+
+    Of several items with the same distance and number, one is enough.
+    """
+    own = np.flatnonzero(sequence.own)
+    tried: list[tuple[float, int, int, Indices]] = []
+    for codes in (sequence.exact, sequence.named):
+        tried += _regular(own, codes[own])
+    seen: set[tuple[int, int]] = set()
+    for _, distance, count, marks in sorted(tried, key=lambda each: -each[0]):
+        if (distance, count) in seen:
+            continue
+        seen.add((distance, count))
+        yield marks
+        if len(seen) == MOST_TRIED:
+            return
+
+
+def _regular(own: Indices, codes: Codes) -> list[tuple[float, int, int, Indices]]:
+    """Return the items with nearly constant distances: covered items, median distance, number, and occurrences."""
+    order = np.argsort(codes, kind="stable")
+    code, at = codes[order], own[order]
+    same = code[1:] == code[:-1]
+    distance, group = np.diff(at)[same], code[1:][same]
+    if not len(group):
+        return []
+    sizes = np.bincount(group)
+    first = np.cumsum(sizes) - sizes
+    by_length = distance[np.lexsort((distance, group))]
+    middle = by_length[np.minimum(first + sizes // 2, len(by_length) - 1)]
+    near = np.abs(distance - middle[group]) <= TOLERANCE * middle[group]
+    covered = np.bincount(group, weights=distance * near)
+    repeated = np.bincount(group, weights=near)
+    begins = np.searchsorted(code, np.arange(len(sizes) + 1))
+    good = np.flatnonzero(repeated >= LEAST_REPETITIONS - 1)
+    best = good[np.argsort(-covered[good], kind="stable")][: 4 * MOST_TRIED]
+    return [
+        (float(covered[each]), int(middle[each]), int(sizes[each]), at[begins[each] : begins[each + 1]])
+        for each in best.tolist()
+    ]
+
+
+def _pattern(sequence: WorkSequence, marks: Indices, kinds: _Kinds) -> Pattern | None:
+    """Return the pattern that begins with some marks; None where too little repeats."""
+    length = np.diff(marks)
+    # A mark may occur several times at the beginning of a step, as the wait for each of several copies does.
+    marks = marks[np.append(length >= (1 - TOLERANCE) * _weighted_median(length), True)]
+    length = np.diff(marks)
+    middle = _weighted_median(length)
+    usual = np.abs(length - middle) <= TOLERANCE * middle
+    rows = np.flatnonzero(usual)
+    if len(rows) < LEAST_REPETITIONS - 1:
+        return None
+    every = np.arange(rows[0], rows[-1] + 1)
+    compared = every[np.unique(np.linspace(0, len(every) - 1, MOST_COMPARED).astype(np.intp))]
+    counts = contents(sequence.named, marks[compared], marks[compared + 1], len(kinds.backward))
+    content = np.percentile(counts[usual[compared]], 50, axis=0, method="lower") if usual[compared].any() else counts[0]
+    items = content.sum()
+    if items < (1 - TOLERANCE) * middle or (len(rows) + 1) * items < LEAST_ITEMS:
+        return None
+    matched = np.minimum(counts, content).sum(axis=1)
+    whole = matched >= (1 - TOLERANCE) * items
+    with_optimizer = float((counts[whole][:, kinds.optimizer].sum(axis=1) > 0).mean()) if whole.any() else 0.0
+    optimizer = float(content[kinds.optimizer].sum()) if with_optimizer > 1 - TOLERANCE else 0.0
+    # Where each repetition has an optimizer, more work in some of them is a log, a checkpoint or an evaluation.
+    size = np.where(whole & (optimizer > 0), matched, counts.sum(axis=1))
+    explained = float(matched[whole].sum() / size.sum())
+    if explained < LEAST_EXPLAINED:
+        return None
+    return Pattern(
+        marks=marks,
+        usual=usual,
+        content=content,
+        explained=explained,
+        covered=explained * float(marks[rows[-1] + 1] - marks[rows[0]]) * float(size.sum() / counts.sum()),
+        backward=float(content[kinds.backward].sum()),
+        optimizer=optimizer,
+        rounds=float(content[kinds.rounds].sum()),
+    )
+
+
+def _weighted_median(length: Indices) -> int:
+    """Return the length that half of all items lie in parts of at most: short parts, however many, do not count."""
+    order = np.sort(length)
+    weight = np.cumsum(order)
+    return int(order[np.searchsorted(weight, weight[-1] / 2)])
+
+
+def contents(codes: Codes, first: Indices, after: Indices, size: int) -> npt.NDArray[np.int64]:
+    """Return how many items of each code lie in each of some disjoint parts, shape (parts, size).
+
+    Args:
+        codes: Code of each item.
+        first: First item of each part, ascending.
+        after: Item after the last one of each part.
+        size: Number of codes.
+    """
+    length = after - first
+    part = np.repeat(np.arange(len(first)), length)
+    at = np.arange(len(part)) - np.repeat(np.cumsum(length) - length, length) + np.repeat(first, length)
+    found = np.bincount(part * size + codes[at], minlength=len(first) * size)
+    return found.reshape(len(first), size)
