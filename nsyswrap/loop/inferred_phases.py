@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.intervals import Indices, Times, times
-from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, WAIT, Flags, WorkSequence
+from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, UNFINISHED, WAIT, Flags, WorkSequence
 
 DATA, COPY, FORWARD, BACKWARD, OPTIMIZER = "data", "copy", "forward", "backward", "optimizer"
 # Autograd keeps its threads; the threads of DataParallel's replicas live for one step. So a thread that launches kernels
@@ -50,6 +50,7 @@ class _Runs(NamedTuple):
         end: End of the last launch.
         optimizer: Whether some are of an optimizer.
         optimized: End of the launch of the last of these.
+        gathered: End of the launch of the last collective before the first of these, or of all; else ``start``.
     """
 
     step: Indices
@@ -58,6 +59,7 @@ class _Runs(NamedTuple):
     end: Times
     optimizer: Flags
     optimized: Times
+    gathered: Times
 
 
 Spans = tuple[str, Times, Times]
@@ -110,7 +112,7 @@ def _batches(
 
 def _runs(sequence: WorkSequence, rows: Indices, step: Indices, begin: Times) -> _Runs:
     """Return the runs of kernels in the steps; ``begin`` is when the passes of each step begin, in ns."""
-    rows = rows[sequence.kind[rows] == KERNEL]
+    rows = rows[np.isin(sequence.kind[rows], (KERNEL, UNFINISHED))]
     backward = np.isin(sequence.launcher[rows], _autograd_threads(sequence, rows, step[rows], len(begin)))
     change = np.append(True, (step[rows][1:] != step[rows][:-1]) | (backward[1:] != backward[:-1]))[: len(rows)]
     first = np.flatnonzero(change)
@@ -119,15 +121,26 @@ def _runs(sequence: WorkSequence, rows: Indices, step: Indices, begin: Times) ->
     before = np.searchsorted(own, rows[first]) - 1
     called = np.where(before >= 0, sequence.end[own[np.maximum(before, 0)]], 0) if len(own) else np.zeros(len(first))
     named = sequence.optimizer[rows] & ~backward
-    latest = np.maximum.accumulate(np.where(named, np.arange(len(rows)), -1)) if len(rows) else first
+    latest = _latest(named)
+    start = np.maximum(called.astype(np.int64), begin[step[rows[first]]])
+    of_optimizer = np.flatnonzero(named)
+    until = np.append(of_optimizer, len(rows))[np.searchsorted(of_optimizer, first)]
+    collective = np.append(-1, _latest(sequence.collective[rows] & ~backward))[np.minimum(until, last + 1)]
     return _Runs(
         step=step[rows[first]],
         backward=backward[first],
-        start=np.maximum(called.astype(np.int64), begin[step[rows[first]]]),
+        start=start,
         end=sequence.end[rows[last]],
         optimizer=latest[last] >= first,
         optimized=sequence.end[rows[np.maximum(latest[last], 0)]],
+        gathered=np.where(collective >= first, sequence.end[rows[np.maximum(collective, 0)]], start),
     )
+
+
+def _latest(flags: Flags) -> Indices:
+    """Return for each item the last one up to it that is flagged, -1 for none."""
+    found: Indices = np.maximum.accumulate(np.where(flags, np.arange(len(flags)), -1)) if len(flags) else np.empty(0, np.intp)
+    return found
 
 
 def _autograd_threads(sequence: WorkSequence, rows: Indices, step: Indices, steps: int) -> Indices:
@@ -144,8 +157,10 @@ def _passes(sequence: WorkSequence, runs: _Runs, begin: Times) -> Iterator[Spans
     same = runs.step[1:] == runs.step[:-1]
     after = np.append(False, same & runs.backward[:-1])[:size] & ~runs.backward
     before = np.append(same & runs.backward[1:], False)[:size] & ~runs.backward
-    yield BACKWARD, runs.start[runs.backward], runs.end[runs.backward]
     ended = np.append(0, runs.end)[:size]
+    # Gradients that the loop's thread sums over ranks belong to the backward pass.
+    ended = np.where(after & (runs.gathered > runs.start), runs.gathered, ended)
+    yield BACKWARD, runs.start[runs.backward], np.maximum(runs.end, np.append(ended, 0)[1:] * np.append(after, False)[1:])[runs.backward]
     next_start = np.append(runs.start, 0)[1:]
     named = runs.optimizer & after
     # Where no kernel names an optimizer, the kernels after the last backward pass of a step update the weights.

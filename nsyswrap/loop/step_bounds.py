@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.loop.work_pattern import TOLERANCE, Pattern, contents
-from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, WAIT, Codes, Flags, WorkSequence
+from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, UNFINISHED, WAIT, Codes, Flags, WorkSequence
 
 # Repetitions that are compared to find the usual order of the calls.
 MOST_ALIKE = 64
@@ -88,7 +88,9 @@ def find_parts(sequence: WorkSequence, pattern: Pattern) -> StepParts:
         order = _usual_order(sequence, pattern, np.flatnonzero(sequence.own))
     own = np.flatnonzero(sequence.own)
     if order is not None:
-        parts = _parts(sequence, pattern, own, _first_items(sequence, order, _first_position(order)))
+        position = _first_position(order)
+        waits = bool(order.waited[position])
+        parts = _parts(sequence, pattern, own, _first_items(sequence, order, position), ends_with_wait=waits)
         if len(parts.start) >= pattern.repetitions / 2:
             return parts
     # Marks are less exact, but they are always there.
@@ -225,7 +227,9 @@ def _followed(codes: Codes, usual: Codes, at: Indices, anchor: int, away: int) -
     return at + sign * matched
 
 
-def _parts(sequence: WorkSequence, pattern: Pattern, own: Indices, first: Indices) -> StepParts:
+def _parts(
+    sequence: WorkSequence, pattern: Pattern, own: Indices, first: Indices, *, ends_with_wait: bool = False
+) -> StepParts:
     """Return the steps that begin with some items.
 
     A part that lacks too much of the usual content is no step. A small one is the beginning of the step after it: a
@@ -237,6 +241,7 @@ def _parts(sequence: WorkSequence, pattern: Pattern, own: Indices, first: Indice
     after = np.append(first[1:], len(sequence.start))[: len(first)]
     missing, more = _differences(sequence, pattern, first, after)
     whole = missing <= MOST_MISSING
+    after = _with_other_work(sequence, pattern, first, after, whole)
     begin = _with_small_parts(first, after, whole, TOLERANCE * items)
     # The first part may begin with set-up.
     whole[: int(np.argmax(whole & (more <= 1)))] = False
@@ -245,15 +250,58 @@ def _parts(sequence: WorkSequence, pattern: Pattern, own: Indices, first: Indice
         none = np.empty(0, np.int64)
         return StepParts(none, none, none, none, np.empty(0, bool))
     # The last step has no next one, and an evaluation may follow.
-    after[-1] = min(int(after[-1]), int(begin[-1] + round(items)))
+    if after[-1] - begin[-1] > (1 + TOLERANCE) * items:
+        after[-1] = begin[-1] + round(items)
     before = np.searchsorted(own, begin) - 1
     start = np.minimum(sequence.end[own[np.maximum(before, 0)]], sequence.start[begin])
+    start = _after_sleeps(sequence, start, sequence.start[begin])
     # What came before the first step is set-up.
     start[0] = sequence.start[begin[0]]
     end = np.append(start[1:], 0)
     last = np.append(begin[1:] != after[:-1], True)
-    end[last] = sequence.end[own[np.searchsorted(own, after[last]) - 1]]
+    # What the thread waits for after a loop is no part of its last step, unless each step ends with a wait.
+    calls = own if ends_with_wait else own[sequence.kind[own] != WAIT]
+    final = np.searchsorted(calls, after[last]) - 1
+    following = np.minimum(final + 1, len(calls) - 1)
+    final = np.where(sequence.kind[calls[following]] == WAIT, following, final)
+    end[last] = np.maximum(sequence.end[calls[final]], sequence.start[begin[last]])
     return StepParts(start, end, begin, after, (missing <= TOLERANCE) & (more <= TOLERANCE))
+
+
+def _with_other_work(
+    sequence: WorkSequence, pattern: Pattern, first: Indices, after: Indices, whole: Flags
+) -> Indices:
+    """Return the item after each part, together with the parts behind it that are no steps and compute little.
+
+    A checkpoint copies, and a log computes a few numbers; an evaluation computes as much as a step, so it is none.
+    """
+    kernels = np.concatenate([[0], np.cumsum(sequence.kind == KERNEL)])
+    count = kernels[after] - kernels[first]
+    little = ~whole & (count <= MOST_MISSING * np.median(count[whole]) if whole.any() else False)
+    found = after.copy()
+    steps = np.flatnonzero(whole)
+    for each, following in zip(steps[:-1].tolist(), steps[1:].tolist(), strict=True):
+        if little[each + 1 : following].all():
+            found[each] = first[following]
+    return found
+
+
+def _after_sleeps(sequence: WorkSequence, start: Times, first: Times) -> Times:
+    """Return when each step starts, after sleeps that only some steps begin with: those end the step before.
+
+    A loader that sleeps does so in each step.
+
+    Args:
+        sequence: What the process launched, and when its thread sleeps.
+        start: End of the last call of the step before each step, in ns.
+        first: Start of the first call of each step.
+    """
+    sleeps = sequence.sleeps
+    if not len(sleeps.end):
+        return start
+    last = np.searchsorted(sleeps.end, first, side="right") - 1
+    slept = (last >= 0) & (sleeps.start[np.maximum(last, 0)] >= start)
+    return start if slept.mean() > MOST_MISSING else np.where(slept, sleeps.end[np.maximum(last, 0)], start)
 
 
 def _with_small_parts(first: Indices, after: Indices, whole: Flags, most: float) -> Indices:
@@ -275,11 +323,16 @@ def _differences(
     kernel[sequence.named[sequence.kind == KERNEL]] = True
     items, kernels = pattern.content.sum(), max(pattern.content[kernel].sum(), 1)
     missing, more = np.empty(len(first)), np.empty(len(first))
+    unfinished = np.zeros(len(pattern.content), bool)
+    unfinished[sequence.named[sequence.kind == UNFINISHED]] = True
     step = max(1, MOST_COUNTS // len(pattern.content))
     for begin in range(0, len(first), step):
         some = slice(begin, begin + step)
         counts = contents(sequence.named, first[some], after[some], len(pattern.content))
         lacking = np.maximum(pattern.content - counts, 0)
-        missing[some] = np.maximum(lacking.sum(axis=1) / items, lacking[:, kernel].sum(axis=1) / kernels)
+        # What has not run may be any of the usual items.
+        unknown = counts[:, unfinished].sum(axis=1)
+        of_kernels = lacking[:, kernel].sum(axis=1) - unknown
+        missing[some] = np.maximum((lacking.sum(axis=1) - unknown) / items, of_kernels / kernels)
         more[some] = np.maximum(counts - pattern.content, 0).sum(axis=1) / items
     return missing, more

@@ -1,5 +1,7 @@
 """What each process launched on its GPUs and waited for, in the order of its calls, as codes: kernel, grid, thread.
 
+What was launched but had not run when the capture ended has no name; only its call is known.
+
 ::
 
     main thread      copy kernel kernel                 fused_adam wait | copy kernel kernel
@@ -8,8 +10,8 @@
 """
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,24 +19,31 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import SYNCHRONIZATION, base_name, call_kind
-from nsyswrap.events.operations import COLLECTIVE, SOURCES, Operations
-from nsyswrap.intervals import Indices, Times
+from nsyswrap.events.operations import COLLECTIVE, COMMUNICATION, SOURCES, Operations
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, merge
 from nsyswrap.tables import Trace, array
 
 # What an item of a sequence is.
-KERNEL, TO_DEVICE, TO_HOST, OTHER, WAIT = range(5)
+KERNEL, TO_DEVICE, TO_HOST, OTHER, WAIT, UNFINISHED = range(6)
 _DIRECTIONS = {"Host-to-Device": TO_DEVICE, "Device-to-Host": TO_HOST}
 
-# Kernels of optimizers. torch's foreach and fused optimizers are multi_tensor_apply; apex, DeepSpeed and
+# Kernels of optimizers. torch's foreach and fused optimizers are multi_tensor_apply, and so are copies of many tensors
+# (sharded weights); apex, DeepSpeed and
 # Transformer Engine name theirs after the algorithm. Source: the kernel names of these libraries.
 OPTIMIZER_KERNEL = re.compile(
-    r"multi_?tensor_?apply|(?:^|[^a-z])(?:fused_?)?(?:adam|adamw|adagrad|adafactor|lamb|lars|lion|muon|rmsprop|sgd)"
+    r"multi_?tensor_?apply(?!.*Copy)|(?:^|[^a-z])(?:fused_?)?(?:adam|adamw|adagrad|adafactor|lamb|lars|lion|muon|rmsprop|sgd)"
     r"(?:[^a-z]|$)|adamfunctor|sgd_?functor|fusedadam|optimizer",
     re.IGNORECASE,
 )
 
 # Kernels of a backward pass. Source: PyTorch, cuDNN, cuBLAS, FlashAttention.
 BACKWARD_KERNEL = re.compile(r"backward|[_a-z]bwd|bwd_|dgrad|wgrad|_grad_", re.IGNORECASE)
+
+# Calls that launch an operation.
+LAUNCH = re.compile(r"cu(?:da)?(?:Launch|GraphLaunch|Memcpy|Memset)")
+_WAITS, _LAUNCHES = 1, 2
+SLEEP = re.compile(r"(?:clock_)?nanosleep|u?sleep")
+LATEST = np.iinfo(np.int64).max
 
 # The loop's thread launches at least this share of what its process launches. Source: ours; the fewest in
 # tests/captures is 9 %, under DataParallel, whose replicas launch from threads of their own.
@@ -55,13 +64,15 @@ class WorkSequence:
         thread: Global id of the thread that runs the loop.
         start: When its call starts, in ns; where the call is unknown, when it starts on the GPU.
         end: When its call ends, in ns.
-        operation: Its row of ``Operations``; -1 for a wait.
+        operation: Its row of ``Operations``; -1 for a wait or where it had not run when the capture ended.
         launcher: Global id of the thread that launched it; the loop's thread where that is unknown.
-        kind: KERNEL, TO_DEVICE, TO_HOST, OTHER (copies on the device, memsets) or WAIT, int8.
+        kind: KERNEL, TO_DEVICE, TO_HOST, OTHER (copies on the device, memsets), WAIT or UNFINISHED, int8.
         exact: Code of its name, launching thread or another, grid and block, or bytes.
         named: Code of its name, and whether the loop's thread launched it.
         optimizer: Whether it is a kernel of an optimizer, by its name.
+        collective: Whether it is a collective.
         backward_name: Whether it is a kernel of a backward pass, by its name.
+        sleeps: When the loop's thread sleeps, in ns; apart from the items.
     """
 
     process: int
@@ -74,7 +85,9 @@ class WorkSequence:
     exact: Codes
     named: Codes
     optimizer: Flags
+    collective: Flags
     backward_name: Flags
+    sleeps: Spans
 
     @property
     def own(self) -> Flags:
@@ -96,6 +109,7 @@ class _Names:
     kind: npt.NDArray[np.int8]
     optimizer: Flags
     backward: Flags
+    collective: Flags
 
 
 def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequence]:
@@ -108,7 +122,8 @@ def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequenc
     names = _names(trace, operations)
     calls = trace[tables.CALLS]
     call_thread, call_start, call_end = (array(calls, name) for name in ("thread", "start", "end"))
-    waits = np.flatnonzero(_by_call(trace, lambda name: call_kind(name) == SYNCHRONIZATION))
+    meaning = _meaning_of_calls(trace)
+    waits, launches = np.flatnonzero(meaning == _WAITS), np.flatnonzero(meaning == _LAUNCHES)
     for process in tables.distinct(operations.process).tolist():
         rows = np.flatnonzero((operations.process == process) & ~operations.migration)
         if not len(rows):
@@ -122,7 +137,13 @@ def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequenc
         start, end = operations.start[rows].copy(), operations.start[rows].copy()
         start[known], end[known] = call_start[call[known]], call_end[call[known]]
         mine = waits[call_thread[waits] == thread]
-        yield _sequence(process, thread, names, rows, (start, end, launcher), (call_start[mine], call_end[mine]))
+        late = launches[call_start[launches] > (int(start[known].max()) if known.any() else LATEST)]
+        late = late[tables.process_of(call_thread[late]) == process]
+        calls_only = np.concatenate([mine, late])
+        others = call_start[calls_only], call_end[calls_only], call_thread[calls_only]
+        kinds = np.repeat(np.array([WAIT, UNFINISHED], np.int8), [len(mine), len(late)])
+        found = _sequence(process, thread, names, rows, (start, end, launcher), others, kinds)
+        yield replace(found, sleeps=_sleeps(trace, thread))
 
 
 def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
@@ -131,38 +152,60 @@ def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
     names: _Names,
     rows: Indices,
     launched: tuple[Times, Times, Times],
-    waited: tuple[Times, Times],
+    others: tuple[Times, Times, Times],
+    other_kinds: npt.NDArray[np.int8],
 ) -> WorkSequence:
-    """Return the sequence of one process from its operations and its waits, each with start and end of the call."""
-    none = np.full(len(waited[0]), -1, np.int64)
-    start = np.concatenate([launched[0], waited[0]])
+    """Return the sequence of one process.
+
+    Args:
+        process: Global id of the process.
+        thread: The thread that runs the loop.
+        names: Columns of all operations.
+        rows: The operations of the process.
+        launched: Start, end and thread of the call of each of them.
+        others: Start, end and thread of the calls without an operation.
+        other_kinds: WAIT or UNFINISHED for each of them.
+    """
+    start, end, launcher = (np.concatenate(each) for each in zip(launched, others, strict=True))
     # Operations come in the order of the GPU, which is the order of those that one call launched.
     order = np.argsort(start, kind="stable")
-    launcher = np.concatenate([launched[2], np.full(len(none), thread)])[order]
-    kind = np.concatenate([names.kind[rows], np.full(len(none), WAIT, np.int8)])[order]
-    name = np.concatenate([names.name[rows], none])[order] * 2 + (launcher == thread)
-    shape = np.concatenate([names.shape[rows], none])[order]
+    without = np.full(len(other_kinds), -1, np.int64)
+    false = np.zeros(len(other_kinds), bool)
+    name = np.append(names.name[rows], -1 - other_kinds.astype(np.int64))[order] * 2 + (launcher == thread)[order]
+    shape = np.append(names.shape[rows], without)[order]
     named = pd.factorize(name)[0].astype(np.int32)
     exact = pd.factorize(named.astype(np.int64) << 32 | pd.factorize(shape)[0])[0].astype(np.int32)
     return WorkSequence(
         process=process,
         thread=thread,
         start=start[order],
-        end=np.concatenate([launched[1], waited[1]])[order],
-        operation=np.concatenate([rows, none])[order],
-        launcher=launcher,
-        kind=kind,
+        end=end[order],
+        operation=np.append(rows, without)[order],
+        launcher=launcher[order],
+        kind=np.append(names.kind[rows], other_kinds)[order],
         exact=exact,
         named=named,
-        optimizer=np.append(names.optimizer[rows], np.zeros(len(none), bool))[order],
-        backward_name=np.append(names.backward[rows], np.zeros(len(none), bool))[order],
+        optimizer=np.append(names.optimizer[rows], false)[order],
+        collective=np.append(names.collective[rows], false)[order],
+        backward_name=np.append(names.backward[rows], false)[order],
+        sleeps=NOTHING,
     )
+
+
+def _sleeps(trace: Trace, thread: int) -> Spans:
+    """Return when a thread sleeps."""
+    calls = trace[tables.OS_CALLS]
+    if not len(calls):
+        return NOTHING
+    named = tables.by_name(trace, tables.OS_CALLS, lambda name: int(SLEEP.fullmatch(name) is not None), np.int8) > 0
+    rows = np.flatnonzero(named & (array(calls, "thread") == thread))
+    return merge(array(calls, "start")[rows], array(calls, "end")[rows])
 
 
 def _names(trace: Trace, operations: Operations) -> _Names:
     """Return the name, the shape and the kind of each operation as numbers."""
     count = len(operations.start)
-    numbers, flags = np.zeros((2, count), np.int64), np.zeros((2, count), bool)
+    numbers, flags = np.zeros((2, count), np.int64), np.zeros((3, count), bool)
     found = _Names(*numbers, np.full(count, OTHER, np.int8), *flags)
     for index, spec in enumerate(SOURCES):
         mine = operations.from_table(spec)
@@ -173,6 +216,7 @@ def _names(trace: Trace, operations: Operations) -> _Names:
             found.kind[mine] = KERNEL
             meaning = tables.by_name(trace, spec, _meaning, np.int8)[rows]
             found.optimizer[mine], found.backward[mine] = meaning & 1, meaning & 2
+            found.collective[mine] = operations.kind[mine] == COMMUNICATION
             continue
         found.name[mine] = index
         if spec is tables.COPIES:
@@ -193,11 +237,16 @@ def _meaning(name: str) -> int:
     return (OPTIMIZER_KERNEL.search(name) is not None) + 2 * (BACKWARD_KERNEL.search(name) is not None)
 
 
-def _by_call(trace: Trace, meaning: Callable[[str], bool]) -> Flags:
-    """Return which rows of ``trace[CALLS]`` have a name, without its version, that is wanted."""
+def _meaning_of_calls(trace: Trace) -> npt.NDArray[np.int8]:
+    """Return for each call whether it waits for the GPU or launches an operation."""
     if not len(trace[tables.CALLS]):
-        return np.empty(0, bool)
-    found: Flags = tables.by_name(trace, tables.CALLS, lambda name: int(meaning(base_name(name))), np.int8) > 0
+        return np.empty(0, np.int8)
+
+    def meaning(name: str) -> int:
+        base = base_name(name)
+        return _WAITS if call_kind(base) == SYNCHRONIZATION else _LAUNCHES * (LAUNCH.match(base) is not None)
+
+    found: npt.NDArray[np.int8] = tables.by_name(trace, tables.CALLS, meaning, np.int8)
     return found
 
 

@@ -42,7 +42,7 @@ def run(context: TraceContext, window: Window) -> Section:
             for device in operations.devices
             for m in [mine & (operations.device_id == device)]
         ]
-        host = sum(total(_host_spans(context, code, window, [each])) for each in processes)
+        host = sum(total(_host_spans(context, code, window, [each])) for each in processes if each in phases.main_thread)
         count = _count(context, code, window, inferred=inferred)
         kernels = mine & (operations.table == 0)
         if not (count or mine.any()):
