@@ -31,7 +31,7 @@ def find_pattern_steps(trace: Trace, sequences: Sequence[WorkSequence]) -> Steps
         if pattern is None or found is None or len(found.start) < LEAST_REPETITIONS:
             continue
         parts[sequence.process] = (sequence.thread, found)
-        evidence.append((len(found.start), round(pattern.items), float(found.alike.mean())))
+        evidence.append((len(found.start), pattern.items, float(found.alike.mean())))
     return _steps(trace, parts, _how(evidence))
 
 

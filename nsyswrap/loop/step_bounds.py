@@ -140,15 +140,19 @@ def _first_position(order: _Order) -> int:
     backward = np.flatnonzero(order.after_backward)
     if len(backward):
         length = np.diff(np.append(backward, backward[0] + size))
-        optimizers = [order.optimizer[np.arange(b, b + n) % size].any() for b, n in zip(backward, length, strict=True)]
-        chosen = int(np.argmax(np.where(optimizers, length, 0) if any(optimizers) else length))
-        part = np.arange(backward[chosen], backward[chosen] + length[chosen]) % size
+        parts = [np.arange(b, b + n) % size for b, n in zip(backward, length, strict=True)]
+        part = max(parts, key=lambda each: (order.optimizer[each].any(), _turns(order, each), len(each)))
     elif order.optimizer.any():
         part = (np.flatnonzero(order.optimizer)[-1] + 1 + np.arange(size)) % size
     else:
         return _longest_gap(order, np.arange(size))
     last = np.flatnonzero(order.optimizer[part])
     return _after_optimizer(order, part, int(last[-1])) if len(last) else _longest_gap(order, part)
+
+
+def _turns(order: _Order, part: Indices) -> int:
+    """Return whether a part copies to the device (2), copies to the host or waits (1), or neither."""
+    return int(max(2 * (order.kind[part] == TO_DEVICE).any(), ((order.kind[part] == TO_HOST) | order.waited[part]).any()))
 
 
 def _after_optimizer(order: _Order, part: Indices, last: int) -> int:
@@ -237,7 +241,7 @@ def _parts(
 
     A step ends where the next one begins; one that is followed by other work ends with its usual number of items.
     """
-    items = float(pattern.content.sum())
+    items = pattern.items
     after = np.append(first[1:], len(sequence.start))[: len(first)]
     missing, more = _differences(sequence, pattern, first, after)
     whole = missing <= MOST_MISSING
@@ -251,7 +255,7 @@ def _parts(
         return StepParts(none, none, none, none, np.empty(0, bool))
     # The last step has no next one, and an evaluation may follow.
     if after[-1] - begin[-1] > (1 + TOLERANCE) * items:
-        after[-1] = begin[-1] + round(items)
+        after[-1] = begin[-1] + items
     before = np.searchsorted(own, begin) - 1
     start = np.minimum(sequence.end[own[np.maximum(before, 0)]], sequence.start[begin])
     start = _after_sleeps(sequence, start, sequence.start[begin])

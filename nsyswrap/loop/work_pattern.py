@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from nsyswrap.intervals import Indices
 from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, WAIT, Codes, WorkSequence
@@ -20,11 +21,20 @@ LEAST_REPETITIONS = 4
 LEAST_ITEMS = 40
 # Distances and contents may differ by this share: a log, a skipped optimizer, another algorithm. Source: ours.
 TOLERANCE = 0.25
+# Of what lies between two marks, this share has the same names each time; other shapes have kernels of other names.
+LEAST_CONTENT = 0.5
 # Share of the items, from the first repetition to the last, that the pattern explains. Source: ours: half would leave
 # room for a second pattern of the same weight.
 LEAST_EXPLAINED = 0.6
-# A pattern is as good as the best one if it explains at most this share less of its items.
-AS_GOOD = 0.05
+# Share of the items that the three items before them, and what followed these elsewhere, foretell. A loop in which each
+# fifth item is free still passes; items drawn at random do not. Source: ours.
+LEAST_FORETOLD = 0.8
+# A pattern is as good as the best one if it explains at most this share less of the kernels: a log or a checkpoint
+# in some steps launches few. Where each repetition has a backward pass and an optimizer, half is enough: what comes
+# between is an evaluation.
+AS_GOOD, AS_GOOD_TRAINING = 0.02, 0.5
+# A repetition of fewer items repeats its grids and sizes too: the upload of weights is a copy and a cast for each.
+FEW_ITEMS = 8
 # Patterns that are tried, those first that cover most items; and repetitions that are compared.
 MOST_TRIED, MOST_COMPARED = 24, 256
 
@@ -36,9 +46,12 @@ class Pattern:
     Attributes:
         marks: Item that begins each repetition, ascending, shape (m,); the last one ends the last repetition.
         usual: Which repetitions have about the usual number of items, shape (m - 1,).
+        items: Usual number of items in a repetition.
         content: How many items of each code ``named`` a repetition holds (the median), shape (codes,).
+        start_ns: When the first usual repetition begins on the host.
+        end_ns: When the last one ends.
         explained: Share of the items, from the first to the last usual repetition, that it explains.
-        covered: Number of items that it explains.
+        covered: Number of kernels that it explains.
         backward: Number of kernels that another thread launches in a repetition.
         optimizer: Number of kernels of an optimizer in a repetition; 0 unless nearly all repetitions have some.
         rounds: Number of copies from and to the host and of waits in a repetition.
@@ -46,7 +59,10 @@ class Pattern:
 
     marks: Indices
     usual: npt.NDArray[np.bool_]
+    items: int
     content: npt.NDArray[np.float64]
+    start_ns: int
+    end_ns: int
     explained: float
     covered: float
     backward: float
@@ -58,11 +74,6 @@ class Pattern:
         """Return the number of usual repetitions."""
         return int(self.usual.sum())
 
-    @property
-    def items(self) -> float:
-        """Return the number of items in a repetition."""
-        return float(self.content.sum())
-
 
 def find_pattern(sequence: WorkSequence) -> Pattern | None:
     """Return the pattern that one process repeats for each step; None where it repeats nothing, or it is not clear."""
@@ -73,17 +84,41 @@ def find_pattern(sequence: WorkSequence) -> Pattern | None:
     found = [each for each in found if each.optimizer] or found
     if not found:
         return None
+    longest = max(found, key=lambda each: each.end_ns - each.start_ns)
+    found = [each for each in found if _of_same_loop(each, longest)]
     most = max(each.covered for each in found)
-    return max(
-        (each for each in found if each.covered >= (1 - AS_GOOD) * most),
-        key=lambda each: (each.repetitions, each.explained),
+    training = bool(found[0].backward and found[0].optimizer)
+    least = (1 - (AS_GOOD_TRAINING if training else AS_GOOD)) * most
+    best = max(
+        (each for each in found if each.covered >= least), key=lambda each: (each.repetitions, each.explained)
     )
+    return best if _is_foretold(sequence, best) else None
+
+
+def _of_same_loop(one: Pattern, other: Pattern) -> bool:
+    """Return whether two patterns are of one loop: most of the shorter one lies in the longer one."""
+    common = min(one.end_ns, other.end_ns) - max(one.start_ns, other.start_ns)
+    return common > min(one.end_ns - one.start_ns, other.end_ns - other.start_ns) / 2
+
+
+def _is_foretold(sequence: WorkSequence, pattern: Pattern) -> bool:
+    """Return whether most items of the loop's thread follow from the three items before them."""
+    codes = sequence.named[pattern.marks[0] : pattern.marks[-1]][sequence.own[pattern.marks[0] : pattern.marks[-1]]]
+    size = np.int64(codes.max()) + 1
+    context = pd.factorize(codes[:-2] * size + codes[1:-1])[0] * size + codes[2:]
+    context = pd.factorize(context[:-1])[0].astype(np.int64)
+    pairs, times = np.unique(context * size + codes[3:], return_counts=True)
+    # What occurs once foretells nothing.
+    most = np.zeros(int(context.max()) + 1, np.int64)
+    np.maximum.at(most, pairs // size, np.where(times > 1, times, 0))
+    return bool(most.sum() >= LEAST_FORETOLD * len(context))
 
 
 @dataclass(frozen=True)
 class _Kinds:
     """What the items of each code ``named`` are: masks of shape (codes,)."""
 
+    kernel: npt.NDArray[np.bool_]
     backward: npt.NDArray[np.bool_]
     optimizer: npt.NDArray[np.bool_]
     rounds: npt.NDArray[np.bool_]
@@ -95,6 +130,7 @@ def _of_codes(sequence: WorkSequence) -> _Kinds:
     first[sequence.named[::-1]] = np.arange(len(sequence.named))[::-1]
     kind = sequence.kind[first]
     return _Kinds(
+        kernel=kind == KERNEL,
         backward=sequence.foreign[first],
         optimizer=sequence.optimizer[first],
         rounds=((kind == TO_DEVICE) | (kind == TO_HOST) | (kind == WAIT)) & sequence.own[first],
@@ -159,28 +195,43 @@ def _pattern(sequence: WorkSequence, marks: Indices, kinds: _Kinds) -> Pattern |
     compared = every[np.unique(np.linspace(0, len(every) - 1, MOST_COMPARED).astype(np.intp))]
     counts = contents(sequence.named, marks[compared], marks[compared + 1], len(kinds.backward))
     content = np.percentile(counts[usual[compared]], 50, axis=0, method="lower") if usual[compared].any() else counts[0]
-    items = content.sum()
-    if items < (1 - TOLERANCE) * middle or (len(rows) + 1) * items < LEAST_ITEMS:
+    items, kernels = content.sum(), content[kinds.kernel].sum()
+    if items < LEAST_CONTENT * middle or (len(rows) + 1) * items < LEAST_ITEMS:
         return None
-    matched = np.minimum(counts, content).sum(axis=1)
-    whole = matched >= (1 - TOLERANCE) * items
+    if not kernels or kernels < LEAST_CONTENT * np.median(counts[:, kinds.kernel].sum(axis=1)):
+        return None
+    if middle < FEW_ITEMS and not _same_shapes(sequence, marks, rows, middle):
+        return None
+    matched = np.minimum(counts, content)
+    whole = matched.sum(axis=1) >= (1 - TOLERANCE) * items
     with_optimizer = float((counts[whole][:, kinds.optimizer].sum(axis=1) > 0).mean()) if whole.any() else 0.0
     optimizer = float(content[kinds.optimizer].sum()) if with_optimizer > 1 - TOLERANCE else 0.0
     # Where each repetition has an optimizer, more work in some of them is a log, a checkpoint or an evaluation.
-    size = np.where(whole & (optimizer > 0), matched, counts.sum(axis=1))
+    size = np.where(whole & (optimizer > 0), matched.sum(axis=1), counts.sum(axis=1))
     explained = float(matched[whole].sum() / size.sum())
     if explained < LEAST_EXPLAINED:
         return None
     return Pattern(
         marks=marks,
         usual=usual,
+        items=int(middle),
         content=content,
+        start_ns=int(sequence.start[marks[rows[0]]]),
+        end_ns=int(sequence.start[marks[rows[-1] + 1]]),
         explained=explained,
-        covered=explained * float(marks[rows[-1] + 1] - marks[rows[0]]) * float(size.sum() / counts.sum()),
+        # The last mark begins a repetition of which the end is not known.
+        covered=float(matched[whole][:, kinds.kernel].sum()) * (len(every) + 1) / len(compared) * middle / items,
         backward=float(content[kinds.backward].sum()),
         optimizer=optimizer,
         rounds=float(content[kinds.rounds].sum()),
     )
+
+
+def _same_shapes(sequence: WorkSequence, marks: Indices, rows: Indices, items: int) -> bool:
+    """Return whether most repetitions of few items have the same shapes: the grids of kernels, the sizes of copies."""
+    rows = rows[np.diff(marks)[rows] == items]
+    exact = sequence.exact[marks[rows][:, None] + np.arange(items)]
+    return bool(len(rows)) and bool(np.unique(exact, axis=0, return_counts=True)[1].max() > LEAST_EXPLAINED * len(rows))
 
 
 def _weighted_median(length: Indices) -> int:

@@ -214,7 +214,7 @@ def _names(trace: Trace, operations: Operations) -> _Names:
             found.name[mine] = array(frame, "name_id")[rows] * len(SOURCES)
             found.shape[mine] = array(frame, "grid_blocks")[rows] << 11 | array(frame, "block_threads")[rows]
             found.kind[mine] = KERNEL
-            meaning = tables.by_name(trace, spec, _meaning, np.int8)[rows]
+            meaning = tables.by_name(trace, spec, meaning_of_kernel, np.int8)[rows]
             found.optimizer[mine], found.backward[mine] = meaning & 1, meaning & 2
             found.collective[mine] = operations.kind[mine] == COMMUNICATION
             continue
@@ -230,7 +230,7 @@ def _names(trace: Trace, operations: Operations) -> _Names:
     return found
 
 
-def _meaning(name: str) -> int:
+def meaning_of_kernel(name: str) -> int:
     """Return what the name of a kernel says: 1 for an optimizer, 2 for a backward pass, 3 for both, 0 for neither."""
     if COLLECTIVE in name.lower():
         return 0
