@@ -29,10 +29,11 @@ LEAST_EXPLAINED = 0.6
 # Share of the items that the three items before them, and what followed these elsewhere, foretell. A loop in which each
 # fifth item is free still passes; items drawn at random do not. Source: ours.
 LEAST_FORETOLD = 0.8
-# A pattern is as good as the best one if it explains at most this share less of the kernels: a log or a checkpoint
-# in some steps launches few. Where each repetition has a backward pass and an optimizer, half is enough: what comes
-# between is an evaluation.
-AS_GOOD, AS_GOOD_TRAINING = 0.02, 0.5
+# A pattern is as good as the best one if it explains at most this share less of the kernels. Where each repetition has
+# a backward pass and an optimizer, the rest is an evaluation. Where each copies to the device, it is a log. Else it may
+# be the reading of a prompt, in tokens. With a backward pass only, it may be the optimizer, for which gradients are
+# accumulated, so only as much as a log launches is allowed. Source: ours.
+AS_GOOD_TRAINING, AS_GOOD_BATCHES, AS_GOOD_ROUNDS, AS_GOOD_BACKWARD = 0.5, 0.25, 0.05, 0.02
 # A repetition of fewer items repeats its grids and sizes too: the upload of weights is a copy and a cast for each.
 FEW_ITEMS = 8
 # Patterns that are tried, those first that cover most items; and repetitions that are compared.
@@ -51,9 +52,10 @@ class Pattern:
         start_ns: When the first usual repetition begins on the host.
         end_ns: When the last one ends.
         explained: Share of the items, from the first to the last usual repetition, that it explains.
-        covered: Number of kernels that it explains.
+        covered: Share of the kernels there that it explains.
         backward: Number of kernels that another thread launches in a repetition.
         optimizer: Number of kernels of an optimizer in a repetition; 0 unless nearly all repetitions have some.
+        batches: Number of copies to the device in a repetition.
         rounds: Number of copies from and to the host and of waits in a repetition.
     """
 
@@ -67,12 +69,20 @@ class Pattern:
     covered: float
     backward: float
     optimizer: float
+    batches: float
     rounds: float
 
     @property
     def repetitions(self) -> int:
         """Return the number of usual repetitions."""
         return int(self.usual.sum())
+
+    @property
+    def as_good(self) -> float:
+        """Return by how much less of the kernels than the best one it may explain."""
+        if self.backward:
+            return AS_GOOD_TRAINING if self.optimizer else AS_GOOD_BACKWARD
+        return AS_GOOD_BATCHES if self.batches else AS_GOOD_ROUNDS
 
 
 def find_pattern(sequence: WorkSequence) -> Pattern | None:
@@ -87,11 +97,8 @@ def find_pattern(sequence: WorkSequence) -> Pattern | None:
     longest = max(found, key=lambda each: each.end_ns - each.start_ns)
     found = [each for each in found if _of_same_loop(each, longest)]
     most = max(each.covered for each in found)
-    training = bool(found[0].backward and found[0].optimizer)
-    least = (1 - (AS_GOOD_TRAINING if training else AS_GOOD)) * most
-    best = max(
-        (each for each in found if each.covered >= least), key=lambda each: (each.repetitions, each.explained)
-    )
+    good = [each for each in found if each.covered >= (1 - each.as_good) * most]
+    best = max(good, key=lambda each: (each.repetitions, each.explained))
     return best if _is_foretold(sequence, best) else None
 
 
@@ -121,6 +128,7 @@ class _Kinds:
     kernel: npt.NDArray[np.bool_]
     backward: npt.NDArray[np.bool_]
     optimizer: npt.NDArray[np.bool_]
+    batches: npt.NDArray[np.bool_]
     rounds: npt.NDArray[np.bool_]
 
 
@@ -133,6 +141,7 @@ def _of_codes(sequence: WorkSequence) -> _Kinds:
         kernel=kind == KERNEL,
         backward=sequence.foreign[first],
         optimizer=sequence.optimizer[first],
+        batches=(kind == TO_DEVICE) & sequence.own[first],
         rounds=((kind == TO_DEVICE) | (kind == TO_HOST) | (kind == WAIT)) & sequence.own[first],
     )
 
@@ -168,7 +177,7 @@ def _regular(own: Indices, codes: Codes) -> list[tuple[float, int, int, Indices]
     first = np.cumsum(sizes) - sizes
     by_length = distance[np.lexsort((distance, group))]
     middle = by_length[np.minimum(first + sizes // 2, len(by_length) - 1)]
-    near = np.abs(distance - middle[group]) <= TOLERANCE * middle[group]
+    near = np.abs(distance - middle[group]) <= np.maximum(TOLERANCE * middle[group], 1)
     covered = np.bincount(group, weights=distance * near)
     repeated = np.bincount(group, weights=near)
     begins = np.searchsorted(code, np.arange(len(sizes) + 1))
@@ -187,7 +196,7 @@ def _pattern(sequence: WorkSequence, marks: Indices, kinds: _Kinds) -> Pattern |
     marks = marks[np.append(length >= (1 - TOLERANCE) * _weighted_median(length), True)]
     length = np.diff(marks)
     middle = _weighted_median(length)
-    usual = np.abs(length - middle) <= TOLERANCE * middle
+    usual = np.abs(length - middle) <= max(TOLERANCE * middle, 1)
     rows = np.flatnonzero(usual)
     if len(rows) < LEAST_REPETITIONS - 1:
         return None
@@ -203,7 +212,8 @@ def _pattern(sequence: WorkSequence, marks: Indices, kinds: _Kinds) -> Pattern |
     if middle < FEW_ITEMS and not _same_shapes(sequence, marks, rows, middle):
         return None
     matched = np.minimum(counts, content)
-    whole = matched.sum(axis=1) >= (1 - TOLERANCE) * items
+    whole = matched.sum(axis=1) >= items - max(TOLERANCE * items, 1)
+    whole &= matched[:, kinds.kernel].sum(axis=1) >= (1 - TOLERANCE) * kernels
     with_optimizer = float((counts[whole][:, kinds.optimizer].sum(axis=1) > 0).mean()) if whole.any() else 0.0
     optimizer = float(content[kinds.optimizer].sum()) if with_optimizer > 1 - TOLERANCE else 0.0
     # Where each repetition has an optimizer, more work in some of them is a log, a checkpoint or an evaluation.
@@ -219,10 +229,10 @@ def _pattern(sequence: WorkSequence, marks: Indices, kinds: _Kinds) -> Pattern |
         start_ns=int(sequence.start[marks[rows[0]]]),
         end_ns=int(sequence.start[marks[rows[-1] + 1]]),
         explained=explained,
-        # The last mark begins a repetition of which the end is not known.
-        covered=float(matched[whole][:, kinds.kernel].sum()) * (len(every) + 1) / len(compared) * middle / items,
+        covered=min(1.0, float(matched[whole][:, kinds.kernel].sum() / counts[:, kinds.kernel].sum()) * middle / items),
         backward=float(content[kinds.backward].sum()),
         optimizer=optimizer,
+        batches=float(content[kinds.batches].sum()),
         rounds=float(content[kinds.rounds].sum()),
     )
 
