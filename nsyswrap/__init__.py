@@ -16,6 +16,7 @@ def open(  # noqa: A001 - users write nsyswrap.open
     *,
     window: str = "",
     step_range: str = "",
+    step_kernel: str = "",
     phases: Mapping[str, str] | None = None,
     kernel_rules: str | PathLike[str] | Iterable[str | PathLike[str]] = (),
 ) -> "OpenedCapture":
@@ -25,6 +26,8 @@ def open(  # noqa: A001 - users write nsyswrap.open
         path: A ``.nsys-rep`` (exported with nsys first) or a ``.sqlite`` export.
         window: "steps", "all" or "START:END" in seconds; empty for steps if there are any, else all.
         step_range: Regular expression of the NVTX ranges that are steps; empty for the usual names.
+        step_kernel: Regular expression of the kernels that begin a step; empty to use ranges, or else the pattern that the
+            GPU's work repeats.
         phases: Name of each phase -> regular expression of its NVTX ranges.
         kernel_rules: One or more files with kernel name rules, as ``verify-tensor-cores`` writes them.
 
@@ -37,4 +40,4 @@ def open(  # noqa: A001 - users write nsyswrap.open
     from nsyswrap.api import open_capture  # noqa: PLC0415
 
     files = [kernel_rules] if isinstance(kernel_rules, (str, PathLike)) else kernel_rules
-    return open_capture(Path(path), window, step_range, phases, tuple(map(Path, files)))
+    return open_capture(Path(path), window, step_range, phases, tuple(map(Path, files)), step_kernel)

@@ -135,6 +135,7 @@ def open_capture(
     step_range: str = "",
     phases: Mapping[str, str] | None = None,
     kernel_rules: Iterable[Path] = (),
+    step_kernel: str = "",
 ) -> OpenedCapture:
     """Read a capture and return an object with its report and its events.
 
@@ -144,6 +145,8 @@ def open_capture(
         step_range: Regular expression of the NVTX ranges that are steps; empty for the usual names.
         phases: Name of each phase -> regular expression of its NVTX ranges.
         kernel_rules: Files with kernel name rules.
+        step_kernel: Regular expression of the kernels that begin a step; empty to use ranges, or else the pattern that the
+            GPU's work repeats.
 
     Raises:
         ExportError: The file cannot be exported or read.
@@ -152,7 +155,7 @@ def open_capture(
     if not isinstance(window, str):
         raise UsageError(f"window {window!r} is not a string", hint='give "steps", "all" or a string such as "12.5:14"')
     names = tuple(rule for file in kernel_rules for rule in read_rules(file))
-    settings = Settings(step_range, _phase_rules(phases or {}), names)
+    settings = Settings(step_range, _phase_rules(phases or {}), names, step_kernel=step_kernel)
     check_request(window, settings)
     trace = _trace_of(path)
     named = replace(trace, capture=replace(trace.capture, name=neutral(path.name)))

@@ -36,7 +36,7 @@ def analyze(  # noqa: PLR0913 - one argument an option
     """Print the report of CAPTURE, which is a .nsys-rep, a .sqlite export or a report.json.
 
     A report.json already holds the numbers of one window, so it takes none of the options --window, --step-range,
-    --phase and --kernel-rules.
+    --step-kernel, --phase and --kernel-rules.
 
     \b
       nsyswrap analyze capture.nsys-rep

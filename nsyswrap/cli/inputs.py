@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -49,18 +49,21 @@ class ReadOptions(NamedTuple):
     Attributes:
         window: ``steps``, ``all`` or ``START:END`` in seconds; empty for steps where there are any.
         step_range: Regular expression of the NVTX ranges that are steps; empty for the usual names.
+        step_kernel: Regular expression of the kernels that begin a step; empty to use ranges, or else the pattern of the
+            work.
         phases: ``NAME=REGEX`` for each phase.
         kernel_rules: Files with kernel name rules.
     """
 
     window: str = ""
     step_range: str = ""
+    step_kernel: str = ""
     phases: tuple[str, ...] = ()
     kernel_rules: tuple[Path, ...] = ()
 
     def flags(self) -> tuple[str, ...]:
         """Return the names of the options that are set, as the user typed them."""
-        names = ("--window", "--step-range", "--phase", "--kernel-rules")
+        names = ("--window", "--step-range", "--step-kernel", "--phase", "--kernel-rules")
         return tuple(name for name, value in zip(names, self, strict=True) if value)
 
     def settings(self) -> "Settings":
@@ -73,7 +76,8 @@ class ReadOptions(NamedTuple):
         from nsyswrap.loop.phase_detection import PhaseRule  # noqa: PLC0415 - heavy; loaded when a capture is read
 
         phases = tuple(PhaseRule(*phase_rule(text)) for text in self.phases)
-        return Settings(self.step_range, phases, read_kernel_rules(self.kernel_rules))
+        rules = read_kernel_rules(self.kernel_rules)
+        return Settings(self.step_range, phases, rules, step_kernel=self.step_kernel)
 
     def check(self) -> None:
         """Check the options before any work is done: `profile` may run a program for hours first.
@@ -91,10 +95,9 @@ def read_options(command: Command) -> Command:
     """Add the options for reading a capture to a command, which gets them as its argument ``options``."""
 
     @functools.wraps(command)
-    def with_read_options(
-        *, window: str, step_range: str, phases: tuple[str, ...], kernel_rules: tuple[Path, ...], **others: object
-    ) -> object:
-        return command(options=ReadOptions(window, step_range, phases, kernel_rules), **others)
+    def with_read_options(**given: Any) -> object:
+        read = {name: given.pop(name) for name in ReadOptions._fields}
+        return command(options=ReadOptions(**read), **given)
 
     decorators = (
         click.option(
@@ -108,6 +111,13 @@ def read_options(command: Command) -> Command:
             metavar="REGEX",
             default="",
             help='NVTX ranges that are steps; by default names such as "batch 17", "step 17" or "iteration 17".',
+        ),
+        click.option(
+            "--step-kernel",
+            metavar="REGEX",
+            default="",
+            help="Kernels that begin a step, by name; several in a row are one. By default, where no range names a step, "
+            "the pattern that the GPU's work repeats.",
         ),
         click.option(
             "--phase",

@@ -30,7 +30,7 @@ def report(*, capture: Path, options: ReadOptions, output: Path, force: bool) ->
     """Write the report of CAPTURE, a .nsys-rep, a .sqlite export or a report.json, as one offline HTML page.
 
     A page made from a report.json has no timeline. A report.json takes none of the options --window, --step-range,
-    --phase and --kernel-rules.
+    --step-kernel, --phase and --kernel-rules.
 
     \b
       nsyswrap report capture.nsys-rep

@@ -24,8 +24,6 @@ DATA, COPY, FORWARD, BACKWARD, OPTIMIZER = "data", "copy", "forward", "backward"
 MOST_STEPS = 0.5
 
 
-
-
 class StepSpans(NamedTuple):
     """The steps of one process in order, without overlap; arrays of shape (steps,).
 
@@ -78,17 +76,13 @@ def infer_phases(sequence: WorkSequence, steps: StepSpans, codes: Mapping[str, i
     rows = np.flatnonzero(inside)
     copied, batches = _batches(sequence, rows, step, steps)
     found = [*batches, *_passes(sequence, _runs(sequence, rows, step, np.maximum(copied, steps.start)), copied)]
-    parts = [
-        pd.DataFrame({"start": start, "end": end, "phase": np.int32(codes[phase])}) for phase, start, end in found
-    ]
+    parts = [pd.DataFrame({"start": start, "end": end, "phase": np.int32(codes[phase])}) for phase, start, end in found]
     frame = pd.concat([pd.DataFrame({"start": times([]), "end": times([]), "phase": np.empty(0, np.int32)}), *parts])
     frame = frame[frame["end"] > frame["start"]].assign(thread=sequence.thread, process=sequence.process)
     return frame.reset_index(drop=True)
 
 
-def _batches(
-    sequence: WorkSequence, rows: Indices, step: Indices, steps: StepSpans
-) -> tuple[Times, list[Spans]]:
+def _batches(sequence: WorkSequence, rows: Indices, step: Indices, steps: StepSpans) -> tuple[Times, list[Spans]]:
     """Return when the batch of each step has been copied, its start where none is, and the phases data and copy.
 
     The batch is what is copied to the device before the first kernel. What the host does from the start of the step to
@@ -139,7 +133,9 @@ def _runs(sequence: WorkSequence, rows: Indices, step: Indices, begin: Times) ->
 
 def _latest(flags: Flags) -> Indices:
     """Return for each item the last one up to it that is flagged, -1 for none."""
-    found: Indices = np.maximum.accumulate(np.where(flags, np.arange(len(flags)), -1)) if len(flags) else np.empty(0, np.intp)
+    found: Indices = (
+        np.maximum.accumulate(np.where(flags, np.arange(len(flags)), -1)) if len(flags) else np.empty(0, np.intp)
+    )
     return found
 
 
@@ -160,7 +156,11 @@ def _passes(sequence: WorkSequence, runs: _Runs, begin: Times) -> Iterator[Spans
     ended = np.append(0, runs.end)[:size]
     # Gradients that the loop's thread sums over ranks belong to the backward pass.
     ended = np.where(after & (runs.gathered > runs.start), runs.gathered, ended)
-    yield BACKWARD, runs.start[runs.backward], np.maximum(runs.end, np.append(ended, 0)[1:] * np.append(after, False)[1:])[runs.backward]
+    yield (
+        BACKWARD,
+        runs.start[runs.backward],
+        np.maximum(runs.end, np.append(ended, 0)[1:] * np.append(after, False)[1:])[runs.backward],
+    )
     next_start = np.append(runs.start, 0)[1:]
     named = runs.optimizer & after
     # Where no kernel names an optimizer, the kernels after the last backward pass of a step update the weights.

@@ -156,9 +156,7 @@ def find_phases(
     return Phases(names, found, MappingProxyType(main_thread), MappingProxyType(own), MappingProxyType(shown))
 
 
-def _marked_phases(
-    trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...]
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _marked_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...]) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return the ranges that are phases, as in ``Phases.ranges``, and the names of the phases."""
     ranges = trace[tables.RANGES]
     names = tuple(dict.fromkeys([*USUAL, *(rule.phase for rule in rules)]))

@@ -152,7 +152,9 @@ def _first_position(order: _Order) -> int:
 
 def _turns(order: _Order, part: Indices) -> int:
     """Return whether a part copies to the device (2), copies to the host or waits (1), or neither."""
-    return int(max(2 * (order.kind[part] == TO_DEVICE).any(), ((order.kind[part] == TO_HOST) | order.waited[part]).any()))
+    return int(
+        max(2 * (order.kind[part] == TO_DEVICE).any(), ((order.kind[part] == TO_HOST) | order.waited[part]).any())
+    )
 
 
 def _after_optimizer(order: _Order, part: Indices, last: int) -> int:
@@ -272,17 +274,17 @@ def _parts(
     return StepParts(start, end, begin, after, (missing <= TOLERANCE) & (more <= TOLERANCE))
 
 
-def _with_other_work(
-    sequence: WorkSequence, pattern: Pattern, first: Indices, after: Indices, whole: Flags
-) -> Indices:
+def _with_other_work(sequence: WorkSequence, pattern: Pattern, first: Indices, after: Indices, whole: Flags) -> Indices:
     """Return the item after each part, together with the parts behind it that are no steps and compute little.
 
     A checkpoint copies, and a log computes a few numbers; an evaluation computes as much as a step, so it is none.
     """
-    kernels = np.concatenate([[0], np.cumsum(sequence.kind == KERNEL)])
-    count = kernels[after] - kernels[first]
-    little = ~whole & (count <= MOST_MISSING * np.median(count[whole]) if whole.any() else False)
     found = after.copy()
+    if not whole.any():
+        return found
+    computed = np.concatenate([[0], np.cumsum(np.where(sequence.kind == KERNEL, sequence.length, 0))])
+    time = computed[after] - computed[first]
+    little = ~whole & (time <= MOST_MISSING * np.median(time[whole]))
     steps = np.flatnonzero(whole)
     for each, following in zip(steps[:-1].tolist(), steps[1:].tolist(), strict=True):
         if little[each + 1 : following].all():

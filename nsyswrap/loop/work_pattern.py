@@ -34,8 +34,8 @@ LEAST_FORETOLD = 0.8
 # be the reading of a prompt, in tokens. With a backward pass only, it may be the optimizer, for which gradients are
 # accumulated, so only as much as a log launches is allowed. Source: ours.
 AS_GOOD_TRAINING, AS_GOOD_BATCHES, AS_GOOD_ROUNDS, AS_GOOD_BACKWARD = 0.5, 0.25, 0.05, 0.02
-# A repetition of fewer items repeats its grids and sizes too: the upload of weights is a copy and a cast for each.
-FEW_ITEMS = 8
+# A repetition of fewer kinds of items repeats its grids and sizes too: the upload of weights is a copy and a cast each.
+FEW_KINDS = 8
 # Patterns that are tried, those first that cover most items; and repetitions that are compared.
 MOST_TRIED, MOST_COMPARED = 24, 256
 
@@ -209,7 +209,7 @@ def _pattern(sequence: WorkSequence, marks: Indices, kinds: _Kinds) -> Pattern |
         return None
     if not kernels or kernels < LEAST_CONTENT * np.median(counts[:, kinds.kernel].sum(axis=1)):
         return None
-    if middle < FEW_ITEMS and not _same_shapes(sequence, marks, rows, middle):
+    if (content > 0).sum() < FEW_KINDS and not _same_shapes(sequence, marks, rows, middle):
         return None
     matched = np.minimum(counts, content)
     whole = matched.sum(axis=1) >= items - max(TOLERANCE * items, 1)
@@ -238,10 +238,10 @@ def _pattern(sequence: WorkSequence, marks: Indices, kinds: _Kinds) -> Pattern |
 
 
 def _same_shapes(sequence: WorkSequence, marks: Indices, rows: Indices, items: int) -> bool:
-    """Return whether most repetitions of few items have the same shapes: the grids of kernels, the sizes of copies."""
-    rows = rows[np.diff(marks)[rows] == items]
-    exact = sequence.exact[marks[rows][:, None] + np.arange(items)]
-    return bool(len(rows)) and bool(np.unique(exact, axis=0, return_counts=True)[1].max() > LEAST_EXPLAINED * len(rows))
+    """Return whether most repetitions of few kinds of items have the same shapes: the grids of kernels, the sizes of copies."""
+    exact = sequence.exact[marks[rows[np.diff(marks)[rows] == items]][:, None] + np.arange(items)]
+    alike = np.unique(exact, axis=0, return_counts=True)[1].max(initial=0)
+    return bool(alike >= max(LEAST_EXPLAINED * len(rows), LEAST_REPETITIONS - 1))
 
 
 def _weighted_median(length: Indices) -> int:

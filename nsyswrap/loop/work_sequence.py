@@ -64,6 +64,7 @@ class WorkSequence:
         thread: Global id of the thread that runs the loop.
         start: When its call starts, in ns; where the call is unknown, when it starts on the GPU.
         end: When its call ends, in ns.
+        length: How long it runs on the GPU, in ns; 0 for a wait or where that is not known.
         operation: Its row of ``Operations``; -1 for a wait or where it had not run when the capture ended.
         launcher: Global id of the thread that launched it; the loop's thread where that is unknown.
         kind: KERNEL, TO_DEVICE, TO_HOST, OTHER (copies on the device, memsets), WAIT or UNFINISHED, int8.
@@ -79,6 +80,7 @@ class WorkSequence:
     thread: int
     start: Times
     end: Times
+    length: Times
     operation: Indices
     launcher: Times
     kind: npt.NDArray[np.int8]
@@ -143,7 +145,9 @@ def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequenc
         others = call_start[calls_only], call_end[calls_only], call_thread[calls_only]
         kinds = np.repeat(np.array([WAIT, UNFINISHED], np.int8), [len(mine), len(late)])
         found = _sequence(process, thread, names, rows, (start, end, launcher), others, kinds)
-        yield replace(found, sleeps=_sleeps(trace, thread))
+        length = (operations.end - operations.start)[np.maximum(found.operation, 0)]
+        length[found.operation < 0] = 0
+        yield replace(found, length=length, sleeps=_sleeps(trace, thread))
 
 
 def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
@@ -180,6 +184,7 @@ def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
         thread=thread,
         start=start[order],
         end=end[order],
+        length=np.zeros(len(order), np.int64),
         operation=np.append(rows, without)[order],
         launcher=launcher[order],
         kind=np.append(names.kind[rows], other_kinds)[order],

@@ -17,7 +17,7 @@ class PhaseBar(NamedTuple):
     """One phase.
 
     Attributes:
-        name: The phase.
+        name: The phase, and whether it is inferred.
         busy: Position and width of its busy part, in per cent of the longest phase.
         idle: The same for its idle part, which follows.
         numbers: Text and raw value of count, CPU time, GPU busy time, idle time and kernels.
@@ -46,9 +46,8 @@ def _bar(row: summary_model.Row, most: int, reasons: list[tuple[str, int]]) -> P
     counts = [(units.count(int(row[name])), int(row[name])) for name in ("count", "kernel_count")]
     shown = [f"{visible(rule_name(rule))} {units.duration(ns)}" for rule, ns in reasons[:_MOST_RULES]]
     more = [f"{len(reasons) - _MOST_RULES} more"] if len(reasons) > _MOST_RULES else []
-    return PhaseBar(
-        elide(str(row["phase"]), _NAME_WIDTH), first, second, (counts[0], *times, counts[1]), ", ".join(shown + more)
-    )
+    name = f"{row['phase']} (inferred)" if row.get("inferred") else str(row["phase"])
+    return PhaseBar(elide(name, _NAME_WIDTH), first, second, (counts[0], *times, counts[1]), ", ".join(shown + more))
 
 
 def _reasons(report: Report) -> dict[str, list[tuple[str, int]]]:

@@ -110,6 +110,7 @@ COLUMNS = MappingProxyType(
         "source_memory": "from",
         "target_memory": "to",
         "warm_up": "warm-up",
+        "inferred": "inferred",
         "op": "operation",
         "length_ns": "length",
         "range_ns": "range",
@@ -247,7 +248,15 @@ GLOSSARY = (
         "Time",
         (
             Term("step", "One iteration of the training loop, from one batch to the next."),
-            Term("phase", "A range that names a part of a step: batch, data, copy, forward, backward, optimizer."),
+            Term(
+                "phase",
+                "A range that names a part of a step: batch, data, copy, forward, backward, optimizer. Where the program "
+                "marks none, phases are inferred from what its threads launch.",
+            ),
+            Term(
+                "pattern",
+                "The operations that the GPU's work repeats. Where no range names a step, each repetition is one.",
+            ),
             Term("warm-up", "The first steps, which load libraries and choose algorithms. The window leaves them out."),
             Term("measured steps", "The steps after the warm-up."),
             Term("window", "The interval that the numbers are about. Each share is printed with its window."),

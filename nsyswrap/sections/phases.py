@@ -42,7 +42,9 @@ def run(context: TraceContext, window: Window) -> Section:
             for device in operations.devices
             for m in [mine & (operations.device_id == device)]
         ]
-        host = sum(total(_host_spans(context, code, window, [each])) for each in processes if each in phases.main_thread)
+        host = sum(
+            total(_host_spans(context, code, window, [each])) for each in processes if each in phases.main_thread
+        )
         count = _count(context, code, window, inferred=inferred)
         kernels = mine & (operations.table == 0)
         if not (count or mine.any()):
@@ -53,7 +55,9 @@ def run(context: TraceContext, window: Window) -> Section:
                 "count": count,
                 "host_ns": host,
                 "gpu_ns": sum(map(total, busy)),
-                "idle_ns": _idle_inside(context, code, window, [(users & set(processes), spans) for users, spans in free]),
+                "idle_ns": _idle_inside(
+                    context, code, window, [(users & set(processes), spans) for users, spans in free]
+                ),
                 "kernel_count": int(kernels.sum()),
                 "inferred": inferred,
             }

@@ -15,7 +15,7 @@ from nsyswrap.tables import array
 from nsyswrap.what_if.simulate import Simulation
 
 NO_STEPS = (
-    "No range names a step, and no pattern in the GPU's work clearly repeats: put an NVTX range such as \"batch 17\" "
+    'No range names a step, and no pattern in the GPU\'s work clearly repeats: put an NVTX range such as "batch 17" '
     "around each step, or name yours with --step-range, or the kernel that begins a step with --step-kernel."
 )
 NO_WHOLE_STEP = "No whole measured step lies inside the window, so there is no median step."

@@ -76,7 +76,9 @@ def _median_run(start: Times, end: Times, count: int, window: Window) -> Sample:
     chosen = _nearest(length, float(np.median(length)))
     begin, stop = int(start[chosen]), int(until[chosen + count - 1])
     label = f"{count} of {len(start)} steps, from step {chosen + 1} of {window.label}"
-    return Sample(Window(begin, stop, label, window.source if window.is_of_steps else "steps"), count, len(start) / count)
+    return Sample(
+        Window(begin, stop, label, window.source if window.is_of_steps else "steps"), count, len(start) / count
+    )
 
 
 def _nearest(values: Times, wanted: float) -> int:

@@ -21,7 +21,7 @@ from nsyswrap.loop.work_sequence import KERNEL, OTHER, TO_DEVICE, TO_HOST, WAIT,
 PROCESS = 7 << 24
 MAIN = PROCESS | 7
 AUTOGRAD = PROCESS | 9
-CALL_NS, GAP_NS = 5_000, 10_000
+CALL_NS, GAP_NS, KERNEL_NS = 5_000, 10_000, 8_000
 
 
 @dataclass
@@ -92,12 +92,15 @@ class Program:
         """Return what the program launched and waited for."""
         start, end, kind, thread, name, shape = zip(*self._rows, strict=True)
         named = _codes([(each, of == MAIN) for each, of in zip(name, thread, strict=True)])
-        meaning = np.array([meaning_of_kernel(each) if of == KERNEL else 0 for each, of in zip(name, kind, strict=True)])
+        meaning = np.array(
+            [meaning_of_kernel(each) if of == KERNEL else 0 for each, of in zip(name, kind, strict=True)]
+        )
         return WorkSequence(
             process=PROCESS,
             thread=MAIN,
             start=np.array(start, np.int64),
             end=np.array(end, np.int64),
+            length=np.where(np.array(kind) == KERNEL, KERNEL_NS, 0),
             operation=np.where(np.array(kind) == WAIT, -1, np.arange(len(start))),
             launcher=np.array(thread, np.int64),
             kind=np.array(kind, np.int8),

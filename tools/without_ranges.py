@@ -1,0 +1,151 @@
+# ruff: noqa: INP001, T201 - a program for the terminal, not a package
+"""Take the NVTX ranges out of captures, and say what of the report is still the same.
+
+    python tools/without_ranges.py [CAPTURE | FOLDER]...
+
+Captures are SQLite exports, packed with xz or not; without arguments those of tests/captures. Only ranges of the program
+are taken out, those of libraries stay. Of a capture whose ranges name steps, the tool compares the number of measured
+steps, their median, the rule of the verdict, and the share of the kernels' time that has the same phase. Captures without
+such ranges are listed with what is found in them. The exit code is 1 if anything differs by more than it may.
+"""
+
+import argparse
+import lzma
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from nsyswrap import tables
+from nsyswrap.db.load import load_export
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import TraceContext, find_context
+from nsyswrap.loop.phase_detection import of_library
+from nsyswrap.report import report_of
+from nsyswrap.tables import Trace
+
+ROOT = Path(__file__).resolve().parent.parent
+CAPTURES = ROOT / "tests" / "captures"
+MOST_STEPS, MOST_MEDIAN, LEAST_PHASE = 2, 0.03, 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a capture says with its ranges and without them.
+
+    Attributes:
+        name: The capture.
+        steps: Number of measured steps, with ranges and without.
+        median_ns: Median of the measured steps in ns, with and without; None without steps.
+        rule: Rule of the verdict, with and without; None where only compute limits the run.
+        same_phase: Share of the kernels' time in the window that has the same phase; 1 where there is no kernel.
+        says: How the steps were found, or why not.
+    """
+
+    name: str
+    steps: tuple[int, int]
+    median_ns: tuple[int | None, int | None]
+    rule: tuple[str | None, str | None]
+    same_phase: float
+    says: str
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """Return what differs by more than it may: steps, median, verdict, phases; empty without steps in ranges."""
+        if not self.steps[0]:
+            return ()
+        before, after = self.median_ns
+        near = before is not None and after is not None and abs(after / before - 1) <= MOST_MEDIAN
+        parts = {
+            "steps": abs(self.steps[0] - self.steps[1]) <= MOST_STEPS,
+            "median": near,
+            "verdict": self.rule[0] == self.rule[1],
+            "phases": self.same_phase >= LEAST_PHASE,
+        }
+        return tuple(name for name, holds in parts.items() if not holds)
+
+
+def without_ranges(trace: Trace) -> Trace:
+    """Return a trace without the ranges of the program; those of libraries stay."""
+    ranges = trace[tables.RANGES]
+    kept = ranges[of_library(ranges)].reset_index(drop=True)
+    return replace(trace, frames={**trace.frames, tables.RANGES.name: kept})
+
+
+def compare(name: str, trace: Trace) -> Difference:
+    """Return what a capture says with its ranges and without them."""
+    marked, bare = find_context(trace), find_context(without_ranges(trace))
+    first, second = report_of(marked), report_of(bare)
+    section = second.section("steps")
+    return Difference(
+        name=name,
+        steps=(first.step.count or 0, second.step.count or 0),
+        median_ns=(first.step.median_ns, second.step.median_ns),
+        rule=(first.verdict_rule, second.verdict_rule),
+        same_phase=_same_phase(marked, bare, first.window),
+        says=" ".join(section.notes) if section else "",
+    )
+
+
+def _same_phase(marked: TraceContext, bare: TraceContext, window: Window) -> float:
+    """Return the share of the kernels' time in a window that has the same phase in both contexts."""
+    operations = marked.operations
+    rows = np.concatenate([operations.from_table(each) for each in (tables.KERNELS, tables.GRAPHS)])
+    rows = rows[(operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)]
+    length = (operations.end - operations.start)[rows]
+    phases = [
+        np.array([each.phases.name(code) for code in range(-1, len(each.phases.names))])[
+            each.phase_of_operations[rows] + 1
+        ]
+        for each in (marked, bare)
+    ]
+    whole = int(length.sum())
+    return float(length[phases[0] == phases[1]].sum() / whole) if whole else 1.0
+
+
+def captures(paths: Sequence[Path]) -> Iterator[tuple[str, Trace]]:
+    """Yield name and trace of each capture, and of each in a folder."""
+    for path in paths:
+        files = sorted(path.rglob("*.sqlite*")) if path.is_dir() else [path]
+        for file in files:
+            with tempfile.TemporaryDirectory() as folder:
+                export = file
+                if file.suffix == ".xz":
+                    export = Path(folder) / file.stem
+                    export.write_bytes(lzma.decompress(file.read_bytes()))
+                yield file.name.removesuffix(".xz").removesuffix(".sqlite"), load_export(export)
+
+
+def line(each: Difference) -> str:
+    """Return one line of the table."""
+    before, after = each.median_ns
+    ratio = f"{after / before:.3f}" if before and after else "-"
+    verdict = each.rule[0] or "none"
+    if each.rule[0] != each.rule[1]:
+        verdict += f" -> {each.rule[1] or 'none'}"
+    apart = ", ".join(each.apart)
+    return (
+        f"| {each.name} | {each.steps[0]} | {each.steps[1]} | {ratio} | {verdict} | {each.same_phase:.1%} | {apart} |"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; return 1 if anything differs by more than it may."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", nargs="*", type=Path, default=[CAPTURES], help="exports, or folders of them")
+    print("| capture | steps | without ranges | median, ratio | verdict | same phase | apart |")
+    print("|---|---|---|---|---|---|---|")
+    failed, total = 0, 0
+    for name, trace in captures(parser.parse_args(arguments).paths):
+        each = compare(name, trace)
+        print(line(each), flush=True)
+        failed, total = failed + bool(each.apart), total + bool(each.steps[0])
+    print(f"\n{total - failed} of {total} captures with steps say the same without their ranges.")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
