@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "open"]
 
 
-def open(  # noqa: A001 - users write nsyswrap.open
+def open(  # noqa: A001, PLR0913 - users write nsyswrap.open; one argument an option
     path: str | PathLike[str],
     *,
     window: str = "",
@@ -26,8 +26,8 @@ def open(  # noqa: A001 - users write nsyswrap.open
         path: A ``.nsys-rep`` (exported with nsys first) or a ``.sqlite`` export.
         window: "steps", "all" or "START:END" in seconds; empty for steps if there are any, else all.
         step_range: Regular expression of the NVTX ranges that are steps; empty for the usual names.
-        step_kernel: Regular expression of the kernels that begin a step; empty to use ranges, or else the pattern that the
-            GPU's work repeats.
+        step_kernel: Regular expression of the kernels that begin a step; empty to use ranges, or else the pattern that
+            the GPU's work repeats.
         phases: Name of each phase -> regular expression of its NVTX ranges.
         kernel_rules: One or more files with kernel name rules, as ``verify-tensor-cores`` writes them.
 

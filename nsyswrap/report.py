@@ -179,8 +179,8 @@ def choose_window(context: TraceContext, wanted: str = "") -> Window:
     if wanted == STEPS and measured is None:
         raise CannotTellError(
             _unmatched(context.settings) or "the capture has no steps",
-            hint='put an NVTX range such as "batch 17" around each step, name yours with --step-range or the kernel that '
-            "begins a step with --step-kernel, or use --window all",
+            hint='put an NVTX range such as "batch 17" around each step, name yours with --step-range, name the '
+            "kernel that begins a step with --step-kernel, or use --window all",
         )
     if measured is not None and wanted != ALL:
         return measured

@@ -49,8 +49,8 @@ class ReadOptions(NamedTuple):
     Attributes:
         window: ``steps``, ``all`` or ``START:END`` in seconds; empty for steps where there are any.
         step_range: Regular expression of the NVTX ranges that are steps; empty for the usual names.
-        step_kernel: Regular expression of the kernels that begin a step; empty to use ranges, or else the pattern of the
-            work.
+        step_kernel: Regular expression of the kernels that begin a step; empty to use ranges, or else the pattern of
+            the work.
         phases: ``NAME=REGEX`` for each phase.
         kernel_rules: Files with kernel name rules.
     """
@@ -95,7 +95,7 @@ def read_options(command: Command) -> Command:
     """Add the options for reading a capture to a command, which gets them as its argument ``options``."""
 
     @functools.wraps(command)
-    def with_read_options(**given: Any) -> object:
+    def with_read_options(**given: Any) -> object:  # noqa: ANN401 - options of any command
         read = {name: given.pop(name) for name in ReadOptions._fields}
         return command(options=ReadOptions(**read), **given)
 
@@ -116,8 +116,8 @@ def read_options(command: Command) -> Command:
             "--step-kernel",
             metavar="REGEX",
             default="",
-            help="Kernels that begin a step, by name; several in a row are one. By default, where no range names a step, "
-            "the pattern that the GPU's work repeats.",
+            help="Kernels that begin a step, by name; several in a row are one. By default steps are those that ranges "
+            "name, or else the pattern that the GPU's work repeats.",
         ),
         click.option(
             "--phase",

@@ -17,8 +17,8 @@ from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.intervals import Window
-from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
 from nsyswrap.loop.pattern_steps import find_marked_steps, find_pattern_steps
+from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
 from nsyswrap.loop.step_detection import Steps, find_steps
 from nsyswrap.loop.work_sequence import WorkSequence, work_sequences
 from nsyswrap.tables import Trace
@@ -30,7 +30,8 @@ class Settings:
 
     Attributes:
         step_pattern: Regular expression of the ranges that are steps; empty for the usual spellings.
-        step_kernel: Regular expression of the kernels that begin a step; empty for ranges, or else the pattern of the work.
+        step_kernel: Regular expression of the kernels that begin a step; empty for ranges, or else the pattern of the
+            work.
         phase_rules: Rules that are tried before the usual spellings of the phases.
         kernel_rules: Rules for kernel names that are tried before our own.
         copy_rates: Rates of pinned copies, measured on the machine of the capture, by direction.

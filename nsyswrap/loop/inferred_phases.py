@@ -6,7 +6,7 @@
     autograd thread  |                               kernels                         |
     inferred         |data|     copy     |  forward | backward | optimizer | (batch) |
 
-What cannot be told apart has no phase but "batch": where one thread launches forward and backward pass, neither is known.
+What cannot be told apart has no phase but "batch": where one thread launches both passes, neither is known.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,8 +19,8 @@ from nsyswrap.intervals import Indices, Times, times
 from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, UNFINISHED, WAIT, Flags, WorkSequence
 
 DATA, COPY, FORWARD, BACKWARD, OPTIMIZER = "data", "copy", "forward", "backward", "optimizer"
-# Autograd keeps its threads; the threads of DataParallel's replicas live for one step. So a thread that launches kernels
-# in this share of the steps is autograd's. Source: ours; torch/csrc/autograd/engine.cpp, torch/nn/parallel.
+# Autograd keeps its threads; the threads of DataParallel's replicas live for one step. So a thread that launches
+# kernels in this share of the steps is autograd's. Source: ours; torch/csrc/autograd/engine.cpp, torch/nn/parallel.
 MOST_STEPS = 0.5
 
 

@@ -14,7 +14,7 @@ from nsyswrap.loop.step_bounds import StepParts, find_parts
 from nsyswrap.loop.step_detection import PATTERN, Steps, at_one_time, counted, gpu_time, warm_up
 from nsyswrap.loop.work_pattern import LEAST_REPETITIONS, find_pattern
 from nsyswrap.loop.work_sequence import KERNEL, WorkSequence
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace
 
 
 def find_pattern_steps(trace: Trace, sequences: Sequence[WorkSequence]) -> Steps:
@@ -92,11 +92,12 @@ def _how(evidence: Sequence[tuple[int, int, float]]) -> tuple[str, ...]:
         return ()
     steps, items, alike = (np.array(column) for column in zip(*evidence, strict=True))
     where = f" of {counted(len(steps), 'process', 'processes')}" if len(steps) > 1 else ""
-    return (
-        f"No range names a step. {_span(steps)} steps{where} were found by a pattern in the GPU's work that repeats, "
+    note = (
+        f"No range names a step. {_span(steps)} steps{where} were found by a pattern that the GPU's work repeats, "
         f"{_span(items)} operations and waits each; {alike.mean():.0%} of the steps hold the same ones, but for a few. "
-        "--step-kernel names the kernel that begins a step, if this is not the training loop.",
+        "If this is not the training loop, --step-kernel names the kernel that begins a step."
     )
+    return (note,)
 
 
 def _span(numbers: npt.NDArray[np.int64]) -> str:

@@ -12,8 +12,8 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import NOTHING, LabelledSpans, Times, fill, innermost, label_at
-from nsyswrap.loop.injected_ranges import injected_steps, repeated
 from nsyswrap.loop.inferred_phases import StepSpans, infer_phases
+from nsyswrap.loop.injected_ranges import injected_steps, repeated
 from nsyswrap.loop.step_detection import PATTERN, Steps
 from nsyswrap.loop.work_sequence import WorkSequence
 from nsyswrap.tables import Trace, array

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.intervals import Indices, Times
-from nsyswrap.loop.work_pattern import TOLERANCE, Pattern, contents
+from nsyswrap.loop.work_pattern import TOLERANCE, Pattern, contents, row_keys
 from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, UNFINISHED, WAIT, Codes, Flags, WorkSequence
 
 # Repetitions that are compared to find the usual order of the calls.
@@ -109,7 +109,7 @@ def _usual_order(sequence: WorkSequence, pattern: Pattern, items: Indices) -> _O
     rows = rows[length[rows] == size]
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, MOST_ALIKE).astype(np.intp))]
     at = marks[rows][:, None] + np.arange(size)
-    _, which, times = np.unique(sequence.named[items[at]], axis=0, return_inverse=True, return_counts=True)
+    _, which, times = np.unique(row_keys(sequence.named[items[at]]), return_inverse=True, return_counts=True)
     alike = at[which.ravel() == np.argmax(times)]
     own = np.flatnonzero(sequence.own)
     chosen = items[alike]
@@ -201,8 +201,11 @@ def _first_items(sequence: WorkSequence, order: _Order, first: int) -> Indices:
         begins = _followed(codes, order.codes, at, anchor, sign * int(distance[anchor])) + (sign > 0)
         found.append((int(reluctance[anchor]), np.unique(order.items[begins[begins < len(codes)]])))
     (_, chosen), (_, other) = sorted(found, key=lambda each: each[0])
-    if not len(chosen) or not len(other):
-        return chosen
+    return _with_lone(chosen, other) if len(chosen) and len(other) else chosen
+
+
+def _with_lone(chosen: Indices, other: Indices) -> Indices:
+    """Return the chosen items and those others that are half a step or more away from them, ascending."""
     half = float(np.median(np.diff(chosen))) / 2 if len(chosen) > 1 else 0.0
     at = np.searchsorted(chosen, other)
     before = other - np.append(chosen, 0)[at - 1]
@@ -247,8 +250,8 @@ def _parts(
     after = np.append(first[1:], len(sequence.start))[: len(first)]
     missing, more = _differences(sequence, pattern, first, after)
     whole = missing <= MOST_MISSING
-    after = _with_other_work(sequence, pattern, first, after, whole)
-    begin = _with_small_parts(first, after, whole, TOLERANCE * items)
+    after = _with_other_work(sequence, first, after, whole)
+    begin = _with_small_parts(first, whole, TOLERANCE * items)
     # The first part may begin with set-up.
     whole[: int(np.argmax(whole & (more <= 1)))] = False
     begin, after, missing, more = begin[whole], after[whole], missing[whole], more[whole]
@@ -258,6 +261,22 @@ def _parts(
     # The last step has no next one, and an evaluation may follow.
     if after[-1] - begin[-1] > (1 + TOLERANCE) * items:
         after[-1] = begin[-1] + items
+    start, end = _times(sequence, own, begin, after, ends_with_wait=ends_with_wait)
+    return StepParts(start, end, begin, after, (missing <= TOLERANCE) & (more <= TOLERANCE))
+
+
+def _times(
+    sequence: WorkSequence, own: Indices, begin: Indices, after: Indices, *, ends_with_wait: bool
+) -> tuple[Times, Times]:
+    """Return when each step starts and ends: where the last call of the step before ends, so that waits for data count.
+
+    Args:
+        sequence: What the process launched, and what it waited for.
+        own: The items of the loop's thread.
+        begin: First item of each step.
+        after: Item after the last one of each step.
+        ends_with_wait: Whether the thread waits at the end of each step.
+    """
     before = np.searchsorted(own, begin) - 1
     start = np.minimum(sequence.end[own[np.maximum(before, 0)]], sequence.start[begin])
     start = _after_sleeps(sequence, start, sequence.start[begin])
@@ -271,10 +290,10 @@ def _parts(
     following = np.minimum(final + 1, len(calls) - 1)
     final = np.where(sequence.kind[calls[following]] == WAIT, following, final)
     end[last] = np.maximum(sequence.end[calls[final]], sequence.start[begin[last]])
-    return StepParts(start, end, begin, after, (missing <= TOLERANCE) & (more <= TOLERANCE))
+    return start, end
 
 
-def _with_other_work(sequence: WorkSequence, pattern: Pattern, first: Indices, after: Indices, whole: Flags) -> Indices:
+def _with_other_work(sequence: WorkSequence, first: Indices, after: Indices, whole: Flags) -> Indices:
     """Return the item after each part, together with the parts behind it that are no steps and compute little.
 
     A checkpoint copies, and a log computes a few numbers; an evaluation computes as much as a step, so it is none.
@@ -310,7 +329,7 @@ def _after_sleeps(sequence: WorkSequence, start: Times, first: Times) -> Times:
     return start if slept.mean() > MOST_MISSING else np.where(slept, sleeps.end[np.maximum(last, 0)], start)
 
 
-def _with_small_parts(first: Indices, after: Indices, whole: Flags, most: float) -> Indices:
+def _with_small_parts(first: Indices, whole: Flags, most: float) -> Indices:
     """Return where each part begins, together with the small ones just before it that are no steps."""
     begin = first.copy()
     for each in np.flatnonzero(whole).tolist():

@@ -1,12 +1,13 @@
 """The pattern that a process's work repeats: which item begins each repetition, and what a repetition holds.
 
 A mark is an item that occurs once in each repetition. Its occurrences lie nearly the same number of items apart, and
-what lies between two of them is nearly the same set of items. Where several patterns lie inside one another, as layers in
-steps, the one with a host's round is taken: a backward pass and an optimizer, a copy from or to the host, a wait.
+what lies between two of them is nearly the same set of items. Where several patterns lie inside one another, as layers
+in steps, the one with a host's round is taken: a backward pass and an optimizer, a copy from or to the host, a wait.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ LEAST_CONTENT = 0.5
 LEAST_EXPLAINED = 0.6
 # Share of the items that the three items before them, and what followed these elsewhere, foretell. A loop in which each
 # fifth item is free still passes; items drawn at random do not. Source: ours.
-LEAST_FORETOLD = 0.8
+LEAST_FORETOLD, CONTEXT = 0.8, 3
 # A pattern is as good as the best one if it explains at most this share less of the kernels. Where each repetition has
 # a backward pass and an optimizer, the rest is an evaluation. Where each copies to the device, it is a log. Else it may
 # be the reading of a prompt, in tokens. With a backward pass only, it may be the optimizer, for which gradients are
@@ -110,7 +111,10 @@ def _of_same_loop(one: Pattern, other: Pattern) -> bool:
 
 def _is_foretold(sequence: WorkSequence, pattern: Pattern) -> bool:
     """Return whether most items of the loop's thread follow from the three items before them."""
-    codes = sequence.named[pattern.marks[0] : pattern.marks[-1]][sequence.own[pattern.marks[0] : pattern.marks[-1]]]
+    inside = slice(pattern.marks[0], pattern.marks[-1])
+    codes = sequence.named[inside][sequence.own[inside]]
+    if len(codes) <= CONTEXT:
+        return False
     size = np.int64(codes.max()) + 1
     context = pd.factorize(codes[:-2] * size + codes[1:-1])[0] * size + codes[2:]
     context = pd.factorize(context[:-1])[0].astype(np.int64)
@@ -200,36 +204,26 @@ def _pattern(sequence: WorkSequence, marks: Indices, kinds: _Kinds) -> Pattern |
     rows = np.flatnonzero(usual)
     if len(rows) < LEAST_REPETITIONS - 1:
         return None
-    every = np.arange(rows[0], rows[-1] + 1)
-    compared = every[np.unique(np.linspace(0, len(every) - 1, MOST_COMPARED).astype(np.intp))]
+    compared = rows[0] + np.unique(np.linspace(0, rows[-1] - rows[0], MOST_COMPARED).astype(np.intp))
     counts = contents(sequence.named, marks[compared], marks[compared + 1], len(kinds.backward))
-    content = np.percentile(counts[usual[compared]], 50, axis=0, method="lower") if usual[compared].any() else counts[0]
-    items, kernels = content.sum(), content[kinds.kernel].sum()
-    if items < LEAST_CONTENT * middle or (len(rows) + 1) * items < LEAST_ITEMS:
-        return None
-    if not kernels or kernels < LEAST_CONTENT * np.median(counts[:, kinds.kernel].sum(axis=1)):
+    like = counts[usual[compared]] if usual[compared].any() else counts
+    content = np.percentile(like, 50, axis=0, method="lower")
+    if content.sum() < LEAST_CONTENT * middle or (len(rows) + 1) * content.sum() < LEAST_ITEMS:
         return None
     if (content > 0).sum() < FEW_KINDS and not _same_shapes(sequence, marks, rows, middle):
         return None
-    matched = np.minimum(counts, content)
-    whole = matched.sum(axis=1) >= items - max(TOLERANCE * items, 1)
-    whole &= matched[:, kinds.kernel].sum(axis=1) >= (1 - TOLERANCE) * kernels
-    with_optimizer = float((counts[whole][:, kinds.optimizer].sum(axis=1) > 0).mean()) if whole.any() else 0.0
-    optimizer = float(content[kinds.optimizer].sum()) if with_optimizer > 1 - TOLERANCE else 0.0
-    # Where each repetition has an optimizer, more work in some of them is a log, a checkpoint or an evaluation.
-    size = np.where(whole & (optimizer > 0), matched.sum(axis=1), counts.sum(axis=1))
-    explained = float(matched[whole].sum() / size.sum())
+    explained, covered, optimizer = _explained(counts, content, kinds)
     if explained < LEAST_EXPLAINED:
         return None
     return Pattern(
         marks=marks,
         usual=usual,
-        items=int(middle),
+        items=middle,
         content=content,
         start_ns=int(sequence.start[marks[rows[0]]]),
         end_ns=int(sequence.start[marks[rows[-1] + 1]]),
         explained=explained,
-        covered=min(1.0, float(matched[whole][:, kinds.kernel].sum() / counts[:, kinds.kernel].sum()) * middle / items),
+        covered=min(1.0, covered * middle / float(content.sum())),
         backward=float(content[kinds.backward].sum()),
         optimizer=optimizer,
         batches=float(content[kinds.batches].sum()),
@@ -237,11 +231,44 @@ def _pattern(sequence: WorkSequence, marks: Indices, kinds: _Kinds) -> Pattern |
     )
 
 
+def _explained(
+    counts: npt.NDArray[np.int64], content: npt.NDArray[np.float64], kinds: _Kinds
+) -> tuple[float, float, float]:
+    """Return which share of all items and of the kernels a content explains, and the kernels of an optimizer in it.
+
+    Args:
+        counts: Number of items of each code in each repetition, shape (repetitions, codes).
+        content: What a repetition usually holds, shape (codes,).
+        kinds: What the codes are.
+    """
+    items, kernels = content.sum(), content[kinds.kernel].sum()
+    of_kernels = counts[:, kinds.kernel].sum(axis=1)
+    if not kernels or kernels < LEAST_CONTENT * np.median(of_kernels):
+        return 0.0, 0.0, 0.0
+    matched = np.minimum(counts, content)
+    whole = matched.sum(axis=1) >= items - max(TOLERANCE * items, 1)
+    whole &= matched[:, kinds.kernel].sum(axis=1) >= (1 - TOLERANCE) * kernels
+    with_optimizer = float((counts[whole][:, kinds.optimizer].sum(axis=1) > 0).mean()) if whole.any() else 0.0
+    optimizer = float(content[kinds.optimizer].sum()) if with_optimizer > 1 - TOLERANCE else 0.0
+    # Where each repetition has an optimizer, more work in some of them is a log, a checkpoint or an evaluation.
+    size = np.where(whole & (optimizer > 0), matched.sum(axis=1), counts.sum(axis=1))
+    covered = matched[whole][:, kinds.kernel].sum() / of_kernels.sum()
+    return float(matched[whole].sum() / size.sum()), float(covered), optimizer
+
+
 def _same_shapes(sequence: WorkSequence, marks: Indices, rows: Indices, items: int) -> bool:
-    """Return whether most repetitions of few kinds of items have the same shapes: the grids of kernels, the sizes of copies."""
+    """Return whether most repetitions have the same shapes: the grids of kernels, the sizes of copies."""
     exact = sequence.exact[marks[rows[np.diff(marks)[rows] == items]][:, None] + np.arange(items)]
-    alike = np.unique(exact, axis=0, return_counts=True)[1].max(initial=0)
+    alike = np.unique(row_keys(exact), return_counts=True)[1].max(initial=0)
     return bool(alike >= max(LEAST_EXPLAINED * len(rows), LEAST_REPETITIONS - 1))
+
+
+def row_keys(rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """Return a number for each row of a matrix; equal rows have equal numbers, and others almost surely do not."""
+    # Products wrap around; sorting whole rows instead took 3 s of a large export.
+    weights = np.random.default_rng(0).integers(1, 1 << 62, rows.shape[1]) * 2 + 1
+    keys: npt.NDArray[np.int64] = (rows.astype(np.int64) * weights).sum(axis=1)
+    return keys
 
 
 def _weighted_median(length: Indices) -> int:

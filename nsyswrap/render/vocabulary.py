@@ -250,8 +250,8 @@ GLOSSARY = (
             Term("step", "One iteration of the training loop, from one batch to the next."),
             Term(
                 "phase",
-                "A range that names a part of a step: batch, data, copy, forward, backward, optimizer. Where the program "
-                "marks none, phases are inferred from what its threads launch.",
+                "A range that names a part of a step: batch, data, copy, forward, backward, optimizer. Where the "
+                "program marks none, phases are inferred from what its threads launch.",
             ),
             Term(
                 "pattern",

@@ -40,7 +40,7 @@ class Program:
 
     def __post_init__(self) -> None:
         """Start the source of differences."""
-        self._random = random.Random(self.seed)
+        self._random = random.Random(self.seed)  # noqa: S311 - no secret
 
     def step(self) -> "Program":
         """Note that a step begins."""
