@@ -236,8 +236,10 @@ def _unmet(context: TraceContext, wanted: str, window: Window) -> Iterator[str]:
         context.settings,
         context.trace[tables.RANGES]["text"].cat.remove_unused_categories().cat.categories,
     )
-    if not len(context.steps.frame) and (unmatched := _unmatched(settings)):
-        yield f"{unmatched[0].upper()}{unmatched[1:]}, so there are no steps."
+    if settings.step_kernel and not len(context.steps.frame):
+        yield f"--step-kernel {settings.step_kernel}: fewer than two kernels match, so there are no steps."
+    elif settings.step_pattern and not len(context.steps.frame):
+        yield f"--step-range {settings.step_pattern}: no range matches, so there are no steps."
     for rule in settings.phase_rules:
         if not any(rule.pattern.search(str(text)) for text in texts):
             yield f"--phase {rule.phase}={rule.pattern.pattern}: no range matches."

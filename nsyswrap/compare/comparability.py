@@ -71,7 +71,7 @@ def _steps(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
         name = side.name if len(side.runs) == 1 else f"a run of {side.name}"
         if not count:
             words = f"{name} has no measured steps in its window, so there is no step time to compare."
-            hint = 'put an NVTX range such as "batch 17" around each step, or name yours with --step-range or --step-kernel'
+            hint = 'put an NVTX range such as "batch 17" around each step, or use --step-range or --step-kernel'
             yield ComparabilityIssue(IssueKind.STEPS, words, blocks=True, hint=hint)
         elif count < FEWEST_STEPS:
             words = f"{name} has {count} measured steps; a comparison needs {FEWEST_STEPS}."

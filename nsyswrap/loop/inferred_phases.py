@@ -169,6 +169,8 @@ def _passes(sequence: WorkSequence, runs: _Runs, begin: Times) -> Iterator[Spans
     yield OPTIMIZER, ended[by_hand], runs.end[by_hand]
     starts = np.where(named, runs.optimized, np.where(after, ended, begin[runs.step]))
     yield FORWARD, starts[before], next_start[before]
-    if not (runs.backward.any() or runs.optimizer.any() or sequence.backward_name.any()):
+    training = runs.backward.any() or runs.optimizer.any() or sequence.backward_name.any()
+    # Ranks that communicate may sum gradients of a backward pass on the same thread.
+    if not (training or sequence.collective.any()):
         first = np.append(True, ~same)[:size]
         yield FORWARD, begin[runs.step][first], runs.end[first]

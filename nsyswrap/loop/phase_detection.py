@@ -15,6 +15,7 @@ from nsyswrap.intervals import NOTHING, LabelledSpans, Times, fill, innermost, l
 from nsyswrap.loop.inferred_phases import StepSpans, infer_phases
 from nsyswrap.loop.injected_ranges import injected_steps, repeated
 from nsyswrap.loop.step_detection import PATTERN, Steps
+from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import WorkSequence
 from nsyswrap.tables import Trace, array
 
@@ -183,9 +184,10 @@ def _marked_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...]) -> 
 def _unmarked(
     marked: pd.DataFrame, steps: Steps, names: tuple[str, ...], sequences: Callable[[], Sequences]
 ) -> Sequences:
-    """Return what each process with steps, but no phases inside them, launched."""
+    """Return what each process with several steps, but no phases inside them, launched."""
     known = set(marked.loc[marked["phase"] != names.index(BATCH), "process"].tolist())
-    wanted = set(steps.frame["process"].tolist()) - known
+    count = steps.frame["process"].value_counts()
+    wanted = set(count.index[count >= LEAST_REPETITIONS].tolist()) - known
     return tuple(each for each in sequences() if each.process in wanted) if wanted else ()
 
 

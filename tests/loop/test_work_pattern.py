@@ -1,0 +1,243 @@
+"""Loops of every kind are found in what a program launches, and nothing is found where there is no loop."""
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loop_programs import AUTOGRAD, MAIN, Program
+
+from nsyswrap.loop.step_bounds import StepParts, find_parts
+from nsyswrap.loop.work_pattern import find_pattern
+
+FORWARD, BACKWARD = ("conv", "bias", "relu"), ("conv_bwd", "bias_bwd", "relu_bwd")
+LAYER = ("norm", "gemm", "attention", "gemm_out", "norm", "mlp", "gelu", "mlp_out")
+ADAM = ("multi_tensor_apply_kernel<FusedAdam>",) * 3
+BY_HAND = ("axpy",) * 12
+# A call and the time after it: steps begin within a call of the truth.
+NEAR_NS = 20_000
+
+
+def parts_of(program: Program) -> StepParts | None:
+    """Return the steps that are found in a program."""
+    sequence = program.sequence()
+    pattern = find_pattern(sequence)
+    return None if pattern is None else find_parts(sequence, pattern)
+
+
+def passes(program: Program, optimizer: tuple[str, ...] = ADAM) -> Program:
+    """Add forward pass, backward pass and optimizer."""
+    return program.kernels("cast").layers(6, *FORWARD).kernels("loss").backward(*BACKWARD, count=6).kernels(*optimizer)
+
+
+def trained(program: Program, optimizer: tuple[str, ...] = ADAM) -> Program:
+    """Add a step of training with a batch and a loss that is read."""
+    return passes(program.step().to_device().to_device(64), optimizer).to_host()
+
+
+def evaluated(program: Program) -> Program:
+    """Add a batch of an evaluation."""
+    return program.to_device().to_device(64).kernels("cast").layers(6, *FORWARD).kernels("loss", "argmax").to_host()
+
+
+def plain(program: Program) -> None:
+    """Train."""
+    for _ in range(20):
+        trained(program)
+
+
+def logged(program: Program) -> None:
+    """Train on data of the device, and read the loss of each tenth step."""
+    for number in range(40):
+        passes(program.step())
+        if number % 10 == 9:
+            program.to_host()
+
+
+def saved(program: Program) -> None:
+    """Train, and copy all weights to the host in each tenth step."""
+    for number in range(40):
+        trained(program)
+        for weight in range(60 * (number % 10 == 9)):
+            program.to_host(1000 + weight)
+
+
+def tuned_before(program: Program) -> None:
+    """Try kernels out, as a compiler does, then train."""
+    tried(program)
+    for _ in range(15):
+        trained(program)
+
+
+def with_evaluations(program: Program) -> None:
+    """Train and evaluate in turn, then evaluate for longer than the training took."""
+    for _ in range(4):
+        for _ in range(10):
+            trained(program)
+        for _ in range(8):
+            evaluated(program)
+    for _ in range(90):
+        evaluated(program)
+
+
+def accumulated(program: Program) -> None:
+    """Train with gradients of four passes a step."""
+    for _ in range(12):
+        program.step()
+        for _ in range(4):
+            passes(program.to_device().to_device(64), ())
+        program.kernels(*ADAM).to_host()
+
+
+def by_hand(program: Program) -> None:
+    """Train without an optimizer of a known name."""
+    for _ in range(30):
+        trained(program, BY_HAND)
+
+
+def skipped(program: Program) -> None:
+    """Train with an optimizer that is skipped where a gradient overflows."""
+    for number in range(30):
+        trained(program, () if number in {0, 1, 7} else ADAM)
+
+
+def of_two_networks(program: Program) -> None:
+    """Train two networks in each step, each with its optimizer."""
+    for _ in range(25):
+        program.step().to_device().layers(5, "d1", "d2").kernels("d_loss").backward("d1_bwd", "d2_bwd", count=5)
+        program.kernels("fused_adam_d").layers(5, "g1", "g2").layers(5, "d1", "d2").kernels("g_loss")
+        program.backward("g1_bwd", "d1_bwd", "d2_bwd", count=5).kernels("fused_adam_g").to_host()
+
+
+def of_cells(program: Program) -> None:
+    """Train a recurrent network of a hundred cells."""
+    for _ in range(12):
+        program.step().to_device().layers(100, "cell1", "cell2", "cell3").kernels("loss")
+        program.backward("cell1_bwd", "cell2_bwd", count=100).kernels("fused_adam").to_host()
+
+
+def of_other_lengths(program: Program) -> None:
+    """Train with lengths that differ, for which libraries take other kernels."""
+    lengths = random.Random(3)  # noqa: S311 - no secret
+    for _ in range(40):
+        length = lengths.choice((4, 8, 12, 16))
+        program.step().to_device(length).kernels("cast", grid=length)
+        for _ in range(8):
+            program.kernels(f"gemm_{length}", "relu", "norm", grid=length)
+        program.kernels("loss").backward(f"gemm_{length}_bwd", "relu_bwd", count=8).kernels("fused_adam").to_host()
+
+
+def decoded(program: Program) -> None:
+    """Write five texts of thirty tokens each."""
+    for _ in range(5):
+        program.to_device(512).layers(24, "norm_p", "gemm_p", "attention_p", "mlp_p").kernels("head")
+        for _ in range(30):
+            program.step().kernels("embed").layers(24, *LAYER).kernels("norm_f", "head", "argmax").to_host()
+
+
+def of_graphs(program: Program) -> None:
+    """Launch a graph a step, with a log now and then."""
+    for number in range(50):
+        program.step().to_device().kernels("graph").wait()
+        if number % 10 == 9:
+            program.kernels("mean").to_host()
+
+
+def tried(program: Program) -> None:
+    """Launch many kernels some times each, with the cache emptied before, as an autotuner does."""
+    for candidate in range(300):
+        program.kernels("ones")
+        for _ in range(30):
+            program.memset().kernels(f"triton_{candidate}")
+        program.wait()
+
+
+def one_pass(program: Program) -> None:
+    """Copy the weights of a network and compute one output."""
+    for weight in range(300):
+        program.to_device(5000 + weight % 7).wait()
+    program.to_device().kernels("embed").layers(48, *LAYER).kernels("head").to_host()
+
+
+def cast_weights(program: Program) -> None:
+    """Copy weights of many sizes and cast each."""
+    sizes = random.Random(1)  # noqa: S311 - no secret
+    for _ in range(200):
+        size = sizes.choice((64, 512, 2048, 4096))
+        program.to_device(size).kernels("cast", grid=size).wait()
+
+
+def replicated(program: Program) -> None:
+    """Copy the weights to another device, once for each of three replicas."""
+    for _ in range(3):
+        for weight in range(50):
+            program.memset().to_device(100 * weight)
+
+
+def three_steps(program: Program) -> None:
+    """Train for three steps."""
+    for _ in range(3):
+        trained(program)
+
+
+LOOPS = (
+    *(plain, logged, saved, tuned_before, with_evaluations, accumulated, by_hand, skipped, of_two_networks, of_cells),
+    *(of_other_lengths, decoded, of_graphs),
+)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_loop_is_found_with_the_begin_of_each_step(loop: Callable[[Program], None]) -> None:
+    """As many steps are found as there are, give or take one, and each begins where the program begins it."""
+    program = Program()
+    loop(program)
+    found = parts_of(program)
+    assert found is not None
+    assert abs(len(found.start) - len(program.steps)) <= 1
+    distance = np.abs(found.start[:, None] - np.array(program.steps)[None, :]).min(axis=1)
+    assert np.median(distance) < NEAR_NS
+    assert np.all(found.end > found.start)
+    assert np.all(found.start[1:] >= found.end[:-1])
+
+
+@pytest.mark.parametrize("program_of", [tried, one_pass, cast_weights, replicated, three_steps])
+def test_nothing_is_found_without_a_loop(program_of: Callable[[Program], None]) -> None:
+    """Autotuning, one pass over the layers, the copies of weights and three steps are no loop."""
+    program = Program()
+    program_of(program)
+    assert parts_of(program) is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1 << 30), st.sampled_from([2, 3, 5, 10, 40]), st.sampled_from([100, 400, 1500]))
+def test_nothing_is_found_in_random_work(seed: int, names: int, items: int) -> None:
+    """Operations drawn at random, on two threads and with copies and waits among them, have no steps."""
+    draw, program = random.Random(seed), Program(seed)  # noqa: S311 - no secret
+    for _ in range(items):
+        kind = draw.random()
+        if kind < 0.1:
+            program.wait()
+        elif kind < 0.2:
+            program.to_device(draw.choice((1, 2, 3)))
+        else:
+            program.kernels(f"k{draw.randrange(names)}", thread=draw.choice((MAIN, AUTOGRAD)))
+    assert parts_of(program) is None
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(2, 12), st.integers(8, 40), st.booleans(), st.sampled_from([ADAM, BY_HAND]), st.integers(0, 1 << 30)
+)
+def test_any_network_is_found(layers: int, steps: int, reads: bool, optimizer: tuple[str, ...], seed: int) -> None:
+    """The number of layers, of steps, and whether the loss is read do not matter."""
+    program = Program(seed)
+    for _ in range(steps):
+        program.step().to_device().layers(layers, *FORWARD).kernels("loss").backward(*BACKWARD, count=layers)
+        program.kernels(*optimizer)
+        if reads:
+            program.to_host()
+    found = parts_of(program)
+    assert found is not None
+    assert abs(len(found.start) - steps) <= 1
