@@ -99,7 +99,15 @@ def read_options(command: Command) -> Command:
         read = {name: given.pop(name) for name in ReadOptions._fields}
         return command(options=ReadOptions(**read), **given)
 
-    decorators = (
+    decorated: Command = with_read_options
+    for decorate in reversed(_read_decorators()):
+        decorated = decorate(decorated)
+    return decorated
+
+
+def _read_decorators() -> tuple[Callable[[Command], Command], ...]:
+    """Return the options for reading a capture, in the order of the help."""
+    return (
         click.option(
             "--window",
             metavar="W",
@@ -128,10 +136,6 @@ def read_options(command: Command) -> Command:
         ),
         kernel_rules_option,
     )
-    decorated: Command = with_read_options
-    for decorate in reversed(decorators):
-        decorated = decorate(decorated)
-    return decorated
 
 
 def phase_rule(text: str) -> tuple[str, re.Pattern[str]]:

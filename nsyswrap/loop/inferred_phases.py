@@ -6,7 +6,7 @@
     autograd thread  |                               kernels                         |
     inferred         |data|     copy     |  forward | backward | optimizer | (batch) |
 
-What cannot be told apart has no phase but "batch": where one thread launches both passes, neither is known.
+What looks the same has no phase but "batch": where one thread launches both passes, neither is known.
 """
 
 from collections.abc import Iterator, Mapping
@@ -169,8 +169,9 @@ def _passes(sequence: WorkSequence, runs: _Runs, begin: Times) -> Iterator[Spans
     yield OPTIMIZER, ended[by_hand], runs.end[by_hand]
     starts = np.where(named, runs.optimized, np.where(after, ended, begin[runs.step]))
     yield FORWARD, starts[before], next_start[before]
+    everywhere = len(np.unique(runs.step)) >= MOST_STEPS * len(begin)
     training = runs.backward.any() or runs.optimizer.any() or sequence.backward_name.any()
     # Ranks that communicate may sum gradients of a backward pass on the same thread.
-    if not (training or sequence.collective.any()):
+    if everywhere and not (training or sequence.collective.any()):
         first = np.append(True, ~same)[:size]
         yield FORWARD, begin[runs.step][first], runs.end[first]

@@ -94,7 +94,7 @@ def _how(evidence: Sequence[tuple[int, int, float]]) -> tuple[str, ...]:
     where = f" of {counted(len(steps), 'process', 'processes')}" if len(steps) > 1 else ""
     note = (
         f"No range names a step. {_span(steps)} steps{where} were found by a pattern that the GPU's work repeats, "
-        f"{_span(items)} operations and waits each; {alike.mean():.0%} of the steps hold the same ones, but for a few. "
+        f"{_span(items)} operations and waits each; {alike.mean():.0%} of the steps hold the same ones, except a few. "
         "If this is not the training loop, --step-kernel names the kernel that begins a step."
     )
     return (note,)

@@ -34,7 +34,7 @@ class StepParts(NamedTuple):
         end: When it ends.
         first: Its first item of the sequence.
         after: The item after its last one.
-        alike: Whether it holds the usual items, but for a few.
+        alike: Whether it holds the usual items, except a few.
     """
 
     start: Times
@@ -294,9 +294,9 @@ def _times(
 
 
 def _with_other_work(sequence: WorkSequence, first: Indices, after: Indices, whole: Flags) -> Indices:
-    """Return the item after each part, together with the parts behind it that are no steps and compute little.
+    """Return the item after each part, together with the parts after it that are no steps and compute little.
 
-    A checkpoint copies, and a log computes a few numbers; an evaluation computes as much as a step, so it is none.
+    A checkpoint copies, and a log computes a few numbers; an evaluation computes as much as a step, so it does not.
     """
     found = after.copy()
     if not whole.any():

@@ -12,6 +12,7 @@ What was launched but had not run when the capture ended has no name; only its c
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -159,40 +160,35 @@ def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
     others: tuple[Times, Times, Times],
     other_kinds: npt.NDArray[np.int8],
 ) -> WorkSequence:
-    """Return the sequence of one process.
+    """Return the sequence of one process: its operations, and its other calls that are WAIT or UNFINISHED.
 
-    Args:
-        process: Global id of the process.
-        thread: The thread that runs the loop.
-        names: Columns of all operations.
-        rows: The operations of the process.
-        launched: Start, end and thread of the call of each of them.
-        others: Start, end and thread of the calls without an operation.
-        other_kinds: WAIT or UNFINISHED for each of them.
+    ``launched`` and ``others`` have start, end and thread of each call.
     """
+
+    def both(of_rows: npt.NDArray[Any], of_others: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.append(of_rows, of_others)[order]
+
     start, end, launcher = (np.concatenate(each) for each in zip(launched, others, strict=True))
     # Operations come in the order of the GPU, which is the order of those that one call launched.
     order = np.argsort(start, kind="stable")
-    without = np.full(len(other_kinds), -1, np.int64)
-    false = np.zeros(len(other_kinds), bool)
-    name = np.append(names.name[rows], -1 - other_kinds.astype(np.int64))[order] * 2 + (launcher == thread)[order]
-    shape = np.append(names.shape[rows], without)[order]
+    without, false = np.full(len(other_kinds), -1, np.int64), np.zeros(len(other_kinds), bool)
+    name = both(names.name[rows], -1 - other_kinds.astype(np.int64)) * 2 + (launcher == thread)[order]
+    shape = pd.factorize(both(names.shape[rows], without))[0]
     named = pd.factorize(name)[0].astype(np.int32)
-    exact = pd.factorize(named.astype(np.int64) << 32 | pd.factorize(shape)[0])[0].astype(np.int32)
     return WorkSequence(
         process=process,
         thread=thread,
         start=start[order],
         end=end[order],
         length=np.zeros(len(order), np.int64),
-        operation=np.append(rows, without)[order],
+        operation=both(rows, without),
         launcher=launcher[order],
-        kind=np.append(names.kind[rows], other_kinds)[order],
-        exact=exact,
+        kind=both(names.kind[rows], other_kinds),
+        exact=pd.factorize(named.astype(np.int64) << 32 | shape)[0].astype(np.int32),
         named=named,
-        optimizer=np.append(names.optimizer[rows], false)[order],
-        collective=np.append(names.collective[rows], false)[order],
-        backward_name=np.append(names.backward[rows], false)[order],
+        optimizer=both(names.optimizer[rows], false),
+        collective=both(names.collective[rows], false),
+        backward_name=both(names.backward[rows], false),
         sleeps=NOTHING,
     )
 

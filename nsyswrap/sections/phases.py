@@ -37,35 +37,33 @@ def run(context: TraceContext, window: Window) -> Section:
     for code, inferred in product(range(NO_PHASE, len(phases.names)), (False, True)):
         processes = _processes(context, code, inferred=inferred)
         mine = touching & (of_operation == code) & np.isin(operations.process, processes)
-        busy = [
-            clip(merge(operations.start[m], operations.end[m]), window.start_ns, window.end_ns)
-            for device in operations.devices
-            for m in [mine & (operations.device_id == device)]
-        ]
-        host = sum(
-            total(_host_spans(context, code, window, [each])) for each in processes if each in phases.main_thread
-        )
         count = _count(context, code, window, inferred=inferred)
-        kernels = mine & (operations.table == 0)
-        if not (count or mine.any()):
-            continue
-        rows.append(
-            {
-                "phase": phases.name(code),
-                "count": count,
-                "host_ns": host,
-                "gpu_ns": sum(map(total, busy)),
-                "idle_ns": _idle_inside(
-                    context, code, window, [(users & set(processes), spans) for users, spans in free]
-                ),
-                "kernel_count": int(kernels.sum()),
-                "inferred": inferred,
-            }
-        )
+        if count or mine.any():
+            used = [(users & set(processes), spans) for users, spans in free]
+            kernels = int((mine & (operations.table == 0)).sum())
+            host = _host_ns(context, code, window, processes)
+            idle = _idle_inside(context, code, window, used)
+            rows.append((phases.name(code), count, host, _gpu_ns(context, mine, window), idle, kernels, inferred))
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     notes = injected_ranges.notes(context.trace[tables.RANGES], phases.marked.index.to_numpy(np.intp))
     facts = _coverage(context, of_operation, touching)
     return Section("phases", "Phases", window, facts, {"phases": frame}, notes=(*notes, *_inferred_notes(context)))
+
+
+def _gpu_ns(context: TraceContext, mine: np.ndarray[tuple[int], np.dtype[np.bool_]], window: Window) -> int:
+    """Return the time in which each GPU runs one of some operations inside a window, summed over GPUs, in ns."""
+    operations = context.operations
+    return sum(
+        total(clip(merge(operations.start[rows], operations.end[rows]), window.start_ns, window.end_ns))
+        for device in operations.devices
+        for rows in [mine & (operations.device_id == device)]
+    )
+
+
+def _host_ns(context: TraceContext, code: int, window: Window, processes: Iterable[int]) -> int:
+    """Return the time in which the phase is the innermost one of a main thread, summed over processes, in ns."""
+    mains = context.phases.main_thread
+    return sum(total(_host_spans(context, code, window, [each])) for each in processes if each in mains)
 
 
 def _processes(context: TraceContext, code: int, *, inferred: bool) -> list[int]:

@@ -227,10 +227,8 @@ def test_nothing_is_found_in_random_work(seed: int, names: int, items: int) -> N
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    st.integers(2, 12), st.integers(8, 40), st.booleans(), st.sampled_from([ADAM, BY_HAND]), st.integers(0, 1 << 30)
-)
-def test_any_network_is_found(layers: int, steps: int, reads: bool, optimizer: tuple[str, ...], seed: int) -> None:
+@given(st.integers(2, 12), st.integers(8, 40), st.booleans(), st.sampled_from([ADAM, BY_HAND]), st.integers(0, 1 << 30))
+def test_any_network_is_found(layers: int, steps: int, *, reads: bool, optimizer: tuple[str, ...], seed: int) -> None:
     """The number of layers, of steps, and whether the loss is read do not matter."""
     program = Program(seed)
     for _ in range(steps):

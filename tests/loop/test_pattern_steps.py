@@ -1,0 +1,147 @@
+"""Steps and phases of exports without ranges, as the whole report shows them."""
+
+from collections.abc import Callable
+
+import pytest
+from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, PROCESS, ExportBuilder, global_id, thread
+
+from nsyswrap.errors import CannotTellError, UsageError
+from nsyswrap.loop.context import Settings, find_context
+from nsyswrap.report import build_report, check_request
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+AUTOGRAD = thread(4720)
+US = 1_000
+STEP_NS = 1_000 * US
+OTHER_PID = 5000
+
+
+def add_step(made: ExportBuilder, at: int, pid: int = 4711) -> None:
+    """Add a step of 1 ms: a wait for data of 300 us, a copy, three kernels forward and backward, an optimizer."""
+    of = {"process": global_id(pid), "device": 0}
+    main, autograd = thread(pid, pid), thread(4720, pid)
+
+    def launched(offset: int, name: str, on: int) -> None:
+        begin = at + offset * US
+        made.kernel(begin + 10 * US, begin + 40 * US, name, launched=(begin, begin + 5 * US), thread=on, **of)
+
+    begin = at + 300 * US
+    made.copy(begin + 5 * US, begin + 9 * US, HOST_TO_DEVICE, launched=(begin, begin + 10 * US), thread=main, **of)
+    for number, name in enumerate(("conv", "relu", "loss")):
+        launched(350 + 50 * number, name, main)
+        launched(550 + 50 * number, f"{name}_backward", autograd)
+    launched(750, "multi_tensor_apply_adam", main)
+    begin = at + 900 * US
+    made.copy(begin + 5 * US, begin + 9 * US, DEVICE_TO_HOST, launched=(begin, begin + 100 * US), thread=main, **of)
+
+
+def loop(steps: int = 12, *pids: int) -> ExportBuilder:
+    """An export of a training loop without ranges."""
+    made = ExportBuilder().gpu()
+    for pid in pids or (4711,):
+        for number in range(steps):
+            add_step(made, (number + 1) * STEP_NS, pid)
+    return made
+
+
+def test_steps_without_ranges_make_the_window(trace_of: TraceOf) -> None:
+    """The window is made of measured steps, says where they come from, and the section says how they were found."""
+    report = build_report(trace_of(loop()))
+    assert report.window.source == "pattern"
+    assert report.window.label.startswith("10 measured steps found by a pattern (step 3 to step 12")
+    assert report.step.count == 10
+    assert report.step.median_ns == STEP_NS
+    section = report.section("steps")
+    assert section is not None
+    assert "12 steps were found by a pattern" in section.notes[0]
+    assert "9 operations and waits each; 100% of the steps" in section.notes[0]
+
+
+def test_phases_without_ranges_are_inferred(trace_of: TraceOf) -> None:
+    """What the threads launch shows the phases, which the table marks as inferred."""
+    report = build_report(trace_of(loop()))
+    section = report.section("phases")
+    assert section is not None
+    table = section.tables["phases"].set_index("phase")
+    assert table["inferred"].all()
+    assert table["kernel_count"].to_dict() == {
+        "data": 0,
+        "copy": 0,
+        "forward": 30,
+        "backward": 30,
+        "optimizer": 10,
+        "batch": 0,
+    }
+    assert table.loc["data", "host_ns"] == 10 * 300 * US
+    assert section.fact("kernel_share_with_phase").value == 1.0
+
+
+def test_marked_phases_are_not_mixed_with_inferred_ones(trace_of: TraceOf) -> None:
+    """A process that marks one phase has no other; its neighbour's phases are inferred, in rows of their own."""
+    made = loop(12, 4711, OTHER_PID)
+    for number in range(12):
+        at = (number + 1) * STEP_NS
+        made.range("forward", at + 340 * US, at + 540 * US)
+    context = find_context(trace_of(made))
+    ranges = context.phases.ranges
+    assert set(ranges.loc[~ranges["inferred"], "process"]) == {PROCESS}
+    assert set(ranges.loc[ranges["inferred"], "process"]) == {global_id(OTHER_PID)}
+    table = build_report(trace_of(made)).section("phases").tables["phases"]
+    rows = table[table["phase"] == "forward"]
+    assert rows["inferred"].tolist() == [False, True]
+    assert rows["kernel_count"].tolist() == [30, 30]
+
+
+def test_ranges_that_name_steps_come_before_the_pattern(trace_of: TraceOf) -> None:
+    """Where ranges name steps, the window is theirs."""
+    made = loop()
+    for number in range(6):
+        made.range(f"batch {number}", (number + 1) * STEP_NS, (number + 2) * STEP_NS)
+    report = build_report(trace_of(made))
+    assert report.window.source == "steps"
+    assert report.step.count == 4
+
+
+def test_each_process_has_its_own_pattern(trace_of: TraceOf) -> None:
+    """Steps of two ranks are found in each, and count once."""
+    context = find_context(trace_of(loop(12, 4711, OTHER_PID)))
+    assert context.steps.frame.groupby("process").size().tolist() == [12, 12]
+    assert context.steps.measured_count == 10
+
+
+def test_the_user_names_the_kernel_that_begins_a_step(trace_of: TraceOf) -> None:
+    """Steps begin where it is launched, and the last one only ends the one before."""
+    settings = Settings(step_kernel="^conv$")
+    context = find_context(trace_of(loop()), settings)
+    assert context.steps.frame["start"].tolist() == [(number + 1) * STEP_NS + 350 * US for number in range(11)]
+    assert context.steps.frame["end"].tolist() == [(number + 2) * STEP_NS + 350 * US for number in range(11)]
+    assert "--step-kernel ^conv$" in context.steps.notes[0]
+
+
+def test_a_kernel_that_is_not_there_is_said(trace_of: TraceOf) -> None:
+    """A note says that no kernel matches; asked for steps, the report cannot tell."""
+    settings = Settings(step_kernel="nosuch")
+    report = build_report(trace_of(loop()), settings=settings)
+    assert report.notes[0] == "--step-kernel nosuch: fewer than two kernels match, so there are no steps."
+    with pytest.raises(CannotTellError, match="fewer than two kernels match --step-kernel nosuch"):
+        build_report(trace_of(loop()), "steps", settings)
+
+
+def test_a_pattern_of_kernels_that_cannot_be_read_is_an_error() -> None:
+    """It is found before any work is done."""
+    with pytest.raises(UsageError, match="--step-kernel"):
+        check_request("", Settings(step_kernel="("))
+
+
+def test_operations_without_a_launch_call_are_placed_by_the_gpu(trace_of: TraceOf) -> None:
+    """Where calls were lost, steps still are as long as they are on the GPU; what no call shows is not said."""
+    made = ExportBuilder().gpu()
+    for number in range(12):
+        at = (number + 1) * STEP_NS
+        made.copy(at, at + 5 * US, HOST_TO_DEVICE)
+        for index, name in enumerate(("conv", "relu", "pool", "linear", "loss")):
+            made.kernel(at + (index + 1) * 50 * US, at + (index + 1) * 50 * US + 30 * US, name)
+    context = find_context(trace_of(made))
+    assert (context.steps.measured["end"] - context.steps.measured["start"]).median() == pytest.approx(STEP_NS)
