@@ -95,12 +95,14 @@ class WorkSequence:
     @property
     def own(self) -> Flags:
         """Return which items the loop's thread launched or waited in."""
-        return self.launcher == self.thread
+        found: Flags = self.launcher == self.thread
+        return found
 
     @property
     def foreign(self) -> Flags:
         """Return which items are kernels that another thread launched, as autograd does in the backward pass."""
-        return (self.kind == KERNEL) & ~self.own
+        found: Flags = (self.kind == KERNEL) & ~self.own
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,8 @@ def _names(trace: Trace, operations: Operations) -> _Names:
     """Return the name, the shape and the kind of each operation as numbers."""
     count = len(operations.start)
     numbers, flags = np.zeros((2, count), np.int64), np.zeros((3, count), bool)
-    found = _Names(*numbers, np.full(count, OTHER, np.int8), *flags)
+    kind = np.full(count, OTHER, np.int8)
+    found = _Names(numbers[0], numbers[1], kind, optimizer=flags[0], backward=flags[1], collective=flags[2])
     for index, spec in enumerate(SOURCES):
         mine = operations.from_table(spec)
         rows, frame = operations.row[mine], trace[spec]

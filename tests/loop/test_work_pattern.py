@@ -227,7 +227,13 @@ def test_nothing_is_found_in_random_work(seed: int, names: int, items: int) -> N
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(2, 12), st.integers(8, 40), st.booleans(), st.sampled_from([ADAM, BY_HAND]), st.integers(0, 1 << 30))
+@given(
+    layers=st.integers(2, 12),
+    steps=st.integers(8, 40),
+    reads=st.booleans(),
+    optimizer=st.sampled_from([ADAM, BY_HAND]),
+    seed=st.integers(0, 1 << 30),
+)
 def test_any_network_is_found(layers: int, steps: int, *, reads: bool, optimizer: tuple[str, ...], seed: int) -> None:
     """The number of layers, of steps, and whether the loss is read do not matter."""
     program = Program(seed)
