@@ -116,8 +116,11 @@ def _longest_phases(context: TraceContext, window: Window, count: int) -> int:
     """Return how much idle time can be in phases whose ranges are missing, in ns.
 
     Each missing range may be as long as the longest recorded one. Without GPUs, the same time of the window counts,
-    since the phases of the host are affected.
+    since the phases of the host are affected. Where no range is left, phases are inferred, and the report says so; then
+    missing ranges change nothing that it says.
     """
+    if len(context.phases.ranges) and not len(context.phases.marked):
+        return 0
     idle = sum(map(total, _idle(context, window).values())) if context.operations.devices else window.length_ns
     ranges = context.phases.marked
     length = array(ranges, "end") - array(ranges, "start")

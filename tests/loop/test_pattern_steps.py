@@ -104,6 +104,13 @@ def test_ranges_that_name_steps_come_before_the_pattern(trace_of: TraceOf) -> No
     assert report.step.count == 4
 
 
+def test_lost_ranges_do_not_put_inferred_phases_in_doubt(trace_of: TraceOf) -> None:
+    """Where nsys counted ranges and the export has none, the verdict stands on the work alone."""
+    made = loop().diagnostic("Number of NVTX events collected: 100.")
+    report = build_report(trace_of(made))
+    assert not report.verdict.startswith("Cannot tell")
+
+
 def test_each_process_has_its_own_pattern(trace_of: TraceOf) -> None:
     """Steps of two ranks are found in each, and count once."""
     context = find_context(trace_of(loop(12, 4711, OTHER_PID)))
