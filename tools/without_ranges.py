@@ -81,9 +81,11 @@ def compare(name: str, trace: Trace) -> Difference:
     marked, bare = find_context(trace), find_context(without_ranges(trace))
     first, second = report_of(marked), report_of(bare)
     section = second.section("steps")
+    # Without GPU work there is nothing but ranges.
+    worked = len(marked.operations.start) > 0
     return Difference(
         name=name,
-        steps=(first.step.count or 0, second.step.count or 0),
+        steps=(first.step.count or 0, second.step.count or 0) if worked else (0, 0),
         median_ns=(first.step.median_ns, second.step.median_ns),
         rule=(first.verdict_rule, second.verdict_rule),
         same_phase=_same_phase(marked, bare, first.window),
