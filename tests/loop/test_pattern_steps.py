@@ -105,7 +105,7 @@ def test_ranges_that_name_steps_come_before_the_pattern(trace_of: TraceOf) -> No
 
 
 def test_lost_ranges_do_not_put_inferred_phases_in_doubt(trace_of: TraceOf) -> None:
-    """Where nsys counted ranges and the export has none, the verdict stands on the work alone."""
+    """Where nsys counted ranges and the export has none, the verdict is about the work alone."""
     made = loop().diagnostic("Number of NVTX events collected: 100.")
     report = build_report(trace_of(made))
     assert not report.verdict.startswith("Cannot tell")
