@@ -1,0 +1,131 @@
+# ruff: noqa: INP001, T201 - a program for the terminal, not a package
+"""Profile programs with several faults, fix the faults one after another, and hold each plan against what was measured.
+
+It needs a GPU. Each program of workloads/combined is profiled with every set of its faults fixed, one profile after
+another with nothing beside it. The capture with all faults goes, redacted, cut and packed, into tests/captures/plans,
+with the times of a step of all of them in steps.json. `tools/judge_faults.py --again` then writes the table of
+docs/faults.md, without a GPU.
+"""
+
+import argparse
+import json
+import lzma
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import fault_captures
+import plan_table
+from judge_faults import NO_GPU, WORKLOADS, gpu_count
+from plan_table import CAPTURES, Program, find_programs
+
+from nsyswrap.capture.locate import find_nsys
+from nsyswrap.capture.nsys import profile
+from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.errors import NsyswrapError
+
+LONGEST_S = 120
+PACKERS = 8
+
+
+def record(program: Program, fixed: frozenset[str], folder: Path) -> Path:
+    """Profile a program with some of its faults fixed; return the export.
+
+    Raises:
+        NsyswrapError: The program failed, or cannot be recorded.
+    """
+    switches = [word for each in sorted(fixed) for word in ("--fix", each)]
+    command = (sys.executable, "-m", f"combined.{program.name}", *switches)
+    options = CaptureOptions(command=command, folder=folder, cwd=WORKLOADS, timeout_s=LONGEST_S, output_to_stderr=True)
+    began = time.monotonic()
+    result = profile(options, find_nsys())
+    print(f"{plan_table.label(program.name, fixed)}: {time.monotonic() - began:.1f} s", flush=True)
+    if result.exit_code:
+        raise NsyswrapError(f"{plan_table.label(program.name, fixed)}: exit code {result.exit_code}")
+    return result.export
+
+
+def record_all(programs: Sequence[Program], folder: Path, most_s: float) -> list[str]:
+    """Profile all programs with every set of faults fixed, those with few faults first; return what went wrong.
+
+    What else runs on the machine holds the host up now and then, for milliseconds. So nothing runs beside a profile.
+    """
+    wrong, began = [], time.monotonic()
+    for program in sorted(programs, key=lambda each: (len(each.faults), each.name)):
+        for fixed in program.sets:
+            name = plan_table.label(program.name, fixed)
+            if time.monotonic() - began > most_s:
+                wrong.append(f"{name}: left out, {most_s:g} s are over")
+                continue
+            try:
+                record(program, fixed, folder / name).rename(folder / f"{name}.sqlite")
+            except NsyswrapError as error:
+                wrong.append(f"{name}: {error.message}")
+            shutil.rmtree(folder / name, ignore_errors=True)
+    return wrong
+
+
+def keep_whole(export: Path, folder: Path) -> None:
+    """Write an export, redacted and packed, to a folder."""
+    with tempfile.TemporaryDirectory() as temporary:
+        redacted = Path(temporary) / export.name
+        words = [sys.executable, "-m", "nsyswrap", "redact", str(export), "-o", str(redacted)]
+        subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - nsyswrap itself
+        (folder / f"{export.name}.xz").write_bytes(lzma.compress(redacted.read_bytes(), preset=6))
+
+
+def keep_steps(folder: Path, captures: Path) -> None:
+    """Write the steps of all captures of a folder into steps.json, and pack those with all faults."""
+    known = captures / plan_table.STEPS
+    steps = json.loads(known.read_text()) if known.exists() else {}
+    for packed in sorted(folder.glob("*.sqlite.xz")):
+        name = packed.name.removesuffix(".sqlite.xz")
+        with tempfile.TemporaryDirectory() as temporary:
+            export = fault_captures.unpack(packed, Path(temporary))
+            steps[name] = plan_table.measured(export)
+            if plan_table.SEPARATOR not in name:
+                fault_captures.pack(export, captures / packed.name)
+    known.write_text(json.dumps(steps, indent=1, sort_keys=True) + "\n")
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="programs of workloads/combined (all)")
+    parser.add_argument("--captures", type=Path, default=CAPTURES, metavar="DIR", help="where captures and steps go")
+    parser.add_argument("--whole", type=Path, metavar="DIR", help="keep the whole redacted exports here")
+    parser.add_argument("--seconds", type=float, default=3600.0, metavar="S", help="begin no profile after S seconds")
+    parser.add_argument("--again", action="store_true", help="profile nothing: read the exports of --whole")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Profile, pack and judge; 0 where every profile worked, 3 where there is no GPU."""
+    chosen = options().parse_args(arguments)
+    if not chosen.again and not gpu_count():
+        print(NO_GPU, file=sys.stderr)
+        return 3
+    programs = [each for each in find_programs(WORKLOADS / "combined") if each.name in chosen.names or not chosen.names]
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory() as temporary:
+        whole = chosen.whole or Path(temporary) / "whole"
+        for each in (whole, chosen.captures):
+            each.mkdir(parents=True, exist_ok=True)
+        if not chosen.again:
+            wrong = record_all(programs, Path(temporary), chosen.seconds)
+            with ProcessPoolExecutor(PACKERS) as pool:
+                exports = sorted(Path(temporary).glob("*.sqlite"))
+                list(pool.map(keep_whole, exports, [whole] * len(exports)))
+        keep_steps(whole, chosen.captures)
+    print("\n".join(plan_table.section(chosen.captures)))
+    print("\n".join(wrong), file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,13 @@
+"""Programs with two or three faults at once, each with a switch: what a plan of several changes is judged by.
+
+They are started from the folder above, so that they find what all workloads share::
+
+    cd workloads
+    python -m combined.pictures                                    with all faults
+    python -m combined.pictures --fix workers                      with one of them fixed
+    python -m combined.pictures --fix workers --fix optimizer      with none left
+
+Each begins with a docstring that says what it shows, and with three constants. SHAPE says in what kind of program the
+faults sit. LIBRARY names the library whose training loop runs, and is empty where the loop is the program's own. FAULTS
+holds the rule of each fault by the name of its switch. On a CPU the programs run in small, and show nothing.
+"""
