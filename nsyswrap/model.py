@@ -141,6 +141,7 @@ class Finding:
         window: Interval of the numbers.
         saving_method: "simulated" where the dependency graph was run with the change, "estimated" where the saving
             follows from a formula; None where nothing is predicted.
+        what_if: The change behind a simulated saving, a ``WhatIf``; None otherwise. report.json does not hold it.
     """
 
     rule: str
@@ -154,6 +155,7 @@ class Finding:
     device_id: int | None
     window: Window
     saving_method: SavingMethod | None = None
+    what_if: object = field(default=None, compare=False, repr=False)
 
     @property
     def saving_ns(self) -> int | None:
@@ -325,6 +327,40 @@ class StepTimes:
 NO_STEP = StepTimes()
 
 
+class PlannedChange(NamedTuple):
+    """One change of the plan, made on top of those before it.
+
+    Attributes:
+        rule: Rule of the findings that it fixes.
+        step_low_ns: Lower bound of the time of a step with it and with those before it.
+        step_high_ns: Upper bound.
+    """
+
+    rule: str
+    step_low_ns: int
+    step_high_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The changes in the order that helps most.
+
+    Attributes:
+        step_ns: Time of a step now; None where there is no plan.
+        is_mean: Whether times are means over the steps of the window; medians otherwise.
+        changes: The changes.
+        notes: Sentences: what limits the run after them, and which findings are not in the plan.
+    """
+
+    step_ns: int | None = None
+    is_mean: bool = False
+    changes: tuple[PlannedChange, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+NO_PLAN = Plan()
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The report of one capture.
@@ -342,6 +378,7 @@ class Report:
             the run or the capture cannot tell.
         step: The measured steps of the window.
         timeline: Content of the page's timeline; None where it was not requested or there is no GPU work.
+        plan: The changes in the order that helps most.
     """
 
     capture: Capture
@@ -355,6 +392,7 @@ class Report:
     verdict_rule: str | None = None
     step: StepTimes = NO_STEP
     timeline: TimelineData | None = None
+    plan: Plan = NO_PLAN
 
     def section(self, key: str) -> Section | None:
         """Return the section with this key, or None where it was skipped."""

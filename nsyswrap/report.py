@@ -20,7 +20,8 @@ from nsyswrap.sections import SECTIONS
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
 from nsyswrap.timeline.build import timeline
-from nsyswrap.verdict import find_verdict
+from nsyswrap.verdict import find_verdict, typical
+from nsyswrap.what_if.plan import find_plan
 from nsyswrap.what_if.simulate import find_simulation
 
 # numpy releases the GIL, so two threads can work at the same time.
@@ -72,12 +73,14 @@ def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = 
     """
     trace, chosen = context.trace, choose_window(context, window)
     wanted, left_out = _wanted(context)
-    sections = run_sections(wanted, context, chosen)
+    found = _values_and_sections(wanted, context, chosen)
+    sections = [found[_name(each)] for each in wanted]
     used = {gpu.device_id: gpu for gpu in trace.gpus}
     idle = next((section.tables["gaps"] for section in sections if section.key == "idle"), None)
     findings = tuple(sorted((f for s in sections for f in s.findings), key=lambda finding: finding.order))
     step = _step_times(context, chosen)
     sentence, rule = find_verdict(sections, findings, chosen, step)
+    plan = find_plan(found.get("simulation"), findings, typical(step, chosen, rule))
     return Report(
         capture=trace.capture,
         session=trace.session,
@@ -90,6 +93,7 @@ def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = 
         timeline=timeline(context, chosen, idle) if with_timeline and idle is not None else None,
         verdict_rule=rule,
         step=step,
+        plan=plan,
     )
 
 
@@ -117,12 +121,22 @@ def _wanted(context: TraceContext) -> tuple[list[SectionSpec], tuple[str, ...]]:
 
 
 def run_sections(specs: list[SectionSpec], context: TraceContext, window: Window) -> list[Section]:
-    """Return the sections. A value that several sections name is built once.
+    """Return the sections. A value that several sections name is built once."""
+    found = _values_and_sections(specs, context, window)
+    return [found[_name(each)] for each in specs]
+
+
+def _name(spec: SectionSpec) -> str:
+    return f"section {spec.key}"
+
+
+def _values_and_sections(specs: list[SectionSpec], context: TraceContext, window: Window) -> dict[str, Any]:
+    """Return the sections and the values that they name.
 
     A section or a value starts as soon as all values that it names are ready.
     """
     found: dict[str, Any] = {"context": context, "window": window}
-    waiting: dict[str, Callable[..., Any]] = _needed(specs) | {f"section {each.key}": each.run for each in specs}
+    waiting: dict[str, Callable[..., Any]] = _needed(specs) | {_name(each): each.run for each in specs}
     running: dict[Future[Any], str] = {}
     with ThreadPoolExecutor(WORKERS) as pool:
         while waiting or running:
@@ -134,7 +148,7 @@ def run_sections(specs: list[SectionSpec], context: TraceContext, window: Window
                 raise ValueError(f"no section can be made from the values that these name: {', '.join(waiting)}")
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             found |= {running.pop(each): each.result() for each in done}
-    return [found[f"section {each.key}"] for each in specs]
+    return found
 
 
 def _named(make: Callable[..., Any]) -> list[str]:

@@ -6,6 +6,7 @@ from nsyswrap import units
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Section, Severity, StepTimes
 from nsyswrap.sections.capture_check import outweighs
+from nsyswrap.what_if.plan import TypicalStep
 
 IF_FIXED = {
     "idle/data_wait": "if the data loader kept up",
@@ -96,18 +97,31 @@ def _affected(check: Section | None) -> str:
 
 def _per_step(finding: Finding, window: Window, step: StepTimes) -> str:
     """Return a sentence on the time of a step now and with the fix; empty where there are no steps."""
-    if not step.count or not step.median_ns:
+    now = typical(step, window, finding.rule)
+    if now is None:
         return ""
+    said = f" A step takes {units.duration(now.length_ns)}{' on average' if now.is_mean else ''}"
+    if finding.saving_low_ns is None or not finding.saving_high_ns:
+        return f"{said}."
+    savings = (finding.saving_high_ns, finding.saving_low_ns)
+    low, high = (units.duration(max(now.length_ns - saving // now.count, 0)) for saving in savings)
+    return f"{said}; {low if low == high else f'{low} to {high}'} {IF_FIXED.get(finding.rule, 'if fixed')}."
+
+
+def typical(step: StepTimes, window: Window, rule: str | None) -> TypicalStep | None:
+    """Return the time of a step to which savings refer; None where there are no steps.
+
+    Args:
+        step: The measured steps of the window.
+        window: Interval of the findings.
+        rule: Rule of the first finding.
+    """
+    if not step.count or not step.median_ns:
+        return None
     mean_ns = window.length_ns // step.count
     # The median does not change where a few long steps get shorter.
-    uneven = finding.rule == "steps/uneven" or mean_ns > UNEVEN_FACTOR * step.median_ns
-    length, on_average = (mean_ns, " on average") if uneven else (step.median_ns, "")
-    now = f" A step takes {units.duration(length)}{on_average}"
-    if finding.saving_low_ns is None or not finding.saving_high_ns:
-        return f"{now}."
-    savings = (finding.saving_high_ns, finding.saving_low_ns)
-    low, high = (units.duration(max(length - saving // step.count, 0)) for saving in savings)
-    return f"{now}; {low if low == high else f'{low} to {high}'} {IF_FIXED.get(finding.rule, 'if fixed')}."
+    uneven = rule == "steps/uneven" or mean_ns > UNEVEN_FACTOR * step.median_ns
+    return TypicalStep(mean_ns if uneven else step.median_ns, step.count, uneven)
 
 
 def _compute_bound(ledger: Section, kernels: Section | None, window: Window) -> str:

@@ -2,14 +2,11 @@
 
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Severity
-from nsyswrap.what_if.changes import Saving
+from nsyswrap.what_if.changes import LEAST_SAVING_SHARE, Saving
 
 # A finding is a note from 2 % of the window, a warning from 5 %, a problem from 20 %. Source: torch_tb_profiler advises
 # from 5 % of the step; the other two are ours, so that a CI job does not report noise.
 NOTE_SHARE, WARNING_SHARE, PROBLEM_SHARE = 0.02, 0.05, 0.20
-# A finding with a smaller predicted saving than this share of the window is only a note, whatever its time lost.
-# Source: ours; two runs of one program differ by as much.
-LEAST_SAVING_SHARE = 0.01
 MORE_THAN_LOST = "it saves more than the time lost: operations after it begin earlier as well"
 
 
@@ -27,6 +24,7 @@ def severity_of(lost_ns: int, saving: Saving, window: Window) -> Severity:
 
 
 def _saves_little(saving: Saving, window: Window) -> bool:
+    """Return whether a predicted saving is so small that the finding is only a note, whatever its time lost."""
     if saving.low_ns is None or saving.high_ns is None:
         return False
     return saving.low_ns + saving.high_ns < 2 * LEAST_SAVING_SHARE * window.length_ns
@@ -71,6 +69,7 @@ def make_finding(  # noqa: PLR0913 - the parts of a finding
         device_id=device_id,
         window=window,
         saving_method=saving.method,
+        what_if=saving.what_if,
     )
 
 

@@ -5,9 +5,8 @@ states what it assumes.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +34,9 @@ from nsyswrap.what_if.dependency_graph import Change, Factors
 from nsyswrap.what_if.simulate import Simulation
 
 HALF = 0.5
+# A fix that saves a smaller share of the time is not worth a warning, or a place in the plan. Source: ours; two runs of
+# one program differ by as much.
+LEAST_SAVING_SHARE = 0.01
 CANNOT = "no saving is predicted: the simulation does not reproduce this run"
 # An optimizer that handles the tensors one by one reads or writes each 18 times, a fused one 7 times. Source:
 # torch.optim.Adam, its formula counted with foreach=False and fused=True.
@@ -56,7 +58,8 @@ class WhatIf:
     assumed: str
 
 
-class Saving(NamedTuple):
+@dataclass(frozen=True)
+class Saving:
     """What a fix saves, in ns of the window; None where nothing can be predicted.
 
     Attributes:
@@ -64,12 +67,14 @@ class Saving(NamedTuple):
         high_ns: Upper bound.
         method: "simulated", "estimated", or None where nothing is predicted.
         evidence: Lines of evidence that state the assumptions.
+        what_if: The change that was simulated; None where the saving does not come from a simulation.
     """
 
     low_ns: int | None
     high_ns: int | None
     method: SavingMethod | None
     evidence: tuple[str, ...]
+    what_if: WhatIf | None = field(default=None, compare=False, repr=False)
 
 
 NO_SAVING = Saving(0, 0, None, ())
@@ -86,7 +91,7 @@ def predict(simulation: Simulation, what: Callable[[Simulation], WhatIf]) -> Sav
         return Saving(None, None, None, (CANNOT,))
     change = what(simulation)
     found = sorted(simulation.saving(each) or 0 for each in (change.low, change.high))
-    return Saving(max(found[0], 0), max(found[1], 0), "simulated", (f"simulated: {change.assumed}",))
+    return Saving(max(found[0], 0), max(found[1], 0), "simulated", (f"simulated: {change.assumed}",), change)
 
 
 def loader_waits(simulation: Simulation) -> WhatIf:

@@ -11,13 +11,14 @@ is the longest path through the graph. The input is the times of single calls, o
 without a change is compared with the measured time before any change is tried.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import NOTHING, Indices, Spans, Times, clip, covered
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, clip, covered, union
 
 # Value of ``held`` for a node that no other node delays.
 FREE = np.int64(-(1 << 60))
@@ -86,9 +87,9 @@ class DependencyGraph:
     is_batch: npt.NDArray[np.bool_]
     is_end: npt.NDArray[np.bool_]
 
-    def run(self, change: Change | None = None) -> Times:
-        """Return when each node happens, in ns since the start of the sample."""
-        own, held = (self.own, self.held) if change is None else self.weights(change)
+    def run(self, *changes: Change) -> Times:
+        """Return when each node happens after some changes, in ns since the start of the sample."""
+        own, held = self.weights(*changes) if changes else (self.own, self.held)
         happened = [0]
         columns = (self.after, own, self.held_by, held)
         for after, work, holder, hold in zip(*(column[1:].tolist() for column in columns), strict=True):
@@ -96,42 +97,61 @@ class DependencyGraph:
             happened.append(moment if moment > other else other)  # noqa: FURB136 - max() takes twice the time
         return np.array(happened, np.int64)
 
-    def weights(self, change: Change) -> tuple[Times, Times]:
-        """Return ``own`` and ``held`` after a change."""
-        saved = self._saved(change.host) * (1 - change.host_factor)
-        factors = self._factors(change)
+    def weights(self, *changes: Change) -> tuple[Times, Times]:
+        """Return ``own`` and ``held`` after some changes.
+
+        Where several changes touch the same time, operation or call, the strongest of them counts. So the order of
+        changes does not matter, a change that is made twice counts once, and changes of different things add up.
+        """
+        factors = self.factors(*changes)
+        latency = min((each.latency_factor for each in changes), default=1.0)
+        loader = min((each.loader_factor for each in changes), default=1.0)
         shorter = self.length * (1 - factors)
-        waited = np.maximum(np.where(self.operation >= 0, self.own - self.length, 0), 0) * (1 - change.latency_factor)
-        own = self.own - np.rint(saved + shorter + waited).astype(np.int64)
+        waited = np.maximum(np.where(self.operation >= 0, self.own - self.length, 0), 0) * (1 - latency)
+        own = self.own - np.rint(self._saved(changes) + shorter + waited).astype(np.int64)
         held = np.where(self.held > FREE, self.held - np.rint(shorter).astype(np.int64), FREE)
-        held = np.where(self.is_batch & (held > FREE), np.rint(held * change.loader_factor).astype(np.int64), held)
+        held = np.where(self.is_batch & (held > FREE), np.rint(held * loader).astype(np.int64), held)
         gone = (self.operation >= 0) & (factors == 0)
         own = np.where(gone, np.minimum(own, 0), own)
         held = np.where(gone & (held > FREE), 0, held)
-        freed = (self.call >= 0) & np.isin(self.call, change.waits)
-        if change.loader_factor == 0:
+        freed = np.zeros(len(self.call), bool)
+        for each in changes:
+            freed |= (self.call >= 0) & np.isin(self.call, each.waits)
+        if loader == 0:
             freed |= self.is_batch
         return own, np.where(freed, FREE, held)
 
-    def _saved(self, host: Spans | Mapping[int, Spans]) -> Times:
-        """Return how much of each node's work is inside the spans, in ns."""
-        first, last = int(self.work_start.min()), int(self.work_end.max())
-        if isinstance(host, Spans):
-            return covered(clip(host, first, last), self.work_start, self.work_end)
-        saved = np.zeros(len(self.own), np.int64)
-        for thread, spans in host.items():
-            mine = np.flatnonzero(self.thread == thread)
-            saved[mine] = covered(clip(spans, first, last), self.work_start[mine], self.work_end[mine])
+    def _saved(self, changes: Sequence[Change]) -> npt.NDArray[np.float64]:
+        """Return how much of each node's work the changes save, in ns; where they overlap, the strongest one counts."""
+        saved = np.zeros(len(self.own))
+        for factor, next_factor in pairwise([*sorted({each.host_factor for each in changes}), 1.0]):
+            hosts = [each.host for each in changes if each.host_factor <= factor]
+            saved += (next_factor - factor) * self._inside(hosts)
         return saved
 
-    def _factors(self, change: Change) -> npt.NDArray[np.float64]:
-        """Return the factor for the length of each node's operation."""
+    def _inside(self, hosts: Sequence[Spans | Mapping[int, Spans]]) -> Times:
+        """Return how much of each node's work is inside any of the spans, in ns."""
+        first, last = int(self.work_start.min()), int(self.work_end.max())
+        everywhere = [each for each in hosts if isinstance(each, Spans)]
+        by_thread = [each for each in hosts if not isinstance(each, Spans)]
+        found = covered(clip(union(*everywhere), first, last), self.work_start, self.work_end)
+        for thread in {thread for each in by_thread for thread in each}:
+            mine = np.flatnonzero(self.thread == thread)
+            spans = union(*everywhere, *(each[thread] for each in by_thread if thread in each))
+            found[mine] = covered(clip(spans, first, last), self.work_start[mine], self.work_end[mine])
+        return found
+
+    def factors(self, *changes: Change) -> npt.NDArray[np.float64]:
+        """Return the factor for the length of each node's operation: the smallest of all changes."""
         factors = np.ones(len(self.operation))
-        if len(change.operations):
-            order = np.argsort(change.operations)
-            rows, given = change.operations[order], np.broadcast_to(change.factor, len(order))[order]
+        for each in changes:
+            if not len(each.operations):
+                continue
+            order = np.argsort(each.operations)
+            rows, given = each.operations[order], np.broadcast_to(each.factor, len(order))[order]
             at = np.minimum(np.searchsorted(rows, self.operation), len(rows) - 1)
-            factors = np.where(rows[at] == self.operation, given[at], 1.0)
+            changed = rows[at] == self.operation
+            factors = np.where(changed, np.minimum(given[at], factors), factors)
         return factors
 
 

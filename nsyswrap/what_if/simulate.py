@@ -75,7 +75,7 @@ class Simulation:
     @cached_property
     def simulated_ns(self) -> int | None:
         """Return the simulated length of the sample without a change, in ns; None where it cannot be simulated."""
-        return None if self.failure else self.length(None)
+        return None if self.failure else self.length()
 
     @property
     def error_share(self) -> float | None:
@@ -89,9 +89,9 @@ class Simulation:
         """Return whether the simulated length is close enough to the measured one to predict savings."""
         return self.error_share is not None and abs(self.error_share) <= TOLERANCE
 
-    def length(self, change: Change | None) -> int:
-        """Return the simulated length of the sample with a change, in ns."""
-        happened = self.graph.run(change)[self.graph.is_end]
+    def length(self, *changes: Change) -> int:
+        """Return the simulated length of the sample with some changes, in ns."""
+        happened = self.graph.run(*changes)[self.graph.is_end]
         return max(int(happened.max(initial=0)) - self.begun_ns, 0)
 
     def saving(self, change: Change) -> int | None:

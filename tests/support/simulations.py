@@ -25,9 +25,9 @@ def simulate_trace(trace: Trace, window: Window | None = None) -> Simulation:
 
 def saved_us(simulation: Simulation, what: Callable[[Simulation], WhatIf]) -> tuple[int, int]:
     """Return what a change saves at least and at most, in whole microseconds, after a check of its evidence."""
-    low, high, method, evidence = predict(simulation, what)
-    assert low is not None
-    assert high is not None
-    assert method == "simulated"
-    assert evidence == (f"simulated: {what(simulation).assumed}",)
-    return round(low / US), round(high / US)
+    found = predict(simulation, what)
+    assert found.low_ns is not None
+    assert found.high_ns is not None
+    assert found.method == "simulated"
+    assert found.evidence == (f"simulated: {what(simulation).assumed}",)
+    return round(found.low_ns / US), round(found.high_ns / US)

@@ -58,7 +58,7 @@ def test_less_work_makes_no_run_longer_and_saves_no_more_than_it_takes_out(
         factor=data.draw(st.floats(0, 1)),
     )
     own, held = simulation.graph.weights(change)
-    saved = simulation.length(None) - simulation.length(change)
+    saved = simulation.length() - simulation.length(change)
     assert 0 <= saved <= int(np.maximum(simulation.graph.own - own, simulation.graph.held - held).sum())
 
 
@@ -67,7 +67,7 @@ def test_less_work_makes_no_run_longer_and_saves_no_more_than_it_takes_out(
 def test_removed_waits_make_no_run_longer(program: tuple[Act, ...], tmp_path: Path) -> None:
     simulation = simulation_of(program, tmp_path)
     every = np.arange(len(simulation.context.trace[CALLS]))
-    assert simulation.length(Change(waits=every)) <= simulation.length(None)
+    assert simulation.length(Change(waits=every)) <= simulation.length()
 
 
 @SOME
@@ -80,10 +80,11 @@ def test_every_trace_is_simulated_or_has_a_failure(sketch: random_traces.Sketch)
     simulation = simulate(context, whole)
     assert simulation.failure or simulation.simulated_ns is not None
     for what in changes.OF_CAUSE.values():
-        low, high, method, evidence = changes.predict(simulation, what)
-        assert evidence
-        assert (method is None) == (low is None)
+        saving = changes.predict(simulation, what)
+        low, high = saving.low_ns, saving.high_ns
+        assert saving.evidence
+        assert (saving.method is None) == (low is None) == (saving.what_if is None)
         if low is None or high is None:
             assert not simulation.predicts
         else:
-            assert 0 <= low <= high <= simulation.length(None)
+            assert 0 <= low <= high <= simulation.length()

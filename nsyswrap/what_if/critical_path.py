@@ -1,0 +1,87 @@
+"""What bounds a simulated run: the kinds of work on its critical path.
+
+The critical path goes from the end of the sample back to its begin: from each node to the one that it waited for last.
+Only what is on it makes the run longer::
+
+    host     --work--> launch --work--> launch ............ wait returns
+                       |                                     |
+    stream             +--latency--[##########]--[##########]+        the path: work, latency, two kernels
+"""
+
+from enum import StrEnum
+
+import numpy as np
+
+from nsyswrap import units
+from nsyswrap.events.operations import COMMUNICATION, COMPUTE
+from nsyswrap.intervals import Times
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.simulate import Simulation
+
+NOTHING_LEFT = "Then nothing is left that the simulation knows"
+
+
+class Kind(StrEnum):
+    """A kind of work on the critical path."""
+
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+    COPIES = "copies"
+    LOADER = "the data loader"
+    CPU = "the CPU"
+    DELAYS = "delays between operations"
+
+
+_TAKES = {
+    Kind.COMPUTE: "kernels take",
+    Kind.COMMUNICATION: "collectives take",
+    Kind.COPIES: "copies take",
+    Kind.LOADER: "its pace takes",
+    Kind.CPU: "its work takes",
+    Kind.DELAYS: "latencies and gaps take",
+}
+
+
+def bounds_after(simulation: Simulation, *changes: Change) -> str:
+    """Return in words what bounds the run after some changes."""
+    found = critical_path(simulation, *changes)
+    whole = sum(found.values())
+    if not whole:
+        return NOTHING_LEFT
+    most = max(found, key=lambda kind: found[kind])
+    return f"Then bounded by {most.value}: {_TAKES[most]} {units.share(found[most] / whole)} of the critical path"
+
+
+def critical_path(simulation: Simulation, *changes: Change) -> dict[Kind, int]:
+    """Return the time of each kind of work on the critical path of the sample after some changes, in ns."""
+    graph = simulation.graph
+    own, held = graph.weights(*changes)
+    happened = graph.run(*changes)
+    lengths = np.rint(graph.length * graph.factors(*changes)).astype(np.int64)
+    kinds = simulation.context.operations.kind
+    found = dict.fromkeys(Kind, 0)
+    at = _last(simulation, happened)
+    while at > 0:
+        by_own = happened[graph.after[at]] + own[at] >= happened[graph.held_by[at]] + held[at]
+        before = int((graph.after if by_own else graph.held_by)[at])
+        # What ran before the sample does not count.
+        spent = int(happened[at] - max(happened[before], simulation.begun_ns))
+        length = 0
+        if graph.operation[at] >= 0:
+            length = min(max(spent, 0), int(lengths[at]))
+            found[_OF_OPERATIONS.get(int(kinds[graph.operation[at]]), Kind.COPIES)] += length
+        rest = Kind.DELAYS
+        if graph.thread[at]:
+            rest = Kind.CPU if by_own else Kind.LOADER if graph.is_batch[at] else Kind.DELAYS
+        found[rest] += max(spent - length, 0)
+        at = before
+    return found
+
+
+_OF_OPERATIONS = {COMPUTE: Kind.COMPUTE, COMMUNICATION: Kind.COMMUNICATION}
+
+
+def _last(simulation: Simulation, happened: Times) -> int:
+    """Return the node that ends the sample; 0 where there is none."""
+    ends = np.flatnonzero(simulation.graph.is_end)
+    return int(ends[np.argmax(happened[ends])]) if len(ends) else 0
