@@ -13,11 +13,12 @@ import click
 
 from nsyswrap import __version__
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
+from nsyswrap.cli.compare import report_at
 from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
 from nsyswrap.cli.output import write_text
 from nsyswrap.cli.progress import shown
 from nsyswrap.cli.terminal import rendered
-from nsyswrap.errors import CaptureError, NsyswrapError
+from nsyswrap.errors import CaptureError, NsyswrapError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,14 +51,22 @@ KEPT_BATCHES = 4
     help="data: run the program a second time with batches that are already on the device, and report what data "
     "loading costs; implies --annotate auto.",
 )
+@click.option(
+    "--then",
+    "before",
+    type=click.Path(path_type=Path),
+    metavar="BASE",
+    help="Hold this run against the plan in the report of BASE, a folder or report.json of an earlier run.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary, only the path of the report.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT.py [ARGS]...")
-def profile(
+def profile(  # noqa: PLR0913 - one argument an option
     *,
     command: tuple[str, ...],
     options: ReadOptions,
     form: str,
     counterfactual: str | None,
+    before: Path | None,
     quiet: bool,
     **capture: object,
 ) -> None:
@@ -73,6 +82,7 @@ def profile(
     from nsyswrap.capture.run_record import run_record  # noqa: PLC0415 - loaded when something is captured
 
     options.check()
+    planned = plan_before(before, options)
     os.umask(0o077)
     wanted = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
     record = functools.partial(captured, quiet=quiet)
@@ -82,6 +92,7 @@ def profile(
     with interrupt_hint(result.export):
         write_json(result.folder / "run.json", run_record(result, wanted, __version__))
         report = with_notes(analyzed(result.export, read), result.notes)
+        report = add_plan_score(report, planned)
         report = add_counterfactual(report, wanted, counterfactual, record, read, code=result.exit_code)
         write_report(report, result.folder)
     print_summary(report, result.folder, result.notes, form=form, quiet=quiet)
@@ -135,6 +146,32 @@ def analyzed(export: Path, read: "Callable[[Path], Report]") -> "Report":
     except NsyswrapError as error:
         message = f"the capture is in {export.parent}, but cannot be analyzed: {error.message}"
         raise CaptureError(message, hint=error.hint) from error
+
+
+def plan_before(base: Path | None, options: ReadOptions) -> "Report | None":
+    """Return the report of an earlier run; None where none is wanted.
+
+    Raises:
+        UsageError: That report has no plan.
+        ExportError: The file cannot be read.
+    """
+    if base is None:
+        return None
+    report = report_at(base, options)
+    if not report.plan.changes:
+        reason = f": {report.plan.notes[0]}" if report.plan.notes else ""
+        raise UsageError(f"the report of {base} has no plan{reason}", hint="Profile without --then, and use compare")
+    return report
+
+
+def add_plan_score(report: "Report", before: "Report | None") -> "Report":
+    """Return a report with a section on how it did against the plan of the run before; unchanged without one."""
+    if before is None:
+        return report
+    from nsyswrap.compare import compare_reports  # noqa: PLC0415 - heavy; rarely used
+
+    score = compare_reports([before], [report], ("before", "now")).plan_score
+    return report if score is None else _with_section(report, score)
 
 
 def add_counterfactual(  # noqa: PLR0913 - a first run, a second one, and whether there is to be one

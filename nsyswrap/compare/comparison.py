@@ -7,7 +7,7 @@ from typing import Literal
 
 from nsyswrap.compare.step_times import StepTimes, step_times
 from nsyswrap.errors import UsageError
-from nsyswrap.model import Finding, Report, Unit
+from nsyswrap.model import Finding, Report, Section, Unit
 
 MARGIN = 0.03
 """The smallest change of step time that is called faster or slower, as a share: a convention."""
@@ -294,6 +294,7 @@ class Comparison:
         tables: Changed amounts, by kind.
         facts: Facts of all sections.
         findings: Findings of both sides, in order of their change, then of time lost.
+        plan_score: How new did against the plan of base; None where base has no plan.
     """
 
     base: Side
@@ -308,6 +309,7 @@ class Comparison:
     tables: tuple[ChangeTable, ...]
     facts: tuple[FactChange, ...]
     findings: tuple[FindingPair, ...]
+    plan_score: Section | None = None
 
     def table(self, key: str) -> ChangeTable | None:
         """Return the table of that key; None where no side has rows for it."""

@@ -18,6 +18,7 @@ from nsyswrap.compare.comparison import (
 )
 from nsyswrap.compare.estimates import CONFIDENCE, MEAN, MEDIAN, Decision, decide, estimate_changes
 from nsyswrap.compare.findings import pair_findings
+from nsyswrap.compare.plan_score import score_plan
 from nsyswrap.compare.run_noise import run_noise
 from nsyswrap.model import Report
 from nsyswrap.rule_names import rule_name
@@ -50,6 +51,7 @@ def compare_reports(
     decision = decide(estimates, what) if estimates else Decision(Outcome.CANNOT_TELL)
     tables = change_tables(before, now, basis)
     blocks = tuple(one for one in issues if one.blocks)
+    findings = pair_findings(before, now, basis)
     return Comparison(
         base=before,
         new=now,
@@ -62,7 +64,8 @@ def compare_reports(
         basis=basis,
         tables=tables,
         facts=fact_changes(before.report, now.report),
-        findings=pair_findings(before, now, basis),
+        findings=findings,
+        plan_score=score_plan(before.report, now.report, findings, blocked=bool(blocks)),
     )
 
 

@@ -10,11 +10,14 @@ import pandas as pd
 from nsyswrap.errors import ExportError
 from nsyswrap.intervals import Window
 from nsyswrap.model import (
+    NO_PLAN,
     NO_STEP,
     Capture,
     Fact,
     Finding,
     Gpu,
+    Plan,
+    PlannedChange,
     Report,
     SavingMethod,
     Section,
@@ -127,7 +130,21 @@ def _report(tree: Tree) -> Report:
         notes=_texts(tree, "notes"),
         verdict_rule=_optional(tree, "verdict_rule", str),
         step=_step(tree),
+        plan=_plan(tree),
     )
+
+
+def _plan(tree: Tree) -> Plan:
+    """Return the plan; a report that was written before there were plans has none."""
+    if "plan_base" not in tree:
+        return NO_PLAN
+    base = _field(tree, "plan_base", dict)
+    changes = (
+        PlannedChange(_field(one, "rule", str), _field(one, "step_low_ns", int), _field(one, "step_high_ns", int))
+        for one in _dicts(tree, "plan")
+    )
+    step_ns, is_mean = _optional(base, "step_ns", int), _optional(base, "measure", str) == "mean"
+    return Plan(step_ns, is_mean, tuple(changes), _texts(tree, "plan_notes"))
 
 
 def _step(tree: Tree) -> StepTimes:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.intervals import Window
-from nsyswrap.model import Fact, Finding, Gpu, Report, Section, Session, StepTimes
+from nsyswrap.model import Fact, Finding, Gpu, Plan, Report, Section, Session, StepTimes
 from nsyswrap.render import gaps
 from nsyswrap.render.escape import escape_in_json
 from nsyswrap.render.rows import weight_column
@@ -52,8 +52,10 @@ def tree(report: Report) -> Tree:
         "step": _step(report.step),
         "verdict": report.verdict,
         "verdict_rule": report.verdict_rule,
-        "plan": [],
-        "sections": {section.key: _section(section) for section in report.sections},
+        "plan": [each._asdict() for each in report.plan.changes],
+        "plan_base": _plan_base(report.plan),
+        "plan_notes": list(report.plan.notes),
+        "sections": {section.key: section_tree(section) for section in report.sections},
         "findings": [_finding(finding, _section_of(report, finding)) for finding in report.findings],
         "notes": list(report.notes),
     }
@@ -100,7 +102,14 @@ def _step(step: StepTimes) -> Tree:
     }
 
 
-def _section(section: Section) -> Tree:
+def _plan_base(plan: Plan) -> Tree:
+    """Return the time of a step that the plan begins with, and which measure of the steps all its times are."""
+    measure = None if plan.step_ns is None else "mean" if plan.is_mean else "median"
+    return {"step_ns": _whole(plan.step_ns), "measure": measure}
+
+
+def section_tree(section: Section) -> Tree:
+    """Return a section as nested dictionaries and lists of plain Python values."""
     tables: dict[str, list[Tree]] = {}
     notes = list(section.notes)
     for name, table in section.tables.items():

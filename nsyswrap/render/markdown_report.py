@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section
-from nsyswrap.render import rows, summary_model, vocabulary
+from nsyswrap.render import plan_view, rows, summary_model, vocabulary
 from nsyswrap.render.escape import elide, shorten
 
 MOST_BYTES = 8_000
@@ -68,6 +68,7 @@ def _parts(report: Report) -> Iterator[str]:
     yield escape(f"{_gpus(report)}, {report.window.label}, {units.duration(report.window.length_ns)}.")
     if report.notes:
         yield "\n".join(f"> {escape(note)}  " for note in report.notes)
+    yield from _plan(report)
     yield from _ledger(report)
     yield from _key_numbers(report)
     yield from _findings(report)
@@ -81,6 +82,17 @@ def _parts(report: Report) -> Iterator[str]:
 def _gpus(report: Report) -> str:
     kinds = sorted({gpu.name for gpu in report.gpus})
     return f"{len(report.gpus)} x {', '.join(kinds)}" if kinds else "No GPU"
+
+
+def _plan(report: Report) -> Iterator[str]:
+    shown = plan_view.plan(report)
+    if shown.rows:
+        now, *changes = shown.rows
+        lines = [f"{number}. {escape(row.label)}: **{escape(row.time)}**" for number, row in enumerate(changes, 1)]
+        lead = f"#### {plan_view.TITLE}\n\nNow {escape(now.time)} ({escape(shown.measure)})."
+        yield lead + "\n\n" + "\n".join(lines)
+    if shown.notes:
+        yield escape(" ".join(shown.notes))
 
 
 def _ledger(report: Report) -> Iterator[str]:

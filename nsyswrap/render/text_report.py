@@ -11,7 +11,7 @@ from rich.text import Text
 
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section, Severity
-from nsyswrap.render import rows, summary_model, vocabulary
+from nsyswrap.render import plan_view, rows, summary_model, vocabulary
 from nsyswrap.render.escape import ELISION, elide, shorten, visible
 
 _EXPOSED = "exposed "
@@ -77,6 +77,7 @@ def printed(blocks: Iterable[RenderableType], *, width: int, colour: bool) -> st
 def _blocks(report: Report) -> Iterator[RenderableType]:
     yield from _header(report)
     yield Text("\n").append(visible(report.verdict), style=_HEADING)
+    yield from _plan(report)
     yield from (_line(f"Note: {note}", _MUTED) for note in report.notes)
     yield from _ledger(report)
     yield from _idle(report)
@@ -95,6 +96,17 @@ def _header(report: Report) -> Iterator[Text]:
     line = Text("nsyswrap  ", style=_MUTED)
     yield line.append(visible(report.capture.name), style=_HEADING).append(f"  {count}{what}")
     yield _line(f"{report.window.label}, {units.duration(report.window.length_ns)}", _MUTED)
+
+
+def _plan(report: Report) -> Iterator[RenderableType]:
+    shown = plan_view.plan(report)
+    if shown.rows:
+        yield _title(plan_view.TITLE, shown.measure)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+        for row in shown.rows:
+            table.add_row(row.time, row.label)
+        yield _indented(table)
+    yield from (_indented(_line(note, _MUTED)) for note in shown.notes)
 
 
 def _ledger(report: Report) -> Iterator[RenderableType]:

@@ -315,6 +315,11 @@ GLOSSARY = (
                 "Of a report: what limits the run. Of a kernel: whether it uses tensor cores, could use them, cannot "
                 "use them, or is unknown.",
             ),
+            Term(
+                "plan",
+                "The changes in the order that helps most, with the time of a step after each, simulated with those "
+                "before it.",
+            ),
             Term("section", "One analysis: its facts, tables and findings."),
             Term("report", "All sections of one capture."),
             Term("base, new", "The two sides of a comparison: before and after."),
@@ -335,7 +340,7 @@ _TERM_OF = MappingProxyType(
         "Tensor cores": "tensor-core share", "tensor cores": "tensor-core share", "Findings": "finding",
         "GPU counters": "counter", "Launches": "launch", "gaps": "gap", "Longest gaps": "gap",
         "Why the GPU was idle": "root cause", "why": "root cause", "Idle by cause": "cause",
-        "Verdict": "verdict", "operations": "operation", "NVTX ranges": "range",
+        "Verdict": "verdict", "Plan": "plan", "operations": "operation", "NVTX ranges": "range",
         "outliers": "outlier",
         "Occupancy": "occupancy", "theoretical occupancy": "occupancy", "Kernels": "kernel, copy, memset",
         "share of window": "share", "GPU time breakdown": "ledger",

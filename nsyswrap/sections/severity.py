@@ -57,19 +57,18 @@ def make_finding(  # noqa: PLR0913 - the parts of a finding
         is_note: Whether it is always a note.
         worst: The highest severity that it can have.
     """
+    severity = _at_most(Severity.NOTE if is_note else worst, severity_of(lost_ns, saving, window))
     return Finding(
-        rule=rule,
-        severity=_at_most(Severity.NOTE if is_note else worst, severity_of(lost_ns, saving, window)),
-        headline=headline,
-        lost_ns=lost_ns,
-        saving_low_ns=saving.low_ns,
-        saving_high_ns=saving.high_ns,
-        advice=advice,
-        evidence=(*evidence, *_saving_evidence(saving, lost_ns)),
-        device_id=device_id,
-        window=window,
-        saving_method=saving.method,
-        what_if=saving.what_if,
+        rule,
+        severity,
+        headline,
+        lost_ns,
+        *(saving.low_ns, saving.high_ns),
+        advice,
+        (*evidence, *_saving_evidence(saving, lost_ns)),
+        device_id,
+        window,
+        *(saving.method, saving.what_if),
     )
 
 

@@ -40,7 +40,8 @@ class Candidate(NamedTuple):
     high: tuple[Change, ...]
 
 
-class TypicalStep(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TypicalStep:
     """The time of a step now.
 
     Attributes:
@@ -85,15 +86,15 @@ def find_plan(simulation: Simulation | None, findings: Sequence[Finding], step: 
     if step is None:
         return Plan(notes=(NO_STEPS,))
     candidates = find_candidates(findings)
+    left = _left_out(findings, [each.rule for each in candidates])
     if simulation is None or not simulation.predicts or not candidates:
-        return Plan(notes=(NOT_SIMULATED, *_left_out(findings, ())))
+        return Plan(notes=(NOT_SIMULATED,) if left else ())
     reached, changes = _start(simulation), list[PlannedChange]()
     while more := _next(simulation, reached, [each for each in candidates if each not in reached.chosen]):
         for each in more:
             reached = each
             low, high = (_step_ns(simulation, step, length) for length in (each.low_ns, each.high_ns))
             changes.append(PlannedChange(each.chosen[-1].rule, low, high))
-    left = _left_out(findings, [each.rule for each in candidates])
     if not changes:
         return Plan(step.length_ns, step.is_mean, (), (NOTHING_SAVES, *left))
     then = bounds_after(simulation, *(change for each in reached.chosen for change in each.high))
@@ -155,10 +156,8 @@ def _doubts(simulation: Simulation, step: TypicalStep, last: PlannedChange) -> t
     error = abs((simulation.simulated_ns or 0) - simulation.measured_ns) * simulation.scale / step.count
     if error <= UNSURE_SHARE * last.step_low_ns:
         return ()
-    return (
-        f"The simulation is off by {units.duration(round(error))} a step, so the end of the plan is not sure: "
-        "profile again after the first change.",
-    )
+    off = units.duration(round(error))
+    return (f"The simulation is off by {off} a step, so the end of the plan is not sure: profile after each change.",)
 
 
 def _left_out(findings: Sequence[Finding], planned: Sequence[str]) -> tuple[str, ...]:

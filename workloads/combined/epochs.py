@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import common
 import torch
+from faults import samples, training
 from torch import Tensor
 
 from combined import switches
-from faults import samples, training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,9 +4,9 @@ Fixed, products of matrices use TF32, and the next batch is copied in a stream o
 """
 
 import torch
+from faults import batches
 
 from combined import switches
-from faults import batches
 
 SHAPE = "linear layers; one large copy from pinned memory before each step"
 LIBRARY = ""

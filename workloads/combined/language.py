@@ -5,10 +5,10 @@ Fixed, the batches are in pinned memory, and the norms are read after the last s
 
 import common
 import torch
+from faults import models, training
 from torch.nn import functional
 
 from combined import switches
-from faults import models, training
 
 SHAPE = "a transformer encoder; one large copy a step and one wait for each parameter"
 LIBRARY = ""

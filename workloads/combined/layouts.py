@@ -5,11 +5,11 @@ Fixed, images and model have channels last, the images are in pinned memory, and
 
 import common
 import torch
+from faults import training
 from torch import nn
 from torch.nn import functional
 
 from combined import switches
-from faults import training
 
 SHAPE = "convolutions in bfloat16; their layout, their copies and their log"
 LIBRARY = ""
@@ -32,9 +32,10 @@ def main(arguments: list[str] | None = None) -> None:
     optimizer = training.sgd(model, run)
     norms = switches.Norms(model, later="norms" in fixed)
     shape = run.size(IMAGES, 2), channels, side, side
-    made = [each.contiguous(memory_format=form) for each in switches.kept_batches(
-        run, shape, pinned=False, dtype=torch.bfloat16
-    )]
+    made = [
+        each.contiguous(memory_format=form)
+        for each in switches.kept_batches(run, shape, pinned=False, dtype=torch.bfloat16)
+    ]
     if "pinned" in fixed and run.device.type == "cuda":
         made = [each.pin_memory() for each in made]
     images, loss = switches.in_stream(run, made), torch.zeros(())

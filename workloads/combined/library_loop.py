@@ -3,11 +3,15 @@
 Fixed, twelve loader processes prepare the batches, and products of matrices use TF32.
 """
 
+from typing import TYPE_CHECKING
+
 import torch
-from torch.utils.data import DataLoader
+from faults import lightning_loop, samples, training
 
 from combined import switches
-from faults import lightning_loop, samples, training
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
 
 SHAPE = "linear layers in the library's loop, behind a loader without processes"
 LIBRARY = "Lightning"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import common
 import torch
+from faults import models, samples, training
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
 from combined import switches
-from faults import models, samples, training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,10 +50,11 @@ def main(arguments: list[str] | None = None) -> None:
     batches = DataLoader(Pictures(run.steps * images), batch_size=images, num_workers=workers, pin_memory=on_gpu)
     model = nn.Sequential(models.convolutions(run, CHANNELS, LAYERS))
     optimizer = switches.adam(model, run, fused="optimizer" in fixed)
-    loss, coming = torch.zeros(()), None
+    loss = torch.zeros(())
+    coming: Iterator[Tensor] | None = None
     for _ in training.steps(run):
         with common.phase("data"):
-            coming: Iterator[Tensor] = coming or iter(batches)
+            coming = coming or iter(batches)
             batch = next(coming)
         with common.phase("copy"):
             batch = batch.to(run.device, non_blocking=True, memory_format=torch.channels_last)

@@ -5,10 +5,10 @@ Fixed, the simulation is one CUDA graph, and the allocator keeps its memory.
 
 import common
 import torch
+from faults import launch_bound, training
 from torch import Tensor
 
 from combined import switches
-from faults import launch_bound, training
 
 SHAPE = "a simulation in elementwise operators, and linear layers that learn from it"
 LIBRARY = ""

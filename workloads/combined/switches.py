@@ -5,10 +5,9 @@ from collections.abc import Collection, Iterator
 
 import common
 import torch
-from torch import Tensor, nn, optim
-
 from faults import training
 from faults.training import Run
+from torch import Tensor, nn, optim
 
 
 def started(

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import common
 import torch
+from faults import samples, training
 from torch import Tensor
 from torch.nn import functional
 
 from combined import switches
-from faults import samples, training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,10 +35,11 @@ def main(arguments: list[str] | None = None) -> None:
     model = switches.normed(run, samples.FEATURES, WIDTH, LAYERS)
     optimizer = switches.adam(model, run, fused="optimizer" in fixed)
     norms = switches.Norms(model, later="norms" in fixed)
-    loss, epoch = torch.zeros(()), None
+    loss = torch.zeros(())
+    epoch: Iterator[list[Tensor]] | None = None
     for _ in training.steps(run):
         with common.phase("data"):
-            epoch: Iterator[list[Tensor]] = epoch or iter(batches)
+            epoch = epoch or iter(batches)
             inputs, wanted = next(epoch)
         with common.phase("copy"):
             inputs, wanted = (each.to(run.device, non_blocking=True) for each in (inputs, wanted))

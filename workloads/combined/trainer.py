@@ -4,10 +4,10 @@ Fixed, the filter of losses is off, and the optimizer is AdamW, fused.
 """
 
 import torch
+from faults import trainer_loop
 from transformers import BertConfig, BertForMaskedLM
 
 from combined import switches
-from faults import trainer_loop
 
 SHAPE = "a masked language model in the library's loop; a wait before the optimizer, and an optimizer of many kernels"
 LIBRARY = "transformers"

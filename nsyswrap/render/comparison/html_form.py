@@ -124,6 +124,7 @@ def _context(comparison: Comparison) -> dict[str, Any]:
         "sides": tuple(_side(side) for side in (comparison.base, comparison.new)),
         "outcome": comparison.outcome.value,
         "verdict": visible(comparison.verdict),
+        "plan_score": [visible(line) for line in summary_model.plan_score(comparison)],
         "blocked": comparison.blocked,
         "issues": [(one.blocks, visible(one.message), visible(one.hint)) for one in comparison.issues],
         "margin": units.share(comparison.options.margin),

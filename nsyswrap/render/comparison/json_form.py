@@ -2,7 +2,7 @@
 
 from nsyswrap.compare import Change, ChangeTable, Comparison, Estimate, FindingChange, FindingPair, Side
 from nsyswrap.render.comparison import summary_model
-from nsyswrap.render.json_report import Tree, format_document
+from nsyswrap.render.json_report import Tree, format_document, section_tree
 
 SCHEMA = "nsyswrap.comparison/2"
 
@@ -36,6 +36,7 @@ def tree(comparison: Comparison) -> Tree:
         "findings": {
             change.value: [_pair(one) for one in comparison.findings_that_are(change)] for change in FindingChange
         },
+        "plan_score": None if comparison.plan_score is None else section_tree(comparison.plan_score),
     }
 
 

@@ -34,6 +34,8 @@ def _parts(comparison: Comparison) -> Iterator[str]:
         yield "\n".join(f"> {'**Not comparable:** ' if one.blocks else ''}{escape(one.message)}  " for one in listed)
     if comparison.estimates:
         yield _step_time(comparison)
+    if lines := summary_model.plan_score(comparison):
+        yield f"**Plan of base**: {escape(' '.join(lines))}"
     ledger = comparison.table("ledger")
     if ledger is not None:
         yield f"**{ledger.title}**, {ledger.of}\n\n{_changes(ledger, 0.0, named=False)[0]}"

@@ -250,3 +250,8 @@ def _counts(change: Change) -> str:
 def _rate(count: float) -> str:
     """Return how often something occurs in a step, with one decimal unless it is whole."""
     return units.count(round(count)) if abs(count - round(count)) < 0.05 else f"{count:,.1f}"  # noqa: PLR2004
+
+
+def plan_score(comparison: Comparison) -> tuple[str, ...]:
+    """Return in sentences how new did against the plan of base; none where base has no plan."""
+    return () if comparison.plan_score is None else comparison.plan_score.notes

@@ -39,6 +39,7 @@ def _blocks(comparison: Comparison) -> Iterator[RenderableType]:
     yield Text("\n").append(visible(comparison.verdict), style=_STYLES.get(comparison.outcome, _HEADING))
     yield from _issues(comparison)
     yield from _step_time(comparison)
+    yield from _plan_score(comparison)
     ledger = comparison.table("ledger")
     if ledger is not None:
         yield from _changes(summary_model.lines_of(ledger, _MOST_ROWS))
@@ -92,6 +93,13 @@ def _step_time(comparison: Comparison) -> Iterator[RenderableType]:
     yield _indented(table)
     if note := summary_model.one_run_each(comparison):
         yield _indented(Text(note, style=_MUTED))
+
+
+def _plan_score(comparison: Comparison) -> Iterator[RenderableType]:
+    if not (lines := summary_model.plan_score(comparison)):
+        return
+    yield _title("Plan", "of base, held against new")
+    yield from (_indented(Text(visible(line))) for line in lines)
 
 
 def _changes(shown: summary_model.Table) -> Iterator[RenderableType]:

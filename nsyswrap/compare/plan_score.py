@@ -1,0 +1,114 @@
+"""The score of a plan: which of its changes the next run made, and whether the step takes as long as the plan said.
+
+A planned change counts as made where the findings of its rule are gone or have lost less time in the next run. The plan
+has a time for the first change, for the first two, and so on. For one change out of order, the prediction is the saving
+of its finding alone; for other sets there is none.
+"""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from nsyswrap import units
+from nsyswrap.compare.comparison import FindingChange, FindingPair
+from nsyswrap.model import Fact, Plan, Report, Section
+from nsyswrap.rule_names import rule_name
+
+KEY, TITLE = "plan_score", "Against the plan of the run before"
+MADE, PARTLY, NOT_MADE = "made", "partly made", "not made"
+
+
+def score_plan(base: Report, new: Report, findings: Sequence[FindingPair], *, blocked: bool = False) -> Section | None:
+    """Return how the next run did against the plan of a report; None where that has no plan.
+
+    Args:
+        base: The report with the plan.
+        new: The report of the next run.
+        findings: The findings of both.
+        blocked: Whether the two runs cannot be compared.
+    """
+    plan = base.plan
+    if plan.step_ns is None or not plan.changes:
+        return None
+    states = {each.rule: state_of(each.rule, findings) for each in plan.changes}
+    measured, predicted = step_of(new, plan), _predicted(base, [rule for rule in states if states[rule] != NOT_MADE])
+    rows = [{"rule": each.rule, "state": states[each.rule], **each._asdict()} for each in plan.changes]
+    checked = None if blocked else measured
+    return Section(
+        key=KEY,
+        title=TITLE,
+        window=new.window,
+        facts=(Fact("step_before_ns", plan.step_ns, "ns"), *_facts(predicted, checked)),
+        tables={"changes": pd.DataFrame(rows)},
+        notes=tuple(_notes(plan, states, predicted, checked)),
+    )
+
+
+def _facts(predicted: tuple[int, int] | None, measured: int | None) -> tuple[Fact, ...]:
+    """Return the predicted and the measured time of a step, and whether the prediction holds."""
+    low, high = predicted or (None, None)
+    within = None
+    if predicted and measured is not None:
+        within = "yes" if predicted[0] <= measured <= predicted[1] else "no"
+    return (
+        Fact("predicted_low_ns", low, "ns"),
+        Fact("predicted_high_ns", high, "ns"),
+        Fact("measured_step_ns", measured, "ns"),
+        Fact("within_prediction", within, "text"),
+    )
+
+
+def state_of(rule: str, findings: Sequence[FindingPair]) -> str:
+    """Return whether a planned change was made: its findings are gone, or smaller, or neither."""
+    mine = {each.change for each in findings if each.rule == rule}
+    if mine == {FindingChange.GONE}:
+        return MADE
+    return PARTLY if mine & {FindingChange.GONE, FindingChange.SMALLER} else NOT_MADE
+
+
+def step_of(report: Report, plan: Plan) -> int | None:
+    """Return the time of a step of a report, by the measure of a plan, in ns; None where there are no steps."""
+    if not report.step.count:
+        return None
+    return report.window.length_ns // report.step.count if plan.is_mean else report.step.median_ns
+
+
+def _predicted(base: Report, made: Sequence[str]) -> tuple[int, int] | None:
+    """Return the time of a step that was predicted for some changes, in ns; None for no prediction."""
+    plan = base.plan
+    first = plan.changes[: len(made)]
+    if made and [each.rule for each in first] == list(made):
+        return first[-1].step_low_ns, first[-1].step_high_ns
+    if len(made) != 1 or plan.step_ns is None or not base.step.count:
+        return None
+    found = next((each for each in base.findings if each.rule == made[0]), None)
+    if found is None or found.saving_low_ns is None or found.saving_high_ns is None:
+        return None
+    low, high = (plan.step_ns - saving // base.step.count for saving in (found.saving_high_ns, found.saving_low_ns))
+    return max(low, 0), max(high, 0)
+
+
+def _notes(plan: Plan, states: dict[str, str], predicted: tuple[int, int] | None, measured: int | None) -> list[str]:
+    made = [rule_name(rule) for rule, state in states.items() if state != NOT_MADE]
+    if not made:
+        return ["No change of the plan was made: all its findings are still there."]
+    notes = [f"{len(made)} of {len(states)} planned changes were made: {', '.join(made)}."]
+    if measured is None:
+        return [*notes, "The two runs cannot be compared, so the prediction is not checked."]
+    if predicted is None:
+        return [*notes, "The plan has no time for this set of changes, because it makes them in another order."]
+    return [*notes, _score(predicted, measured, "mean" if plan.is_mean else "median")]
+
+
+def _score(predicted: tuple[int, int], measured: int, measure: str) -> str:
+    """Return one sentence on the prediction and the measured step."""
+    low, high = predicted
+    said, now = units.duration(low), units.duration(measured)
+    said = said if low == high else f"{said} to {units.duration(high)}"
+    if low <= measured <= high:
+        verdict = "as predicted"
+    elif measured > high:
+        verdict = f"{units.share(measured / max(high, 1) - 1)} more than predicted"
+    else:
+        verdict = f"{units.share(1 - measured / low)} less than predicted"
+    return f"The plan predicted a {measure} step of {said}; it takes {now}: {verdict}."
