@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Profile programs with several faults, fix the faults one after another, and hold each plan against what was measured.
+"""Profile programs with several faults, fix them one after another, and check each plan by what was measured.
 
 It needs a GPU. Each program of workloads/combined is profiled with every set of its faults fixed, one profile after
 another with nothing beside it. The capture with all faults goes, redacted, cut and packed, into tests/captures/plans,

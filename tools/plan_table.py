@@ -1,20 +1,51 @@
 # ruff: noqa: INP001 - a part of tools/judge_plans.py, not a package
-"""Hold the plans of programs with several faults against the steps that were measured with the faults fixed."""
+"""Check the plans of programs with several faults against the steps that were measured with the faults fixed."""
 
 import ast
+import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
+import fault_captures
 import numpy as np
 
+from nsyswrap.compare import MARGIN
 from nsyswrap.db.load import load_export
-from nsyswrap.loop.context import find_context
+from nsyswrap.hardware.copy_rates import read_rates
+from nsyswrap.loop.context import Settings, find_context, find_states
+from nsyswrap.model import Plan, PlannedChange
+from nsyswrap.report import report_of
+from nsyswrap.verdict import typical
+from nsyswrap.what_if.plan import find_plan
+from nsyswrap.what_if.simulate import find_simulation
 
 CAPTURES = Path(__file__).resolve().parent.parent / "tests" / "captures" / "plans"
 STEPS = "steps.json"
 SEPARATOR = "+"
+
+
+COPY_RATES = CAPTURES.parent / "faults" / "copy_rates.json"
+PROGRAMS = Path(__file__).resolve().parent.parent / "workloads" / "combined"
+NEAR = 0.25
+Steps = Mapping[str, Mapping[str, int]]
+HEADS = "| program | change | predicted step, ms | measured step, ms | in the interval | step | saving | order |"
+ABOUT = (
+    "Each program of `workloads/combined` has two or three faults, each with a switch. It is profiled with every set of "
+    "its faults fixed. `tools/judge_plans.py` profiles them again. The plan below is that of the capture with all "
+    "faults: each change is simulated on top of those before it. It leaves out findings that the program has no switch "
+    "for.",
+)
+MEANINGS = (
+    "- **predicted step**: the least and the most that a step takes after this change and those before it.",
+    "- **measured step**: what it takes in the run with these faults fixed, and in the run before this change.",
+    "- **in the interval**: whether the measured step is in the predicted interval.",
+    "- **step**: whether the least is within 25 % of the measured step: each fault is fixed whole.",
+    "- **saving**: whether what it saves of the step with all faults is within 25 % of what was measured.",
+    "- **order**: whether no other fault, fixed in its place, leaves a step that is shorter by more than 3 %.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +69,50 @@ class Program:
         """Return every set of faults that can be fixed, the smaller sets first."""
         sizes = range(len(self.faults) + 1)
         return tuple(frozenset(each) for size in sizes for each in combinations(sorted(self.faults), size))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one planned change came out; times in ns.
+
+    Attributes:
+        program: Name of the program.
+        switch: The fault.
+        change: The planned change; None where the plan has none for this fault.
+        now_ns: A step with all faults, in the capture with the plan.
+        before_ns: A measured step before this change.
+        measured_ns: A measured step after it.
+        best_ns: The shortest measured step after any one of the changes that could come here.
+    """
+
+    program: str
+    switch: str
+    change: PlannedChange | None
+    now_ns: int
+    before_ns: int
+    measured_ns: int
+    best_ns: int
+
+    @property
+    def is_within(self) -> bool:
+        """Return whether the measured step is in the predicted interval."""
+        return self.change is not None and self.change.step_low_ns <= self.measured_ns <= self.change.step_high_ns
+
+    @property
+    def step_is_near(self) -> bool:
+        """Return whether the lower bound of the step is within a quarter of the measured step."""
+        return self.change is not None and abs(self.change.step_low_ns - self.measured_ns) <= NEAR * self.measured_ns
+
+    @property
+    def saving_is_near(self) -> bool:
+        """Return whether the upper bound of the saving is within a quarter of the measured saving."""
+        saved = self.now_ns - self.measured_ns
+        return self.change is not None and abs(self.now_ns - self.change.step_low_ns - saved) <= NEAR * abs(saved)
+
+    @property
+    def is_first(self) -> bool:
+        """Return whether no other change would have left a step that is shorter by more than the margin."""
+        return self.change is not None and self.measured_ns <= (1 + MARGIN) * self.best_ns
 
 
 def label(name: str, fixed: frozenset[str]) -> str:
@@ -70,6 +145,96 @@ def measured(export: Path) -> dict[str, int]:
     return {"count": count, "median_ns": round(float(np.median(length))) if count else 0, "mean_ns": mean}
 
 
-def section(captures: Path) -> list[str]:
-    """Return the section of docs/faults.md on plans."""
-    return [str(captures)]
+def section(captures: Path, folder: Path = PROGRAMS) -> list[str]:
+    """Return the lines of docs/faults.md on plans.
+
+    Args:
+        captures: Where the captures with all faults lie, and the measured steps.
+        folder: Where the programs lie.
+    """
+    known = captures / STEPS
+    steps: Steps = json.loads(known.read_text()) if known.exists() else {}
+    rows, shapes = [], []
+    for program in find_programs(folder):
+        packed = captures / f"{program.name}.sqlite.xz"
+        if packed.exists():
+            shapes.append(f"| `{program.name}` | {program.library or 'its own'} | {program.shape} |")
+            rows += judge(program, packed, steps)
+    lines = [
+        "## Plans",
+        "",
+        *ABOUT,
+        "",
+        "| program | training loop | shape |",
+        "|---|---|---|",
+        *shapes,
+        "",
+        *MEANINGS,
+        "",
+    ]
+    return [*lines, HEADS, "|---" * (HEADS.count("|") - 1) + "|", *(_row(each) for each in rows), "", _summary(rows)]
+
+
+def judge(program: Program, packed: Path, steps: Steps) -> list[Outcome]:
+    """Return how each change of a program's plan came out, in the order of the plan; planted faults alone are planned.
+
+    Args:
+        program: The program.
+        packed: Its capture with all faults.
+        steps: The measured steps of all its captures.
+    """
+    plan = plan_of(packed, frozenset(program.faults.values()))
+    measure = "mean_ns" if plan.is_mean else "median_ns"
+    times = {
+        fixed: steps[label(program.name, fixed)][measure]
+        for fixed in program.sets
+        if label(program.name, fixed) in steps
+    }
+    switches = {rule: switch for switch, rule in program.faults.items()}
+    found, fixed = [], frozenset[str]()
+    for each in plan.changes:
+        others = [times[fixed | {other}] for other in program.faults if other not in fixed and fixed | {other} in times]
+        before, fixed = times[fixed], fixed | {switches[each.rule]}
+        found.append(
+            Outcome(program.name, switches[each.rule], each, plan.step_ns or 0, before, times[fixed], min(others))
+        )
+    planned = {each.switch for each in found}
+    missed = [switch for switch in program.faults if switch not in planned]
+    return [*found, *(Outcome(program.name, each, None, plan.step_ns or 0, 0, 0, 0) for each in missed)]
+
+
+def plan_of(packed: Path, rules: frozenset[str]) -> Plan:
+    """Return the plan of a packed capture, made of the findings of some rules."""
+    settings = Settings(copy_rates=read_rates(json.loads(COPY_RATES.read_text())))
+    with tempfile.TemporaryDirectory() as folder:
+        context = find_context(load_export(fault_captures.unpack(packed, Path(folder))), settings)
+        report = report_of(context)
+    simulation = find_simulation(context, find_states(context, report.window), report.window)
+    findings = [each for each in report.findings if each.rule in rules]
+    return find_plan(simulation, findings, typical(report.step, report.window, report.verdict_rule))
+
+
+def _row(one: Outcome) -> str:
+    if one.change is None:
+        return f"| `{one.program}` | `{one.switch}` | not in the plan | | | | | |"
+    predicted = f"{one.change.step_low_ns / 1e6:.2f} to {one.change.step_high_ns / 1e6:.2f}"
+    cells = (
+        f"`{one.program}`",
+        f"`{one.switch}` (`{one.change.rule}`)",
+        predicted,
+        f"{one.measured_ns / 1e6:.2f} of {one.before_ns / 1e6:.2f}",
+        "yes" if one.is_within else "no",
+        *("yes" if each else "no" for each in (one.step_is_near, one.saving_is_near)),
+        "yes" if one.is_first else f"no: another leaves {one.best_ns / 1e6:.2f}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _summary(rows: list[Outcome]) -> str:
+    made = [each for each in rows if each.change]
+    return (
+        f"{len(made)} of {len(rows)} faults are in a plan. {sum(each.is_first for each in made)} changes come in the "
+        f"right order, {sum(each.step_is_near for each in made)} predicted steps are within 25 % of the measured one, "
+        f"{sum(each.saving_is_near for each in made)} predicted savings are, and {sum(each.is_within for each in made)} "
+        "measured steps are in the interval."
+    )

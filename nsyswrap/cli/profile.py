@@ -56,7 +56,7 @@ KEPT_BATCHES = 4
     "before",
     type=click.Path(path_type=Path),
     metavar="BASE",
-    help="Hold this run against the plan in the report of BASE, a folder or report.json of an earlier run.",
+    help="Check this run against the plan in the report of BASE, a folder or report.json of an earlier run.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary, only the path of the report.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT.py [ARGS]...")

@@ -1,8 +1,8 @@
 """The score of a plan: which of its changes the next run made, and whether the step takes as long as the plan said.
 
-A planned change counts as made where the findings of its rule are gone or have lost less time in the next run. The plan
-has a time for the first change, for the first two, and so on. For one change out of order, the prediction is the saving
-of its finding alone; for other sets there is none.
+A planned change counts as made where the findings of its rule are gone in the next run, and as partly made where they
+lose at most half as much time. The plan has a time for the first change, for the first two, and so on. For one change
+out of order, the prediction is the saving of its finding alone; for other sets there is none.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,9 @@ from nsyswrap.model import Fact, Plan, Report, Section
 from nsyswrap.rule_names import rule_name
 
 KEY, TITLE = "plan_score", "Against the plan of the run before"
+# A change is partly made where at most this share of the time lost is left. Other changes of the plan make findings
+# smaller as well. Source: ours.
+LEFT_SHARE = 0.5
 MADE, PARTLY, NOT_MADE = "made", "partly made", "not made"
 
 
@@ -59,11 +62,13 @@ def _facts(predicted: tuple[int, int] | None, measured: int | None) -> tuple[Fac
 
 
 def state_of(rule: str, findings: Sequence[FindingPair]) -> str:
-    """Return whether a planned change was made: its findings are gone, or smaller, or neither."""
-    mine = {each.change for each in findings if each.rule == rule}
-    if mine == {FindingChange.GONE}:
+    """Return whether a planned change was made: its findings are gone, or have lost much less time, or neither."""
+    mine = [each for each in findings if each.rule == rule]
+    if mine and all(each.change is FindingChange.GONE for each in mine):
         return MADE
-    return PARTLY if mine & {FindingChange.GONE, FindingChange.SMALLER} else NOT_MADE
+    before, now = sum(each.base_lost for each in mine), sum(each.new_lost for each in mine)
+    smaller = any(each.change in {FindingChange.GONE, FindingChange.SMALLER} for each in mine)
+    return PARTLY if smaller and now <= LEFT_SHARE * before else NOT_MADE
 
 
 def step_of(report: Report, plan: Plan) -> int | None:

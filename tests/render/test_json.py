@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nsyswrap.model import Fact, Section
+from nsyswrap.model import NO_PLAN, Fact, Section
 from nsyswrap.render import json_report
 
 ROWS = 20_000
@@ -32,7 +32,7 @@ def test_the_keys_are_the_contract() -> None:
     assert FULL["schema"] == "nsyswrap.report/2"
     assert set(FULL) == {
         *("schema", "capture", "session", "gpus", "window", "step", "verdict", "verdict_rule", "plan", "sections"),
-        *("findings", "notes"),
+        *("findings", "notes", "plan_base", "plan_notes"),
     }
     assert set(FULL["gpus"][0]) == {*("device_id", "name", "compute_capability", "sm_count", "memory_bytes", "rank")}
     assert set(FULL["step"]) == {
@@ -47,6 +47,14 @@ def test_the_keys_are_the_contract() -> None:
         *("rule", "severity", "headline", "lost_ns", "saving_low_ns", "saving_high_ns", "advice", "evidence"),
         *("saving_method", "device_id", "rank", "section", "window"),
     }
+
+
+def test_the_plan_says_what_it_begins_with() -> None:
+    assert FULL["plan"] == [{"rule": "idle/data_wait", "step_low_ns": 78_000_000, "step_high_ns": 111_000_000}]
+    assert FULL["plan_base"] == {"step_ns": 111_000_000, "measure": "median"}
+    assert FULL["plan_notes"] == ["Then bounded by compute."]
+    without = parsed(replace(hand_made.full_report(), plan=NO_PLAN))
+    assert (without["plan"], without["plan_base"]) == ([], {"step_ns": None, "measure": None})
 
 
 def test_a_finding_names_the_section_that_holds_it() -> None:

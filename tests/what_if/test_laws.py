@@ -15,6 +15,7 @@ from nsyswrap.intervals import Spans
 from nsyswrap.loop.context import find_context
 from nsyswrap.tables import CALLS
 from nsyswrap.what_if import changes
+from nsyswrap.what_if.critical_path import critical_path
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.simulate import Simulation
 
@@ -88,3 +89,53 @@ def test_every_trace_is_simulated_or_has_a_failure(sketch: random_traces.Sketch)
             assert not simulation.predicts
         else:
             assert 0 <= low <= high <= simulation.length()
+
+
+def drawn_change(data: st.DataObject, simulation: Simulation) -> Change:
+    """Return a change of some of the host's time, some operations and some waits."""
+    rows = sorted(data.draw(st.sets(st.sampled_from(simulation.operations.tolist()))))
+    calls = sorted(data.draw(st.sets(st.integers(0, len(simulation.context.trace[CALLS]) - 1))))
+    spans = spans_of(data.draw(pieces))
+    return Change(
+        host=spans if data.draw(st.booleans()) else dict.fromkeys(simulation.threads[:1], spans),
+        host_factor=data.draw(st.sampled_from((0.0, 0.5, 1.0))),
+        operations=np.array(rows, np.intp),
+        factor=data.draw(st.sampled_from((0.0, 0.25, 1.0))),
+        waits=np.array(calls, np.intp),
+        latency_factor=data.draw(st.sampled_from((0.0, 1.0))),
+    )
+
+
+@SOME
+@given(program=programs, data=st.data())
+def test_the_order_of_changes_does_not_matter_and_making_one_twice_counts_once(
+    program: tuple[Act, ...], data: st.DataObject, tmp_path: Path
+) -> None:
+    """Two changes together save at least as much as each of them."""
+    simulation = simulation_of(program, tmp_path)
+    one, other = drawn_change(data, simulation), drawn_change(data, simulation)
+    together = simulation.length(one, other)
+    assert together == simulation.length(other, one) == simulation.length(one, other, one)
+    assert simulation.length(one, one) == simulation.length(one)
+    assert together <= min(simulation.length(one), simulation.length(other))
+
+
+@SOME
+@given(program=programs, data=st.data())
+def test_changes_of_different_things_add_up(program: tuple[Act, ...], data: st.DataObject, tmp_path: Path) -> None:
+    """One changes the host, the other operations; both come out of ``own``, up to rounding."""
+    simulation = simulation_of(program, tmp_path)
+    whole = drawn_change(data, simulation)
+    host = Change(host=whole.host, host_factor=whole.host_factor)
+    operations = Change(operations=whole.operations, factor=0.25)
+    graph = simulation.graph
+    apart = [graph.own - graph.weights(each)[0] for each in (host, operations)]
+    together = graph.own - graph.weights(host, operations)[0]
+    assert np.abs(together - apart[0] - apart[1]).max() <= 1
+
+
+@SOME
+@given(program=programs)
+def test_the_critical_path_adds_up_to_the_run(program: tuple[Act, ...], tmp_path: Path) -> None:
+    simulation = simulation_of(program, tmp_path)
+    assert sum(critical_path(simulation).values()) == simulation.length()

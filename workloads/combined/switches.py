@@ -1,4 +1,4 @@
-"""The command line of a program with several faults, and parts of which a fault and its fix are the two forms."""
+"""The command line of a program with several faults, and parts that have a form with a fault and one without."""
 
 import argparse
 from collections.abc import Collection, Iterator

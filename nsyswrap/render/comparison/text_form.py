@@ -98,7 +98,7 @@ def _step_time(comparison: Comparison) -> Iterator[RenderableType]:
 def _plan_score(comparison: Comparison) -> Iterator[RenderableType]:
     if not (lines := summary_model.plan_score(comparison)):
         return
-    yield _title("Plan", "of base, held against new")
+    yield _title("Plan", "of base, checked against new")
     yield from (_indented(Text(visible(line))) for line in lines)
 
 

@@ -1,0 +1,147 @@
+"""The score of a plan: which changes were made, what was predicted for them, and what the step takes."""
+
+from dataclasses import replace
+
+import paired_reports as pairs
+import pytest
+from paired_reports import MS
+
+from nsyswrap.compare import Comparison
+from nsyswrap.model import Finding, Plan, PlannedChange, Report, Section, Severity, StepTimes
+
+WAIT, BOUND, OFF = "idle/data_wait", "launches/launch_bound", "tensor_cores/not_used"
+STEPS = 60
+PLAN = Plan(10 * MS, changes=(PlannedChange(WAIT, 4 * MS, 5 * MS), PlannedChange(OFF, 2 * MS, 3 * MS)))
+
+
+def report(step_ms: float, *rules: str, plan: Plan = PLAN) -> Report:
+    """Return a report of 60 steps with findings of some rules; each loses 2 ms a step, and saves 2 to 3."""
+    whole = pairs.report(pairs.lengths(step_ms, STEPS, spread=0.0))
+    found = tuple(
+        Finding(
+            rule,
+            Severity.WARNING,
+            "",
+            2 * STEPS * MS,
+            2 * STEPS * MS,
+            3 * STEPS * MS,
+            "",
+            (),
+            0,
+            whole.window,
+        )
+        for rule in rules
+    )
+    empty = pairs.with_attribution(whole)
+    return replace(empty, findings=found, plan=plan, step=StepTimes(STEPS, round(step_ms * MS)))
+
+
+def score(base: Report, new: Report) -> Section:
+    """Return the score of the second report against the plan of the first."""
+    found = compared(base, new).plan_score
+    assert found is not None
+    return found
+
+
+def compared(base: Report, new: Report) -> Comparison:
+    """Return the comparison of two reports."""
+    return pairs.compared(base, new)
+
+
+def value(section: Section, label: str) -> object:
+    """Return the value of a fact."""
+    fact = section.fact(label)
+    assert fact is not None
+    return fact.value
+
+
+def states(section: Section) -> dict[str, str]:
+    """Return the state of each planned change."""
+    table = section.tables["changes"]
+    return dict(zip(table["rule"], table["state"], strict=True))
+
+
+def test_a_change_is_made_where_its_findings_are_gone() -> None:
+    found = score(report(10, WAIT, OFF), report(4.5, OFF))
+    assert states(found) == {WAIT: "made", OFF: "not made"}
+    assert found.notes[0] == "1 of 2 planned changes were made: data loader wait."
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "within", "words"),
+    [
+        (4.5, "yes", "The plan predicted a median step of 4.00 ms to 5.00 ms; it takes 4.50 ms: as predicted."),
+        (
+            6.0,
+            "no",
+            "The plan predicted a median step of 4.00 ms to 5.00 ms; it takes 6.00 ms: 20.0 % more than predicted.",
+        ),
+        (
+            3.0,
+            "no",
+            "The plan predicted a median step of 4.00 ms to 5.00 ms; it takes 3.00 ms: 25.0 % less than predicted.",
+        ),
+    ],
+)
+def test_the_step_is_within_the_prediction_or_beside_it(step_ms: float, within: str, words: str) -> None:
+    found = score(report(10, WAIT, OFF), report(step_ms, OFF))
+    assert value(found, "within_prediction") == within
+    assert (value(found, "predicted_low_ns"), value(found, "predicted_high_ns")) == (4 * MS, 5 * MS)
+    assert value(found, "measured_step_ns") == round(step_ms * MS)
+    assert found.notes[1] == words
+
+
+def test_after_all_changes_the_last_time_of_the_plan_counts() -> None:
+    found = score(report(10, WAIT, OFF), report(2.5))
+    assert (value(found, "predicted_low_ns"), value(found, "within_prediction")) == (2 * MS, "yes")
+
+
+def test_a_single_change_out_of_order_counts_by_its_own_saving() -> None:
+    """2 to 3 ms a step of 10 ms."""
+    found = score(report(10, WAIT, OFF), report(7.5, WAIT))
+    assert states(found) == {WAIT: "not made", OFF: "made"}
+    assert (value(found, "predicted_low_ns"), value(found, "predicted_high_ns")) == (7 * MS, 8 * MS)
+
+
+def test_several_changes_out_of_order_have_no_prediction() -> None:
+    third = replace(PLAN, changes=(*PLAN.changes, PlannedChange(BOUND, 1 * MS, 2 * MS)))
+    found = score(report(10, WAIT, OFF, BOUND, plan=third), report(6, WAIT))
+    assert value(found, "predicted_low_ns") is None
+    assert found.notes[1] == "The plan has no time for this set of changes, because it makes them in another order."
+
+
+def test_without_a_change_nothing_is_checked() -> None:
+    found = score(report(10, WAIT, OFF), report(10, WAIT, OFF))
+    assert found.notes == ("No change of the plan was made: all its findings are still there.",)
+    assert value(found, "within_prediction") is None
+
+
+@pytest.mark.parametrize(("left", "state"), [(0.4, "partly made"), (0.6, "not made")])
+def test_a_finding_with_less_than_half_of_its_time_left_is_partly_made(left: float, state: str) -> None:
+    """Another change of the plan may make a finding a little smaller."""
+    new = report(4.5, WAIT, OFF)
+    lost = [round(each.lost_ns * (left if each.rule == WAIT else 1)) for each in new.findings]
+    findings = tuple(replace(each, lost_ns=ns) for each, ns in zip(new.findings, lost, strict=True))
+    assert states(score(report(10, WAIT, OFF), replace(new, findings=findings))) == {WAIT: state, OFF: "not made"}
+
+
+def test_runs_that_cannot_be_compared_are_not_checked() -> None:
+    new = report(4.5, OFF)
+    other = replace(new, gpus=tuple(replace(gpu, name="NVIDIA A100") for gpu in new.gpus))
+    found = score(report(10, WAIT, OFF), other)
+    assert found.notes[1] == "The two runs cannot be compared, so the prediction is not checked."
+    assert value(found, "within_prediction") is None
+
+
+def test_means_are_compared_with_means() -> None:
+    """The steps of the next run take 4.5 ms each, but with the time between them 5.5 ms."""
+    mean = replace(PLAN, is_mean=True)
+    new = report(4.5, OFF)
+    longer = replace(new, window=replace(new.window, end_ns=new.window.start_ns + STEPS * 11 * MS // 2))
+    found = score(report(10, WAIT, OFF, plan=mean), longer)
+    assert value(found, "measured_step_ns") == 11 * MS // 2
+    assert "a mean step of" in found.notes[1]
+
+
+def test_a_report_without_a_plan_has_no_score() -> None:
+    assert compared(report(10, WAIT, plan=Plan()), report(4)).plan_score is None

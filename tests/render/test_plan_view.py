@@ -1,0 +1,60 @@
+"""The plan as the outputs show it."""
+
+from dataclasses import replace
+
+import hand_made
+from hand_made import MS
+
+from nsyswrap.model import NO_PLAN, Plan, PlannedChange
+from nsyswrap.render import html_report, markdown_report, plan_view, text_report
+
+REPORT = hand_made.full_report()
+TWO = Plan(
+    111 * MS,
+    False,  # noqa: FBT003 - a median
+    (PlannedChange("idle/data_wait", 78 * MS, 90 * MS), PlannedChange("other/rule", 55_500_000, 55_500_000)),
+    ("Then bounded by <b>compute</b>.",),
+)
+PLANNED = replace(REPORT, plan=TWO)
+
+
+def test_rows_are_the_step_now_and_after_each_change() -> None:
+    shown = plan_view.plan(PLANNED)
+    assert shown.measure == "median step, each change with those before it"
+    assert [row.label for row in shown.rows] == ["now", "if the data loader kept up", "if fixed"]
+    assert [row.time for row in shown.rows] == ["111 ms", "78.0 ms to 90.0 ms", "55.5 ms"]
+    assert [(row.low, row.high) for row in shown.rows] == [("100.00", "100.00"), ("70.27", "81.08"), ("50.00", "50.00")]
+    assert [row.anchor for row in shown.rows] == ["", "finding-idle-data-wait", ""]
+
+
+def test_means_are_called_so() -> None:
+    shown = plan_view.plan(replace(REPORT, plan=replace(TWO, is_mean=True)))
+    assert shown.measure.startswith("mean step")
+
+
+def test_text_and_markdown_list_the_plan_below_the_verdict() -> None:
+    text, markdown = text_report.render(PLANNED), markdown_report.render(PLANNED)
+    for shown in (text, markdown):
+        places = [shown.index(part) for part in (REPORT.verdict[:30], "if the data loader kept up", "compute", "idle")]
+        assert places == sorted(places)
+    assert "  78.0 ms to 90.0 ms  if the data loader kept up" in text
+    assert "1. if the data loader kept up: **78.0 ms to 90.0 ms**" in markdown
+    assert "<b>" not in markdown
+
+
+def test_the_page_draws_each_step_as_a_bar_and_links_its_finding() -> None:
+    page = html_report.render(PLANNED)
+    part = page[page.index('id="plan"') : page.index('class="notes"')]
+    assert part.count("<li>") == part.count("<svg") == 3
+    assert '<a href="#finding-idle-data-wait">if the data loader kept up</a>' in part
+    assert 'width="70.27%"' in part
+    assert "&lt;b&gt;compute" in part
+
+
+def test_where_there_is_no_plan_the_reason_is_said_or_nothing() -> None:
+    reason = replace(REPORT, plan=Plan(notes=("No plan: the window is not made of steps.",)))
+    nothing = replace(REPORT, plan=NO_PLAN)
+    for render in (text_report.render, markdown_report.render, html_report.render):
+        assert "No plan: the window is not made of steps." in render(reason)
+        assert "No plan" not in render(nothing)
+    assert 'id="plan"' not in html_report.render(nothing)

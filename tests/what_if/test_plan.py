@@ -1,0 +1,154 @@
+"""The plan: which change comes first, what the step takes after each, where it ends, and when there is none."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from analysis_fixtures import window
+from export_builder import MAIN, ExportBuilder
+from simulations import US, simulate, simulate_trace
+
+from nsyswrap.intervals import Spans
+from nsyswrap.loop.context import find_context
+from nsyswrap.model import Finding, Severity
+from nsyswrap.report import build_report
+from nsyswrap.tables import Trace
+from nsyswrap.what_if.changes import WhatIf
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.plan import NO_STEPS, NOT_SIMULATED, NOTHING_SAVES, TypicalStep, find_plan
+from nsyswrap.what_if.simulate import Simulation
+
+TraceOf = Callable[[ExportBuilder], Trace]
+RealTrace = Callable[[str], Trace]
+TURNS = 10
+# Ten turns of 100 µs as ten steps.
+STEP = TypicalStep(100 * US, TURNS, is_mean=False)
+NO_ROWS = np.empty(0, np.intp)
+
+
+def finding(
+    rule: str, low: Change | None, high: Change | None = None, severity: Severity = Severity.WARNING
+) -> Finding:
+    """Return a finding with the change that fixes it; without a change, one whose saving nobody simulated."""
+    what_if = None if low is None else WhatIf(low, high or low, "")
+    return Finding(
+        rule,
+        severity,
+        "",
+        0,
+        None,
+        None,
+        "",
+        (),
+        0,
+        window(0, 1_000 * US),
+        None if low is None else "simulated",
+        what_if,
+    )
+
+
+def host(*parts: tuple[int, int]) -> Change:
+    """Return the change that the host saves some time of each turn, from and to in µs."""
+    start = np.array([number * 100 + first for number in range(TURNS) for first, _ in parts], np.int64)
+    end = np.array([number * 100 + last for number in range(TURNS) for _, last in parts], np.int64)
+    return Change(host={MAIN: Spans(start * US, end * US)})
+
+
+def launching(trace_of: TraceOf, length: int = 5) -> Simulation:
+    """Return a run of turns of 100 µs: a launch, a kernel of some µs, and a host that works until the next turn.
+
+    A last launch ends the run, so that each turn counts.
+    """
+    builder = ExportBuilder()
+    for number in range(TURNS + 1):
+        at = number * 100 * US
+        builder.kernel(at + 10 * US, at + (10 + length) * US, launched=(at, at + 4 * US))
+    return simulate_trace(trace_of(builder), window(0, 2_000 * US))
+
+
+def test_the_change_that_saves_most_comes_first_and_the_next_is_on_top_of_it(trace_of: TraceOf) -> None:
+    """Of 100 µs a turn one change saves 30, another 50, of which the first has 10 already: 50, then 30 µs are left."""
+    findings = [finding("a/small", host((10, 40))), finding("b/large", host((30, 80)))]
+    plan = find_plan(launching(trace_of), findings, STEP)
+    assert [each.rule for each in plan.changes] == ["b/large", "a/small"]
+    assert [(each.step_low_ns, each.step_high_ns) for each in plan.changes] == [(50_000, 50_000), (30_000, 30_000)]
+    assert plan.notes == ("Then bounded by the CPU: its work takes 96.5 % of the critical path.",)
+
+
+def test_the_interval_has_the_pessimistic_forms_of_all_changes(trace_of: TraceOf) -> None:
+    """The first saves 30 to 60 µs, the second 5 to 10: 40 to 70, then 30 to 65 µs are left."""
+    findings = [finding("a/x", host((10, 40)), host((10, 70))), finding("b/x", host((75, 80)), host((75, 85)))]
+    plan = find_plan(launching(trace_of), findings, STEP)
+    assert [(each.step_low_ns, each.step_high_ns) for each in plan.changes] == [(40_000, 70_000), (30_000, 65_000)]
+
+
+def test_the_findings_of_one_rule_on_several_gpus_are_one_change(trace_of: TraceOf) -> None:
+    plan = find_plan(launching(trace_of), [finding("a/x", host((10, 40))), finding("a/x", host((50, 60)))], STEP)
+    assert [(each.rule, each.step_low_ns) for each in plan.changes] == [("a/x", 60_000)]
+
+
+def test_a_change_that_saves_less_than_one_per_cent_is_not_in_the_plan(trace_of: TraceOf) -> None:
+    """Of 101.5 µs a turn one saves 2 µs, the other 1 µs."""
+    simulation = launching(trace_of)
+    assert len(find_plan(simulation, [finding("a/x", host((10, 12)))], STEP).changes) == 1
+    plan = find_plan(simulation, [finding("a/x", host((10, 11)))], STEP)
+    assert (plan.changes, plan.notes) == ((), (NOTHING_SAVES,))
+
+
+def test_two_changes_that_save_only_together_are_both_planned(trace_of: TraceOf) -> None:
+    """Host and GPU both take 100 µs a turn: either alone leaves the other, both leave 40 µs."""
+    simulation = launching(trace_of, 100)
+    rows = simulation.operations
+    faster = Change(operations=rows[:-1], factor=0.4)
+    plan = find_plan(simulation, [finding("a/host", host((10, 70))), finding("b/gpu", faster)], STEP)
+    assert {each.rule for each in plan.changes} == {"a/host", "b/gpu"}
+    assert plan.changes[0].step_low_ns == pytest.approx(100_000, abs=1_000)
+    assert plan.changes[1].step_low_ns == pytest.approx(40_000, abs=1_000)
+    assert find_plan(simulation, [finding("b/gpu", faster)], STEP).changes == ()
+
+
+def test_a_finding_that_nothing_simulates_is_named_beside_the_plan(trace_of: TraceOf) -> None:
+    """A note is not worth a sentence."""
+    findings = [finding("a/x", host((10, 40))), finding("steps/uneven", None)]
+    notes = find_plan(launching(trace_of), [*findings, finding("b/note", None, None, Severity.NOTE)], STEP).notes
+    assert notes[-1] == "Not in the plan, because nothing simulates their saving: slow steps."
+
+
+def test_without_steps_or_a_simulation_there_is_no_plan_and_a_reason(trace_of: TraceOf) -> None:
+    simulation, findings = launching(trace_of), [finding("a/x", host((10, 40)))]
+    assert find_plan(simulation, findings, None).notes == (NO_STEPS,)
+    lost = simulate_trace(trace_of(ExportBuilder().kernel(0, 10)), window(0, 1_000))
+    assert find_plan(lost, [finding("a/x", None)], STEP).notes == (NOT_SIMULATED,)
+    nothing = find_plan(None, [], STEP)
+    assert (nothing.changes, nothing.notes) == ((), ())
+
+
+def test_a_simulation_that_is_off_says_so(trace_of: TraceOf) -> None:
+    """The last kernel began 400 µs late and nothing shows why: 40 µs a step of 50 that are left."""
+    builder = ExportBuilder()
+    for number in range(101):
+        late = 400 if number == 100 else 0
+        at = number * 100 * US
+        builder.kernel(at + (10 + late) * US, at + (15 + late) * US, launched=(at, at + 4 * US))
+    simulation = simulate_trace(trace_of(builder), window(0, 11_000 * US))
+    half = Change(host=Spans(np.arange(100) * 100 * US + 10 * US, np.arange(100) * 100 * US + 90 * US))
+    notes = find_plan(simulation, [finding("a/x", half)], TypicalStep(1_040 * US, 10, is_mean=False)).notes
+    assert simulation.predicts
+    assert notes[1].startswith("The simulation is off by 40.0 µs a step, so the end of the plan is not sure")
+
+
+@pytest.mark.parametrize("name", ["mnist_counters_python", "cnn_amp", "bench_source"])
+def test_the_plan_of_a_real_run_begins_with_a_finding_and_only_gets_shorter(name: str, real_trace: RealTrace) -> None:
+    """Its first change saves what the finding says, and each step takes at most as long as the one before it."""
+    report = build_report(real_trace(name))
+    plan, count = report.plan, report.step.count
+    assert plan.step_ns is not None
+    assert count is not None
+    first = next(each for each in report.findings if each.rule == plan.changes[0].rule)
+    assert first.saving_high_ns is not None
+    assert plan.changes[0].step_low_ns == pytest.approx(plan.step_ns - first.saving_high_ns / count, abs=1)
+    for bound in ("step_low_ns", "step_high_ns"):
+        times = [plan.step_ns, *(getattr(each, bound) for each in plan.changes)]
+        assert times == sorted(times, reverse=True)
+    assert simulate(find_context(real_trace(name))).predicts
+    assert plan.notes[0].startswith("Then bounded by ")
