@@ -32,12 +32,9 @@ PROGRAMS = Path(__file__).resolve().parent.parent / "workloads" / "combined"
 NEAR = 0.25
 Steps = Mapping[str, Mapping[str, int]]
 HEADS = "| program | change | predicted step, ms | measured step, ms | in the interval | step | saving | order |"
-ABOUT = (
-    "Each program of `workloads/combined` has two or three faults, each with a switch. It is profiled with every set of "
-    "its faults fixed. `tools/judge_plans.py` profiles them again. The plan below is that of the capture with all "
-    "faults: each change is simulated on top of those before it. It leaves out findings that the program has no switch "
-    "for.",
-)
+ABOUT = """Each program of `workloads/combined` has two or three faults, each with a switch. It is profiled with every
+set of its faults fixed; `tools/judge_plans.py` does that again. The plan below is that of the capture with all faults:
+each change is simulated on top of those before it. It leaves out findings that the program has no switch for."""
 MEANINGS = (
     "- **predicted step**: the least and the most that a step takes after this change and those before it.",
     "- **measured step**: what it takes in the run with these faults fixed, and in the run before this change.",
@@ -232,9 +229,13 @@ def _row(one: Outcome) -> str:
 
 def _summary(rows: list[Outcome]) -> str:
     made = [each for each in rows if each.change]
+    counts = [
+        sum(each)
+        for each in zip(*((o.is_first, o.step_is_near, o.saving_is_near, o.is_within) for o in made), strict=True)
+    ]
+    first, near, saved, within = counts or (0, 0, 0, 0)
     return (
-        f"{len(made)} of {len(rows)} faults are in a plan. {sum(each.is_first for each in made)} changes come in the "
-        f"right order, {sum(each.step_is_near for each in made)} predicted steps are within 25 % of the measured one, "
-        f"{sum(each.saving_is_near for each in made)} predicted savings are, and {sum(each.is_within for each in made)} "
-        "measured steps are in the interval."
+        f"{len(made)} of {len(rows)} faults are in a plan. {first} changes come in the right order, {near} predicted "
+        f"steps are within 25 % of the measured one, {saved} predicted savings are, and {within} measured steps are in "
+        "the interval."
     )

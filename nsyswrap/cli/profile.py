@@ -159,8 +159,10 @@ def plan_before(base: Path | None, options: ReadOptions) -> "Report | None":
         return None
     report = report_at(base, options)
     if not report.plan.changes:
-        reason = f": {report.plan.notes[0]}" if report.plan.notes else ""
-        raise UsageError(f"the report of {base} has no plan{reason}", hint="Profile without --then, and use compare")
+        raise UsageError(
+            f"the report of {base} has no plan",
+            hint=next(iter(report.plan.notes), "No finding of that run has a simulated saving"),
+        )
     return report
 
 

@@ -1,13 +1,21 @@
 """The score of a plan: which changes were made, what was predicted for them, and what the step takes."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import paired_reports as pairs
 import pytest
 from paired_reports import MS
 
+from nsyswrap.cli.inputs import ReadOptions
+from nsyswrap.cli.profile import add_plan_score, plan_before
 from nsyswrap.compare import Comparison
+from nsyswrap.errors import UsageError
 from nsyswrap.model import Finding, Plan, PlannedChange, Report, Section, Severity, StepTimes
+from nsyswrap.render import json_report
+from nsyswrap.render.comparison import render
+from nsyswrap.render.json_reader import parse_report
 
 WAIT, BOUND, OFF = "idle/data_wait", "launches/launch_bound", "tensor_cores/not_used"
 STEPS = 60
@@ -145,3 +153,44 @@ def test_means_are_compared_with_means() -> None:
 
 def test_a_report_without_a_plan_has_no_score() -> None:
     assert compared(report(10, WAIT, plan=Plan()), report(4)).plan_score is None
+
+
+def written(whole: Report, folder: Path) -> Path:
+    """Write the report.json of a run."""
+    path = folder / "report.json"
+    path.write_text(json_report.render(whole))
+    return path
+
+
+def test_profile_then_reads_the_plan_of_the_run_before(tmp_path: Path) -> None:
+    found = plan_before(written(report(10, WAIT, OFF), tmp_path), ReadOptions())
+    assert found is not None
+    assert found.plan == PLAN
+    assert plan_before(None, ReadOptions()) is None
+
+
+def test_profile_then_refuses_a_run_without_a_plan(tmp_path: Path) -> None:
+    reason = Plan(notes=("No plan: the window is not made of steps.",))
+    with pytest.raises(UsageError, match="has no plan") as error:
+        plan_before(written(report(10, WAIT, plan=reason), tmp_path), ReadOptions())
+    assert error.value.hint == reason.notes[0]
+
+
+def test_the_next_report_keeps_the_score(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its report.json has the section, and the terminal says it."""
+    base, new = report(10, WAIT, OFF), report(4.5, OFF)
+    scored = parse_report(json_report.render(add_plan_score(new, base)), "report.json").section("plan_score")
+    assert scored is not None
+    assert scored.notes == score(base, new).notes
+    assert "it takes 4.50 ms: as predicted." in capsys.readouterr().err
+    assert add_plan_score(new, None) is new
+
+
+def test_every_form_of_a_comparison_says_the_score() -> None:
+    comparison = compared(report(10, WAIT, OFF), report(4.5, OFF))
+    for form in ("text", "markdown", "html"):
+        shown = " ".join(render(form, comparison).split())
+        assert "it takes 4.50 ms: as predicted" in shown
+    tree = json.loads(render("json", comparison))
+    assert tree["plan_score"]["facts"]["within_prediction"]["value"] == "yes"
+    assert json.loads(render("json", compared(report(10, plan=Plan()), report(4))))["plan_score"] is None

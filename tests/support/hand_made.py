@@ -6,22 +6,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from hand_made_sections import more_sections
+from hand_made_sections import PLAN, more_sections
 
 from nsyswrap.intervals import Window
-from nsyswrap.model import (
-    Capture,
-    Fact,
-    Finding,
-    Gpu,
-    Plan,
-    PlannedChange,
-    Report,
-    Section,
-    Session,
-    Severity,
-    StepTimes,
-)
+from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity, StepTimes
 
 MS = 1_000_000
 WINDOW = Window(1_200 * MS, 3_200 * MS, "steps 3 to 20", "steps")
@@ -56,9 +44,7 @@ def full_report() -> Report:
         notes=("The capture has no NCCL projection.",),
         verdict_rule="idle/data_wait",
         step=StepTimes(18, 111 * MS),
-        plan=Plan(
-            111 * MS, changes=(PlannedChange("idle/data_wait", 78 * MS, 111 * MS),), notes=("Then bounded by compute.",)
-        ),
+        plan=PLAN,
     )
 
 

@@ -4,11 +4,16 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.intervals import Window
-from nsyswrap.model import Fact, Section
+from nsyswrap.model import Fact, Plan, PlannedChange, Section
 from nsyswrap.sections import prediction
 
 MS = 1_000_000
 STEPS, STEP_NS = 18, 111 * MS
+PLAN = Plan(
+    STEP_NS,
+    changes=(PlannedChange("idle/data_wait", 78 * MS, STEP_NS),),
+    notes=("Then bounded by compute: kernels take 92.0 % of the critical path.",),
+)
 
 
 def more_sections(window: Window, kernels: tuple[str, ...]) -> tuple[Section, ...]:

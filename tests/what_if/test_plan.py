@@ -29,7 +29,7 @@ NO_ROWS = np.empty(0, np.intp)
 def finding(
     rule: str, low: Change | None, high: Change | None = None, severity: Severity = Severity.WARNING
 ) -> Finding:
-    """Return a finding with the change that fixes it; without a change, one whose saving nobody simulated."""
+    """Return a finding with the change that fixes it; without a change, one whose saving is not simulated."""
     what_if = None if low is None else WhatIf(low, high or low, "")
     return Finding(
         rule,
@@ -67,7 +67,7 @@ def launching(trace_of: TraceOf, length: int = 5) -> Simulation:
 
 
 def test_the_change_that_saves_most_comes_first_and_the_next_is_on_top_of_it(trace_of: TraceOf) -> None:
-    """Of 100 µs a turn one change saves 30, another 50, of which the first has 10 already: 50, then 30 µs are left."""
+    """Of 100 µs a turn one change saves 30, another 50, and both save 10 of these: 50, then 30 µs are left."""
     findings = [finding("a/small", host((10, 40))), finding("b/large", host((30, 80)))]
     plan = find_plan(launching(trace_of), findings, STEP)
     assert [each.rule for each in plan.changes] == ["b/large", "a/small"]
