@@ -79,8 +79,13 @@ def keep_whole(export: Path, folder: Path) -> None:
         (folder / f"{export.name}.xz").write_bytes(lzma.compress(redacted.read_bytes(), preset=6))
 
 
-def keep_steps(folder: Path, captures: Path) -> None:
-    """Write the steps of all captures of a folder into steps.json, and pack those with all faults."""
+def keep_steps(folder: Path, captures: Path) -> list[str]:
+    """Write the steps of all captures of a folder into steps.json, and pack those with all faults.
+
+    Returns:
+        What went wrong.
+    """
+    wrong = []
     known = captures / plan_table.STEPS
     steps = json.loads(known.read_text()) if known.exists() else {}
     for packed in sorted(folder.glob("*.sqlite.xz")):
@@ -88,9 +93,14 @@ def keep_steps(folder: Path, captures: Path) -> None:
         with tempfile.TemporaryDirectory() as temporary:
             export = fault_captures.unpack(packed, Path(temporary))
             steps[name] = plan_table.measured(export)
-            if plan_table.SEPARATOR not in name:
+            if plan_table.SEPARATOR in name:
+                continue
+            try:
                 fault_captures.pack(export, captures / packed.name)
+            except ValueError as error:
+                wrong.append(f"{name}: {error}")
     known.write_text(json.dumps(steps, indent=1, sort_keys=True) + "\n")
+    return wrong
 
 
 def options() -> argparse.ArgumentParser:
@@ -121,7 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
             with ProcessPoolExecutor(PACKERS) as pool:
                 exports = sorted(Path(temporary).glob("*.sqlite"))
                 list(pool.map(keep_whole, exports, [whole] * len(exports)))
-        keep_steps(whole, chosen.captures)
+        wrong += keep_steps(whole, chosen.captures)
     print("\n".join(plan_table.section(chosen.captures)))
     print("\n".join(wrong), file=sys.stderr)
     return 1 if wrong else 0

@@ -63,8 +63,8 @@ class Program:
 
     @property
     def sets(self) -> tuple[frozenset[str], ...]:
-        """Return every set of faults that can be fixed, the smaller sets first."""
-        sizes = range(len(self.faults) + 1)
+        """Return every set of faults that can be fixed: none, each alone, all, then the rest."""
+        sizes = sorted(range(len(self.faults) + 1), key=lambda size: (size > 1 and size < len(self.faults), size))
         return tuple(frozenset(each) for size in sizes for each in combinations(sorted(self.faults), size))
 
 
