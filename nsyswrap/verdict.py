@@ -104,7 +104,7 @@ def _per_step(finding: Finding, window: Window, step: StepTimes) -> str:
     if finding.saving_low_ns is None or not finding.saving_high_ns:
         return f"{said}."
     savings = (finding.saving_high_ns, finding.saving_low_ns)
-    low, high = (units.duration(max(now.length_ns - saving // now.count, 0)) for saving in savings)
+    low, high = (units.duration(now.after(saving)) for saving in savings)
     return f"{said}; {low if low == high else f'{low} to {high}'} {IF_FIXED.get(finding.rule, 'if fixed')}."
 
 
@@ -121,7 +121,7 @@ def typical(step: StepTimes, window: Window, rule: str | None) -> TypicalStep | 
     mean_ns = window.length_ns // step.count
     # The median does not change where a few long steps get shorter.
     uneven = rule == "steps/uneven" or mean_ns > UNEVEN_FACTOR * step.median_ns
-    return TypicalStep(mean_ns if uneven else step.median_ns, step.count, uneven)
+    return TypicalStep(mean_ns if uneven else step.median_ns, window.length_ns, uneven)
 
 
 def _compute_bound(ledger: Section, kernels: Section | None, window: Window) -> str:

@@ -190,6 +190,8 @@ def judge(program: Program, packed: Path, steps: Steps) -> list[Outcome]:
     switches = {rule: switch for switch, rule in program.faults.items()}
     found, fixed = [], frozenset[str]()
     for each in plan.changes:
+        if not {fixed, fixed | {switches[each.rule]}} <= times.keys():
+            break
         others = [times[fixed | {other}] for other in program.faults if other not in fixed and fixed | {other} in times]
         before, fixed = times[fixed], fixed | {switches[each.rule]}
         found.append(

@@ -13,6 +13,7 @@ from nsyswrap import units
 from nsyswrap.compare.comparison import FindingChange, FindingPair
 from nsyswrap.model import Fact, Plan, Report, Section
 from nsyswrap.rule_names import rule_name
+from nsyswrap.what_if.plan import TypicalStep
 
 KEY, TITLE = "plan_score", "Against the plan of the run before"
 # A change is partly made where at most this share of the time lost is left. Other changes of the plan make findings
@@ -84,13 +85,13 @@ def _predicted(base: Report, made: Sequence[str]) -> tuple[int, int] | None:
     first = plan.changes[: len(made)]
     if made and [each.rule for each in first] == list(made):
         return first[-1].step_low_ns, first[-1].step_high_ns
-    if len(made) != 1 or plan.step_ns is None or not base.step.count:
+    if len(made) != 1 or plan.step_ns is None:
         return None
     found = next((each for each in base.findings if each.rule == made[0]), None)
     if found is None or found.saving_low_ns is None or found.saving_high_ns is None:
         return None
-    low, high = (plan.step_ns - saving // base.step.count for saving in (found.saving_high_ns, found.saving_low_ns))
-    return max(low, 0), max(high, 0)
+    step = TypicalStep(plan.step_ns, base.window.length_ns, plan.is_mean)
+    return step.after(found.saving_high_ns), step.after(found.saving_low_ns)
 
 
 def _notes(plan: Plan, states: dict[str, str], predicted: tuple[int, int] | None, measured: int | None) -> list[str]:

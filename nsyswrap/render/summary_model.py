@@ -15,6 +15,7 @@ from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Report, Section, Severity
 from nsyswrap.render import gaps
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
+from nsyswrap.what_if.plan import TypicalStep
 
 Row = dict[str, Any]
 
@@ -245,7 +246,8 @@ def step_saving(report: Report, finding: Finding) -> str:
     low, high = finding.saving_low_ns, finding.saving_high_ns
     if not count or not median or low is None or high is None or high <= 0:
         return ""
-    longest, shortest = median - low / count, median - high / count
+    step = TypicalStep(median, report.window.length_ns)
+    longest, shortest = step.after(low), step.after(high)
     if shortest <= 0:
         return ""
     times = duration_range(shortest, longest)

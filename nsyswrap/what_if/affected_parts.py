@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.attribution.copy_table import LARGE_BYTES
+from nsyswrap.attribution.copy_table import DOWNLOAD, LARGE_BYTES
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import NAMES
@@ -106,18 +106,28 @@ def copies_in_direction(simulation: Simulation, direction: str) -> Indices:
     return found
 
 
-def copies_and_their_waits(simulation: Simulation, direction: str = "") -> Indices:
-    """Return the calls of the sample that copy, and the waits directly after one of them on the same thread.
+def staged_copies(simulation: Simulation) -> Indices:
+    """Return the copies of pageable memory that pinned memory makes faster, as rows of the context's operations.
+
+    Small copies to the host read values: there the host waits for the GPU's work, whatever the memory.
+    """
+    operations, trace, ran = simulation.context.operations, simulation.context.trace, simulation.operations
+    mine = ran[operations.table[ran] == SOURCES.index(tables.COPIES)]
+    large = array(trace[tables.COPIES], "bytes")[operations.row[mine]] >= LARGE_BYTES
+    reads_value = np.isin(mine, copies_in_direction(simulation, DOWNLOAD)) & ~large
+    found: Indices = mine[api_calls.is_pageable(trace, operations.row[mine]) & ~reads_value]
+    return found
+
+
+def copies_and_their_waits(simulation: Simulation, copies: Indices) -> Indices:
+    """Return the calls that make some copies, and the waits directly after one of them on the same thread.
 
     Args:
         simulation: The run as it was.
-        direction: Direction of the copies; empty for all.
+        copies: Rows of the context's operations.
     """
     synchronizing = calls_named(simulation, lambda name: api_calls.call_kind(name) == api_calls.SYNCHRONIZATION)
-    copying = calls_named(simulation, api_calls.is_copy)
-    if direction:
-        copies = copies_in_direction(simulation, direction)
-        copying = np.intersect1d(copying, simulation.context.operations.call[copies])
+    copying = np.intersect1d(calls_named(simulation, api_calls.is_copy), simulation.context.operations.call[copies])
     launching = np.unique(simulation.context.operations.call[simulation.operations])
     rows = np.union1d(np.union1d(synchronizing, copying), launching)
     threads = array(simulation.context.trace[tables.CALLS], "thread")

@@ -29,6 +29,7 @@ from nsyswrap.what_if.affected_parts import (
     outside_of,
     pinned_factor,
     spans_of_calls,
+    staged_copies,
 )
 from nsyswrap.what_if.dependency_graph import Change, Factors
 from nsyswrap.what_if.simulate import Simulation
@@ -151,7 +152,8 @@ def reads(simulation: Simulation) -> WhatIf:
 
 def one_copy(simulation: Simulation) -> WhatIf:
     """Return the change "one copy instead of many small ones": the waits after them are removed, or the copies too."""
-    rows, copies = copies_and_their_waits(simulation, UPLOAD), copies_in_direction(simulation, UPLOAD)
+    copies = copies_in_direction(simulation, UPLOAD)
+    rows = copies_and_their_waits(simulation, copies)
     return WhatIf(
         Change(waits=rows),
         Change(waits=rows, host=spans_of_calls(simulation, rows), operations=copies, factor=0.0),
@@ -237,10 +239,9 @@ def fewer_operations(gaps: Spans, device: int, simulation: Simulation) -> WhatIf
 
 
 def pinned_copies(simulation: Simulation) -> WhatIf:
-    """Return the change "pinned memory": copies and the waits after them no longer block the host, and run faster."""
-    rows = copies_and_their_waits(simulation)
-    ran = simulation.operations
-    copies = ran[np.isin(simulation.context.operations.call[ran], rows)]
+    """Return the change "pinned memory": staged copies and waits after them do not block the host, and run faster."""
+    copies = staged_copies(simulation)
+    rows = copies_and_their_waits(simulation, copies)
     factor, known = pinned_factor(simulation, copies)
     rate = "run at the rate of pinned copies" if known else "run as before: the rate of pinned copies is not known here"
     return WhatIf(

@@ -46,13 +46,17 @@ class TypicalStep:
 
     Attributes:
         length_ns: Its length.
-        count: Number of steps in the window.
+        window_ns: Length of the window.
         is_mean: Whether it is the mean of the window; the median otherwise.
     """
 
     length_ns: int
-    count: int
-    is_mean: bool
+    window_ns: int
+    is_mean: bool = False
+
+    def after(self, saving_ns: float) -> int:
+        """Return its length where some time of the window is saved: each step gets shorter by the same share."""
+        return max(round(self.length_ns * (1 - saving_ns / self.window_ns)), 0)
 
 
 @dataclass(frozen=True)
@@ -147,13 +151,12 @@ def _middle(reached: _Reached) -> float:
 
 def _step_ns(simulation: Simulation, step: TypicalStep, length_ns: int) -> int:
     """Return the time of a step in a simulated run."""
-    saved = ((simulation.simulated_ns or 0) - length_ns) * simulation.scale / step.count
-    return max(round(step.length_ns - saved), 0)
+    return step.after(((simulation.simulated_ns or 0) - length_ns) * simulation.scale)
 
 
 def _doubts(simulation: Simulation, step: TypicalStep, last: PlannedChange) -> tuple[str, ...]:
     """Return a sentence where the error of the simulation is large beside the step that the plan reaches."""
-    error = abs((simulation.simulated_ns or 0) - simulation.measured_ns) * simulation.scale / step.count
+    error = abs((simulation.error_share or 0) * step.length_ns)
     if error <= UNSURE_SHARE * last.step_low_ns:
         return ()
     off = units.duration(round(error))

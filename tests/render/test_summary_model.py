@@ -126,7 +126,7 @@ def test_time_lost_and_saving_are_one_line() -> None:
     """In a report with steps, the saving is a step time, too: 9 steps of 10 ms, 1 ms of 90 less."""
     lost = "time lost 1.00 ms, 1.0 % of steps 1 to 9; predicted saving up to 1.00 ms"
     assert summary_model.lost_and_saved(hand_made.empty_report(), finding()) == lost
-    with_steps = replace(FULL, step=StepTimes(9, 10 * MS))
+    with_steps = replace(FULL, step=StepTimes(9, 10 * MS), window=Window(0, 90 * MS, "9 steps", "steps"))
     assert summary_model.lost_and_saved(with_steps, finding()) == (
         f"{lost} (10.0 ms a step; 9.89 to 10.0 ms if fixed, up to 1.01 times as fast)"
     )
@@ -145,7 +145,7 @@ def test_time_lost_and_saving_are_one_line() -> None:
 )
 def test_a_saving_is_a_step_time(low: int | None, high: int | None, expected: str) -> None:
     """There is none if nothing is saved, or more than the steps take."""
-    report = replace(FULL, step=StepTimes(9, 10 * MS))
+    report = replace(FULL, step=StepTimes(9, 10 * MS), window=Window(0, 90 * MS, "9 steps", "steps"))
     assert summary_model.step_saving(report, finding(saving_low_ns=low, saving_high_ns=high)) == expected
 
 

@@ -22,7 +22,7 @@ TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]
 TURNS = 10
 # Ten turns of 100 µs as ten steps.
-STEP = TypicalStep(100 * US, TURNS, is_mean=False)
+STEP = TypicalStep(100 * US, 100 * US * TURNS)
 NO_ROWS = np.empty(0, np.intp)
 
 
@@ -132,21 +132,22 @@ def test_a_simulation_that_is_off_says_so(trace_of: TraceOf) -> None:
         builder.kernel(at + (10 + late) * US, at + (15 + late) * US, launched=(at, at + 4 * US))
     simulation = simulate_trace(trace_of(builder), window(0, 11_000 * US))
     half = Change(host=Spans(np.arange(100) * 100 * US + 10 * US, np.arange(100) * 100 * US + 90 * US))
-    notes = find_plan(simulation, [finding("a/x", half)], TypicalStep(1_040 * US, 10, is_mean=False)).notes
+    notes = find_plan(simulation, [finding("a/x", half)], TypicalStep(1_040 * US, 10_400 * US)).notes
     assert simulation.predicts
-    assert notes[1].startswith("The simulation is off by 40.0 µs a step, so the end of the plan is not sure")
+    assert notes[1].startswith("The simulation is off by 39.9 µs a step, so the end of the plan is not sure")
 
 
 @pytest.mark.parametrize("name", ["mnist_counters_python", "cnn_amp", "bench_source"])
 def test_the_plan_of_a_real_run_begins_with_a_finding_and_only_gets_shorter(name: str, real_trace: RealTrace) -> None:
     """Its first change saves what the finding says, and each step takes at most as long as the one before it."""
     report = build_report(real_trace(name))
-    plan, count = report.plan, report.step.count
+    plan = report.plan
     assert plan.step_ns is not None
-    assert count is not None
     first = next(each for each in report.findings if each.rule == plan.changes[0].rule)
     assert first.saving_high_ns is not None
-    assert plan.changes[0].step_low_ns == pytest.approx(plan.step_ns - first.saving_high_ns / count, abs=1)
+    assert plan.changes[0].step_low_ns == pytest.approx(
+        plan.step_ns * (1 - first.saving_high_ns / report.window.length_ns), abs=1
+    )
     for bound in ("step_low_ns", "step_high_ns"):
         times = [plan.step_ns, *(getattr(each, bound) for each in plan.changes)]
         assert times == sorted(times, reverse=True)
