@@ -46,12 +46,13 @@ TIMED = (*FAMILIES["CUDA"], "OSRT_API", "PROFILER_OVERHEAD", "NVTX_EVENTS", "CUP
 _COUNTED = re.compile(r"(Number of (CUDA|NVTX|OS runtime libraries) events collected:\s*)[\d,]+")
 
 
-def pack(export: Path, target: Path) -> int:
-    """Write a redacted export as .sqlite.xz of at most ``MOST_BYTES``, with as many steps as fit; return how many.
+def pack(export: Path, target: Path, most_bytes: int = MOST_BYTES) -> int:
+    """Write a redacted export as .sqlite.xz of at most that size, with as many steps as fit; return how many.
 
     Args:
         export: The export; it is not changed.
         target: The file to write.
+        most_bytes: Its largest size.
 
     Raises:
         ValueError: Not even four steps fit, or there are none.
@@ -66,11 +67,11 @@ def pack(export: Path, target: Path) -> int:
             cut(small, steps, kept)
             packed = lzma.compress(small.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
             small.unlink()
-            if len(packed) <= MOST_BYTES:
+            if len(packed) <= most_bytes:
                 target.write_bytes(packed)
                 return kept
-            kept = min(kept - 1, kept * MOST_BYTES // len(packed))
-    raise ValueError(f"{export}: no four steps of it fit into {MOST_BYTES} bytes")
+            kept = min(kept - 1, kept * most_bytes // len(packed))
+    raise ValueError(f"{export}: no four steps of it fit into {most_bytes} bytes")
 
 
 def unpack(packed: Path, folder: Path) -> Path:

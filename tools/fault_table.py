@@ -201,12 +201,13 @@ def judged(folders: Sequence[Path], programs: Sequence[Program]) -> Iterator[tup
             yield judge(program.name, program.rule, *found), found[0]
 
 
-def page(folders: Sequence[Path], folder: Path) -> str:
+def page(folders: Sequence[Path], folder: Path, plans: Sequence[str] = ()) -> str:
     """Return the page about the programs of a folder whose captures are there.
 
     Args:
         folders: Where the captures lie; of a program in several of them, the first counts.
         folder: Where the programs lie.
+        plans: The lines on programs with several faults.
     """
     programs = by_root_cause(find_programs(folder))
     found = list(judged(folders, programs))
@@ -233,6 +234,7 @@ def page(folders: Sequence[Path], folder: Path) -> str:
     left_out = sorted({each.name for each in programs} - {each.name for each in verdicts})
     if left_out:
         lines += ["", f"Not captured: {', '.join(f'`{name}`' for name in left_out)}."]
+    lines += ["", *plans] if plans else []
     return HEAD + "\n".join(lines) + "\n" + LIMITS
 
 

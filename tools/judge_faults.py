@@ -21,6 +21,7 @@ from pathlib import Path
 import fault_captures
 import fault_programs
 import fault_table
+import plan_table
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = ROOT / "workloads"
@@ -134,7 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
             wrong += record_all([name for name in names if there[name] <= count], chosen)
         # Of a program that has no whole export, the cut one counts.
         folders = [folder for folder in (chosen.whole, chosen.captures) if folder]
-        table = fault_table.page(folders, WORKLOADS / "faults")
+        table = fault_table.page(folders, WORKLOADS / "faults", plan_table.section(plan_table.CAPTURES))
     wrong += fault_programs.shortages(fault_programs.find_programs(WORKLOADS / "faults"))
     chosen.page.write_text(table)
     print(table)

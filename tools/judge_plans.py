@@ -96,7 +96,7 @@ def keep_steps(folder: Path, captures: Path) -> list[str]:
             if plan_table.SEPARATOR in name:
                 continue
             try:
-                fault_captures.pack(export, captures / packed.name)
+                fault_captures.pack(export, captures / packed.name, plan_table.MOST_BYTES)
             except ValueError as error:
                 wrong.append(f"{name}: {error}")
     known.write_text(json.dumps(steps, indent=1, sort_keys=True) + "\n")

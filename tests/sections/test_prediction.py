@@ -175,9 +175,9 @@ def test_a_slow_loader_sets_the_pace(trace_of: TraceOf, build: Callable[[], Expo
     assert found.simulated_ns == 9_950 * US
     step = spans(*((number * 1_000 * US + 805 * US, number * 1_000 * US + 895 * US) for number in range(10)))
     assert found.saving(Change(host=step)) == 90 * US  # the last step's: no batch is waited for after it
-    low, high, _, _ = changes.predict(found, changes.loader_waits)
-    assert low == pytest.approx(5_000 * US, rel=0.05)
-    assert high == 10 * 785 * US
+    saving = changes.predict(found, changes.loader_waits)
+    assert saving.low_ns == pytest.approx(5_000 * US, rel=0.05)
+    assert saving.high_ns == 10 * 785 * US
 
 
 def test_a_full_queue_holds_the_launching_thread(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:

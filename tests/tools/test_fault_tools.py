@@ -119,21 +119,17 @@ def test_a_cut_capture_says_the_same(tools: Callable[[str], ModuleType], tmp_pat
     assert [each.rule for each in build_report(small).findings] == [each.rule for each in build_report(whole).findings]
 
 
-def test_a_capture_that_is_too_large_keeps_its_first_steps(
-    tools: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_capture_that_is_too_large_keeps_its_first_steps(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
     captures = tools("fault_captures")
     export = loop(20, 12, steps=60).write(tmp_path / "whole.sqlite")
     captures.pack(export, tmp_path / "all.sqlite.xz")
     whole = (tmp_path / "all.sqlite.xz").stat().st_size
-    monkeypatch.setattr(captures, "MOST_BYTES", whole - 400)
-    kept = captures.pack(export, tmp_path / "small.sqlite.xz")
+    kept = captures.pack(export, tmp_path / "small.sqlite.xz", whole - 400)
     assert 4 <= kept < 60
     assert (tmp_path / "small.sqlite.xz").stat().st_size <= whole - 400
     assert len(load_export(captures.unpack(tmp_path / "small.sqlite.xz", tmp_path))[KERNELS]) == kept
-    monkeypatch.setattr(captures, "MOST_BYTES", 100)
     with pytest.raises(ValueError, match="no four steps"):
-        captures.pack(export, tmp_path / "none.sqlite.xz")
+        captures.pack(export, tmp_path / "none.sqlite.xz", 100)
 
 
 def test_texts_that_nothing_refers_to_are_dropped(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:

@@ -125,7 +125,8 @@ def test_no_saving_is_larger_than_the_window(name: str, real_report: RealReport)
 def test_the_main_thread_waits_for_two_autograd_threads(real_context: RealContext) -> None:
     """The training process makes the batches: loading them elsewhere saves about the time that this takes."""
     context = real_context("alexnet_data_parallel_2gpu")
-    low, high, _, _ = changes.predict(simulate(context), changes.loader_work)
+    saving = changes.predict(simulate(context), changes.loader_work)
+    low, high = saving.low_ns, saving.high_ns
     assert low is not None
     assert high is not None
     assert low == pytest.approx(high / 2, rel=0.05)

@@ -1,0 +1,98 @@
+"""The programs with several faults: they say what they show, and do the same steps whatever is fixed."""
+
+import ast
+import contextlib
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from nsyswrap.rule_names import RULE_NAMES
+
+WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
+NAMES = sorted(path.stem for path in (WORKLOADS / "combined").glob("*.py") if path.stem not in {"__init__", "switches"})
+STEPS = 3
+# The modules of the libraries whose training loops run.
+MODULES = {"transformers": ("transformers", "accelerate"), "Lightning": ("lightning",), "": ()}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[ModuleType]:
+    """workloads/common.py, on the path as for a program started in that folder."""
+    sys.path.insert(0, str(WORKLOADS))
+    yield importlib.import_module("common")
+    sys.path.remove(str(WORKLOADS))
+
+
+@pytest.fixture
+def steps(shared: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ranges of steps that were opened, through a stand-in for nvtx."""
+    opened: list[str] = []
+
+    @contextlib.contextmanager
+    def annotate(message: str, color: int) -> Iterator[None]:
+        assert 0 <= color <= 0xFFFFFF
+        opened.extend([message] if message.startswith("batch ") else [])
+        yield
+
+    monkeypatch.setattr(shared.nvtx, "annotate", annotate)
+    return opened
+
+
+def constants(name: str) -> dict[str, object]:
+    """Return the constants that describe a program, read without running it."""
+    tree = ast.parse((WORKLOADS / "combined" / f"{name}.py").read_text())
+    assert ast.get_docstring(tree)
+    values = {
+        node.targets[0].id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    return {each: ast.literal_eval(values[each]) for each in ("FAULTS", "SHAPE", "LIBRARY")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_has_two_or_three_faults_of_different_rules(name: str) -> None:
+    faults = constants(name)["FAULTS"]
+    assert isinstance(faults, dict)
+    assert len(set(faults.values())) == len(faults) in {2, 3}
+    assert set(faults.values()) <= set(RULE_NAMES)
+
+
+def test_there_are_eight_programs_of_different_shape() -> None:
+    """Two of them run the training loop of a library."""
+    found = [constants(name) for name in NAMES]
+    assert len({str(each["SHAPE"]) for each in found}) == len(found) >= 8
+    assert {str(each["LIBRARY"]) for each in found} == set(MODULES)
+
+
+@pytest.mark.usefixtures("shared")
+@pytest.mark.filterwarnings("ignore:::lightning", "ignore:::transformers", "ignore:::torch")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_does_the_same_steps_with_all_faults_and_with_none(
+    name: str, steps: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a CPU, in small; it says what was fixed."""
+    described = constants(name)
+    for module in MODULES[str(described["LIBRARY"])]:
+        pytest.importorskip(module)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    program = importlib.import_module(f"combined.{name}")
+    faults = described["FAULTS"]
+    assert isinstance(faults, dict)
+    for fixed in ([], sorted(faults)):
+        steps.clear()
+        switches = [word for each in fixed for word in ("--fix", each)]
+        program.main([*switches, "--steps", str(STEPS), "--device", "cpu"])
+        assert steps == [f"batch {number}" for number in range(STEPS)]
+        assert capsys.readouterr().out.endswith(f"with {', '.join(fixed) or 'nothing'} fixed\n")
+
+
+@pytest.mark.usefixtures("shared")
+def test_an_unknown_switch_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        importlib.import_module("combined.language").main(["--fix", "nothing"])
+    assert "invalid choice: 'nothing'" in capsys.readouterr().err
