@@ -40,6 +40,7 @@ SLOW = frozenset({
     *("workloads/test_mnist.py", "workloads/test_cases.py", "workloads/test_digits.py", "workloads/test_faults.py"),
     *("tools/test_samples.py", "tools/test_gallery.py", "tools/test_gallery_capture.py", "tools/test_faults.py"),
     *("test_package.py", "test_words.py"),
+    *("tools/test_plans.py", "workloads/test_combined.py"),
 })  # fmt: skip
 # Any example takes long on a busy machine, so a deadline would only make tests fail at random.
 settings.register_profile("nsyswrap", deadline=None)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from nsyswrap import units
-from nsyswrap.compare.comparison import FindingChange, FindingPair
+from nsyswrap.compare.comparison import MARGIN, FindingChange, FindingPair
 from nsyswrap.model import Fact, Plan, Report, Section
 from nsyswrap.rule_names import rule_name
 from nsyswrap.what_if.plan import TypicalStep
@@ -53,7 +53,7 @@ def _facts(predicted: tuple[int, int] | None, measured: int | None) -> tuple[Fac
     low, high = predicted or (None, None)
     within = None
     if predicted and measured is not None:
-        within = "yes" if predicted[0] <= measured <= predicted[1] else "no"
+        within = "yes" if _holds(predicted, measured) else "no"
     return (
         Fact("predicted_low_ns", low, "ns"),
         Fact("predicted_high_ns", high, "ns"),
@@ -94,6 +94,11 @@ def _predicted(base: Report, made: Sequence[str]) -> tuple[int, int] | None:
     return step.after(found.saving_high_ns), step.after(found.saving_low_ns)
 
 
+def _holds(predicted: tuple[int, int], measured: int) -> bool:
+    """Return whether a step is in the predicted interval; the margin of a comparison counts as no difference."""
+    return (1 - MARGIN) * predicted[0] <= measured <= (1 + MARGIN) * predicted[1]
+
+
 def _notes(plan: Plan, states: dict[str, str], predicted: tuple[int, int] | None, measured: int | None) -> list[str]:
     made = [rule_name(rule) for rule, state in states.items() if state != NOT_MADE]
     if not made:
@@ -111,7 +116,7 @@ def _score(predicted: tuple[int, int], measured: int, measure: str) -> str:
     low, high = predicted
     said, now = units.duration(low), units.duration(measured)
     said = said if low == high else f"{said} to {units.duration(high)}"
-    if low <= measured <= high:
+    if _holds(predicted, measured):
         verdict = "as predicted"
     elif measured > high:
         verdict = f"{units.share(measured / max(high, 1) - 1)} more than predicted"

@@ -22,7 +22,7 @@ SHAPE = "convolutions behind a loader of pictures"
 LIBRARY = ""
 FAULTS = {"workers": "idle/data_wait", "optimizer": "optimizer/many_kernels"}
 
-IMAGES, SIDE, CHANNELS, LAYERS, OCTAVES, STEPS = 32, 48, 256, 12, 6, 24
+IMAGES, SIDE, CHANNELS, LAYERS, STEPS = 32, 48, 128, 20, 24
 
 
 class Pictures:
@@ -30,7 +30,7 @@ class Pictures:
 
     def __init__(self, length: int) -> None:
         """Take the number of pictures."""
-        self.waves = samples.Waves(length, OCTAVES)
+        self.waves = samples.Waves(length, samples.OCTAVES)
 
     def __len__(self) -> int:
         """Return the number of pictures."""

@@ -13,7 +13,7 @@ SHAPE = "a masked language model in the library's loop; a wait before the optimi
 LIBRARY = "transformers"
 FAULTS = {"filter": "synchronization/in_step", "optimizer": "optimizer/many_kernels"}
 
-VOCABULARY, WIDTH, LAYERS, ROWS, LENGTH, STEPS = 4096, 768, 3, 64, 512, 14
+VOCABULARY, WIDTH, LAYERS, ROWS, LENGTH, STEPS = 4096, 768, 12, 32, 512, 14
 
 
 def main(arguments: list[str] | None = None) -> None:
