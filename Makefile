@@ -59,6 +59,7 @@ gallery: $(VENV)/.base $(VENV)/.torch nsys ## profile the cases of the literatur
 	$(PY) tools/gallery.py
 
 faults: $(VENV)/.base $(VENV)/.torch nsys ## plant faults, profile them on a GPU and write docs/faults.md
+	$(PY) tools/judge_plans.py
 	$(PY) tools/judge_faults.py
 
 bench: $(VENV)/.base ## time nsyswrap with the programs in bench/

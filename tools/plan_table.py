@@ -47,8 +47,8 @@ MEANINGS = (
 )
 
 
-LIMITS = """The captures are cut to 512 KiB, so the step that a plan begins with may differ from the measured one by some
-per cent. Each set was profiled once, on a machine where other programs ran on other cores and another GPU. What the CPU
+LIMITS = """The captures are cut to 512 KiB, so the step that a plan begins with may differ from the measured one.
+Each set was profiled once, on a machine where other programs ran on other cores and another GPU. What the CPU
 or a loader paces differs between two such runs: with the optimizer fixed and the loader not, a step of `pictures` takes
 38.2 ms, and with both faults 23.5 ms."""
 

@@ -31,6 +31,15 @@ def table() -> Iterator[ModuleType]:
     sys.path.remove(str(ROOT / "tools"))
 
 
+def test_without_a_gpu_nothing_is_profiled(
+    table: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert table
+    monkeypatch.setenv("PATH", "")
+    assert importlib.import_module("judge_plans").main([]) == 3
+    assert "needs an NVIDIA GPU" in capsys.readouterr().err
+
+
 def test_every_set_of_faults_is_profiled_and_what_a_plan_needs_first_comes_first(table: ModuleType) -> None:
     three = table.Program("three", "a shape", "", {"b": "x/b", "a": "x/a", "c": "x/c"})
     labels = [table.label("three", each) for each in three.sets]
