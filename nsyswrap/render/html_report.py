@@ -98,7 +98,7 @@ def _context(report: Report) -> dict[str, Any]:
     timeline = timeline_view.view(report)
     return {
         **_assets(with_timeline=timeline is not None),
-        "contents": list(_contents(groups, has_gaps=bool(gaps.gaps), has_timeline=timeline is not None)),
+        "contents": list(_contents(report, groups, has_gaps=bool(gaps.gaps), has_timeline=timeline is not None)),
         "title": _title(report),
         "gpus": page_provenance.gpus(report),
         "report": report,
@@ -142,10 +142,11 @@ def _assets(*, with_timeline: bool) -> dict[str, Any]:
 
 
 def _contents(
-    groups: list[Group], *, has_gaps: bool, has_timeline: bool
+    report: Report, groups: list[Group], *, has_gaps: bool, has_timeline: bool
 ) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each group of the table of contents: its title, then anchor and label of its entries."""
-    first = [("verdict", "Verdict"), ("ledger", "Breakdown"), ("findings", "Findings")]
+    planned = [("plan", "Plan")] if report.plan.changes else []
+    first = [("verdict", "Verdict"), *planned, ("ledger", "Breakdown"), ("findings", "Findings")]
     first += [("timeline", "Timeline")] if has_timeline else []
     yield "Answer", [*first, ("gaps", "Longest gaps")] if has_gaps else first
     for group in groups[:-1]:

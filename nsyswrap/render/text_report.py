@@ -101,9 +101,10 @@ def _header(report: Report) -> Iterator[Text]:
 def _plan(report: Report) -> Iterator[RenderableType]:
     shown = plan_view.plan(report)
     if shown.rows:
-        yield _title(plan_view.TITLE, shown.measure)
+        now, *changes = shown.rows
+        yield _title(plan_view.TITLE, f"{now.time} {now.label}: {shown.measure}")
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-        for row in shown.rows:
+        for row in changes:
             table.add_row(row.time, row.label)
         yield _indented(table)
     yield from (_indented(_line(note, _MUTED)) for note in shown.notes)

@@ -9,7 +9,7 @@ import pandas as pd
 from hand_made_sections import PLAN, more_sections
 
 from nsyswrap.intervals import Window
-from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity, StepTimes
+from nsyswrap.model import NO_PLAN, Capture, Fact, Finding, Gpu, Report, Section, Session, Severity, StepTimes
 
 MS = 1_000_000
 WINDOW = Window(1_200 * MS, 3_200 * MS, "steps 3 to 20", "steps")
@@ -67,7 +67,7 @@ def two_gpu_report() -> Report:
 def no_gpu_report() -> Report:
     """Return the report of a program without GPU work: it has phases, steps and OS calls only."""
     window = Window(0, 2_000 * MS, "the whole capture", "session")
-    report = full_report()
+    report = replace(full_report(), plan=NO_PLAN)
     kept = ("phases", "steps", "os_calls", "capture_check")
     return replace(
         report,
