@@ -15,7 +15,7 @@ EXPECTS = {"": ("compute/unfused",), "--fixed": ()}
 WIDTH, ROWS, LAYERS = 2048, 32768, 4
 
 
-class Gated(nn.Module):
+class Gated(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A residual layer: a norm, a product and a gate."""
 
     def __init__(self, width: int) -> None:
