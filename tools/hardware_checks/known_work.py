@@ -8,6 +8,7 @@ are printed as JSON: bytes as the tensors are, each read or written once, operat
 import argparse
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -43,24 +44,24 @@ def elementwise() -> Iterator[Case]:
     """Yield operators that handle each element alone."""
     for kind, label in ((FULL, "fp32"), (HALF, "bf16")):
         a, b, c = (numbers(COUNT, kind=kind) for _ in range(3))
-        yield Case(f"add_{label}", lambda a=a, b=b: a + b, (a, b))
-        yield Case(f"relu_{label}", lambda a=a: torch.relu(a), (a,))
-        yield Case(f"gelu_{label}", lambda a=a: functional.gelu(a), (a,))
-        yield Case(f"scaled_{label}", lambda a=a: a * 1.5, (a,))
-        yield Case(f"squared_{label}", lambda a=a: a * a, (a,))
-        yield Case(f"addcmul_{label}", lambda a=a, b=b, c=c: torch.addcmul(a, b, c), (a, b, c))
-        yield Case(f"compared_{label}", lambda a=a, b=b: a > b, (a, b))
-        yield Case(f"added_in_place_{label}", lambda a=a, b=b: a.add_(b), (a, b))
-        yield Case(f"filled_{label}", lambda a=a: a.fill_(0.5), ())
-        yield Case(f"unaligned_{label}", lambda a=a: torch.relu(a[1:]), (a[1:],))
-        yield Case(f"odd_{label}", lambda a=a: torch.relu(a[: COUNT - 77]), (a[: COUNT - 77],))
-        yield Case(f"dropout_{label}", lambda a=a: functional.dropout(a, 0.1), (a,))
+        yield Case(f"add_{label}", partial(lambda a, b: a + b, a, b), (a, b))
+        yield Case(f"relu_{label}", partial(torch.relu, a), (a,))
+        yield Case(f"gelu_{label}", partial(functional.gelu, a), (a,))
+        yield Case(f"scaled_{label}", partial(lambda a: a * 1.5, a), (a,))
+        yield Case(f"squared_{label}", partial(lambda a: a * a, a), (a,))
+        yield Case(f"addcmul_{label}", partial(torch.addcmul, a, b, c), (a, b, c))
+        yield Case(f"compared_{label}", partial(lambda a, b: a > b, a, b), (a, b))
+        yield Case(f"added_in_place_{label}", partial(lambda a, b: a.add_(b), a, b), (a, b))
+        yield Case(f"filled_{label}", partial(lambda a: a.fill_(0.5), a), ())
+        yield Case(f"unaligned_{label}", partial(lambda a: torch.relu(a[1:]), a), (a[1:],))
+        yield Case(f"odd_{label}", partial(lambda a: torch.relu(a[: COUNT - 77]), a), (a[: COUNT - 77],))
+        yield Case(f"dropout_{label}", partial(lambda a: functional.dropout(a, 0.1), a), (a,))
         table, row = a.view(-1, 4096), b[:4096]
-        yield Case(f"broadcast_{label}", lambda table=table, row=row: table + row, (table, row))
-        yield Case(f"transposed_{label}", lambda table=table: table.t().contiguous(), (table,))
-        yield Case(f"strided_{label}", lambda table=table: torch.relu(table[:, :4000]), (table[:, :4000],))
+        yield Case(f"broadcast_{label}", partial(lambda table, row: table + row, table, row), (table, row))
+        yield Case(f"transposed_{label}", partial(lambda table: table.t().contiguous(), table), (table,))
+        yield Case(f"strided_{label}", partial(lambda table: torch.relu(table[:, :4000]), table), (table[:, :4000],))
         few = a[: 1 << 16]
-        yield Case(f"small_{label}", lambda few=few: torch.relu(few), (few,))
+        yield Case(f"small_{label}", partial(torch.relu, few), (few,))
     a, b = numbers(COUNT), numbers(COUNT, kind=HALF)
     flags = a > a.mean()
     yield Case("to_bf16", lambda: a.to(HALF), (a,))
@@ -77,23 +78,27 @@ def rows() -> Iterator[Case]:
     for kind, label in ((FULL, "fp32"), (HALF, "bf16")):
         table = numbers(16384, 4096, kind=kind)
         scale = numbers(4096, kind=kind)
-        yield Case(f"softmax_{label}", lambda table=table: torch.softmax(table, 1), (table,))
+        yield Case(f"softmax_{label}", partial(lambda table: torch.softmax(table, 1), table), (table,))
         yield Case(
-            f"layer_norm_{label}", lambda table=table, s=scale: functional.layer_norm(table, (4096,), s, s), (table,)
+            f"layer_norm_{label}",
+            partial(functional.layer_norm, table, (4096,), scale, scale),
+            (table,),
         )
-        yield Case(f"mean_of_rows_{label}", lambda table=table: table.mean(1), (table,))
-        yield Case(f"sum_of_columns_{label}", lambda table=table: table.sum(0), (table,))
-        yield Case(f"joined_{label}", lambda table=table: torch.cat([table, table]), (table, table))
+        yield Case(f"mean_of_rows_{label}", partial(lambda table: table.mean(1), table), (table,))
+        yield Case(f"sum_of_columns_{label}", partial(lambda table: table.sum(0), table), (table,))
+        yield Case(f"joined_{label}", partial(lambda table: torch.cat([table, table]), table), (table, table))
         images = numbers(64, 256, 56, 56, kind=kind)
         mean, var = numbers(2, 256)
         for form, ending in ((torch.contiguous_format, "nchw"), (torch.channels_last, "nhwc")):
             mine = images.contiguous(memory_format=form)
             yield Case(
                 f"batch_norm_{ending}_{label}",
-                lambda mine=mine, m=mean, v=var: functional.batch_norm(mine, m, v, training=True),
+                partial(lambda mine, m, v: functional.batch_norm(mine, m, v, training=True), mine, mean, var),
                 (mine,),
             )
-            yield Case(f"max_pool_{ending}_{label}", lambda mine=mine: functional.max_pool2d(mine, 2), (mine,))
+            yield Case(
+                f"max_pool_{ending}_{label}", partial(lambda mine: functional.max_pool2d(mine, 2), mine), (mine,)
+            )
 
 
 def convolved(images: Tensor, weight: Tensor, **options: int) -> Callable[[], Tensor]:
@@ -128,10 +133,10 @@ def products() -> Iterator[Case]:
     for kind, label in ((HALF, "bf16"), (FULL, "tf32")):
         for m, n, k in sizes:
             a, b = numbers(m, k, kind=kind), numbers(k, n, kind=kind)
-            yield Case(f"mm_{label}_{m}_{n}_{k}", lambda a=a, b=b: a @ b, (a, b), 2 * m * n * k)
+            yield Case(f"mm_{label}_{m}_{n}_{k}", partial(lambda a, b: a @ b, a, b), (a, b), 2 * m * n * k)
         batch = numbers(64, 256, 512, kind=kind)
         turned = batch.transpose(1, 2)
-        yield Case(f"bmm_{label}", lambda x=batch, y=turned: x @ y, (batch, batch), 2 * 64 * 256 * 256 * 512)
+        yield Case(f"bmm_{label}", partial(lambda x, y: x @ y, batch, turned), (batch, batch), 2 * 64 * 256 * 256 * 512)
 
 
 def plain_products() -> Iterator[Case]:
@@ -139,7 +144,7 @@ def plain_products() -> Iterator[Case]:
     torch.set_float32_matmul_precision("highest")
     for size in (2048, 256):
         a, b = numbers(size, size), numbers(size, size)
-        yield Case(f"mm_fp32_{size}", lambda a=a, b=b: a @ b, (a, b), 2 * size**3)
+        yield Case(f"mm_fp32_{size}", partial(lambda a, b: a @ b, a, b), (a, b), 2 * size**3)
 
 
 def run(case: Case, times: int) -> dict[str, object]:
