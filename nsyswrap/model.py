@@ -60,6 +60,7 @@ class Session:
         graph_trace: How CUDA graphs were traced: "Graph", "Node" or empty.
         driver_version: NVIDIA driver, such as "580.159.04"; empty if unknown.
         cuda_version: CUDA version the driver supports, such as "13.0"; empty if unknown.
+        started_ns: The same start, in ns since 1970 (UTC); 0 if unknown.
         secrets: Names of environment variables in the capture that look like secrets.
     """
 
@@ -73,6 +74,7 @@ class Session:
     driver_version: str = ""
     cuda_version: str = ""
     secrets: tuple[str, ...] = ()
+    started_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class Gpu:
         memory_bytes_per_second: Peak rate of its memory; 0 if unknown.
         cache_bytes: Size of its L2 cache; 0 if unknown.
         clock_hz: Highest clock of its multiprocessors; 0 if unknown.
+        bus: Its place on the PCI bus, such as "0000:1B:00.0"; empty if unknown.
     """
 
     device_id: int
@@ -106,6 +109,7 @@ class Gpu:
     memory_bytes_per_second: int = 0
     cache_bytes: int = 0
     clock_hz: int = 0
+    bus: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,15 @@
 A capture succeeded if its report and its export exist: nsys exits with 0 even if it could write neither.
 """
 
+import dataclasses
+import json
 import os
 import shutil
 import signal
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.failures import export_failed, no_report
 from nsyswrap.capture.foreground import ForegroundCall, Limits, RunResult, run_in_foreground
+from nsyswrap.capture.host_monitor import HostMonitor
 from nsyswrap.capture.isolate import kept_environment, namespace_entry, namespace_prefix
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import (
@@ -28,7 +31,7 @@ from nsyswrap.capture.options import (
 )
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress, silent
-from nsyswrap.capture.result_folder import EXPORT_NAME, REPORT_NAME, UNFINISHED_NAME, result_folder
+from nsyswrap.capture.result_folder import EXPORT_NAME, HOST_NAME, REPORT_NAME, UNFINISHED_NAME, result_folder
 from nsyswrap.capture.run_dir import RunDir, files_below
 from nsyswrap.capture.stopping import CaptureInterruptedError
 from nsyswrap.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
@@ -92,7 +95,7 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
     with _private_folder() as temporary, reserved as run_folder:
         folder = run_folder.parent
         call, notes = _prepared(options, nsys, capabilities, program, (temporary, run_folder))
-        run = run_in_foreground(call, progress)
+        run = _monitored(call, run_folder / HOST_NAME, progress)
         annotated = _injection(options, temporary).notes() if options.annotate else ()
         _keep_report(run, options, nsys, (temporary, run_folder))
         _export(nsys, run_folder, progress)
@@ -106,6 +109,20 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
         nsys=nsys,
         notes=(*notes, *annotated, *_notes(run, options)),
     )
+
+
+def _monitored(call: ForegroundCall, record: Path, progress: Progress) -> RunResult:
+    """Run the program, and write what the host did meanwhile; a record that cannot be written is left out."""
+    monitor = HostMonitor()
+    try:
+        return run_in_foreground(dataclasses.replace(call, on_start=monitor.start), progress)
+    finally:
+        monitor.stop()
+        samples = monitor.record()
+        if samples is not None:
+            with suppress(OSError):
+                record.touch(mode=0o600)
+                record.write_text(json.dumps(samples, separators=(",", ":")), encoding="utf-8")
 
 
 def _export(nsys: Nsys, run_folder: Path, progress: Progress) -> None:

@@ -138,6 +138,14 @@ COLUMNS = MappingProxyType(
         "base_ns": "as it is",
         "without_loader_ns": "without the data loader",
         "of_loader": "part of the data loader",
+        "what": "call or mark",
+        "slowed_share": "clock lowered",
+        "median_mhz": "median clock, MHz",
+        "max_mhz": "highest clock, MHz",
+        "mean_watt": "mean power, W",
+        "limit_watt": "power limit, W",
+        "max_celsius": "highest temperature, °C",
+        "process_count": "most processes at once",
     }
 )
 
@@ -202,6 +210,8 @@ CAPTIONS = MappingProxyType(
         ("tensor_cores", "phases"): "By phase",
         ("compute", "kernels"): "What limits each kernel",
         ("tensor_cores", "not_used"): "Matrix work without tensor cores, and the reason",
+        ("machine", "host"): "What kept the threads of the training loop from launching",
+        ("machine", "gpus"): "GPU clocks",
         ("host_waits", "threads"): "Launching threads",
         ("host_waits", "waits"): "Waits of launching threads, by call and phase",
         ("cuda_graphs", "launches"): "Graph launches, by how they were traced",

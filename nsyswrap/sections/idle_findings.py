@@ -14,13 +14,14 @@ from nsyswrap.attribution.root_causes import (
     between_operations,
     blocking_waits,
     capture_overhead,
+    cpu_quota,
     worker_start,
 )
 from nsyswrap.attribution.sampled_lines import spelled
 from nsyswrap.intervals import Spans, Window, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import MOST_SAMPLES, Finding, Severity
-from nsyswrap.sections.idle_advice import ADVICE, SMALL_COPIES, Advice, advice_for
+from nsyswrap.sections.idle_advice import ADVICE, SMALL_COPIES, Advice, advice_for, core_use
 from nsyswrap.sections.severity import PROBLEM_SHARE, make_finding, worth_printing
 from nsyswrap.tables import Frame, array
 from nsyswrap.what_if import changes
@@ -28,6 +29,8 @@ from nsyswrap.what_if.changes import NO_SAVING, Saving, WhatIf, predict
 from nsyswrap.what_if.simulate import Simulation
 
 WORST_GAPS = 3
+# The rules of time without a core.
+NO_CORE = ("idle/off_cpu", cpu_quota.RULE)
 OWN_CAUSES = {each.rule: each.own_causes for each in ROOT_CAUSES if each.own_causes}
 
 
@@ -78,6 +81,7 @@ def _finding(
         advice=advice.advice,
         evidence=(
             *per_step(context, lost, window),
+            *(core_use(context, window) if rule in NO_CORE else ()),
             *most_sampled(attribution, rule),
             *_by_phase(context, attribution, rule),
             *_longest(gaps, attribution, rule),

@@ -68,6 +68,7 @@ def _annotate(torch: ModuleType) -> None:
 
 def _install(torch: Any, calls: "Sink | None", environ: Mapping[str, str]) -> None:  # noqa: ANN401
     """Patch torch: cache batches if requested, and mark phases if there is a profiler."""
+    from .host_marks import mark_host  # noqa: PLC0415 - only if torch is imported
     from .torch_calls import patch  # noqa: PLC0415 - only if torch is imported
 
     batches = int(environ.get(CACHED_BATCHES_VARIABLE, "0"))
@@ -78,7 +79,7 @@ def _install(torch: Any, calls: "Sink | None", environ: Mapping[str, str]) -> No
     if calls is None:
         return
     marker = Marker(calls)
-    patch(torch, marker)
+    mark_host(torch, calls, patch(torch, marker))
     atexit.register(marker.finish)
     os.register_at_fork(after_in_child=marker.reset)
     write_status(torch, environ)
