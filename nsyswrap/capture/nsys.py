@@ -243,7 +243,7 @@ def _prepared(
 def _program_environment(options: CaptureOptions, environ: dict[str, str], temporary: Path) -> dict[str, str]:
     """Return the environment of the program; if its phases are to be marked, write the files for it."""
     complete = {**environ, **extra_environment(options)}
-    if not options.annotate:
+    if not (options.annotate or options.host_marks):
         return complete
     injection = _injection(options, temporary)
     injection.prepare()
@@ -251,7 +251,7 @@ def _program_environment(options: CaptureOptions, environ: dict[str, str], tempo
 
 
 def _injection(options: CaptureOptions, temporary: Path) -> Injection:
-    return Injection(temporary / "annotate", options.cached_batches)
+    return Injection(temporary / "annotate", options.cached_batches, phases=options.annotate)
 
 
 def _keep_report(run: RunResult, options: CaptureOptions, nsys: Nsys, folders: tuple[Path, Path]) -> None:

@@ -50,10 +50,13 @@ def find_core_waits(samples: Samples, moments: Moments, start_ns: int, end_ns: i
     left = 0
     # The kernel adds a wait when it is over, so what does not fit into an interval belongs to the one before it.
     for number in touching[::-1].tolist():
-        wanted = left + int(delay[number])
+        low, high = max(int(at[number]), start_ns), min(int(at[number + 1]), end_ns)
+        # What a thread did beyond the bounds is not known: they get their share of the time.
+        inside = (high - low) / int(at[number + 1] - at[number])
+        wanted = left + round(int(delay[number]) * inside)
         if wanted <= 0:
             continue
-        found = _placed(wanted, _free(moments, int(at[number]), int(at[number + 1])))
+        found = _placed(wanted, _free(moments, low, high))
         left = wanted - int((found.end - found.start).sum())
         starts.append(found.start)
         ends.append(found.end)
