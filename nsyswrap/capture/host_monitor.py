@@ -127,7 +127,6 @@ class HostMonitor:
         began = time.thread_time_ns()
         with nvml.readers() as gpus:
             self._gpus = [(each, Series()) for each in gpus]
-            self._quota = cpu_quota.find_quota(program)
             over, period = False, PERIOD_S
             while not over:
                 over = self._over.is_set() or (bool(self._times) and not self._living)
@@ -144,6 +143,7 @@ class HostMonitor:
         if number % LOOK_UP_EVERY == 0:
             self._living = [each for each in (program, *descendants(program)) if is_alive(each)]
             self._cores = _cores(program) or self._cores
+            self._quota = self._quota or cpu_quota.find_quota(program)
         self._times.append(time.time_ns())
         for process in self._living:
             self._sample_process(process, number)

@@ -7,11 +7,11 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.attribution.causes import has_loader
 from nsyswrap.attribution.root_causes import checkpoint, cpu_quota, file_reads, tokenizer
-from nsyswrap.attribution.root_causes.cpu_quota import throttled_spans
+from nsyswrap.attribution.root_causes.cpu_quota import is_stop
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import Spans, Window, containing, covered, overlay
+from nsyswrap.intervals import Spans, Window, containing, overlay
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA
 from nsyswrap.tables import array
@@ -57,8 +57,9 @@ def _of_thread(context: TraceContext, states: ThreadStates, thread: int, window:
     loading = has_loader(context, thread & ~tables.THREAD_MASK)
     rules[is_file & in_data] = "idle/data_wait" if loading else file_reads.RULE
     rules[is_file & _name_marks(context, thread, spans, what)] = checkpoint.RULE
-    stopped = covered(throttled_spans(context.settings.host), spans.start, spans.end)
-    rules[(kind == api_calls.OFF_CPU) & (2 * stopped > spans.end - spans.start)] = cpu_quota.RULE
+    waits = np.flatnonzero(kind == api_calls.OFF_CPU)
+    stops = is_stop(context.settings.host, spans.start[waits], (spans.end - spans.start)[waits])
+    rules[waits[stops]] = cpu_quota.RULE
     columns = {"process_id": tables.pid(thread), "thread_id": tables.tid(thread), "rule": rules, "what": what}
     return pd.DataFrame(columns | {"ns": spans.end - spans.start})
 
