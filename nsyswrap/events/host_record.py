@@ -105,7 +105,7 @@ def read_record(recorded: object, started_ns: int) -> HostRecord:
         return NO_RECORD
     try:
         return _record(recorded, started_ns)
-    except (KeyError, TypeError, ValueError, IndexError):
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError):
         return NO_RECORD
 
 

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from .import_hook import after_import
-from .marker import Sink
+from .marker import Sink, warn
 from .nvtx_calls import Prepared
 from .torch_calls import Patches
 
@@ -48,6 +48,7 @@ class HostMarks:
         self._closer = sink.closer()
         self._openers: dict[str, Prepared] = {}
         self._threads = threading.local()
+        self._failed = False
         self._opener(COLLECTION)
 
     def collection(self, phase: str, info: Mapping[str, int]) -> None:
@@ -55,9 +56,9 @@ class HostMarks:
         if info.get("generation", YOUNGEST) == YOUNGEST:
             return
         if phase != "start":
-            _call(self._closer)
+            self._call(self._closer)
             return
-        _call(self._openers[getattr(self._threads, "collecting", COLLECTION)])
+        self._call(self._openers[getattr(self._threads, "collecting", COLLECTION)])
 
     def collect(self, call: Callable[..., int]) -> Callable[..., int]:
         """Return ``gc.collect`` for the program: the marks of its collections have the line that calls it."""
@@ -74,17 +75,17 @@ class HostMarks:
 
     def wrap(self, text: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that marks a call, unless such a mark is open on its thread."""
-        threads, closer = self._threads, self._closer
+        threads, closer, send = self._threads, self._closer, self._call
 
         def marked(*args: Any, **kwargs: Any) -> Any:
             if getattr(threads, text, False):
                 return call(*args, **kwargs)
             setattr(threads, text, True)
-            _call(self._openers[self._text_at(text, sys._getframe(1))])  # noqa: SLF001 - the caller's line
+            send(self._openers[self._text_at(text, sys._getframe(1))])  # noqa: SLF001 - the caller's line
             try:
                 return call(*args, **kwargs)
             finally:
-                _call(closer)
+                send(closer)
                 setattr(threads, text, False)
 
         return marked
@@ -100,6 +101,17 @@ class HostMarks:
     def _opener(self, name: str) -> None:
         if name not in self._openers:
             self._openers[name] = self._sink.opener(name, COLOR)
+
+    def _call(self, prepared: Prepared) -> None:
+        """Open or close a range; after an error, send no more."""
+        if self._failed:
+            return
+        try:
+            call, arguments = prepared
+            call(*arguments)
+        except Exception as error:  # noqa: BLE001 - no error here may end the program
+            self._failed = True
+            warn(f"no more work of the host is marked: {type(error).__name__}: {error}")
 
 
 def place_of(frame: FrameType | None) -> str:
@@ -138,7 +150,3 @@ def mark_host(torch: Any, sink: Sink, patches: Patches) -> None:
     calls = dict.fromkeys(TOKENIZER_CALLS, TOKENIZER)
     after_import(TOKENIZER_MODULE, lambda module: mark(getattr(module, TOKENIZER_CLASS, None), calls))
 
-
-def _call(prepared: Prepared) -> None:
-    call, arguments = prepared
-    call(*arguments)
