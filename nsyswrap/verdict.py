@@ -71,8 +71,9 @@ def find_verdict(
         step: The measured steps of the window.
 
     Returns:
-        The sentence, after one on each GPU that power or heat slowed down, and the rule of the first finding. The rule is None where only kernels limit the run. It is also
-        None where missing events can change more time than the first finding has lost.
+        The sentence, after one on each GPU that power or heat slowed down, and the rule of the first finding. The rule
+        is None where only kernels limit the run. It is also None where missing events can change more time than the
+        first finding has lost.
     """
     sentence, rule = _limit(sections, findings, window, step)
     slowed = [each.headline for each in findings if each.rule == SLOWED]

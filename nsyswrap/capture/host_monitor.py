@@ -1,4 +1,4 @@
-"""Samples what the host does with a program while it runs: waits for a core, page faults, disk reads, quota, GPU clocks.
+"""Samples the host while a program runs: waits for a core, page faults, disk reads, the CPU quota, GPU clocks.
 
 The samples come from files of the kernel that need no root, and from NVML. They are taken in our process, never in the
 program, and they take at most 1 % of one core: the pause after each sample is a hundred times as long as the sample.
@@ -158,7 +158,7 @@ class HostMonitor:
         """Add the run times of a process's threads, its page faults and its disk reads; it may end meanwhile."""
         with suppress(OSError, ValueError, IndexError):
             folder = f"/proc/{process}"
-            for name in os.listdir(f"{folder}/task"):
+            for name in os.listdir(f"{folder}/task"):  # noqa: PTH208 - many times, and only the names
                 text = _text(f"{folder}/task/{name}/schedstat").split()
                 key = (process, int(name))
                 if key not in self._threads:
@@ -214,4 +214,3 @@ def _cores(process: int) -> dict[str, int]:
         with suppress(OSError, ValueError):
             found[name] = int((clock / file).read_text(encoding="ascii"))
     return found
-

@@ -61,7 +61,7 @@ _VERSIONS_PROGRAM = (
 
 
 def recorded_host(capture: Path) -> object:
-    """Return the samples of the host beside a capture of `profile`, as ``host_monitor`` made them; None if there are none."""
+    """Return the samples of ``host_monitor`` beside a capture of `profile`; None where there are none."""
     path = capture.parent / HOST_NAME
     if capture.stem != CAPTURE_STEM or not path.is_file():
         return None

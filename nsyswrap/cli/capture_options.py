@@ -97,9 +97,8 @@ _OPTIONS = (
         type=click.Choice(["off", "host", "auto", "ops"]),
         default="host",
         show_default=True,
-        help="host: mark garbage collections, checkpoints and tokenizers in a PyTorch program; auto: add NVTX ranges for "
-        "steps and phases (data, copy, forward, backward, optimizer) to an unchanged "
-        "PyTorch program; ops: add ranges for its operators, too, if this nsys can.",
+        help="host: mark garbage collections, checkpoints and tokenizers in a PyTorch program; auto: also add NVTX "
+        "ranges for steps and phases (data, copy, forward, backward, optimizer); ops: add ranges for its operators, too, if this nsys can.",
     ),
     click.option("--cuda-memory", is_flag=True, help="Record memory allocations on the GPU."),
     click.option(

@@ -46,7 +46,7 @@ _WAIT = re.compile(
     r"p?poll|p?select|epoll_p?wait|recv\w*|accept4?|wait(?:pid|id|3|4)?"
     r"|(?:clock_)?nanosleep|u?sleep|sig(?:timed)?wait\w*|mq_\w*receive|msgrcv|io_getevents|connect"
 )
-# Calls on files. `read` and `write` may also be calls on a pipe: the capture does not show what they are called on.
+# Calls on files. `read` and `write` may also be calls on a pipe or a socket: the capture does not show which.
 _FILE = re.compile(
     r"(?:p?(?:read|write)v?2?|f(?:read|write|gets|puts|getc|putc|printf|flush|close|open|reopen|truncate|allocate)"
     r"|vfprintf|getc|getline|getdelim|putc|putw|open(?:at)?|creat|close|f(?:data)?sync|syncfs?|sync_file_range|msync"

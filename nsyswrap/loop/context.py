@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
-from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
+from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.lost_events import SilentThread, silent_threads
 from nsyswrap.events.operations import Operations, find_operations, launching_threads
 from nsyswrap.events.python_stacks import SourceLines, find_lines

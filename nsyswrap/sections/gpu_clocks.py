@@ -28,8 +28,8 @@ REASONS = {
     0x80: "the power supply",
 }
 ADVICE = {
-    "the power limit": "Other numbers of this report are those of a slower GPU. Raise the power limit (nvidia-smi -pl) if "
-    "you may, or compare runs only at the same limit.",
+    "the power limit": "Other numbers of this report are those of a slower GPU. Raise the power limit (nvidia-smi -pl) "
+    "if you may, or compare runs only at the same limit.",
     "heat": "Other numbers of this report are those of a slower GPU. Look after its cooling, and measure again.",
 }
 

@@ -83,8 +83,8 @@ ADVICE = {
     ),
     "idle/garbage_collection": Advice(
         "The GPU is idle for {share} of the time while Python collects garbage.",
-        "Take gc.collect() out of the step. Call gc.collect() and gc.freeze() once before the loop; or gc.disable(), and "
-        "collect every n steps.",
+        "Take gc.collect() out of the step. Call gc.collect() and gc.freeze() once before the loop; or gc.disable(), "
+        "and collect every n steps.",
     ),
     "idle/file_io": Advice(
         "The GPU is idle for {share} of the time while the launching thread reads or writes files.",
@@ -106,8 +106,8 @@ ADVICE = {
     ),
     "host/file_reads": Advice(
         "The GPU starves for {share} of the time while the training process reads files for the next batch.",
-        "Read in the background: DataLoader(num_workers=4, persistent_workers=True). Keep the files on a local disk or in "
-        "memory, and read few large files instead of many small ones.",
+        "Read in the background: DataLoader(num_workers=4, persistent_workers=True). Keep the files on a local disk or "
+        "in memory, and read few large files instead of many small ones.",
     ),
     "idle/profiler": Advice(
         "The profiler itself accounts for {share} of the time as idle GPU.",
@@ -174,8 +174,8 @@ OWN_THREADS = (
     "loader workers, or give the program more cores."
 )
 OTHER_PROGRAMS = (
-    "Other programs use the cores: give this one cores of its own (taskset, cpuset, the CPU request of the container), or "
-    "move the others away."
+    "Other programs use the cores: give this one cores of its own (taskset, cpuset, the CPU request of the container), "
+    "or move the others away."
 )
 # The advice on unknown causes where OS calls were traced already.
 STILL_UNKNOWN = "Capture again with --sample-cpu, and with NVTX ranges around the phases."

@@ -21,8 +21,8 @@ from nsyswrap.what_if.changes import Saving
 
 TITLE = "The machine: CPU cores, files and GPU clocks"
 NOT_SAMPLED = (
-    "Nothing was sampled beside this capture: waits for a core, page faults, the CPU quota and GPU clocks are known only "
-    "where host.json of 'nsyswrap profile' lies in its folder."
+    "Nothing was sampled beside this capture: waits for a core, page faults, the CPU quota and GPU clocks are known "
+    "only where host.json of 'nsyswrap profile' lies in its folder."
 )
 HEADLINES = {
     "idle/off_cpu": "The training loop waits {share} of the time for a CPU core.",
@@ -61,7 +61,7 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
 
 
 def _facts(record: HostRecord, window: Window) -> Iterator[Fact]:
-    """Yield the cores and how many of them were used, the quota, page faults, and bytes read from and written to disk."""
+    """Yield the cores and their use, the quota, page faults, and bytes from and to the disk."""
     if not len(record.times):
         return
     between = (window.start_ns, window.end_ns)

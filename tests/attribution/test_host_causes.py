@@ -115,7 +115,7 @@ def test_a_tokenizer_in_the_step_is_named(trace_of: TraceOf) -> None:
         assert report.findings[0].rule == "host/tokenizer"
 
 
-def waiting(delay_us: int, **parts: Any) -> HostRecord:
+def waiting(delay_us: int, **parts: Any) -> HostRecord:  # noqa: ANN401 - any part of the JSON
     """Return a record in which the main thread waits this long for a core in each step, sampled once a step."""
     moments = [number * STEP for number in range(STEPS + 1)]
     delays = [number * delay_us * US for number in range(STEPS + 1)]
@@ -128,7 +128,7 @@ def test_time_without_a_core_is_a_cause_of_its_own(trace_of: TraceOf) -> None:
     built = made_loop().session()
     assert "idle/off_cpu" not in lost(report_of(trace_of(built)))
     report = report_of(trace_of(built), waiting(900))
-    # Placed from the begin of the interval on: from 11 to 911, of which the GPU is idle from 600 on.
+    # Placed from the begin of the interval on, from 11 to 911; the GPU is idle from 600 on.
     assert lost(report)["idle/off_cpu"] == pytest.approx(311, abs=1)
     assert lost(report)["idle/cpu"] == pytest.approx(89, abs=1)
 

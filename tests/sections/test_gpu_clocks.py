@@ -1,4 +1,4 @@
-"""GPU clocks: a GPU that power or heat slowed is said before anything else, an idle one is not."""
+"""GPU clocks: the verdict begins with a GPU that power or heat slowed; an idle one is no finding."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ POWER, HEAT, IDLE, CHOSEN = 0x4, 0x20, 0x1, 0x2
 TEN = window(0, STEPS * STEP)
 
 
-def record(clocks: list[int], reasons: list[int], **rest: Any) -> HostRecord:
+def record(clocks: list[int], reasons: list[int], **rest: Any) -> HostRecord:  # noqa: ANN401 - any part of the JSON
     """Return a record with samples of one GPU, one for each step."""
     moments = [number * STEP + US for number in range(len(clocks))]
     return record_of(recorded(moments, gpus=[gpu_samples(clocks, reasons, **rest)]))

@@ -50,7 +50,7 @@ def machine(report: Report) -> Section:
     return found
 
 
-def sampled(**parts: Any) -> HostRecord:
+def sampled(**parts: Any) -> HostRecord:  # noqa: ANN401 - any part of the JSON
     """Return a record of the main thread: each 10 ms it ran 4 ms and waited 5 ms for a core."""
     moments = [number * 10 * MS for number in range(STEPS + 1)]
     numbers = list(range(STEPS + 1))

@@ -64,11 +64,13 @@ def _summary(target: Path) -> str:
     report = json.loads((target / "report.json").read_text())
     lines = [report["verdict"]]
     for each in report["findings"][:SHOWN]:
-        saving = [None if each[key] is None else round(each[key] / 1e6, 2) for key in ("saving_low_ns", "saving_high_ns")]
+        saving = [
+            None if each[key] is None else round(each[key] / 1e6, 2) for key in ("saving_low_ns", "saving_high_ns")
+        ]
         lines.append(f"  {each['severity']} {each['rule']} lost {each['lost_ns'] / 1e6:.2f} ms, saving {saving}")
         lines += [f"      {line}" for line in each["evidence"][:5]]
     machine = report["sections"].get("machine", {})
-    lines.append(f"  facts {({name: fact['value'] for name, fact in machine.get('facts', {}).items()})}")
+    lines.append(f"  facts { ({name: fact['value'] for name, fact in machine.get('facts', {}).items()}) }")
     lines.append(f"  gpus {machine.get('tables', {}).get('gpus')}")
     return "\n".join(lines)
 
@@ -145,7 +147,7 @@ def beside() -> None:
         found: dict[str, list[float]] = {"without": [], "with": []}
         for block in range(2 * BLOCKS):
             watching = block % 2 == 1
-            process = subprocess.Popen([sys.executable, __file__, "watch", str(os.getpid())], env=_environment()) if watching else None  # noqa: S603, E501
+            process = _watcher() if watching else None
             time.sleep(0.4)
             found["with" if watching else "without"] += timed(step, BLOCK_S)
             if process is not None:
@@ -153,6 +155,12 @@ def beside() -> None:
                 process.wait()
         medians = {label: f"{statistics.median(steps):.4f} ms" for label, steps in found.items()}
         print(f"monitor of the host, {name}: {medians}", flush=True)
+
+
+def _watcher() -> "subprocess.Popen[bytes]":
+    """Start a process that samples this one."""
+    command = [sys.executable, __file__, "watch", str(os.getpid())]
+    return subprocess.Popen(command, env=_environment())  # noqa: S603 - this file
 
 
 def watch(pid: int) -> None:

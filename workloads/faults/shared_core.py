@@ -6,6 +6,7 @@ Fixed, the other process waits instead of computing.
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import torch
 
@@ -30,11 +31,11 @@ def main(arguments: list[str] | None = None) -> None:
     wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
     loss = training.train(model, optimizer, inputs, wanted)
     allowed = os.sched_getaffinity(0)
-    other = subprocess.Popen([sys.executable, "-c", WAITING if run.fixed else BUSY])
+    other = subprocess.Popen([sys.executable, "-c", WAITING if run.fixed else BUSY])  # noqa: S603 - the texts above
     # The launching threads and the other process have one core; autograd's thread has begun above.
     core = {max(allowed)}
-    for task in os.listdir("/proc/self/task"):
-        os.sched_setaffinity(int(task), core)
+    for task in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(task.name), core)
     os.sched_setaffinity(other.pid, core)
     try:
         for _ in training.steps(run):

@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
     optimizer = training.sgd(model, run)
     inputs = training.rows(run, run.size(ROWS), width)
     wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
-    rng = random.Random(0)  # noqa: S311 - text, no secret
+    rng = random.Random(0)
     texts = [
         " ".join(f"word{rng.randrange(WORDS)}" for _ in range(run.size(LENGTH, 5))) for _ in range(run.size(TEXTS, 2))
     ]

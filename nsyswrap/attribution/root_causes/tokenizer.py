@@ -7,5 +7,7 @@ RULE = "host/tokenizer"
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
-    """Return the pieces inside marked calls of a tokenizer in which the CPU works or waits for the tokenizer's threads."""
-    return free & idle.is_marked(api_calls.TOKENIZER) & idle.is_cause("data_work", "data_wait", "cpu", "lock", "unknown")
+    """Return the pieces inside marked calls of a tokenizer: its work, and waits for its threads."""
+    return (
+        free & idle.is_marked(api_calls.TOKENIZER) & idle.is_cause("data_work", "data_wait", "cpu", "lock", "unknown")
+    )

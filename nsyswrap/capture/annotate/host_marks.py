@@ -32,8 +32,8 @@ SAFETENSORS_MODULE = "safetensors.torch"
 # Texts of lines are kept for use again. A program has few such lines; after so many, texts have no line.
 MOST_TEXTS = 1000
 MOST_FRAMES = 50
-# Folders of code that is not the program's own.
-LIBRARIES = ("site-packages", "dist-packages", os.path.dirname(os.__file__))  # noqa: PTH120 - as frames have it
+# Parts of the paths of code that is not the program's own; the last is the standard library.
+LIBRARIES = ("site-packages", "dist-packages", "/lib/python3")
 
 
 class HostMarks:
@@ -115,7 +115,7 @@ class HostMarks:
 
 
 def place_of(frame: FrameType | None) -> str:
-    """Return file and line of the innermost frame of the program's own code; of the innermost frame if there is none."""
+    """Return file and line of the innermost frame of the program's own code; without any, of the innermost frame."""
     own = frame
     for _ in range(MOST_FRAMES):
         if own is None:
@@ -149,4 +149,3 @@ def mark_host(torch: Any, sink: Sink, patches: Patches) -> None:
     after_import(SAFETENSORS_MODULE, lambda module: mark(module, {"save_file": SAVE_FILE, "load_file": LOAD_FILE}))
     calls = dict.fromkeys(TOKENIZER_CALLS, TOKENIZER)
     after_import(TOKENIZER_MODULE, lambda module: mark(getattr(module, TOKENIZER_CLASS, None), calls))
-

@@ -5,6 +5,7 @@ import gc
 import io
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -42,8 +43,8 @@ def installed(sink: Any) -> Iterator[Any]:
 
 def line_of(text: str) -> int:
     """Return the number of the first line of this file that holds a text."""
-    with open(__file__, encoding="utf-8") as file:
-        return next(number for number, line in enumerate(file, start=1) if text in line)
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, start=1) if text in line)
 
 
 def test_a_collection_is_marked_with_the_line_that_asks_for_it(marked: Recorder) -> None:
@@ -144,5 +145,3 @@ def test_the_place_is_in_the_programs_own_code() -> None:
     alone: Any = SimpleNamespace(f_code=library, f_lineno=5, f_back=None)
     assert place_of(alone) == "trainer.py:5"
     assert place_of(None) == "unknown"
-
-
