@@ -26,7 +26,7 @@ from nsyswrap.events.thread_states import NAMES, NO_NAME, WAITS, ThreadStates
 from nsyswrap.intervals import NOTHING, Indices, LabelledSpans, Spans, Times, Window, fill, overlay, within
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
-from nsyswrap.tables import array, blocks
+from nsyswrap.tables import Trace, array, blocks
 
 CAUSES = (
     "not_traced",
@@ -186,7 +186,7 @@ class _Explainer:
             working = np.int8(CODE["data_work" if traced else "unknown"])
             cause = np.where(in_data & running, working, cause)
             return np.where(in_data & waiting, np.int8(CODE["data_wait"]), cause)
-        if has_loader(self.context, process):
+        if has_loader(self.context.trace, process):
             # A wait in another phase of the step is not a wait for a batch.
             outside = np.isin(phase, [NO_PHASE, *map(self.context.phases.code, (BATCH, COPY))])
             before_batch = _ends_with_batch(self.context, self.found)[gap]
@@ -231,9 +231,9 @@ def _sort_by_start(parts: Iterable[Pieces]) -> Pieces:
     return whole.of(np.argsort(whole.start, kind="stable"))
 
 
-def has_loader(context: TraceContext, process: int) -> bool:
+def has_loader(trace: Trace, process: int) -> bool:
     """Return whether the process has threads that pin or fetch batches, or child processes that load them."""
-    threads = context.trace[tables.THREADS]
+    threads = trace[tables.THREADS]
     mine = tables.process_of(array(threads, "thread")) == process
     names = set(threads["name"][mine].astype(str))
     every = set(threads["name"].astype(str))

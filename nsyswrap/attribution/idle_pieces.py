@@ -126,7 +126,7 @@ class IdlePieces:
 
     def has_loader(self) -> Mask:
         """Return the pieces in processes that have loader threads or processes."""
-        loading = [each for each in tables.distinct(self.process).tolist() if has_loader(self.context, each)]
+        loading = [each for each in tables.distinct(self.process).tolist() if has_loader(self.context.trace, each)]
         found: Mask = np.isin(self.process, loading)
         return found
 

@@ -98,7 +98,8 @@ _OPTIONS = (
         default="host",
         show_default=True,
         help="host: mark garbage collections, checkpoints and tokenizers in a PyTorch program; auto: also add NVTX "
-        "ranges for steps and phases (data, copy, forward, backward, optimizer); ops: add ranges for its operators, too, if this nsys can.",
+        "ranges for steps and phases (data, copy, forward, backward, optimizer); ops: also add ranges for its "
+        "operators, if this nsys can.",
     ),
     click.option("--cuda-memory", is_flag=True, help="Record memory allocations on the GPU."),
     click.option(

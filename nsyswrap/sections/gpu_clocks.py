@@ -91,8 +91,14 @@ _PLACE = len("1B:00.0")
 
 
 def _inside(gpu: GpuSamples, window: Window, times: Times) -> dict[str, Times] | None:
-    """Return the values at each sample inside the window; None where there are none. A value holds until it changes."""
-    at = times[(times >= window.start_ns) & (times < window.end_ns)]
+    """Return the values at each sample of the window, with one before and after it; a value holds until it changes.
+
+    None where the samples do not reach the window.
+    """
+    first = max(int(np.searchsorted(times, window.start_ns, side="right")) - 1, 0)
+    at = times[first : int(np.searchsorted(times, window.end_ns, side="left")) + 1]
+    if not len(at) or at[-1] < window.start_ns or at[0] >= window.end_ns:
+        return None
     row = np.searchsorted(gpu.samples.at, at, side="right") - 1
     row = row[row >= 0]
     return {name: each[row] for name, each in gpu.samples.values.items()} if len(row) else None

@@ -74,9 +74,15 @@ def test_only_samples_of_the_window_count(trace_of: TraceOf) -> None:
     context = find_context(
         trace_of(made_loop().session()), Settings(host=record([500] * 6 + [2000] * 6, [HEAT] * 6 + [0] * 6))
     )
-    (clock,) = find_clocks(context, window(6 * STEP, STEPS * STEP))
+    (clock,) = find_clocks(context, window(7 * STEP, STEPS * STEP))
     assert clock.slowed_share == 0
     assert find_clocks(context, window(-5, -1)) == []
+
+
+def test_a_window_between_two_samples_has_their_values(trace_of: TraceOf) -> None:
+    context = find_context(trace_of(made_loop().session()), Settings(host=record([1000] * 12, [HEAT] * 12)))
+    (clock,) = find_clocks(context, window(STEP + 5 * US, STEP + 6 * US))
+    assert clock.slowed_share == 1
 
 
 def test_of_several_gpus_the_place_on_the_bus_decides(trace_of: TraceOf) -> None:
