@@ -60,6 +60,8 @@ What the rules miss:
   given and predicts no saving.
 - `one_shard` communicates with FSDP: the prediction counts the reductions alone.
 - `launch_bound` computes with elementwise operators: that they could be fused is true with the fault and without it.
+- `files_one_by_one` also opens the files and makes room for their bytes, and `saved_each_step` copies the weights to
+  the host: both are raised beside the fault.
 - `checkpoints`, `recurrent_cells`, `recompiled_loss`, `short_epochs`, `validation_workers`: other things in the long
   steps are raised beside the fault. They are there.
 

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
-from nsyswrap.attribution.causes import CODE, has_loader
+from nsyswrap.attribution.causes import CODE
 from nsyswrap.attribution.launch_pace import usual_gap_ns
+from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks, spans_of
@@ -125,8 +126,9 @@ class IdlePieces:
         return found
 
     def has_loader(self) -> Mask:
-        """Return the pieces in processes that have loader threads or processes."""
-        loading = [each for each in tables.distinct(self.process).tolist() if has_loader(self.context.trace, each)]
+        """Return the pieces in processes that get their batches from loader threads or processes."""
+        trace, phases = self.context.trace, self.context.phases
+        loading = [each for each in tables.distinct(self.process).tolist() if has_loader_processes(trace, phases, each)]
         found: Mask = np.isin(self.process, loading)
         return found
 

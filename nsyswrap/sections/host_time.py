@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.attribution.causes import has_loader
+from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.root_causes import checkpoint, cpu_quota, file_reads, tokenizer
 from nsyswrap.attribution.root_causes.cpu_quota import is_stop
 from nsyswrap.events import api_calls
@@ -54,7 +54,7 @@ def _of_thread(context: TraceContext, states: ThreadStates, thread: int, window:
     what = np.array([states.names[each] if each < len(states.names) else "" for each in name.tolist()], object)
     is_file = kind == api_calls.FILE_IO
     in_data = context.phases.at(np.full(len(kind), thread, np.int64), spans.start) == context.phases.code(DATA)
-    loading = has_loader(context.trace, thread & ~tables.THREAD_MASK)
+    loading = has_loader_processes(context.trace, context.phases, thread & ~tables.THREAD_MASK)
     rules[is_file & in_data] = "idle/data_wait" if loading else file_reads.RULE
     rules[is_file & _name_marks(context, thread, spans, what)] = checkpoint.RULE
     waits = np.flatnonzero(kind == api_calls.OFF_CPU)

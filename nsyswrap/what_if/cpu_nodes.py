@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.attribution.causes import has_loader
+from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES, Operations
 from nsyswrap.events.thread_states import NAMES, ThreadStates
@@ -182,7 +182,8 @@ def _batches(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
 
 def _own_files(sources: HostSources, main: int) -> Spans:
     """Return when a main thread reads or writes files itself, without a loader that could do it."""
-    states, loading = sources.states.of(main), has_loader(sources.trace, main & ~tables.THREAD_MASK)
+    states, process = sources.states.of(main), main & ~tables.THREAD_MASK
+    loading = has_loader_processes(sources.trace, sources.phases, process)
     mine = (states.code // NAMES == api_calls.FILE_IO) & (not loading)
     return Spans(states.spans.start[mine], states.spans.end[mine])
 

@@ -106,6 +106,14 @@ def test_a_process_with_workers_reads_from_them(trace_of: TraceOf) -> None:
     assert "host/file_reads" not in rules
 
 
+def test_a_process_that_polls_for_batches_has_workers(trace_of: TraceOf) -> None:
+    """The capture does not hold the forked workers, but their parent waits on a pipe before it reads."""
+    built = calling(calling(in_data(made_loop()), "poll", 640, 650), "read", 650, 900)
+    rules = lost(report_of(trace_of(built)))
+    assert rules["idle/data_wait"] == 260
+    assert "host/file_reads" not in rules
+
+
 def test_a_tokenizer_in_the_step_is_named(trace_of: TraceOf) -> None:
     """With a data phase or without one, working or waiting for threads of its own."""
     for built in (made_loop(), in_data(made_loop())):
