@@ -1,7 +1,6 @@
 """The description in an export: nsys, the command, the driver, the GPUs. Never host, user, folders or environment."""
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from nsyswrap.db import queries, schema

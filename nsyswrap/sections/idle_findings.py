@@ -171,9 +171,9 @@ def per_step(context: TraceContext, lost_ns: int, window: Window) -> tuple[str, 
 
 def _marked(context: TraceContext, attribution: Attribution, rule: str) -> tuple[str, ...]:
     """Return the marks with most of a rule's idle time, as lines of evidence: what ran, and where it was called."""
-    marks = find_marks(context.trace) if rule in MARKED else ()
-    if not len(marks):
+    if rule not in MARKED:
         return ()
+    marks = find_marks(context.trace)
     pieces = attribution.pieces.of(attribution.of_rule(rule))
     idle: dict[str, int] = {}
     mine = marks[marks["kind"] == MARKED[rule]]

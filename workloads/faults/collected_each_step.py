@@ -4,6 +4,7 @@ Fixed, nothing is collected before the end: the loop makes nothing that only the
 """
 
 import gc
+from typing import Any
 
 import torch
 
@@ -19,7 +20,7 @@ WIDTH, ROWS, OBJECTS = 4096, 4096, 300_000
 def main(arguments: list[str] | None = None) -> None:
     """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
-    table = [{"row": number, "seen": [number]} for number in range(run.size(OBJECTS, 1000))]
+    table: list[dict[str, Any]] = [{"row": number, "seen": [number]} for number in range(run.size(OBJECTS, 1000))]
     gc.disable()
     width = run.size(WIDTH)
     model = training.network(run, width, WIDTH)

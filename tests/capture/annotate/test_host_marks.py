@@ -89,11 +89,8 @@ def test_a_call_inside_another_of_its_kind_is_not_marked_again() -> None:
     recorder = Recorder()
     marks = HostMarks(recorder)
 
-    def outer() -> int:
-        return inner() + 1
-
     inner = marks.wrap("tokenizer", lambda: 1)
-    assert marks.wrap("tokenizer", outer)() == 2
+    assert marks.wrap("tokenizer", lambda: inner() + 1)() == 2
     assert len(recorder.lines) == 1
 
 
