@@ -95,9 +95,11 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
     with _private_folder() as temporary, reserved as run_folder:
         folder = run_folder.parent
         call, notes = _prepared(options, nsys, capabilities, program, (temporary, run_folder))
-        run = _monitored(call, run_folder / HOST_NAME, progress)
+        monitor = HostMonitor()
+        run = _monitored(call, monitor, progress)
         annotated = _injection(options, temporary).notes() if options.annotate else ()
         _keep_report(run, options, nsys, (temporary, run_folder))
+        _write_record(monitor, run_folder / HOST_NAME)
         _export(nsys, run_folder, progress)
     return CaptureResult(
         folder=folder,
@@ -111,18 +113,21 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
     )
 
 
-def _monitored(call: ForegroundCall, record: Path, progress: Progress) -> RunResult:
-    """Run the program, and write what the host did meanwhile; a record that cannot be written is left out."""
-    monitor = HostMonitor()
+def _monitored(call: ForegroundCall, monitor: HostMonitor, progress: Progress) -> RunResult:
+    """Run the program while a monitor samples it and the machine."""
     try:
         return run_in_foreground(dataclasses.replace(call, on_start=monitor.start), progress)
     finally:
         monitor.stop()
-        samples = monitor.record()
-        if samples is not None:
-            with suppress(OSError):
-                record.touch(mode=0o600)
-                record.write_text(json.dumps(samples, separators=(",", ":")), encoding="utf-8")
+
+
+def _write_record(monitor: HostMonitor, target: Path) -> None:
+    """Write the samples of a monitor; a record that cannot be written is left out."""
+    samples = monitor.record()
+    if samples is not None:
+        with suppress(OSError):
+            target.touch(mode=0o600)
+            target.write_text(json.dumps(samples, separators=(",", ":")), encoding="utf-8")
 
 
 def _export(nsys: Nsys, run_folder: Path, progress: Progress) -> None:
