@@ -1,7 +1,7 @@
 """Samples the host while a program runs: waits for a core, page faults, disk reads, the CPU quota, GPU clocks.
 
 The samples come from files of the kernel that need no root, and from NVML. They are taken in our process, never in the
-program. They take about 1 % of one core, and starting NVML: the pause after a sample is at least a hundred times as long as the sample.
+program. The pause after a sample is at least a hundred times as long as the sample: that is 1 % of one core.
 """
 
 import os
