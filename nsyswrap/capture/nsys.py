@@ -44,6 +44,10 @@ _LAST_PLAIN_SIGNAL = 31
 _SIGNAL_BY_CODE = {128 + number: number.name for number in signal.Signals if number <= _LAST_PLAIN_SIGNAL}
 
 
+# The result of a run, and what was sampled of the host and the GPUs meanwhile.
+Recorded = tuple[RunResult, dict[str, object] | None]
+
+
 @dataclass(frozen=True, slots=True)
 class CaptureResult:
     """A finished capture.
@@ -95,11 +99,9 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
     with _private_folder() as temporary, reserved as run_folder:
         folder = run_folder.parent
         call, notes = _prepared(options, nsys, capabilities, program, (temporary, run_folder))
-        monitor = HostMonitor()
-        run = _monitored(call, monitor, progress)
+        run, samples = _monitored(call, progress)
         annotated = _injection(options, temporary).notes() if options.annotate else ()
-        _keep_report(run, options, nsys, (temporary, run_folder))
-        _write_record(monitor, run_folder / HOST_NAME)
+        _keep_report((run, samples), options, nsys, (temporary, run_folder))
         _export(nsys, run_folder, progress)
     return CaptureResult(
         folder=folder,
@@ -113,17 +115,18 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
     )
 
 
-def _monitored(call: ForegroundCall, monitor: HostMonitor, progress: Progress) -> RunResult:
-    """Run the program while a monitor samples it and the machine."""
+def _monitored(call: ForegroundCall, progress: Progress) -> Recorded:
+    """Run the program; return its result, and what was sampled of the host and the GPUs meanwhile."""
+    monitor = HostMonitor()
     try:
-        return run_in_foreground(dataclasses.replace(call, on_start=monitor.start), progress)
+        run = run_in_foreground(dataclasses.replace(call, on_start=monitor.start), progress)
     finally:
         monitor.stop()
+    return run, monitor.record()
 
 
-def _write_record(monitor: HostMonitor, target: Path) -> None:
-    """Write the samples of a monitor; a record that cannot be written is left out."""
-    samples = monitor.record()
+def _write_samples(samples: dict[str, object] | None, target: Path) -> None:
+    """Write the samples of a run; they are left out where that fails."""
     if samples is not None:
         with suppress(OSError):
             target.touch(mode=0o600)
@@ -259,12 +262,16 @@ def _injection(options: CaptureOptions, temporary: Path) -> Injection:
     return Injection(temporary / "annotate", options.cached_batches, phases=options.annotate)
 
 
-def _keep_report(run: RunResult, options: CaptureOptions, nsys: Nsys, folders: tuple[Path, Path]) -> None:
-    """Check that nsys wrote a report; if not, keep the recorded data and raise an error with the cause."""
-    temporary, run_folder = folders
+def _keep_report(recorded: Recorded, options: CaptureOptions, nsys: Nsys, folders: tuple[Path, Path]) -> None:
+    """Check that nsys wrote a report, and write the samples beside it.
+
+    Without a report, keep the recorded data and raise an error with the cause.
+    """
+    (run, samples), (temporary, run_folder) = recorded, folders
     report = run_folder / REPORT_NAME
     if report.is_file() and report.stat().st_size:
         report.chmod(0o600)
+        _write_samples(samples, run_folder / HOST_NAME)
         return
     written = (*files_below(run_folder), *files_below(temporary))
     unfinished = [path for path in written if path.suffix == ".qdstrm"]
