@@ -35,9 +35,10 @@ def find_marks(trace: Trace) -> pd.DataFrame:
     """Return the marks with columns start, end, thread, text and kind, in order of start."""
     ranges = trace[tables.RANGES]
     texts, domains = ranges["text"].cat, ranges["domain"].cat
-    kinds = np.array([KINDS.get(str(each).split(AT)[0], -1) for each in texts.categories], np.int64)
     ours = np.array([str(each) == DOMAIN for each in domains.categories], bool)
-    if not ours.any() or not (kinds >= 0).any():
+    # A capture without marks may have many texts.
+    kinds = np.array([KINDS.get(str(each).split(AT)[0], -1) for each in texts.categories if ours.any()], np.int64)
+    if not (kinds >= 0).any():
         return ranges.iloc[:0][_COLUMNS].assign(text=pd.Series([], dtype=str), kind=pd.Series([], dtype="int64"))
     kind = kinds[texts.codes.to_numpy()]
     rows = np.flatnonzero((kind >= 0) & ours[domains.codes.to_numpy()])

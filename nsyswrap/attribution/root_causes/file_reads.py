@@ -10,4 +10,5 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
 
     A process with workers reads from them through pipes, with the same calls.
     """
-    return free & idle.is_cause("data_wait") & idle.is_file_call() & ~idle.has_loader()
+    reads = free & idle.is_cause("data_wait") & idle.is_file_call()
+    return reads & ~idle.has_loader() if reads.any() else reads
