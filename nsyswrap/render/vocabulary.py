@@ -139,6 +139,7 @@ COLUMNS = MappingProxyType(
         "without_loader_ns": "without the data loader",
         "of_loader": "part of the data loader",
         "what": "call or mark",
+        "gpu": "on the machine",
         "slowed_share": "clock lowered",
         "median_mhz": "median clock, MHz",
         "max_mhz": "highest clock, MHz",
