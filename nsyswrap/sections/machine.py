@@ -102,7 +102,7 @@ def _host_findings(context: TraceContext, host: pd.DataFrame, window: Window) ->
 def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: int, window: Window) -> Finding:
     longest = rows[rows["what"] != ""].head(MOST_LINES)
     what = zip(longest["what"], longest["total_ns"], longest["count"], strict=True)
-    steps = context.steps.measured_count if window.source == "steps" else 0
+    steps = context.steps.measured_count if window.is_of_steps else 0
     return make_finding(
         rule=rule,
         headline=HEADLINES[rule].format(share=units.share(lost / window.length_ns)),
