@@ -6,8 +6,8 @@ from nsyswrap import units
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Section, Severity, StepTimes
 from nsyswrap.sections.capture_check import outweighs
-from nsyswrap.what_if.plan import TypicalStep
 from nsyswrap.sections.gpu_clocks import RULE as SLOWED
+from nsyswrap.what_if.plan import TypicalStep
 
 IF_FIXED = {
     "idle/data_wait": "if the data loader kept up",

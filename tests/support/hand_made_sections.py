@@ -5,8 +5,6 @@ import pandas as pd
 
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Plan, PlannedChange, Section
-from nsyswrap.sections import prediction
-from nsyswrap.model import Fact, Section
 from nsyswrap.sections import machine, prediction
 
 MS = 1_000_000
