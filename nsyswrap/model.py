@@ -1,7 +1,6 @@
 """The types of a report: facts, findings and tables in sections, about one window of one capture.
 
-Times are int64 nanoseconds since capture start, sizes bytes, ratios shares of 1. Only ``units`` rounds, when a value
-is shown.
+Times are int64 ns since capture start, sizes bytes, ratios shares of 1. Only ``units`` rounds, when a value is shown.
 """
 
 from collections.abc import Mapping
@@ -143,8 +142,7 @@ class Finding:
         evidence: The numbers that support it, one line each.
         device_id: Its GPU; None for the whole capture.
         window: Interval of the numbers.
-        saving_method: "simulated" where the dependency graph was run with the change, "estimated" where the saving
-            follows from a formula; None where nothing is predicted.
+        saving_method: "simulated" on the dependency graph, "estimated" by a formula; None without a prediction.
         what_if: The change behind a simulated saving, a ``WhatIf``; None otherwise. report.json does not hold it.
     """
 
@@ -378,8 +376,7 @@ class Report:
         sections: The sections, in the order they are shown.
         findings: All findings, the largest predicted saving first.
         notes: What could not be analysed, and why.
-        verdict_rule: Rule of the finding that the verdict states, which is the first; None where kernels alone limit
-            the run or the capture cannot tell.
+        verdict_rule: Rule of the first finding; None where kernels alone limit the run or the capture cannot tell.
         step: The measured steps of the window.
         timeline: Content of the page's timeline; None where it was not requested or there is no GPU work.
         plan: The changes in the order that helps most.
