@@ -12,9 +12,10 @@ import pandas as pd
 
 from nsyswrap.capture.locate import find_nsys
 from nsyswrap.capture.nsys import export_report
-from nsyswrap.capture.run_record import recorded_copy_rates
+from nsyswrap.capture.run_record import recorded_copy_rates, recorded_host
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import UsageError
+from nsyswrap.events.host_record import read_record
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.hardware.kernel_names.user_rules import read_rules
 from nsyswrap.intervals import Window
@@ -160,7 +161,8 @@ def open_capture(  # noqa: PLR0913, PLR0917 - one argument an option
     trace = _trace_of(path)
     named = replace(trace, capture=replace(trace.capture, name=neutral(path.name)))
     rates = read_rates(recorded_copy_rates(path))
-    return OpenedCapture(named, window, replace(settings, copy_rates=rates))
+    host = read_record(recorded_host(path), trace.session.started_ns)
+    return OpenedCapture(named, window, replace(settings, copy_rates=rates, host=host))
 
 
 def _phase_rules(phases: Mapping[str, str]) -> tuple[PhaseRule, ...]:

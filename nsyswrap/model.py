@@ -1,7 +1,6 @@
 """The types of a report: facts, findings and tables in sections, about one window of one capture.
 
-Times are int64 nanoseconds since capture start, sizes bytes, ratios shares of 1. Only ``units`` rounds, when a value
-is shown.
+Times are int64 ns since capture start, sizes bytes, ratios shares of 1. Only ``units`` rounds, when a value is shown.
 """
 
 from collections.abc import Mapping
@@ -60,6 +59,7 @@ class Session:
         graph_trace: How CUDA graphs were traced: "Graph", "Node" or empty.
         driver_version: NVIDIA driver, such as "580.159.04"; empty if unknown.
         cuda_version: CUDA version the driver supports, such as "13.0"; empty if unknown.
+        started_ns: The same start, in ns since 1970 (UTC); 0 if unknown.
         secrets: Names of environment variables in the capture that look like secrets.
     """
 
@@ -73,6 +73,7 @@ class Session:
     driver_version: str = ""
     cuda_version: str = ""
     secrets: tuple[str, ...] = ()
+    started_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class Gpu:
         memory_bytes_per_second: Peak rate of its memory; 0 if unknown.
         cache_bytes: Size of its L2 cache; 0 if unknown.
         clock_hz: Highest clock of its multiprocessors; 0 if unknown.
+        bus: Its place on the PCI bus, such as "0000:1B:00.0"; empty if unknown.
     """
 
     device_id: int
@@ -106,6 +108,7 @@ class Gpu:
     memory_bytes_per_second: int = 0
     cache_bytes: int = 0
     clock_hz: int = 0
+    bus: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +142,7 @@ class Finding:
         evidence: The numbers that support it, one line each.
         device_id: Its GPU; None for the whole capture.
         window: Interval of the numbers.
-        saving_method: "simulated" where the dependency graph was run with the change, "estimated" where the saving
-            follows from a formula; None where nothing is predicted.
+        saving_method: "simulated" on the dependency graph, "estimated" by a formula; None without a prediction.
         what_if: The change behind a simulated saving, a ``WhatIf``; None otherwise. report.json does not hold it.
     """
 
@@ -374,8 +376,7 @@ class Report:
         sections: The sections, in the order they are shown.
         findings: All findings, the largest predicted saving first.
         notes: What could not be analysed, and why.
-        verdict_rule: Rule of the finding that the verdict states, which is the first; None where kernels alone limit
-            the run or the capture cannot tell.
+        verdict_rule: Rule of the first finding; None where kernels alone limit the run or the capture cannot tell.
         step: The measured steps of the window.
         timeline: Content of the page's timeline; None where it was not requested or there is no GPU work.
         plan: The changes in the order that helps most.

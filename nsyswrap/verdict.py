@@ -6,6 +6,7 @@ from nsyswrap import units
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Section, Severity, StepTimes
 from nsyswrap.sections.capture_check import outweighs
+from nsyswrap.sections.gpu_clocks import RULE as SLOWED
 from nsyswrap.what_if.plan import TypicalStep
 
 IF_FIXED = {
@@ -20,6 +21,12 @@ IF_FIXED = {
     "idle/module_load": "if everything were loaded before",
     "idle/lock": "without waits for locks",
     "idle/off_cpu": "with enough CPU cores",
+    "idle/garbage_collection": "without garbage collection in the step",
+    "idle/file_io": "without these file reads and writes",
+    "host/checkpoint": "if checkpoints were written in the background",
+    "host/cpu_quota": "without the CPU quota",
+    "host/tokenizer": "if the text were tokenized before",
+    "host/file_reads": "if worker processes read the files",
     "capture/overhead": "without the ranges in inner loops",
     "modules/in_window": "if everything were compiled before",
     "memory/churn": "without allocations in the step",
@@ -45,6 +52,7 @@ IF_FIXED = {
 # Rules of findings whose cause the capture does not show.
 CANNOT_TELL = ("idle/unknown", "idle/not_traced")
 INCOMPLETE = "capture/incomplete"
+NO_GPU_WORK = "No GPU work was recorded: this report is about the host's time, not the GPU's."
 # From this share of the window, time that the capture cannot explain decides the verdict. Source: ours.
 LIMIT_SHARE = 0.10
 # Where steps take so many times the median step on average, a few long ones hold much of the time. Source: ours.
@@ -63,12 +71,22 @@ def find_verdict(
         step: The measured steps of the window.
 
     Returns:
-        The sentence, and the rule of the first finding. The rule is None where only kernels limit the run. It is also
-        None where missing events can change more time than the first finding has lost.
+        The sentence, after one on each GPU that power or heat slowed down, and the rule of the first finding. The rule
+        is None where only kernels limit the run. It is also None where missing events can change more time than the
+        first finding has lost.
     """
+    sentence, rule = _limit(sections, findings, window, step)
+    slowed = [each.headline for each in findings if each.rule == SLOWED]
+    return " ".join([*slowed, sentence]), rule
+
+
+def _limit(
+    sections: Sequence[Section], findings: Sequence[Finding], window: Window, step: StepTimes
+) -> tuple[str, str | None]:
+    """Return the sentence on what limits the run, apart from the clock of its GPUs, and its rule."""
     by_key = {section.key: section for section in sections}
     if "ledger" not in by_key:
-        return "No GPU work was recorded: this report is about the host's time, not the GPU's.", None
+        return _of_host(findings, window, step)
     check, gpus = by_key.get("capture_check"), len(by_key["ledger"].tables["devices"])
     first = next((each for each in findings if each.rule != INCOMPLETE), None)
     limits = first is not None and first.severity is not Severity.NOTE
@@ -82,6 +100,14 @@ def find_verdict(
             return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.", None
         return _compute_bound(by_key["ledger"], by_key.get("compute"), window), None
     return f"{first.headline}{_per_step(first, window, step)}", first.rule
+
+
+def _of_host(findings: Sequence[Finding], window: Window, step: StepTimes) -> tuple[str, str | None]:
+    """Return the verdict of a capture without GPU work: the first finding on the host, if there is one."""
+    first = next((each for each in findings if each.severity is not Severity.NOTE), None)
+    if first is None:
+        return NO_GPU_WORK, None
+    return f"{NO_GPU_WORK} {first.headline}{_per_step(first, window, step)}", first.rule
 
 
 def _lost_ns(findings: Sequence[Finding], first: Finding) -> int:

@@ -29,6 +29,7 @@ steps. They are profiled on a GPU; the captures, cut short, are in `tests/captur
 
 Each root cause of idle time has at least three programs of different shape. One of them runs the training loop of a
 library, not ours. `make faults` fails where that is not so.
+The root causes on the host, `host/...`, have one program each, and `host/cpu_quota` none: it needs a control group.
 
 """
 MEANINGS = (
@@ -60,6 +61,8 @@ What the rules miss:
   given and predicts no saving.
 - `one_shard` communicates with FSDP: the prediction counts the reductions alone.
 - `launch_bound` computes with elementwise operators: that they could be fused is true with the fault and without it.
+- `files_one_by_one` also opens the files and makes room for their bytes, and `saved_each_step` copies the weights to
+  the host: both are raised beside the fault.
 - `checkpoints`, `recurrent_cells`, `recompiled_loss`, `short_epochs`, `validation_workers`: other things in the long
   steps are raised beside the fault. They are there.
 
@@ -241,11 +244,16 @@ def page(folders: Sequence[Path], folder: Path, plans: Sequence[str] = ()) -> st
 def _program_table(programs: Sequence[Program]) -> list[str]:
     """Return the table of all programs: whose training loop runs, and what shape it has."""
     rows = [
-        f"| `{each.rule}`{'' if each.rule in ROOT_CAUSES else ' (no root cause)'} | `{each.name}` "
+        f"| `{each.rule}`{'' if _is_root(each.rule) else ' (no root cause)'} | `{each.name}` "
         f"| {each.library or 'its own'} | {each.shape} |"
         for each in programs
     ]
     return ["| root cause | program | training loop | shape |", "|---|---|---|---|", *rows]
+
+
+def _is_root(rule: str) -> bool:
+    """Return whether a rule is a root cause of idle time."""
+    return rule in ROOT_CAUSES or rule.startswith("host/")
 
 
 def _summary(verdicts: list[Verdict]) -> str:

@@ -22,11 +22,11 @@ from nsyswrap.attribution.gaps import DeviceGaps, find_gaps
 from nsyswrap.attribution.pieces import Pieces, joined_in_order
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES
-from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates
+from nsyswrap.events.thread_states import NAMES, NO_NAME, WAITS, ThreadStates
 from nsyswrap.intervals import NOTHING, Indices, LabelledSpans, Spans, Times, Window, fill, overlay, within
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
-from nsyswrap.tables import array, blocks
+from nsyswrap.tables import Trace, array, blocks
 
 CAUSES = (
     "not_traced",
@@ -41,6 +41,8 @@ CAUSES = (
     "data_work",
     "lock",
     "off_cpu",
+    "garbage_collection",
+    "file_io",
     "cpu",
     "unknown",
 )
@@ -56,10 +58,14 @@ _BY_STATE = {
     api_calls.OTHER_WAIT: "cpu",
     api_calls.PEER_THREAD_WAIT: "unknown",
     api_calls.OFF_CPU: "off_cpu",
+    api_calls.GARBAGE_COLLECTION: "garbage_collection",
+    api_calls.FILE_IO: "file_io",
+    api_calls.CHECKPOINT: "file_io",
+    api_calls.TOKENIZER: "data_work",
     api_calls.RUNNING: "cpu",
 }
 _STATE_CAUSE = np.array([CODE[_BY_STATE[kind]] for kind in range(len(_BY_STATE))], np.int8)
-_WAITING = np.isin(np.arange(len(_BY_STATE)), (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT))
+_WAITING = np.isin(np.arange(len(_BY_STATE)), WAITS)
 
 EMPTY = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
@@ -127,7 +133,14 @@ class _Explainer:
         part, phase, start, end = _cut(spans, self.context.phases.shown(thread), NO_PHASE)
         gap = gap[part]
         names = self._launch_names(gap) if cause != "not_traced" else np.full(len(gap), NO_NAME, np.int32)
-        return self._pieces(Spans(start, end), gap, np.full(len(gap), CODE[cause]), phase, thread, names)
+        causes = np.full(len(gap), CODE[cause], np.int8)
+        if cause == "launch" and len(gap):
+            # A thread can lose its core inside the call.
+            part, code, start, end = self._states(thread, Spans(start, end))
+            lost = code // NAMES == api_calls.OFF_CPU
+            gap, phase, names = gap[part], phase[part], np.where(lost, np.int32(NO_NAME), names[part])
+            causes = np.where(lost, np.int8(CODE["off_cpu"]), np.int8(CODE[cause]))
+        return self._pieces(Spans(start, end), gap, causes, phase, thread, names)
 
     def _before_launch(self, thread: int, gap: Indices, spans: Spans) -> list[Pieces]:
         """Return the pieces before the launch calls, with causes from what the thread did then."""
@@ -173,7 +186,7 @@ class _Explainer:
             working = np.int8(CODE["data_work" if traced else "unknown"])
             cause = np.where(in_data & running, working, cause)
             return np.where(in_data & waiting, np.int8(CODE["data_wait"]), cause)
-        if has_loader(self.context, process):
+        if has_loader(self.context.trace, process):
             # A wait in another phase of the step is not a wait for a batch.
             outside = np.isin(phase, [NO_PHASE, *map(self.context.phases.code, (BATCH, COPY))])
             before_batch = _ends_with_batch(self.context, self.found)[gap]
@@ -218,9 +231,9 @@ def _sort_by_start(parts: Iterable[Pieces]) -> Pieces:
     return whole.of(np.argsort(whole.start, kind="stable"))
 
 
-def has_loader(context: TraceContext, process: int) -> bool:
+def has_loader(trace: Trace, process: int) -> bool:
     """Return whether the process has threads that pin or fetch batches, or child processes that load them."""
-    threads = context.trace[tables.THREADS]
+    threads = trace[tables.THREADS]
     mine = tables.process_of(array(threads, "thread")) == process
     names = set(threads["name"][mine].astype(str))
     every = set(threads["name"].astype(str))

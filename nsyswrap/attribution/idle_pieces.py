@@ -16,16 +16,19 @@ import numpy.typing as npt
 from nsyswrap import tables
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.attribution.launch_pace import usual_gap_ns
+from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.events import api_calls
+from nsyswrap.events.host_marks import find_marks, spans_of
 from nsyswrap.events.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import Indices, Spans, Times, Window, containing
+from nsyswrap.intervals import Indices, Spans, Times, Window, containing, covered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array
 
 Mask = npt.NDArray[np.bool_]
 
 # These causes only say that the host had not launched the next operation yet. A root cause may explain why.
-GENERIC = ("cpu", "launch", "queued", "unknown", "lock", "off_cpu")
+GENERIC = ("cpu", "launch", "queued", "unknown", "lock")
 DATA_CAUSES = ("data_wait", "data_work")
 
 
@@ -103,6 +106,30 @@ class IdlePieces:
         """Return the pieces explained by a call whose name begins with the pattern."""
         wanted = [index for index, name in enumerate(self.states.names) if pattern.match(name)]
         found: Mask = np.isin(self.pieces.name, wanted)
+        return found
+
+    def is_file_call(self) -> Mask:
+        """Return the pieces explained by a call on files."""
+        wanted = [
+            index for index, name in enumerate(self.states.names) if api_calls.os_call_kind(name) == api_calls.FILE_IO
+        ]
+        found: Mask = np.isin(self.pieces.name, wanted)
+        return found
+
+    def is_marked(self, *kinds: int) -> Mask:
+        """Return the pieces that lie mostly inside marks of nsyswrap of some kinds, on their own thread."""
+        marks, found = find_marks(self.context.trace), self.none
+        for each in tables.distinct(array(marks, "thread")).tolist():
+            mine = np.flatnonzero(self.pieces.thread == each)
+            inside = covered(spans_of(marks, each, kinds), self.pieces.start[mine], self.pieces.end[mine])
+            found[mine] = 2 * inside > self.length[mine]
+        return found
+
+    def has_loader(self) -> Mask:
+        """Return the pieces in processes that get their batches from loader threads or processes."""
+        trace, phases = self.context.trace, self.context.phases
+        loading = [each for each in tables.distinct(self.process).tolist() if has_loader_processes(trace, phases, each)]
+        found: Mask = np.isin(self.process, loading)
         return found
 
     def any_in_gap(self, chosen: Mask) -> Mask:

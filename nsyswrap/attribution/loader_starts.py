@@ -27,7 +27,7 @@ def find_starts(context: TraceContext, window: Window) -> Times:
     start, thread = array(calls, "start"), array(calls, "thread")
     rows = np.flatnonzero((kinds > 0) & (start >= window.start_ns) & (start < window.end_ns))
     in_data = context.phases.at(thread[rows], start[rows]) == context.phases.code(DATA)
-    loading = np.array([has_loader(context, int(each)) for each in tables.process_of(thread[rows])], bool)
+    loading = np.array([has_loader(context.trace, int(each)) for each in tables.process_of(thread[rows])], bool)
     found = np.sort(start[rows[in_data | loading]])
     return found if _repeated(context, found) else found[:0]
 

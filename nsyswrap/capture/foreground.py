@@ -101,6 +101,7 @@ class ForegroundCall:
         cwd: Working folder of both; None for the current one.
         limits: Time limits.
         output_to_stderr: Send the program's stdout to stderr, because stdout is for results.
+        on_start: Called once with the program's process id, when it is known.
     """
 
     argv: Sequence[str]
@@ -110,6 +111,7 @@ class ForegroundCall:
     cwd: Path | None = None
     limits: Limits = field(default_factory=Limits)
     output_to_stderr: bool = False
+    on_start: Callable[[int], None] | None = None
 
 
 def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
@@ -137,7 +139,7 @@ def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
             start_new_session=True,
         )
         stopper = Stopper(call.stop, call.run_dir, call.env, call.limits.collect_s)
-        run = _Run(process, call.run_dir, call.limits, received, stopper, excluded)
+        run = _Run(process, call.run_dir, call.limits, received, stopper, excluded, call.on_start)
         try:
             return run.to_the_end(progress)
         finally:
@@ -157,6 +159,7 @@ class _Run:
     received: list[signal.Signals]
     stopper: Stopper
     excluded: frozenset[int]
+    on_start: Callable[[int], None] | None = None
     abandoned: bool = True
     launched: bool = False
     program: int | None = None
@@ -200,6 +203,8 @@ class _Run:
             inner = int(self.run_dir.pid.read_text(encoding="ascii"))
             self.launched, self.started_at = True, time.monotonic()
             self.program = outer_pid(inner, descendants(os.getpid(), self.excluded))
+            if self.program is not None and self.on_start is not None:
+                self.on_start(self.program)
         self._abandon_if_repeated(allowed=1)
 
     def _program_runs(self) -> bool:

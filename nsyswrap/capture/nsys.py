@@ -3,13 +3,15 @@
 A capture succeeded if its report and its export exist: nsys exits with 0 even if it could write neither.
 """
 
+import dataclasses
+import json
 import os
 import shutil
 import signal
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.failures import export_failed, no_report
 from nsyswrap.capture.foreground import ForegroundCall, Limits, RunResult, run_in_foreground
+from nsyswrap.capture.host_monitor import HostMonitor
 from nsyswrap.capture.isolate import kept_environment, namespace_entry, namespace_prefix
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import (
@@ -28,7 +31,7 @@ from nsyswrap.capture.options import (
 )
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress, silent
-from nsyswrap.capture.result_folder import EXPORT_NAME, REPORT_NAME, UNFINISHED_NAME, result_folder
+from nsyswrap.capture.result_folder import EXPORT_NAME, HOST_NAME, REPORT_NAME, UNFINISHED_NAME, result_folder
 from nsyswrap.capture.run_dir import RunDir, files_below
 from nsyswrap.capture.stopping import CaptureInterruptedError
 from nsyswrap.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
@@ -39,6 +42,10 @@ _SQLITE_HEADER = b"SQLite format 3\0"
 # Exit codes of a shell for signals. Codes of real-time signals are left out: they are more often a program's own.
 _LAST_PLAIN_SIGNAL = 31
 _SIGNAL_BY_CODE = {128 + number: number.name for number in signal.Signals if number <= _LAST_PLAIN_SIGNAL}
+
+
+# The result of a run, and what was sampled of the host and the GPUs meanwhile.
+Recorded = tuple[RunResult, dict[str, object] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +99,9 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
     with _private_folder() as temporary, reserved as run_folder:
         folder = run_folder.parent
         call, notes = _prepared(options, nsys, capabilities, program, (temporary, run_folder))
-        run = run_in_foreground(call, progress)
+        run, samples = _monitored(call, progress)
         annotated = _injection(options, temporary).notes() if options.annotate else ()
-        _keep_report(run, options, nsys, (temporary, run_folder))
+        _keep_report((run, samples), options, nsys, (temporary, run_folder))
         _export(nsys, run_folder, progress)
     return CaptureResult(
         folder=folder,
@@ -106,6 +113,24 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
         nsys=nsys,
         notes=(*notes, *annotated, *_notes(run, options)),
     )
+
+
+def _monitored(call: ForegroundCall, progress: Progress) -> Recorded:
+    """Run the program; return its result, and what was sampled of the host and the GPUs meanwhile."""
+    monitor = HostMonitor()
+    try:
+        run = run_in_foreground(dataclasses.replace(call, on_start=monitor.start), progress)
+    finally:
+        monitor.stop()
+    return run, monitor.record()
+
+
+def _write_samples(samples: dict[str, object] | None, target: Path) -> None:
+    """Write the samples of a run; they are left out where that fails."""
+    if samples is not None:
+        with suppress(OSError):
+            target.touch(mode=0o600)
+            target.write_text(json.dumps(samples, separators=(",", ":")), encoding="utf-8")
 
 
 def _export(nsys: Nsys, run_folder: Path, progress: Progress) -> None:
@@ -226,7 +251,7 @@ def _prepared(
 def _program_environment(options: CaptureOptions, environ: dict[str, str], temporary: Path) -> dict[str, str]:
     """Return the environment of the program; if its phases are to be marked, write the files for it."""
     complete = {**environ, **extra_environment(options)}
-    if not options.annotate:
+    if not (options.annotate or options.host_marks):
         return complete
     injection = _injection(options, temporary)
     injection.prepare()
@@ -234,15 +259,19 @@ def _program_environment(options: CaptureOptions, environ: dict[str, str], tempo
 
 
 def _injection(options: CaptureOptions, temporary: Path) -> Injection:
-    return Injection(temporary / "annotate", options.cached_batches)
+    return Injection(temporary / "annotate", options.cached_batches, phases=options.annotate)
 
 
-def _keep_report(run: RunResult, options: CaptureOptions, nsys: Nsys, folders: tuple[Path, Path]) -> None:
-    """Check that nsys wrote a report; if not, keep the recorded data and raise an error with the cause."""
-    temporary, run_folder = folders
+def _keep_report(recorded: Recorded, options: CaptureOptions, nsys: Nsys, folders: tuple[Path, Path]) -> None:
+    """Check that nsys wrote a report, and write the samples beside it.
+
+    Without a report, keep the recorded data and raise an error with the cause.
+    """
+    (run, samples), (temporary, run_folder) = recorded, folders
     report = run_folder / REPORT_NAME
     if report.is_file() and report.stat().st_size:
         report.chmod(0o600)
+        _write_samples(samples, run_folder / HOST_NAME)
         return
     written = (*files_below(run_folder), *files_below(temporary))
     unfinished = [path for path in written if path.suffix == ".qdstrm"]

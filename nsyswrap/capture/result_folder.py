@@ -15,9 +15,10 @@ from nsyswrap.errors import CaptureError, UsageError
 REPORT_NAME = "capture.nsys-rep"
 EXPORT_NAME = "capture.sqlite"
 UNFINISHED_NAME = "capture.qdstrm"
+HOST_NAME = "host.json"
 
 # The files of a result. All belong to one run, so a new capture also removes the reports of the old run.
-_RESULT_NAMES = (REPORT_NAME, EXPORT_NAME, UNFINISHED_NAME, "run.json", "report.json", "report.html")
+_RESULT_NAMES = (REPORT_NAME, EXPORT_NAME, UNFINISHED_NAME, HOST_NAME, "run.json", "report.json", "report.html")
 
 
 @contextmanager

@@ -15,10 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nsyswrap.capture.copy_rates import copy_rates
+from nsyswrap.capture.host_monitor import SCHEMA as HOST_SCHEMA
 from nsyswrap.capture.isolate import kept_environment
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions, extra_environment
 from nsyswrap.capture.process import output_of
+from nsyswrap.capture.result_folder import HOST_NAME
 from nsyswrap.privacy import looks_secret, neutral, neutral_command
 
 SCHEMA = "nsyswrap.run/1"
@@ -56,6 +58,18 @@ _VERSIONS_PROGRAM = (
     "    except m.PackageNotFoundError: return None\n"
     f"print(json.dumps({{'python': platform.python_version(), **{{n: v(n) for n in {_PACKAGES!r}}}}}))"
 )
+
+
+def recorded_host(capture: Path) -> object:
+    """Return the samples of ``host_monitor`` beside a capture of `profile`; None where there are none."""
+    path = capture.parent / HOST_NAME
+    if capture.stem != CAPTURE_STEM or not path.is_file():
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) and record.get("schema") == HOST_SCHEMA else None
 
 
 def recorded_copy_rates(capture: Path) -> object:

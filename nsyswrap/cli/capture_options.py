@@ -94,11 +94,12 @@ _OPTIONS = (
     click.option("--python-sampling", is_flag=True, help=f"Sample Python stacks, {_SAMPLE_HZ} times a second."),
     click.option(
         "--annotate",
-        type=click.Choice(["off", "auto", "ops"]),
-        default="off",
+        type=click.Choice(["off", "host", "auto", "ops"]),
+        default="host",
         show_default=True,
-        help="auto: add NVTX ranges for steps and phases (data, copy, forward, backward, optimizer) to an unchanged "
-        "PyTorch program; ops: add ranges for its operators, too, if this nsys can.",
+        help="host: mark garbage collections, checkpoints and tokenizers in a PyTorch program; auto: also add NVTX "
+        "ranges for steps and phases (data, copy, forward, backward, optimizer); ops: also add ranges for its "
+        "operators, if this nsys can.",
     ),
     click.option("--cuda-memory", is_flag=True, help="Record memory allocations on the GPU."),
     click.option(
@@ -157,7 +158,8 @@ def options_of(
         duration_s=given["duration"],
         python_sampling_hz=_SAMPLE_HZ if given["python_sampling"] else 0,
         pytorch=_OPERATORS if given["annotate"] == "ops" else "",
-        annotate=annotate or given["annotate"] != "off",
+        annotate=annotate or given["annotate"] in {"auto", "ops"},
+        host_marks=given["annotate"] != "off",
         environment=tuple(map(_variable, given["environment"])),
         timeout_s=given["timeout"],
         hide_environment=given["hide_env"],

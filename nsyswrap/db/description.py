@@ -46,6 +46,7 @@ def read_session(export: Export) -> Session:
         driver_version="" if system.get("NvDriverVersion") == "0" else system.get("NvDriverVersion", ""),
         cuda_version=_cuda_version(system.get("CudaDriverVersion", "")),
         secrets=secret_names(export),
+        started_ns=export.whole(_first(export, schema.SESSION_START, "utcEpochNs"), schema.SESSION_START, "utcEpochNs"),
     )
 
 
@@ -57,6 +58,7 @@ def read_gpus(export: Export) -> tuple[Gpu, ...]:
     limits = _SM_LIMITS if export.has(schema.GPUS, *_SM_LIMITS.values()) else {}
     more = limits | {field: column for field, column in _RATES.items() if export.has(schema.GPUS, column)}
     columns = (*wanted, *more.values())
+    places = _places(export)
     found = []
     for device, name, *numbers in export.rows(queries.columns_of(schema.GPUS, columns)):
         device_id = export.whole(device, schema.GPUS, "id")
@@ -65,8 +67,16 @@ def read_gpus(export: Export) -> tuple[Gpu, ...]:
         )
         capability = None if None in numbers[:2] else (major, minor)
         known = dict(zip(("sm_count", "memory_bytes", *more), rest, strict=True))
-        found.append(Gpu(device_id, str(name or ""), capability, **known))
+        found.append(Gpu(device_id, str(name or ""), capability, bus=places.get(device_id, ""), **known))
     return tuple(sorted(found, key=lambda gpu: gpu.device_id))
+
+
+def _places(export: Export) -> dict[int, str]:
+    """Return the place of each GPU on the PCI bus, by device id."""
+    if not export.has(schema.GPUS, "id", "busLocation"):
+        return {}
+    rows = export.rows(queries.columns_of(schema.GPUS, ("id", "busLocation")))
+    return {export.whole(device, schema.GPUS, "id"): str(place or "") for device, place in rows}
 
 
 def secret_names(export: Export) -> tuple[str, ...]:

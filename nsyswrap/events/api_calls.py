@@ -17,7 +17,7 @@ from nsyswrap.tables import Trace, array
 PROFILER, MODULE_LOAD, ALLOCATION, BLOCKING_COPY, SYNCHRONIZATION, LOCK_WAIT, OTHER_WAIT, PEER_THREAD_WAIT, OFF_CPU = (
     range(9)
 )
-RUNNING = 9
+GARBAGE_COLLECTION, FILE_IO, CHECKPOINT, TOKENIZER, RUNNING = range(9, 14)
 
 # Kinds of memory, and directions in which the host takes no part. Source: the labels in an export.
 PAGEABLE, DEVICE = "Pageable", "Device"
@@ -43,8 +43,14 @@ _SYNCHRONIZATION = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx|Context|Thre
 _LOCK = re.compile(r"pthread_(?:mutex|rwlock|spin)_\w*lock|pthread_cond_(?:timed|clock)wait|sem_\w*wait|futex|flock")
 _PEER_THREAD = re.compile(r"pthread_cond_wait|pthread_(?:timed)?join|pthread_barrier_wait")
 _WAIT = re.compile(
-    r"p?poll|p?select|epoll_p?wait|(?:p?read|readv|fread|fgets|getc|getline)(?:64)?|recv\w*|accept4?|wait(?:pid|id|3|4)?"
-    r"|(?:clock_)?nanosleep|u?sleep|sig(?:timed)?wait\w*|mq_\w*receive|msgrcv|io_getevents|f(?:data)?sync|connect"
+    r"p?poll|p?select|epoll_p?wait|recv\w*|accept4?|wait(?:pid|id|3|4)?"
+    r"|(?:clock_)?nanosleep|u?sleep|sig(?:timed)?wait\w*|mq_\w*receive|msgrcv|io_getevents|connect"
+)
+# Calls on files. `read` and `write` may also be calls on a pipe or a socket: the capture does not show which.
+_FILE = re.compile(
+    r"(?:p?(?:read|write)v?2?|f(?:read|write|gets|puts|getc|putc|printf|flush|close|open|reopen|truncate|allocate)"
+    r"|vfprintf|getc|getline|getdelim|putc|putw|open(?:at)?|creat|close|f(?:data)?sync|syncfs?|sync_file_range|msync"
+    r"|posix_fallocate|sendfile|copy_file_range|rename|unlink)(?:64)?(?:_unlocked)?"
 )
 
 _LOADED = re.compile(r"dlopen|dlclose|dlmopen")
@@ -75,11 +81,13 @@ def is_copy(name: str) -> bool:
 
 
 def os_call_kind(name: str) -> int | None:
-    """Return the kind of wait of an operating system call; None for a call that does not wait."""
+    """Return the kind of an operating system call: a kind of wait or a call on files; None for any other call."""
     if _LOCK.fullmatch(name):
         return LOCK_WAIT
     if _PEER_THREAD.fullmatch(name):
         return PEER_THREAD_WAIT
+    if _FILE.fullmatch(name):
+        return FILE_IO
     return OTHER_WAIT if _WAIT.fullmatch(name) else None
 
 

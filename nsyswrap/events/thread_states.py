@@ -12,6 +12,9 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import blocks_host
+from nsyswrap.events.core_waits import Moments, find_core_waits
+from nsyswrap.events.host_marks import find_marks
+from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import (
     NOTHING,
@@ -26,6 +29,7 @@ from nsyswrap.intervals import (
     merge,
     subtract,
     total,
+    union,
 )
 from nsyswrap.tables import TableSpec, Trace, array, by_name
 
@@ -33,7 +37,9 @@ from nsyswrap.tables import TableSpec, Trace, array, by_name
 NAMES = 1 << 20
 NO_NAME = NAMES - 1
 
-WAITS = (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT)
+WAITS = (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT, api_calls.FILE_IO)
+# A thread in one of these waits is not ready, or its call keeps it from its work whatever core it has.
+_NOT_READY = (*WAITS, api_calls.BLOCKING_COPY, api_calls.SYNCHRONIZATION)
 NO_STATES = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
 
@@ -90,7 +96,9 @@ class ThreadStates:
         return self.activity[thread].alive
 
 
-def find_thread_states(trace: Trace, operations: Operations, window: Window, threads: Iterable[int]) -> ThreadStates:
+def find_thread_states(
+    trace: Trace, operations: Operations, window: Window, threads: Iterable[int], record: HostRecord = NO_RECORD
+) -> ThreadStates:
     """Return what threads do inside a window.
 
     Args:
@@ -98,18 +106,21 @@ def find_thread_states(trace: Trace, operations: Operations, window: Window, thr
         operations: All that ran on the GPUs; they show which asynchronous copies block the host.
         window: Interval of time; events outside it are left out.
         threads: Global ids of the threads; a thread without events has no states.
+        record: What was sampled of the host beside the capture.
     """
-    names, name_index = _names(trace)
+    marks = find_marks(trace)
+    names, name_index = _names(trace, marks["text"])
     calls = _find_calls(trace, operations, window, name_index)
-    activity = {thread: _activity(trace, calls, window, thread) for thread in sorted(set(threads))}
+    sources = _Sources(trace, calls, marks, names, record)
+    activity = {thread: _activity(sources, window, thread) for thread in sorted(set(threads))}
     return ThreadStates(trace, MappingProxyType(activity), names, MappingProxyType(name_index))
 
 
-def _names(trace: Trace) -> tuple[tuple[str, ...], dict[int, int]]:
-    """Return the names of all calls, and for each string id the index of its name."""
+def _names(trace: Trace, marks: "pd.Series[str]") -> tuple[tuple[str, ...], dict[int, int]]:
+    """Return the names of all calls and marks, and for each string id of a call the index of its name."""
     ids = np.concatenate([tables.used_ids(array(trace[spec], "name_id")) for spec in KIND_OF])
     base = {each: api_calls.base_name(trace.text(each)) for each in ids.tolist()}
-    names = tuple(sorted(set(base.values())))
+    names = tuple(sorted({*base.values(), *marks.astype(str)}))
     index = {name: number for number, name in enumerate(names)}
     return names, {each: index[name] for each, name in base.items()}
 
@@ -143,6 +154,24 @@ class _Calls(NamedTuple):
     code: npt.NDArray[np.int32]
 
 
+class _Sources(NamedTuple):
+    """What the states of a thread follow from.
+
+    Attributes:
+        trace: The tables of one export.
+        calls: Each table of calls.
+        marks: Work of the host that nsyswrap marks.
+        names: Name of each name index.
+        record: What was sampled of the host.
+    """
+
+    trace: Trace
+    calls: Mapping[TableSpec, _Calls]
+    marks: pd.DataFrame
+    names: tuple[str, ...]
+    record: HostRecord
+
+
 def _find_calls(
     trace: Trace, operations: Operations, window: Window, name_index: Mapping[int, int]
 ) -> dict[TableSpec, _Calls]:
@@ -172,22 +201,55 @@ def _copying_calls(trace: Trace, operations: Operations) -> tuple[Indices, Indic
     return call[blocking], call[~blocking & (call >= 0)]
 
 
-def _activity(trace: Trace, calls: Mapping[TableSpec, _Calls], window: Window, thread: int) -> ThreadActivity:
+def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
     """Return what one thread does inside a window."""
+    calls = sources.calls
     rows = {spec: np.flatnonzero(calls[spec].thread == thread) for spec in (tables.CALLS, tables.OS_CALLS)}
-    in_cuda = _open(calls[tables.CALLS], rows[tables.CALLS])
-    states = _call_states(calls.values(), thread)
-    off_cpu = _off_cpu(trace, window, thread)
-    if len(off_cpu.start):
-        # Inside a call, the call is what takes the thread off the CPU.
-        in_os = _open(calls[tables.OS_CALLS], rows[tables.OS_CALLS])
-        off_cpu = subtract(subtract(off_cpu, in_cuda), in_os)
-        codes = np.full(len(off_cpu.start), api_calls.OFF_CPU * NAMES + NO_NAME, np.int32)
-        states = fill(states, LabelledSpans(off_cpu, codes))
+    in_cuda, in_os = (_open(calls[spec], mine) for spec, mine in rows.items())
+    opened = _call_states(calls.values(), thread)
+    # Inside a call, the call is what takes the thread off the CPU.
+    off_cpu = subtract(subtract(_off_cpu(sources.trace, window, thread), in_cuda), in_os)
+    off_cpu = union(off_cpu, _without_core(sources.record, opened, (in_cuda, in_os), window, thread))
+    explained = opened.code // NAMES < api_calls.OFF_CPU
+    states = fill(_chosen(opened, explained), _constant(off_cpu, api_calls.OFF_CPU * NAMES + NO_NAME))
+    states = fill(states, _mark_states(sources, thread, api_calls.GARBAGE_COLLECTION))
+    states = fill(states, _chosen(opened, ~explained))
+    for kind in (api_calls.CHECKPOINT, api_calls.TOKENIZER):
+        states = fill(states, _mark_states(sources, thread, kind))
     waiting = np.isin(states.code // NAMES, WAITS)
     waits = subtract(merge(states.spans.start[waiting], states.spans.end[waiting]), in_cuda)
     call_ns = total(clip(in_cuda, window.start_ns, window.end_ns))
     return ThreadActivity(states, waits, call_ns, _alive((calls[spec], mine) for spec, mine in rows.items()))
+
+
+def _chosen(states: LabelledSpans, mask: npt.NDArray[np.bool_]) -> LabelledSpans:
+    return LabelledSpans(Spans(states.spans.start[mask], states.spans.end[mask]), states.code[mask])
+
+
+def _constant(spans: Spans, code: int) -> LabelledSpans:
+    return LabelledSpans(spans, np.full(len(spans.start), code, np.int32))
+
+
+def _mark_states(sources: _Sources, thread: int, kind: int) -> LabelledSpans:
+    """Return when marks of a kind are open on a thread, each with the name of its mark."""
+    marks = sources.marks
+    mine = np.flatnonzero((array(marks, "thread") == thread) & (array(marks, "kind") == kind))
+    names = [sources.names.index(str(text)) for text in marks["text"].iloc[mine]]
+    codes = kind * NAMES + np.array(names, np.int32)
+    return innermost(array(marks, "start")[mine], array(marks, "end")[mine], codes)
+
+
+def _without_core(
+    record: HostRecord, opened: LabelledSpans, in_calls: tuple[Spans, Spans], window: Window, thread: int
+) -> Spans:
+    """Return when a thread was ready without a core, in a call or not, from its sampled run-queue time."""
+    samples = record.of_thread(thread)
+    if not len(samples.at):
+        return NOTHING
+    waiting = np.isin(opened.code // NAMES, _NOT_READY)
+    edges = np.sort(np.concatenate([side for spans in in_calls for side in spans]))
+    moments = Moments(edges, merge(opened.spans.start[waiting], opened.spans.end[waiting]))
+    return find_core_waits(samples, moments, window.start_ns, window.end_ns)
 
 
 def _open(calls: _Calls, rows: Indices) -> Spans:
@@ -216,7 +278,7 @@ def _call_states(parts: Iterable[_Calls], thread: int) -> LabelledSpans:
         codes.append(calls.code[mine])
     start, end, kind, code = (np.concatenate(each) for each in (starts, ends, kinds, codes))
     states = NO_STATES
-    for each in range(api_calls.OFF_CPU):
+    for each in (*range(api_calls.OFF_CPU), api_calls.FILE_IO):
         of_kind = kind == each
         states = fill(states, innermost(start[of_kind], end[of_kind], code[of_kind]))
     return states

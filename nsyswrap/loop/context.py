@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from nsyswrap import tables
 from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
+from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.lost_events import SilentThread, silent_threads
 from nsyswrap.events.operations import Operations, find_operations, launching_threads
 from nsyswrap.events.python_stacks import SourceLines, find_lines
@@ -35,6 +36,7 @@ class Settings:
         phase_rules: Rules that are tried before the usual spellings of the phases.
         kernel_rules: Rules for kernel names that are tried before our own.
         copy_rates: Rates of pinned copies, measured on the machine of the capture, by direction.
+        host: What was sampled of the host and the GPUs while the program ran.
     """
 
     step_pattern: str = ""
@@ -42,6 +44,7 @@ class Settings:
     kernel_rules: tuple[NameRule, ...] = ()
     copy_rates: Mapping[str, CopyRate] = field(default_factory=dict)
     step_kernel: str = ""
+    host: HostRecord = NO_RECORD
 
 
 NO_SETTINGS = Settings()
@@ -134,4 +137,4 @@ def find_states(context: TraceContext, window: Window) -> ThreadStates:
     # Where the launch of an operation is unknown, the process id is used as the thread id.
     processes = tables.distinct(context.operations.process)
     threads = {*launching.tolist(), *processes.tolist(), *context.phases.main_thread.values()}
-    return find_thread_states(context.trace, context.operations, window, threads)
+    return find_thread_states(context.trace, context.operations, window, threads, context.settings.host)

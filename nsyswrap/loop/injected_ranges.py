@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.events.host_marks import DOMAIN
 from nsyswrap.intervals import covered, merge
 from nsyswrap.tables import array
 
-DOMAIN = "nsyswrap"
 STEP_TEXT = re.compile(r"(?:step|batch) \d+")
 
 Flags = npt.NDArray[np.bool_]

@@ -45,7 +45,7 @@ _GROUPS = (
         ),
     ),
     ("Program", ("steps", "phases", "step_breakdown", "counterfactual", "ranges", "python_lines")),
-    ("CPU", ("launches", "host_calls", "host_waits", "os_calls")),
+    ("CPU", ("machine", "launches", "host_calls", "host_waits", "os_calls")),
 )
 _CHECK, _LAST = "capture_check", "Capture"
 _ABOUT_CAPTURE = ("prediction", _CHECK)

@@ -20,7 +20,7 @@ _MUTED = "dim"
 _STYLES = {Severity.PROBLEM: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
 _ON_PAGE_ONLY = (
     *("kernels", "copies", "launches", "host_calls", "os_calls", "ranges", "capture_check"),
-    *("step_breakdown", "cuda_graphs", "host_waits", "python_lines", "counters", "device_memory"),
+    *("step_breakdown", "cuda_graphs", "host_waits", "machine", "python_lines", "counters", "device_memory"),
     *("communication", "compute", "occupancy", "prediction"),
 )
 _SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases")

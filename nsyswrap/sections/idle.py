@@ -34,7 +34,9 @@ EVIDENCE = {
     "data_wait": "thread {thread} waits for data in {name}",
     "data_work": "thread {thread} prepares data itself",
     "lock": "thread {thread} waits for a lock in {name}",
-    "off_cpu": "thread {thread} is off the CPU",
+    "off_cpu": "thread {thread} has no CPU core",
+    "garbage_collection": "{name} on thread {thread}",
+    "file_io": "thread {thread} is in {name}",
     "cpu": "thread {thread} runs code outside CUDA calls",
     "unknown": "thread {thread} waits in {name} for another thread",
 }

@@ -10,6 +10,7 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.launch_pace import usual_gap_ns
 from nsyswrap.attribution.root_causes import blocking_waits
 from nsyswrap.events.operations import SOURCES
+from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array
 
@@ -77,8 +78,36 @@ ADVICE = {
         "Move Python work of other threads into processes (DataLoader workers instead of threads).",
     ),
     "idle/off_cpu": Advice(
-        "The GPU is idle for {share} of the time because the launching thread is off the CPU.",
+        "The GPU is idle for {share} of the time because the launching thread waits for a CPU core.",
         "Free CPU cores: fewer workers, torch.set_num_threads, or pin the process to cores of its own.",
+    ),
+    "idle/garbage_collection": Advice(
+        "The GPU is idle for {share} of the time while Python collects garbage.",
+        "Take gc.collect() out of the step. Call gc.collect() and gc.freeze() once before the loop; or gc.disable(), "
+        "and collect every n steps.",
+    ),
+    "idle/file_io": Advice(
+        "The GPU is idle for {share} of the time while the launching thread reads or writes files.",
+        "Move reading and writing files to another thread or process, do it less often, or use a faster disk.",
+    ),
+    "host/checkpoint": Advice(
+        "The GPU is idle for {share} of the time while the step writes or reads a checkpoint.",
+        "Save in the background: copy the state to the host and write it in another thread or process "
+        "(torch.distributed.checkpoint.async_save); save less often; let one rank save.",
+    ),
+    "host/cpu_quota": Advice(
+        "The GPU is idle for {share} of the time because the program used up its CPU quota and was stopped.",
+        "Raise the CPU limit of the container, or use fewer threads: OMP_NUM_THREADS, torch.set_num_threads, fewer "
+        "loader workers.",
+    ),
+    "host/tokenizer": Advice(
+        "The GPU is idle for {share} of the time while the training process tokenizes text.",
+        "Tokenize once before the training (datasets.map), or in the workers of the DataLoader; use a fast tokenizer.",
+    ),
+    "host/file_reads": Advice(
+        "The GPU starves for {share} of the time while the training process reads files for the next batch.",
+        "Read in the background: DataLoader(num_workers=4, persistent_workers=True). Keep the files on a local disk or "
+        "in memory, and read few large files instead of many small ones.",
     ),
     "idle/profiler": Advice(
         "The profiler itself accounts for {share} of the time as idle GPU.",
@@ -136,6 +165,17 @@ SHORT_CODE = (
 SMALL_COPIES = (
     "Copy to the GPU once instead of many times: collect the values in one tensor on the host (torch.stack, or the "
     "collate function of the DataLoader), pin it, and copy it with non_blocking=True."
+)
+# Where the program's own threads use this share of its cores, they are too many for them; else other programs use the
+# cores. Source: ours; two equally busy programs leave one half to each.
+OWN_SHARE = 0.75
+OWN_THREADS = (
+    "The program's own threads are more than its cores: set OMP_NUM_THREADS and torch.set_num_threads lower, use fewer "
+    "loader workers, or give the program more cores."
+)
+OTHER_PROGRAMS = (
+    "Other programs use the cores: give this one cores of its own (taskset, cpuset, the CPU request of the container), "
+    "or move the others away."
 )
 # The advice on unknown causes where OS calls were traced already.
 STILL_UNKNOWN = "Capture again with --sample-cpu, and with NVTX ranges around the phases."
@@ -197,8 +237,40 @@ def _of_unknown(context: TraceContext, _attribution: Attribution) -> str:
     return STILL_UNKNOWN if len(context.trace[tables.OS_CALLS]) else ""
 
 
+def core_use(context: TraceContext, window: Window) -> tuple[str, ...]:
+    """Return a line of evidence on the cores that the program had and used; empty where that was not sampled."""
+    used, had = _cores(context, window)
+    if not had:
+        return ()
+    quota = context.settings.host.quota_cores
+    limit = f" (quota {quota:.3g})" if quota else ""
+    cores = context.settings.host.cores.get("allowed")
+    return (f"the program's threads used {used:.2f} cores on average, of {cores} that they may use{limit}",)
+
+
+def no_core_advice(context: TraceContext, window: Window) -> str:
+    """Return advice on waits for a core: who uses the cores, the program's own threads or other programs."""
+    used, had = _cores(context, window)
+    if not had:
+        return ""
+    return OWN_THREADS if used >= OWN_SHARE * had else OTHER_PROGRAMS
+
+
+def _cores(context: TraceContext, window: Window) -> tuple[float, float]:
+    """Return how many cores the program's threads used on average, and how many it may use; 0 where unknown."""
+    record = context.settings.host
+    ran = sum(each.growth("on_cpu_ns", window.start_ns, window.end_ns) for each in record.threads.values())
+    had = min(float(record.cores.get("allowed", 0)), record.quota_cores or float("inf"))
+    return ran / window.length_ns, had
+
+
+def _of_off_cpu(context: TraceContext, attribution: Attribution) -> str:
+    return no_core_advice(context, attribution.window)
+
+
 _FITTED: dict[str, Callable[[TraceContext, Attribution], str]] = {
     "idle/cpu": _of_cpu,
+    "idle/off_cpu": _of_off_cpu,
     "idle/unknown": _of_unknown,
     blocking_waits.RULE: _of_waits,
 }

@@ -14,13 +14,18 @@ from nsyswrap.attribution.root_causes import (
     between_operations,
     blocking_waits,
     capture_overhead,
+    checkpoint,
+    cpu_quota,
+    tokenizer,
     worker_start,
 )
 from nsyswrap.attribution.sampled_lines import spelled
-from nsyswrap.intervals import Spans, Window, merge
+from nsyswrap.events import api_calls
+from nsyswrap.events.host_marks import find_marks
+from nsyswrap.intervals import Spans, Window, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import MOST_SAMPLES, Finding, Severity
-from nsyswrap.sections.idle_advice import ADVICE, SMALL_COPIES, Advice, advice_for
+from nsyswrap.sections.idle_advice import ADVICE, SMALL_COPIES, Advice, advice_for, core_use
 from nsyswrap.sections.severity import PROBLEM_SHARE, make_finding, worth_printing
 from nsyswrap.tables import Frame, array
 from nsyswrap.what_if import changes
@@ -28,6 +33,14 @@ from nsyswrap.what_if.changes import NO_SAVING, Saving, WhatIf, predict
 from nsyswrap.what_if.simulate import Simulation
 
 WORST_GAPS = 3
+# The rules of time without a core.
+NO_CORE = ("idle/off_cpu", cpu_quota.RULE)
+# The rules of work that nsyswrap marks, and the kind of its marks.
+MARKED = {
+    "idle/garbage_collection": api_calls.GARBAGE_COLLECTION,
+    checkpoint.RULE: api_calls.CHECKPOINT,
+    tokenizer.RULE: api_calls.TOKENIZER,
+}
 OWN_CAUSES = {each.rule: each.own_causes for each in ROOT_CAUSES if each.own_causes}
 
 
@@ -78,6 +91,8 @@ def _finding(
         advice=advice.advice,
         evidence=(
             *per_step(context, lost, window),
+            *(core_use(context, window) if rule in NO_CORE else ()),
+            *_marked(context, attribution, rule),
             *most_sampled(attribution, rule),
             *_by_phase(context, attribution, rule),
             *_longest(gaps, attribution, rule),
@@ -152,6 +167,22 @@ def per_step(context: TraceContext, lost_ns: int, window: Window) -> tuple[str, 
     if not window.is_of_steps or not steps:
         return ()
     return (f"{units.duration(lost_ns // steps)} a step, in {window.label}",)
+
+
+def _marked(context: TraceContext, attribution: Attribution, rule: str) -> tuple[str, ...]:
+    """Return the marks with most of a rule's idle time, as lines of evidence: what ran, and where it was called."""
+    if rule not in MARKED:
+        return ()
+    marks = find_marks(context.trace)
+    pieces = attribution.pieces.of(attribution.of_rule(rule))
+    idle: dict[str, int] = {}
+    mine = marks[marks["kind"] == MARKED[rule]]
+    for (thread, text), each in mine.groupby(["thread", "text"], sort=True):
+        own = pieces.of(np.flatnonzero(pieces.thread == thread))
+        inside = covered(merge(array(each, "start"), array(each, "end")), own.start, own.end)
+        idle[str(text)] = idle.get(str(text), 0) + int(inside.sum())
+    longest = sorted(((ns, text) for text, ns in idle.items() if ns), key=lambda row: (-row[0], row[1]))
+    return tuple(f"{units.duration(ns)} in {text}" for ns, text in longest[:WORST_GAPS])
 
 
 def most_sampled(attribution: Attribution, rule: str) -> tuple[str, ...]:

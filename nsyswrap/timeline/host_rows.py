@@ -26,7 +26,8 @@ LASTS = 2
 # Names of the kinds of calls in ``api_calls``, by number; "launch" is any other CUDA call of a running thread.
 THREAD_CLASSES = (
     *("profiler", "module_load", "allocation", "blocking_copy", "synchronization"),
-    *("lock", "wait", "thread_wait", "off_cpu", "launch"),
+    *("lock", "wait", "thread_wait", "off_cpu"),
+    *("garbage_collection", "file_io", "checkpoint", "tokenizer", "launch"),
 )
 LAUNCH = api_calls.RUNNING
 

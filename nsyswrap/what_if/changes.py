@@ -303,6 +303,8 @@ OF_CAUSE: Mapping[str, Callable[[Simulation], WhatIf]] = {
     "data_work": loader_work,
     "lock": partial(_of_states, (api_calls.LOCK_WAIT,), "waiting for a lock"),
     "off_cpu": partial(_of_states, (api_calls.OFF_CPU,), "off the CPU"),
+    "garbage_collection": partial(_of_states, (api_calls.GARBAGE_COLLECTION,), "in garbage collection"),
+    "file_io": partial(_of_states, (api_calls.FILE_IO, api_calls.CHECKPOINT), "in calls on files"),
 }
 """The change that fixes each cause of idle time."""
 

@@ -17,10 +17,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES, Operations
-from nsyswrap.events.thread_states import ThreadStates
-from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge, overlay
+from nsyswrap.events.thread_states import NAMES, ThreadStates
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered, merge, overlay, subtract
 from nsyswrap.loop.phase_detection import DATA, Phases
 from nsyswrap.tables import Trace, array
 
@@ -169,7 +170,7 @@ def _batches(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
         )
         if main not in threads or not len(spans.start):
             continue
-        waits = sources.states.waits(main)
+        waits = subtract(sources.states.waits(main), _own_files(sources, main))
         awake = merge(waits.start - WAKE_UP_NS, waits.end)
         inside, _, start, end = overlay(spans, Spans(awake.start + WAKE_UP_NS, awake.end))
         longest = _longest_of_each(inside, start, end)
@@ -177,6 +178,15 @@ def _batches(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
         chosen = longest[long]
         found.append(_part(np.full(len(chosen), main), start[chosen], end[chosen], BATCH))
     return found
+
+
+def _own_files(sources: HostSources, main: int) -> Spans:
+    """Return when a main thread reads or writes files itself, without a loader that could do it."""
+    states, process = sources.states.of(main), main & ~tables.THREAD_MASK
+    mine = states.code // NAMES == api_calls.FILE_IO
+    if not mine.any() or has_loader_processes(sources.trace, sources.phases, process):
+        return NOTHING
+    return Spans(states.spans.start[mine], states.spans.end[mine])
 
 
 def _longest_of_each(group: Indices, start: Times, end: Times) -> Indices:

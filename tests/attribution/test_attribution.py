@@ -158,6 +158,6 @@ def test_generic_causes_time_not_traced_and_uneven_steps_are_not_specific(trace_
     context = find_context(trace_of(mixed()))
     (found,) = attributions_of(context, choose_window(context))
     specific = replace(found, steps_by_rule=np.eye(len(RULES), dtype=np.int64)).of_specific_rules()
-    causes = ("cpu", "launch", "queued", "unknown", "lock", "off_cpu", "not_traced")
+    causes = ("cpu", "launch", "queued", "unknown", "lock", "not_traced")
     others = {*(f"idle/{cause}" for cause in causes), "steps/uneven"}
     assert specific.tolist() == [rule not in others for rule in RULES]

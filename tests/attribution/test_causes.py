@@ -127,7 +127,7 @@ OS_CALLS = {
     "pthread_rwlock_rdlock": "lock",
     "sem_wait": "lock",
     "poll": "cpu",
-    "read": "cpu",
+    "read": "file_io",
     "nanosleep": "cpu",
     "ioctl": "cpu",
     "pthread_cond_wait": "unknown",
@@ -263,7 +263,7 @@ def test_a_thread_off_the_cpu_is_off_cpu(trace_of: TraceOf) -> None:
     builder = gap().scheduled(20, running=False).scheduled(80, running=True)
     trace = trace_of(builder)
     assert explained(trace, 0, 100) == [Piece(20, 80, "off_cpu", "forward")]
-    assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} is off the CPU"]
+    assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} has no CPU core"]
 
 
 @pytest.mark.parametrize("call", ["call", "os_call"])

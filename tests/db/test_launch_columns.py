@@ -75,6 +75,6 @@ def test_the_limits_of_a_gpu_are_read(trace_of: TraceOf) -> None:
     }
     built = ExportBuilder().gpu(**own)
     (gpu,) = trace_of(built).gpus
-    assert gpu == Gpu(0, "NVIDIA H200", (9, 0), 132, 150109880320, 64, 32, 65536, 233472)
+    assert gpu == Gpu(0, "NVIDIA H200", (9, 0), 132, 150109880320, 64, 32, 65536, 233472, bus="0000:00:00.0")
     (silent,) = trace_of(built.without("TARGET_INFO_GPU", "maxShmemPerSm")).gpus
-    assert silent == Gpu(0, "NVIDIA H200", (9, 0), 132, 150109880320)
+    assert silent == Gpu(0, "NVIDIA H200", (9, 0), 132, 150109880320, bus="0000:00:00.0")

@@ -25,10 +25,11 @@ MEANING = {
     "blocking_copy": {"cudaMemcpy"},
     "synchronization": {"cudaStreamSynchronize"},
     "lock": {"pthread_mutex_lock"},
-    "wait": {"poll", "read"},
+    "wait": {"poll"},
     "peer": {"pthread_cond_wait"},
+    "file_io": {"read"},
 }
-WAITS = {"lock", "wait", "peer"}
+WAITS = {"lock", "wait", "peer", "file_io"}
 CAUSE = {"wait": "cpu", "peer": "unknown", "running": "cpu"}
 
 

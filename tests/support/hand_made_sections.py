@@ -5,7 +5,7 @@ import pandas as pd
 
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Plan, PlannedChange, Section
-from nsyswrap.sections import prediction
+from nsyswrap.sections import machine, prediction
 
 MS = 1_000_000
 STEPS, STEP_NS = 18, 111 * MS
@@ -35,6 +35,7 @@ def more_sections(window: Window, kernels: tuple[str, ...]) -> tuple[Section, ..
         _graphs(window, kernels),
         _ranges(window, kernels),
         _host_waits(window),
+        _machine(window),
         _prediction(window),
     )
 
@@ -207,6 +208,20 @@ def _host_waits(window: Window) -> Section:
     )  # fmt: skip
     facts = (Fact("launching_threads", 1, "count"), Fact("wait_ns", 640 * MS, "ns"))
     return Section("host_waits", "Waits of launching threads", window, facts, {"threads": threads, "waits": waits})
+
+
+def _machine(window: Window) -> Section:
+    host = pd.DataFrame(
+        {"process_id": [4_711], "thread_id": [4_711], "rule": ["idle/garbage_collection"],
+         "what": ["garbage collection at train.py:41"], "total_ns": [31 * MS], "count": [3], "share": [0.015]}
+    )  # fmt: skip
+    gpus = pd.DataFrame(
+        {"device_id": [0], "gpu": ["GPU 0, NVIDIA H200"], "slowed_share": [0.02], "why": ["the power limit"],
+         "median_mhz": [1_935], "max_mhz": [1_980], "mean_watt": [512], "limit_watt": [700], "max_celsius": [61],
+         "process_count": [1]}
+    )  # fmt: skip
+    facts = (Fact("allowed_cores", 16, "count"), Fact("without_core_ns", 4 * MS, "ns"))
+    return Section(machine.SECTION.key, machine.SECTION.title, window, facts, {"host": host, "gpus": gpus})
 
 
 def _prediction(window: Window) -> Section:

@@ -25,7 +25,7 @@ ENOUGH_STEPS = 5
 NOT_FIRST = {"emptied_by_trainer", "unpinned_columns"}
 RAISE_MORE = {
     *("checkpoints", "emptied_by_trainer", "growing_history", "histograms", "new_lengths", "recurrent_cells"),
-    *("short_epochs", "unpinned_columns", "launch_bound"),
+    *("files_one_by_one", "launch_bound", "saved_each_step", "short_epochs", "unpinned_columns"),
 }
 NOT_NEAR = {"checkpoints", "growing_history", "hashed_experts", "one_shard", "unpinned_columns"}
 

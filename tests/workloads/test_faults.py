@@ -24,6 +24,8 @@ IN_PROCESSES = {"exposed_communication", "one_bucket", "one_shard"}
 OWN_PHASES = {"log", "look", "tidy", "validate"}
 # The modules of the libraries whose training loops run; accelerate is a part of that of transformers.
 MODULES = {"transformers": ("transformers", "accelerate"), "Lightning": ("lightning",)}
+# Libraries that a program needs beside those whose training loops run.
+NEEDS = {"tokenized_in_the_step": ("transformers",)}
 USUAL_PHASES = {"data", "copy", "forward", "backward", "optimizer"}
 
 
@@ -65,7 +67,7 @@ def constants(name: str) -> dict[str, object]:
 
 def skip_without_library(name: str) -> None:
     """Skip the test where the library is missing whose loop a program runs."""
-    for module in MODULES.get(str(constants(name)["LIBRARY"]), ()):
+    for module in (*MODULES.get(str(constants(name)["LIBRARY"]), ()), *NEEDS.get(name, ())):
         pytest.importorskip(module)
 
 

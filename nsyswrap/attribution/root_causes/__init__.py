@@ -22,10 +22,14 @@ from nsyswrap.attribution.root_causes import (
     between_operations,
     blocking_waits,
     capture_overhead,
+    checkpoint,
+    cpu_quota,
+    file_reads,
     launch_bound,
     module_loading,
     optimizer_kernels,
     pageable_copies,
+    tokenizer,
     uneven_steps,
     worker_start,
 )
@@ -47,6 +51,10 @@ class RootCause(NamedTuple):
 
 ROOT_CAUSES = (
     RootCause(capture_overhead.RULE, capture_overhead.find),
+    RootCause(checkpoint.RULE, checkpoint.find, ("file_io", "blocking_copy", "synchronization")),
+    RootCause(cpu_quota.RULE, cpu_quota.find),
+    RootCause(tokenizer.RULE, tokenizer.find, ("data_work",)),
+    RootCause(file_reads.RULE, file_reads.find, ("data_wait",)),
     RootCause(module_loading.RULE, module_loading.find, ("module_load",)),
     RootCause(allocator_churn.RULE, allocator_churn.find, ("allocation",)),
     RootCause(worker_start.RULE, worker_start.find),

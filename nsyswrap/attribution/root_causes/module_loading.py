@@ -15,4 +15,4 @@ _LOADS = re.compile(
 def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
     """Return the pieces in which code is loaded, and the CPU time before them in the same gap, which compiles it."""
     loads = idle.is_cause("module_load") & idle.is_named(_LOADS)
-    return loads | (idle.is_cause("cpu", "unknown", "lock", "module_load") & idle.until_last(loads))
+    return loads | (idle.is_cause("cpu", "unknown", "lock", "file_io", "module_load") & idle.until_last(loads))

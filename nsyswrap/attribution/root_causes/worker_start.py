@@ -13,4 +13,4 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     where = containing(idle.gaps, starts)
     started = idle.none[: len(idle.first)]
     started[where[where >= 0]] = True
-    return free & started[idle.gap] & idle.is_cause(*DATA_CAUSES, "cpu", "unknown", "lock", "off_cpu")
+    return free & started[idle.gap] & idle.is_cause(*DATA_CAUSES, "cpu", "unknown", "lock", "file_io", "off_cpu")

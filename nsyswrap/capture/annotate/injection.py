@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsyswrap.capture.annotate.process_start import CACHED_BATCHES_VARIABLE, STATUS_VARIABLE
+from nsyswrap.capture.annotate.process_start import (
+    CACHED_BATCHES_VARIABLE,
+    HOST_ONLY_VARIABLE,
+    STATUS_VARIABLE,
+)
 
 PACKAGE = Path(__file__).parent
 
@@ -42,10 +46,12 @@ class Injection:
     Args:
         folder: A folder that exists while the program runs.
         cached_batches: How many batches each loader loads and then repeats; 0 to leave loaders unchanged.
+        phases: Whether to mark phases; without, only garbage collections, checkpoints and tokenizers are marked.
     """
 
     folder: Path
     cached_batches: int = 0
+    phases: bool = True
 
     def prepare(self) -> None:
         """Write the ``sitecustomize`` module that each Python process of the program imports at its start."""
@@ -65,6 +71,7 @@ class Injection:
             "PYTHONPATH": f"{self._startup}{os.pathsep}{path}" if path else str(self._startup),
             STATUS_VARIABLE: str(self._status_files),
         }
+        variables |= {} if self.phases else {HOST_ONLY_VARIABLE: "1"}
         return variables | ({CACHED_BATCHES_VARIABLE: str(self.cached_batches)} if self.cached_batches else {})
 
     def notes(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from .nvtx_calls import connected
 # The folder of the status files, and the number of batches to cache; set by nsyswrap.
 STATUS_VARIABLE = "NSYSWRAP_ANNOTATE"
 CACHED_BATCHES_VARIABLE = "NSYSWRAP_CACHED_BATCHES"
+HOST_ONLY_VARIABLE = "NSYSWRAP_HOST_MARKS_ONLY"
 
 
 def start(folder: str) -> None:
@@ -68,7 +69,8 @@ def _annotate(torch: ModuleType) -> None:
 
 def _install(torch: Any, calls: "Sink | None", environ: Mapping[str, str]) -> None:  # noqa: ANN401
     """Patch torch: cache batches if requested, and mark phases if there is a profiler."""
-    from .torch_calls import patch  # noqa: PLC0415 - only if torch is imported
+    from .host_marks import mark_host  # noqa: PLC0415 - only if torch is imported
+    from .torch_calls import patch, patches_of  # noqa: PLC0415
 
     batches = int(environ.get(CACHED_BATCHES_VARIABLE, "0"))
     if batches:
@@ -77,8 +79,11 @@ def _install(torch: Any, calls: "Sink | None", environ: Mapping[str, str]) -> No
         cache_batches(torch, batches)
     if calls is None:
         return
+    if environ.get(HOST_ONLY_VARIABLE):
+        mark_host(torch, calls, patches_of(torch))
+        return
     marker = Marker(calls)
-    patch(torch, marker)
+    mark_host(torch, calls, patch(torch, marker))
     atexit.register(marker.finish)
     os.register_at_fork(after_in_child=marker.reset)
     write_status(torch, environ)

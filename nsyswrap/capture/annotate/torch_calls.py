@@ -59,6 +59,11 @@ class Patches:
                 delattr(owner, name)
 
 
+def patches_of(torch: Any) -> Patches:
+    """Return an empty set of patches, whose wrappers torch's compiler skips."""
+    return Patches(frame_skipper(torch))
+
+
 def patch(torch: Any, marker: Marker) -> Patches:
     """Replace the calls of torch by wrappers that mark phases.
 

@@ -15,7 +15,7 @@ const CAUSE_COLOURS = {
 };
 const RULE_COLOURS = {
   data: "--idle-data", steps: "--idle-cpu", launches: "--idle-launch", optimizer: "--idle-launch",
-  gpu: "--idle-launch", synchronization: "--idle-wait", copies: "--idle-wait", modules: "--idle-setup",
+  gpu: "--idle-launch", host: "--idle-cpu", synchronization: "--idle-wait", copies: "--idle-wait", modules: "--idle-setup",
   memory: "--idle-setup", capture: "--idle-other",
 };
 const COLOURS = {
@@ -28,7 +28,8 @@ const COLOURS = {
     optimizer: "--communication",
   },
   steps: { measured: "--plain-kernel", warm_up: "--neutral" },
-  thread: { ...CAUSE_COLOURS, lock: "--waiting", wait: "--waiting", thread_wait: "--waiting", off_cpu: "--waiting" },
+  thread: { ...CAUSE_COLOURS, lock: "--waiting", wait: "--waiting", thread_wait: "--waiting", off_cpu: "--waiting",
+    checkpoint: "--idle-data", tokenizer: "--idle-data" },
   python: { sampled: "--plain-kernel" },
 };
 const STRIPED = { stream: new Set(["unknown"]), steps: new Set(["warm_up"]) };

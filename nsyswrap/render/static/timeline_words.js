@@ -9,7 +9,9 @@ const CLASS_NAMES = {
   unknown: "not clear from the name", launch: "in a CUDA call", profiler: "profiler overhead",
   module_load: "loading or compiling code", allocation: "allocating memory", blocking_copy: "blocked in a copy call",
   synchronization: "blocked in a synchronize call", lock: "waiting for a lock",
-  wait: "waiting in the operating system", thread_wait: "waiting for another thread", off_cpu: "off the CPU",
+  wait: "waiting in the operating system", thread_wait: "waiting for another thread", off_cpu: "waiting for a core",
+  garbage_collection: "collecting garbage", file_io: "reading or writing files",
+  checkpoint: "saving or loading a checkpoint", tokenizer: "tokenizing",
   warm_up: "warm-up step", measured: "measured step", sampled: "sampled",
 };
 

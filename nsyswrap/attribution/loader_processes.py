@@ -1,0 +1,27 @@
+"""Whether a process gets its batches from loader processes, also where the capture does not hold these."""
+
+import re
+
+import numpy as np
+
+from nsyswrap import tables
+from nsyswrap.attribution.causes import has_loader
+from nsyswrap.intervals import label_at
+from nsyswrap.loop.phase_detection import DATA, NO_PHASE, Phases
+from nsyswrap.tables import Trace, array
+
+# How the parent of loader processes waits for a batch in the data phase: on a pipe, or for the memory of a tensor.
+_FROM_OTHERS = re.compile(r"p?poll|p?select|epoll_p?wait|recvmsg")
+
+
+def has_loader_processes(trace: Trace, phases: Phases, process: int) -> bool:
+    """Return whether a process has a loader beside its main thread: by thread names, or by how it waits for batches."""
+    if has_loader(trace, process):
+        return True
+    kinds = tables.by_name(trace, tables.OS_CALLS, lambda name: int(_FROM_OTHERS.fullmatch(name) is not None), np.int8)
+    calls = trace[tables.OS_CALLS]
+    # Threads of the CUDA driver poll all the time.
+    main = phases.main_thread.get(process, process)
+    rows = np.flatnonzero((kinds > 0) & (array(calls, "thread") == main))
+    shown = label_at(phases.own(main), array(calls, "start")[rows], NO_PHASE)
+    return bool((shown == phases.code(DATA)).any()) and phases.code(DATA) != NO_PHASE

@@ -1,0 +1,14 @@
+"""Root cause: the training process reads files for the next batch itself."""
+
+from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+
+RULE = "host/file_reads"
+
+
+def find(idle: IdlePieces, free: Mask) -> Mask:
+    """Return the waits of the data phase in calls on files, in processes without loader workers.
+
+    A process with workers reads from them through pipes, with the same calls.
+    """
+    reads = free & idle.is_cause("data_wait") & idle.is_file_call()
+    return reads & ~idle.has_loader() if reads.any() else reads

@@ -1,0 +1,216 @@
+"""Samples the host while a program runs: waits for a core, page faults, disk reads, the CPU quota, GPU clocks.
+
+The samples come from files of the kernel that need no root, and from NVML. They are taken in our process, never in the
+program. The pause after a sample is at least a hundred times as long as the sample: that is 1 % of one core.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nsyswrap.capture import cpu_quota, nvml
+from nsyswrap.capture.process_tree import descendants, is_alive
+
+SCHEMA = "nsyswrap.host/1"
+PERIOD_S = 0.1
+# A sample may take one hundredth of the time to the next one: 1 % of one core.
+PAUSE_FACTOR = 100
+# The processes of the program and the GPUs are looked up in every so many samples.
+LOOK_UP_EVERY = 10
+# Samples of NVML, in samples of the host: 200 ms, since the driver refreshes its own values about as often.
+GPUS_EVERY = 2
+# After this many samples the period doubles, so that the record of a long run stays small.
+MANY_SAMPLES = 20_000
+_STOP_TIMEOUT_S = 5.0
+
+
+@dataclass(slots=True)
+class Series:
+    """Numbers that grow or change: a row is kept where it differs from the row before, and the row before it as well.
+
+    Attributes:
+        at: Number of the sample of each row.
+        rows: The values of each row.
+    """
+
+    at: list[int] = field(default_factory=list)
+    rows: list[tuple[int, ...]] = field(default_factory=list)
+    _last: tuple[int, tuple[int, ...]] | None = None
+
+    def add(self, sample: int, row: tuple[int, ...]) -> None:
+        """Add the values of one sample."""
+        if not self.rows or row != self.rows[-1]:
+            if self._last is not None and self.at and self._last[0] > self.at[-1]:
+                self._keep(*self._last)
+            self._keep(sample, row)
+        self._last = (sample, row)
+
+    def columns(self, names: Iterable[str]) -> dict[str, list[int]]:
+        """Return the rows as one list for each name, with the numbers of their samples under ``at``."""
+        if self._last is not None and self._last[0] > self.at[-1]:
+            self._keep(*self._last)
+        return {"at": self.at, **{name: [row[place] for row in self.rows] for place, name in enumerate(names)}}
+
+    def _keep(self, sample: int, row: tuple[int, ...]) -> None:
+        self.at.append(sample)
+        self.rows.append(row)
+
+
+@dataclass(slots=True)
+class _Thread:
+    """One thread of the program: its ids in its own process namespace, and its run time."""
+
+    process: int
+    thread: int
+    run: Series = field(default_factory=Series)
+
+
+class HostMonitor:
+    """Samples a program and the machine from its start to its end, in a thread of this process."""
+
+    def __init__(self) -> None:
+        self._times: list[int] = []
+        self._threads: dict[tuple[int, int], _Thread] = {}
+        self._processes: dict[int, tuple[int, Series]] = {}
+        self._throttled = Series()
+        self._quota: cpu_quota.Quota | None = None
+        self._cores: dict[str, int] = {}
+        self._gpus: list[tuple[nvml.GpuReader, Series]] = []
+        self._living: list[int] = []
+        self._spent_ns = 0
+        self._over = threading.Event()
+        self._worker: threading.Thread | None = None
+
+    def start(self, program: int) -> None:
+        """Start sampling a process and its descendants; a second call does nothing."""
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._sample_all, args=(program,), daemon=True)
+            self._worker.start()
+
+    def stop(self) -> None:
+        """Take a last sample and stop."""
+        self._over.set()
+        if self._worker is not None:
+            self._worker.join(_STOP_TIMEOUT_S)
+
+    def record(self) -> dict[str, object] | None:
+        """Return the samples as `host.json` keeps them; None where there are none.
+
+        Times are nanoseconds since 1970 (UTC), which the start of a capture is also given in.
+        """
+        if not self._times:
+            return None
+        return {
+            "schema": SCHEMA,
+            "times_ns": self._times,
+            "spent_ns": self._spent_ns,
+            "cores": dict(self._cores),
+            "quota_cores": self._quota.cores if self._quota else None,
+            "throttled": self._throttled.columns(("count", "ns")) if self._quota else None,
+            "threads": [
+                {"process": each.process, "thread": each.thread, **each.run.columns(("on_cpu_ns", "delay_ns"))}
+                for each in self._threads.values()
+            ],
+            "processes": [
+                {"process": own, **series.columns(("major_faults", "read_bytes", "written_bytes"))}
+                for own, series in self._processes.values()
+            ],
+            "gpus": [{**reader.description, **series.columns(nvml.COLUMNS)} for reader, series in self._gpus],
+        }
+
+    def _sample_all(self, program: int) -> None:
+        """Sample until the end; what cannot be read is left out."""
+        began = time.thread_time_ns()
+        with nvml.readers() as gpus:
+            self._gpus = [(each, Series()) for each in gpus]
+            over, period = False, PERIOD_S
+            while not over:
+                over = self._over.is_set() or (bool(self._times) and not self._living)
+                spent = -time.thread_time_ns()
+                self._sample(program, len(self._times))
+                spent += time.thread_time_ns()
+                if len(self._times) % MANY_SAMPLES == 0:
+                    period *= 2
+                if not over:
+                    self._over.wait(max(period, PAUSE_FACTOR * spent / 1e9))
+        self._spent_ns = time.thread_time_ns() - began
+
+    def _sample(self, program: int, number: int) -> None:
+        if number % LOOK_UP_EVERY == 0:
+            self._living = [each for each in (program, *descendants(program)) if is_alive(each)]
+            self._cores = _cores(program) or self._cores
+            self._quota = self._quota or cpu_quota.find_quota(program)
+        self._times.append(time.time_ns())
+        for process in self._living:
+            self._sample_process(process, number)
+        if self._quota is not None and (throttled := self._quota.throttled()) is not None:
+            self._throttled.add(number, throttled)
+        if number % GPUS_EVERY == 0:
+            for reader, series in self._gpus:
+                if (state := reader.state()) is not None:
+                    series.add(number, state)
+
+    def _sample_process(self, process: int, number: int) -> None:
+        """Add the run times of a process's threads, its page faults and its disk reads; it may end meanwhile."""
+        with suppress(OSError, ValueError, IndexError):
+            folder = f"/proc/{process}"
+            for name in os.listdir(f"{folder}/task"):  # noqa: PTH208 - many times, and only the names
+                text = _text(f"{folder}/task/{name}/schedstat").split()
+                key = (process, int(name))
+                if key not in self._threads:
+                    own = _own_ids(f"{folder}/task/{name}/status")
+                    self._threads[key] = _Thread(*own)
+                self._threads[key].run.add(number, (int(text[0]), int(text[1])))
+        with suppress(OSError, ValueError, IndexError):
+            if process not in self._processes:
+                self._processes[process] = (_own_ids(f"/proc/{process}/status")[0], Series())
+            self._processes[process][1].add(number, (_major_faults(process), *_disk_bytes(process)))
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123 - many small files, many times
+        return file.read()
+
+
+def _own_ids(status: str) -> tuple[int, int]:
+    """Return process and thread id of a task in its own process namespace, as the capture has them."""
+    fields = dict(line.split(":", 1) for line in _text(status).splitlines() if ":" in line)
+    process = fields.get("NStgid") or fields["Tgid"]
+    thread = fields.get("NSpid") or fields["Pid"]
+    return int(process.split()[-1]), int(thread.split()[-1])
+
+
+def _major_faults(process: int) -> int:
+    """Return how many page faults of a process read from disk. Source: proc(5), field 12 of stat."""
+    return int(_text(f"/proc/{process}/stat").rpartition(")")[2].split()[9])
+
+
+def _disk_bytes(process: int) -> tuple[int, int]:
+    """Return how many bytes a process read from and wrote to disk; zeros where the kernel does not say."""
+    try:
+        fields = dict(line.split(": ") for line in _text(f"/proc/{process}/io").splitlines())
+    except OSError:
+        return 0, 0
+    return int(fields["read_bytes"]), int(fields["write_bytes"])
+
+
+def _cores(process: int) -> dict[str, int]:
+    """Return the cores of the machine and those that a process may use, with NUMA nodes and clocks where known."""
+    try:
+        allowed = os.sched_getaffinity(process)
+    except OSError:
+        return {}
+    found = {"machine": os.cpu_count() or len(allowed), "allowed": len(allowed)}
+    nodes = {path.name for core in allowed for path in Path(f"/sys/devices/system/cpu/cpu{core}").glob("node[0-9]*")}
+    if nodes:
+        found["numa_nodes"] = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
+        found["allowed_numa_nodes"] = len(nodes)
+    clock = Path(f"/sys/devices/system/cpu/cpu{min(allowed)}/cpufreq")
+    for name, file in (("clock_limit_khz", "scaling_max_freq"), ("clock_maximum_khz", "cpuinfo_max_freq")):
+        with suppress(OSError, ValueError):
+            found[name] = int((clock / file).read_text(encoding="ascii"))
+    return found

@@ -1,0 +1,51 @@
+"""Work of the host that nsyswrap marks in the program: garbage collection, checkpoints and tokenizers.
+
+The marks are ranges of the NVTX domain of ``--annotate``. Their texts are no phases: they say what the CPU did inside a
+phase, and where the program called for it: "torch.save at train.py:88".
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events import api_calls
+from nsyswrap.intervals import Spans, merge
+from nsyswrap.tables import Trace, array
+
+DOMAIN = "nsyswrap"
+AT = " at "
+COLLECTION, TOKENIZER = "garbage collection", "tokenizer"
+CHECKPOINTS = ("torch.save", "torch.load", "safetensors.save_file", "safetensors.load_file")
+KINDS: Mapping[str, int] = MappingProxyType(
+    {
+        COLLECTION: api_calls.GARBAGE_COLLECTION,
+        TOKENIZER: api_calls.TOKENIZER,
+        **dict.fromkeys(CHECKPOINTS, api_calls.CHECKPOINT),
+    }
+)
+"""The kind of each mark, by its text without the line."""
+
+_COLUMNS = ["start", "end", "thread"]
+
+
+def find_marks(trace: Trace) -> pd.DataFrame:
+    """Return the marks with columns start, end, thread, text and kind, in order of start."""
+    ranges = trace[tables.RANGES]
+    texts, domains = ranges["text"].cat, ranges["domain"].cat
+    ours = np.array([str(each) == DOMAIN for each in domains.categories], bool)
+    # A capture without marks may have many texts.
+    kinds = np.array([KINDS.get(str(each).split(AT)[0], -1) for each in texts.categories if ours.any()], np.int64)
+    if not (kinds >= 0).any():
+        return ranges.iloc[:0][_COLUMNS].assign(text=pd.Series([], dtype=str), kind=pd.Series([], dtype="int64"))
+    kind = kinds[texts.codes.to_numpy()]
+    rows = np.flatnonzero((kind >= 0) & ours[domains.codes.to_numpy()])
+    return ranges.iloc[rows][_COLUMNS].assign(text=ranges["text"].iloc[rows].astype(str), kind=kind[rows])
+
+
+def spans_of(marks: pd.DataFrame, thread: int, kinds: Iterable[int]) -> Spans:
+    """Return when marks of some kinds are open on a thread."""
+    mine = np.flatnonzero((array(marks, "thread") == thread) & np.isin(array(marks, "kind"), list(kinds)))
+    return merge(array(marks, "start")[mine], array(marks, "end")[mine])

@@ -1,0 +1,149 @@
+"""What `nsyswrap profile` sampled of the host and the GPUs while the program ran, in the time of the capture.
+
+The samples are in `host.json` beside the capture. Each is about the time since the sample before it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap import tables
+from nsyswrap.intervals import Times
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Numbers at some moments: arrays of equal length.
+
+    Attributes:
+        at: When each row was sampled, in ns since capture start, ascending.
+        values: The numbers by name.
+    """
+
+    at: Times
+    values: Mapping[str, Times]
+
+    def growth(self, name: str, start_ns: int, end_ns: int) -> int:
+        """Return by how much a sum grew in an interval; samples between two moments grow evenly."""
+        if len(self.at) < 2:  # noqa: PLR2004 - growth needs two samples
+            return 0
+        low, high = np.interp([start_ns, end_ns], self.at, self.values[name])
+        return round(float(high - low))
+
+
+NO_SAMPLES = Samples(np.empty(0, np.int64), {})
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSamples:
+    """What NVML said of one GPU.
+
+    Attributes:
+        index: Its number in NVML.
+        name: Its name.
+        bus: Its place on the PCI bus; empty if unknown.
+        max_sm_mhz: The highest clock of its multiprocessors.
+        power_limit_mw: Its power limit; 0 if unknown.
+        samples: ``sm_mhz``, ``reasons``, ``power_mw``, ``celsius`` and ``processes``.
+    """
+
+    index: int
+    name: str
+    bus: str
+    max_sm_mhz: int
+    power_limit_mw: int
+    samples: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """The samples of one run.
+
+    Attributes:
+        times: When samples were taken, in ns since capture start.
+        spent_ns: CPU time that taking them cost, in our process.
+        cores: Cores of the machine and of the program, NUMA nodes and clocks, as far as they are known.
+        quota_cores: CPU time that the program may use in the time of one core; None without a quota.
+        throttled: How often (``count``) and how long (``ns``) the program was stopped for its quota, so far.
+        threads: Run time (``on_cpu_ns``) and time ready without a core (``delay_ns``) so far, by process and thread.
+        processes: Page faults that read from disk, bytes read and written so far, by process.
+        gpus: The GPUs of the machine.
+    """
+
+    times: Times = field(default_factory=lambda: np.empty(0, np.int64))
+    spent_ns: int = 0
+    cores: Mapping[str, int] = field(default_factory=dict)
+    quota_cores: float | None = None
+    throttled: Samples = NO_SAMPLES
+    threads: Mapping[tuple[int, int], Samples] = field(default_factory=dict)
+    processes: Mapping[int, Samples] = field(default_factory=dict)
+    gpus: tuple[GpuSamples, ...] = ()
+
+    def of_thread(self, thread: int) -> Samples:
+        """Return the samples of a thread by its global id in the capture."""
+        return self.threads.get((tables.pid(thread), tables.tid(thread)), NO_SAMPLES)
+
+    def covers(self, start_ns: int, end_ns: int) -> bool:
+        """Return whether samples were taken before and after an interval."""
+        return len(self.times) > 1 and bool(self.times[0] <= start_ns) and bool(self.times[-1] >= end_ns)
+
+
+NO_RECORD = HostRecord()
+
+
+def read_record(recorded: object, started_ns: int) -> HostRecord:
+    """Return the samples of a `host.json` in the time of a capture; none where they cannot be read or aligned.
+
+    Args:
+        recorded: What the file holds; None for no file.
+        started_ns: Start of the capture, in ns since 1970; 0 if unknown.
+    """
+    if not isinstance(recorded, Mapping) or not started_ns:
+        return NO_RECORD
+    try:
+        return _record(recorded, started_ns)
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError):
+        return NO_RECORD
+
+
+def _record(recorded: Mapping[str, Any], started_ns: int) -> HostRecord:
+    times = np.array(recorded["times_ns"], np.int64) - started_ns
+    quota = recorded["quota_cores"]
+    return HostRecord(
+        times=times,
+        spent_ns=int(recorded["spent_ns"]),
+        cores={str(name): int(value) for name, value in recorded["cores"].items()},
+        quota_cores=None if quota is None else float(quota),
+        throttled=_samples(recorded["throttled"], times, ("count", "ns")) if recorded["throttled"] else NO_SAMPLES,
+        threads={
+            (int(each["process"]), int(each["thread"])): _samples(each, times, ("on_cpu_ns", "delay_ns"))
+            for each in recorded["threads"]
+        },
+        processes={
+            int(each["process"]): _samples(each, times, ("major_faults", "read_bytes", "written_bytes"))
+            for each in recorded["processes"]
+        },
+        gpus=tuple(_gpu(each, times) for each in recorded["gpus"]),
+    )
+
+
+def _samples(recorded: Mapping[str, Any], times: Times, names: tuple[str, ...]) -> Samples:
+    at: npt.NDArray[np.intp] = np.array(recorded["at"], np.intp)
+    values = {name: np.array(recorded[name], np.int64) for name in names}
+    if any(len(each) != len(at) for each in values.values()):
+        raise ValueError("columns of different length")
+    return Samples(times[at], values)
+
+
+def _gpu(recorded: Mapping[str, Any], times: Times) -> GpuSamples:
+    return GpuSamples(
+        index=int(recorded["index"]),
+        name=str(recorded["name"]),
+        bus=str(recorded["bus"]),
+        max_sm_mhz=int(recorded["max_sm_mhz"]),
+        power_limit_mw=int(recorded["power_limit_mw"]),
+        samples=_samples(recorded, times, ("sm_mhz", "reasons", "power_mw", "celsius", "processes")),
+    )

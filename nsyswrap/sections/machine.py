@@ -1,0 +1,122 @@
+"""The machine: what kept the host from its work, the cores and disks of the program, and the clocks of the GPUs."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import pandas as pd
+
+from nsyswrap import tables, units
+from nsyswrap.events.host_record import HostRecord
+from nsyswrap.events.thread_states import ThreadStates
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.sections import gpu_clocks
+from nsyswrap.sections.gpu_clocks import find_clocks, slowed_finding
+from nsyswrap.sections.host_time import find_host_time
+from nsyswrap.sections.idle_advice import ADVICE, core_use, no_core_advice
+from nsyswrap.sections.severity import make_finding, worth_printing
+from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.what_if.changes import Saving
+
+TITLE = "The machine: CPU cores, files and GPU clocks"
+NOT_SAMPLED = (
+    "Nothing was sampled beside this capture: waits for a core, page faults, the CPU quota and GPU clocks are known "
+    "only where host.json of 'nsyswrap profile' lies in its folder."
+)
+HEADLINES = {
+    "idle/off_cpu": "The training loop waits {share} of the time for a CPU core.",
+    "host/cpu_quota": "The training loop is stopped {share} of the time because its CPU quota is used up.",
+    "idle/garbage_collection": "The training loop collects garbage {share} of the time.",
+    "idle/file_io": "The training loop reads or writes files {share} of the time.",
+    "host/file_reads": "The training loop reads files for the next batch {share} of the time.",
+    "host/checkpoint": "The training loop writes or reads checkpoints {share} of the time.",
+    "host/tokenizer": "The training loop tokenizes text {share} of the time.",
+}
+"""Headline of each rule where the capture has no GPU work."""
+MOST_LINES = 3
+
+
+def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
+    """Return what kept the threads of the training loop from work, the use of cores and disks, and the GPUs' clocks.
+
+    Where the capture has GPU work, the section on idle time has the findings on the host: there they count the time
+    that a GPU lost. Without any, they are here, and count the time of the training loop.
+    """
+    record, host = context.settings.host, find_host_time(context, states, window)
+    clocks = find_clocks(context, window)
+    findings = [finding for each in clocks if (finding := slowed_finding(each, window)) is not None]
+    if not len(context.operations.start) and len(context.steps.frame):
+        findings += _host_findings(context, host, window)
+    rows = [{name: value for name, value in asdict(each).items() if name in gpu_clocks.COLUMNS} for each in clocks]
+    return Section(
+        key="machine",
+        title=TITLE,
+        window=window,
+        facts=tuple(_facts(record, window)),
+        tables={"host": host, "gpus": pd.DataFrame(rows, columns=list(gpu_clocks.COLUMNS))},
+        findings=tuple(sorted(findings, key=lambda finding: finding.order)),
+        notes=() if len(record.times) else (NOT_SAMPLED,),
+    )
+
+
+def _facts(record: HostRecord, window: Window) -> Iterator[Fact]:
+    """Yield the cores and their use, the quota, page faults, and bytes from and to the disk."""
+    if not len(record.times):
+        return
+    between = (window.start_ns, window.end_ns)
+    yield Fact("allowed_cores", record.cores.get("allowed"), "count")
+    yield Fact("machine_cores", record.cores.get("machine"), "count")
+    yield Fact("cpu_time_ns", sum(each.growth("on_cpu_ns", *between) for each in record.threads.values()), "ns")
+    yield Fact("without_core_ns", sum(each.growth("delay_ns", *between) for each in record.threads.values()), "ns")
+    if record.quota_cores is not None:
+        yield Fact("quota_cores", f"{record.quota_cores:.3g}", "text")
+        yield Fact("throttled_ns", record.throttled.growth("ns", *between), "ns")
+    for label, name, unit in (
+        ("major_page_faults", "major_faults", "count"),
+        ("disk_read_bytes", "read_bytes", "bytes"),
+        ("disk_written_bytes", "written_bytes", "bytes"),
+    ):
+        total = sum(each.growth(name, *between) for each in record.processes.values())
+        yield Fact(label, total, "bytes" if unit == "bytes" else "count")
+    nodes = record.cores.get("allowed_numa_nodes")
+    if nodes:
+        yield Fact("numa_nodes", f"{nodes} of {record.cores.get('numa_nodes')}", "text")
+    limit, highest = record.cores.get("clock_limit_khz"), record.cores.get("clock_maximum_khz")
+    if limit and highest and limit < highest:
+        yield Fact("cpu_clock_limit", f"{limit // 1000} of {highest // 1000} MHz", "text")
+    whole = int(record.times[-1] - record.times[0])
+    yield Fact("sampling_share", record.spent_ns / whole if whole else None, "share")
+
+
+def _host_findings(context: TraceContext, host: pd.DataFrame, window: Window) -> Iterator[Finding]:
+    """Yield a finding for each rule that takes enough of the time of a thread."""
+    mains = {tables.tid(each) for each in context.phases.main_thread.values()}
+    mine = host[host["thread_id"].isin(mains)]
+    for (rule, _, _), rows in mine.groupby(["rule", "process_id", "thread_id"], sort=True):
+        lost = int(rows["total_ns"].sum())
+        if rule in HEADLINES and worth_printing(lost, window):
+            yield _host_finding(context, str(rule), rows, lost, window)
+
+
+def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: int, window: Window) -> Finding:
+    longest = rows[rows["what"] != ""].head(MOST_LINES)
+    what = zip(longest["what"], longest["total_ns"], longest["count"], strict=True)
+    steps = context.steps.measured_count if window.is_of_steps else 0
+    return make_finding(
+        rule=rule,
+        headline=HEADLINES[rule].format(share=units.share(lost / window.length_ns)),
+        lost_ns=lost,
+        saving=Saving(lost // 2, lost, "estimated", ("estimated: half of this time is saved, or all of it",)),
+        advice=(no_core_advice(context, window) if rule == "idle/off_cpu" else "") or ADVICE[rule].advice,
+        evidence=(
+            *((f"{units.duration(lost // steps)} a step, in {window.label}",) if steps else ()),
+            *(f"{units.duration(int(ns))} in {name}, {count} times" for name, ns, count in what),
+            *(core_use(context, window) if rule in {"idle/off_cpu", "host/cpu_quota"} else ()),
+        ),
+        device_id=None,
+        window=window,
+    )
+
+
+SECTION = SectionSpec("machine", TITLE, (), run)

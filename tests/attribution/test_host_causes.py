@@ -1,0 +1,203 @@
+"""What the host did while the GPU was idle: collections, checkpoints, files, tokenizers, waits for a core.
+
+The made loops have steps of 1 ms: the GPU is busy until 600 us and idle until the next step. Times are in microseconds.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from export_builder import PID, ExportBuilder
+from host_records import record_of, recorded, thread_samples
+from made_steps import MEASURED, STEP, STEPS, US, made_loop
+
+from nsyswrap.attribution.root_causes.cpu_quota import is_stop
+from nsyswrap.events.host_record import NO_RECORD, HostRecord
+from nsyswrap.intervals import times
+from nsyswrap.loop.context import Settings
+from nsyswrap.model import Finding, Report
+from nsyswrap.report import build_report
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+OURS = 7
+
+
+def marked(builder: ExportBuilder, text: str, start: int, end: int) -> ExportBuilder:
+    """Add a mark of nsyswrap to each step, at these microseconds of it."""
+    builder.domain("nsyswrap", OURS)
+    for number in range(STEPS):
+        at = number * STEP
+        builder.range(text, at + start * US, at + end * US, domain=OURS)
+    return builder
+
+
+def calling(builder: ExportBuilder, name: str, start: int, end: int) -> ExportBuilder:
+    """Add a call of the operating system to each step."""
+    for number in range(STEPS):
+        builder.os_call(name, number * STEP + start * US, number * STEP + end * US)
+    return builder
+
+
+def report_of(trace: Trace, host: HostRecord = NO_RECORD) -> Report:
+    """Return the report of a trace, with samples of the host."""
+    return build_report(trace, "", Settings(host=host))
+
+
+def lost(report: Report) -> dict[str, float]:
+    """Return the time that each finding loses in a measured step, in microseconds."""
+    return {each.rule: each.lost_ns / US / MEASURED for each in report.findings}
+
+
+def finding(report: Report, rule: str) -> Finding:
+    """Return the finding of a rule."""
+    return next(each for each in report.findings if each.rule == rule)
+
+
+def test_a_collection_of_garbage_is_a_cause_of_its_own(trace_of: TraceOf) -> None:
+    """From 500 to 900: the GPU is idle from 600. The finding names the line that collects, and is the first."""
+    report = report_of(trace_of(marked(made_loop(), "garbage collection at train.py:8", 500, 900)))
+    assert lost(report)["idle/garbage_collection"] == 300
+    first = report.findings[0]
+    assert first.rule == "idle/garbage_collection"
+    assert any("garbage collection at train.py:8" in line for line in first.evidence)
+    assert "gc.freeze()" in first.advice
+
+
+def test_a_checkpoint_is_all_that_happens_inside_it(trace_of: TraceOf) -> None:
+    """Packing from 600 to 700 and from 800 to 950, a copy to the host, and writing: one finding for all of it."""
+    built = marked(made_loop(), "torch.save at train.py:8", 550, 950)
+    built = calling(built, "write", 700, 760)
+    for number in range(STEPS):
+        built.call("cudaMemcpy_v3020", number * STEP + 760 * US, number * STEP + 800 * US)
+    report = report_of(trace_of(built))
+    assert lost(report)["host/checkpoint"] == 350
+    assert "idle/file_io" not in lost(report)
+    assert "synchronization/in_step" not in lost(report)
+    assert any("torch.save at train.py:8" in line for line in finding(report, "host/checkpoint").evidence)
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "read", "open64", "fwrite", "pread64"])
+def test_files_outside_the_data_phase_are_a_cause_of_their_own(call: str, trace_of: TraceOf) -> None:
+    report = report_of(trace_of(calling(made_loop(), call, 650, 900)))
+    assert lost(report)["idle/file_io"] == 250
+    assert any(call in line for line in finding(report, "idle/file_io").evidence)
+
+
+def in_data(builder: ExportBuilder) -> ExportBuilder:
+    """Add a data phase from 620 to 950 to each step."""
+    for number in range(STEPS):
+        builder.range("data", number * STEP + 620 * US, number * STEP + 950 * US)
+    return builder
+
+
+def test_files_of_the_data_phase_are_reads_for_the_next_batch(trace_of: TraceOf) -> None:
+    """The process has no loader workers, so it reads the files itself."""
+    rules = lost(report_of(trace_of(calling(in_data(made_loop()), "read", 650, 900))))
+    assert rules["host/file_reads"] == 250
+    assert "idle/data_wait" not in rules
+
+
+def test_a_process_with_workers_reads_from_them(trace_of: TraceOf) -> None:
+    """The same call on a pipe: it waits for the data loader."""
+    built = calling(in_data(made_loop()), "read", 650, 900).thread_name(1 << 48 | 99 << 24 | 99, "pt_data_worker")
+    rules = lost(report_of(trace_of(built)))
+    assert rules["idle/data_wait"] == 250
+    assert "host/file_reads" not in rules
+
+
+def test_a_process_that_polls_for_batches_has_workers(trace_of: TraceOf) -> None:
+    """The capture does not hold the forked workers, but their parent waits on a pipe before it reads."""
+    built = calling(calling(in_data(made_loop()), "poll", 640, 650), "read", 650, 900)
+    rules = lost(report_of(trace_of(built)))
+    assert rules["idle/data_wait"] == 260
+    assert "host/file_reads" not in rules
+
+
+def test_a_tokenizer_in_the_step_is_named(trace_of: TraceOf) -> None:
+    """With a data phase or without one, working or waiting for threads of its own."""
+    for built in (made_loop(), in_data(made_loop())):
+        marked(built, "tokenizer at train.py:8", 640, 940)
+        report = report_of(trace_of(calling(built, "pthread_cond_wait", 700, 800)))
+        assert lost(report)["host/tokenizer"] == pytest.approx(300, abs=101)
+        assert report.findings[0].rule == "host/tokenizer"
+
+
+def waiting(delay_us: int, **parts: Any) -> HostRecord:  # noqa: ANN401 - any part of the JSON
+    """Return a record in which the main thread waits this long for a core in each step, sampled once a step."""
+    moments = [number * STEP for number in range(STEPS + 1)]
+    delays = [number * delay_us * US for number in range(STEPS + 1)]
+    made = recorded(moments, threads=[thread_samples(delays, [number * 500 * US for number in range(STEPS + 1)])])
+    return record_of(made | parts)
+
+
+def test_time_without_a_core_is_a_cause_of_its_own(trace_of: TraceOf) -> None:
+    """Of the time from 12 to 1000, the longest without a call, 900 us are without a core: 312 us of them idle."""
+    built = made_loop().session()
+    assert "idle/off_cpu" not in lost(report_of(trace_of(built)))
+    report = report_of(trace_of(built), waiting(900))
+    # Placed from the begin of the interval on, from 11 to 911; the GPU is idle from 600 on.
+    assert lost(report)["idle/off_cpu"] == pytest.approx(311, abs=1)
+    assert lost(report)["idle/cpu"] == pytest.approx(89, abs=1)
+
+
+def test_the_advice_says_who_uses_the_cores(trace_of: TraceOf) -> None:
+    """The program ran half of the time: on two cores, others use them; on half a core, it used all of it."""
+    built = trace_of(made_loop().session())
+    assert "Other programs" in finding(report_of(built, waiting(900)), "idle/off_cpu").advice
+    own = waiting(900, cores={"machine": 8, "allowed": 2}, quota_cores=0.5)
+    assert "OMP_NUM_THREADS" in finding(report_of(built, own), "idle/off_cpu").advice
+    assert any("0.50 cores" in line for line in finding(report_of(built, own), "idle/off_cpu").evidence)
+
+
+def test_stops_for_a_quota_are_named(trace_of: TraceOf) -> None:
+    """The kernel counts them, so they are no mere waits for a core."""
+    at = list(range(STEPS + 1))
+    stops = {"at": at, "count": at, "ns": [number * 900 * US for number in at]}
+    report = report_of(trace_of(made_loop().session()), waiting(900, quota_cores=0.5, throttled=stops))
+    assert report.verdict_rule == "host/cpu_quota"
+    assert "idle/off_cpu" not in lost(report)
+
+
+def test_no_more_waits_are_stops_than_the_kernel_counts() -> None:
+    """In the first interval 50 ns were stops: the longest wait. The second has none."""
+    made = record_of(recorded([0, 100, 200], throttled={"at": [0, 1, 2], "count": [0, 1, 1], "ns": [0, 50, 50]}))
+    assert is_stop(made, times([0, 20, 120]), times([10, 50, 70])).tolist() == [False, True, False]
+
+
+def test_a_stop_counted_late_began_in_the_interval_before() -> None:
+    made = record_of(recorded([0, 100, 200], throttled={"at": [0, 1, 2], "count": [0, 0, 1], "ns": [0, 0, 90]}))
+    assert is_stop(made, times([50, 100]), times([50, 40])).tolist() == [True, True]
+    assert not is_stop(NO_RECORD, times([50]), times([50])).any()
+
+
+def test_a_thread_can_lose_its_core_inside_a_launch_call(trace_of: TraceOf) -> None:
+    """The launch that ends the gap is open from 650 to 990 and has no core for 300 us of that."""
+    built = ExportBuilder().gpu().session()
+    for number in range(STEPS):
+        at = number * STEP
+        built.range(f"batch {number}", at, at + STEP)
+        built.kernel(at + 5 * US, at + 640 * US, "k", launched=(at + US, at + 3 * US))
+        built.kernel(at + 991 * US, at + 999 * US, "k", launched=(at + 650 * US, at + 990 * US))
+        for busy in range(3, 650, 40):
+            built.call("cudaEventQuery", at + busy * US, at + (busy + 1) * US)
+    rules = lost(report_of(trace_of(built), waiting(300)))
+    assert rules["idle/off_cpu"] == pytest.approx(300, abs=1)
+
+
+def test_idle_time_is_counted_once(trace_of: TraceOf) -> None:
+    """With marks, files and waits for a core in one step, the causes add up to the idle time of the ledger."""
+    built = marked(calling(made_loop(), "write", 700, 760), "garbage collection", 800, 950).session()
+    report = report_of(trace_of(built), waiting(650))
+    idle, ledger = report.section("idle"), report.section("ledger")
+    assert idle is not None
+    assert ledger is not None
+    assert idle.tables["attribution"]["idle_ns"].sum() == ledger.tables["devices"]["idle_ns"].sum()
+    assert {"garbage_collection", "file_io", "off_cpu"} <= set(idle.tables["attribution"]["cause"])
+
+
+def test_the_process_of_a_record_is_that_of_the_capture(trace_of: TraceOf) -> None:
+    """Samples of another process with the same thread number do not count."""
+    moments = [0, STEPS * STEP]
+    other = record_of(recorded(moments, threads=[thread_samples([0, 9 * STEP], process=PID + 1)]))
+    assert "idle/off_cpu" not in lost(report_of(trace_of(made_loop().session()), other))

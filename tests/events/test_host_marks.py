@@ -1,0 +1,47 @@
+"""Marks of nsyswrap in a capture: found by their domain and text, with or without a line."""
+
+from collections.abc import Callable
+
+import pytest
+from export_builder import MAIN, ExportBuilder, thread
+
+from nsyswrap.capture.annotate import host_marks as program
+from nsyswrap.events import api_calls, host_marks
+from nsyswrap.events.host_marks import find_marks, spans_of
+from nsyswrap.tables import Trace, array
+
+TraceOf = Callable[[ExportBuilder], Trace]
+OURS = 7
+
+
+def marked() -> ExportBuilder:
+    """A capture with two marks, and ranges of the program with the same texts."""
+    builder = ExportBuilder().gpu().domain("nsyswrap", OURS).range("torch.save", 0, 90)
+    builder.range("torch.save at train.py:8", 10, 20, domain=OURS)
+    builder.range("garbage collection", 30, 35, domain=OURS, thread=thread(5))
+    return builder.range("forward", 40, 50, domain=OURS)
+
+
+def test_marks_are_ranges_of_our_domain_with_known_texts(trace_of: TraceOf) -> None:
+    found = find_marks(trace_of(marked()))
+    assert found["text"].tolist() == ["torch.save at train.py:8", "garbage collection"]
+    assert found["kind"].tolist() == [api_calls.CHECKPOINT, api_calls.GARBAGE_COLLECTION]
+
+
+def test_spans_are_those_of_one_thread_and_kind(trace_of: TraceOf) -> None:
+    found = find_marks(trace_of(marked()))
+    assert [side.tolist() for side in spans_of(found, MAIN, [api_calls.CHECKPOINT])] == [[10], [20]]
+    assert not len(spans_of(found, MAIN, [api_calls.GARBAGE_COLLECTION]).start)
+
+
+def test_a_capture_without_marks_has_none(trace_of: TraceOf) -> None:
+    found = find_marks(trace_of(ExportBuilder().gpu().range("torch.save", 0, 90)))
+    assert not len(array(found, "start"))
+    assert list(found) == ["start", "end", "thread", "text", "kind"]
+
+
+@pytest.mark.parametrize("name", ["COLLECTION", "SAVE", "LOAD", "SAVE_FILE", "LOAD_FILE", "TOKENIZER"])
+def test_what_the_program_marks_is_known_here(name: str) -> None:
+    """The module that is loaded into the program cannot be imported from, so both have the texts."""
+    assert getattr(program, name) in host_marks.KINDS
+    assert program.AT == host_marks.AT

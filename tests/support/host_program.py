@@ -1,0 +1,113 @@
+"""A training loop with one trouble of its host, named on the command line: run under the real nsys by tests."""
+
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import nvtx
+import torch
+from torch import nn
+
+STEPS = 14
+# Batches of a step: with many, the loop lasts long enough for some samples.
+MANY, FEW = 10, 2
+OBJECTS = 200_000
+BYTES = 24 << 20
+BUSY = "while True: pass"
+
+
+def collects() -> Callable[[], object]:
+    """Return what collects garbage among many objects."""
+    table = [{"row": [number]} for number in range(OBJECTS)]
+    return lambda: (len(table), gc.collect())
+
+
+def saves(folder: Path, model: nn.Module) -> Callable[[], object]:
+    """Return what saves a checkpoint of a large state."""
+    state = {"model": model.state_dict(), "moments": torch.zeros(BYTES // 4)}
+    return lambda: torch.save(state, folder / "model.pt")
+
+
+def writes(folder: Path) -> Callable[[], object]:
+    """Return what writes a file and waits until the disk has it."""
+    content = bytes(BYTES)
+
+    def write() -> None:
+        with (folder / "features").open("wb") as file:
+            file.write(content)
+            os.fsync(file.fileno())
+
+    return write
+
+
+def reads(folder: Path) -> Callable[[], object]:
+    """Return what reads a file from the disk, in the data phase."""
+    path = folder / "samples"
+    path.write_bytes(bytes(3 * BYTES))
+    os.sync()
+
+    def read() -> None:
+        with nvtx.annotate("data"), path.open("rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            file.readall()
+
+    return read
+
+
+def shares() -> Callable[[], object]:
+    """Return nothing to do: another process computes on the core of this one."""
+    core = {min(os.sched_getaffinity(0))}
+    other = subprocess.Popen([sys.executable, "-c", BUSY])
+    for task in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(task.name), core)
+    os.sched_setaffinity(other.pid, core)
+    return lambda: other
+
+
+def joins(tasks: Path) -> Callable[[], object]:
+    """Return nothing to do: this process has joined a control group with a quota."""
+    tasks.write_text(str(os.getpid()))
+    return lambda: None
+
+
+def main() -> None:
+    """Train; the trouble is one of collects, saves, writes, reads, shares, quota and none."""
+    trouble = sys.argv[1]
+    torch.set_num_threads(1)
+    model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(4)))
+    optimizer, inputs = torch.optim.SGD(model.parameters(), lr=0.01), torch.rand(256, 256)
+    # Autograd's threads begin here.
+    model(inputs).sum().backward()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        does: dict[str, Callable[[], Callable[[], object]]] = {
+            "collects": collects,
+            "saves": lambda: saves(folder, model),
+            "writes": lambda: writes(folder),
+            "reads": lambda: reads(folder),
+            "shares": shares,
+            "quota": lambda: joins(Path(sys.argv[2])),
+            "none": lambda: lambda: None,
+        }
+        act = does[trouble]()
+        for number in range(STEPS):
+            with nvtx.annotate(f"batch {number}"):
+                act()
+                for _ in range(MANY if trouble in {"shares", "quota"} else FEW):
+                    with nvtx.annotate("forward"):
+                        loss = model(inputs).square().mean()
+                    with nvtx.annotate("backward"):
+                        loss.backward()
+                    with nvtx.annotate("optimizer"):
+                        optimizer.step()
+        other = act()
+        if isinstance(other, subprocess.Popen):
+            other.kill()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Each step collects garbage among many objects that are not garbage: the host stands still, and the GPU after it.
+
+Fixed, nothing is collected before the end: the loop makes nothing that only the collector could find.
+"""
+
+import gc
+from typing import Any
+
+import torch
+
+from faults import training
+
+SHAPE = "linear layers; each step collects garbage among a table of many rows"
+LIBRARY = ""
+EXPECTS = {"": ("idle/garbage_collection",), "--fixed": ()}
+
+WIDTH, ROWS, OBJECTS = 4096, 4096, 300_000
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train, and print the last loss."""
+    run = training.started(__doc__, arguments)
+    table: list[dict[str, Any]] = [{"row": number, "seen": [number]} for number in range(run.size(OBJECTS, 1000))]
+    gc.disable()
+    width = run.size(WIDTH)
+    model = training.network(run, width, WIDTH)
+    optimizer = training.sgd(model, run)
+    inputs = training.rows(run, run.size(ROWS), width)
+    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    loss = torch.zeros(())
+    for number in training.steps(run):
+        loss = training.train(model, optimizer, inputs, wanted)
+        table[number % len(table)]["seen"].append(number)
+        if not run.fixed:
+            gc.collect()
+    print(f"loss {loss.item():.4f}, {len(table)} rows")
+
+
+if __name__ == "__main__":
+    main()

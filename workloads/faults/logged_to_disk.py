@@ -1,0 +1,44 @@
+"""Each step writes its features to a file and waits until the disk has them, between forward pass and optimizer.
+
+Fixed, they stay in memory until the end.
+"""
+
+import os
+import tempfile
+
+import torch
+
+from faults import training
+
+SHAPE = "linear layers; each step writes a file and waits for the disk"
+LIBRARY = ""
+EXPECTS = {"": ("idle/file_io",), "--fixed": ()}
+
+WIDTH, ROWS, BYTES = 4096, 4096, 16 << 20
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train, and print the last loss."""
+    run = training.started(__doc__, arguments)
+    width = run.size(WIDTH)
+    model = training.network(run, width, WIDTH)
+    optimizer = training.sgd(model, run)
+    inputs = training.rows(run, run.size(ROWS), width)
+    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    loss, features = torch.zeros(()), bytes(run.size(BYTES, 1000))
+    kept = 0
+    with tempfile.TemporaryFile() as file:
+        for _ in training.steps(run):
+            loss = training.train(model, optimizer, inputs, wanted)
+            if run.fixed:
+                kept += len(features)
+                continue
+            file.seek(0)
+            kept += file.write(features)
+            file.flush()
+            os.fsync(file.fileno())
+    print(f"loss {loss.item():.4f}, {kept} bytes")
+
+
+if __name__ == "__main__":
+    main()

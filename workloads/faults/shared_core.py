@@ -1,0 +1,51 @@
+"""Another process computes on the core that launches: the GPU waits until the launching thread gets the core back.
+
+Fixed, the program keeps the cores that it was given.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from faults import training
+
+SHAPE = "linear layers, eight batches a step; a process that computes on the same core"
+LIBRARY = ""
+EXPECTS = {"": ("idle/off_cpu",), "--fixed": ()}
+
+WIDTH, ROWS, STEPS, BATCHES = 3072, 4096, 40, 8
+BUSY = "while True: pass"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train, and print the last loss."""
+    run = training.started(__doc__, arguments, STEPS)
+    width = run.size(WIDTH)
+    model = training.network(run, width, WIDTH)
+    optimizer = training.sgd(model, run)
+    inputs = training.rows(run, run.size(ROWS), width)
+    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    loss = training.train(model, optimizer, inputs, wanted)
+    allowed = os.sched_getaffinity(0)
+    core = {max(allowed)}
+    other = subprocess.Popen([sys.executable, "-c", BUSY])  # noqa: S603 - the text above
+    os.sched_setaffinity(other.pid, core)
+    # Autograd's thread began in the step above.
+    for task in () if run.fixed else Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(task.name), core)
+    try:
+        for _ in training.steps(run):
+            for _ in range(BATCHES):
+                loss = training.train(model, optimizer, inputs, wanted)
+    finally:
+        other.kill()
+        other.wait()
+        os.sched_setaffinity(0, allowed)
+    print(f"loss {torch.as_tensor(loss).item():.4f}")
+
+
+if __name__ == "__main__":
+    main()
