@@ -20,21 +20,38 @@ OTHER_PID = 5000
 
 def add_step(made: ExportBuilder, at: int, pid: int = 4711) -> None:
     """Add a step of 1 ms: a wait for data of 300 us, a copy, three kernels forward and backward, an optimizer."""
-    of = {"process": global_id(pid), "device": 0}
+    owner = global_id(pid)
     main, autograd = thread(pid, pid), thread(4720, pid)
 
     def launched(offset: int, name: str, on: int) -> None:
         begin = at + offset * US
-        made.kernel(begin + 10 * US, begin + 40 * US, name, launched=(begin, begin + 5 * US), thread=on, **of)
+        launch = (begin, begin + 5 * US)
+        made.kernel(begin + 10 * US, begin + 40 * US, name, launched=launch, thread=on, process=owner, device=0)
 
     begin = at + 300 * US
-    made.copy(begin + 5 * US, begin + 9 * US, HOST_TO_DEVICE, launched=(begin, begin + 10 * US), thread=main, **of)
+    made.copy(
+        begin + 5 * US,
+        begin + 9 * US,
+        HOST_TO_DEVICE,
+        launched=(begin, begin + 10 * US),
+        thread=main,
+        process=owner,
+        device=0,
+    )
     for number, name in enumerate(("conv", "relu", "loss")):
         launched(350 + 50 * number, name, main)
         launched(550 + 50 * number, f"{name}_backward", autograd)
     launched(750, "multi_tensor_apply_adam", main)
     begin = at + 900 * US
-    made.copy(begin + 5 * US, begin + 9 * US, DEVICE_TO_HOST, launched=(begin, begin + 100 * US), thread=main, **of)
+    made.copy(
+        begin + 5 * US,
+        begin + 9 * US,
+        DEVICE_TO_HOST,
+        launched=(begin, begin + 100 * US),
+        thread=main,
+        process=owner,
+        device=0,
+    )
 
 
 def loop(steps: int = 12, *pids: int) -> ExportBuilder:
@@ -75,7 +92,9 @@ def test_phases_without_ranges_are_inferred(trace_of: TraceOf) -> None:
         "batch": 0,
     }
     assert table.loc["data", "host_ns"] == 10 * 300 * US
-    assert section.fact("kernel_share_with_phase").value == 1.0
+    share = section.fact("kernel_share_with_phase")
+    assert share is not None
+    assert share.value == 1.0
 
 
 def test_marked_phases_are_not_mixed_with_inferred_ones(trace_of: TraceOf) -> None:
@@ -88,7 +107,9 @@ def test_marked_phases_are_not_mixed_with_inferred_ones(trace_of: TraceOf) -> No
     ranges = context.phases.ranges
     assert set(ranges.loc[~ranges["inferred"], "process"]) == {PROCESS}
     assert set(ranges.loc[ranges["inferred"], "process"]) == {global_id(OTHER_PID)}
-    table = build_report(trace_of(made)).section("phases").tables["phases"]
+    section = build_report(trace_of(made)).section("phases")
+    assert section is not None
+    table = section.tables["phases"]
     rows = table[table["phase"] == "forward"]
     assert rows["inferred"].tolist() == [False, True]
     assert rows["kernel_count"].tolist() == [30, 30]
