@@ -96,7 +96,7 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
     program = resolved_command(options)
     capabilities = capabilities_of(nsys)
     reserved = result_folder(options.folder, force=options.force, next_free=options.next_free)
-    with _private_folder() as temporary, reserved as run_folder:
+    with private_folder() as temporary, reserved as run_folder:
         folder = run_folder.parent
         call, notes = _prepared(options, nsys, capabilities, program, (temporary, run_folder))
         run, samples = _monitored(call, progress)
@@ -160,7 +160,7 @@ def export_report(nsys: Nsys, report: Path, target: Path, progress: Progress = s
     """
     if not report.is_file():
         raise export_failed(nsys, report, "it does not exist")
-    with _private_folder(target.parent) as temporary:
+    with private_folder(target.parent) as temporary:
         fresh, linked = temporary / EXPORT_NAME, temporary / REPORT_NAME
         linked.symlink_to(report.resolve())
         argv = export_invocation(nsys, capabilities_of(nsys), linked, fresh).argv
@@ -310,7 +310,7 @@ def _search_path(options: CaptureOptions) -> str | None:
 
 
 @contextmanager
-def _private_folder(parent: Path | None = None) -> Iterator[Path]:
+def private_folder(parent: Path | None = None) -> Iterator[Path]:
     """Yield a temporary folder for this user only. nsys puts sockets in it, so its name is short and has no ``%``."""
     place = str(parent) if parent is not None else tempfile.gettempdir()
     if parent is None and "%" in place:

@@ -8,9 +8,13 @@ from pathlib import Path
 
 from nsyswrap.capture.annotate.process_start import (
     CACHED_BATCHES_VARIABLE,
+    CLOCK_VARIABLE,
     HOST_ONLY_VARIABLE,
+    MARKS_VARIABLE,
     STATUS_VARIABLE,
+    TIMED_TEXT_VARIABLE,
 )
+from nsyswrap.capture.annotate.step_clock import SUFFIX
 
 PACKAGE = Path(__file__).parent
 
@@ -47,11 +51,16 @@ class Injection:
         folder: A folder that exists while the program runs.
         cached_batches: How many batches each loader loads and then repeats; 0 to leave loaders unchanged.
         phases: Whether to mark phases; without, only garbage collections, checkpoints and tokenizers are marked.
+        marks: Whether the phases of PyTorch programs are marked.
+        timed_text: Pattern of the ranges that the program's own processes time, in a run without a profiler; empty
+            for none.
     """
 
     folder: Path
     cached_batches: int = 0
     phases: bool = True
+    marks: bool = True
+    timed_text: str = ""
 
     def prepare(self) -> None:
         """Write the ``sitecustomize`` module that each Python process of the program imports at its start."""
@@ -72,11 +81,21 @@ class Injection:
             STATUS_VARIABLE: str(self._status_files),
         }
         variables |= {} if self.phases else {HOST_ONLY_VARIABLE: "1"}
-        return variables | ({CACHED_BATCHES_VARIABLE: str(self.cached_batches)} if self.cached_batches else {})
+        if self.cached_batches:
+            variables[CACHED_BATCHES_VARIABLE] = str(self.cached_batches)
+        if self.timed_text:
+            variables |= {CLOCK_VARIABLE: str(self._status_files), TIMED_TEXT_VARIABLE: self.timed_text}
+        return variables if self.marks else variables | {MARKS_VARIABLE: "0"}
+
+    def timed_ranges(self) -> list[dict[str, object]]:
+        """Return what each process of the program wrote of its ranges, after the program has ended."""
+        paths = sorted(self._status_files.glob(f"*{SUFFIX}"))
+        return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 
     def notes(self) -> tuple[str, ...]:
         """Return notes on which processes marked their phases, after the program has ended."""
-        statuses = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(self._status_files.glob("*.json"))]
+        written = [path for path in sorted(self._status_files.glob("*.json")) if not path.name.endswith(SUFFIX)]
+        statuses = [json.loads(path.read_text(encoding="utf-8")) for path in written]
         marked = [each for each in statuses if not each["problem"]]
         problems = sorted({each["problem"] for each in statuses if each["problem"]})
         notes = [f"No phases were marked in a process with PyTorch: {problem}" for problem in problems]

@@ -12,16 +12,23 @@ import sys
 from collections.abc import Mapping
 from importlib.machinery import PathFinder
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .import_hook import after_import
 from .marker import Marker, Sink, warn
 from .nvtx_calls import connected
 
-# The folder of the status files, and the number of batches to cache; set by nsyswrap.
+if TYPE_CHECKING:
+    from .step_clock import StepClock
+
+# The folder of the status files, the number of batches to cache, and "0" to mark no phases; set by nsyswrap.
 STATUS_VARIABLE = "NSYSWRAP_ANNOTATE"
 CACHED_BATCHES_VARIABLE = "NSYSWRAP_CACHED_BATCHES"
 HOST_ONLY_VARIABLE = "NSYSWRAP_HOST_MARKS_ONLY"
+MARKS_VARIABLE = "NSYSWRAP_MARKS"
+# In a run without a profiler: the folder for the times of ranges, and the pattern of the texts to time.
+CLOCK_VARIABLE = "NSYSWRAP_STEP_CLOCK"
+TIMED_TEXT_VARIABLE = "NSYSWRAP_TIMED_TEXT"
 
 
 def start(folder: str) -> None:
@@ -31,7 +38,9 @@ def start(folder: str) -> None:
         folder: The folder of our own ``sitecustomize``, which is removed from the path.
     """
     try:
-        after_import("torch", _annotate)
+        clock = _step_clock(os.environ)
+        if os.environ.get(MARKS_VARIABLE) != "0":
+            after_import("torch", lambda torch: _annotate(torch, clock))
     except Exception as error:  # noqa: BLE001 - the program runs without phases
         warn(f"no phases are marked: {type(error).__name__}: {error}")
     sys.path[:] = [place for place in sys.path if place != folder]
@@ -54,10 +63,26 @@ def run_hidden_module(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-def _annotate(torch: ModuleType) -> None:
-    """Start marking the phases of this process."""
+def _step_clock(environ: Mapping[str, str]) -> "StepClock | None":
+    """Return the clock that times the ranges of this process, started; None where a profiler records them."""
+    folder = environ.get(CLOCK_VARIABLE)
+    if not folder:
+        return None
+    from .step_clock import StepClock, watch_nvtx, watch_torch  # noqa: PLC0415 - only in a run without a profiler
+
+    clock = StepClock(environ.get(TIMED_TEXT_VARIABLE, ""))
+    after_import("torch.cuda.nvtx", lambda nvtx: watch_torch(nvtx, clock))
+    after_import("nvtx", lambda nvtx: watch_nvtx(nvtx, clock))
+    atexit.register(clock.write, folder)
+    os.register_at_fork(after_in_child=clock.reset)
+    return clock
+
+
+def _annotate(torch: ModuleType, clock: "StepClock | None" = None) -> None:
+    """Start marking the phases of this process, for a profiler or for a clock."""
+    calls: Sink | None
     try:
-        calls = connected(os.environ)
+        calls = connected(os.environ) if clock is None else clock
     except (LookupError, OSError, AttributeError) as error:
         write_status(torch, os.environ, problem=str(error))
         calls = None

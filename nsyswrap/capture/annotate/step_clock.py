@@ -1,0 +1,163 @@
+# ruff: noqa: ANN401 - the modules of the program are not imported here
+"""The clock of a run without nsys: the ranges that a profiler would record, timed by the program's own process.
+
+NVTX ranges go to a profiler or nowhere. So the Python functions that open and close them are wrapped: those of
+``torch.cuda.nvtx`` and of the package ``nvtx``, and nsyswrap's own marks. Only ranges that may be steps or passes are
+kept. When the process ends, they are written to a file, which ``nsyswrap.capture.baseline`` reads.
+"""
+
+import functools
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .nvtx_calls import DOMAIN, Prepared
+
+# The end of the name of the file that a process writes.
+SUFFIX = ".ranges.json"
+
+# A program that opens more ranges than this keeps only the first: 100 MB of memory at most.
+MOST_RANGES = 400_000
+
+
+class _Open(threading.local):
+    """The open ranges of a thread, by domain: text and start of each, the innermost last."""
+
+    def __init__(self) -> None:
+        self.stacks: dict[str, list[tuple[str, int]]] = {}
+
+
+class StepClock:
+    """Times ranges. It has the methods of a sink of ``Marker``, so it can take the place of a profiler.
+
+    Args:
+        pattern: Regular expression, searched in the texts of the program's own ranges.
+
+    Attributes:
+        ranges: Thread number, domain, text, start and end (ns) of each range that was closed.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self._matches = re.compile(pattern).search
+        self._open = _Open()
+        self.ranges: list[tuple[int, str, str, int, int]] = []
+
+    def push(self, text: str, domain: str = "") -> None:
+        """Open a range on the calling thread."""
+        self._open.stacks.setdefault(domain, []).append((text, time.perf_counter_ns()))
+
+    def pop(self, domain: str = "") -> None:
+        """Close the last opened range of the calling thread; do nothing where none is open."""
+        ended = time.perf_counter_ns()
+        stack = self._open.stacks.get(domain)
+        if not stack:
+            return
+        text, began = stack.pop()
+        if len(self.ranges) < MOST_RANGES and (domain == DOMAIN or self._matches(text)):
+            self.ranges.append((threading.get_native_id(), domain, text, began, ended))
+
+    def opener(self, name: str, color: int) -> Prepared:  # noqa: ARG002 - the signature of a sink
+        """Return a prepared call that opens a range of nsyswrap's domain."""
+        return self.push, (name, DOMAIN)
+
+    def closer(self) -> Prepared:
+        """Return a prepared call that closes the last opened range of that domain."""
+        return self.pop, (DOMAIN,)
+
+    def reset(self) -> None:
+        """Forget everything in a forked process, whose ranges are its own."""
+        self.ranges.clear()
+        self._open = _Open()
+
+    def write(self, folder: str) -> None:
+        """Write the ranges of this process to a file in the folder, if there are any."""
+        if not self.ranges:
+            return
+        path = os.path.join(folder, f"{os.getpid()}{SUFFIX}")  # noqa: PTH118 - pathlib takes long to import
+        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
+            json.dump(
+                {"pid": os.getpid(), "main_thread": threading.main_thread().native_id, "ranges": self.ranges}, file
+            )
+
+
+def watch_torch(nvtx: Any, clock: StepClock) -> None:
+    """Time the ranges of ``torch.cuda.nvtx``.
+
+    Args:
+        nvtx: That module.
+        clock: The clock.
+    """
+    push, pop = nvtx.range_push, nvtx.range_pop
+
+    def timed_push(msg: str) -> Any:
+        depth = push(msg)  # a build of torch without CUDA raises an error here
+        clock.push(msg)
+        return depth
+
+    def timed_pop() -> Any:
+        clock.pop()
+        return pop()
+
+    nvtx.range_push, nvtx.range_pop = timed_push, timed_pop
+
+
+def watch_nvtx(nvtx: Any, clock: StepClock) -> None:
+    """Time the ranges of the package ``nvtx``: ``annotate``, ``push_range`` and ``pop_range``.
+
+    Args:
+        nvtx: The package.
+        clock: The clock.
+    """
+    push, pop, timed = nvtx.push_range, nvtx.pop_range, _timed(nvtx.annotate, clock)
+
+    def push_range(message: Any = None, *rest: Any, **named: Any) -> Any:
+        clock.push(str(message or ""), _domain(rest, named))
+        return push(message, *rest, **named)
+
+    def pop_range(domain: Any = None) -> Any:
+        clock.pop(str(domain or ""))
+        return pop(domain)
+
+    for module in (nvtx, getattr(nvtx, "nvtx", nvtx)):
+        module.push_range, module.pop_range, module.annotate = push_range, pop_range, timed
+
+
+def _timed(annotate: Any, clock: StepClock) -> Any:
+    """Return the package's class ``annotate`` with times."""
+
+    class Timed(annotate):  # type: ignore[misc]
+        def __init__(self, message: Any = None, *rest: Any, **named: Any) -> None:
+            super().__init__(message, *rest, **named)
+            self._timed = str(message or ""), _domain(rest, named)
+
+        def __enter__(self) -> Any:
+            clock.push(*self._timed)
+            return super().__enter__()
+
+        def __exit__(self, *error: object) -> Any:
+            clock.pop(self._timed[1])
+            return super().__exit__(*error)
+
+        def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+            inner, (text, domain) = super().__call__(function), self._timed
+
+            @functools.wraps(function)
+            def timed(*arguments: Any, **named: Any) -> Any:
+                clock.push(text or function.__name__, domain)
+                try:
+                    return inner(*arguments, **named)
+                finally:
+                    clock.pop(domain)
+
+            return timed
+
+    return Timed
+
+
+def _domain(rest: tuple[Any, ...], named: dict[str, Any]) -> str:
+    """Return the domain among the arguments of the package's calls, where it follows the message and the colour."""
+    return str((rest[1] if len(rest) > 1 else named.get("domain")) or "")

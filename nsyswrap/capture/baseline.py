@@ -1,0 +1,68 @@
+"""Run a program without nsys, in the same way otherwise, and time its ranges: the baseline of its profile.
+
+The program's Python processes time their own ranges (:mod:`nsyswrap.capture.annotate.step_clock`), because without a
+profiler NVTX ranges go nowhere.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from nsyswrap.capture.annotate.injection import Injection
+from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
+from nsyswrap.capture.isolate import kept_environment
+from nsyswrap.capture.nsys import private_folder, resolved_command
+from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.capture.progress import Progress, silent
+from nsyswrap.capture.run_dir import RunDir
+
+
+@dataclass(frozen=True, slots=True)
+class AloneRun:
+    """A finished run without nsys.
+
+    Args:
+        exit_code: The program's exit code, 128 + n for a signal.
+        processes: What each process wrote of its ranges, as ``StepClock.write`` does.
+    """
+
+    exit_code: int
+    processes: tuple[dict[str, object], ...]
+
+
+def run_alone(options: CaptureOptions, timed_text: str, progress: Progress = silent) -> AloneRun:
+    """Run the program of a capture without nsys.
+
+    Phases are marked as in the capture, so that the same steps are timed.
+
+    Args:
+        options: The options of the capture.
+        timed_text: Regular expression of the program's ranges to time.
+        progress: Called with each phase.
+
+    Raises:
+        CommandNotFoundError: The program does not exist.
+        CommandNotExecutableError: The program is not executable.
+        CaptureInterruptedError: Ctrl-C was pressed twice.
+    """
+    program = resolved_command(options)
+    with private_folder() as temporary:
+        run_dir = RunDir(temporary, os.environ.get("TMPDIR", ""))
+        environ = kept_environment(os.environ) if options.hide_environment else dict(os.environ)
+        complete = {**environ, **dict(options.environment)}
+        injection = _injection(options, temporary, timed_text)
+        injection.prepare()
+        call = ForegroundCall(
+            argv=run_dir.inner(program),
+            run_dir=run_dir,
+            env={**complete, **injection.environment(complete)},
+            cwd=options.cwd,
+            limits=Limits(timeout_s=options.timeout_s),
+            output_to_stderr=options.output_to_stderr,
+        )
+        run = run_in_foreground(call, progress)
+        return AloneRun(run.code, tuple(injection.timed_ranges()))
+
+
+def _injection(options: CaptureOptions, temporary: Path, timed_text: str) -> Injection:
+    return Injection(temporary / "annotate", options.cached_batches, marks=options.annotate, timed_text=timed_text)

@@ -1,0 +1,65 @@
+"""The run without nsys: the same program, whose own processes time their ranges."""
+
+import os
+from pathlib import Path
+
+import pytest
+from capture_fixtures import options, python
+
+from nsyswrap.capture.baseline import run_alone
+from nsyswrap.errors import CommandNotFoundError
+from nsyswrap.loop.step_detection import STEP_TEXT
+from nsyswrap.loop.timed_ranges import find_timed_steps
+
+PROGRAM = """
+import os, sys, nvtx
+assert "NVTX_INJECTION64_PATH" not in os.environ
+for number in range(8):
+    with nvtx.annotate(f"step {number}"), nvtx.annotate("other"):
+        sum(range(1000 * (number + 1)))
+sys.exit(int(sys.argv[1]))
+"""
+TRAINING = """
+import torch
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(9):
+    optimizer.zero_grad()
+    model(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_programs_own_ranges_are_timed_and_its_exit_code_is_kept(code: int, tmp_path: Path) -> None:
+    """Other ranges are left out; the first two steps are warm-up, as in a capture."""
+    run = run_alone(options(tmp_path / "out", *python(PROGRAM, str(code))), STEP_TEXT.pattern)
+    steps = find_timed_steps(run.processes)
+    assert (run.exit_code, steps.measured_count) == (code, 6)
+    assert list(steps.frame["name"]) == [f"step {number}" for number in range(8)]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_an_unchanged_program_is_timed_by_the_marks_of_annotate(tmp_path: Path) -> None:
+    """Without --annotate it has no ranges to time."""
+    pytest.importorskip("torch")
+    chosen = options(tmp_path / "out", *python(TRAINING), annotate=True)
+    steps = find_timed_steps(run_alone(chosen, STEP_TEXT.pattern).processes)
+    assert steps.measured_count >= 6
+    assert (steps.frame["end"] > steps.frame["start"]).all()
+    assert run_alone(options(tmp_path / "out", *python(TRAINING)), STEP_TEXT.pattern).processes == ()
+
+
+def test_the_program_gets_its_variables_and_its_folder(tmp_path: Path) -> None:
+    program = "import os, sys; sys.exit(0 if (os.environ['WANTED'], os.getcwd()) == ('yes', sys.argv[1]) else 1)"
+    chosen = options(
+        tmp_path / "out", *python(program, os.fspath(tmp_path)), environment=(("WANTED", "yes"),), cwd=tmp_path
+    )
+    assert run_alone(chosen, STEP_TEXT.pattern).exit_code == 0
+
+
+def test_a_program_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CommandNotFoundError):
+        run_alone(options(tmp_path / "out", "a-program-that-does-not-exist"), "")
