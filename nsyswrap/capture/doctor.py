@@ -2,13 +2,16 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from nsyswrap.capture.locate import Nsys, find_nsys, importer_of, missing_libraries
+from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.process import output_of
+from nsyswrap.capture.profiler_cost import profiler_cost
 from nsyswrap.capture.self_test import Check, Status, nvtx_version, self_test
 from nsyswrap.errors import NsysNotFoundError
 
@@ -23,6 +26,8 @@ _LONGEST_TEMPORARY = 60
 _PARANOID_FOR_SAMPLING = 2
 
 _TOOL_TIMEOUT_S = 60
+
+COST_LABELS = {"launch": "launch", "call": "other CUDA call", "range": "range", "os_call": "system call"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +191,24 @@ def check_self_test(machine: Machine) -> Check:
     return self_test(machine.nsys)
 
 
+def check_profiler_cost(machine: Machine) -> Check:
+    """Measure what nsys adds to each call, and keep it for the next profile."""
+    name = "profiler cost"
+    if machine.nsys is None:
+        return Check(name, Status.WARNING, "not measured, because there is no nsys")
+    options = CaptureOptions(command=(sys.executable,), folder=Path())
+    calls = profiler_cost(options, machine.nsys, lambda: None, again=True)["calls"]
+    if not calls:
+        detail = "what nsys adds to each call cannot be measured, so reports do not take it out"
+        return Check(name, Status.WARNING, detail, "Look at the other checks: a program must run under nsys")
+    costs = ", ".join(
+        f"{COST_LABELS[kind]} {each['low_ns'] / 1e3:.1f} to {each['high_ns'] / 1e3:.1f} µs"
+        for kind, each in calls.items()
+        if kind in COST_LABELS
+    )
+    return Check(name, Status.OK, f"nsys adds to each {costs}")
+
+
 CHECKS: tuple[Callable[[Machine], Check], ...] = (
     check_nsys,
     check_importer,
@@ -196,4 +219,5 @@ CHECKS: tuple[Callable[[Machine], Check], ...] = (
     check_temporary,
     check_nvtx,
     check_self_test,
+    check_profiler_cost,
 )

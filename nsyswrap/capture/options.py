@@ -12,6 +12,12 @@ from nsyswrap.capture.run_dir import RunDir
 from nsyswrap.errors import UsageError
 
 DEFAULT_TRACES = ("cuda", "nvtx", "cudnn", "cublas", "osrt")
+# What --light traces: launches and waits, steps and phases, and the waits of the operating system, which tell a wait
+# for data from work. docs/overhead.md has what each costs.
+LIGHT_TRACES = ("cuda", "nvtx", "osrt")
+
+# Older versions of nsys record no completion of events, and have no flag for it.
+_CUDA_EVENTS = "--cuda-event-trace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +37,7 @@ class CaptureOptions:
             ``text@domain`` or ``text@*``.
         cuda_graph: ``node`` records each kernel in a CUDA graph, at a cost; ``graph`` records a graph as one
             operation. The default is ``node``, because tensor core use of kernels that are not recorded is unknown.
+        cuda_events: Record when events complete on the GPU, as far as nsys does that by default.
         gpu_metrics: GPUs whose counters to sample: empty for none, ``all``, or ids such as ``0,1``.
         gpu_metrics_hz: Sampling frequency of GPU counters.
         python_sampling_hz: Sampling frequency of Python stacks; 0 for none.
@@ -58,6 +65,7 @@ class CaptureOptions:
     duration_s: float = 0.0
     capture_range: str = ""
     cuda_graph: str = "node"
+    cuda_events: bool = True
     gpu_metrics: str = ""
     gpu_metrics_hz: int = 10_000
     python_sampling_hz: int = 0
@@ -209,6 +217,8 @@ def _optional_flags(options: CaptureOptions, capabilities: Capabilities) -> list
     flags: list[tuple[str, str]] = []
     if "cuda" in options.traces:
         flags.append(("--cuda-graph-trace", options.cuda_graph))
+    if not options.cuda_events and _CUDA_EVENTS in capabilities.profile_flags:
+        flags.append((_CUDA_EVENTS, "false"))
     if options.delay_s:
         # nsys does not accept exponents.
         flags.append(("--delay", f"{options.delay_s:.6f}".rstrip("0").rstrip(".")))

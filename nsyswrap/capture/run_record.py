@@ -25,6 +25,7 @@ from nsyswrap.privacy import looks_secret, neutral, neutral_command
 
 SCHEMA = "nsyswrap.run/1"
 COPY_RATES = "pinned_copy_rates"
+PROFILER_COST = "profiler_cost"
 # What `profile` calls its capture and the export of it.
 CAPTURE_STEM = "capture"
 
@@ -74,6 +75,16 @@ def recorded_host(capture: Path) -> object:
 
 def recorded_copy_rates(capture: Path) -> object:
     """Return what the `run.json` beside a capture of `profile` holds of copy rates; None where there is none."""
+    return _recorded(capture, COPY_RATES)
+
+
+def recorded_profiler_cost(capture: Path) -> object:
+    """Return what it holds of the cost of recording; None where there is none."""
+    return _recorded(capture, PROFILER_COST)
+
+
+def _recorded(capture: Path, key: str) -> object:
+    """Return what the `run.json` beside a capture of `profile` holds under a key; None where there is none."""
     path = capture.parent / "run.json"
     if capture.stem != CAPTURE_STEM or not path.is_file():
         return None
@@ -81,7 +92,7 @@ def recorded_copy_rates(capture: Path) -> object:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return record.get(COPY_RATES) if isinstance(record, dict) and record.get("schema") == SCHEMA else None
+    return record.get(key) if isinstance(record, dict) and record.get("schema") == SCHEMA else None
 
 
 def run_record(
@@ -89,6 +100,7 @@ def run_record(
     options: CaptureOptions,
     nsyswrap_version: str,
     environ: Mapping[str, str] | None = None,
+    cost: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
     """Return the description of a run.
 
@@ -97,11 +109,12 @@ def run_record(
         options: The options of the capture.
         nsyswrap_version: The version of nsyswrap.
         environ: The environment that the program inherited; None for ours.
+        cost: What nsys adds to each call, as ``profiler_cost`` returns it; None where it was not measured.
 
     Returns:
         The JSON object: ``schema``, ``command``, ``environment`` (``names`` and ``values``), ``versions``,
-        ``git`` (``commit`` and ``dirty``; None outside a repository), ``exit_code``, ``wall_ns``, ``notes`` and
-        ``pinned_copy_rates`` (by direction; empty without a GPU).
+        ``git`` (``commit`` and ``dirty``; None outside a repository), ``exit_code``, ``wall_ns``, ``notes``,
+        ``pinned_copy_rates`` (by direction; empty without a GPU) and ``profiler_cost`` (empty without a measurement).
     """
     environ = dict(os.environ if environ is None else environ)
     inherited = kept_environment(environ) if options.hide_environment else environ
@@ -120,6 +133,7 @@ def run_record(
         "wall_ns": result.wall_ns,
         "notes": list(result.notes),
         COPY_RATES: copy_rates(),
+        PROFILER_COST: dict(cost or {}),
     }
 
 

@@ -43,6 +43,7 @@ def test_every_check_that_does_not_pass_has_a_remedy(fake_nsys: Nsys) -> None:
         "temporary folder",
         "nvtx",
         "self-test",
+        "profiler cost",
     ]
     assert len(checks) == len(CHECKS)
     assert all(check.remedy for check in checks if check.status is Status.FAILED)
@@ -256,3 +257,25 @@ def test_a_missing_nvtx_package_is_a_warning(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("nsyswrap.capture.doctor.nvtx_version", str)
     check = doctor.check_nvtx(Machine(None))
     assert (check.status, check.remedy) == (Status.WARNING, "Install it: pip install 'nvtx==0.2.10'")
+
+
+def test_what_nsys_adds_to_a_call_is_said_by_kind(fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is measured again, although a measurement may be kept."""
+    again_values = []
+
+    def measured(_options: object, _nsys: object, _announce: object, *, again: bool) -> dict[str, object]:
+        again_values.append(again)
+        launch = {"low_ns": 3000, "usual_ns": 5000, "high_ns": 8040, "alone_ns": 2000}
+        return {"calls": {"launch": launch, "operation": launch}}
+
+    monkeypatch.setattr(doctor, "profiler_cost", measured)
+    check = doctor.check_profiler_cost(Machine(fake_nsys))
+    assert check == Check("profiler cost", Status.OK, "nsys adds to each launch 3.0 to 8.0 µs")
+    assert again_values == [True]
+
+
+def test_a_cost_that_cannot_be_measured_is_a_warning(tmp_path: Path) -> None:
+    """The nsys does not start."""
+    check = doctor.check_profiler_cost(Machine(Nsys(tmp_path / "gone", (2025, 3, 1), "PATH")))
+    assert (check.status, bool(check.remedy)) == (Status.WARNING, True)
+    assert doctor.check_profiler_cost(Machine(None)).detail == "not measured, because there is no nsys"

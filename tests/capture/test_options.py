@@ -143,6 +143,16 @@ def test_a_flag_has_the_name_of_this_version() -> None:
     assert not any(flag.startswith("--gpu-metrics-device=") for flag in argv)
 
 
+def test_the_completion_of_events_is_left_out_only_where_nsys_records_it() -> None:
+    """Older versions have no such flag, and record no completion."""
+    flag = "--cuda-event-trace"
+    can = Capabilities(NEW_CAN.traces, NEW_CAN.profile_flags | {flag}, NEW_CAN.export_flags)
+    old = Capabilities(NEW_CAN.traces, NEW_CAN.profile_flags - {flag}, NEW_CAN.export_flags)
+    assert f"{flag}=false" in built(nsys=NEW, can=can, cuda_events=False).argv
+    for argv in (built(nsys=NEW, can=can).argv, built(nsys=NEW, can=old, cuda_events=False).argv):
+        assert not any(each.startswith(flag) for each in argv)
+
+
 def test_a_capture_without_cuda_has_no_graph_flag() -> None:
     """The flag belongs to CUDA tracing."""
     assert not any(flag.startswith("--cuda-graph-trace") for flag in built(traces=("nvtx",)).argv)

@@ -17,6 +17,7 @@ from nsyswrap.capture.run_record import (
     git_state,
     program_versions,
     recorded_copy_rates,
+    recorded_profiler_cost,
     run_record,
     shareable_command,
     shareable_environment,
@@ -73,6 +74,7 @@ def test_a_record_has_the_fields_of_the_contract(tmp_path: Path) -> None:
         "wall_ns",
         "notes",
         "pinned_copy_rates",
+        "profiler_cost",
     }
     assert (record["schema"], record["exit_code"], record["wall_ns"]) == ("nsyswrap.run/1", 3, 1_500_000_000)
     assert record["notes"] == ["a note"]
@@ -272,3 +274,13 @@ def test_a_capture_without_a_record_has_no_rates(tmp_path: Path) -> None:
 def test_a_record_that_is_no_text_has_no_rates(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_bytes(b"\xff\xfe\x00")
     assert recorded_copy_rates(tmp_path / "capture.sqlite") is None
+
+
+def test_a_record_holds_the_measured_cost_of_recording(tmp_path: Path) -> None:
+    """Without a measurement it is empty."""
+    cost = {"conditions": {"nsys": "2025.3.1"}, "calls": {"launch": {"low_ns": 3000}}}
+    wanted = options(tmp_path, "true", cwd=tmp_path)
+    write_record(tmp_path, json.dumps(run_record(result_of(wanted), wanted, "1", {}, cost)))
+    assert recorded_profiler_cost(tmp_path / "capture.sqlite") == cost
+    assert recorded_profiler_cost(tmp_path / "other.sqlite") is None
+    assert run_record(result_of(wanted), wanted, "1", {})["profiler_cost"] == {}

@@ -1,0 +1,190 @@
+"""The program whose calls are timed alone and under nsys, to measure what nsys adds to each of them.
+
+It makes many calls of each kind that a capture records: launches, other CUDA calls, NVTX ranges, and calls of the
+operating system. It writes the median time of a call in each of many blocks as JSON. It talks to the CUDA libraries
+through ctypes, so it needs no torch. Where there is no GPU, it makes the other calls only.
+
+In a loop of nothing but launches, the profiler's code and data stay in the CPU's caches, and its cost is small. A real
+program evicts them. So each kind is timed in three settings, with different work before each call::
+
+    tight     |call|call|call|call|
+    python    |work|call|work|call|        the interpreter runs other code, as between two launches of a real program
+    evicted   |work|copy|call|work|copy|   and memory larger than the first cache is copied
+
+A shared machine is slower at some times than at others. So the same work is timed beside each block, and the times of
+the block are those of a machine of the speed at which the work takes as long as usual.
+"""
+
+import ctypes
+import json
+import os
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from nsyswrap.capture.annotate.marker import DATA, Marker, Sink
+from nsyswrap.capture.annotate.nvtx_calls import connected, package_calls
+from nsyswrap.capture.cost_probe_cuda import Cuda
+
+Call = Callable[[], object]
+
+# Blocks of each kind and setting, and calls in each block: enough for stable quartiles in a few seconds.
+BLOCKS = 12
+CALLS = 100
+# Read and written before each call: many times the first cache of a core, a part of its second one. Between two
+# launches a training program touches the code and the data of its framework, which is of that order.
+EVICTED_BYTES = 512 << 10
+# Times that the work is timed beside each block.
+PACES = 9
+
+
+class Work:
+    """What runs before each call: nothing, Python, or Python and a copy that evicts the caches."""
+
+    def __init__(self) -> None:
+        self._value = {
+            "name": "layer",
+            "shape": [64, 128, 3, 3],
+            "parts": [{"weight": 0.5, "index": n} for n in range(6)],
+        }
+        self._pattern = re.compile(r"(\w+)\.(\d+)\.(\w+)")
+        half = EVICTED_BYTES // 2
+        self._source, self._target = bytes(half), bytearray(half)
+
+    def tight(self) -> None:
+        """Do nothing."""
+
+    def python(self) -> None:
+        """Run code of the interpreter and of its libraries."""
+        text = json.dumps(self._value)
+        self._pattern.sub(r"\3.\1", "encoder.11.attention")
+        sorted(json.loads(text), key=len)
+
+    def evicted(self) -> None:
+        """Run it, and copy memory."""
+        self.python()
+        self._target[:] = self._source
+
+
+def times(call: Call, before: Call, settle: Call | None, pace: Call) -> list[tuple[float, float]]:
+    """Return the median length of a call in each block, and that of some work beside the block, in ns.
+
+    Args:
+        call: The call.
+        before: What runs before each call; outside of the times.
+        settle: Runs after each block, outside of the times; None for nothing.
+        pace: The work that shows how fast the machine is.
+    """
+    found = []
+    for _ in range(BLOCKS + 1):
+        paces = [_length(pace) for _ in range(PACES)]
+        lengths = []
+        for _ in range(CALLS):
+            before()
+            lengths.append(_length(call))
+        found.append((statistics.median(lengths), statistics.median(paces)))
+        if settle is not None:
+            settle()
+    return found[1:]
+
+
+def _length(call: Call) -> int:
+    """Return how long a call takes, in ns."""
+    began = time.perf_counter_ns()
+    call()
+    return time.perf_counter_ns() - began
+
+
+def range_kinds() -> Iterator[tuple[str, Call]]:
+    """Yield the calls that open and close a range: alone, and with what marks a phase of an unchanged program.
+
+    Without a profiler, the range is opened in the same way by the package ``nvtx``, or else by calls that do nothing.
+    Without one no phase is marked.
+    """
+    sink: Sink | None
+    try:
+        sink = connected(os.environ)
+    except (LookupError, OSError, AttributeError):
+        found = package_calls()
+        yield "range", _empty_call() if found is None else _both(found)
+        yield "mark", lambda: None
+        return
+    yield "range", _both(sink)
+    marker = Marker(sink)
+
+    def mark() -> None:
+        state = marker.begin(DATA)
+        if state is not None:
+            marker.end(state)
+
+    yield "mark", mark
+
+
+def _both(sink: Sink) -> Call:
+    """Return a call that opens and closes a range."""
+    push, given = sink.opener("range", 0)
+    pop, domain = sink.closer()
+
+    def both() -> None:
+        push(*given)
+        pop(*domain)
+
+    return both
+
+
+def _empty_call() -> Call:
+    """Return two calls through ctypes, which cost what those of a range cost without a profiler."""
+    function = ctypes.PYFUNCTYPE(None)(("Py_GetVersion", ctypes.pythonapi))
+    one, two = (ctypes.c_void_p.from_param(1), ctypes.c_void_p.from_param(1)), (ctypes.c_void_p.from_param(1),)
+
+    def both() -> None:
+        function(*one)
+        function(*two)
+
+    return both
+
+
+def os_kinds() -> Iterator[tuple[str, Call]]:
+    """Yield calls of the operating system: one of some microseconds, and a short one."""
+    libc = ctypes.PyDLL(None)
+    zero = os.open("/dev/zero", os.O_RDONLY)
+    memory = ctypes.create_string_buffer(1 << 16)
+    yield "os_call", lambda: libc.read(zero, memory, 1 << 16)
+    null = os.open("/dev/null", os.O_WRONLY)
+    yield "short_os_call", lambda: libc.write(null, memory, 1)
+
+
+def measure() -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """Return the times of each kind and setting by block: of a call, and of the work that shows the pace, in ns."""
+    work = Work()
+    settings: dict[str, Call] = {"tight": work.tight, "python": work.python, "evicted": work.evicted}
+    kinds: list[tuple[str, Call, Call | None]] = [("nothing", work.tight, None)]
+    kinds += [(name, call, None) for name, call in (*range_kinds(), *os_kinds())]
+    cuda = None
+    try:
+        cuda = Cuda()
+    except OSError as error:
+        sys.stderr.write(f"nsyswrap: without CUDA calls: {error}\n")
+    if cuda is not None:
+        kinds += [(name, call, cuda.settle) for name, call in cuda.kinds()]
+    found = {
+        name: {setting: times(call, before, settle, work.python) for setting, before in settings.items()}
+        for name, call, settle in kinds
+    }
+    if cuda is not None:
+        found["queued_kernel"] = {"device": [(each, 0) for each in cuda.queued()]}  # the GPU has a pace of its own
+    return found
+
+
+def main() -> int:
+    """Write the times as JSON to the file that the command line names."""
+    found = measure()
+    with open(sys.argv[1], "w", encoding="utf-8") as file:  # noqa: PTH123 - the folder exists
+        json.dump(found, file)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

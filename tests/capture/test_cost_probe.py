@@ -1,0 +1,67 @@
+"""The program whose calls are timed: its kinds, its settings, and what it writes."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from nsyswrap.capture import cost_probe, cost_probe_cuda
+from nsyswrap.capture.cost_probe import Work, measure, range_kinds, times
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make few calls, and none of CUDA's."""
+    for name, value in {"BLOCKS": 2, "CALLS": 3, "PACES": 3}.items():
+        monkeypatch.setattr(cost_probe, name, value)
+    monkeypatch.setattr(cost_probe_cuda, "DRIVER", "libcuda-that-does-not-exist.so.1")
+
+
+def test_a_call_is_timed_without_the_work_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that the calls move: 7 for the call, 100 for the work before it, 30 for that which shows the pace."""
+    now = [0]
+    monkeypatch.setattr(cost_probe.time, "perf_counter_ns", lambda: now[0])
+
+    def takes(length: int) -> cost_probe.Call:
+        return lambda: now.__setitem__(0, now[0] + length)
+
+    found = times(takes(7), takes(100), takes(1_000), takes(30))
+    assert found == [(7, 30)] * cost_probe.BLOCKS
+
+
+@pytest.mark.usefixtures("short")
+def test_without_a_gpu_ranges_and_calls_of_the_system_are_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    found = measure()
+    assert set(found) == {"nothing", "range", "mark", "os_call", "short_os_call"}
+    assert all(set(each) == {"tight", "python", "evicted"} for each in found.values())
+    assert all(len(blocks) == 2 for each in found.values() for blocks in each.values())
+    assert all(time >= 0 < pace for each in found.values() for blocks in each.values() for time, pace in blocks)
+    assert "without CUDA calls" in capsys.readouterr().err
+
+
+def test_without_a_profiler_a_mark_is_nothing_and_a_range_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the package nvtx or without it."""
+    monkeypatch.delenv("NVTX_INJECTION64_PATH", raising=False)
+    for found in (cost_probe.package_calls, lambda: None):
+        monkeypatch.setattr(cost_probe, "package_calls", found)
+        kinds = dict(range_kinds())
+        assert [kinds[name]() for name in ("range", "mark")] == [None, None]
+
+
+def test_the_work_before_a_call_differs_by_setting() -> None:
+    """Only the last setting writes memory."""
+    work = Work()
+    work.tight()
+    work.python()
+    assert not any(work._target)  # noqa: SLF001 - what the setting is about
+    work._source = b"\1" * len(work._source)  # noqa: SLF001
+    work.evicted()
+    assert all(work._target)  # noqa: SLF001
+
+
+@pytest.mark.usefixtures("short")
+def test_the_times_go_to_the_file_of_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["cost_probe", str(tmp_path / "times.json")])
+    assert cost_probe.main() == 0
+    assert set(json.loads((tmp_path / "times.json").read_text())) >= {"nothing", "range"}

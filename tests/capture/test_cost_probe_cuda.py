@@ -1,0 +1,49 @@
+"""The CUDA calls of the program that is timed, on a machine with a GPU; and what it does where there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from nsyswrap.capture import cost_probe_cuda
+from nsyswrap.capture.copy_rates import DRIVER
+from nsyswrap.capture.cost_probe_cuda import PTX, Cuda, runtimes
+
+
+def test_without_a_driver_there_are_no_cuda_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost_probe_cuda, "DRIVER", "libcuda-that-does-not-exist.so.1")
+    with pytest.raises(OSError, match="libcuda-that-does-not-exist"):
+        Cuda()
+
+
+def test_an_answer_other_than_success_is_an_error() -> None:
+    Cuda._check(0)  # noqa: SLF001 - the rule behind all calls
+    with pytest.raises(OSError, match="CUDA answered 700"):
+        Cuda._check(700)  # noqa: SLF001
+
+
+def test_the_runtime_of_this_python_comes_before_that_of_the_system(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of several in one place, the newest comes first."""
+    for version in ("12", "13"):
+        library = tmp_path / "site" / "nvidia" / f"cu{version}" / "lib" / f"libcudart.so.{version}"
+        library.parent.mkdir(parents=True)
+        library.touch()
+    monkeypatch.setattr(cost_probe_cuda, "SYSTEM_RUNTIMES", ())
+    found = [Path(each).name for each in runtimes([str(tmp_path / "missing"), str(tmp_path / "site")])]
+    assert found == ["libcudart.so.13", "libcudart.so.12"]
+
+
+def test_the_kernels_are_text_with_as_many_parameters_as_arguments_are_passed() -> None:
+    head = PTX[PTX.index("nothing(") : PTX.index("{ ret; }")]
+    assert head.count(".param .u64") == cost_probe_cuda.PARAMETERS
+    assert PTX.count(".entry") == 2
+
+
+@pytest.mark.skipif(not DRIVER.exists(), reason="this machine has no GPU")
+def test_every_call_succeeds_on_a_gpu() -> None:
+    cuda = Cuda()
+    for _, call in cuda.kinds():
+        assert call() in {0, None}
+    cuda.settle()
+    assert all(0 < each < 100_000 for each in cuda.queued())
