@@ -12,12 +12,13 @@ import pandas as pd
 
 from nsyswrap.capture.locate import find_nsys
 from nsyswrap.capture.nsys import export_report
-from nsyswrap.capture.run_record import recorded_copy_rates, recorded_host
+from nsyswrap.capture.run_record import recorded_copy_rates, recorded_host, recorded_profiler_cost
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import UsageError
 from nsyswrap.events.host_record import read_record
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.hardware.kernel_names.user_rules import read_rules
+from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.loop.phase_detection import PhaseRule
@@ -160,9 +161,9 @@ def open_capture(  # noqa: PLR0913, PLR0917 - one argument an option
     check_request(window, settings)
     trace = _trace_of(path)
     named = replace(trace, capture=replace(trace.capture, name=neutral(path.name)))
-    rates = read_rates(recorded_copy_rates(path))
+    rates, cost = read_rates(recorded_copy_rates(path)), read_cost(recorded_profiler_cost(path))
     host = read_record(recorded_host(path), trace.session.started_ns)
-    return OpenedCapture(named, window, replace(settings, copy_rates=rates, host=host))
+    return OpenedCapture(named, window, replace(settings, copy_rates=rates, host=host, profiler_cost=cost))
 
 
 def _phase_rules(phases: Mapping[str, str]) -> tuple[PhaseRule, ...]:

@@ -320,10 +320,18 @@ class StepTimes:
     Attributes:
         count: Measured steps of one process; None where the window is not made of steps.
         median_ns: Their median length; None where there are none.
+        without_profiler_ns: The median step without the profiler, simulated; None where unknown.
+        without_profiler_low_ns: Its lower bound.
+        without_profiler_high_ns: Its upper bound.
+        baseline_median_ns: The median step of a run without nsys; None where there was none.
     """
 
     count: int | None = None
     median_ns: int | None = None
+    without_profiler_ns: int | None = None
+    without_profiler_low_ns: int | None = None
+    without_profiler_high_ns: int | None = None
+    baseline_median_ns: int | None = None
 
 
 NO_STEP = StepTimes()

@@ -12,11 +12,11 @@ from nsyswrap import tables
 from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_context, find_states
+from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.loop.pattern_steps import kernel_matcher
 from nsyswrap.loop.step_detection import step_matcher
 from nsyswrap.model import NO_STEP, Report, Section, StepTimes
-from nsyswrap.sections import SECTIONS
+from nsyswrap.sections import SECTIONS, profiler_cost
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
 from nsyswrap.timeline.build import timeline
@@ -40,6 +40,7 @@ SAMPLE = (
 
 VALUES: Mapping[str, Callable[..., Any]] = {
     "states": find_states,
+    "recorded_calls": find_calls,
     "attributions": find_attributions,
     "simulation": find_simulation,
 }
@@ -78,7 +79,7 @@ def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = 
     used = {gpu.device_id: gpu for gpu in trace.gpus}
     idle = next((section.tables["gaps"] for section in sections if section.key == "idle"), None)
     findings = tuple(sorted((f for s in sections for f in s.findings), key=lambda finding: finding.order))
-    step = _step_times(context, chosen)
+    step = _step_times(context, chosen, sections)
     sentence, rule = find_verdict(sections, findings, chosen, step)
     plan = find_plan(found.get("simulation"), findings, typical(step, chosen, rule))
     return Report(
@@ -97,13 +98,15 @@ def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = 
     )
 
 
-def _step_times(context: TraceContext, window: Window) -> StepTimes:
-    """Return the count and the median length of the measured steps of the window."""
+def _step_times(context: TraceContext, window: Window, sections: list[Section]) -> StepTimes:
+    """Return the count and the median length of the measured steps of the window, also without the profiler."""
     if not window.is_of_steps:
         return NO_STEP
     measured = context.steps.measured
     length = array(measured, "end") - array(measured, "start")
-    return StepTimes(context.steps.measured_count, round(float(np.median(length))))
+    step = StepTimes(context.steps.measured_count, round(float(np.median(length))))
+    cost = next((section for section in sections if section.key == profiler_cost.KEY), None)
+    return step if cost is None else profiler_cost.with_times(step, cost)
 
 
 def _wanted(context: TraceContext) -> tuple[list[SectionSpec], tuple[str, ...]]:

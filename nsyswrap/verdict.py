@@ -1,8 +1,9 @@
 """The verdict: the first finding in a sentence, with the time of a step now and with the fix."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nsyswrap import units
+from nsyswrap.attribution.attribution import RULES
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Section, Severity, StepTimes
 from nsyswrap.sections.capture_check import outweighs
@@ -55,6 +56,8 @@ INCOMPLETE = "capture/incomplete"
 NO_GPU_WORK = "No GPU work was recorded: this report is about the host's time, not the GPU's."
 # From this share of the window, time that the capture cannot explain decides the verdict. Source: ours.
 LIMIT_SHARE = 0.10
+# A difference of less than this share of a step is not stated. Source: ours, as the least share of a finding.
+SLIGHT_SHARE = 0.02
 # Where steps take so many times the median step on average, a few long ones hold much of the time. Source: ours.
 UNEVEN_FACTOR = 1.25
 
@@ -72,8 +75,8 @@ def find_verdict(
 
     Returns:
         The sentence, after one on each GPU that power or heat slowed down, and the rule of the first finding. The rule
-        is None where only kernels limit the run. It is also None where missing events can change more time than the
-        first finding has lost.
+        is None where only kernels limit the run, also where they do so without the profiler alone. It is also None
+        where missing events can change more time than the first finding has lost.
     """
     sentence, rule = _limit(sections, findings, window, step)
     slowed = [each.headline for each in findings if each.rule == SLOWED]
@@ -99,6 +102,8 @@ def _limit(
             share = units.share(unexplained / (window.length_ns * gpus))
             return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.", None
         return _compute_bound(by_key["ledger"], by_key.get("compute"), window), None
+    if first.rule in RULES and (made := _made_by_profiler(by_key, step)):
+        return made, None
     return f"{first.headline}{_per_step(first, window, step)}", first.rule
 
 
@@ -126,7 +131,8 @@ def _per_step(finding: Finding, window: Window, step: StepTimes) -> str:
     now = typical(step, window, finding.rule)
     if now is None:
         return ""
-    said = f" A step takes {units.duration(now.length_ns)}{' on average' if now.is_mean else ''}"
+    on_average = " on average" if now.is_mean else ""
+    said = f" A step takes {units.duration(now.length_ns)}{on_average}{_without_profiler(step)}"
     if finding.saving_low_ns is None or not finding.saving_high_ns:
         return f"{said}."
     savings = (finding.saving_high_ns, finding.saving_low_ns)
@@ -148,6 +154,33 @@ def typical(step: StepTimes, window: Window, rule: str | None) -> TypicalStep | 
     # The median does not change where a few long steps get shorter.
     uneven = rule == "steps/uneven" or mean_ns > UNEVEN_FACTOR * step.median_ns
     return TypicalStep(mean_ns if uneven else step.median_ns, window.length_ns, uneven)
+
+
+def _made_by_profiler(by_key: Mapping[str, Section], step: StepTimes) -> str:
+    """Return the verdict of a run that only the profiler keeps from being compute-bound; empty for any other run."""
+    cost, devices = by_key.get("profiler_cost"), by_key["ledger"].tables["devices"]
+    share = cost.fact("without_profiler_share") if cost else None
+    compute, whole = int(devices["compute_ns"].sum()), int(devices["window_ns"].sum())
+    if share is None or not share.value or whole - compute < LIMIT_SHARE * whole:
+        return ""
+    alone = min(compute / whole / float(share.value), 1.0)
+    if 1 - alone >= LIMIT_SHARE:
+        return ""
+    now = f" A step takes {units.duration(step.median_ns)}{_without_profiler(step)}." if step.median_ns else ""
+    return (
+        f"Compute-bound without the profiler: kernels run {units.share(compute / whole)} of the time as recorded, and "
+        f"{units.share(alone)} by the simulation without the cost of recording.{now}"
+    )
+
+
+def _without_profiler(step: StepTimes) -> str:
+    """Return the time of a step without the profiler as a part of a sentence; empty where it is unknown or the same."""
+    if not step.median_ns or step.without_profiler_low_ns is None or step.without_profiler_high_ns is None:
+        return ""
+    if step.median_ns - step.without_profiler_low_ns < SLIGHT_SHARE * step.median_ns:
+        return ""
+    low, high = map(units.duration, (step.without_profiler_low_ns, step.without_profiler_high_ns))
+    return f" as recorded, {low if low == high else f'{low} to {high}'} without the profiler"
 
 
 def _compute_bound(ledger: Section, kernels: Section | None, window: Window) -> str:

@@ -47,6 +47,15 @@ settings.register_profile("nsyswrap", deadline=None)
 settings.load_profile("nsyswrap")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the user's cache out of the tests, and measure the cost of recording only where a test asks for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("NSYSWRAP_PROFILER_COST", "0")
+        yield
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by its folder, its file and its fixtures: `browser`, `nsys` and `slow`; put long files first.
 

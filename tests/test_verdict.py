@@ -185,3 +185,52 @@ def test_idle_time_that_missing_events_may_fill_is_not_explained(
     assert report.verdict == "Cannot tell: the capture is incomplete, and up to 50.0 % of the time may be wrong."
     assert report.verdict_rule is None
     assert report.findings[0].rule == INCOMPLETE
+
+
+def with_profiler_cost(share: float, compute_ms: int) -> list[Section]:
+    """Return sections of a window of 1 s that takes this share of it without the profiler."""
+    cost = (Fact("without_profiler_share", share, "share"),)
+    return [*sections(compute_ns=compute_ms * MS), Section("profiler_cost", "", WHOLE, cost)]
+
+
+def without(step_ms: int) -> StepTimes:
+    """Return ten steps of 100 ms that take so long without the profiler."""
+    usual = step_ms * MS
+    return StepTimes(10, 100 * MS, usual, usual - 5 * MS, usual + 5 * MS)
+
+
+def test_a_run_that_only_the_profiler_keeps_idle_is_compute_bound() -> None:
+    """Kernels run 80 % of the time as recorded, and the run takes 85 % of that time without the profiler."""
+    text, rule = find_verdict(with_profiler_cost(0.85, 800), (finding(),), WHOLE, without(85))
+    assert rule is None
+    assert text == (
+        "Compute-bound without the profiler: kernels run 80.0 % of the time as recorded, and 94.1 % by the simulation "
+        "without the cost of recording. A step takes 100 ms as recorded, 80.0 ms to 90.0 ms without the profiler."
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "compute_ms", "rule"),
+    [
+        (0.90, 800, "launches/launch_bound"),  # kernels run 89 % without the profiler
+        (0.95, 950, "launches/launch_bound"),  # they run 95 % as recorded
+        (0.85, 800, "tensor_cores/not_used"),  # the finding is on kernels, not on idle time
+    ],
+)
+def test_any_other_run_keeps_its_finding_and_says_the_step_without_the_profiler(
+    share: float, compute_ms: int, rule: str
+) -> None:
+    text, found = find_verdict(with_profiler_cost(share, compute_ms), (finding(rule),), WHOLE, without(85))
+    assert found == rule
+    assert " A step takes 100 ms as recorded, 80.0 ms to 90.0 ms without the profiler; 60.0 ms to 90.0 ms " in text
+
+
+def test_a_step_that_the_profiler_hardly_changes_is_stated_once() -> None:
+    """Less than 2 % is not worth a word."""
+    step = StepTimes(10, 100 * MS, 99 * MS, 99 * MS, 100 * MS)
+    assert "A step takes 100 ms; " in find_verdict(with_profiler_cost(0.99, 800), (finding(),), WHOLE, step)[0]
+
+
+def test_without_steps_the_verdict_on_the_profiler_has_no_step_time() -> None:
+    text, _ = find_verdict(with_profiler_cost(0.85, 800), (finding(),), WHOLE, NO_STEP)
+    assert text.endswith("without the cost of recording.")

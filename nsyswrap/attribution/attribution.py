@@ -14,8 +14,10 @@ import pandas as pd
 from nsyswrap.attribution.causes import CAUSES, find_causes
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.attribution.profiler_time import with_profiler_time
 from nsyswrap.attribution.root_causes import ROOT_CAUSES, uneven_steps
 from nsyswrap.attribution.sampled_lines import find_sampled_lines
+from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Spans, Times, Window, covered
 from nsyswrap.loop.context import TraceContext
@@ -69,12 +71,21 @@ class Attribution:
         return found
 
 
-def find_attributions(context: TraceContext, states: ThreadStates, window: Window) -> tuple[Attribution, ...]:
+def find_attributions(
+    context: TraceContext, states: ThreadStates, window: Window, recorded_calls: RecordedCalls
+) -> tuple[Attribution, ...]:
     """Return the attribution of each device that is in use in a window, by device id."""
-    return tuple(find_attribution(context, states, device, window) for device in context.operations.used_in(window))
+    devices = context.operations.used_in(window)
+    return tuple(find_attribution(context, states, device, window, recorded_calls) for device in devices)
 
 
-def find_attribution(context: TraceContext, states: ThreadStates, device_id: int, window: Window) -> Attribution:
+def find_attribution(
+    context: TraceContext,
+    states: ThreadStates,
+    device_id: int,
+    window: Window,
+    recorded_calls: RecordedCalls,
+) -> Attribution:
     """Return the attribution of the idle time of one device inside a window.
 
     Args:
@@ -82,8 +93,9 @@ def find_attribution(context: TraceContext, states: ThreadStates, device_id: int
         states: What the threads do inside the window.
         device_id: The GPU.
         window: Interval of time.
+        recorded_calls: The calls that nsys recorded, with what recording each cost.
     """
-    pieces = find_causes(context, states, device_id, window)
+    pieces = with_profiler_time(find_causes(context, states, device_id, window), recorded_calls)
     rule = _rules(IdlePieces(context, states, device_id, window, pieces))
     steps_by_rule = _by_step(context, pieces, rule, len(RULES))
     return Attribution(

@@ -25,7 +25,7 @@ _SAMPLE_HZ = 1000
 _OPERATORS = "autograd-nvtx"
 
 # Options whose values are those of the capture option of the same name.
-_UNCHANGED = ("capture_range", "cuda_graph", "gpu_metrics", "cuda_memory", "cwd", "nsys_args", "force")
+_UNCHANGED = ("capture_range", "gpu_metrics", "cuda_memory", "cwd", "nsys_args", "force")
 
 _GPU_METRICS = "--gpu-metrics"
 _IDS = re.compile(r"all|none|cuda-visible|\d+(,\d+)*")
@@ -72,6 +72,12 @@ _OPTIONS = (
         metavar="LIST",
         help="What nsys traces; values unknown to this nsys are left out.  [default: cuda,nvtx,cudnn,cublas,osrt]",
     ),
+    click.option(
+        "--light",
+        is_flag=True,
+        help="Record less, which still shows whether the GPU starves, and by what: --trace cuda,nvtx,osrt and "
+        "--cuda-graph graph, without the completion of CUDA events.",
+    ),
     click.option("--delay", type=Seconds(min=0), default=0.0, metavar="S", help="Start recording after S seconds."),
     click.option("--duration", type=Seconds(min=0), default=0.0, metavar="S", help="Record for S seconds."),
     click.option("--timeout", type=Seconds(min=0, min_open=True), metavar="S", help="End the program after S seconds."),
@@ -84,9 +90,7 @@ _OPTIONS = (
     click.option(
         "--cuda-graph",
         type=click.Choice(["node", "graph"]),
-        default="node",
-        show_default=True,
-        help="Record the kernels inside CUDA graphs, or each graph as one operation (cheaper).",
+        help="Record the kernels inside CUDA graphs, or each graph as one operation (cheaper).  [default: node]",
     ),
     click.option(
         _GPU_METRICS, is_flag=False, flag_value="all", default="", metavar="[IDS]", help="Sample GPU counters."
@@ -144,14 +148,13 @@ def options_of(
     Raises:
         UsageError: A variable is not NAME=VALUE.
     """
-    from nsyswrap.capture.options import DEFAULT_TRACES, CaptureOptions  # noqa: PLC0415 - so that --help stays fast
+    from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415 - so that --help stays fast
 
     sampled = "process-tree" if given["sample_cpu"] else "none"
     return CaptureOptions(
         command=program(command, given["python"]),
         folder=given["output"] or default_folder(command[0]),
         next_free=given["output"] is None,
-        traces=DEFAULT_TRACES if given["traces"] is None else tuple(filter(None, given["traces"].split(","))),
         sample=sampled,
         context_switches=sampled,
         delay_s=given["delay"],
@@ -164,8 +167,22 @@ def options_of(
         timeout_s=given["timeout"],
         hide_environment=given["hide_env"],
         output_to_stderr=output_to_stderr,
+        **_traced(given),
         **{name: given[name] for name in _UNCHANGED},
     )
+
+
+def _traced(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is traced, and how much of it: less by default with --light."""
+    from nsyswrap.capture.options import DEFAULT_TRACES, LIGHT_TRACES  # noqa: PLC0415 - so that --help stays fast
+
+    light, traces = bool(given["light"]), given["traces"]
+    default = LIGHT_TRACES if light else DEFAULT_TRACES
+    return {
+        "traces": default if traces is None else tuple(filter(None, traces.split(","))),
+        "cuda_graph": given["cuda_graph"] or ("graph" if light else "node"),
+        "cuda_events": not light,
+    }
 
 
 def program(command: tuple[str, ...], python: str | None = None) -> tuple[str, ...]:

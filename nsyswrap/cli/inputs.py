@@ -228,21 +228,26 @@ def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -
         ExportError: The file cannot be exported or read.
         UsageError: A pattern, a phase or a rules file is invalid.
     """
-    from nsyswrap.capture.run_record import recorded_copy_rates, recorded_host  # noqa: PLC0415
+    from nsyswrap.capture.run_record import (  # noqa: PLC0415
+        recorded_copy_rates,
+        recorded_host,
+        recorded_profiler_cost,
+    )
     from nsyswrap.cli.malloc_settings import tune_malloc  # noqa: PLC0415
     from nsyswrap.cli.progress import working  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
     from nsyswrap.events.host_record import read_record  # noqa: PLC0415
     from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415
+    from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
 
     tune_malloc()
     with sqlite_export(capture) as export, working("reading the export", quiet=quiet):
         trace = load_export(export)
     named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
-    rates = read_rates(recorded_copy_rates(capture))
+    rates, cost = read_rates(recorded_copy_rates(capture)), read_cost(recorded_profiler_cost(capture))
     host = read_record(recorded_host(capture), trace.session.started_ns)
-    return find_context(named, replace(options.settings(), copy_rates=rates, host=host))
+    return find_context(named, replace(options.settings(), copy_rates=rates, host=host, profiler_cost=cost))
 
 
 @contextmanager

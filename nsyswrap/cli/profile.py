@@ -7,11 +7,12 @@ import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nsyswrap import __version__
+from nsyswrap.cli.baseline import add_baseline
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
 from nsyswrap.cli.compare import report_at
 from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
@@ -58,15 +59,30 @@ KEPT_BATCHES = 4
     metavar="BASE",
     help="Check this run against the plan in the report of BASE, a folder or report.json of an earlier run.",
 )
+@click.option(
+    "--baseline",
+    is_flag=True,
+    help="Run the program a second time without nsys, and report its step beside the simulated one.",
+)
+@click.option(
+    "--profiler-cost/--no-profiler-cost",
+    "with_cost",
+    default=True,
+    show_default=True,
+    envvar="NSYSWRAP_PROFILER_COST",
+    help="Before the first profile on a machine, measure what nsys adds to each call, to take it out of the report.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary, only the path of the report.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT.py [ARGS]...")
-def profile(  # noqa: PLR0913 - one argument an option
+def profile(  # noqa: PLR0913 - one parameter an option
     *,
     command: tuple[str, ...],
     options: ReadOptions,
     form: str,
     counterfactual: str | None,
     before: Path | None,
+    baseline: bool,
+    with_cost: bool,
     quiet: bool,
     **capture: object,
 ) -> None:
@@ -87,16 +103,37 @@ def profile(  # noqa: PLR0913 - one argument an option
     wanted = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
     record = functools.partial(captured, quiet=quiet)
     read = functools.partial(report_of_capture, options=options, with_timeline=True, quiet=quiet)
+    cost = measured_cost(wanted, quiet=quiet) if with_cost else {}
     result = record(wanted)
     wanted = dataclasses.replace(wanted, folder=result.folder, next_free=False)
     with interrupt_hint(result.export):
-        write_json(result.folder / "run.json", run_record(result, wanted, __version__))
+        write_json(result.folder / "run.json", run_record(result, wanted, __version__, cost=cost))
         report = with_notes(analyzed(result.export, read), result.notes)
         report = add_plan_score(report, planned)
         report = add_counterfactual(report, wanted, counterfactual, record, read, code=result.exit_code)
+        report = add_baseline(report, wanted, options.step_range, wanted=baseline, code=result.exit_code)
         write_report(report, result.folder)
     print_summary(report, result.folder, result.notes, form=form, quiet=quiet)
     sys.exit(result.exit_code)
+
+
+def measured_cost(options: "CaptureOptions", *, quiet: bool) -> "dict[str, Any]":
+    """Return what nsys adds to each call on this machine: kept from an earlier measurement, or measured now.
+
+    Raises:
+        NsyswrapError: There is no nsys, or the program cannot be run.
+    """
+    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.nsys import resolved_command  # noqa: PLC0415
+    from nsyswrap.capture.profiler_cost import profiler_cost  # noqa: PLC0415
+
+    resolved_command(options)  # a command that does not exist is an error before anything is measured
+
+    def announce() -> None:
+        if not quiet:
+            click.echo("nsyswrap: measuring what nsys adds to each call on this machine, once ...", err=True)
+
+    return profiler_cost(options, find_nsys(), announce)
 
 
 def captured(options: "CaptureOptions", *, quiet: bool) -> "CaptureResult":

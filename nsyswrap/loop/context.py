@@ -14,9 +14,11 @@ from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.lost_events import SilentThread, silent_threads
 from nsyswrap.events.operations import Operations, find_operations, launching_threads
 from nsyswrap.events.python_stacks import SourceLines, find_lines
+from nsyswrap.events.recorded_calls import RecordedCalls, find_recorded_calls
 from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
+from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.intervals import Window
 from nsyswrap.loop.pattern_steps import find_marked_steps, find_pattern_steps
 from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
@@ -37,6 +39,7 @@ class Settings:
         kernel_rules: Rules for kernel names that are tried before our own.
         copy_rates: Rates of pinned copies, measured on the machine of the capture, by direction.
         host: What was sampled of the host and the GPUs while the program ran.
+        profiler_cost: What nsys adds to each call, measured on that machine; None where it is unknown.
     """
 
     step_pattern: str = ""
@@ -45,6 +48,7 @@ class Settings:
     copy_rates: Mapping[str, CopyRate] = field(default_factory=dict)
     step_kernel: str = ""
     host: HostRecord = NO_RECORD
+    profiler_cost: ProfilerCost | None = None
 
 
 NO_SETTINGS = Settings()
@@ -133,8 +137,19 @@ def _steps(
 
 def find_states(context: TraceContext, window: Window) -> ThreadStates:
     """Return what the launching threads and the main threads do inside a window."""
+    threads = _host_threads(context)
+    return find_thread_states(context.trace, context.operations, window, threads, context.settings.host)
+
+
+def find_calls(context: TraceContext, window: Window) -> RecordedCalls:
+    """Return the calls of these threads that nsys recorded inside a window, with what recording each of them cost."""
+    cost = context.settings.profiler_cost
+    return find_recorded_calls(context.trace, context.operations, cost, window, _host_threads(context))
+
+
+def _host_threads(context: TraceContext) -> set[int]:
+    """Return the launching threads and the main threads."""
     launching = launching_threads(context.trace, context.operations)
     # Where the launch of an operation is unknown, the process id is used as the thread id.
     processes = tables.distinct(context.operations.process)
-    threads = {*launching.tolist(), *processes.tolist(), *context.phases.main_thread.values()}
-    return find_thread_states(context.trace, context.operations, window, threads, context.settings.host)
+    return {*launching.tolist(), *processes.tolist(), *context.phases.main_thread.values()}

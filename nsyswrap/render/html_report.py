@@ -48,7 +48,7 @@ _GROUPS = (
     ("CPU", ("machine", "launches", "host_calls", "host_waits", "os_calls")),
 )
 _CHECK, _LAST = "capture_check", "Capture"
-_ABOUT_CAPTURE = ("prediction", _CHECK)
+_ABOUT_CAPTURE = ("prediction", "profiler_cost", _CHECK)
 
 
 class Group(NamedTuple):

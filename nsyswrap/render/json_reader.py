@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args
 
@@ -151,7 +152,7 @@ def _step(tree: Tree) -> StepTimes:
     if "step" in tree and tree["step"] is None:
         return NO_STEP
     found = _field(tree, "step", dict)
-    return StepTimes(_optional(found, "count", int), _optional(found, "median_ns", int))
+    return StepTimes(**{each.name: _optional(found, each.name, int) for each in fields(StepTimes)})
 
 
 def _named_section(key: str, tree: object) -> Section:

@@ -96,9 +96,10 @@ def _step(step: StepTimes) -> Tree:
     return {
         "count": _whole(step.count),
         "median_ns": _whole(step.median_ns),
-        "without_profiler_low_ns": None,
-        "without_profiler_high_ns": None,
-        "baseline_median_ns": None,
+        "without_profiler_ns": _whole(step.without_profiler_ns),
+        "without_profiler_low_ns": _whole(step.without_profiler_low_ns),
+        "without_profiler_high_ns": _whole(step.without_profiler_high_ns),
+        "baseline_median_ns": _whole(step.baseline_median_ns),
     }
 
 

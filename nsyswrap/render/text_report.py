@@ -21,7 +21,7 @@ _STYLES = {Severity.PROBLEM: "bold red", Severity.WARNING: "bold yellow", Severi
 _ON_PAGE_ONLY = (
     *("kernels", "copies", "launches", "host_calls", "os_calls", "ranges", "capture_check"),
     *("step_breakdown", "cuda_graphs", "host_waits", "machine", "python_lines", "counters", "device_memory"),
-    *("communication", "compute", "occupancy", "prediction"),
+    *("communication", "compute", "occupancy", "prediction", "profiler_cost"),
 )
 _SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases")
 _LEFT_OUT = ("p05_ns", "p95_ns")

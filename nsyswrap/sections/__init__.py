@@ -15,6 +15,7 @@ from nsyswrap.sections import (
     occupancy,
     phases,
     prediction,
+    profiler_cost,
     python_lines,
     ranges,
     step_breakdown,
@@ -48,5 +49,6 @@ SECTIONS: tuple[SectionSpec, ...] = (
     machine.SECTION,
     summaries.OS_CALLS,
     prediction.SECTION,
+    profiler_cost.SECTION,
     capture_check.SECTION,
 )

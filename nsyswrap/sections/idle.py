@@ -40,6 +40,7 @@ EVIDENCE = {
     "cpu": "thread {thread} runs code outside CUDA calls",
     "unknown": "thread {thread} waits in {name} for another thread",
 }
+RECORDING = "nsys records the calls of thread {thread}"
 IN_CALL = "thread {thread} is in {name}"
 UNTRACED = "thread {thread}: waiting or working, operating system calls were not traced"
 UNEXPLAINED = ("unknown", "not_traced")
@@ -189,6 +190,8 @@ def _sentence(cause: str, thread: int, name: int, states: ThreadStates, *, untra
     template = EVIDENCE[cause]
     if cause == "unknown" and (name == NO_NAME or untraced):
         template = UNTRACED
+    elif cause == "profiler" and name == NO_NAME:
+        template = RECORDING
     elif cause == "cpu" and name != NO_NAME:
         template = IN_CALL
     call = states.names[name] if name != NO_NAME else "a call"

@@ -42,6 +42,9 @@ class Change:
         loader_factor: Factor for the time from one batch of the data loader to the next; 0 for a loader that is always
             ahead.
         latency_factor: Factor for the time from a launch to the begin of its operation.
+        host_work: The host's own work in each node, in ns, where it is not as measured; None for as measured.
+        gap_ns: Time that each operation of a queue saves between the one before it and its own begin, as far as the
+            gap lasts.
     """
 
     host: Spans | Mapping[int, Spans] = NOTHING
@@ -51,6 +54,8 @@ class Change:
     waits: Indices = field(default_factory=lambda: NO_ROWS)
     loader_factor: float = 1.0
     latency_factor: float = 1.0
+    host_work: Times | None = None
+    gap_ns: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,7 @@ class DependencyGraph:
         shorter = self.length * (1 - factors)
         waited = np.maximum(np.where(self.operation >= 0, self.own - self.length, 0), 0) * (1 - latency)
         own = self.own - np.rint(self._saved(changes) + shorter + waited).astype(np.int64)
+        shorter += self._sooner(changes)
         held = np.where(self.held > FREE, self.held - np.rint(shorter).astype(np.int64), FREE)
         held = np.where(self.is_batch & (held > FREE), np.rint(held * loader).astype(np.int64), held)
         gone = (self.operation >= 0) & (factors == 0)
@@ -127,7 +133,16 @@ class DependencyGraph:
         for factor, next_factor in pairwise([*sorted({each.host_factor for each in changes}), 1.0]):
             hosts = [each.host for each in changes if each.host_factor <= factor]
             saved += (next_factor - factor) * self._inside(hosts)
+        for each in changes:
+            if each.host_work is not None:
+                saved = np.maximum(saved, self.own - each.host_work)
         return saved
+
+    def _sooner(self, changes: Sequence[Change]) -> npt.NDArray[np.float64]:
+        """Return how much sooner each operation follows the one before it in its queue, in ns."""
+        gap = np.where(self.operation >= 0, self.held - self.length, 0)
+        found: npt.NDArray[np.float64] = np.clip(gap, 0, max((each.gap_ns for each in changes), default=0.0))
+        return found
 
     def _inside(self, hosts: Sequence[Spans | Mapping[int, Spans]]) -> Times:
         """Return how much of each node's work is inside any of the spans, in ns."""

@@ -44,6 +44,11 @@ OPTIONS: dict[str, tuple[list[str], dict[str, object]]] = {
     "capture range": (["--capture-range", "profile me"], {"capture_range": "profile me"}),
     "graphs by node": ([], {"cuda_graph": "node"}),
     "graphs": (["--cuda-graph", "graph"], {"cuda_graph": "graph"}),
+    "light": (["--light"], {"traces": ("cuda", "nvtx", "osrt"), "cuda_graph": "graph", "cuda_events": False}),
+    "light with more": (
+        ["--light", "--trace", "cuda", "--cuda-graph", "node"],
+        {"traces": ("cuda",), "cuda_graph": "node", "cuda_events": False},
+    ),
     "counters": (["--gpu-metrics"], {"gpu_metrics": "all"}),
     "counters of some": (["--gpu-metrics=0,1"], {"gpu_metrics": "0,1"}),
     "python": (["--python-sampling"], {"python_sampling_hz": 1000}),
@@ -165,7 +170,7 @@ def test_only_a_default_folder_may_get_a_number() -> None:
     """A folder given with -o is used as it is."""
     values = {"output": None, **dict.fromkeys(("traces", "sample_cpu", "python_sampling", "python"))}
     others = ("delay", "duration", "capture_range", "cuda_graph", "gpu_metrics", "cuda_memory", "annotate", "cwd")
-    values |= dict.fromkeys((*others, "nsys_args", "timeout", "hide_env", "force"))
+    values |= dict.fromkeys((*others, "nsys_args", "timeout", "hide_env", "force", "light"))
     options = options_of(("train.py",), {**values, "environment": ()}, output_to_stderr=False)
     assert (options.next_free, options.folder.parent) == (True, Path("reports"))
     assert not given().next_free

@@ -6,7 +6,7 @@ from nsyswrap.attribution.attribution import Attribution, find_attributions
 from nsyswrap.attribution.causes import find_causes
 from nsyswrap.attribution.idle_pieces import IdlePieces
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Settings, TraceContext, find_context, find_states
+from nsyswrap.loop.context import Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.model import Section
 from nsyswrap.report import run_sections
 from nsyswrap.sections import idle
@@ -41,7 +41,7 @@ def run_section(module: HasSection, context: TraceContext, window: Window) -> Se
 
 def attributions_of(context: TraceContext, window: Window) -> tuple[Attribution, ...]:
     """Return the attribution of each device, made as a report makes it."""
-    return find_attributions(context, find_states(context, window), window)
+    return find_attributions(context, find_states(context, window), window, find_calls(context, window))
 
 
 def idle_pieces(trace: Trace, start: int, end: int, device: int = 0) -> IdlePieces:

@@ -5,7 +5,7 @@ import pandas as pd
 
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Plan, PlannedChange, Section
-from nsyswrap.sections import machine, prediction
+from nsyswrap.sections import machine, prediction, profiler_cost
 
 MS = 1_000_000
 STEPS, STEP_NS = 18, 111 * MS
@@ -37,6 +37,7 @@ def more_sections(window: Window, kernels: tuple[str, ...]) -> tuple[Section, ..
         _host_waits(window),
         _machine(window),
         _prediction(window),
+        _profiler_cost(window),
     )
 
 
@@ -228,3 +229,18 @@ def _prediction(window: Window) -> Section:
     spec = prediction.SECTION
     facts = (Fact("predicts", "yes", "text"), Fact("measured_step_ns", STEP_NS, "ns"))
     return Section(spec.key, spec.title, window, facts)
+
+
+def _profiler_cost(window: Window) -> Section:
+    calls = pd.DataFrame(
+        {"kind": ["launches", "NVTX ranges"], "count": [12_000, 216], "alone_ns": [2_400, 30],
+         "low_ns": [3_000, 270], "usual_ns": [5_200, 500], "high_ns": [7_900, 880],
+         "total_ns": [62_400_000, 108_000]}
+    )  # fmt: skip
+    facts = (
+        Fact("profiler_idle_ns", 41 * MS, "ns"),
+        Fact("without_profiler_ns", round(0.97 * STEP_NS), "ns"),
+        Fact("without_profiler_share", 0.97, "share"),
+    )
+    spec = profiler_cost.SECTION
+    return Section(spec.key, spec.title, window, facts, {"calls": calls})

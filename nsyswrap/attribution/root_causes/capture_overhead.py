@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import DATA_CAUSES, IdlePieces, Mask
+from nsyswrap.hardware.profiler_cost import RANGE
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
@@ -48,12 +49,21 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     for thread, marks in find_marks(idle.context, idle.window).items():
         mine = np.flatnonzero(idle.pieces.thread == thread)
         spent[mine] = marks.time_inside(idle.pieces.start[mine], idle.pieces.end[mine])
-    much = (spent > 0) & (spent >= OVERHEAD_SHARE * idle.length)
-    return idle.is_cause("cpu", "launch", *DATA_CAUSES) & much
+    # The time of the profiler in a piece is a piece of its own behind it; the marks of the two count together.
+    profiler = idle.is_cause("profiler")
+    whole = np.cumsum(~profiler) - (not profiler[0])
+    time, length = (np.bincount(whole, each)[whole] for each in (spent, idle.length))
+    much = (time > 0) & (time >= OVERHEAD_SHARE * length)
+    return idle.is_cause("cpu", "launch", "profiler", *DATA_CAUSES) & much
 
 
 def find_marks(context: TraceContext, window: Window) -> dict[int, Marks]:
-    """Return the marks of each thread with many marks a step; without steps, with many marks in the window."""
+    """Return the marks of each thread with many marks a step; without steps, with many marks in the window.
+
+    The time of a mark is as measured on the machine of the capture; without a measurement it follows from the marks.
+    """
+    cost = context.settings.profiler_cost
+    measured = cost[RANGE].usual / 2 if cost is not None else 0.0
     ranges = context.trace[tables.RANGES]
     own = ~of_library(ranges)
     thread, start, end = (array(ranges, name)[own] for name in ("thread", "start", "end"))
@@ -64,8 +74,14 @@ def find_marks(context: TraceContext, window: Window) -> dict[int, Marks]:
         at = np.concatenate([start[mine], end[mine]])
         inside = int(((at >= window.start_ns) & (at < window.end_ns)).sum())
         if inside >= MANY_MARKS * steps:
-            found[int(each)] = _marks(at, np.repeat([True, False], int(mine.sum())))
+            begins = np.repeat([True, False], int(mine.sum()))
+            found[int(each)] = _measured_marks(at, measured) if measured else _marks(at, begins)
     return found
+
+
+def _measured_marks(at: Times, cost_ns: float) -> Marks:
+    """Return marks that each take the measured time."""
+    return Marks(np.sort(at, kind="stable"), cost_ns * np.arange(1, len(at) + 1))
 
 
 def _marks(at: Times, begins: Mask) -> Marks:

@@ -1,0 +1,75 @@
+"""The part of the idle time that recording the host's calls takes: it gets the cause ``profiler``.
+
+nsys adds some microseconds to each call that it records. While the GPU waits for the host, they are idle time that the
+program alone does not have. The cost of a call is known only as measured on the machine, so each piece in which a
+thread runs loses the usual cost of the calls that begin in it::
+
+    GPU      ####|..............gap..............|####
+    T            |   cpu    |       launch       |
+    calls           ^event   ^launch
+    pieces       | cpu |prof|  launch |   prof   |
+
+The part is put at the end of the piece. Where a call costs more than its piece is long, the rest is taken from the
+piece before it, in the same gap on the same thread.
+"""
+
+import numpy as np
+
+from nsyswrap.attribution.causes import CODE
+from nsyswrap.attribution.pieces import Pieces, joined_in_order
+from nsyswrap.events.recorded_calls import RecordedCalls
+from nsyswrap.events.thread_states import NO_NAME
+from nsyswrap.intervals import Times
+from nsyswrap.tables import distinct
+
+# Causes in which the thread runs code of the program, which the recording of its calls delays. In the other causes it
+# waits, or it is in a call that takes far longer than its recording.
+RUNNING_CAUSES = ("cpu", "launch", "data_work", "garbage_collection", "file_io")
+
+
+def with_profiler_time(pieces: Pieces, calls: RecordedCalls) -> Pieces:
+    """Return the pieces of idle time, with the part that recording took as pieces of their own.
+
+    Args:
+        pieces: The idle time of a device with causes.
+        calls: The recorded calls of the threads, with their cost.
+
+    Returns:
+        Pieces whose lengths add up to the same idle time. They are unchanged where the cost was not measured.
+    """
+    taken = _taken(pieces, calls)
+    if not taken.any():
+        return pieces
+    at = np.flatnonzero(taken)
+    whole = pieces.of(at)
+    start = whole.end - taken[at]
+    profiler = Pieces(
+        start,
+        whole.end,
+        whole.gap,
+        np.full(len(at), CODE["profiler"], np.int8),
+        whole.phase,
+        whole.thread,
+        np.full(len(at), NO_NAME, np.int32),
+    )
+    end = pieces.end - taken
+    rest = Pieces(pieces.start, end, pieces.gap, pieces.cause, pieces.phase, pieces.thread, pieces.name)
+    both = joined_in_order((rest.of(end > pieces.start), profiler))
+    return both.of(np.argsort(both.start, kind="stable"))
+
+
+def _taken(pieces: Pieces, calls: RecordedCalls) -> Times:
+    """Return how much of each piece recording took, in ns: the usual cost of the calls in it."""
+    cost = np.zeros(len(pieces.start), np.int64)
+    if calls.cost is None or not len(cost):
+        return cost
+    for thread in distinct(pieces.thread).tolist():
+        mine = np.flatnonzero(pieces.thread == thread)
+        added = calls.added(int(thread), pieces.start[mine], pieces.end[mine])
+        cost[mine] = np.rint(added.usual).astype(np.int64)
+    running = np.isin(pieces.cause, [CODE[cause] for cause in RUNNING_CAUSES if cause in CODE])
+    room = np.where(running, pieces.length, 0)
+    same = (pieces.gap[1:] == pieces.gap[:-1]) & (pieces.thread[1:] == pieces.thread[:-1])
+    spilled = np.append(np.where(same & running[1:], np.maximum(cost - room, 0)[1:], 0), 0)
+    taken: Times = np.minimum(np.where(running, cost, 0) + spilled, room)
+    return taken

@@ -1,0 +1,75 @@
+"""A run without nsys beside the report of the same program: the measured step against the simulated one."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from nsyswrap import units
+from nsyswrap.loop.step_detection import Steps
+from nsyswrap.model import Fact, Report, Section
+from nsyswrap.sections import profiler_cost
+from nsyswrap.tables import array
+
+FEWEST_STEPS = 3
+NO_STEPS_HINT = "mark steps with --annotate auto, or with ranges of torch.cuda.nvtx or of the package nvtx"
+
+
+def with_baseline(report: Report, alone: Steps) -> Report:
+    """Return a report with the median step of a run without nsys.
+
+    Args:
+        report: The report of the run under nsys.
+        alone: The steps of the run without it, timed by the program's own processes.
+    """
+    lengths = _same_steps(report, alone)
+    if not report.step.median_ns:
+        return without_baseline(report, "the report is not about steps")
+    if len(lengths) < FEWEST_STEPS:
+        return without_baseline(report, f"the run without nsys shows {len(lengths)} of its steps; {NO_STEPS_HINT}")
+    median = round(float(np.median(lengths)))
+    step = replace(report.step, baseline_median_ns=median)
+    found, facts = replace(report, step=step), [Fact("baseline_step_ns", median, "ns")]
+    if step.without_profiler_ns is not None:
+        facts.append(Fact("baseline_difference_share", (step.without_profiler_ns - median) / median, "share"))
+    return _noted(found, tuple(facts), _sentence(found, len(lengths)))
+
+
+def without_baseline(report: Report, reason: str) -> Report:
+    """Return a report that says why there is no step without nsys."""
+    return _noted(report, (), f"The step without nsys was not measured: {reason}.")
+
+
+def _same_steps(report: Report, alone: Steps) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    """Return the lengths of the measured steps in ns; of those that the report measured, where both name the same."""
+    measured, shown = alone.measured, report.section("steps")
+    if shown is not None and "steps" in shown.tables:
+        table = shown.tables["steps"]
+        names = set(table.loc[~table["warm_up"].astype(bool), "name"].astype(str))
+        common = measured[measured["name"].astype(str).isin(names)]
+        measured = common if len(common) >= FEWEST_STEPS else measured
+    found: np.ndarray[tuple[int], np.dtype[np.int64]] = array(measured, "end") - array(measured, "start")
+    return found
+
+
+def _sentence(report: Report, count: int) -> str:
+    """Return the measured step in words, and the simulated one beside it."""
+    step = report.step
+    measured = f"Measured without nsys: a step takes {units.duration(step.baseline_median_ns or 0)} ({count} steps)."
+    usual, low, high = step.without_profiler_ns, step.without_profiler_low_ns, step.without_profiler_high_ns
+    if usual is None or low is None or high is None or step.baseline_median_ns is None:
+        return measured
+    inside = "inside" if low <= step.baseline_median_ns <= high else "outside"
+    return (
+        f"{measured} Simulated: {units.duration(usual)} ({units.duration(low)} to {units.duration(high)}); the "
+        f"measured step is {inside} this interval."
+    )
+
+
+def _noted(report: Report, facts: tuple[Fact, ...], note: str) -> Report:
+    """Return a report with facts and a note in the section on the profiler's own cost, which is added if missing."""
+    old = report.section(profiler_cost.KEY)
+    base = old or Section(profiler_cost.KEY, profiler_cost.TITLE, report.window)
+    new = replace(base, facts=(*base.facts, *facts), notes=(*base.notes, note))
+    if old is None:
+        return replace(report, sections=(*report.sections, new))
+    return replace(report, sections=tuple(new if each is old else each for each in report.sections))

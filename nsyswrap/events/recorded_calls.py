@@ -1,0 +1,172 @@
+"""The calls of each thread that nsys recorded, by kind, and what recording them cost.
+
+::
+
+    thread   |launch|  |event|  |push..........pop|  |launch|
+    cost      ###       #        #              #     ###          by kind, as measured on the machine of the capture
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.api_calls import base_name
+from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
+from nsyswrap.hardware import profiler_cost as kinds
+from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.tables import TableSpec, Trace, array
+
+Costs = npt.NDArray[np.float64]
+
+# nsys itself makes this call before each launch, and records it: it is part of the cost of the launch. Source: captures
+# of nsys 2025.3.1 of a program that does not make it.
+OWN_CALLS = frozenset({"cuKernelGetName"})
+# The ranges of --annotate have this domain. Source: nsyswrap/capture/annotate/nvtx_calls.py.
+MARKS_DOMAIN = "nsyswrap"
+
+
+@dataclass(frozen=True, slots=True)
+class CallTimes:
+    """The recorded calls of one kind on one thread.
+
+    Attributes:
+        kind: One of ``KINDS``. The begin and the end of a range count as half a range each.
+        at: When each began, in ns, ascending; for the end of a range, when that was.
+        number: How many calls of the kind each counts as, up to and including it; None where each counts as one.
+    """
+
+    kind: str
+    at: Times
+    number: Times | None = None
+
+    def count(self, start: Times, end: Times) -> Costs:
+        """Return the number of calls that begin inside each interval."""
+        first, last = (np.searchsorted(self.at, side) for side in (start, end))
+        if self.number is not None:
+            so_far = np.append(0, self.number)
+            first, last = so_far[first], so_far[last]
+        share = 0.5 if self.kind in {kinds.RANGE, kinds.MARK} else 1.0
+        found: Costs = np.maximum(last - first, 0) * share
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCalls:
+    """The recorded calls of some threads inside a window, with the measured cost of each kind.
+
+    Attributes:
+        cost: What nsys adds to a call; None where it was not measured.
+        threads: The calls of each thread, by its global id; empty where the cost was not measured.
+    """
+
+    cost: ProfilerCost | None = None
+    threads: Mapping[int, tuple[CallTimes, ...]] = field(default_factory=dict)
+
+    def added(self, thread: int, start: Times, end: Times) -> "Added":
+        """Return what nsys added to a thread inside intervals, in ns."""
+        sums = np.zeros((len(Added._fields), len(start)))
+        costs = self.cost or ProfilerCost()
+        for each in self.threads.get(thread, ()):
+            cost = costs[each.kind]
+            sums += np.outer([cost.low, cost.usual, cost.high, cost.alone], each.count(start, end))
+        return Added(*sums)
+
+
+class Added(NamedTuple):
+    """What nsys added to a thread inside some intervals, in ns: arrays of one value an interval.
+
+    Attributes:
+        low: The least.
+        usual: The usual.
+        high: The most.
+        alone: How long the recorded calls take without nsys.
+    """
+
+    low: Costs
+    usual: Costs
+    high: Costs
+    alone: Costs
+
+
+NOT_MEASURED = RecordedCalls()
+
+
+def find_recorded_calls(
+    trace: Trace, operations: Operations, cost: ProfilerCost | None, window: Window, threads: Iterable[int]
+) -> RecordedCalls:
+    """Return the recorded calls of some threads inside a window.
+
+    Args:
+        trace: The tables of one export.
+        operations: All that ran on the GPUs.
+        cost: The measured cost; None where it was not measured, and then no calls are returned.
+        window: Interval of time; calls that begin outside it are left out.
+        threads: Global ids of the threads.
+    """
+    if cost is None:
+        return NOT_MEASURED
+    found: dict[int, list[CallTimes]] = {int(each): [] for each in threads}
+    for thread, times in (
+        *_cuda_calls(trace, operations, window, found),
+        *_range_ends(trace, window, found),
+        *_os_calls(trace, window, found),
+    ):
+        if len(times.at):
+            found[thread].append(times)
+    return RecordedCalls(cost, {thread: tuple(each) for thread, each in found.items()})
+
+
+def _inside(trace: Trace, spec: TableSpec, window: Window) -> slice:
+    """Return the rows of a table that begin in the window."""
+    first, last = np.searchsorted(array(trace[spec], "start"), [window.start_ns, window.end_ns])
+    return slice(int(first), int(last))
+
+
+def _cuda_calls(
+    trace: Trace, operations: Operations, window: Window, threads: Iterable[int]
+) -> Iterator[tuple[int, CallTimes]]:
+    """Yield the CUDA calls: launches, launches of graphs, their nodes, and the rest."""
+    calls, rows = trace[tables.CALLS], _inside(trace, tables.CALLS, window)
+    thread, start = array(calls, "thread")[rows], array(calls, "start")[rows]
+    names, ids = pd.factorize(array(calls, "name_id")[rows])
+    texts = [base_name(trace.text(int(each))) for each in ids]
+    graph, own = (
+        np.array([text in wanted for text in texts], bool)[names] if texts else np.zeros(0, bool)
+        for wanted in (GRAPH_LAUNCHES, OWN_CALLS)
+    )
+    inside = operations.call[(operations.call >= rows.start) & (operations.call < rows.stop)] - rows.start
+    launched = np.bincount(inside, minlength=len(start))
+    for each in threads:
+        mine = thread == each
+        launches = mine & (launched > 0) & ~graph
+        yield each, CallTimes(kinds.LAUNCH, start[launches])
+        yield each, CallTimes(kinds.CALL, start[mine & ~launches & ~graph & ~own])
+        yield each, CallTimes(kinds.GRAPH_LAUNCH, start[mine & graph])
+        yield each, CallTimes(kinds.GRAPH_NODE, start[mine & graph], np.cumsum(launched[mine & graph]))
+
+
+def _range_ends(trace: Trace, window: Window, threads: Iterable[int]) -> Iterator[tuple[int, CallTimes]]:
+    """Yield the begins and ends of ranges."""
+    ranges = trace[tables.RANGES]
+    ours = np.array([str(each) == MARKS_DOMAIN for each in ranges["domain"].cat.categories], bool)
+    marks = ours[ranges["domain"].cat.codes.to_numpy()] if len(ours) else np.zeros(len(ranges), bool)
+    thread, start, end = (array(ranges, name) for name in ("thread", "start", "end"))
+    for each in threads:
+        for kind, flags in ((kinds.RANGE, ~marks), (kinds.MARK, marks)):
+            mine: Indices = np.flatnonzero(flags & (thread == each))
+            at = np.sort(np.concatenate([start[mine], end[mine]]))
+            yield each, CallTimes(kind, at[(at >= window.start_ns) & (at < window.end_ns)])
+
+
+def _os_calls(trace: Trace, window: Window, threads: Iterable[int]) -> Iterator[tuple[int, CallTimes]]:
+    """Yield the calls of the operating system."""
+    calls, rows = trace[tables.OS_CALLS], _inside(trace, tables.OS_CALLS, window)
+    thread, start = array(calls, "thread")[rows], array(calls, "start")[rows]
+    for each in threads:
+        yield each, CallTimes(kinds.OS_CALL, start[thread == each])

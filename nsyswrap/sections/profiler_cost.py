@@ -1,0 +1,126 @@
+"""The profiler's own cost: what recording added to the run, and how long a step takes without it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import units
+from nsyswrap.attribution.attribution import Attribution
+from nsyswrap.attribution.causes import CODE
+from nsyswrap.events.recorded_calls import RecordedCalls
+from nsyswrap.hardware.profiler_cost import KINDS, OPERATION
+from nsyswrap.intervals import Times, Window
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import Fact, Section, StepTimes
+from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.tables import array
+from nsyswrap.what_if.simulate import Simulation
+from nsyswrap.what_if.without_profiler import WithoutProfiler, without_profiler
+
+KEY, TITLE = "profiler_cost", "The profiler's own cost"
+
+NOT_MEASURED = (
+    "What nsys adds to each recorded call is not known for the machine of this capture, so that time stays with other "
+    "causes, and no step without the profiler is simulated: 'nsyswrap profile' measures it and keeps it in run.json."
+)
+NOT_SIMULATED = "There is no step without the profiler: the simulation does not reproduce this run."
+STEP_FACTS = ("without_profiler_ns", "without_profiler_low_ns", "without_profiler_high_ns")
+SHARE_FACTS = ("without_profiler_share", "without_profiler_low_share", "without_profiler_high_share")
+# A machine whose pace changes by less is not worth a sentence. Source: ours, as the least share of a finding.
+NOTABLE_SLOWDOWN = 1.02
+NAMES = {
+    "launch": "launches",
+    "graph_launch": "launches of CUDA graphs",
+    "graph_node": "kernels in CUDA graphs",
+    "call": "other CUDA calls",
+    "range": "NVTX ranges",
+    "mark": "ranges of --annotate",
+    "os_call": "calls of the operating system",
+    "operation": "operations on the GPU",
+}
+
+
+def run(
+    context: TraceContext,
+    window: Window,
+    simulation: Simulation,
+    attributions: tuple[Attribution, ...],
+    recorded_calls: RecordedCalls,
+) -> Section:
+    """Return what recording cost by kind of call, the idle time that it explains, and the step without the profiler."""
+    if recorded_calls.cost is None:
+        return Section(KEY, TITLE, window, notes=(NOT_MEASURED,))
+    found = without_profiler(simulation, recorded_calls, window)
+    measured = context.steps.measured if window.is_of_steps else context.steps.frame[:0]
+    idle = sum(int(each.pieces.length[each.pieces.cause == CODE["profiler"]].sum()) for each in attributions)
+    return Section(
+        key=KEY,
+        title=TITLE,
+        window=window,
+        facts=(Fact("profiler_idle_ns", idle, "ns"), *_facts(array(measured, "end") - array(measured, "start"), found)),
+        tables={"calls": _calls(context, window, recorded_calls)},
+        notes=(_note(found),),
+    )
+
+
+def with_times(step: StepTimes, section: Section) -> StepTimes:
+    """Return the times of a step with those without the profiler, from this section."""
+    facts = {name: section.fact(name) for name in STEP_FACTS}
+    known = {name: int(fact.value) for name, fact in facts.items() if fact is not None and fact.value is not None}
+    return replace(step, **known)
+
+
+def _facts(lengths: Times, found: WithoutProfiler | None) -> tuple[Fact, ...]:
+    """Return the step as recorded and without the profiler, and the shares, which need no steps."""
+    median = float(np.median(lengths)) if len(lengths) else None
+    shares = (None, None, None) if found is None else (found.share, found.low_share, found.high_share)
+    times = [None if share is None or median is None else round(median * share) for share in shares]
+    return (
+        Fact("recorded_step_ns", None if median is None else round(median), "ns"),
+        *(Fact(name, time, "ns") for name, time in zip(STEP_FACTS, times, strict=True)),
+        *(Fact(name, share, "share") for name, share in zip(SHARE_FACTS, shares, strict=True)),
+    )
+
+
+def _calls(context: TraceContext, window: Window, calls: RecordedCalls) -> pd.DataFrame:
+    """Return the number of calls of each kind, what nsys adds to one, and the usual cost of all, in ns."""
+    start, end = np.array([window.start_ns]), np.array([window.end_ns])
+    counts = dict.fromkeys(KINDS, 0.0)
+    for times in (times for thread in calls.threads.values() for times in thread):
+        counts[times.kind] += float(times.count(start, end)[0])
+    begun = context.operations.start
+    counts[OPERATION] = float(((begun >= window.start_ns) & (begun < window.end_ns)).sum())
+    cost = calls.cost
+    rows = [
+        (NAMES[kind], round(count), *map(round, (each.alone, each.low, each.usual, each.high, count * each.usual)))
+        for kind, count in counts.items()
+        if cost is not None and count and (each := cost[kind])
+    ]
+    columns = ["kind", "count", "alone_ns", "low_ns", "usual_ns", "high_ns", "total_ns"]
+    frame = pd.DataFrame(rows, columns=columns).astype({"kind": object, "count": "int64"})
+    return frame.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _note(found: WithoutProfiler | None) -> str:
+    if found is None:
+        return NOT_SIMULATED
+    low, usual, high = (units.share(1 - share) for share in (found.high_share, found.share, found.low_share))
+    return (
+        f"Without the profiler the run takes {usual} less time ({low} to {high}), by a simulation that takes the "
+        "measured cost out of each recorded call on the launching threads. The least is for code that stays in the "
+        f"CPU's caches, the most for code that does not.{_pace(found)}"
+    )
+
+
+def _pace(found: WithoutProfiler) -> str:
+    """Return a sentence on the pace of the machine; empty where it did not change much."""
+    if found.slowdown < NOTABLE_SLOWDOWN:
+        return ""
+    return (
+        f" While it was recorded, the machine was {found.slowdown:.2f} times as slow as in its fastest steps. The step "
+        "without the profiler is at the pace of those, and its upper bound at the recorded pace."
+    )
+
+
+SECTION = SectionSpec(KEY, TITLE, (), run, of_operations=True)

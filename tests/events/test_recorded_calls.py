@@ -1,0 +1,85 @@
+"""The recorded calls of each thread by kind, and what recording them cost."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from analysis_fixtures import window
+from export_builder import MAIN, ExportBuilder, thread
+from measured_costs import COST, US
+
+from nsyswrap.events.operations import find_operations
+from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_recorded_calls
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+OTHER = thread(4712)
+
+
+def calls_of(trace: Trace, start: int = 0, end: int = 1_000 * US) -> RecordedCalls:
+    """Return the recorded calls of two threads inside a window."""
+    return find_recorded_calls(trace, find_operations(trace), COST, window(start, end), [MAIN, OTHER])
+
+
+def usual(calls: RecordedCalls, who: int, *spans: tuple[int, int]) -> list[float]:
+    """Return the usual cost on a thread inside intervals, in us."""
+    start, end = (np.array(side) * US for side in zip(*spans, strict=True))
+    return [float(each) for each in calls.added(who, start, end).usual / US]
+
+
+def test_each_kind_of_call_has_its_cost(trace_of: TraceOf) -> None:
+    """A launch of 3 us, an event of 1, a graph of 4 with two kernels of 1 each, and a call of the system of 0.5."""
+    builder = ExportBuilder().kernel(30 * US, 40 * US, launched=(10 * US, 14 * US))
+    builder.call("cudaEventRecord", 20 * US, 21 * US)
+    builder.call("cudaGraphLaunch", 50 * US, 55 * US, correlation=900)
+    for at in (60, 70):
+        builder.kernel(at * US, (at + 5) * US, correlation=900, graph_node=at)
+    builder.os_call("read", 80 * US, 82 * US)
+    calls = calls_of(trace_of(builder))
+    assert usual(calls, MAIN, (0, 15), (15, 50), (50, 51), (51, 90), (0, 90)) == [3, 1, 6, 0.5, 10.5]
+    assert usual(calls, OTHER, (0, 90)) == [0]
+    low, _, high, alone = calls.added(MAIN, np.array([0]), np.array([15 * US]))
+    assert (low[0], high[0], alone[0]) == (2 * US, 5 * US, 2 * US)
+
+
+def test_the_begin_and_the_end_of_a_range_cost_half_a_range_each(trace_of: TraceOf) -> None:
+    """A range of the program costs 2 us, one that nsyswrap marks 6 us."""
+    builder = ExportBuilder().range("forward", 10 * US, 40 * US)
+    builder.domain("nsyswrap", 3).range("data", 50 * US, 60 * US, domain=3)
+    calls = calls_of(trace_of(builder))
+    assert usual(calls, MAIN, (0, 20), (20, 50), (45, 55), (0, 100)) == [1, 1, 3, 8]
+
+
+def test_a_call_that_nsys_makes_itself_costs_nothing_more(trace_of: TraceOf) -> None:
+    """Newer versions ask for the name of each kernel before they launch it, and record that."""
+    builder = (
+        ExportBuilder().kernel(30 * US, 40 * US, launched=(10 * US, 14 * US)).call("cuKernelGetName", 9_000, 9_500)
+    )
+    assert usual(calls_of(trace_of(builder)), MAIN, (0, 100)) == [3]
+
+
+def test_calls_outside_the_window_do_not_count(trace_of: TraceOf) -> None:
+    builder = ExportBuilder()
+    for at in (10, 20, 30):
+        builder.call("cudaEventRecord", at * US, (at + 1) * US)
+    assert usual(calls_of(trace_of(builder), 15 * US, 25 * US), MAIN, (0, 100)) == [1]
+
+
+def test_without_a_measured_cost_nothing_is_added(trace_of: TraceOf) -> None:
+    trace = trace_of(ExportBuilder().call("cudaEventRecord", 10, 20))
+    found = find_recorded_calls(trace, find_operations(trace), None, window(0, 100), [MAIN])
+    assert found is NOT_MEASURED
+    assert [each.tolist() for each in found.added(MAIN, np.array([0]), np.array([100]))] == [[0]] * 4
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_costs_of_parts_add_up_to_that_of_the_whole(trace_of: TraceOf, count: int) -> None:
+    """Each call belongs to one of two adjacent intervals."""
+    builder = ExportBuilder()
+    for number in range(count):
+        builder.call("cudaEventRecord", number * 10 * US, number * 10 * US + 500)
+    calls = calls_of(trace_of(builder))
+    edges = [0, 10, 25, 30, 100]
+    parts = usual(calls, MAIN, *pairwise(edges))
+    assert sum(parts) == usual(calls, MAIN, (0, 100))[0] == count

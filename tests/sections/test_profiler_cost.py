@@ -1,0 +1,120 @@
+"""The section on the profiler's own cost: calls, idle time, and the step without it."""
+
+from collections.abc import Callable
+
+import pytest
+from analysis_fixtures import run_section, window
+from export_builder import ExportBuilder
+from measured_costs import COST, US
+
+from nsyswrap.loop.context import Settings, find_context
+from nsyswrap.model import Section, StepTimes
+from nsyswrap.report import build_report
+from nsyswrap.sections import profiler_cost
+from nsyswrap.sections.profiler_cost import NOT_MEASURED, NOT_SIMULATED, with_times
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+MEASURED = Settings(profiler_cost=COST)
+
+
+def steps(count: int = 8, *, launches: int = 10, kernel: int = 5, ranges: bool = True) -> ExportBuilder:
+    """Return steps of some launches each 20 us, whose kernels begin 2 us after the call."""
+    builder, length = ExportBuilder(), launches * 20
+    for number in range(count):
+        first = 100 + number * length
+        if ranges:
+            builder.range(f"step {number}", first * US, (first + length) * US)
+        for at in range(first, first + length, 20):
+            builder.kernel((at + 10) * US, (at + 10 + kernel) * US, launched=(at * US, (at + 8) * US))
+    return builder
+
+
+def fact(section: Section, name: str) -> float | None:
+    """Return the value of a fact."""
+    found = section.fact(name)
+    assert found is not None
+    assert not isinstance(found.value, str)
+    return found.value
+
+
+def section_of(trace: Trace, settings: Settings = MEASURED) -> Section:
+    """Return the section of a report of a trace."""
+    found = build_report(trace, settings=settings).section("profiler_cost")
+    assert found is not None
+    return found
+
+
+def test_the_step_loses_the_cost_of_its_launches(trace_of: TraceOf) -> None:
+    """Ten launches of 3 us, at least 2 and at most 5; and one range of 2 us that begins and ends in the step."""
+    section = section_of(trace_of(steps()))
+    assert fact(section, "recorded_step_ns") == 200 * US
+    wanted = {"without_profiler_ns": 168, "without_profiler_low_ns": 148, "without_profiler_high_ns": 178}
+    for name, step in wanted.items():
+        assert fact(section, name) == pytest.approx(step * US, rel=0.01)
+    share = fact(section, "without_profiler_share")
+    assert share == pytest.approx(168 / 200, rel=0.01)
+    assert "Without the profiler the run takes" in section.notes[0]
+
+
+def test_calls_are_listed_by_kind_costliest_first(trace_of: TraceOf) -> None:
+    """Six measured steps of ten launches and one range; a kind that was not measured is free."""
+    table = section_of(trace_of(steps())).tables["calls"]
+    rows = {row.kind: (row.count, row.usual_ns, row.total_ns) for row in table.itertuples(name="Row")}
+    assert rows == {
+        "launches": (60, 3 * US, 180 * US),
+        "NVTX ranges": (6, 2 * US, pytest.approx(12 * US, rel=0.1)),
+        "operations on the GPU": (60, 0, 0),
+    }
+    assert table["kind"].iloc[0] == "launches"
+
+
+def test_the_idle_time_of_the_section_is_that_of_the_cause(trace_of: TraceOf) -> None:
+    report = build_report(trace_of(steps()), settings=MEASURED)
+    section, idle = report.section("profiler_cost"), report.section("idle")
+    assert section is not None
+    assert idle is not None
+    table = idle.tables["attribution"]
+    assert fact(section, "profiler_idle_ns") == table.loc[table["cause"] == "profiler", "idle_ns"].sum() > 0
+
+
+def test_without_steps_there_are_shares_and_no_step(trace_of: TraceOf) -> None:
+    section = section_of(trace_of(steps(ranges=False)))
+    assert fact(section, "recorded_step_ns") is fact(section, "without_profiler_ns") is None
+    share = fact(section, "without_profiler_share")
+    assert share is not None
+    assert 0.8 < share < 0.9
+
+
+def test_a_capture_without_a_measured_cost_says_so(trace_of: TraceOf) -> None:
+    report = build_report(trace_of(steps()))
+    section = report.section("profiler_cost")
+    assert section is not None
+    assert (section.notes, section.facts, dict(section.tables)) == ((NOT_MEASURED,), (), {})
+    assert report.step.without_profiler_ns is None
+
+
+def test_a_run_that_cannot_be_simulated_has_no_step_without_the_profiler(trace_of: TraceOf) -> None:
+    """The call of one of the kernels is missing."""
+    trace = trace_of(steps().kernel(1_000 * US, 1_001 * US, correlation=777_777))
+    section = section_of(trace)
+    assert section.notes == (NOT_SIMULATED,)
+    assert fact(section, "without_profiler_ns") is None
+    assert len(section.tables["calls"])
+
+
+def test_the_times_of_a_step_are_taken_from_the_section(trace_of: TraceOf) -> None:
+    report = build_report(trace_of(steps()), settings=MEASURED)
+    section = report.section("profiler_cost")
+    assert section is not None
+    assert with_times(StepTimes(6, 200 * US), section) == report.step
+    assert with_times(StepTimes(6, 200 * US), Section("profiler_cost", "", report.window)) == StepTimes(6, 200 * US)
+
+
+def test_the_section_can_be_made_for_any_window(trace_of: TraceOf) -> None:
+    """Of a user's window, too, which is not made of steps."""
+    context = find_context(trace_of(steps()), MEASURED)
+    chosen = window(300 * US, 500 * US)
+    section = run_section(profiler_cost, context, chosen)
+    assert fact(section, "recorded_step_ns") is None
+    assert section.tables["calls"].set_index("kind").loc["launches", "count"] == 10

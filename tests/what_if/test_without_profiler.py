@@ -1,0 +1,109 @@
+"""The run without the profiler: the cost of each recorded call taken out of the simulated run."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from analysis_fixtures import window
+from export_builder import MAIN, ExportBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+from measured_costs import COST, US
+from simulations import simulate
+
+from nsyswrap.events.recorded_calls import NOT_MEASURED
+from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import Settings, find_calls, find_context
+from nsyswrap.tables import Trace
+from nsyswrap.what_if.without_profiler import WithoutProfiler, without_profiler
+
+TraceOf = Callable[[ExportBuilder], Trace]
+WHOLE = window(0, 1_000 * US)
+
+
+def found(trace: Trace, cost: ProfilerCost | None = COST, chosen: Window = WHOLE) -> WithoutProfiler | None:
+    """Return the run of a trace without the profiler."""
+    context = find_context(trace, Settings(profiler_cost=cost))
+    return without_profiler(simulate(context, chosen), find_calls(context, chosen), chosen)
+
+
+def launches(*, every: int, kernel: int, count: int = 11, call: int = 8) -> ExportBuilder:
+    """Return launches at a fixed pace; the call takes 8 us, its kernel begins 2 us after it or when the GPU is free."""
+    builder, free = ExportBuilder(), 0
+    for number in range(count):
+        at = number * every
+        start = max(at + call + 2, free)
+        free = start + kernel
+        builder.kernel(start * US, free * US, launched=(at * US, (at + call) * US))
+    return builder
+
+
+def test_each_launch_takes_its_cost_less_where_the_host_sets_the_pace(trace_of: TraceOf) -> None:
+    """Eleven launches each 20 us: 208 us to the end of the last call, and 7 us for its kernel."""
+    step = found(trace_of(launches(every=20, kernel=5)))
+    assert step is not None
+    whole = 200 + 8 + 2 + 5
+    shares = [(whole - 11 * cost) / whole for cost in (5, 3, 2)]
+    assert (step.low_share, step.share, step.high_share) == pytest.approx(shares, abs=0.002)
+
+
+def test_nothing_changes_where_the_gpu_sets_the_pace(trace_of: TraceOf) -> None:
+    """Kernels of 60 us wait in the queue: only the first begins earlier."""
+    step = found(trace_of(launches(every=20, kernel=60)))
+    assert step is not None
+    assert step.low_share == pytest.approx(1 - 5 / 670, abs=0.002)
+
+
+def test_kernels_in_a_queue_follow_each_other_sooner(trace_of: TraceOf) -> None:
+    """The GPU takes 0.3 us less between two of them, where the gap lasts 1 us."""
+    builder = ExportBuilder()
+    for number in range(11):
+        at = 30 + number * 61
+        builder.kernel(at * US, (at + 60) * US, launched=(number * 10 * US, (number * 10 + 8) * US))
+    cost = ProfilerCost({"operation": CallCost(300, 300, 300)})
+    step = found(trace_of(builder), cost)
+    assert step is not None
+    assert step.share == pytest.approx(1 - 10 * 0.3 / 700, abs=0.001)
+
+
+def test_a_launch_takes_at_least_as_long_as_alone(trace_of: TraceOf) -> None:
+    """Calls of 3 us one after another cost 3 us, and take 2 us without nsys: each loses 1 us."""
+    step = found(trace_of(launches(every=3, call=3, kernel=1)))
+    assert step is not None
+    assert step.share == pytest.approx((11 * 2 + 3) / (11 * 3 + 3), abs=0.01)
+
+
+def test_calls_of_other_threads_do_not_count(trace_of: TraceOf) -> None:
+    """A thread that never launches may record what it wants."""
+    builder = launches(every=20, kernel=5)
+    without = found(trace_of(launches(every=20, kernel=5)))
+    for number in range(100):
+        builder.call("cudaEventQuery", number * 2 * US, number * 2 * US + 500, thread=MAIN + 7)
+    assert found(trace_of(builder)) == without
+
+
+def test_there_is_none_without_a_cost_or_a_simulation(trace_of: TraceOf) -> None:
+    trace = trace_of(launches(every=20, kernel=5))
+    assert found(trace, None) is None
+    simulation = simulate(find_context(trace, Settings(profiler_cost=COST)), WHOLE)
+    assert without_profiler(simulation, NOT_MEASURED, WHOLE) is None
+    lost = replace(simulation, failure="calls of its main thread were lost")
+    assert without_profiler(lost, find_calls(simulation.context, WHOLE), WHOLE) is None
+
+
+@given(
+    costs=st.lists(st.integers(0, 20_000), min_size=3, max_size=3).map(sorted),
+    every=st.integers(9, 40),
+    kernel=st.integers(1, 60),
+)
+def test_a_higher_cost_never_makes_the_run_longer(
+    tmp_path_factory: pytest.TempPathFactory, costs: list[int], every: int, kernel: int
+) -> None:
+    """The least, the usual and the most give three lengths in the reverse order, none longer than as recorded."""
+    from nsyswrap.db.load import load_export  # noqa: PLC0415 - the fixture is made once a test, the trace once an example
+
+    path = launches(every=every, kernel=kernel).write(tmp_path_factory.mktemp("launches") / "built.sqlite")
+    step = found(load_export(path), ProfilerCost({"launch": CallCost(*costs)}))
+    assert step is not None
+    assert 0 < step.low_share <= step.share <= step.high_share <= 1
