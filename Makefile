@@ -21,7 +21,7 @@ SOURCES := nsyswrap workloads tests tools bench
 .DELETE_ON_ERROR:
 # pip must not write to one environment twice at the same time.
 .NOTPARALLEL:
-.PHONY: help profile test quick check format docs reports gallery faults bench lock nsys nsys-if-possible browser
+.PHONY: help profile test quick check format docs reports gallery faults overhead bench lock nsys nsys-if-possible browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ gallery: $(VENV)/.base $(VENV)/.torch nsys ## profile the cases of the literatur
 faults: $(VENV)/.base $(VENV)/.torch nsys ## plant faults, profile them on a GPU and write docs/faults.md
 	$(PY) tools/judge_plans.py
 	$(PY) tools/judge_faults.py
+
+overhead: $(VENV)/.base $(VENV)/.torch nsys ## run programs alone and profiled on a GPU and write docs/overhead.md
+	$(PY) tools/measure_overhead.py
 
 bench: $(VENV)/.base ## time nsyswrap with the programs in bench/
 	@set -e; for program in bench/bench_*.py; do echo "$$program"; $(PY) "$$program"; done

@@ -1,0 +1,127 @@
+"""The programs behind `make overhead`: what runs, what is compared, and the page of the results."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = ROOT / "tools"
+
+
+def tool(name: str) -> ModuleType:
+    """Return a program of tools/ as a module."""
+    sys.path.insert(0, str(TOOLS))
+    try:
+        spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(TOOLS))
+    return module
+
+
+PAGE, MEASURE = tool("overhead_page"), tool("measure_overhead")
+
+
+def row(alone: tuple[int, int], usual: int | None, low: int | None, high: int | None) -> dict[str, Any]:
+    """Return the row of a program, in ms."""
+    times = {
+        "median_ns": 30,
+        "without_profiler_ns": usual,
+        "without_profiler_low_ns": low,
+        "without_profiler_high_ns": high,
+    }
+    step = {name: None if value is None else value * 10**6 for name, value in times.items()}
+    return {"program": "some_program", "alone_ns": [each * 10**6 for each in alone], "step": step}
+
+
+def test_a_simulated_step_is_compared_with_the_mean_of_the_runs_alone() -> None:
+    good = row((20, 22), 21, 18, 24)
+    assert PAGE.off_share(good) == 0
+    assert (
+        PAGE.line(good)
+        == "| some program | 20.00, 22.00 | 30.00 | 1.43 times | 21.00 (18.00 to 24.00) | +0.0 % | yes |"
+    )
+    unknown = row((20, 22), None, None, None)
+    assert (PAGE.off_share(unknown), PAGE.is_held(unknown)) == (None, False)
+    assert "not simulated" in PAGE.line(unknown)
+
+
+@pytest.mark.parametrize(("low", "high", "held"), [(18, 24, True), (22, 24, True), (23, 24, False), (10, 19, False)])
+def test_an_interval_holds_what_it_overlaps(low: int, high: int, *, held: bool) -> None:
+    """Two runs alone took 20 and 22 ms."""
+    assert PAGE.is_held(row((20, 22), (low + high) // 2, low, high)) == held
+
+
+def test_the_page_counts_the_programs_that_are_near_and_held() -> None:
+    """One is exact, one is 9.5 % off, one is 20 % off, and one is not simulated."""
+    rows = [row((20, 22), usual, usual - 1, usual + 1) for usual in (21, 23, 17)]
+    rows.append(row((20, 22), None, None, None))
+    page = PAGE.page({"programs": rows, "options": [], "machine": {}})
+    assert "Of 4 programs, the simulated step is within 10 % of the step alone for 2, and its interval holds 2." in page
+    assert page.count("| some program |") == 4
+    assert "Nothing was measured yet." in page
+    assert "## Options" not in page
+
+
+def test_the_page_names_the_machine_its_costs_and_its_options() -> None:
+    """An option whose run failed is left empty."""
+    call = {"alone_ns": 2400, "low_ns": 3000, "usual_ns": 5200, "high_ns": 7900}
+    cost = {"conditions": {"cpu": "A CPU"}, "calls": {"graph_node": call}}
+    versions = {"driver": "580", "nsys": "2025.3.1", "python": "3.12", "torch": "2.11", "cores": 16}
+    machine = {"gpus": ["A GPU"], "cost": cost, **versions}
+    runs = {"alone": 10, "the default": 15, "--light": None, "alone again": 10}
+    page = PAGE.page({"programs": [], "options": [{"program": "a_b", "runs": runs}], "machine": machine})
+    assert "Measured on: A GPU, driver 580, 16 cores of A CPU, nsys 2025.3.1, Python 3.12, torch 2.11." in page
+    assert "| graph node | 2.40 | 3.00 | 5.20 | 7.90 |" in page
+    assert "| recorded | a b |\n|---|---|\n| the default | 1.50 |\n| --light |  |\n" in page
+
+
+@pytest.mark.skipif(Path("/proc/driver/nvidia/version").exists(), reason="this machine has a GPU")
+def test_without_a_gpu_the_results_that_are_there_can_be_written_again(tmp_path: Path) -> None:
+    results, page = tmp_path / "results.json", tmp_path / "page.md"
+    results.write_text(json.dumps({"programs": [row((20, 22), 21, 20, 22)], "options": [], "machine": {}}))
+    words = [sys.executable, str(TOOLS / "measure_overhead.py"), "--results", str(results), "--page", str(page)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, page.exists()) == (1, False)
+    assert "needs an NVIDIA GPU" in done.stderr
+    assert subprocess.run([*words, "--again"], check=False).returncode == 0
+    assert "| some program |" in page.read_text()
+
+
+def test_the_committed_page_is_that_of_the_committed_results() -> None:
+    results = json.loads((ROOT / "reports" / "overhead.json").read_text(encoding="utf-8"))
+    assert (ROOT / "docs" / "overhead.md").read_text(encoding="utf-8") == PAGE.page(results)
+
+
+@pytest.mark.slow
+def test_a_program_times_each_step_and_a_program_that_fails_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On this machine's CPU; without torch there is nothing to time."""
+    pytest.importorskip("torch")
+    found = MEASURE.alone(["items"], tmp_path, (sys.executable, "-c", LESS, "3"))
+    assert len(found["items"]) == 3
+    assert all(each > 0 for each in found["items"])
+    assert MEASURE.alone(["no such program"], tmp_path) == {}
+    assert "no such program: exit code 2" in capsys.readouterr().out
+
+
+# Runs the command behind it with fewer steps.
+LESS = "import subprocess, sys; sys.exit(subprocess.run([*sys.argv[2:], '--steps', sys.argv[1]]).returncode)"
+
+
+def test_the_programs_to_compare_are_there() -> None:
+    """At least ten, three of them from installed libraries, and those for the options."""
+    source = (TOOLS / "overhead_programs.py").read_text(encoding="utf-8")
+    assert len(MEASURE.PROGRAMS) >= 10
+    assert all(f"def {name}(" in source for name in (*MEASURE.PROGRAMS, *MEASURE.OF_OPTIONS))
+    assert all(f"import {name}" in source or f"from {name}" in source for name in ("timm", "lightning", "transformers"))
