@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.capture import cost_probe, cost_probe_cuda
+from nsyswrap.capture.annotate.nvtx_calls import package_calls
 from nsyswrap.capture.cost_probe import Work, measure, range_kinds, times
 
 
@@ -21,7 +22,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_call_is_timed_without_the_work_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that the calls move: 7 for the call, 100 for the work before it, 30 for that which shows the pace."""
     now = [0]
-    monkeypatch.setattr(cost_probe.time, "perf_counter_ns", lambda: now[0])
+    monkeypatch.setattr("nsyswrap.capture.cost_probe.time.perf_counter_ns", lambda: now[0])
 
     def takes(length: int) -> cost_probe.Call:
         return lambda: now.__setitem__(0, now[0] + length)
@@ -43,7 +44,7 @@ def test_without_a_gpu_ranges_and_calls_of_the_system_are_timed(capsys: pytest.C
 def test_without_a_profiler_a_mark_is_nothing_and_a_range_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the package nvtx or without it."""
     monkeypatch.delenv("NVTX_INJECTION64_PATH", raising=False)
-    for found in (cost_probe.package_calls, lambda: None):
+    for found in (package_calls, lambda: None):
         monkeypatch.setattr(cost_probe, "package_calls", found)
         kinds = dict(range_kinds())
         assert [kinds[name]() for name in ("range", "mark")] == [None, None]

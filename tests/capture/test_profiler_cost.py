@@ -140,7 +140,7 @@ def test_it_is_measured_again_with_another_nsys_driver_cpu_or_python(
         (tmp_path / name).write_text(text)
         monkeypatch.setattr(measuring, name, tmp_path / name)
         found.append(conditions_of(chosen, nsys))
-    monkeypatch.setattr(measuring.platform, "python_version", lambda: "3.99")
+    monkeypatch.setattr("nsyswrap.capture.profiler_cost.platform.python_version", lambda: "3.99")
     found.append(conditions_of(chosen, nsys))
     assert len({str(kept_at(each)) for each in found}) == len(found) == 5
     assert (found[-1]["driver"], found[-1]["cpu"]) == ("590.1", "Another CPU")

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import DATA_CAUSES, IdlePieces, Mask
 from nsyswrap.hardware.profiler_cost import RANGE
-from nsyswrap.intervals import Times, Window
+from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.tables import array
@@ -51,7 +51,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
         spent[mine] = marks.time_inside(idle.pieces.start[mine], idle.pieces.end[mine])
     # The time of the profiler in a piece is a piece of its own behind it; the marks of the two count together.
     profiler = idle.is_cause("profiler")
-    whole = np.cumsum(~profiler) - (not profiler[0])
+    whole: Indices = np.cumsum(~profiler) - int(not profiler[0])
     time, length = (np.bincount(whole, each)[whole] for each in (spent, idle.length))
     much = (time > 0) & (time >= OVERHEAD_SHARE * length)
     return idle.is_cause("cpu", "launch", "profiler", *DATA_CAUSES) & much
@@ -81,7 +81,7 @@ def find_marks(context: TraceContext, window: Window) -> dict[int, Marks]:
 
 def _measured_marks(at: Times, cost_ns: float) -> Marks:
     """Return marks that each take the measured time."""
-    return Marks(np.sort(at, kind="stable"), cost_ns * np.arange(1, len(at) + 1))
+    return Marks(np.sort(at, kind="stable"), np.cumsum(np.full(len(at), cost_ns, np.float64)))
 
 
 def _marks(at: Times, begins: Mask) -> Marks:

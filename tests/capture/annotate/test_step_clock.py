@@ -18,7 +18,7 @@ from nsyswrap.capture.annotate.step_clock import SUFFIX, StepClock, watch_nvtx, 
 def clock(monkeypatch: pytest.MonkeyPatch) -> StepClock:
     """Return a clock for steps, whose time moves by 10 ns with each range that opens or closes."""
     now = iter(range(0, 100_000, 10))
-    monkeypatch.setattr(step_clock.time, "perf_counter_ns", lambda: next(now))
+    monkeypatch.setattr("nsyswrap.capture.annotate.step_clock.time.perf_counter_ns", lambda: next(now))
     return StepClock(r"step \d+$")
 
 
@@ -85,10 +85,16 @@ def test_a_process_writes_its_ranges_to_a_file_of_its_own(clock: StepClock, tmp_
 
 def torch_module(calls: list[Any]) -> Any:  # noqa: ANN401 - stands for a module
     """Return a module like ``torch.cuda.nvtx``."""
-    module = types.SimpleNamespace()
-    module.range_push = lambda msg: calls.append(msg) or 1
-    module.range_pop = lambda: calls.append("pop") or 0
-    return module
+
+    def push(msg: str) -> int:
+        calls.append(msg)
+        return 1
+
+    def pop() -> int:
+        calls.append("pop")
+        return 0
+
+    return types.SimpleNamespace(range_push=push, range_pop=pop)
 
 
 def test_ranges_of_torch_are_timed_and_still_opened(clock: StepClock) -> None:
@@ -125,7 +131,7 @@ def test_ranges_of_the_package_nvtx_are_timed_in_each_form(clock: StepClock) -> 
     with nvtx.annotate("step 2", "blue", "own"):
         pass
 
-    @nvtx.annotate("step 3")
+    @nvtx.annotate("step 3")  # type: ignore[untyped-decorator]  # the package has no types
     def work(value: int) -> int:
         return value + 1
 
