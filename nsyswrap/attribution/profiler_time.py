@@ -16,7 +16,7 @@ piece before it, in the same gap on the same thread.
 import numpy as np
 
 from nsyswrap.attribution.causes import CODE
-from nsyswrap.attribution.pieces import Pieces, joined_in_order
+from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.events.thread_states import NO_NAME
 from nsyswrap.intervals import Times
@@ -40,22 +40,23 @@ def with_profiler_time(pieces: Pieces, calls: RecordedCalls) -> Pieces:
     taken = _taken(pieces, calls)
     if not taken.any():
         return pieces
-    at = np.flatnonzero(taken)
-    whole = pieces.of(at)
-    start = whole.end - taken[at]
-    profiler = Pieces(
-        start,
-        whole.end,
-        whole.gap,
-        np.full(len(at), CODE["profiler"], np.int8),
-        whole.phase,
-        whole.thread,
-        np.full(len(at), NO_NAME, np.int32),
+    # A piece that loses a part is there twice, then each half gets its bound; a piece that loses all is there once.
+    length = pieces.length
+    split = (taken > 0) & (taken < length)
+    row = np.repeat(np.arange(len(length)), 1 + split)
+    second = np.append(False, row[1:] == row[:-1])[: len(row)]
+    found, lost = pieces.of(row), taken[row]
+    profiler = second | (lost == length[row])
+    border = found.end - lost
+    return Pieces(
+        np.where(second, border, found.start),
+        np.where(split[row] & ~second, border, found.end),
+        found.gap,
+        np.where(profiler, np.int8(CODE["profiler"]), found.cause),
+        found.phase,
+        found.thread,
+        np.where(profiler, np.int32(NO_NAME), found.name),
     )
-    end = pieces.end - taken
-    rest = Pieces(pieces.start, end, pieces.gap, pieces.cause, pieces.phase, pieces.thread, pieces.name)
-    both = joined_in_order((rest.of(end > pieces.start), profiler))
-    return both.of(np.argsort(both.start, kind="stable"))
 
 
 def _taken(pieces: Pieces, calls: RecordedCalls) -> Times:

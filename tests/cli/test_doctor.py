@@ -94,7 +94,7 @@ def test_stdout_holds_only_json() -> None:
     """Programs can parse it."""
     done = run("--format", "json", FAKE_NSYS_RANGE=RANGE)
     names = [check["name"] for check in json.loads(done.stdout)["checks"]]
-    assert (names[0], names[-1]) == ("nsys", "self-test")
+    assert (names[0], names[-1]) == ("nsys", "profiler cost")
 
 
 def test_a_wrong_nsys_variable_exits_with_1_and_is_named() -> None:
