@@ -136,8 +136,7 @@ class Finding:
         severity: How much it matters.
         headline: One sentence: what is wrong.
         lost_ns: Time lost to the problem inside the window.
-        saving_low_ns: Lower bound of the time that fixing it saves; None where nothing can be predicted.
-        saving_high_ns: Upper bound; None where nothing can be predicted.
+        saving_low_ns, saving_high_ns: Bounds of the time that fixing it saves; None where nothing can be predicted.
         advice: One sentence: what to try.
         evidence: The numbers that support it, one line each.
         device_id: Its GPU; None for the whole capture.
@@ -318,11 +317,8 @@ class StepTimes:
     """The number and the median length of the steps that make up the window.
 
     Attributes:
-        count: Measured steps of one process; None where the window is not made of steps.
-        median_ns: Their median length; None where there are none.
-        without_profiler_ns: The median step without the profiler, simulated; None where unknown.
-        without_profiler_low_ns: Its lower bound.
-        without_profiler_high_ns: Its upper bound.
+        count, median_ns: Measured steps of one process and their median length; None where there are none.
+        without_profiler_ns: The median step without the profiler, simulated, and its two bounds; None where unknown.
         baseline_median_ns: The median step of a run without nsys; None where there was none.
     """
 
@@ -342,8 +338,7 @@ class PlannedChange(NamedTuple):
 
     Attributes:
         rule: Rule of the findings that it fixes.
-        step_low_ns: Lower bound of the time of a step with it and with those before it.
-        step_high_ns: Upper bound.
+        step_low_ns, step_high_ns: Bounds of the time of a step with it and with those before it.
     """
 
     rule: str

@@ -108,8 +108,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
     wanted = dataclasses.replace(wanted, folder=result.folder, next_free=False)
     with interrupt_hint(result.export):
         write_json(result.folder / "run.json", run_record(result, wanted, __version__, cost=cost))
-        report = with_notes(analyzed(result.export, read), result.notes)
-        report = add_plan_score(report, planned)
+        report = add_plan_score(with_notes(analyzed(result.export, read), result.notes), planned)
         report = add_counterfactual(report, wanted, counterfactual, record, read, code=result.exit_code)
         report = add_baseline(report, wanted, options.step_range, wanted=baseline, code=result.exit_code)
         write_report(report, result.folder)

@@ -147,10 +147,6 @@ COLUMNS = MappingProxyType(
         "limit_watt": "power limit, W",
         "max_celsius": "highest temperature, °C",
         "process_count": "most processes at once",
-        "low_ns": "at least",
-        "usual_ns": "usually",
-        "high_ns": "at most",
-        "alone_ns": "without nsys",
     }
 )
 
@@ -218,15 +214,7 @@ FACTS = MappingProxyType(
         "mean_step_without_loader_ns": "mean step without the data loader",
         "steps_compared": "steps compared",
         "gpu_utilization_share": "GPU utilization (kernels only, first step to last)",
-        "profiler_idle_ns": "idle time that recording explains",
-        "recorded_step_ns": "median step as recorded",
         "without_profiler_ns": "without the profiler, simulated",
-        "without_profiler_share": "share of the recorded time without the profiler",
-        "without_profiler_low_ns": "without the profiler, at least",
-        "without_profiler_high_ns": "without the profiler, at most",
-        "without_profiler_low_share": "share of the recorded time, at least",
-        "without_profiler_high_share": "share of the recorded time, at most",
-        "baseline_step_ns": "median step measured without nsys",
         "baseline_difference_share": "simulated against measured",
     }
 )
@@ -250,7 +238,6 @@ CAPTIONS = MappingProxyType(
         ("ranges", "summary"): "On the CPU",
         ("ranges", "projection"): "On the GPU",
         ("ranges", "kernels"): "Kernels by range",
-        ("profiler_cost", "calls"): "Recorded calls, and what nsys adds to each",
     }
 )
 
