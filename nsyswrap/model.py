@@ -122,8 +122,6 @@ class Fact:
 
 # Start of the evidence that names the line of Python with most samples.
 MOST_SAMPLES = "most samples: "
-
-
 SavingMethod = Literal["simulated", "estimated"]
 
 
@@ -318,8 +316,7 @@ class StepTimes:
 
     Attributes:
         count, median_ns: Measured steps of one process and their median length; None where there are none.
-        without_profiler_ns: The median step without the profiler, simulated, and its two bounds; None where unknown.
-        baseline_median_ns: The median step of a run without nsys; None where there was none.
+        without_profiler_ns, baseline_median_ns: Without nsys, simulated with bounds and measured; None where unknown.
     """
 
     count: int | None = None
