@@ -69,5 +69,6 @@ def findings_of(trace: Trace, window: str = "") -> dict[str, Finding]:
 
 
 def lost_per_step(trace: Trace) -> dict[str, float]:
-    """Return the time that each finding loses in a measured step, in microseconds."""
-    return {rule: each.lost_ns / US / MEASURED for rule, each in findings_of(trace).items()}
+    """Return the time that each finding but those on kernels loses in a measured step, in microseconds."""
+    found = findings_of(trace)
+    return {rule: each.lost_ns / US / MEASURED for rule, each in found.items() if not rule.startswith("compute/")}
