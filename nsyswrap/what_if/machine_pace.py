@@ -1,7 +1,7 @@
 """How fast the machine was while a program was recorded: slower in some steps than in others, for the same code.
 
-Threads of nsys that write what was recorded, and other programs of the machine, share cores and caches with the
-program. While they run, all of its CPU code is slower. From the launch of one kernel to the launch of the next, a
+Other threads of the machine, perhaps those of nsys that write what was recorded, share cores and caches with the
+program. While they run, its CPU code is slower. From the launch of one kernel to the launch of the next, a
 thread runs the same code in each step, so how long that takes shows the pace::
 
     step       |   fast    |   fast    |       slow        |       slow        |

@@ -3,8 +3,8 @@
 Each node of the host loses the measured cost of the calls that its thread made in it, never more than its own work
 allows: its calls take at least as long as alone. Operations that wait in a queue follow each other more closely.
 
-Threads of nsys also slow the machine down at times. So the work of the host is that of the fastest steps, except for
-the upper bound, for which it is as recorded.
+The pace of a machine changes, perhaps because threads of nsys write what was recorded. So the work of the host is that
+of the fastest steps, except for the upper bound, for which it is as recorded.
 """
 
 from dataclasses import dataclass
