@@ -62,7 +62,8 @@ _OPTIONS = (
         "-o",
         "--output",
         type=click.Path(path_type=Path),
-        help="Folder for the result.  [default: reports/<script>-<time>]",
+        help="Folder for the result; a rank of torchrun, srun or mpirun writes to rank-N in it.  "
+        "[default: reports/<script>-<time>]",
     ),
     click.option("-f", "--force", is_flag=True, help="Replace an earlier result in the folder."),
     click.option(

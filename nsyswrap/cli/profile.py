@@ -93,8 +93,6 @@ def profile(  # noqa: PLR0913 - one parameter an option
       nsyswrap profile -o reports/base --duration 30 train.py
       nsyswrap profile -- torchrun --nproc-per-node 2 train.py
 
-    Started for each rank by torchrun --no-python, srun or mpirun, it writes to rank-N in the folder of -o.
-
     The exit code is that of the program, or 125 if nsys or nsyswrap fails.
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     from nsyswrap.capture.run_record import run_record  # noqa: PLC0415 - loaded when something is captured
