@@ -26,6 +26,7 @@ BECAUSE = {
     "idle/data_wait": "its data loader",
     "idle/data_work": "it prepares its data in the training process",
     "data/worker_start": "its loader processes start again",
+    "idle/file_io": "it reads or writes files",
     "steps/uneven": "some steps in which its host does more",
     "synchronization/in_step": "its host waits for its GPU inside the step",
     MORE_WORK: "it has more to compute",
