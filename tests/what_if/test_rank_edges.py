@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from analysis_fixtures import attributions_of
 from export_builder import ExportBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,6 @@ from made_ranks import job
 from simulations import simulate_trace
 
 from nsyswrap import tables
-from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.intervals import NOTHING, Spans
 from nsyswrap.loop.context import find_context, find_states
@@ -52,7 +52,7 @@ def test_the_saving_of_a_real_fix_is_predicted_within_a_quarter(name: str, real_
     context = find_context(real_trace(name))
     window, collectives = choose_window(context), find_collectives(context)
     states = find_states(context, window)
-    lateness = find_lateness(context, window, collectives, find_attributions(context, states, window))
+    lateness = find_lateness(context, window, collectives, attributions_of(context, window))
     (late,) = find_late_ranks(context, window, collectives, lateness.charges)
     simulation = find_simulation(context, states, window, collectives)
     saving = predict(simulation, lambda whole: in_time(lateness, late, whole))
