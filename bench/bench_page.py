@@ -21,6 +21,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from nsyswrap.db.load import load_export
 from nsyswrap.loop.context import Settings, find_context
+from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.render import render
 from nsyswrap.report import build_report
 from nsyswrap.timeline.build import timeline
@@ -68,7 +69,7 @@ def draw(export: Path) -> Drawn:
     idle = report.section("idle")
     began = time.process_time()
     if idle is not None:
-        timeline(context, report.window, idle.tables["gaps"])
+        timeline(context, report.window, idle.tables["gaps"], find_collectives(context))
     between = time.process_time()
     page = render("html", report)
     return Drawn(page, operations, between - began, time.process_time() - between)

@@ -93,6 +93,7 @@ class Gpu:
         memory_bytes_per_second: Peak rate of its memory; 0 if unknown.
         cache_bytes: Size of its L2 cache; 0 if unknown.
         clock_hz: Highest clock of its multiprocessors; 0 if unknown.
+        rank: Number of the rank that used it; None where the capture has one rank only.
         bus: Its place on the PCI bus, such as "0000:1B:00.0"; empty if unknown.
     """
 
@@ -108,6 +109,7 @@ class Gpu:
     memory_bytes_per_second: int = 0
     cache_bytes: int = 0
     clock_hz: int = 0
+    rank: int | None = None
     bus: str = field(default="", kw_only=True)
 
 
@@ -242,10 +244,8 @@ class TimelineRow:
         device_id: GPU; -1 for none.
         process: Number of the process; 0 for none.
         thread: Number of the thread; 0 for none.
-        classes: Meaning of the codes of its items and of the rows of its sums. The class of idle time of a GPU is its
-            rule or its cause.
-        sums: ns of each class in each bin, shape (classes, bins). For a counter its mean in hundredths of a per cent,
-            and -1 where it was not sampled.
+        classes: Meaning of the codes of its items and of the rows of its sums. Idle time of a GPU has its rule.
+        sums: ns of each class in each bin, shape (classes, bins). For a counter hundredths of a per cent, -1 for none.
         exact: Whether each bin has all its items, shape (bins,).
         items: The items that touch an exact bin.
     """

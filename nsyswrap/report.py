@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,10 @@ from nsyswrap.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.loop.pattern_steps import kernel_matcher
 from nsyswrap.loop.step_detection import step_matcher
-from nsyswrap.model import NO_STEP, Report, Section, StepTimes
+from nsyswrap.model import NO_STEP, Gpu, Report, Section, StepTimes
+from nsyswrap.ranks.collectives import NO_COLLECTIVES, find_collectives
+from nsyswrap.ranks.identity import Ranks
+from nsyswrap.ranks.lateness import find_lateness
 from nsyswrap.sections import SECTIONS, profiler_cost
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
@@ -42,6 +46,8 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "states": find_states,
     "recorded_calls": find_calls,
     "attributions": find_attributions,
+    "collectives": find_collectives,
+    "lateness": find_lateness,
     "simulation": find_simulation,
 }
 """The values that sections may name in addition to ``context`` and ``window``; each is built once."""
@@ -79,23 +85,30 @@ def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = 
     used = {gpu.device_id: gpu for gpu in trace.gpus}
     idle = next((section.tables["gaps"] for section in sections if section.key == "idle"), None)
     findings = tuple(sorted((f for s in sections for f in s.findings), key=lambda finding: finding.order))
-    step = _step_times(context, chosen, sections)
+    step, collectives = _step_times(context, chosen, sections), found.get("collectives", NO_COLLECTIVES)
     sentence, rule = find_verdict(sections, findings, chosen, step)
     plan = find_plan(found.get("simulation"), findings, typical(step, chosen, rule))
     return Report(
         capture=trace.capture,
         session=trace.session,
-        gpus=tuple(used[device] for device in context.operations.devices if device in used),
+        gpus=_ranked(tuple(used[device] for device in context.operations.devices if device in used), collectives.ranks),
         window=chosen,
         verdict=sentence,
         sections=tuple(sections),
         findings=findings,
         notes=(*_unmet(context, window, chosen), *left_out),
-        timeline=timeline(context, chosen, idle) if with_timeline and idle is not None else None,
+        timeline=timeline(context, chosen, idle, collectives) if with_timeline and idle is not None else None,
         verdict_rule=rule,
         step=step,
         plan=plan,
     )
+
+
+def _ranked(gpus: tuple[Gpu, ...], ranks: Ranks) -> tuple[Gpu, ...]:
+    """Return the GPUs with the numbers of their ranks, where there are several or NCCL, MPI or a launcher gave one."""
+    if len(ranks.each) < 2 and all(rank.source == "order" for rank in ranks.each):  # noqa: PLR2004 - several
+        return gpus
+    return tuple(replace(gpu, rank=ranks.number(gpu.device_id)) for gpu in gpus)
 
 
 def _step_times(context: TraceContext, window: Window, sections: list[Section]) -> StepTimes:

@@ -129,6 +129,24 @@ EVENT_WAITS = _spec(
     "event_waits", {"process": "int64", "correlation_id": "int64", "stream": "int64", "event_id": "int64"}
 )
 COUNTERS = _spec("counters", {"start": "int64", "device_id": "int32", "counter": "int32", "value": "int64"})
+# The calls of NCCL whose payload nsys recorded: communicator, rank and size. Numbers that a call does not state are -1.
+# A communicator's id is an unsigned number of 64 bits, stored in the same bits.
+NCCL_CALLS = _spec(
+    "nccl_calls",
+    {
+        "start": "int64",
+        "end": "int64",
+        "thread": "int64",
+        "name": "category",
+        "communicator": "int64",
+        "bytes": "int64",
+        "rank": "int32",
+        "rank_count": "int32",
+        "device": "int32",
+        "peer": "int32",
+    },
+)
+MPI_RANKS = _spec("mpi_ranks", {"thread": "int64", "rank": "int32"})
 SAMPLES = _spec("samples", {"start": "int64", "thread": "int64", "stack": "int32"})
 THREADS = _spec("threads", {"thread": "int64", "name": "category"}, {"name": ""})
 DIAGNOSTICS = _spec(
@@ -149,6 +167,8 @@ SPECS: tuple[TableSpec, ...] = (
     EVENT_RECORDS,
     EVENT_WAITS,
     COUNTERS,
+    NCCL_CALLS,
+    MPI_RANKS,
     SAMPLES,
     THREADS,
     DIAGNOSTICS,
@@ -182,6 +202,8 @@ class Trace:
         stacks: Stack of each stack code of the samples, innermost frame first; never empty.
         gpu_numbers: GPUs that the export names for each (process number, CUDA ordinal), ascending; more than one where
             the export contradicts itself. None where it has no such table.
+        epoch_ns: Time 0 in ns since 1970, UTC; 0 where nsys exported times as UTC already. None if unknown.
+        gpu_uuids: UUID of each GPU, by device id, as far as the export has it.
     """
 
     capture: Capture
@@ -197,6 +219,8 @@ class Trace:
     counter_names: tuple[str, ...] = ()
     stacks: tuple[tuple[Frame, ...], ...] = ()
     gpu_numbers: Mapping[tuple[int, int], tuple[int, ...]] | None = None
+    epoch_ns: int | None = None
+    gpu_uuids: Mapping[int, str] = field(default_factory=dict)
 
     def __getitem__(self, spec: TableSpec) -> pd.DataFrame:
         """Return the table with this contract."""

@@ -39,6 +39,7 @@ IF_FIXED = {
     "steps/uneven": "if all steps were alike",
     "copies/pageable": "with pinned memory",
     "copies/exposed": "if the copies overlapped with kernels",
+    "ranks/late": "if that rank were in time",
     "communication/exposed": "if the communication overlapped with kernels",
     "tensor_cores/not_used": "on tensor cores",
     "tensor_cores/layout": "with channels last",

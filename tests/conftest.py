@@ -103,6 +103,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     @cache
     def unpacked(name: str) -> Path:
         target = folder / f"{name}.sqlite"
+        target.parent.mkdir(exist_ok=True)
         target.write_bytes(lzma.decompress((CAPTURES / f"{name}.sqlite.xz").read_bytes()))
         target.chmod(0o444)
         return target

@@ -17,6 +17,7 @@ from nsyswrap.db.load import load_export
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.loop.context import Settings, find_context, find_states
 from nsyswrap.model import Plan, PlannedChange
+from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.report import report_of
 from nsyswrap.verdict import typical
 from nsyswrap.what_if.plan import find_plan
@@ -223,7 +224,7 @@ def plan_of(packed: Path, rules: frozenset[str]) -> Plan:
     with tempfile.TemporaryDirectory() as folder:
         context = find_context(load_export(fault_captures.unpack(packed, Path(folder))), settings)
         report = report_of(context)
-    simulation = find_simulation(context, find_states(context, report.window), report.window)
+    simulation = find_simulation(context, find_states(context, report.window), report.window, find_collectives(context))
     findings = [each for each in report.findings if each.rule in rules]
     return find_plan(simulation, findings, typical(report.step, report.window, report.verdict_rule))
 

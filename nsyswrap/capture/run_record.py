@@ -42,13 +42,24 @@ RECORDED_VARIABLES = (
     "MKL_NUM_THREADS",
     "NCCL_*",
     "NVIDIA_TF32_OVERRIDE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
     "OMP_*",
     "PYTHONHASHSEED",
     "PYTORCH_*",
     "RANK",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_NTASKS",
+    "SLURM_PROCID",
     "TORCH_*",
     "WORLD_SIZE",
 )
+
+# Where launchers tell a process its rank and the number of ranks: torchrun, Open MPI, SLURM.
+RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
 
 _TOOL_TIMEOUT_S = 20
 _PACKAGES = ("torch", "nvtx")
@@ -73,26 +84,41 @@ def recorded_host(capture: Path) -> object:
     return record if isinstance(record, dict) and record.get("schema") == HOST_SCHEMA else None
 
 
+def recorded_rank(capture: Path) -> tuple[int | None, int | None]:
+    """Return the rank and the number of ranks that the `run.json` beside a capture has; None where it has none."""
+    record = _record_beside(capture)
+    environment = record.get("environment")
+    values = environment.get("values") if isinstance(environment, dict) else None
+    named = values if isinstance(values, dict) else {}
+    return _first_number(named, RANK_VARIABLES), _first_number(named, SIZE_VARIABLES)
+
+
+def _first_number(values: Mapping[object, object], names: tuple[str, ...]) -> int | None:
+    """Return the first of some variables that is a number."""
+    found = (str(values[name]) for name in names if name in values)
+    return next((int(each) for each in found if each.isdecimal() and each.isascii()), None)
+
+
 def recorded_copy_rates(capture: Path) -> object:
     """Return what the `run.json` beside a capture of `profile` holds of copy rates; None where there is none."""
-    return _recorded(capture, COPY_RATES)
+    return _record_beside(capture).get(COPY_RATES)
 
 
 def recorded_profiler_cost(capture: Path) -> object:
     """Return what it holds of the cost of recording; None where there is none."""
-    return _recorded(capture, PROFILER_COST)
+    return _record_beside(capture).get(PROFILER_COST)
 
 
-def _recorded(capture: Path, key: str) -> object:
-    """Return what the `run.json` beside a capture of `profile` holds under a key; None where there is none."""
+def _record_beside(capture: Path) -> dict[str, object]:
+    """Return the `run.json` beside a capture of `profile`; empty where there is none."""
     path = capture.parent / "run.json"
     if capture.stem != CAPTURE_STEM or not path.is_file():
-        return None
+        return {}
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return None
-    return record.get(key) if isinstance(record, dict) and record.get("schema") == SCHEMA else None
+        return {}
+    return record if isinstance(record, dict) and record.get("schema") == SCHEMA else {}
 
 
 def run_record(

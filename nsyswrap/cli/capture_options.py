@@ -62,7 +62,8 @@ _OPTIONS = (
         "-o",
         "--output",
         type=click.Path(path_type=Path),
-        help="Folder for the result.  [default: reports/<script>-<time>]",
+        help="Folder for the result; a rank of torchrun, srun or mpirun writes to rank-N in it.  "
+        "[default: reports/<script>-<time>]",
     ),
     click.option("-f", "--force", is_flag=True, help="Replace an earlier result in the folder."),
     click.option(
@@ -148,12 +149,13 @@ def options_of(
     Raises:
         UsageError: A variable is not NAME=VALUE.
     """
-    from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415 - so that --help stays fast
+    from nsyswrap.capture.launcher import folder_of_rank  # noqa: PLC0415 - so that --help stays fast
+    from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415
 
     sampled = "process-tree" if given["sample_cpu"] else "none"
     return CaptureOptions(
         command=program(command, given["python"]),
-        folder=given["output"] or default_folder(command[0]),
+        folder=folder_of_rank(given["output"] or default_folder(command[0]), os.environ),
         next_free=given["output"] is None,
         sample=sampled,
         context_switches=sampled,

@@ -50,6 +50,23 @@ def read_session(export: Export) -> Session:
     )
 
 
+def read_epoch(export: Export) -> int | None:
+    """Return the UTC time of the capture's time 0 in ns; 0 where the export's times are UTC, None if unknown."""
+    about_export = dict(export.pairs(next((t for t in schema.EXPORT_OPTIONS if t in export.columns), "")))
+    if about_export.get("EXPORT_PARAM_TIME_NORMALIZE") == "true":
+        return 0
+    found = _first(export, schema.SESSION_START, "utcEpochNs")
+    return found if isinstance(found, int) and found > 0 else None
+
+
+def read_uuids(export: Export) -> dict[int, str]:
+    """Return the UUID of each GPU of the machine, by device id, where the export has it."""
+    if not export.has(schema.GPUS, "id", "uuid"):
+        return {}
+    rows = export.rows(queries.columns_of(schema.GPUS, ("id", "uuid")))
+    return {export.whole(device, schema.GPUS, "id"): str(uuid) for device, uuid in rows if uuid}
+
+
 def read_gpus(export: Export) -> tuple[Gpu, ...]:
     """Return all GPUs of the machine, by device id, used or not."""
     wanted = ("id", "name", "computeMajor", "computeMinor", "smCount", "totalMemory")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.db import counters, queries, schema
 from nsyswrap.db.connection import AGAIN, Export, opened
-from nsyswrap.db.description import read_gpus, read_session
+from nsyswrap.db.description import read_epoch, read_gpus, read_session, read_uuids
+from nsyswrap.db.nccl_calls import read_nccl_calls
 from nsyswrap.db.read_table import UNKNOWN, Array, Arrays, TableReader
 from nsyswrap.db.samples import read_samples
 from nsyswrap.db.schema import Source
@@ -48,17 +50,15 @@ def load_export(path: Path) -> Trace:
     """
     with opened(path) as export:
         arrays, counts, dropped = _all_arrays(export)
-        texts, strings = _texts(export, arrays), _strings(export, arrays)
-        session = read_session(export)
+        texts, strings, session = _texts(export, arrays), _strings(export, arrays), read_session(export)
         devices, domains = _devices(export), _domains(export, texts)
-        latest = max(session.duration_ns if session.duration_ns < FARTHEST else 0, _latest(arrays))
         if tables.RANGES.name in arrays:
-            ranges = arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains)
-            _close(ranges, latest, session.duration_ns)
-            dropped[tables.RANGES.name] = _keep_possible(ranges, is_operation=False)
-        samples, stacks, unread = read_samples(export, lambda ids: _lookup(export, ids))
-        arrays[tables.SAMPLES.name], dropped[tables.SAMPLES.name] = samples, unread
-        counter_names = counters.conform(arrays, counters.names(export), dropped)
+            arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains)
+            dropped[tables.RANGES.name] = _finish_ranges(arrays, session.duration_ns)
+        lookup = partial(_lookup, export)
+        arrays[tables.SAMPLES.name], stacks, dropped[tables.SAMPLES.name] = read_samples(export, lookup)
+        arrays[tables.NCCL_CALLS.name] = read_nccl_calls(export, lookup)
+        absent, counter_names = _absent(export, arrays), counters.conform(arrays, counters.names(export), dropped)
         return Trace(
             capture=Capture(neutral(path.name), path.stat().st_size),
             session=session,
@@ -67,19 +67,22 @@ def load_export(path: Path) -> Trace:
             strings=strings,
             copy_kinds=_labels(export, schema.COPY_KINDS) or schema.COPY_LABELS,
             memory_kinds=_labels(export, schema.MEMORY_KINDS) or schema.MEMORY_LABELS,
-            absent=_absent(export, samples),
+            absent=absent,
             event_counts=counts,
             dropped={name: rows for name, rows in dropped.items() if rows},
             counter_names=counter_names,
             stacks=stacks,
             gpu_numbers=devices,
+            epoch_ns=read_epoch(export),
+            gpu_uuids=read_uuids(export),
         )
 
 
-def _absent(export: Export, samples: Arrays) -> frozenset[str]:
-    """Return the tables that the export lacks. Python samples are rows of the table of ranges."""
+def _absent(export: Export, arrays: Mapping[str, Arrays]) -> frozenset[str]:
+    """Return the tables that the export lacks. Python samples and calls of NCCL are rows of the table of ranges."""
     missing = {source.spec.name for source in schema.SOURCES if source.table not in export.columns}
-    return frozenset(missing | (set() if len(samples["start"]) else {tables.SAMPLES.name}))
+    of_ranges = (tables.SAMPLES.name, tables.NCCL_CALLS.name)
+    return frozenset(missing | {name for name in of_ranges if not len(arrays[name]["start"])})
 
 
 def _frame(spec: TableSpec, columns: Arrays | None, texts: Mapping[int, str], devices: Devices) -> pd.DataFrame:
@@ -95,10 +98,18 @@ def _frame(spec: TableSpec, columns: Arrays | None, texts: Mapping[int, str], de
     return pd.DataFrame({name: columns[name] for name in spec.columns}, copy=False)
 
 
-def _latest(arrays: Mapping[str, Arrays]) -> int:
-    """Return the last end of all events but ranges, in ns; 0 without events."""
+def _finish_ranges(arrays: Mapping[str, Arrays], duration_ns: int) -> int:
+    """End open ranges and drop invalid ones, in place; return how many were dropped."""
+    ranges = arrays[tables.RANGES.name]
+    _close(ranges, _latest(arrays, duration_ns), duration_ns)
+    return _keep_possible(ranges, is_operation=False)
+
+
+def _latest(arrays: Mapping[str, Arrays], duration_ns: int) -> int:
+    """Return the last end of all events but ranges, and of the session, in ns; 0 without both."""
     ends = (columns["end"] for name, columns in arrays.items() if "end" in columns and name != tables.RANGES.name)
-    return max((int(end.max(initial=0)) for end in ends), default=0)
+    last = max((int(end.max(initial=0)) for end in ends), default=0)
+    return max(duration_ns if duration_ns < FARTHEST else 0, last)
 
 
 def _all_arrays(export: Export) -> tuple[dict[str, Arrays], dict[str, int], dict[str, int]]:

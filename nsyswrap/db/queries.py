@@ -98,6 +98,17 @@ def payloads() -> SelectBase:
     )
 
 
+def range_payloads() -> SelectBase:
+    """Return start, end, thread, domain, text, text id and payload of each NVTX range that has a payload as JSON."""
+    payload = cast(column("jsonText"), LargeBinary).label("payload")
+    names = ("start", "end", "globalTid", "domainId", "text", "textId")
+    return (
+        select(*(column(name) for name in names), payload)
+        .select_from(table("NVTX_EVENTS"))
+        .where(column("eventType").in_(schema.RANGE_KINDS), column("jsonText").is_not(None))
+    )
+
+
 def domains() -> SelectBase:
     """Return the NVTX domains: thread that created it, number, and its name or the string id of its name."""
     return (

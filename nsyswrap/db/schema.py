@@ -142,6 +142,7 @@ SOURCES: tuple[Source, ...] = (
         "GPU_METRICS",
         {"start": "timestamp", "type_id": "typeId", "metric_id": "metricId", "value": "value"},
     ),
+    Source(tables.MPI_RANKS, "MPI_RANKS", {"thread": "globalTid", "rank": "rank"}),
     Source(tables.THREADS, "ThreadNames", {"thread": "globalTid", "name_id": "nameId"}),
     Source(
         tables.DIAGNOSTICS,

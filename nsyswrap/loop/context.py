@@ -40,6 +40,7 @@ class Settings:
         copy_rates: Rates of pinned copies, measured on the machine of the capture, by direction.
         host: What was sampled of the host and the GPUs while the program ran.
         profiler_cost: What nsys adds to each call, measured on that machine; None where it is unknown.
+        launched_as: Rank of each process as its launcher numbered it, by global id of the process.
     """
 
     step_pattern: str = ""
@@ -49,6 +50,7 @@ class Settings:
     step_kernel: str = ""
     host: HostRecord = NO_RECORD
     profiler_cost: ProfilerCost | None = None
+    launched_as: Mapping[int, int] = field(default_factory=dict)
 
 
 NO_SETTINGS = Settings()

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args
 
@@ -182,7 +182,8 @@ def _session(tree: Tree) -> Session:
 
 def _gpu(tree: Tree) -> Gpu:
     numbers = [_field(tree, label, int) for label in ("sm_count", "memory_bytes")]
-    return Gpu(_field(tree, "device_id", int), _field(tree, "name", str), _capability(tree), *numbers)
+    found = Gpu(_field(tree, "device_id", int), _field(tree, "name", str), _capability(tree), *numbers)
+    return replace(found, rank=_optional(tree, "rank", int))
 
 
 def _capability(tree: Tree) -> tuple[int, int] | None:

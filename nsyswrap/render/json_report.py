@@ -6,6 +6,7 @@ empty: reports are attached to public issues, so the name of the machine is with
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ SCHEMA = "nsyswrap.report/2"
 MOST_ROWS = 20_000
 
 Tree = dict[str, Any]
+# The number of the rank on each GPU.
+Ranks = Mapping[int, int | None]
+NO_RANKS: Ranks = MappingProxyType({})
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(", ", ": "), default=str)
 
@@ -43,6 +47,7 @@ def tree(report: Report) -> Tree:
     A table of more than ``MOST_ROWS`` rows is cut to its longest gaps or its largest rows. A note of its section then
     says how many rows, and how many ns, are left out.
     """
+    ranks = {gpu.device_id: gpu.rank for gpu in report.gpus}
     return {
         "schema": SCHEMA,
         "capture": {"name": report.capture.name, "bytes": report.capture.bytes},
@@ -55,8 +60,8 @@ def tree(report: Report) -> Tree:
         "plan": [each._asdict() for each in report.plan.changes],
         "plan_base": _plan_base(report.plan),
         "plan_notes": list(report.plan.notes),
-        "sections": {section.key: section_tree(section) for section in report.sections},
-        "findings": [_finding(finding, _section_of(report, finding)) for finding in report.findings],
+        "sections": {section.key: section_tree(section, ranks) for section in report.sections},
+        "findings": [_finding(finding, _section_of(report, finding), ranks) for finding in report.findings],
         "notes": list(report.notes),
     }
 
@@ -84,7 +89,7 @@ def _gpu(gpu: Gpu) -> Tree:
         "compute_capability": None if capability is None else f"{capability[0]}.{capability[1]}",
         "sm_count": gpu.sm_count,
         "memory_bytes": gpu.memory_bytes,
-        "rank": None,
+        "rank": _whole(gpu.rank),
     }
 
 
@@ -109,8 +114,13 @@ def _plan_base(plan: Plan) -> Tree:
     return {"step_ns": _whole(plan.step_ns), "measure": measure}
 
 
-def section_tree(section: Section) -> Tree:
-    """Return a section as nested dictionaries and lists of plain Python values."""
+def section_tree(section: Section, ranks: Ranks = NO_RANKS) -> Tree:
+    """Return a section as nested dictionaries and lists of plain Python values.
+
+    Args:
+        section: The section.
+        ranks: The number of the rank on each GPU.
+    """
     tables: dict[str, list[Tree]] = {}
     notes = list(section.notes)
     for name, table in section.tables.items():
@@ -122,7 +132,7 @@ def section_tree(section: Section) -> Tree:
         "window": _window(section.window),
         "facts": {fact.label: {"value": _fact_value(fact), "unit": fact.unit} for fact in section.facts},
         "tables": tables,
-        "findings": [_finding(finding, section.key) for finding in section.findings],
+        "findings": [_finding(finding, section.key, ranks) for finding in section.findings],
         "notes": notes,
     }
 
@@ -137,7 +147,7 @@ def _section_of(report: Report, finding: Finding) -> str | None:
     return next((section.key for section in report.sections if finding in section.findings), None)
 
 
-def _finding(finding: Finding, section: str | None) -> Tree:
+def _finding(finding: Finding, section: str | None, ranks: Ranks) -> Tree:
     return {
         "rule": finding.rule,
         "severity": finding.severity.value,
@@ -149,7 +159,7 @@ def _finding(finding: Finding, section: str | None) -> Tree:
         "advice": finding.advice,
         "evidence": list(finding.evidence),
         "device_id": _whole(finding.device_id),
-        "rank": None,
+        "rank": None if finding.device_id is None else _whole(ranks.get(finding.device_id)),
         "section": section,
         "window": _window(finding.window),
     }

@@ -1,4 +1,4 @@
-"""Communication between GPUs: the time of the collectives, how much of it is exposed, and advice on it."""
+"""Communication between GPUs: what collectives take, who waits for whom in them, and advice on both."""
 
 from functools import partial
 
@@ -6,11 +6,16 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables, units
+from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.intervals import Indices, Window, covered, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.ranks.collectives import Collectives
+from nsyswrap.ranks.lateness import Lateness
+from nsyswrap.sections import late_ranks
+from nsyswrap.sections.collectives_table import by_kind, unmatched_share, who_waits
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
@@ -21,6 +26,8 @@ from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "Communication between GPUs"
 LISTED = 3
+# Place of transfer among the spans of ``Collectives.exclusive``.
+TRANSFER = 2
 FORWARD, TRAINING = "forward", {BACKWARD, OPTIMIZER}
 OVERLAP_ADVICE = (
     "Let communication run beside the backward pass: DistributedDataParallel instead of all_reduce after it, smaller "
@@ -40,12 +47,29 @@ FORWARD_ADVICE = (
     "over the rest, and send bfloat16. Or take two halves of a batch in turn: one computes while the other is sent."
 )
 NEEDED_AT_ONCE = Saving(None, None, None, ("no saving is predicted: the next layer needs the data at once",))
-ALL_TRANSFER = "Waiting for other ranks and transfer are not separated: all exposed communication counts as transfer."
+ALL_TRANSFER = (
+    "The capture holds no other rank of these collectives, so waiting and transfer are not separated: all exposed "
+    "communication counts as transfer."
+)
+PART_TRANSFER = (
+    "For {share} of the time of collectives the capture holds no other rank: there all of it counts as transfer."
+)
+PART_OF_RANKS = (
+    "{seen} of {all} ranks are in the capture: a wait for any other rank counts as transfer, or as a wait for the last "
+    "of these."
+)
 NONE = "No collective ran in the window."
 
 
-def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
-    """Return the time of the collectives by kernel, and a finding for each device with much exposed communication."""
+def run(  # noqa: PLR0913, PLR0917 - one argument a value
+    context: TraceContext,
+    window: Window,
+    collectives: Collectives,
+    attributions: tuple[Attribution, ...],
+    lateness: Lateness,
+    simulation: Simulation,
+) -> Section:
+    """Return what collectives wait and transfer, and findings on late ranks and on much exposed transfer."""
     devices = context.operations.used_in(window)
     rows = {device: _collectives(context, device, window) for device in devices}
     if not any(len(each) for each in rows.values()):
@@ -58,11 +82,30 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
         facts=(
             Fact("communication_ns", int(table["total_ns"].sum()), "ns"),
             Fact("exposed_ns", int(table["exposed_ns"].sum()), "ns"),
+            Fact("exposed_wait_ns", int(lateness.exposed_wait.sum()), "ns"),
+            Fact("exposed_transfer_ns", int(lateness.exposed_transfer.sum()), "ns"),
         ),
-        tables={"kernels": table},
-        findings=_findings(simulation, rows, window),
-        notes=(ALL_TRANSFER,),
+        tables={
+            "collectives": by_kind(collectives, lateness, window),
+            "waits": who_waits(context, collectives, lateness),
+            "kernels": table,
+        },
+        findings=(
+            *late_ranks.find_findings(simulation, collectives, lateness, attributions, window),
+            *_findings(simulation, rows, window),
+        ),
+        notes=_notes(collectives, window),
     )
+
+
+def _notes(collectives: Collectives, window: Window) -> tuple[str, ...]:
+    alone, ranks = unmatched_share(collectives, window), collectives.ranks
+    if not collectives.matched.any():
+        return (ALL_TRANSFER,)
+    notes = [PART_TRANSFER.format(share=units.share(alone))] if alone else []
+    if ranks.missing:
+        notes.append(PART_OF_RANKS.format(seen=len(ranks.each), all=ranks.world_size))
+    return tuple(notes)
 
 
 def _collectives(context: TraceContext, device: int, window: Window) -> Indices:
@@ -103,7 +146,7 @@ def _findings(simulation: Simulation, rows: dict[int, Indices], window: Window) 
     """Return a finding for each device whose exposed communication takes enough of the window."""
     context, found = simulation.context, []
     for device, mine in rows.items():
-        lost = total(context.operations.exclusive(device, window)[COMMUNICATION])
+        lost = total(simulation.collectives.exclusive(context.operations, device, window)[TRANSFER])
         if not len(mine) or not worth_printing(lost, window):
             continue
         advice, saving = _advice(simulation, device, mine)
@@ -111,7 +154,7 @@ def _findings(simulation: Simulation, rows: dict[int, Indices], window: Window) 
         found.append(
             make_finding(
                 rule="communication/exposed",
-                headline=f"The GPU communicates and computes nothing for {share} of the time.",
+                headline=f"The GPU exchanges data with other GPUs and computes nothing for {share} of the time.",
                 lost_ns=lost,
                 saving=saving,
                 advice=advice,
@@ -128,10 +171,11 @@ def _advice(simulation: Simulation, device: int, rows: Indices) -> tuple[str, Sa
     context, operations = simulation.context, simulation.context.operations
     if _is_forward_only(context):
         return FORWARD_ADVICE, NEEDED_AT_ONCE
-    length, reduces = operations.end[rows] - operations.start[rows], is_reduction(context, rows)
+    collectives = simulation.collectives
+    length, reduces = operations.end[rows] - collectives.begun(operations, rows), is_reduction(context, rows)
     if length[reduces].sum() < length.sum() / 2:
         return NEEDED_ADVICE, NEEDED_AT_ONCE
-    if overlaps_already(context, rows[reduces], device):
+    if overlaps_already(context, rows[reduces], device, collectives):
         return FEWER_ADVICE, predict(simulation, fewer_bytes)
     return OVERLAP_ADVICE, predict(simulation, partial(beside_backward, device))
 

@@ -7,6 +7,7 @@ from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Spans, Times, Window, covered, total, union
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
+from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
 from nsyswrap.sections.spec import SectionSpec
 
 ROWS = (
@@ -17,23 +18,27 @@ ROWS = (
     "memset_exposed_ns",
     "idle_ns",
 )
-# The row of each kind of operation. Without the arrival times of the other ranks, all communication is transfer.
-KIND_ROWS = ("compute_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns")
 
 # Number of equal intervals of the curve over time. Source: nsys's own report of utilization over time.
 INTERVALS = 30
 
-ALL_TRANSFER = "Exposed communication is not split into waiting and transfer: all of it counts as transfer."
+ALL_TRANSFER = (
+    "Exposed communication is not split into waiting and transfer, since the capture has no other rank of these "
+    "collectives: all of it counts as transfer."
+)
 
 
-def ledger_rows(operations: Operations, device_id: int, window: Window) -> dict[str, int]:
+def ledger_rows(
+    operations: Operations, device_id: int, window: Window, collectives: Collectives = NO_COLLECTIVES
+) -> dict[str, int]:
     """Return the ledger of one device: ns of each of ``ROWS``, which add up to the window's length.
 
-    Where operations overlap, a nanosecond belongs to the first of compute, communication, copy, memset. Time without
-    any operation is idle.
+    Where operations overlap, a nanosecond belongs to the first of compute, communication, copy, memset. Communication
+    is a wait until the last rank of the collective has arrived, then transfer; all of it is transfer where the other
+    ranks are not known. Time without any operation is idle.
     """
-    found = dict.fromkeys(ROWS, 0)
-    found |= dict(zip(KIND_ROWS, map(total, operations.exclusive(device_id, window)), strict=True))
+    spans = collectives.exclusive(operations, device_id, window)
+    found = dict(zip(ROWS[:-1], map(total, spans), strict=True))
     return {**found, "idle_ns": window.length_ns - sum(found.values())}
 
 
@@ -41,25 +46,25 @@ def ledger_of_spans(exclusive: list[Spans], start: Times, end: Times) -> dict[st
     """Return the ledgers of many intervals.
 
     Args:
-        exclusive: ``Operations.exclusive`` of one device and a window that holds the intervals.
+        exclusive: ``Collectives.exclusive`` of one device and a window that holds the intervals.
         start: Starts in ns, shape (n,).
         end: Ends in ns, shape (n,).
 
     Returns:
         Each of ``ROWS`` in ns, shape (n,); the rows add up to the length of each interval.
     """
-    found = {row: np.zeros(len(start), np.int64) for row in ROWS}
-    found |= {row: covered(spans, start, end) for row, spans in zip(KIND_ROWS, exclusive, strict=True)}
+    found = {row: covered(spans, start, end) for row, spans in zip(ROWS[:-1], exclusive, strict=True)}
     return {**found, "idle_ns": end - start - sum(found.values(), np.zeros(len(start), np.int64))}
 
 
-def run(context: TraceContext, window: Window) -> Section:
+def run(context: TraceContext, window: Window, collectives: Collectives) -> Section:
     """Return the ledger of each device, and how busy it was over time."""
     operations = context.operations
     rows, over_time = [], []
     used = operations.used_in(window)
     for device in used:
-        rows.append({"device_id": device, "window_ns": window.length_ns, **ledger_rows(operations, device, window)})
+        ledger = ledger_rows(operations, device, window, collectives)
+        rows.append({"device_id": device, "window_ns": window.length_ns, **ledger})
         over_time.append(_over_time(operations, device, window))
     devices = pd.DataFrame(rows)
     idle = int(devices["idle_ns"].sum())
@@ -75,7 +80,7 @@ def run(context: TraceContext, window: Window) -> Section:
         ),
         tables={"devices": devices, "over_time": pd.concat(over_time, ignore_index=True)},
         notes=(
-            *([ALL_TRANSFER] if devices["communication_transfer_ns"].any() else []),
+            *([ALL_TRANSFER] if devices["communication_transfer_ns"].any() and not collectives.matched.any() else []),
             *(_left_out(device) for device in operations.devices if device not in used),
         ),
     )

@@ -14,6 +14,7 @@ from nsyswrap.attribution.step_outliers import is_outlier, lost_to_outliers, une
 from nsyswrap.intervals import Spans, Times, Window, covered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
+from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.sections.idle_advice import ADVICE
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.ledger import ROWS, ledger_of_spans
@@ -36,7 +37,8 @@ Key = TypeVar("Key", bound=Hashable)
 PART_ADVICE = {
     "compute_ns": "More was computed in them: put inputs of similar size in one batch, and keep evaluation out of the "
     "training step.",
-    "communication_transfer_ns": "Look for the rank that was late: communication lasts until all ranks take part.",
+    "communication_wait_ns": "Look for the rank that was late: a collective begins to transfer when all have arrived.",
+    "communication_transfer_ns": "Look at the links: in these steps the transfer itself took longer.",
     "copy_exposed_ns": "Copy from the GPU less often (logging, checkpoints), from pinned memory and without blocking.",
     "memset_exposed_ns": "Keep buffers between steps instead of clearing new ones.",
 }
@@ -45,7 +47,9 @@ HOST_ADVICE = "Look at what the host does in them: logging, checkpoints, garbage
 HOST_CAUSES = frozenset({"cpu", "launch", "lock", "unknown"})
 
 
-def find_outliers(context: TraceContext, attributions: tuple[Attribution, ...], window: Window) -> pd.DataFrame:
+def find_outliers(
+    context: TraceContext, collectives: Collectives, attributions: tuple[Attribution, ...], window: Window
+) -> pd.DataFrame:
     """Return the outliers among the measured steps of a window, in order of process and start.
 
     Returns:
@@ -59,7 +63,7 @@ def find_outliers(context: TraceContext, attributions: tuple[Attribution, ...], 
         outliers = np.flatnonzero(is_outlier(length))
         if not len(outliers):
             continue
-        times = _times(context, attributions, int(str(process)), steps)
+        times = _times(context, collectives, attributions, int(str(process)), steps)
         excess = length - np.median(length)
         for at in outliers:
             start, end = int(array(steps, "start")[at]), int(array(steps, "end")[at])
@@ -83,14 +87,20 @@ class _Times(NamedTuple):
     phases: Mapping[str, Times]
 
 
-def _times(context: TraceContext, attributions: tuple[Attribution, ...], process: int, steps: pd.DataFrame) -> _Times:
+def _times(
+    context: TraceContext,
+    collectives: Collectives,
+    attributions: tuple[Attribution, ...],
+    process: int,
+    steps: pd.DataFrame,
+) -> _Times:
     operations, start, end = context.operations, array(steps, "start"), array(steps, "end")
     parts, rules = {}, {}
     for each in attributions:
         device, mine = each.device_id, operations.on(each.device_id)
         if not (operations.process[mine] == process).any():
             continue
-        ledger = ledger_of_spans(operations.exclusive(device, each.window), start, end)
+        ledger = ledger_of_spans(collectives.exclusive(operations, device, each.window), start, end)
         parts.update({(device, row): ledger[row] for row in ROWS})
         of_steps = each.steps_by_cause[:, steps.index]
         rules.update({(device, cause): of_steps[code] for code, cause in enumerate(CAUSES)})

@@ -7,6 +7,7 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.sections.ledger import ROWS, ledger_of_spans
 from nsyswrap.sections.slow_steps import find_findings, find_outliers
 from nsyswrap.sections.spec import SectionSpec
@@ -21,7 +22,11 @@ NO_WHOLE_STEP = "No whole measured step lies inside the window, so there is no m
 
 
 def run(
-    context: TraceContext, window: Window, attributions: tuple[Attribution, ...], simulation: Simulation
+    context: TraceContext,
+    window: Window,
+    collectives: Collectives,
+    attributions: tuple[Attribution, ...],
+    simulation: Simulation,
 ) -> Section:
     """Return every step with its ledger on each device, the median of the measured steps, and the outliers.
 
@@ -33,7 +38,7 @@ def run(
     length = end - start
     warm_up = array(frame, "warm_up")
     measured = _measured(context, window)
-    outliers = find_outliers(context, attributions, window)
+    outliers = find_outliers(context, collectives, attributions, window)
     facts = [
         Fact("measured_steps", len(measured), "count"),
         Fact("median_ns", float(np.median(measured)) if len(measured) else None, "ns"),
@@ -45,7 +50,7 @@ def run(
         Fact("warm_up_steps", int(warm_up.sum()), "count"),
         Fact("warm_up_ns", int(length[warm_up].sum()), "ns"),
     ]
-    shown = {"steps": _table(context), "outliers": outliers.drop(columns="process")}
+    shown = {"steps": _table(context, collectives), "outliers": outliers.drop(columns="process")}
     return Section(
         "steps",
         "Steps",
@@ -89,7 +94,7 @@ def _notes(context: TraceContext, window: Window) -> tuple[str, ...]:
     return (*context.steps.notes, *(() if len(_measured(context, window)) else (NO_WHOLE_STEP,)))
 
 
-def _table(context: TraceContext) -> pd.DataFrame:
+def _table(context: TraceContext, collectives: Collectives) -> pd.DataFrame:
     frame = context.steps.frame
     start, end = array(frame, "start"), array(frame, "end")
     base = {"name": frame["name"], "start_ns": start, "end_ns": end, "warm_up": frame["warm_up"]}
@@ -98,7 +103,7 @@ def _table(context: TraceContext) -> pd.DataFrame:
     whole = Window(int(start.min()), int(max(end.max(), start.min() + 1)), "all steps", context.steps.source)
     parts = []
     for device in context.operations.used_in(whole):
-        rows = ledger_of_spans(context.operations.exclusive(device, whole), start, end)
+        rows = ledger_of_spans(collectives.exclusive(context.operations, device, whole), start, end)
         parts.append(pd.DataFrame({**base, "device_id": device, **{row: rows[row] for row in ROWS}}))
     return pd.concat(parts, ignore_index=True)
 

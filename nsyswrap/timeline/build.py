@@ -9,6 +9,7 @@ from nsyswrap.intervals import Spans, Times, Window, times
 from nsyswrap.intervals import gaps as uncovered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import LongGap, TimelineData
+from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.tables import array
 from nsyswrap.timeline.bins import Grid, bins_of, cut
 from nsyswrap.timeline.gpu_rows import counter_rows, gpu_row, stream_rows
@@ -22,13 +23,16 @@ FARTHEST = 1 << 53
 SHOWN_GAPS = 20
 
 
-def timeline(context: TraceContext, window: Window, gaps: pd.DataFrame) -> TimelineData | None:
+def timeline(
+    context: TraceContext, window: Window, gaps: pd.DataFrame, collectives: Collectives
+) -> TimelineData | None:
     """Return the timeline of a report; None where no GPU ran anything, or where it would span months.
 
     Args:
         context: The trace, its events and its loop.
         window: Window of the report.
         gaps: The table ``gaps`` of the section on idle time: rule, phase and evidence of each idle ns of the window.
+        collectives: When the last rank of each collective had arrived.
     """
     operations = context.operations
     if not operations.devices or _reach(_whole(context, window)) > FARTHEST:
@@ -41,7 +45,7 @@ def timeline(context: TraceContext, window: Window, gaps: pd.DataFrame) -> Timel
     threads = host_rows(context, grid, window)
     rows = [*step_rows(context, grid), *phase_rows(context, grid)]
     for device in operations.devices:
-        rows.append(gpu_row(context, grid, window, gaps, device))
+        rows.append(gpu_row(context, collectives, grid, window, gaps, device))
         rows.extend(stream_rows(context, grid, names, threads.threads, device))
         rows.extend(counter_rows(context, grid, device))
     return TimelineData(

@@ -8,12 +8,13 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import RULES
-from nsyswrap.events.operations import KINDS, SOURCES
+from nsyswrap.events.operations import SOURCES
 from nsyswrap.intervals import Indices, LabelledSpans, Spans, Times, Window, intersect, layered, merge
 from nsyswrap.intervals import gaps as uncovered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
+from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.tables import array
 from nsyswrap.timeline.bins import Grid
 from nsyswrap.timeline.operation_names import STREAM_CLASSES, OperationNames
@@ -27,23 +28,27 @@ SMALL_STREAM = 0.01
 
 OUTSIDE = "outside"
 # The kinds of work, the rules of idle time as the findings have them, and idle time outside the window.
-GPU_CLASSES = (*KINDS, *RULES, OUTSIDE)
+BUSY_CLASSES = ("compute", "communication_wait", "communication", "copy", "memset")
+GPU_CLASSES = (*BUSY_CLASSES, *RULES, OUTSIDE)
 HUNDREDTHS = 100
 NOT_SAMPLED = -1
 _STREAM_BITS = 33
 
 
-def gpu_row(context: TraceContext, grid: Grid, window: Window, gaps: pd.DataFrame, device_id: int) -> TimelineRow:
+def gpu_row(  # noqa: PLR0913, PLR0917 - one argument a source
+    context: TraceContext, collectives: Collectives, grid: Grid, window: Window, gaps: pd.DataFrame, device_id: int
+) -> TimelineRow:
     """Return the time of a GPU: by kind of work while it is busy, by rule while it is idle.
 
     Args:
         context: The trace, its events and its loop.
+        collectives: When the last rank of each collective had arrived.
         grid: Bins of the timeline.
         window: Window in which idle time has rules.
         gaps: The table ``gaps`` of the section on idle time, its texts as categories.
         device_id: The GPU.
     """
-    parts = _busy_parts(context, grid, device_id)
+    parts = _busy_parts(context, collectives, grid, device_id)
     parts += [_idle_part(context, gaps, device_id), _outside_part(context, grid, window, device_id)]
     order = np.argsort(np.concatenate([part["start"] for part in parts]), kind="stable")
     whole = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
@@ -59,8 +64,10 @@ def gpu_row(context: TraceContext, grid: Grid, window: Window, gaps: pd.DataFram
     )
 
 
-def _busy_parts(context: TraceContext, grid: Grid, device_id: int) -> list[dict[str, Numbers]]:
-    layers = context.operations.exclusive(device_id, _extent(grid))
+def _busy_parts(
+    context: TraceContext, collectives: Collectives, grid: Grid, device_id: int
+) -> list[dict[str, Numbers]]:
+    layers = collectives.exclusive(context.operations, device_id, _extent(grid))
     return [_part(spans, np.full(len(spans.start), kind)) for kind, spans in enumerate(layers)]
 
 
@@ -68,7 +75,7 @@ def _idle_part(context: TraceContext, gaps: pd.DataFrame, device_id: int) -> dic
     """Return the idle time of the window: class, phase and evidence of each piece; the last two count from 1."""
     mine = gaps[gaps["device_id"] == device_id]
     spans = Spans(array(mine, "start_ns"), array(mine, "end_ns"))
-    rule = _recoded(mine["rule"], {name: len(KINDS) + at for at, name in enumerate(RULES)})
+    rule = _recoded(mine["rule"], {name: len(BUSY_CLASSES) + at for at, name in enumerate(RULES)})
     phase = _recoded(mine["phase"], {name: at + 1 for at, name in enumerate(context.phases.names)})
     return _part(spans, rule, phase, mine["evidence"].cat.codes.to_numpy().astype(np.int32) + 1)
 

@@ -28,6 +28,7 @@ from nsyswrap.intervals import Indices, Spans, Times, Window, containing, covere
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Gpu
+from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
 from nsyswrap.tables import array
 from nsyswrap.what_if.changes import HALF, WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
@@ -47,7 +48,7 @@ class Step:
     Attributes:
         kernels: Length of each compute kernel of the backward pass, in order of start.
         slower: Factor for the length of each kernel while a collective runs.
-        collectives: Exposed time of each collective, in order of start.
+        collectives: Exposed transfer of each collective, in order of start.
     """
 
     kernels: npt.NDArray[np.int64]
@@ -88,13 +89,16 @@ def is_reduction(context: TraceContext, rows: Indices) -> npt.NDArray[np.bool_]:
     return found
 
 
-def overlaps_already(context: TraceContext, rows: Indices, device: int) -> bool:
-    """Return whether most of the time of some collectives begins before the last backward kernel of their step ends.
+def overlaps_already(
+    context: TraceContext, rows: Indices, device: int, collectives: Collectives = NO_COLLECTIVES
+) -> bool:
+    """Return whether most transfer of some collectives begins before the last backward kernel of their step ends.
 
     Args:
         context: The trace.
         rows: Rows of the context's operations: the collectives of one device.
         device: The GPU.
+        collectives: When the transfer of each began.
     """
     operations = context.operations
     mine = operations.on(device)
@@ -104,8 +108,9 @@ def overlaps_already(context: TraceContext, rows: Indices, device: int) -> bool:
     for number in tables.distinct(of_kernels).tolist():
         ends[number] = int(operations.end[kernels[of_kernels == number]].max())
     last = np.array([ends.get(number, np.iinfo(np.int64).min) for number in of_rows.tolist()], np.int64)
-    length = operations.end[rows] - operations.start[rows]
-    return bool(length[operations.start[rows] < last].sum() > HALF * length.sum()) if len(rows) else False
+    begun = collectives.begun(operations, rows)
+    length = operations.end[rows] - begun
+    return bool(length[begun < last].sum() > HALF * length.sum()) if len(rows) else False
 
 
 def beside_backward(device: int, simulation: Simulation) -> WhatIf:
@@ -120,10 +125,11 @@ def beside_backward(device: int, simulation: Simulation) -> WhatIf:
     context, ran = simulation.context, simulation.operations
     rows = ran[context.operations.kind[ran] == COMMUNICATION]
     rows = rows[is_reduction(context, rows)]
-    each = list(steps_of(context, ran, device))
+    collectives = simulation.collectives
+    each = list(steps_of(context, ran, device, collectives))
     whole = sum(float(step.collectives.sum()) for step in each)
-    length = np.maximum(context.operations.end[rows] - context.operations.start[rows], 1)
-    exposed_part = exposed(context, rows) / length
+    length = np.maximum(context.operations.end[rows] - collectives.begun(context.operations, rows), 1)
+    exposed_part = exposed(context, rows, collectives) / length
     averaging = _averaging_ns(context, ran, device) / max(len(each), 1)
     least = sum(step.saved(int(step.collectives.max(initial=0)), averaging) for step in each)
     most = sum(step.saved(0, averaging * FEWEST_PASSES) for step in each)
@@ -156,13 +162,14 @@ def fewer_bytes(simulation: Simulation) -> WhatIf:
     return faster(rows, 1 - HALF * HALF, HALF, "collectives send half the bytes: half of the time saved, or all of it")
 
 
-def steps_of(context: TraceContext, ran: Indices, device: int) -> Iterator[Step]:
+def steps_of(context: TraceContext, ran: Indices, device: int, known: Collectives = NO_COLLECTIVES) -> Iterator[Step]:
     """Yield the steps of some operations; where there are no steps, all operations as one step.
 
     Args:
         context: The trace.
         ran: Rows of the context's operations.
         device: The GPU they ran on.
+        known: When the transfer of each collective began.
     """
     operations = context.operations
     mine = np.sort(ran[operations.device_id[ran] == device])
@@ -174,13 +181,13 @@ def steps_of(context: TraceContext, ran: Indices, device: int) -> Iterator[Step]
     for number in tables.distinct(of_collectives).tolist():
         its, sent = kernels[of_kernels == number], collectives[of_collectives == number]
         lengths = operations.end[its] - operations.start[its]
-        yield Step(lengths, slower[of_kernels == number], exposed(context, sent))
+        yield Step(lengths, slower[of_kernels == number], exposed(context, sent, known))
 
 
-def exposed(context: TraceContext, collectives: Indices) -> Times:
-    """Return the exposed time of each collective, in ns."""
+def exposed(context: TraceContext, collectives: Indices, known: Collectives = NO_COLLECTIVES) -> Times:
+    """Return the exposed transfer of each collective, in ns; all exposed time where the other ranks are not known."""
     operations = context.operations
-    start, end = operations.start[collectives], operations.end[collectives]
+    start, end = known.begun(operations, collectives), operations.end[collectives]
     found = np.zeros(len(collectives), np.int64)
     if not len(collectives):
         return found

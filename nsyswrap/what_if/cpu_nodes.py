@@ -123,11 +123,18 @@ def _launches(sources: HostSources, launching: Indices, launched: Indices) -> li
 
 
 def _blocking(sources: HostSources, launched: Indices) -> Indices:
-    """Return the calls that copied and did not return before the copy was done."""
+    """Return the calls that copied and did not return before the copy was done.
+
+    A copy from pageable memory goes through a staging buffer. Its call returns when the last part is in the buffer, a
+    little before the copy ends. Source: the CUDA Runtime API reference, API synchronization behavior.
+    """
     operations, calls = sources.operations, sources.trace[tables.CALLS]
     copies = launched[operations.table[launched] == SOURCES.index(tables.COPIES)]
-    call = operations.call[copies]
-    done = operations.end[copies] <= array(calls, "end")[call] + CLOCK_NS
+    call, frame = operations.call[copies], sources.trace[tables.COPIES]
+    pageable = [kind for kind, label in sources.trace.memory_kinds.items() if label == "Pageable"]
+    staged = np.isin(array(frame, "source_kind")[operations.row[copies]], pageable)
+    returned = array(calls, "end")[call]
+    done = (operations.end[copies] <= returned + CLOCK_NS) | (staged & (operations.start[copies] + CLOCK_NS < returned))
     found = np.unique(call[done])
     names = array(calls, "name_id")[found]
     copying = [i for i in pd.unique(names) if api_calls.is_copy(sources.trace.text(int(i)))]

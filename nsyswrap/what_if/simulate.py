@@ -4,21 +4,25 @@ Each operation comes after the host moment that launched it, so no node waits fo
 two others. Where a moment waits for more operations, additional nodes before it wait for them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.operations import Operations, launch_rows
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
 from nsyswrap.tables import Trace, array
 from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import HostNodes, HostSources, find_host
 from nsyswrap.what_if.dependency_graph import EMPTY, FREE, Change, DependencyGraph
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, Starts, find_starts, queue_operations
+from nsyswrap.what_if.rank_edges import across_ranks, whole_until
 from nsyswrap.what_if.sample import choose_sample
 from nsyswrap.what_if.stream_waits import find_stream_waits
 from nsyswrap.what_if.sync_waits import Holds, find_holds, find_recorded
@@ -48,6 +52,7 @@ class Simulation:
         scale: Factor from the sample to the whole window.
         threads: The launching threads in it, ascending.
         failure: Why the sample cannot be simulated, as the end of a sentence; empty where it can.
+        collectives: The collectives of all ranks, which tie them together.
     """
 
     context: TraceContext
@@ -60,11 +65,12 @@ class Simulation:
     scale: float
     threads: tuple[int, ...] = ()
     failure: str = ""
+    collectives: Collectives = NO_COLLECTIVES
 
     @property
     def operations(self) -> Indices:
         """Return the rows of the context's operations that are simulated."""
-        rows: Indices = self.graph.operation[self.graph.operation >= 0]
+        rows: Indices = pd.unique(self.graph.operation[self.graph.operation >= 0])
         return rows
 
     @property
@@ -101,7 +107,9 @@ class Simulation:
         return round((self.simulated_ns - self.length(change)) * self.scale)
 
 
-def find_simulation(context: TraceContext, states: ThreadStates, window: Window) -> Simulation:
+def find_simulation(
+    context: TraceContext, states: ThreadStates, window: Window, collectives: Collectives
+) -> Simulation:
     """Return the simulation of a window, or of the part of it that can be simulated quickly."""
     operations = context.operations
     launched = _launch_times(context.trace, operations)
@@ -121,9 +129,12 @@ def find_simulation(context: TraceContext, states: ThreadStates, window: Window)
     recorded = find_recorded(context.trace, operations, nodes, queued, launched)
     holds = find_holds(context.trace, nodes, queued, recorded)
     starts = find_starts(queued, find_stream_waits(context.trace, operations, queued, launched))
-    graph = graph_of(nodes, queued, starts, holds, sample)
+    graph = across_ranks(graph_of(nodes, queued, starts, holds, sample), collectives)
     begun = max(sample.start_ns, int(operations.end[backlog].max(initial=sample.start_ns)))
-    ended = max(int(nodes.moment[-1]), int(operations.end[inside].max()))
+    counted = _counted(operations, inside, whole_until(collectives, launched, inside, sample.end_ns))
+    graph = _ending_with(graph, operations, launched, inside, counted)
+    last = int(nodes.moment[-1])
+    ended, whole = (max(last, int(operations.end[rows].max(initial=last))) for rows in (counted, inside))
     return Simulation(
         context=context,
         states=states,
@@ -132,9 +143,35 @@ def find_simulation(context: TraceContext, states: ThreadStates, window: Window)
         steps=chosen.steps,
         begun_ns=begun - sample.start_ns,
         ended_ns=ended - sample.start_ns,
-        scale=chosen.scale,
+        scale=chosen.scale * (whole - begun) / max(ended - begun, 1),
         threads=tuple(tables.distinct(nodes.thread).tolist()),
+        collectives=collectives,
     )
+
+
+def _counted(operations: Operations, inside: Indices, until: Mapping[int, int]) -> Indices:
+    """Return the operations that start on each GPU before what is left out there.
+
+    Args:
+        operations: All that ran on the GPUs.
+        inside: Rows of the operations launched in the sample.
+        until: When the part that is left out begins on a GPU, in ns; GPUs that are not in it are whole.
+    """
+    bounds = np.array([until.get(each, np.iinfo(np.int64).max) for each in operations.device_id[inside].tolist()])
+    return inside[operations.start[inside] < bounds] if len(inside) else inside
+
+
+def _ending_with(
+    graph: DependencyGraph, operations: Operations, launched: Times, inside: Indices, counted: Indices
+) -> DependencyGraph:
+    """Return the graph that ends with the counted operations, and with the host before it launched the others."""
+    others = np.setdiff1d(inside, counted)
+    is_end = graph.is_end & ~np.isin(graph.operation, others)
+    process = tables.process_of(graph.thread)
+    for each in np.unique(operations.process[others]).tolist():
+        first = int(launched[others[operations.process[others] == each]].min())
+        is_end &= (process != each) | (graph.work_start < first)
+    return replace(graph, is_end=is_end)
 
 
 def _launch_times(trace: Trace, operations: Operations) -> Times:

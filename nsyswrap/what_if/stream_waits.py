@@ -11,26 +11,16 @@ unique in a process. Source: captures of programs with several GPUs, of one proc
 """
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.events.operations import Operations, launch_calls, streams_of
+from nsyswrap.events.cuda_events import recorded_stream_waits
+from nsyswrap.events.operations import Operations, streams_of
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array
 from nsyswrap.what_if.gpu_nodes import NONE, Queued
 
 OF_STREAM = ["process", "device_id", "stream"]
-
-
-def event_records(trace: Trace) -> pd.DataFrame:
-    """Return the records of events in order of their calls' begin, which is both ``start`` and ``record``, in ns."""
-    frame = trace[tables.EVENT_RECORDS]
-    call = launch_calls(trace, array(frame, "process"), array(frame, "correlation_id"))
-    known = frame[call >= 0]
-    start: npt.NDArray[np.int64] = array(trace[tables.CALLS], "start")[call[call >= 0]]
-    known = known.drop(columns="correlation_id").astype(np.int64).assign(start=start, record=start)
-    return known.sort_values("start", kind="stable", ignore_index=True)
 
 
 def by_launch(trace: Trace, operations: Operations, queued: Queued, launched: Times) -> pd.DataFrame:
@@ -66,7 +56,7 @@ def find_stream_waits(trace: Trace, operations: Operations, queued: Queued, laun
     if not len(trace[tables.EVENT_RECORDS]) or not len(trace[tables.EVENT_WAITS]):
         return found
     ran = by_launch(trace, operations, queued, launched)
-    pairs = _pairs(_recorded_waits(trace), ran)
+    pairs = _pairs(recorded_stream_waits(trace), ran)
     awaited, waiting = array(pairs, "awaited"), array(pairs, "waiting")
     # Threads that launch, record and wait at the same time may do so in another order than their calls began.
     possible = (awaited < waiting) & (queued.stream[awaited] != queued.stream[waiting])
@@ -90,20 +80,3 @@ def _pairs(waits: pd.DataFrame, ran: pd.DataFrame) -> pd.DataFrame:
         direction="forward",
     )
     return found.dropna(subset=["awaited", "waiting"]).astype({"awaited": np.int64, "waiting": np.int64})
-
-
-def _recorded_waits(trace: Trace) -> pd.DataFrame:
-    """Return the waits of streams with the last record of their event before them, in order of the record."""
-    records = event_records(trace).rename(columns={"device_id": "of_device", "stream": "of_stream"})
-    found = pd.merge_asof(_waits(trace), records, on="start", by=["process", "event_id"])
-    return found.dropna().astype(np.int64).sort_values("record", kind="stable", ignore_index=True)
-
-
-def _waits(trace: Trace) -> pd.DataFrame:
-    """Return the calls that make a stream wait for an event, in order of begin."""
-    frame = trace[tables.EVENT_WAITS]
-    call = launch_calls(trace, array(frame, "process"), array(frame, "correlation_id"))
-    rows = np.flatnonzero((call >= 0) & (array(frame, "stream") != tables.NO_STREAM))
-    columns = {name: array(frame, name)[rows] for name in ("process", "stream", "event_id")}
-    found = pd.DataFrame({**columns, "start": array(trace[tables.CALLS], "start")[call[rows]]}).astype(np.int64)
-    return found.sort_values("start", kind="stable", ignore_index=True)

@@ -8,6 +8,7 @@
 """
 
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -16,17 +17,19 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
+from nsyswrap.events.cuda_events import event_records
 from nsyswrap.events.operations import Operations, launch_calls
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array
 from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import CLOCK_NS, FREEING, HostNodes
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, medians
-from nsyswrap.what_if.stream_waits import OF_STREAM, by_launch, event_records
+from nsyswrap.what_if.stream_waits import OF_STREAM, by_launch
 
 # A stream holds at most this many unfinished operations; the next launch waits. Source: observed with driver 580. Of
-# 1327 long launch calls of one capture, almost all began with exactly 1022 unfinished operations.
-QUEUE_LENGTH = 1022
+# 1327 long launch calls of one capture, almost all began with exactly 1022 unfinished operations; in captures of two
+# ranks, where each launches from two threads, they began with 1023 or 1024.
+QUEUE_LENGTHS = (1024, 1023, 1022)
 DEVICE_WIDE = frozenset({"cudaDeviceSynchronize", "cuCtxSynchronize", "cudaThreadSynchronize", *FREEING})
 OF_EVENTS = frozenset({"cudaEventSynchronize", "cuEventSynchronize"})
 
@@ -154,11 +157,14 @@ def _last_of_stream(
 
 
 def _room(nodes: HostNodes, queued: Queued) -> Indices:
-    """Return the operation that must end before the stream of each launch has room; ``NONE`` for none."""
+    """Return the operation that must end before the stream of each launch has room; ``NONE`` for none.
+
+    Of the operations that the length of the queue allows, it is the last that ended before the call returned.
+    """
     found = np.full(len(nodes.moment), NONE, np.intp)
-    for each in range(int(queued.stream.max(initial=-1)) + 1):
+    for each, length in product(range(int(queued.stream.max(initial=-1)) + 1), QUEUE_LENGTHS):
         mine = np.flatnonzero(queued.stream == each)
-        behind, ahead = mine[QUEUE_LENGTH:], mine[:-QUEUE_LENGTH]
+        behind, ahead = mine[length:], mine[:-length]
         fits = queued.launch[behind] >= 0
         launch, holder = queued.launch[behind[fits]], ahead[fits]
         # For a call that launches many operations, the first counts. A call that returned before the holder ended did

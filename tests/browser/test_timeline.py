@@ -36,6 +36,7 @@ SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 KINDS = {
     "compute": "compute_ns",
     "communication": "communication_transfer_ns",
+    "communication_wait": "communication_wait_ns",
     "copy": "copy_exposed_ns",
     "memset": "memset_exposed_ns",
 }

@@ -147,6 +147,7 @@ def test_optional_columns_may_be_missing(build: Build, trace_of: TraceOf, source
     waits = {"process": PROCESS, "device": 0, "stream": 14, "correlation": 2, "eventId": 7}
     whole.memory(5, 512).row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", **waits)
     whole.row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", process=PROCESS, correlation=1, device=0, stream=7, eventId=7)
+    whole.row("MPI_RANKS", thread=MAIN, rank=3)
     missing = {name for stored in source.optional.values() for name in schema.columns_in(stored)} or {"no such column"}
     frame = trace_of(whole.without(source.table, *missing)).frames[source.spec.name]
     assert len(frame) > 0

@@ -139,7 +139,7 @@ def assert_read_back(report: Report) -> None:
     found = parse_report(text, "report.json")
     assert json_report.render(found) == text
     session = replace(report.session, secrets=())
-    gpus = tuple(Gpu(*(getattr(gpu, name) for name in GPU_FIELDS)) for gpu in report.gpus)
+    gpus = tuple(Gpu(*(getattr(gpu, name) for name in GPU_FIELDS), rank=gpu.rank) for gpu in report.gpus)
     expected = replace(report, session=session, gpus=gpus, timeline=None, sections=())
     assert replace(found, sections=()) == expected
     for before, after in zip(report.sections, found.sections, strict=True):

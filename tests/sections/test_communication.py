@@ -83,7 +83,12 @@ def test_each_kernel_has_a_row_the_most_exposed_first(trace_of: TraceOf) -> None
     found = section(trace_of(built.kernel(300, 380, GATHER, stream=8)))
     assert list(found.tables["kernels"]) == ["device_id", "name", "count", "total_ns", "exposed_ns"]
     assert rows(found) == [(0, GATHER, 1, 80, 80), (0, REDUCE, 2, 200, 50)]
-    assert facts(found) == {"communication_ns": 280, "exposed_ns": 130}
+    assert facts(found) == {
+        "communication_ns": 280,
+        "exposed_ns": 130,
+        "exposed_wait_ns": 0,
+        "exposed_transfer_ns": 130,
+    }
     assert found.notes == (ALL_TRANSFER,)
 
 
@@ -121,7 +126,7 @@ def test_reductions_after_the_backward_pass_can_overlap_with_it(trace_of: TraceO
     """
     found = only(section(trace_of(training())))
     assert (found.rule, found.severity, found.device_id, found.lost_ns) == ("communication/exposed", "problem", 0, 1200)
-    assert found.headline == "The GPU communicates and computes nothing for 20.0 % of the time."
+    assert found.headline == "The GPU exchanges data with other GPUs and computes nothing for 20.0 % of the time."
     assert found.advice == OVERLAP_ADVICE
     assert found.evidence[0] == f"1.20 µs of 1.20 µs in 6 launches of {REDUCE}"
     assert found.evidence[1].startswith("simulated: collectives run")
@@ -186,13 +191,21 @@ def test_exposed_time_of_a_real_capture_is_that_of_the_ledger(real_context: Real
     context = real_context(name)
     chosen = choose_window(context)
     found, devices = run_section(communication, context, chosen), run_section(ledger, context, chosen).tables["devices"]
-    transfer = devices.set_index("device_id")["communication_transfer_ns"].to_dict()
+    transfer, wait = (
+        devices.set_index("device_id")[f"communication_{part}_ns"].to_dict() for part in ("transfer", "wait")
+    )
     if not found.tables:
         assert not any(transfer.values())
         return
     table = found.tables["kernels"]
     assert (table["exposed_ns"] <= table["total_ns"]).all()
-    assert table.groupby("device_id")["exposed_ns"].sum().to_dict() == transfer
+    both = {device: transfer[device] + wait[device] for device in transfer}
+    assert table.groupby("device_id")["exposed_ns"].sum().to_dict() == both
+    waits = found.tables["waits"].groupby("waiting_rank")["wait_ns"].sum().to_dict()
+    assert waits == {device: ns for device, ns in wait.items() if ns}
+    collectives = found.tables["collectives"]
+    assert collectives["exposed_transfer_ns"].sum() == sum(transfer.values())
+    assert collectives["exposed_wait_ns"].sum() == sum(wait.values())
     assert {each.device_id: each.lost_ns for each in found.findings} == transfer
 
 

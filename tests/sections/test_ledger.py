@@ -70,9 +70,7 @@ def test_communication_is_all_transfer_and_a_note_says_so(trace_of: TraceOf) -> 
     section = run_section(ledger, find_context(trace_of(alone.kernel(10, 30, NCCL, launched=(1, 2)))), window(0, 100))
     (row,) = section.tables["devices"].to_dict("records")
     assert (row["communication_wait_ns"], row["communication_transfer_ns"]) == (0, 20)
-    assert section.notes == (
-        "Exposed communication is not split into waiting and transfer: all of it counts as transfer.",
-    )
+    assert section.notes == (ledger.ALL_TRANSFER,)
 
 
 def test_communication_behind_a_kernel_needs_no_note(trace_of: TraceOf) -> None:

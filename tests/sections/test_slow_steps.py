@@ -16,6 +16,7 @@ from nsyswrap.attribution.step_outliers import is_outlier
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section
+from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.report import choose_window
 from nsyswrap.sections import idle, steps
 from nsyswrap.sections.slow_steps import find_outliers
@@ -254,7 +255,9 @@ def test_idle_time_of_steps_is_that_of_the_idle_section(real_context: RealContex
 def test_what_grew_in_a_real_step_is_no_more_than_the_step(real_context: RealContext, name: str) -> None:
     context = real_context(name)
     chosen = choose_window(context)
-    found = find_outliers(context, attributions_of(context, chosen) if name in WITH_GPU else (), chosen)
+    found = find_outliers(
+        context, find_collectives(context), attributions_of(context, chosen) if name in WITH_GPU else (), chosen
+    )
     for column in ("part_grown_ns", "cause_grown_ns", "phase_grown_ns", "excess_ns"):
         assert (found[column] >= 0).all()
         assert (found[column] <= found["length_ns"]).all()

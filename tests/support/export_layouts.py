@@ -56,6 +56,7 @@ LAYOUTS = {
     "TARGET_INFO_GPU_METRICS": "typeId sourceId typeName:TEXT metricId metricName:TEXT",
     "PROCESSES": "globalPid pid name:TEXT",
     "ThreadNames": "nameId priority globalTid",
+    "MPI_RANKS": "globalTid rank",
     "TARGET_INFO_GPU": (
         "vmId id name:TEXT busLocation:TEXT isDiscrete l2CacheSize totalMemory memoryBandwidth clockRate smCount"
         " pwGpuId uuid:TEXT luid chipName:TEXT cuDevice ctxswDevPath:TEXT ctrlDevPath:TEXT revision nodeMask"

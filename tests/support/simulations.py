@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext, find_context, find_states
+from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.report import choose_window
 from nsyswrap.tables import Trace
 from nsyswrap.what_if.changes import WhatIf, predict
@@ -15,7 +16,7 @@ US = 1_000
 def simulate(context: TraceContext, window: Window | None = None) -> Simulation:
     """Return the simulation of a window; of the window that a report is about by default."""
     window = window or choose_window(context)
-    return find_simulation(context, find_states(context, window), window)
+    return find_simulation(context, find_states(context, window), window, find_collectives(context))
 
 
 def simulate_trace(trace: Trace, window: Window | None = None) -> Simulation:

@@ -18,15 +18,16 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.model import Report, TimelineData, TimelineRow
 from nsyswrap.render import render, summary_model
 from nsyswrap.report import build_report
+from nsyswrap.sections.ledger import ROWS
 from nsyswrap.tables import Trace
 from nsyswrap.timeline import bins as timeline_bins
 from nsyswrap.timeline import gpu_rows, host_rows
-from nsyswrap.timeline.gpu_rows import GPU_CLASSES, OUTSIDE
+from nsyswrap.timeline.gpu_rows import BUSY_CLASSES, GPU_CLASSES, OUTSIDE
 from nsyswrap.timeline.operation_names import STREAM_CLASSES
 
 several = settings(deadline=None, max_examples=15)
 bins = st.sampled_from((1, 3, 8, 1 << 13))
-BUSY = ("compute", "communication", "copy", "memset")
+BUSY = BUSY_CLASSES
 CAPTURES = ("alexnet_data_parallel_2gpu", "cnn_amp", "cuda_graph_graph_trace", "mnist_counters_python")
 
 
@@ -49,7 +50,7 @@ def ledger(report: Report, device: int) -> dict[str, int]:
     assert idle is not None
     devices = section.tables["devices"]
     (row,) = devices[devices["device_id"] == device].to_dict("records")
-    names = ("compute_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns")
+    names = ROWS[:-1]
     found = {kind: int(row[name]) for kind, name in zip(BUSY, names, strict=True)}
     attribution = idle.tables["attribution"]
     mine = attribution[attribution["device_id"] == device]
@@ -95,7 +96,7 @@ def test_busy_time_is_the_same_at_every_level(sketch: Sketch, count: int) -> Non
     for row in rows_of(data, "gpu"):
         mine = operations.on(row.device_id)
         for level in (1, 2, 7, 50):
-            coarse = np.add.reduceat(row.sums[:4].sum(axis=0), np.arange(0, row.sums.shape[1], level))
+            coarse = np.add.reduceat(row.sums[: len(BUSY)].sum(axis=0), np.arange(0, row.sums.shape[1], level))
             assert coarse.sum() == total(merge(operations.start[mine], operations.end[mine]))
 
 

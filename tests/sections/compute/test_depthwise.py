@@ -7,6 +7,7 @@ from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
 
 from nsyswrap.loop.context import find_context, find_states
+from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.sections.compute import section
 from nsyswrap.sections.compute.depthwise import at_peak, needed_share
 from nsyswrap.sections.compute.kernel_groups import grouped_kernels
@@ -50,6 +51,6 @@ def test_in_float32_channels_last_may_save_nothing(trace_of: TraceOf) -> None:
     for name, low in ((FORWARD, 1.0), (FORWARD.replace("float", "c10::BFloat16"), (1 + 0.125) / 2)):
         trace = trace_of(export().kernel(0, 4 * US, name, launched=(-9, -8), gridX=1000, blockX=1024))
         context, chosen = find_context(trace), window(-10, 100 * US)
-        simulation = find_simulation(context, find_states(context, chosen), chosen)
+        simulation = find_simulation(context, find_states(context, chosen), chosen, find_collectives(context))
         change = at_peak(grouped_kernels(context, chosen), simulation)
         assert change.low.factor == pytest.approx([low], rel=1e-6)

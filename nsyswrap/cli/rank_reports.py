@@ -1,0 +1,99 @@
+"""The reports of the ranks of a job: which files they are, and which rank each is of."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsyswrap.cli.inputs import CAPTURE_NAMES, CAPTURE_SUFFIX, ReadOptions, sqlite_export
+from nsyswrap.errors import UsageError
+
+if TYPE_CHECKING:
+    from nsyswrap.model import Report
+
+SUFFIXES = (".sqlite", CAPTURE_SUFFIX)
+# rank-3, rank_3, rank3, r3: as a folder's name, or as the end of a file's.
+_RANK = re.compile(r"(?:^|[^A-Za-z])r(?:ank)?[-_]?(\d+)$", re.IGNORECASE)
+FOLDER_HINT = "give the folder that holds rank-0, rank-1 and so on, or the captures themselves"
+
+
+def find_reports(paths: Sequence[Path]) -> list[Path]:
+    """Return the captures that files and folders name, each rank's export before its ``.nsys-rep``.
+
+    Raises:
+        UsageError: A folder holds no capture, or a path is neither.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = _in_folder(path)
+            if not inside:
+                raise UsageError(f"{path} holds no captures", hint=FOLDER_HINT)
+            found += inside
+        elif path.suffix in SUFFIXES:
+            found.append(path)
+        else:
+            raise UsageError(f"{path} is neither a folder nor a capture", hint=FOLDER_HINT)
+    return list(dict.fromkeys(found))
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """Return the captures of a folder of results of `profile`, or else those in the folder itself."""
+    results = (
+        next((each / name for name in CAPTURE_NAMES if (each / name).is_file()), None) for each in _sorted(folder)
+    )
+    found = [each for each in results if each is not None]
+    if found:
+        return found
+    stems: dict[str, Path] = {}
+    for suffix in SUFFIXES:
+        for path in sorted(folder.glob(f"*{suffix}")):
+            stems.setdefault(path.stem, path)
+    return [stems[stem] for stem in sorted(stems)]
+
+
+def _sorted(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.iterdir() if each.is_dir())
+
+
+def rank_in_name(path: Path) -> int | None:
+    """Return the rank in the name of a capture, or of its folder; None where neither has one."""
+    found = _RANK.search(path.stem) or _RANK.search(path.parent.name)
+    return int(found.group(1)) if found else None
+
+
+def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timeline: bool = False) -> "Report":
+    """Return one report of the captures of several ranks.
+
+    Args:
+        paths: Captures, or folders of captures.
+        options: How to read them.
+        with_timeline: Whether to add the timeline of the HTML page.
+
+    Raises:
+        ExportError: A file cannot be exported or read.
+        UsageError: The captures are not of one job, or an option is invalid.
+        CannotTellError: The captures hold too little.
+    """
+    from nsyswrap.capture.run_record import recorded_copy_rates, recorded_rank  # noqa: PLC0415
+    from nsyswrap.cli.progress import working  # noqa: PLC0415
+    from nsyswrap.db.load import load_export  # noqa: PLC0415
+    from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415
+    from nsyswrap.loop.context import find_context  # noqa: PLC0415
+    from nsyswrap.ranks.join import RankReport, join  # noqa: PLC0415
+    from nsyswrap.report import report_of  # noqa: PLC0415 - heavy; loaded when captures are read
+
+    captures, reports = find_reports(paths), []
+    for capture in captures:
+        with sqlite_export(capture) as export, working(f"reading {capture.parent.name}/{capture.name}"):
+            rank, size = recorded_rank(capture)
+            named = rank_in_name(capture) if rank is None else rank
+            reports.append(RankReport(f"{capture.parent.name}/{capture.name}", load_export(export), named, size))
+    with working("analyzing"):
+        whole = join(reports, f"{len(reports)} ranks")
+        settings = options.settings()
+        rates = read_rates(recorded_copy_rates(captures[0]))
+        context = find_context(whole.trace, replace(settings, copy_rates=rates, launched_as=whole.launched_as))
+        report = report_of(context, options.window, with_timeline=with_timeline)
+    return replace(report, notes=(*report.notes, *whole.notes))

@@ -1,0 +1,40 @@
+"""CUDA events: which call recorded an event in which stream, and which stream waited for it.
+
+The export names device 0 in all waits, so a waiting stream is found by its process and number. Numbers of streams are
+unique in a process. Source: captures of programs with several GPUs, of one process and of several.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.operations import launch_calls
+from nsyswrap.tables import Trace, array
+
+
+def event_records(trace: Trace) -> pd.DataFrame:
+    """Return the records of events in order of their calls' begin, which is both ``start`` and ``record``, in ns."""
+    frame = trace[tables.EVENT_RECORDS]
+    call = launch_calls(trace, array(frame, "process"), array(frame, "correlation_id"))
+    known = frame[call >= 0]
+    start: npt.NDArray[np.int64] = array(trace[tables.CALLS], "start")[call[call >= 0]]
+    known = known.drop(columns="correlation_id").astype(np.int64).assign(start=start, record=start)
+    return known.sort_values("start", kind="stable", ignore_index=True)
+
+
+def recorded_stream_waits(trace: Trace) -> pd.DataFrame:
+    """Return the waits of streams with the last record of their event before them, in order of the record."""
+    records = event_records(trace).rename(columns={"device_id": "of_device", "stream": "of_stream"})
+    found = pd.merge_asof(_waits(trace), records, on="start", by=["process", "event_id"])
+    return found.dropna().astype(np.int64).sort_values("record", kind="stable", ignore_index=True)
+
+
+def _waits(trace: Trace) -> pd.DataFrame:
+    """Return the calls that make a stream wait for an event, in order of begin."""
+    frame = trace[tables.EVENT_WAITS]
+    call = launch_calls(trace, array(frame, "process"), array(frame, "correlation_id"))
+    rows = np.flatnonzero((call >= 0) & (array(frame, "stream") != tables.NO_STREAM))
+    columns = {name: array(frame, name)[rows] for name in ("process", "stream", "event_id")}
+    found = pd.DataFrame({**columns, "start": array(trace[tables.CALLS], "start")[call[rows]]}).astype(np.int64)
+    return found.sort_values("start", kind="stable", ignore_index=True)

@@ -1,0 +1,349 @@
+"""The collectives of a capture: which kernels on different ranks are one collective, and when its last rank arrived.
+
+::
+
+    rank 0    |#### compute ####|....wait....|==transfer==|
+    rank 1    |######## compute #############|==transfer==|
+                                             ^ the last rank has arrived
+
+The n-th collective of a communicator on one rank belongs to the n-th on every other. NCCL's ranges name the
+communicator of a kernel: the range that holds its launch, on the same thread. Without them the kernels of one stream
+are those of one communicator, and streams of different GPUs belong together where their collectives end together.
+
+A capture may begin or end in the middle of a job. So the first collective of one rank need not be the first of another.
+Where the kinds of collectives of two ranks differ in number, they are aligned by the times at which they end.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.operations import COMMUNICATION, Operations, streams_of
+from nsyswrap.intervals import Indices, Spans, Times, Window, intersect, merge, subtract
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.ranks.identity import Ranks, find_ranks
+from nsyswrap.tables import Trace, array
+
+NONE = -1
+SEND_RECEIVE = "SendRecv"
+# Kernel names of NCCL 2.4 to 2.28: ncclAllReduceRingLLKernel_sum_f32, ncclKernel_AllReduce_RING_LL_Sum_float,
+# ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclSymDevKernel_AllReduce_...
+_KIND = re.compile(r"nccl(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv)|nccl\w*?Kernel_([A-Za-z]+)")
+# A collective ends on all ranks within this. Source: 1 to 43 us in captures of two H200s; several times that.
+TOGETHER_NS = 200_000
+# Share of two ranks' collectives that must be of the same kind for them to be the same collectives. Ours.
+ALIKE_SHARE = 0.99
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """The collectives of a capture: arrays of one value for each communication kernel, in order of start.
+
+    Attributes:
+        ranks: The ranks of the capture.
+        row: Row in the context's operations.
+        start: When it started on its rank, in ns since capture start.
+        end: When it ended there.
+        device_id: Its GPU.
+        group: Number of the collective that it is a part of, in order of time; ``NONE`` where no other rank's part is
+            known.
+        arrival: When the last rank had arrived, in ns, but not after the end; the start where no other part is known.
+        last: Index of the part that arrived last; ``NONE`` where no other part is known.
+        communicator: Number of the communicator, from 0.
+        kind: Index into ``kinds``.
+        bytes: Size of the message; -1 where NCCL did not record it.
+        kinds: Names of the kinds, such as "AllReduce".
+        sizes: Number of ranks of each communicator, as far as the capture shows.
+    """
+
+    ranks: Ranks
+    row: Indices
+    start: Times
+    end: Times
+    device_id: npt.NDArray[np.int32]
+    group: Indices
+    arrival: Times
+    last: Indices
+    communicator: Indices
+    kind: Indices
+    bytes: Times
+    kinds: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def matched(self) -> npt.NDArray[np.bool_]:
+        """Return which kernels are known on more than one rank."""
+        found: npt.NDArray[np.bool_] = self.group >= 0
+        return found
+
+    def begun(self, operations: Operations, rows: Indices) -> Times:
+        """Return when the transfer of some operations began, in ns: their start where no other rank's part is known.
+
+        Args:
+            operations: The context's operations.
+            rows: Rows of them.
+        """
+        found = operations.start[rows].copy()
+        at = np.minimum(np.searchsorted(self.row, rows), max(len(self.row) - 1, 0))
+        known = np.flatnonzero(self.row[at] == rows) if len(self.row) else np.empty(0, np.intp)
+        found[known] = self.arrival[at[known]]
+        return found
+
+    def on(self, device_id: int) -> Indices:
+        """Return the indices of the kernels of one GPU, in order of start."""
+        return np.flatnonzero(self.device_id == device_id)
+
+    def exclusive(self, operations: Operations, device_id: int, window: Window) -> list[Spans]:
+        """Return the spans of a window that belong to each kind, communication split into waiting and transfer.
+
+        Where collectives of several communicators run at once, time in which any of them transfers is transfer.
+
+        Returns:
+            Spans of compute, waiting, transfer, copies and memsets; together disjoint.
+        """
+        compute, communication, copy, memset = operations.exclusive(device_id, window)
+        waiting = subtract(self.waits(device_id), self.transfers(device_id))
+        waiting = intersect(communication, waiting)
+        return [compute, waiting, subtract(communication, waiting), copy, memset]
+
+    def waits(self, device_id: int) -> Spans:
+        """Return when any collective of a GPU waits for its last rank."""
+        mine = self.on(device_id)
+        return merge(self.start[mine], self.arrival[mine])
+
+    def transfers(self, device_id: int) -> Spans:
+        """Return when any collective of a GPU transfers."""
+        mine = self.on(device_id)
+        return merge(self.arrival[mine], self.end[mine])
+
+
+_NO_TIMES, _NO_ROWS = np.empty(0, np.int64), np.empty(0, np.intp)
+NO_COLLECTIVES = Collectives(
+    ranks=Ranks((), 0),
+    row=_NO_ROWS,
+    start=_NO_TIMES,
+    end=_NO_TIMES,
+    device_id=np.empty(0, np.int32),
+    group=_NO_ROWS,
+    arrival=_NO_TIMES,
+    last=_NO_ROWS,
+    communicator=_NO_ROWS,
+    kind=_NO_ROWS,
+    bytes=_NO_TIMES,
+    kinds=(),
+    sizes=(),
+)
+
+
+def find_collectives(context: TraceContext) -> Collectives:
+    """Return the collectives of a capture."""
+    trace, operations = context.trace, context.operations
+    ranks = find_ranks(trace, operations, context.settings.launched_as)
+    row = np.flatnonzero((operations.kind == COMMUNICATION) & (operations.table == 0))
+    kind, kinds = _kinds(trace, operations, row)
+    communicator, size, rank_counts = _calls_of(trace, operations, row)
+    start, end = operations.start[row], operations.end[row]
+    joined = _joined(_parts(trace, operations, row, communicator), communicator, kind, start, end)
+    number, place = np.full(len(row), NONE, np.intp), np.full(len(row), NONE, np.intp)
+    sizes = []
+    for code, members in enumerate(joined):
+        for rows, first in members:
+            number[rows], place[rows] = code, first + np.arange(len(rows))
+        known = rank_counts.get(int(communicator[members[0][0][0]]), 0)
+        sizes.append(max(known, len(members)))
+    pair = np.array([size == 2 for size in sizes], bool)  # noqa: PLR2004 - a pair
+    alone = np.array([len(members) < 2 for members in joined], bool)  # noqa: PLR2004 - no other rank is there
+    send = kinds.index(SEND_RECEIVE) if SEND_RECEIVE in kinds else NONE
+    single = (alone[number] | ((kind == send) & ~pair[number])) if len(row) else np.zeros(0, bool)
+    group = _groups(number, place, single)
+    arrival, last = _arrivals(group, start, end)
+    return Collectives(
+        ranks=ranks,
+        row=row,
+        start=start,
+        end=end,
+        device_id=operations.device_id[row],
+        group=group,
+        arrival=arrival,
+        last=last,
+        communicator=number,
+        kind=kind,
+        bytes=size,
+        kinds=kinds,
+        sizes=tuple(sizes),
+    )
+
+
+def _parts(trace: Trace, operations: Operations, row: Indices, communicator: Times) -> list[Indices]:
+    """Return the kernels of each rank and communicator; those of each stream where the communicator is not known."""
+    lanes = pd.DataFrame(
+        {
+            "device": operations.device_id[row],
+            "process": operations.process[row],
+            "communicator": communicator,
+            "stream": np.where(communicator == NONE, streams_of(trace, operations, row), NONE),
+        }
+    )
+    lane = lanes.groupby(list(lanes), sort=False).ngroup().to_numpy().astype(np.intp)
+    order = np.argsort(lane, kind="stable")
+    bounds = np.searchsorted(lane[order], np.arange(1, int(lane.max(initial=-1)) + 1))
+    return np.split(order, bounds) if len(row) else []
+
+
+def kind_of(name: str) -> str:
+    """Return the kind of collective of a kernel, from its name: "AllReduce"; the whole name where it has none."""
+    found = _KIND.search(name)
+    return (found.group(1) or found.group(2)) if found else name
+
+
+def _kinds(trace: Trace, operations: Operations, row: Indices) -> tuple[Indices, tuple[str, ...]]:
+    """Return the kind of each kernel, and the names of the kinds."""
+    codes, ids = pd.factorize(array(trace[tables.KERNELS], "name_id")[operations.row[row]])
+    names = [kind_of(trace.text(int(each))) for each in ids]
+    kinds = tuple(sorted(set(names)))
+    place = np.array([kinds.index(name) for name in names], np.intp)
+    return place[codes] if len(codes) else np.empty(0, np.intp), kinds
+
+
+def _calls_of(trace: Trace, operations: Operations, row: Indices) -> tuple[Times, Times, Mapping[int, int]]:
+    """Return the communicator and the size of each kernel from the call that launched it, and the ranks of each.
+
+    A kernel launched outside of any call with a payload, as at the end of a group of calls, belongs to the communicator
+    of the last call before it on its thread; its size is not known.
+    """
+    frame, calls = trace[tables.NCCL_CALLS], trace[tables.CALLS]
+    communicator, size = np.full(len(row), NONE, np.int64), np.full(len(row), NONE, np.int64)
+    counted = frame[frame["rank_count"] > 0]
+    counts = dict(zip(counted["communicator"].tolist(), counted["rank_count"].tolist(), strict=True))
+    call = operations.call[row]
+    known = np.flatnonzero(call >= 0)
+    launched, thread = array(calls, "start")[call[known]], array(calls, "thread")[call[known]]
+    moving = frame[frame["bytes"] >= 0]
+    for each in tables.distinct(thread).tolist():
+        mine, its = np.flatnonzero(thread == each), moving[moving["thread"] == each]
+        if not len(its):
+            continue
+        at = np.searchsorted(array(its, "start"), launched[mine], side="right") - 1
+        before = at >= 0
+        rows, at = known[mine[before]], at[before]
+        inside = launched[mine[before]] < array(its, "end")[at]
+        communicator[rows] = array(its, "communicator")[at]
+        size[rows] = np.where(inside, array(its, "bytes")[at], NONE)
+    return communicator, size, counts
+
+
+def _joined(
+    parts: list[Indices], communicator: Times, kind: Indices, start: Times, end: Times
+) -> list[list[tuple[Indices, int]]]:
+    """Return the communicators: the kernels of each of their ranks, with the place of the first among all.
+
+    Args:
+        parts: The kernels of each rank and communicator, or of each rank and stream.
+        communicator: Id of the communicator of each kernel; ``NONE`` where it is not known.
+        kind: Kind of each kernel.
+        start: Start of each kernel, in ns.
+        end: End of each kernel, in ns.
+    """
+    found: list[list[tuple[Indices, int]]] = []
+    ids: list[int] = []
+    for rows in parts:
+        its = int(communicator[rows[0]])
+        for members, other in zip(found, ids, strict=True):
+            if other != its:
+                continue
+            first = _place(members[0], rows, kind, start, end, named=its != NONE)
+            if first is not None:
+                members.append((rows, first))
+                break
+        else:
+            found.append([(rows, 0)])
+            ids.append(its)
+    return found
+
+
+def _place(  # noqa: PLR0913 - one argument a column
+    reference: tuple[Indices, int], rows: Indices, kind: Indices, start: Times, end: Times, *, named: bool
+) -> int | None:
+    """Return the place of a rank's first kernel among those of another rank; None where they are not the same.
+
+    Ranks with the same kinds in the same order need no alignment where NCCL named their communicator. All others must
+    end together.
+    """
+    others, first = reference
+    same = len(rows) == len(others) and bool((kind[rows] == kind[others]).all())
+    if same and named:
+        return first
+    at = np.clip(np.searchsorted(end[rows], end[others]), 1, max(len(rows) - 1, 1))
+    before = np.minimum(at - 1, len(rows) - 1)
+    at = np.minimum(at, len(rows) - 1)
+    nearest = np.where(np.abs(end[rows[before]] - end[others]) <= np.abs(end[rows[at]] - end[others]), before, at)
+    shifts, counts = np.unique(nearest - np.arange(len(others)), return_counts=True)
+    shift = 0 if same else int(shifts[np.argmax(counts)])
+    low, high = max(0, -shift), min(len(others), len(rows) - shift)
+    if high <= low:
+        return None
+    one, other = others[low:high], rows[low + shift : high + shift]
+    alike = float((kind[one] == kind[other]).mean())
+    together = np.abs(end[one] - end[other]) <= TOGETHER_NS
+    met = np.maximum(start[one], start[other]) <= np.minimum(end[one], end[other]) + TOGETHER_NS
+    if alike < ALIKE_SHARE or not (named or float((together & met).mean()) > 1 / 2):
+        return None
+    return first - shift
+
+
+def _groups(communicator: Indices, place: Indices, single: npt.NDArray[np.bool_]) -> Indices:
+    """Return the number of the collective of each kernel, in order of the first start; ``NONE`` where it is alone."""
+    found = np.full(len(place), NONE, np.intp)
+    if not len(place):
+        return found
+    key = pd.MultiIndex.from_arrays([communicator, place])
+    codes = pd.factorize(key)[0]  # kernels are in order of start, so are the numbers
+    counts = np.bincount(codes)
+    several = (counts[codes] > 1) & ~single
+    numbers = np.cumsum(np.bincount(codes, weights=several) > 0) - 1
+    found[several] = numbers[codes[several]]
+    return found
+
+
+def _arrivals(group: Indices, start: Times, end: Times) -> tuple[Times, Indices]:
+    """Return when the last rank had arrived at each kernel's collective, and which kernel that was."""
+    arrival, last = start.copy(), np.full(len(start), NONE, np.intp)
+    matched = np.flatnonzero(group >= 0)
+    if not len(matched):
+        return arrival, last
+    # Kernels are in order of start: the last one of each group arrived last.
+    latest = np.zeros(int(group.max()) + 1, np.intp)
+    latest[group[matched]] = matched
+    last[matched] = latest[group[matched]]
+    arrival[matched] = np.minimum(start[last[matched]], end[matched])
+    return arrival, last
+
+
+def bus_bytes(kind: str, size: int, ranks: int) -> float | None:
+    """Return how many bytes each link carries in a collective; None for a kind without a formula.
+
+    Source: NVIDIA/nccl-tests, doc/PERFORMANCE.md. NCCL records the size of one rank's part of AllGather and
+    ReduceScatter.
+    """
+    factors: Mapping[str, float] = {
+        "AllReduce": 2 * (ranks - 1) / max(ranks, 1),
+        "AllGather": ranks - 1,
+        "ReduceScatter": ranks - 1,
+        "Broadcast": 1.0,
+        "Reduce": 1.0,
+        SEND_RECEIVE: 1.0,
+    }
+    return size * factors[kind] if kind in factors and size >= 0 else None
+
+
+def names_of(numbers: Iterable[int]) -> str:
+    """Return ranks in words: "rank 0", "ranks 0 and 2", "ranks 0, 1 and 3"."""
+    listed = [str(each) for each in numbers]
+    if len(listed) == 1:
+        return f"rank {listed[0]}"
+    return f"ranks {', '.join(listed[:-1])} and {listed[-1]}"

@@ -1,0 +1,131 @@
+"""The ranks of a capture: a rank is a process with its GPU and its place in the communicators.
+
+The number of a rank comes from the first of these that the capture has: what NCCL records when a communicator is made,
+what MPI records, and what the launcher gave the process, which ``run.json`` or the name of a report keeps. Without any,
+ranks are numbered by process and GPU.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap import tables
+from nsyswrap.events.operations import Operations
+from nsyswrap.tables import Trace, array
+
+Source = Literal["NCCL", "MPI", "launcher", "order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One rank.
+
+    Attributes:
+        number: Its number in the job.
+        process: Global id of its process.
+        device_id: Its GPU.
+        source: Where the number comes from.
+    """
+
+    number: int
+    process: int
+    device_id: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The ranks of a capture.
+
+    Attributes:
+        each: The ranks, by number.
+        world_size: How many ranks the job has, as far as the capture shows; at least those seen.
+    """
+
+    each: tuple[Rank, ...]
+    world_size: int
+
+    @property
+    def missing(self) -> int:
+        """Return how many ranks of the job are not in the capture."""
+        return self.world_size - len(self.each)
+
+    def number(self, device_id: int) -> int | None:
+        """Return the number of the rank that used a GPU most; None where no rank did."""
+        return next((rank.number for rank in self.each if rank.device_id == device_id), None)
+
+    def device(self, number: int) -> int | None:
+        """Return the GPU of a rank; None where there is no such rank."""
+        return next((rank.device_id for rank in self.each if rank.number == number), None)
+
+
+def find_ranks(trace: Trace, operations: Operations, launched_as: Mapping[int, int]) -> Ranks:
+    """Return the ranks of a capture: one for each GPU that ran something, of the process that ran most on it.
+
+    Args:
+        trace: The tables of one export.
+        operations: What ran on the GPUs.
+        launched_as: Rank of each process as its launcher numbered it, by global id of the process; may be empty.
+    """
+    members = _members(operations)
+    recorded, size = _recorded_by_nccl(trace, members)
+    by_mpi = _recorded_by_mpi(trace)
+    found: list[Rank] = []
+    single = {process for process, _ in members if sum(process == other for other, _ in members) == 1}
+    for order, (process, device) in enumerate(members):
+        if (process, device) in recorded:
+            found.append(Rank(recorded[process, device], process, device, "NCCL"))
+        elif process in by_mpi and process in single:
+            found.append(Rank(by_mpi[process], process, device, "MPI"))
+        elif process in launched_as and process in single:
+            found.append(Rank(launched_as[process], process, device, "launcher"))
+        else:
+            found.append(Rank(order, process, device, "order"))
+    if len({rank.number for rank in found}) < len(found):
+        # Numbers from different sources can collide: then only the order is sure.
+        found = [Rank(order, rank.process, rank.device_id, "order") for order, rank in enumerate(found)]
+    return Ranks(tuple(sorted(found, key=lambda rank: rank.number)), max(size, len(found)))
+
+
+def _members(operations: Operations) -> list[tuple[int, int]]:
+    """Return the process that ran most on each GPU, as (process, GPU), by GPU."""
+    found = []
+    for device in operations.devices:
+        rows = operations.on(device)
+        length = operations.end[rows] - operations.start[rows]
+        processes, codes = np.unique(operations.process[rows], return_inverse=True)
+        most = int(np.argmax(np.bincount(codes, weights=length)))
+        found.append((int(processes[most]), device))
+    return found
+
+
+def _recorded_by_nccl(trace: Trace, members: list[tuple[int, int]]) -> tuple[dict[tuple[int, int], int], int]:
+    """Return the rank of each member in the largest communicator, and the number of its ranks.
+
+    A call that makes a communicator names the CUDA device, by which the GPUs of one process differ. A
+    process with one GPU has one rank, whatever number its device has.
+    """
+    calls = trace[tables.NCCL_CALLS]
+    calls = calls[(calls["rank"] >= 0) & (calls["rank_count"] > 0)]
+    if not len(calls):
+        return {}, 0
+    process = tables.process_of(array(calls, "thread"))
+    rank, count, device = (array(calls, name) for name in ("rank", "rank_count", "device"))
+    largest: npt.NDArray[np.bool_] = count == count.max()
+    found = {}
+    for owner, gpu in members:
+        mine = largest & (process == owner)
+        several = sum(owner == other for other, _ in members) > 1
+        mine = mine & (device == gpu) if several else mine
+        if len(set(rank[mine].tolist())) == 1:
+            found[owner, gpu] = int(rank[mine][0])
+    return found, int(count.max())
+
+
+def _recorded_by_mpi(trace: Trace) -> dict[int, int]:
+    """Return the rank of each process that MPI recorded."""
+    frame = trace[tables.MPI_RANKS]
+    return dict(zip(tables.process_of(array(frame, "thread")).tolist(), array(frame, "rank").tolist(), strict=True))

@@ -1,0 +1,169 @@
+"""Which ranks are late, weighted by time and beyond chance: by how much others wait for a rank more than it for them.
+
+The rank that arrives last in nearly every collective may cost nothing, and a rank that is late once may just have been
+unlucky. So the waits of each step are summed, and a rank is late if the sum exceeds what chance explains. The interval
+is by bootstrap over steps.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap import tables
+from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.ranks.collectives import Collectives
+from nsyswrap.ranks.lateness import UNNAMED, Charges
+from nsyswrap.tables import array
+
+# Resampled series of steps, and the bounds of a 95 % interval. Source: Efron and Tibshirani, An Introduction to the
+# Bootstrap: 1000 or more for percentile intervals.
+RESAMPLES = 2000
+PERCENTILES = (2.5, 97.5)
+SEED = 20260101
+# Where the window has no steps, it is cut into this many equal parts.
+PARTS = 20
+
+
+@dataclass(frozen=True)
+class LateRank:
+    """A rank that others wait for.
+
+    Attributes:
+        device_id: Its GPU.
+        waiting: GPUs of the ranks that wait for it, those that wait longest first.
+        lost_ns: Exposed wait for it of the rank that waits least of those that wait in each collective, in the window.
+        net_ns: That, less what the rank itself waits for others.
+        low_ns: Lower bound of ``net_ns`` that chance leaves: what the job saves at least if the rank is in time.
+        high_ns: Upper bound of the same.
+        steps: Number of steps, or of parts, of the window.
+        share_late: Share of them in which others waited for it longer than it for others.
+    """
+
+    device_id: int
+    waiting: tuple[int, ...]
+    lost_ns: int
+    net_ns: int
+    low_ns: int
+    high_ns: int
+    steps: int
+    share_late: float
+
+
+def find_late_ranks(
+    context: TraceContext, window: Window, collectives: Collectives, charges: Charges
+) -> tuple[LateRank, ...]:
+    """Return the ranks that others wait for beyond chance and for a cause that can be named, the costliest first.
+
+    Hosts of like ranks differ a little in their pace, and one is then always last: that is no cause.
+
+    Args:
+        context: The trace, its events and its loop.
+        window: Interval of the charges.
+        collectives: The collectives of all ranks.
+        charges: Who waits for whom.
+    """
+    named = ~np.isin(charges.rule.astype(str), list(UNNAMED))
+    # A rank that waits because another one waited for it waits for itself.
+    charges = charges.of(named & (charges.waiting != charges.late))
+    if not len(charges.wait_ns):
+        return ()
+    edges = _edges(context, window)
+    late = tables.distinct(charges.late).tolist()
+    found = []
+    for device in late:
+        lost = _lost_by_step(collectives, charges, device, edges)
+        more = lost - _waited_by(collectives, charges, device, edges)
+        low, high = _interval(more)
+        if low <= 0:
+            continue
+        found.append(
+            LateRank(
+                device_id=device,
+                waiting=_waiting_for(charges, device),
+                lost_ns=int(lost.sum()),
+                net_ns=int(more.sum()),
+                low_ns=low,
+                high_ns=high,
+                steps=len(more),
+                share_late=float((more > 0).mean()),
+            )
+        )
+    return tuple(sorted(found, key=lambda rank: (-rank.lost_ns, rank.device_id)))
+
+
+def _waiting_for(charges: Charges, device: int) -> tuple[int, ...]:
+    """Return the GPUs of the ranks that wait for a rank, those that wait longest first."""
+    mine = charges.late == device
+    waiting, times = _summed(charges.waiting[mine], charges.wait_ns[mine])
+    return tuple(waiting[np.argsort(-times, kind="stable")].tolist())
+
+
+def _edges(context: TraceContext, window: Window) -> Times:
+    """Return where the steps of the window begin, and its end; equal parts of it where there are no steps."""
+    steps = context.steps.measured_inside(window)
+    if window.is_of_steps and len(steps):
+        first = steps[steps["process"] == steps["process"].mode()[0]]
+        begins = np.sort(array(first, "start"))
+        begins = begins[(begins > window.start_ns) & (begins < window.end_ns)]
+        return np.concatenate([[window.start_ns], begins, [window.end_ns]]).astype(np.int64)
+    return np.linspace(window.start_ns, window.end_ns, PARTS + 1).round().astype(np.int64)
+
+
+def _lost_by_step(collectives: Collectives, charges: Charges, device: int, edges: Times) -> Times:
+    """Return by how much a rank delays the others in each step, in ns.
+
+    In one collective it delays them by what the rank that waits least waits for it: without it, that one were the last.
+    """
+    mine = np.flatnonzero(charges.late == device)
+    pair = charges.collective[mine] * (int(charges.waiting.max()) + 1) + charges.waiting[mine]
+    pairs, times = _summed(pair, charges.wait_ns[mine])
+    group = pairs // (int(charges.waiting.max()) + 1)
+    first = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
+    least = np.minimum.reduceat(times, first)
+    return _by_step(collectives, group[first], least, edges)
+
+
+def _waited_by(collectives: Collectives, charges: Charges, device: int, edges: Times) -> Times:
+    """Return how long a rank waits for others in each step, in ns."""
+    mine = charges.waiting == device
+    groups, times = _summed(charges.collective[mine], charges.wait_ns[mine])
+    return _by_step(collectives, groups, times, edges)
+
+
+def _by_step(collectives: Collectives, group: Indices, times: Times, edges: Times) -> Times:
+    """Return the sum of some times in each step; a collective belongs to the step in which its last rank arrives."""
+    matched = np.flatnonzero(collectives.matched)
+    arrived = np.zeros(int(collectives.group.max()) + 1, np.int64)
+    np.maximum.at(arrived, collectives.group[matched], collectives.arrival[matched])
+    step = np.clip(np.searchsorted(edges, arrived[group], side="right") - 1, 0, len(edges) - 2)
+    found = np.zeros(len(edges) - 1, np.int64)
+    np.add.at(found, step, times)
+    return found
+
+
+def _summed(keys: Indices, times: Times) -> tuple[Indices, Times]:
+    """Return the distinct keys, ascending, and the sum of the times of each."""
+    distinct, codes = np.unique(keys, return_inverse=True)
+    found = np.zeros(len(distinct), np.int64)
+    np.add.at(found, codes, times)
+    return distinct, found
+
+
+def _interval(by_step: Times) -> tuple[int, int]:
+    """Return the bounds of a 95 % interval of the sum over steps, by bootstrap over the steps."""
+    random = np.random.default_rng(SEED)
+    drawn = random.integers(len(by_step), size=(RESAMPLES, len(by_step)))
+    low, high = np.percentile(by_step[drawn].sum(axis=1), PERCENTILES)
+    return round(float(low)), round(float(high))
+
+
+def by_account(charges: Charges, device: int) -> list[tuple[str, int, int, npt.NDArray[np.bool_]]]:
+    """Return what kept a rank, the longest waits first: rule, phase code, exposed wait in ns, and the charges."""
+    found = []
+    mine = charges.late == device
+    for rule, phase in sorted(set(zip(charges.rule[mine].tolist(), charges.phase[mine].tolist(), strict=True))):
+        chosen = mine & (charges.rule == rule) & (charges.phase == phase)
+        found.append((str(rule), int(phase), int(charges.wait_ns[chosen].sum()), chosen))
+    return sorted(found, key=lambda each: (-each[2], each[0], each[1]))

@@ -1,0 +1,102 @@
+"""The change "the late rank is in time": it saves what kept it longer than the ranks that wait for it."""
+
+import numpy as np
+
+from nsyswrap import tables
+from nsyswrap.attribution.attribution import RULES
+from nsyswrap.attribution.launch_pace import usual_gap_ns
+from nsyswrap.events.operations import COMPUTE, COPY
+from nsyswrap.intervals import Indices, Spans, covered, merge
+from nsyswrap.ranks.activity import COMPUTES, COPIES, USUAL, account_of
+from nsyswrap.ranks.late_ranks import LateRank
+from nsyswrap.ranks.lateness import UNNAMED, Lateness
+from nsyswrap.what_if.changes import WhatIf
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.simulate import Simulation
+
+LOADER = "idle/data_wait"
+
+
+def in_time(lateness: Lateness, late: LateRank, simulation: Simulation) -> WhatIf:
+    """Return the change: the rank saves what kept it, at least as much as chance does not explain, at most all of it.
+
+    Args:
+        lateness: Who waits for whom, and why.
+        late: The late rank.
+        simulation: The run as it was.
+    """
+    whole = max(late.lost_ns, 1)
+    return WhatIf(
+        _saved(lateness, late, simulation, min(late.low_ns / whole, 1.0), whole=False),
+        _saved(lateness, late, simulation, 1.0, whole=True),
+        "the rank saves the idle time and the kernel time that kept it, as far as it is more than chance; or also what "
+        "its host did longer while its GPU still had work",
+    )
+
+
+def _saved(lateness: Lateness, late: LateRank, simulation: Simulation, scale: float, *, whole: bool) -> Change:
+    """Return the change in which the rank saves a share of what kept it.
+
+    Args:
+        lateness: Who waits for whom, and why.
+        late: The late rank.
+        simulation: The run as it was.
+        scale: The share of the excess that is saved.
+        whole: Whether the host saves what it did from one call to the next, where the GPU was idle during a part of it.
+    """
+    context, activity = simulation.context, lateness.activities[late.device_id]
+    charges = lateness.charges.of(~np.isin(lateness.charges.rule.astype(str), list(UNNAMED)))
+    mine = charges.late == late.device_id
+    part = late.lost_ns * scale / max(int(charges.wait_ns[mine].sum()), 1)
+    spans, rows, factors, loader = [], [], [], 1.0
+    for code in np.unique(charges.account[mine]).tolist():
+        at = np.flatnonzero(activity.accounts == code)
+        if not len(at):
+            continue
+        its = activity.spans[int(at[0])]
+        excess = part * int(charges.wait_ns[mine & (charges.account == code)].sum())
+        share = min(excess / max(int((its.end - its.start).sum()), 1), 1.0)
+        rule, phase = account_of(int(code), len(context.phases.names))
+        if rule == LOADER:
+            loader = 1 - share
+        if rule.removeprefix(USUAL) in RULES:
+            its = _between_calls(simulation, late.device_id, its) if whole else its
+            spans.append(Spans(its.end - np.rint((its.end - its.start) * share).astype(np.int64), its.end))
+        elif rule in {COMPUTES, COPIES}:
+            chosen = _operations(simulation, late.device_id, COMPUTE if rule == COMPUTES else COPY, phase)
+            rows.append(chosen)
+            factors.append(np.full(len(chosen), 1 - share))
+    start, end = (np.concatenate([np.empty(0, np.int64), *(each[side] for each in spans)]) for side in (0, 1))
+    return Change(
+        host=dict.fromkeys(_threads(simulation, late.device_id), merge(start, end)),
+        operations=np.concatenate([np.empty(0, np.intp), *rows]),
+        factor=np.concatenate([np.empty(0), *factors]),
+        loader_factor=loader,
+    )
+
+
+def _between_calls(simulation: Simulation, device: int, idle: Spans) -> Spans:
+    """Return idle time, with all that the host did from one call to the next where it is idle for more than usual."""
+    graph = simulation.graph
+    mine = np.flatnonzero(np.isin(graph.thread, _threads(simulation, device)))
+    start, end = graph.work_start[mine], graph.work_end[mine]
+    usual = usual_gap_ns(simulation.context, device, simulation.sample)
+    chosen = covered(idle, start, end) > usual
+    return merge(np.concatenate([idle.start, start[chosen]]), np.concatenate([idle.end, end[chosen]]))
+
+
+def _threads(simulation: Simulation, device: int) -> list[int]:
+    """Return the launching threads of the processes that a GPU's operations belong to."""
+    operations, ran = simulation.context.operations, simulation.operations
+    processes = np.unique(operations.process[ran[operations.device_id[ran] == device]])
+    threads = np.array(simulation.threads, np.int64)
+    found: list[int] = threads[np.isin(tables.process_of(threads), processes)].tolist()
+    return found
+
+
+def _operations(simulation: Simulation, device: int, kind: int, phase: int) -> Indices:
+    """Return the simulated operations of one GPU, kind and phase, as rows of the context's operations."""
+    context, ran = simulation.context, simulation.operations
+    mine = (context.operations.device_id[ran] == device) & (context.operations.kind[ran] == kind)
+    found: Indices = ran[mine & (context.phase_of_operations[ran] == phase)]
+    return found

@@ -1,0 +1,178 @@
+"""Which kernels are one collective, and how its time is split: against a plain loop, on real jobs and on made ones."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from export_builder import ExportBuilder, global_id
+from made_ranks import REDUCE, job
+
+from nsyswrap.events.operations import COMPUTE
+from nsyswrap.intervals import total
+from nsyswrap.loop.context import TraceContext, find_context
+from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives, bus_bytes, find_collectives, kind_of, names_of
+from nsyswrap.report import choose_window
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+RealTrace = Callable[[str], Trace]
+GATHER, SEND = "ncclDevKernel_AllGather_RING_LL", "ncclDevKernel_SendRecv"
+JOBS = ("ddp_2gpu_slow_links", "alexnet_data_parallel_2gpu")
+
+
+def looped(context: TraceContext) -> dict[int, tuple[int, int]]:
+    """Return exposed wait and transfer of each GPU by a plain loop over the n-th collective of each, in ns."""
+    operations = context.operations
+    sent = {d: [int(r) for r in operations.on(d) if operations.kind[r] == 1] for d in operations.devices}
+    found = {}
+    for device, rows in sent.items():
+        busy = operations.by_device[device].exclusive[COMPUTE]
+        spans = list(zip(busy.start.tolist(), busy.end.tolist(), strict=True))
+        wait = transfer = 0
+        for number, row in enumerate(rows):
+            start, end = int(operations.start[row]), int(operations.end[row])
+            arrival = min(max(int(operations.start[each[number]]) for each in sent.values()), end)
+            near = [span for span in spans if span[0] < end and span[1] > start]
+            wait += arrival - start - sum(max(min(b, arrival) - max(a, start), 0) for a, b in near)
+            transfer += end - arrival - sum(max(min(b, end) - max(a, arrival), 0) for a, b in near)
+        found[device] = wait, transfer
+    return found
+
+
+def split(context: TraceContext, collectives: Collectives) -> dict[int, tuple[int, int]]:
+    """Return exposed wait and transfer of each GPU over all operations, in ns."""
+    whole = choose_window(context, "all")
+    found = {}
+    for device in context.operations.devices:
+        _, wait, transfer, *_ = collectives.exclusive(context.operations, device, whole)
+        found[device] = total(wait), total(transfer)
+    return found
+
+
+def collectives_of(trace: Trace) -> Collectives:
+    """Return the collectives of a trace."""
+    return find_collectives(find_context(trace))
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_split_of_a_real_job_is_that_of_a_plain_loop(name: str, real_trace: RealTrace) -> None:
+    context = find_context(real_trace(name))
+    found = find_collectives(context)
+    assert found.matched.all()
+    assert split(context, found) == looped(context)
+
+
+def test_the_slow_links_of_a_real_job_are_transfer(real_trace: RealTrace) -> None:
+    """The figures are those of its README."""
+    context = find_context(real_trace("ddp_2gpu_slow_links"))
+    assert split(context, find_collectives(context)) == {0: (46_180_535, 384_734_769), 1: (8_041_305, 389_826_554)}
+
+
+def test_the_wait_for_a_late_rank_ends_when_it_arrives(trace_of: TraceOf) -> None:
+    """Rank 1 loads 400 us longer in each of 4 steps; the transfer takes 100 ns."""
+    context = find_context(trace_of(job(3, 4, {1: 400_000})))
+    assert split(context, find_collectives(context)) == {0: (1_600_000, 400), 1: (0, 400), 2: (1_600_000, 400)}
+
+
+def test_one_rank_alone_has_no_wait(trace_of: TraceOf) -> None:
+    found = collectives_of(trace_of(job(1, 3, {})))
+    assert not found.matched.any()
+    assert (found.arrival == found.start).all()
+
+
+def test_a_collective_that_one_rank_did_not_record_shifts_the_others(trace_of: TraceOf) -> None:
+    """The first of rank 0 lies before the recording of rank 1, so its second is the first of rank 1."""
+    built = ExportBuilder()
+    for device, first in ((0, 0), (1, 1)):
+        for number in range(first, 6):
+            at = 1_000_000 * (number + 1)
+            name = GATHER if number % 2 else REDUCE
+            built.kernel(at + 100 * device, at + 5000, name, device=device, process=global_id(50 + device))
+    found = collectives_of(trace_of(built))
+    assert found.matched.tolist() == [False] + [True] * 10
+    assert all(len(set(found.kind[found.group == group])) == 1 for group in range(5))
+    assert {int(each) for each in found.arrival[found.matched] - found.start[found.matched]} == {0, 100}
+
+
+def test_ranks_that_reduce_in_pairs_wait_for_their_own_partner(trace_of: TraceOf) -> None:
+    """Ranks 0 and 1 end together, and so do ranks 2 and 3, half a millisecond later."""
+    built = ExportBuilder()
+    for device, late in ((0, 0), (1, 70), (2, 500_000), (3, 500_030)):
+        for number in range(4):
+            at = 2_000_000 * number + 1000
+            end = at + (500_900 if device > 1 else 900)
+            built.kernel(at + late, end, REDUCE, device=device, process=global_id(50 + device))
+    found = collectives_of(trace_of(built))
+    assert found.matched.all()
+    waits = {device: int((found.arrival - found.start)[found.device_id == device].sum()) for device in range(4)}
+    assert waits == {0: 280, 1: 0, 2: 120, 3: 0}
+
+
+def test_messages_among_more_than_two_ranks_are_not_matched(trace_of: TraceOf) -> None:
+    built = ExportBuilder()
+    for device in range(3):
+        built.kernel(100 + device, 900, SEND, device=device, process=global_id(50 + device))
+    assert not collectives_of(trace_of(built)).matched.any()
+
+
+def test_collectives_at_once_wait_only_while_none_transfers(trace_of: TraceOf) -> None:
+    """On GPU 0, one waits from 100 to 400 while another one transfers from 200 to 300."""
+    built, calls = ExportBuilder().domain("NCCL", 3), ((7, "a", 100, 400, 500), (8, "b", 200, 200, 300))
+    for device, process in ((0, global_id(50)), (1, global_id(51))):
+        built.domain("NCCL", 3, thread=process)
+        for stream, _, start, arrival, end in calls:
+            begin = arrival if device else start
+            built.range(
+                *("ncclAllReduce", 10 * stream, 10 * stream + 8),
+                thread=process | 1,
+                domain=3,
+                jsonText=f'{{"NCCL communicator ID":{stream},"Message size [bytes]":64}}',
+            )
+            about = {"device": device, "process": process, "thread": process | 1, "stream": stream}
+            built.kernel(begin, end, REDUCE, launched=(10 * stream + 2, 10 * stream + 4), **about)
+    context = find_context(trace_of(built))
+    found = find_collectives(context)
+    assert sorted(set(found.communicator.tolist())) == [0, 1]
+    assert set(found.bytes.tolist()) == {64}
+    assert split(context, found)[0] == (100 + 100, 100 + 100)
+
+
+def test_without_collectives_all_communication_is_transfer(trace_of: TraceOf) -> None:
+    context = find_context(trace_of(job(2, 2, {0: 1000})))
+    assert split(context, NO_COLLECTIVES)[1] == (0, sum(split(context, find_collectives(context))[1]))
+
+
+def test_when_the_transfer_of_operations_began(trace_of: TraceOf) -> None:
+    context = find_context(trace_of(job(2, 2, {0: 1000})))
+    found, rows = find_collectives(context), np.arange(len(context.operations.start))
+    begun = found.begun(context.operations, rows)
+    assert (begun[found.row] == found.arrival).all()
+    others = np.setdiff1d(rows, found.row)
+    assert (begun[others] == context.operations.start[others]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "AllReduce"),
+        ("ncclKernel_ReduceScatter_RING_LL_Sum_half(ncclWorkElem)", "ReduceScatter"),
+        ("ncclAllGatherRingLLKernel_copy_i8(ncclColl)", "AllGather"),
+        ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "SendRecv"),
+        ("ncclSomethingElse", "ncclSomethingElse"),
+    ],
+)
+def test_the_kind_is_in_the_name(name: str, kind: str) -> None:
+    assert kind_of(name) == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks", "expected"),
+    [("AllReduce", 4, 1500), ("AllGather", 4, 3000), ("Broadcast", 4, 1000), ("Unknown", 4, None)],
+)
+def test_bytes_on_each_link(kind: str, ranks: int, expected: float | None) -> None:
+    assert bus_bytes(kind, 1000, ranks) == expected
+    assert bus_bytes(kind, -1, ranks) is None
+
+
+def test_ranks_in_words() -> None:
+    assert [names_of(each) for each in ([0], [0, 2], [0, 1, 3])] == ["rank 0", "ranks 0 and 2", "ranks 0, 1 and 3"]

@@ -1,0 +1,181 @@
+"""Whom a wait is charged to, and why: sums that are exact, real jobs with one fault, and chains of ranks."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from analysis_fixtures import attributions_of
+from export_builder import ExportBuilder, global_id
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_ranks import REDUCE, job
+
+from nsyswrap.db.load import load_export
+from nsyswrap.intervals import total
+from nsyswrap.loop.context import TraceContext, find_context
+from nsyswrap.ranks.collectives import find_collectives
+from nsyswrap.ranks.lateness import (
+    MORE_WORK,
+    PACE,
+    SLOWER_GPU,
+    UNKNOWN,
+    Lateness,
+    compared_work,
+    find_lateness,
+    kernels_of,
+)
+from nsyswrap.report import choose_window
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+RealTrace = Callable[[str], Trace]
+WHY = {
+    "ranks/loader": (1, "idle/data_wait", "data"),
+    "ranks/uneven_input": (1, MORE_WORK, ""),
+    "ranks/host_in_backward": (1, "idle/cpu", "backward"),
+    "ranks/slower_gpu": (1, SLOWER_GPU, ""),
+    "ranks/checkpoints": (0, "", "batch"),
+}
+
+
+def written(built: ExportBuilder) -> Trace:
+    """Return the trace of an export."""
+    with tempfile.TemporaryDirectory() as folder:
+        return load_export(built.write(Path(folder) / "made.sqlite"))
+
+
+def lateness_of(context: TraceContext) -> Lateness:
+    """Return who waits for whom in the default window."""
+    window = choose_window(context)
+    return find_lateness(context, window, find_collectives(context), attributions_of(context, window))
+
+
+def charged(context: TraceContext) -> "pd.Series[int]":
+    """Return the waits by waiting GPU, late GPU, rule and phase, the longest first."""
+    found = lateness_of(context).charges
+    frame = pd.DataFrame(
+        {
+            "waiting": found.waiting,
+            "late": found.late,
+            "rule": found.rule,
+            "phase": [context.phases.name(int(each)) for each in found.phase],
+            "ns": found.wait_ns,
+        }
+    )
+    return frame.groupby(["waiting", "late", "rule", "phase"])["ns"].sum().sort_values(ascending=False)
+
+
+@pytest.mark.parametrize("name", [*WHY, "ranks/balanced", "ddp_2gpu_slow_links", "alexnet_data_parallel_2gpu"])
+def test_charges_add_up_to_the_waits_of_the_ledger(name: str, real_trace: RealTrace) -> None:
+    context = find_context(real_trace(name))
+    window, collectives = choose_window(context), find_collectives(context)
+    charges = lateness_of(context).charges
+    for device in context.operations.devices:
+        waiting = total(collectives.exclusive(context.operations, device, window)[1])
+        assert int(charges.wait_ns[charges.waiting == device].sum()) == waiting
+    assert (charges.wait_ns > 0).all()
+
+
+@pytest.mark.parametrize("name", WHY)
+def test_most_of_a_real_wait_is_charged_to_the_planted_fault(name: str, real_trace: RealTrace) -> None:
+    late, rule, phase = WHY[name]
+    found = charged(find_context(real_trace(name))).reset_index()
+    right = found[(found["late"] == late) & (rule in {"", *found["rule"]})]
+    right = right[(right["rule"] == rule) | (rule == "")]
+    right = right[(right["phase"] == phase) | (phase == "")]
+    assert right["ns"].sum() > 0.7 * found["ns"].sum()
+
+
+def test_a_balanced_job_waits_for_the_pace_of_a_host(real_trace: RealTrace) -> None:
+    """Rank 0 of this job launches more slowly in each step: no other cause has half as much."""
+    found = charged(find_context(real_trace("ranks/balanced"))).groupby("rule").sum()
+    assert found[PACE] > 2 * found.drop([PACE, UNKNOWN], errors="ignore").max()
+
+
+def test_the_loader_of_a_late_rank_explains_all_waits_for_it(trace_of: TraceOf) -> None:
+    found = charged(find_context(trace_of(job(3, 6, {1: 400_000}))))
+    assert found.to_dict() == {(0, 1, "idle/data_wait", "data"): 1_600_000, (2, 1, "idle/data_wait", "data"): 1_600_000}
+
+
+def test_ranks_that_are_late_by_turns_are_each_charged(trace_of: TraceOf) -> None:
+    """Rank 2 is later than rank 1, so all wait for it; rank 1 waits less."""
+    found = charged(find_context(trace_of(job(3, 6, {1: 300_000, 2: 400_000}))))
+    assert found.groupby(["waiting", "late"]).sum().to_dict() == {(0, 2): 1_600_000, (1, 2): 400_000}
+
+
+def chain() -> ExportBuilder:
+    """Return three ranks: rank 1 waits for rank 0 in one communicator, and rank 2 for rank 1 in another.
+
+    ::
+
+        rank 0    |..... load ......|#A#|
+        rank 1    |load|......A.....|#A#|#gemm#|#B#|
+        rank 2    |load|...............B.......|#B#|
+    """
+    built = ExportBuilder()
+    for number in range(6):
+        at = 1000 + 10_000_000 * number
+        for rank in range(3):
+            process, main = global_id(50 + rank), global_id(50 + rank, 50 + rank)
+            ready = at + (4_000_000 if rank == 0 else 100_000)
+            built.range(f"step {number}", at, at + 10_000_000, thread=main).range("data", at, ready, thread=main)
+            built.os_call("poll", at + 10, ready - 10, thread=main)
+            about = {"device": rank, "process": process, "thread": main}
+            sent = []
+            if rank < 2:
+                sent.append((ready + 1000, at + 4_002_000, 8))
+            if rank > 0:
+                sent.append(((at + 6_000_000) if rank == 1 else ready + 1000, at + 6_001_000, 9))
+            for place, (start, end, stream) in enumerate(sent):
+                begun = ready + 100 + 10 * place
+                built.kernel(start, end, REDUCE, launched=(begun, begun + 5), stream=stream, **about)
+            if rank == 1:
+                built.kernel(at + 4_002_100, at + 5_999_000, "gemm", launched=(ready + 150, ready + 155), **about)
+            built.kernel(at + 6_002_000, at + 9_999_000, "adam", launched=(ready + 200, ready + 205), **about)
+    return built
+
+
+def test_a_wait_for_a_rank_that_waited_itself_goes_on_to_the_first_cause(trace_of: TraceOf) -> None:
+    found = charged(find_context(trace_of(chain())))
+    of_rank_2 = found[2].groupby(["late", "rule"]).sum()
+    assert of_rank_2[0, "idle/data_wait"] > 0.5 * of_rank_2.sum()
+    assert found[1].groupby(["late", "rule"]).sum().idxmax() == (0, "idle/data_wait")
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.integers(0, 500_000), min_size=2, max_size=5), st.integers(3, 6))
+def test_every_wait_is_charged_once_whoever_is_late(delays: list[int], steps: int) -> None:
+    """Each rank waits by how much the latest one is later, in each measured step."""
+    context = find_context(written(job(len(delays), steps, dict(enumerate(delays)))))
+    found = lateness_of(context).charges
+    measured = context.steps.measured_count
+    for device, delay in enumerate(delays):
+        assert int(found.wait_ns[found.waiting == device].sum()) == measured * (max(delays) - delay)
+    assert {delays[each] for each in found.late.tolist()} <= {max(delays)}
+
+
+def test_the_same_kernels_that_take_longer_are_a_slower_gpu(trace_of: TraceOf) -> None:
+    def compared(length: int, name: str = "gemm", grid: int = 8) -> str:
+        built = ExportBuilder()
+        for number in range(10):
+            at = 1000 * number + 1
+            built.kernel(at, at + 100, "gemm", gridX=8, device=0, process=global_id(50))
+            built.kernel(at, at + length, name, gridX=grid, device=1, process=global_id(51))
+        context = find_context(trace_of(built))
+        return compared_work(*(kernels_of(context, choose_window(context), device) for device in (0, 1)))
+
+    assert [compared(150), compared(101), compared(150, grid=16), compared(150, "other")] == [
+        SLOWER_GPU,
+        UNKNOWN,
+        MORE_WORK,
+        MORE_WORK,
+    ]
+
+
+def test_some_charges_are_chosen_by_a_mask(trace_of: TraceOf) -> None:
+    found = lateness_of(find_context(trace_of(job(3, 6, {1: 400_000})))).charges
+    assert set(found.of(found.waiting == 2).waiting.tolist()) == {2}
+    assert len(found.of(np.zeros(len(found.waiting), bool)).wait_ns) == 0

@@ -1,0 +1,70 @@
+"""The tool that judges planted faults of one rank: its cases, its cuts, and its table."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from nsyswrap.db.load import load_export
+from nsyswrap.report import build_report
+from nsyswrap.tables import KERNELS, Trace
+
+ROOT = Path(__file__).resolve().parents[2]
+RealTrace = Callable[[str], Trace]
+
+
+@pytest.fixture(scope="module")
+def tool() -> Iterator[ModuleType]:
+    """tools/judge_ranks.py, which imports its neighbours."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    yield importlib.import_module("judge_ranks")
+    sys.path.remove(str(ROOT / "tools"))
+
+
+def test_each_fault_of_the_program_is_a_case(tool: ModuleType) -> None:
+    source = (ROOT / "workloads" / "ranks" / "one_late_rank.py").read_text()
+    assert all(f'"{case.fault}"' in source for case in tool.CASES.values())
+    assert sum(case.rank is not None for case in tool.CASES.values()) >= 6
+
+
+def test_committed_cases_are_committed(tool: ModuleType) -> None:
+    there = {path.name.removesuffix(".sqlite.xz") for path in tool.CAPTURES.glob("*.xz")}
+    assert there == {name for name, case in tool.CASES.items() if case.committed}
+
+
+@pytest.mark.parametrize("name", ["loader", "uneven_input", "balanced"])
+def test_a_report_is_judged_by_its_first_finding(tool: ModuleType, real_trace: RealTrace, name: str) -> None:
+    report = build_report(real_trace(f"ranks/{name}"))
+    assert tool.is_right(tool.CASES[name], report, report.findings[0])
+    other = tool.CASES["checkpoints"]
+    assert not tool.is_right(other, report, report.findings[0])
+
+
+def test_a_row_has_predicted_and_measured_savings(tool: ModuleType, real_trace: RealTrace) -> None:
+    report = build_report(real_trace("ranks/loader"))
+    row = tool.row("loader", report, tool.step_ns(report) - 30e6)
+    assert "| Rank 1 is late by" in row
+    assert "| `idle/data_wait`, data |" in row
+    assert row.endswith("| 30.0 | yes |")
+
+
+def test_the_table_goes_between_its_marks(tool: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{tool.BEGIN}\nold\n{tool.END}\nafter\n")
+    tool.write_page("new", page)
+    assert page.read_text() == f"before\n{tool.BEGIN}\n\nnew\n\n{tool.END}\nafter\n"
+
+
+def test_a_packed_capture_keeps_its_steps(
+    tool: ModuleType, captures: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool, "KEPT_STEPS", 3)
+    monkeypatch.setattr(tool, "FIRST_STEPS", 1)
+    assert tool.pack(captures("ranks/balanced"), tmp_path / "small.sqlite.xz") < 300_000
+    unpacked = tool.fault_captures.unpack(tmp_path / "small.sqlite.xz", tmp_path)
+    found = load_export(unpacked)
+    assert 0 < len(found[KERNELS]) < len(load_export(captures("ranks/balanced"))[KERNELS])
+    assert build_report(found).step.count
