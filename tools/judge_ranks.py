@@ -7,6 +7,7 @@ written, from the whole exports in DIR: that needs no GPU.
 """
 
 import argparse
+import lzma
 import os
 import shutil
 import sqlite3
@@ -112,7 +113,7 @@ def pack(export: Path, target: Path) -> int:
     fault_captures.STEP = STEP
     steps = fault_captures.step_starts(small)[GPUS * FIRST_STEPS :]
     fault_captures.cut(small, steps, min(GPUS * KEPT_STEPS, len(steps)))
-    packed = fault_captures.lzma.compress(small.read_bytes(), preset=9 | fault_captures.lzma.PRESET_EXTREME)
+    packed = lzma.compress(small.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
     small.unlink()
     target.write_bytes(packed)
     return len(packed)

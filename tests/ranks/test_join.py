@@ -33,7 +33,9 @@ def ledger(trace: Trace, joined: Joined | None = None) -> list[dict[str, int]]:
     chosen = replace(NO_SETTINGS, launched_as=joined.launched_as) if joined else NO_SETTINGS
     section = build_report(trace, settings=chosen).section("ledger")
     assert section is not None
-    return section.tables["devices"].to_dict("records")
+    return [
+        {str(key): int(value) for key, value in row.items()} for row in section.tables["devices"].to_dict("records")
+    ]
 
 
 def test_two_reports_have_the_ledger_of_one_report_of_both(real_trace: RealTrace) -> None:

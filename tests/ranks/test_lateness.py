@@ -140,9 +140,9 @@ def chain() -> ExportBuilder:
 
 def test_a_wait_for_a_rank_that_waited_itself_goes_on_to_the_first_cause(trace_of: TraceOf) -> None:
     found = charged(find_context(trace_of(chain())))
-    of_rank_2 = found[2].groupby(["late", "rule"]).sum()
+    of_rank_2 = found.xs(2, level="waiting").groupby(["late", "rule"]).sum()
     assert of_rank_2[0, "idle/data_wait"] > 0.5 * of_rank_2.sum()
-    assert found[1].groupby(["late", "rule"]).sum().idxmax() == (0, "idle/data_wait")
+    assert found.xs(1, level="waiting").groupby(["late", "rule"]).sum().idxmax() == (0, "idle/data_wait")
 
 
 @settings(max_examples=12, deadline=None)

@@ -130,7 +130,7 @@ RANDOM_REPORTS = st.builds(
 
 
 # What report.json holds of a GPU.
-GPU_FIELDS = ("device_id", "name", "compute_capability", "sm_count", "memory_bytes")
+GPU_FIELDS = ("device_id", "name", "compute_capability", "sm_count", "memory_bytes", "rank")
 
 
 def assert_read_back(report: Report) -> None:
@@ -138,8 +138,8 @@ def assert_read_back(report: Report) -> None:
     text = json_report.render(report)
     found = parse_report(text, "report.json")
     assert json_report.render(found) == text
-    session = replace(report.session, secrets=())
-    gpus = tuple(Gpu(*(getattr(gpu, name) for name in GPU_FIELDS), rank=gpu.rank) for gpu in report.gpus)
+    session = replace(report.session, secrets=(), started_ns=0)
+    gpus = tuple(Gpu(**{name: getattr(gpu, name) for name in GPU_FIELDS}) for gpu in report.gpus)
     expected = replace(report, session=session, gpus=gpus, timeline=None, sections=())
     assert replace(found, sections=()) == expected
     for before, after in zip(report.sections, found.sections, strict=True):

@@ -84,9 +84,9 @@ def test_an_order_puts_each_node_behind_the_two_it_waits_for(count: int, random:
     """The numbers of nodes are shuffled first, so that their own order says nothing."""
     names = [0, *random.sample(range(1, count), count - 1)]  # type: ignore[attr-defined]
     after, held_by = (np.zeros(count, np.intp) for _ in range(2))
-    for place in range(1, count):
+    for number in range(1, count):
         for columns in (after, held_by):
-            columns[names[place]] = names[random.randrange(place)]  # type: ignore[attr-defined]
+            columns[names[number]] = names[random.randrange(number)]  # type: ignore[attr-defined]
     place = np.argsort(_topological(after, held_by))
     others = np.arange(count) > 0
     assert (place[after] < place)[others].all()
