@@ -108,7 +108,8 @@ def _gpus(edges: "np.ndarray[tuple[int], np.dtype[np.int64]]", *, is_exact: bool
         "block_threads": 256,
         "bytes": 0,
     }
-    idle = [(0, 2_000 * US, CPU), (2_000 * US, 2_100 * US, 2), (2_100 * US, END, CPU)]
+    copied = (2_000 * US, 2_100 * US, GPU_CLASSES.index("copy"))
+    idle = [(0, 2_000 * US, CPU), copied, (2_100 * US, END, CPU)]
     copy = [(2_000 * US, 2_100 * US, STREAM_CLASSES.index("copy"))]
     sent = {**launch, "name": 1, "grid_blocks": 0, "block_threads": 0, "bytes": 1 << 20}
     return [
