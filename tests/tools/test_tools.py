@@ -267,6 +267,7 @@ def test_make_alone_lists_the_targets() -> None:
         "reports",
         "gallery",
         "faults",
+        "overhead",
         "bench",
         "lock",
     ]
