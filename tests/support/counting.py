@@ -166,13 +166,14 @@ class Counter:
         if state == "peer" and main != thread:
             thread, state = main, self.state(main, when)
         phase = self.phase(thread, when)
-        if self._process(thread) in self.context.phases.main_thread:
+        process = self._process(thread)
+        if any(row.name == "data" and self._process(row.thread) == process for row in self.ranges):
             if phase == "data" and state in WAITS:
                 return "data_wait", phase
             if phase == "data" and state == "running":
                 return "data_work" if tables.OS_CALLS.name not in self.trace.absent else "unknown", phase
-        elif ender and ender.kind == "copy" and state in WAITS and self._loads(self._process(thread)):
-            return "data_wait", phase
+        elif ender and ender.kind == "copy" and state in WAITS and self._loads(process):
+            return "data_wait" if phase in {"none", "batch", "copy"} else CAUSE.get(state, state), phase
         return CAUSE.get(state, state), phase
 
     def _loads(self, process: int) -> bool:
