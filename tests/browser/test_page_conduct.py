@@ -163,8 +163,11 @@ def test_the_theme_follows_the_system_until_it_is_chosen(browser: Browser, path:
         button.click()
         assert ground(page) != before
         assert page.evaluate("document.documentElement.dataset.theme") == other
-        page.wait_for_timeout(500)  # until the browser has written down what the page stored
-        page.reload()
+        for _ in range(10):  # until the browser has written down what the page stored
+            page.wait_for_timeout(500)
+            page.reload()
+            if page.evaluate("document.documentElement.dataset.theme") == other:
+                break
         assert page.evaluate("document.documentElement.dataset.theme") == other, "it is remembered"
         assert button.get_attribute("aria-pressed") == str(other == "dark").lower()
 

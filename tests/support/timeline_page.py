@@ -44,7 +44,7 @@ def opened_fixture(context: BrowserContext, tmp_path: Path) -> Iterator[Callable
     yield page_of
     for page in context.pages:
         page.close()
-    assert said == []
+    assert not said, said
 
 
 def load(page: Page, file: Path, fragment: str = "") -> None:
