@@ -63,7 +63,7 @@ def enlarge(export: Path, copies: int) -> None:
             append = f'insert into "{table}" select {values} from "{table}" where rowid <= {rows}'
             for copy in range(1, copies):
                 db.execute(append, [copy] * shifts)
-        # Diagnostics count the events of one repetition; without them the copy is whole in itself.
+        # Diagnostics count the events of one repetition; without them the copy counts as complete.
         db.execute("delete from DIAGNOSTIC_EVENT")
 
 

@@ -31,12 +31,12 @@ SAMPLE = ROOT / "reports" / "samples" / "mnist-1-worker" / "capture.sqlite.xz"
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run")
 
-# Budgets. A page of up to so many operations counts as small.
+# Budgets. A page of up to this many operations counts as small.
 SMALL = 100_000
 MOST_MB = {"small": 1.0, "large": 8.0}
 MOST_DRAW_S, MOST_PAINT_MS, MOST_STEP_MS = 5.0, 1000.0, 50.0
 STEPS = 12
-# From the key to the drawing, which is made before the next frame and read back, so that it is really there.
+# Time from the key press to the drawing. It is made before the next frame and read back, so it is complete.
 STEP = """async (key) => {
   const canvas = document.querySelector('[data-tl="rows"]');
   const began = performance.now();
@@ -60,7 +60,7 @@ class Drawn(NamedTuple):
 
 
 def draw(export: Path) -> Drawn:
-    """Return the page of an export; the timeline is also worked out alone, to tell its time from the analyses'."""
+    """Return the page of an export; the timeline is also built alone, to separate its time from the analyses."""
     trace = load_export(export)
     report = build_report(trace, with_timeline=True)
     context = find_context(trace, Settings())

@@ -147,8 +147,8 @@ def open_capture(  # noqa: PLR0913, PLR0917 - one argument an option
         step_range: Regular expression of the NVTX ranges that are steps; empty for the usual names.
         phases: Name of each phase -> regular expression of its NVTX ranges.
         kernel_rules: Files with kernel name rules.
-        step_kernel: Regular expression of the kernels that begin a step; empty to use ranges, or else the pattern that
-            the GPU's work repeats.
+        step_kernel: Regular expression of the kernels that begin a step; empty to use ranges, or else the repeating
+            pattern of GPU work.
 
     Raises:
         ExportError: The file cannot be exported or read.

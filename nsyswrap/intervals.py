@@ -83,7 +83,7 @@ def merge(start: npt.ArrayLike, end: npt.ArrayLike) -> Spans:
     if not len(starts):
         return NOTHING
     if np.all(starts[1:] > ends[:-1]):
-        # Disjoint, so also in order. Most calls of one thread are.
+        # The intervals are disjoint and in order, as most calls of one thread are.
         return Spans(starts, ends)
     if np.any(starts[1:] < starts[:-1]):
         order = np.argsort(starts, kind="stable")

@@ -1,4 +1,4 @@
-"""What each rule of findings and each cause of idle time is called: one noun phrase, the same in every output.
+"""The name of each rule of findings and each cause of idle time: one noun phrase, the same in every output.
 
 Each nanosecond of idle time belongs to one rule: that of its root cause, or ``idle/<cause>`` where it has none.
 """
@@ -72,11 +72,11 @@ RULE_NAMES: Mapping[str, str] = MappingProxyType(
 
 
 def rule_name(rule: str) -> str:
-    """Return what a rule is called; the words of its key where it has no name."""
+    """Return the name of a rule; the words of its key where it has no name."""
     known = RULE_NAMES.get(rule)
     return known if known is not None else rule.replace("/", ": ", 1).replace("_", " ")
 
 
 def cause_name(cause: str) -> str:
-    """Return what a cause is called; the words of its key where it has no name."""
+    """Return the name of a cause; the words of its key where it has no name."""
     return CAUSE_NAMES.get(cause) or cause.replace("_", " ")

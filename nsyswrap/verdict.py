@@ -59,7 +59,8 @@ NO_GPU_WORK = "No GPU work was recorded: this report is about the host's time, n
 LIMIT_SHARE = 0.10
 # A difference of less than this share of a step is not stated. Source: ours, as the least share of a finding.
 SLIGHT_SHARE = 0.02
-# Where steps take so many times the median step on average, a few long ones hold much of the time. Source: ours.
+# Where the mean step is more than this many times the median step, a few long steps hold much of the time. Source:
+# ours.
 UNEVEN_FACTOR = 1.25
 
 

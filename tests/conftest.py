@@ -42,14 +42,14 @@ SLOW = frozenset({
     *("test_package.py", "test_words.py"),
     *("tools/test_plans.py", "workloads/test_combined.py"),
 })  # fmt: skip
-# Any example takes long on a busy machine, so a deadline would only make tests fail at random.
+# Any example may take long on a busy machine, so a deadline would make tests fail at random.
 settings.register_profile("nsyswrap", deadline=None)
 settings.load_profile("nsyswrap")
 
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the user's cache out of the tests, and measure the cost of recording only where a test asks for it."""
+    """Keep the user's cache out of the tests, and measure the cost of recording only in tests that need it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("NSYSWRAP_PROFILER_COST", "0")
@@ -59,7 +59,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by its folder, its file and its fixtures: `browser`, `nsys` and `slow`; put long files first.
 
-    A process that gets a long file last works alone while the others have finished.
+    If a process gets a long file last, it still runs after the others have finished.
     """
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))

@@ -23,7 +23,7 @@ def test_blocks_cover_each_row_once_and_in_order(length: int) -> None:
 def test_the_size_of_a_block_changes_no_number(
     name: str, real_trace: Callable[[str], Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For everything that is computed in blocks: operations and launches, causes, summaries and projections."""
+    """This holds for everything that is computed in blocks: operations and launches, causes, summaries, projections."""
     whole = render("json", build_report(real_trace(name)))
     monkeypatch.setattr(nsyswrap.tables, "BLOCK", 7)
     monkeypatch.setattr(range_projection, "BLOCK", 7)

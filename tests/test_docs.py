@@ -1,4 +1,4 @@
-"""The documentation is true: links lead somewhere, generated pages are up to date, named code exists."""
+"""The documentation is correct: links have targets, generated pages are up to date, named code exists."""
 
 import ast
 import importlib.util
@@ -40,7 +40,7 @@ def anchors(text: str) -> set[str]:
 
 
 def broken(page: Path, root: Path = ROOT) -> list[str]:
-    """Return the relative links of a page that lead nowhere, or out of the project."""
+    """Return the relative links of a page without a target inside the project."""
     wrong = []
     for link in links(page.read_text()):
         if re.match(r"[a-z][a-z0-9+.-]*:", link):
@@ -59,7 +59,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
-    """A missing page, a missing heading and a path out of the project; links in code and to the web are ignored."""
+    """Links to a missing page, a missing heading or out of the project are found. Others, and code, are ignored."""
     page = tmp_path / "page.md"
     (tmp_path / "other.md").write_text("# A heading: `x`\n\n# Twice\n\n# Twice\n")
     page.write_text(
@@ -169,7 +169,7 @@ def test_the_command_reference_is_up_to_date() -> None:
 
 
 def test_the_command_reference_holds_every_command(cli_reference: ModuleType) -> None:
-    """Commands in groups too, each with its help, but no hidden commands."""
+    """It holds commands in groups, too, each with its help, and no hidden commands."""
 
     @click.group()
     def top() -> None:

@@ -1,4 +1,4 @@
-"""The house rules hold for the source, and each rule finds what breaks it. `source_rules` has the rules."""
+"""The source follows the rules of `source_rules`, and each rule finds code that breaks it."""
 
 import ast
 from pathlib import Path
@@ -20,7 +20,7 @@ def source(text: str, name: str = "nsyswrap.db.load") -> list[Module]:
 
 
 def test_there_is_source_to_read() -> None:
-    """The rules below read files; with an empty list of files each of them would hold."""
+    """The rules below check files. Each would hold for an empty list of files."""
     assert {"nsyswrap", "nsyswrap.errors", "nsyswrap.capture"} <= {module.name for module in NSYSWRAP}
 
 
@@ -167,7 +167,7 @@ def test_a_package_without_a_docstring_is_found() -> None:
 
 
 def test_a_folder_of_tests_without_its_package_is_found(tmp_path: Path) -> None:
-    """A folder that is listed as other than a mirror is allowed, with whatever is in it."""
+    """A folder in the list of other folders is allowed, with any content."""
     for name in ("db/test_load.py", "events/deep/test_a.py", "browser/pages/test_page.py", "test_top.py"):
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tests" / name).touch()

@@ -101,7 +101,7 @@ def test_the_wheel_carries_the_licence(wheel: zipfile.ZipFile) -> None:
     ],
 )
 def test_the_locks_pin_what_the_project_asks_for(lock: str, wanted: list[str]) -> None:
-    """Each dependency has an exact version within the bounds of pyproject.toml."""
+    """Each dependency is pinned to an exact version within the bounds of pyproject.toml."""
     pinned = pins(ROOT / "requirements" / lock)
     for requirement in map(Requirement, wanted):
         assert requirement.specifier.contains(pinned[requirement.name.lower().replace("_", "-")]), requirement

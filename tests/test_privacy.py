@@ -63,7 +63,7 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
 
 @given(st.text(st.sampled_from("ab/:@ .~") | st.characters(codec="utf-8"), max_size=40))
 def test_what_is_neutral_stays_so(text: str) -> None:
-    """A text is cleaned more than once: when it is read, in the report, and on the page."""
+    """A cleaned text does not change again: texts are cleaned when they are read, in the report, and on the page."""
     assert neutral(neutral(text)) == neutral(text)
 
 

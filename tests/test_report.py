@@ -1,4 +1,4 @@
-"""The report of a trace: its window, its sections, the notes on what it leaves out, and the order of findings."""
+"""The report of a trace: its window, its sections, the notes on missing parts, and the order of findings."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ S = 10**9
 
 
 def training() -> ExportBuilder:
-    """Six steps of a second; half of each is one kernel, the rest a wait for data."""
+    """Return six steps of 1 s; each is half a wait for data and half one kernel."""
     builder = ExportBuilder().gpu().session(duration=20 * S)
     for number in range(6):
         start = number * S
@@ -33,12 +33,12 @@ def training() -> ExportBuilder:
 
 
 def one_kernel() -> ExportBuilder:
-    """A kernel from 1 to 2 s, and no ranges."""
+    """Return a kernel from 1 to 2 s, without ranges."""
     return ExportBuilder().gpu().kernel(S, 2 * S, launched=(S - 10, S - 5))
 
 
 def window_of(trace: Trace, wanted: str = "") -> tuple[int, int, str]:
-    """Return start, end and source of the window that is chosen."""
+    """Return start, end and source of the chosen window."""
     window = build_report(trace, wanted).window
     return window.start_ns, window.end_ns, window.source
 
@@ -49,7 +49,7 @@ def test_with_steps_the_window_is_the_measured_steps(wanted: str, trace_of: Trac
 
 
 def test_all_is_from_the_first_operation_to_the_last(trace_of: TraceOf) -> None:
-    """On any device, of any kind."""
+    """The operations may be on any device and of any kind."""
     builder = training().copy(-5, 1, launched=(-9, -8), device=1).fill(7 * S, 8 * S, launched=(7 * S, 7 * S + 1))
     assert window_of(trace_of(builder), ALL) == (-5, 8 * S, "operations")
 
@@ -79,7 +79,7 @@ def test_a_window_between_two_times_is_read_to_the_nanosecond(wanted: str, trace
 def test_a_window_beyond_the_recorded_events_is_cut_with_a_note(
     wanted: str, start: int, end: int, label: str, trace_of: TraceOf
 ) -> None:
-    """The session lasts longer than its events; that time is unknown."""
+    """The session lasts longer than its events, and nothing is known about the time after them."""
     report = build_report(trace_of(training()), wanted)
     assert report.window == Window(start, end, label, "user")
     assert report.notes[0].startswith("--window ")
@@ -179,14 +179,14 @@ def test_a_capture_without_events_is_an_error(trace_of: TraceOf) -> None:
 
 
 def test_an_empty_capture_of_some_length_has_a_report(trace_of: TraceOf) -> None:
-    """The program ran, and nothing was recorded: every form renders that."""
+    """The program ran, but no event was recorded. Every form renders such a report."""
     report = build_report(trace_of(ExportBuilder().session(duration=S)))
     assert "No GPU operation was recorded" in report.notes[0]
     assert all(render(form, report) for form in RENDERERS)
 
 
 def test_one_operation_without_length_has_a_report(trace_of: TraceOf) -> None:
-    """No window is empty."""
+    """The window is not empty."""
     report = build_report(trace_of(ExportBuilder().kernel(5, 5, launched=(1, 2))))
     assert report.window.length_ns == 1
     assert all(render(form, report) for form in RENDERERS)
@@ -228,7 +228,7 @@ def test_a_section_without_its_table_is_left_out_with_a_note(trace_of: TraceOf) 
 
 
 def test_only_gpus_that_ran_something_are_listed(trace_of: TraceOf) -> None:
-    """In order; the export lists all GPUs of the machine."""
+    """The GPUs are in order. The export lists all GPUs of the machine."""
     builder = ExportBuilder().gpu(2, "B").gpu(0, "A").gpu(1, "C")
     builder.kernel(0, 10, device=2, launched=(0, 1)).kernel(0, 10, device=0, launched=(2, 3))
     assert [gpu.name for gpu in build_report(trace_of(builder)).gpus] == ["A", "B"]
@@ -237,9 +237,9 @@ def test_only_gpus_that_ran_something_are_listed(trace_of: TraceOf) -> None:
 def test_findings_are_in_the_order_of_their_predicted_saving(trace_of: TraceOf) -> None:
     """Where savings are equal, the finding that loses more time comes first.
 
-    Each step waits 100 ms in cudaMalloc, 67 ms in a module load and 333 ms for its batch. The loader sets the pace, so
-    only faster batches save time: at most the four waits. At least 1.25 s: batches come every 0.5 s, and the host
-    needs 0.67 s a step without them.
+    Each step waits 100 ms in cudaMalloc, 67 ms in a module load and 333 ms for its batch. The loader limits the loop,
+    so only faster batches save time: at most the four waits, and at least 1.25 s. Then batches come every 0.5 s, and
+    the host needs 0.67 s a step without waiting.
     """
     builder = training()
     for number in range(2, 6):
@@ -262,9 +262,9 @@ def test_findings_are_in_the_order_of_their_predicted_saving(trace_of: TraceOf) 
 
 
 def test_a_finding_has_numbers_as_evidence(trace_of: TraceOf) -> None:
-    """Time lost, saving, time lost in a step and by phase, and the longest gaps.
+    """The evidence has the time lost, the saving, the time lost in a step and by phase, and the longest gaps.
 
-    Batches twice as fast come at 0.25, 0.75, 1.25 and 1.75 s, so the last kernel ends at 2.25 s in place of 4 s.
+    If batches are twice as fast, they come at 0.25, 0.75, 1.25 and 1.75 s. So the last kernel ends at 2.25 s, not 4 s.
     """
     finding = next(each for each in build_report(trace_of(training())).findings if each.rule == "idle/data_wait")
     saving = finding.saving_low_ns, finding.saving_high_ns
@@ -289,7 +289,7 @@ def test_a_finding_has_numbers_as_evidence(trace_of: TraceOf) -> None:
     ],
 )
 def test_the_time_lost_decides_the_severity(lost: int, severity: Severity | None, trace_of: TraceOf) -> None:
-    """In thousandths of the window: a note from 2 %, a warning from 5 %, a problem from 20 %."""
+    """A finding is a note from 2 % of the window, a warning from 5 %, a problem from 20 %. Cases are in thousandths."""
     builder = ExportBuilder().kernel(2, 500, launched=(0, 1)).call("cudaMalloc", 500, 500 + lost)
     builder.kernel(502 + lost, 1000, launched=(500 + lost, 501 + lost))
     report = build_report(trace_of(builder), "0:0.000001")
@@ -298,7 +298,7 @@ def test_the_time_lost_decides_the_severity(lost: int, severity: Severity | None
 
 
 def test_a_finding_that_saves_nothing_is_a_note(trace_of: TraceOf) -> None:
-    """The GPU is idle for a quarter of the window, but nothing launched in the window comes behind that."""
+    """The GPU is idle for a quarter of the window, but no operation after that is launched in the window."""
     builder = ExportBuilder().kernel(0, 750, launched=(0, 1)).call("cudaMalloc", 750, 1000)
     report = build_report(trace_of(builder.kernel(1000, 2000, launched=(1000, 1001))), "0:0.000001")
     finding = next(each for each in report.findings if each.rule == "idle/allocation")
@@ -315,7 +315,7 @@ def test_time_that_the_capture_does_not_show_is_a_note_without_a_saving(trace_of
 
 
 def test_time_of_the_profiler_is_a_note_that_saves_nothing(trace_of: TraceOf) -> None:
-    """The program is faster without it already."""
+    """Without the profiler, the program does not have this idle time."""
     builder = ExportBuilder().kernel(0, S, launched=(0, 1)).overhead("CUPTI Buffer flush", S, 3 * S)
     report = build_report(trace_of(builder.kernel(3 * S, 4 * S, launched=(3 * S, 3 * S + 1))))
     (finding,) = [each for each in report.findings if each.rule == "idle/profiler"]
@@ -340,7 +340,7 @@ def test_a_report_of_the_same_trace_is_the_same(trace_of: TraceOf) -> None:
 
 
 def test_a_window_far_from_all_events_is_idle(trace_of: TraceOf) -> None:
-    """The thread that launches next explains it: it did nothing until then."""
+    """The idle time is explained by the thread that launches next, which did nothing until then."""
     late = training().kernel(300 * S, 301 * S, launched=(300 * S - 10, 300 * S - 5))
     report = build_report(trace_of(late), "100:200")
     section = report.section("idle")
@@ -350,7 +350,7 @@ def test_a_window_far_from_all_events_is_idle(trace_of: TraceOf) -> None:
 
 
 def test_time_lost_in_a_step_is_that_of_one_process(trace_of: TraceOf) -> None:
-    """Two ranks take four measured steps side by side: not eight."""
+    """Two ranks that take four measured steps at the same time count as four steps, not eight."""
     builder = training()
     for number in range(6):
         builder.range(f"batch {number}", number * S, number * S + S, thread=thread(5000, pid=5000))

@@ -38,7 +38,7 @@ def report_of(sketch: Sketch) -> Report:
 
 
 def numbers(report: Report, shift: int) -> dict[str, object]:
-    """Return all numbers of a report, its times earlier by ``shift``; evidence is left out, it has times too."""
+    """Return all numbers of a report, with times reduced by ``shift``, but without evidence, which has times, too."""
     found: dict[str, object] = {}
     for section in report.sections:
         found[section.key] = section.facts
@@ -64,7 +64,7 @@ def launched_together() -> Sketch:
 @given(sketches)
 @example(launched_together())
 def test_the_order_of_rows_does_not_matter(sketch: Sketch) -> None:
-    """New versions of nsys do not guarantee one."""
+    """New versions of nsys do not guarantee an order of rows."""
     assert render("json", report_from(trace_of(sketch, shuffle=0))) == render("json", report_of(sketch))
 
 
@@ -93,7 +93,7 @@ def test_the_ledgers_of_steps_add_up_to_their_lengths(sketch: Sketch) -> None:
 @same_examples
 @given(sketches)
 def test_verdicts_of_kernels_add_up_to_all_kernels(sketch: Sketch) -> None:
-    """In the facts, in the table of kernels, and over the phases."""
+    """They do so in the facts, in the table of kernels, and over the phases."""
     section = report_of(sketch).section("tensor_cores")
     assert section is not None
     fact = {each.label: each.value for each in section.facts}
@@ -116,7 +116,7 @@ def test_every_section_is_about_the_window_of_the_report(sketch: Sketch) -> None
 @same_examples
 @given(sketches)
 def test_the_ranges_around_a_call_are_those_that_contain_it(sketch: Sketch) -> None:
-    """On the call's own thread; each once, also where ranges cross or have no length."""
+    """Only ranges on the call's own thread count; each is found once, even if ranges cross or have no length."""
     trace = trace_of(sketch)
     calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
     thread, start, end = (array(calls, name) for name in ("thread", "start", "end"))
@@ -135,7 +135,7 @@ def test_the_ranges_around_a_call_are_those_that_contain_it(sketch: Sketch) -> N
 @same_examples
 @given(sketches)
 def test_a_projection_is_the_operations_of_the_ranges_of_that_name(sketch: Sketch) -> None:
-    """Counted range by range: number of operations, envelope and union, on the range's thread and on any."""
+    """Number of operations, envelope and union equal counts range by range, on the range's thread and on any thread."""
     section = report_of(sketch).section("ranges")
     rows = [] if section is None else section.tables["projection"].to_dict("records")
     own = {row["name"]: [row["operation_count"], row["envelope_ns"], row["busy_ns"]] for row in rows if row["count"]}
@@ -181,7 +181,7 @@ durations = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 10**12)), 
 
 @given(durations)
 def test_statistics_are_those_of_the_standard_library(values: list[tuple[str, int]]) -> None:
-    """Groups of equal name become one, whatever their codes."""
+    """Groups with equal names become one, even if their codes differ."""
     names = ["a", "b", "c", "a", "b", "c"]
     codes = np.array([names.index(name) + 3 * (number % 2) for number, (name, _) in enumerate(values)])
     table = by_name(names, codes, np.array([value for _, value in values])).set_index("name")

@@ -1,4 +1,4 @@
-"""How sections are run: each gets the values that it names, and what several of them name is built once."""
+"""How sections run: each gets the values of its parameters, and a value that several sections need is built once."""
 
 import inspect
 import threading
@@ -34,7 +34,7 @@ def context(trace_of: TraceOf) -> TraceContext:
 
 @pytest.fixture
 def values(monkeypatch: pytest.MonkeyPatch) -> Values:
-    """Return an empty mapping that takes the place of the values that sections may name."""
+    """Replace the values that sections may name by an empty mapping, and return it."""
     found: Values = {}
     monkeypatch.setattr(report, "VALUES", found)
     return found
@@ -51,7 +51,7 @@ def section(key: str) -> Section:
 
 
 def test_sections_get_the_values_they_name_in_any_order(context: TraceContext) -> None:
-    """The same context and window as were given, and values of the right type."""
+    """A section gets the given context and window, and values of the right type."""
     seen: dict[str, object] = {}
 
     def first(simulation: Simulation, context: TraceContext) -> Section:
@@ -72,7 +72,7 @@ def test_sections_get_the_values_they_name_in_any_order(context: TraceContext) -
 
 
 def test_each_value_is_built_once_from_those_it_names(context: TraceContext, values: Values) -> None:
-    """Three sections name the values; one of these needs the other."""
+    """Three sections need both values, and one value needs the other."""
     built: list[str] = []
 
     def length(window: Window) -> int:

@@ -65,7 +65,7 @@ def test_a_column_is_an_array_of_its_type() -> None:
 
 @given(st.integers(0, 0xFFFFFF), st.integers(0, 0xFFFFFF))
 def test_an_id_gives_back_its_process_and_thread(pid: int, tid: int) -> None:
-    """Source: nsys's documentation of globalTid: 24 bits each, the machine above."""
+    """Process and thread have 24 bits each, and the machine is above. Source: nsys's documentation of globalTid."""
     both = global_id(pid, tid)
     assert (tables.pid(both), tables.tid(both)) == (pid, tid)
     assert tables.process_of(np.array([both])).tolist() == [global_id(pid)]

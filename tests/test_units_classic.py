@@ -35,7 +35,7 @@ def test_a_classic_duration_has_five_significant_digits_and_its_unit_attached(ns
 
 @given(ns=st.integers(0, 10**15))
 def test_a_classic_duration_is_right_to_five_digits(ns: int) -> None:
-    """Parsed again, it differs by less than one in the fifth digit."""
+    """A printed duration that is parsed again differs by less than one in the fifth digit."""
     shown = units.classic_duration(ns)
     unit = next(sign for sign in ("ns", "us", "ms", "s") if shown.endswith(sign))
     assert float(shown.removesuffix(unit)) * NS[unit] == pytest.approx(ns, rel=0.5e-4, abs=0)

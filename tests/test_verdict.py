@@ -1,4 +1,4 @@
-"""The verdict: the first finding in a sentence with step times; or that kernels limit the run, or nothing is known."""
+"""The verdict: the first finding as a sentence with step times, or kernels limit the run, or the reason is unknown."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ TEN = StepTimes(10, 100 * MS)
 
 @pytest.mark.parametrize("name", CAPTURE_NAMES)
 def test_the_verdict_of_a_real_capture_is_its_first_finding(name: str, real_report: RealReport) -> None:
-    """The finding on missing events aside. Without a rule kernels limit the run, or the capture does not show what."""
+    """The finding on missing events does not count. Without a rule, kernels limit the run, or the reason is unknown."""
     check_verdict(real_report(name))
 
 
@@ -52,7 +52,7 @@ def verdict(*findings: Finding, affected_ns: int = 0, gpus: int = 1, step: StepT
 
 
 def test_the_first_finding_is_stated_with_step_times() -> None:
-    """Ten steps of 100 ms: 10 to 40 ms less in each."""
+    """Ten steps take 100 ms each, and each can be 10 to 40 ms shorter."""
     assert verdict(finding(), finding("idle/cpu")) == (
         "launches/launch_bound is first. A step takes 100 ms; 60.0 ms to 90.0 ms with fewer launches.",
         "launches/launch_bound",
@@ -82,7 +82,7 @@ def test_the_finding_on_uneven_steps_is_about_the_mean_step() -> None:
 
 @pytest.mark.parametrize(("median_ms", "now"), [(80, "80.0 ms"), (79, "100 ms on average")])
 def test_of_very_different_steps_the_mean_is_stated(median_ms: int, now: str) -> None:
-    """A few long steps hold much of the time: more can be saved in a mean step than the median one takes."""
+    """A few long steps hold much of the time, so the saving in a mean step can be longer than the median step."""
     assert f"A step takes {now}; " in verdict(finding(), step=StepTimes(10, median_ms * MS))[0]
 
 
@@ -155,7 +155,7 @@ CAUSES: dict[str, Fill] = {
 
 @pytest.mark.parametrize("rule", CAUSES)
 def test_the_only_cause_of_idle_time_is_the_verdict(rule: str, trace_of: TraceOf) -> None:
-    """Each alone in a gap of half of the time."""
+    """Each cause is the only one in a gap that takes half of the time."""
     report = build_report(trace_of(gap(CAUSES[rule])))
     assert report.verdict_rule == rule
     assert "50.0 % of the time" in report.verdict
@@ -188,13 +188,13 @@ def test_idle_time_that_missing_events_may_fill_is_not_explained(
 
 
 def with_profiler_cost(share: float, compute_ms: int) -> list[Section]:
-    """Return sections of a window of 1 s that takes at most this share of it without the profiler."""
+    """Return sections of a window of 1 s; without the profiler, the run takes at most this share of it."""
     cost = (Fact("without_profiler_share", share / 2, "share"), Fact("without_profiler_high_share", share, "share"))
     return [*sections(compute_ns=compute_ms * MS), Section("profiler_cost", "", WHOLE, cost)]
 
 
 def without(step_ms: int) -> StepTimes:
-    """Return ten steps of 100 ms that take so long without the profiler."""
+    """Return ten steps of 100 ms that take ``step_ms`` without the profiler."""
     usual = step_ms * MS
     return StepTimes(10, 100 * MS, usual, usual - 5 * MS, usual + 5 * MS)
 
@@ -227,7 +227,7 @@ def test_any_other_run_keeps_its_finding_and_says_the_step_without_the_profiler(
 
 
 def test_a_step_that_the_profiler_hardly_changes_is_stated_once() -> None:
-    """Less than 2 % is not worth a word."""
+    """A difference of less than 2 % is not stated."""
     step = StepTimes(10, 100 * MS, 99 * MS, 99 * MS, 100 * MS)
     assert "A step takes 100 ms; " in find_verdict(with_profiler_cost(0.99, 800), (finding(),), WHOLE, step)[0]
 

@@ -16,19 +16,19 @@ def found() -> list[Hit]:
 
 
 def test_listed_words_are_not_used(found: list[Hit]) -> None:
-    """Each line of the message is one use, with what to write instead."""
+    """Each line of the message is one use of a listed word, with the word to write instead."""
     wrong = [str(hit) for hit in found if not any(each.covers(hit) for each in EXEMPTIONS)]
     assert not wrong, f"{len(wrong)} uses\n" + "\n".join(wrong)
 
 
 def test_each_exemption_is_needed(found: list[Hit]) -> None:
-    """An exemption without a use in its place is removed from the list."""
+    """An exemption that matches no use of a word must be removed from the list."""
     unused = [f"{each.path}: {each.line.pattern}" for each in EXEMPTIONS if not any(each.covers(hit) for hit in found)]
     assert unused == []
 
 
 def test_there_are_files_to_check() -> None:
-    """Python, pages, templates and scripts of the page are among them; code of others is not."""
+    """The files include Python, pages, templates and scripts of the page, but no code of others."""
     checked = files()
     assert {path.suffix for path in checked} >= {".py", ".md", ".j2", ".js", ".css", ".sh"}
     assert Path("README.md") in checked
@@ -49,7 +49,7 @@ def test_there_are_files_to_check() -> None:
     ],
 )
 def test_a_listed_word_is_found(tmp_path: Path, name: str, text: str, line: int) -> None:
-    """In comments, texts, names and pages, and over a line break."""
+    """It is found in comments, texts, names and pages, and over a line break."""
     (tmp_path / name).write_text(text)
     assert [hit.number for hit in hits(Path(name), WORDS, tmp_path)] == [line]
 
@@ -68,7 +68,7 @@ def test_only_whole_words_count(tmp_path: Path, name: str, text: str) -> None:
 
 
 def test_prose_and_names_keep_their_lines() -> None:
-    """Prose has no code in it, names have no underscores, and both are as long as the code."""
+    """Prose contains no code, names contain no underscores, and both are as long as the code."""
     code = "def a_b():\n    '''Say it.'''\n    return 'x y'  # why\n"
     prose, names = parts(code)
     assert len(prose) == len(names) == len(code)

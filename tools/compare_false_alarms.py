@@ -116,7 +116,7 @@ def split(path: Path) -> Iterator[str]:
 
 
 def compare_runs(paths: list[Path]) -> Iterator[str]:
-    """Yield the outcome for each two runs of one program, and how often each occurred."""
+    """Yield the outcome for each pair of runs of one program, and how often each outcome occurred."""
     reports = [report_at(path, ReadOptions()) for path in paths]
     said: Counter[str] = Counter()
     for (one, base), (other, new) in combinations(zip(paths, reports, strict=True), 2):

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - a part of tools/judge_faults.py, not a package
 """Make a capture small enough to commit: the steps and what belongs to them, packed.
 
-What lies before the first step or behind the last one that is kept goes, and texts that nothing refers to any more. The
-counts that nsys wrote down are set to what is left, so that the capture still counts as whole.
+Events before the first kept step and after the last one are removed, and so are texts without a reference. The counts
+that nsys wrote are set to the remaining rows, so that the capture counts as complete.
 """
 
 import lzma
@@ -38,9 +38,9 @@ OPERATIONS = (
     "CUPTI_ACTIVITY_KIND_MEMSET",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
 )
-# Which operation a wait for an event is for; nsys does not count them.
+# Tables that show which operation a wait for an event is for. nsys does not count their rows.
 EVENTS = ("CUPTI_ACTIVITY_KIND_CUDA_EVENT", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION")
-# Rows of these say what others say too.
+# Rows of these tables only repeat what other tables hold.
 UNREAD = ("CUDA_GRAPH_NODE_EVENTS",)
 TIMED = (*FAMILIES["CUDA"], "OSRT_API", "PROFILER_OVERHEAD", "NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
 _COUNTED = re.compile(r"(Number of (CUDA|NVTX|OS runtime libraries) events collected:\s*)[\d,]+")
@@ -58,7 +58,7 @@ def pack(export: Path, target: Path, most_bytes: int = MOST_BYTES) -> int:
         ValueError: Not even four steps fit, or there are none.
     """
     every = step_starts(export)
-    # Libraries start in the first steps: where these alone are too large, they go.
+    # Libraries start in the first steps. Where these steps alone are too large, they are removed.
     for steps in (every, every[BEGUN:]):
         kept = len(steps)
         while kept >= min(4, len(steps)) and kept > 0:
@@ -94,7 +94,7 @@ def step_starts(export: Path) -> list[tuple[int, int]]:
 
 
 def cut(export: Path, steps: Sequence[tuple[int, int]], kept: int) -> None:
-    """Leave the first steps in an export, and what lies between them; in place."""
+    """Reduce an export, in place, to its first steps and the time between them."""
     low, high = steps[0][0] - MARGIN_NS, steps[kept - 1][1]
     high += MARGIN_NS if kept == len(steps) else 0
     with closing(sqlite3.connect(export)) as database:

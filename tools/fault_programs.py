@@ -61,7 +61,7 @@ def find_programs(folder: Path) -> list[Program]:
 
 
 def shortages(programs: Sequence[Program]) -> list[str]:
-    """Return what is missing: root causes with too few programs, with like shapes, or with no library's loop."""
+    """Return what is missing: root causes with too few programs of different shape, or without a library's loop."""
     missing = []
     for rule in ROOT_CAUSES:
         own = [each for each in programs if each.rule == rule]
@@ -74,7 +74,7 @@ def shortages(programs: Sequence[Program]) -> list[str]:
 
 
 def by_root_cause(programs: Sequence[Program]) -> list[Program]:
-    """Return programs in the order of ``ROOT_CAUSES``, those of other rules behind them; by name within a rule."""
+    """Return programs in the order of ``ROOT_CAUSES``, those of other rules after them; by name within a rule."""
     place = {rule: number for number, rule in enumerate(ROOT_CAUSES)}
     return sorted(programs, key=lambda each: (place.get(each.rule, len(place)), each.rule, each.name))
 

@@ -77,7 +77,7 @@ and others of one session ran two at a time, each on a GPU of its own and on hal
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of one planted fault; times in ns, over the steps that both captures hold.
+    """The result for one planted fault; times in ns, over the steps that both captures hold.
 
     Attributes:
         name: Of the program.
@@ -208,7 +208,7 @@ def page(folders: Sequence[Path], folder: Path, plans: Sequence[str] = ()) -> st
     """Return the page about the programs of a folder whose captures are there.
 
     Args:
-        folders: Where the captures lie; of a program in several of them, the first counts.
+        folders: Where the captures lie; where several hold the same program, the first counts.
         folder: Where the programs lie.
         plans: The lines on programs with several faults.
     """

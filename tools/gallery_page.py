@@ -10,7 +10,7 @@ from gallery_remarks import REMARKS, RUNS
 from gallery_results import GALLERY, Result
 
 TOP = 10
-# Causes of idle time whose words are not those of their key.
+# Causes of idle time whose name differs from the words of their key.
 CAUSES = {
     "data_wait": "data loader wait",
     "data_work": "data loading in the training process",

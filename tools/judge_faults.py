@@ -68,7 +68,7 @@ def profile(name: str, form: str, folder: Path, options: Sequence[str]) -> str:
 
 
 def redact(folder: Path, target: Path) -> None:
-    """Write the export of a profile fit to share."""
+    """Write the redacted export of a profile."""
     words = [sys.executable, "-m", "nsyswrap", "redact", str(folder / "capture.sqlite"), "--force", "-o", str(target)]
     subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - nsyswrap itself
 
@@ -86,9 +86,9 @@ def pack(profiled: str, folder: Path, chosen: argparse.Namespace) -> str:
 
 
 def record_all(names: Sequence[str], chosen: argparse.Namespace) -> list[str]:
-    """Profile all programs in both forms, one after another with nothing beside them; return what went wrong.
+    """Profile all programs in both forms, one after another and alone; return what went wrong.
 
-    What else runs on the machine holds the host up now and then, for milliseconds. So packing waits until all have run.
+    Other processes on the machine delay the host by milliseconds at times, so packing begins after the last profile.
     """
     wrong, profiled = [], {}
     with tempfile.TemporaryDirectory() as temporary:
@@ -133,7 +133,7 @@ def main(arguments: list[str] | None = None) -> int:
                 folder.mkdir(parents=True, exist_ok=True)
             wrong = [f"{name}: left out, it needs {there[name]} GPUs" for name in names if there[name] > count]
             wrong += record_all([name for name in names if there[name] <= count], chosen)
-        # Of a program that has no whole export, the cut one counts.
+        # Where a program has no whole export, the cut one counts.
         folders = [folder for folder in (chosen.whole, chosen.captures) if folder]
         table = fault_table.page(folders, WORKLOADS / "faults", plan_table.section(plan_table.CAPTURES))
     wrong += fault_programs.shortages(fault_programs.find_programs(WORKLOADS / "faults"))

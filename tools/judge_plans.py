@@ -53,7 +53,7 @@ def record(program: Program, fixed: frozenset[str], folder: Path) -> Path:
 def record_all(programs: Sequence[Program], folder: Path, most_s: float) -> list[str]:
     """Profile all programs with every set of faults fixed, those with few faults first; return what went wrong.
 
-    What else runs on the machine holds the host up now and then, for milliseconds. So nothing runs beside a profile.
+    Other processes on the machine delay the host by milliseconds at times, so nothing runs beside a profile.
     """
     wrong, began = [], time.monotonic()
     for program in sorted(programs, key=lambda each: (len(each.faults), each.name)):

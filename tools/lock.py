@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "requirements"
 
 TORCH = "2.13.0"
-# nsys 2023.4.4, which Debian packages, records the ranges of nvtx 0.2.10 and 0.2.11; of 0.2.12, 0.2.13, 0.2.14 and
-# 0.2.17 it records none, and says nothing. 0.2.10 has no wheel for Python 3.13.
+# nsys 2023.4.4, which Debian packages, records the ranges of nvtx 0.2.10 and 0.2.11; it records no ranges of 0.2.12,
+# 0.2.13, 0.2.14 and 0.2.17, and prints no warning. 0.2.10 has no wheel for Python 3.13.
 NVTX = "0.2.11"
 
 

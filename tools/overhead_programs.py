@@ -4,7 +4,8 @@
     python tools/overhead_programs.py NAME... --times FILE
 
 Each step is an NVTX range ``step N`` and is timed by the program itself, from the same begin to the same end. The
-lengths are written to FILE in ns, by name. No program depends on nsyswrap, and no constant of it comes from them.
+lengths are written to FILE in ns, by name. No program depends on nsyswrap, and no constant of nsyswrap is derived from
+these programs.
 """
 
 import argparse

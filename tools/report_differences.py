@@ -165,7 +165,7 @@ def _findings(findings: Sequence[Tree]) -> Iterator[tuple[str, str, float | None
 
 
 def differences(old: Mapping[str, Tree], new: Mapping[str, Tree]) -> list[Difference]:
-    """Return the values that differ, by field, capture and item; a capture of one folder alone is one of them."""
+    """Return the values that differ, by field, capture and item; a capture that only one folder holds also counts."""
     found = [
         Difference("capture", name, "", *("there" if name in side else None for side in (old, new)))
         for name in old.keys() ^ new.keys()

@@ -1,10 +1,10 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Take the NVTX ranges out of captures, and say what of the report is still the same.
+"""Compare the reports of captures with and without their NVTX ranges.
 
     python tools/without_ranges.py [CAPTURE | FOLDER]...
 
 Captures are SQLite exports, packed with xz or not; without arguments those of tests/captures. Only ranges of the
-program are taken out, those of libraries stay. Of a capture whose ranges name steps, the tool compares the number of
+program are taken out, those of libraries stay. For a capture whose ranges name steps, the tool compares the number of
 measured steps, their median, the rule of the verdict, and the share of the kernels' time that has the same phase.
 Captures without such ranges are listed with what is found in them. The exit code is 1 if anything differs by more than
 it may.

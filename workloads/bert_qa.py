@@ -55,7 +55,7 @@ class Questions(Dataset[training.Batch]):  # type: ignore[misc]  # torch is not 
 
 
 def text(folder: Path, vocabulary: int) -> Path:
-    """Return a file of drawn tokens, the frequent ones first as in any language; write it where it is not there."""
+    """Return a file of random tokens with frequencies as in a language (Zipf's law); write it if it does not exist."""
     path = folder / f"tokens-{vocabulary}.npy"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)

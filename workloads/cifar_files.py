@@ -100,7 +100,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def samples(chosen: argparse.Namespace) -> Dataset[training.Batch]:
-    """Return the pictures that the options ask for; draw them where they are not there."""
+    """Return the pictures for these options; draw them if they do not exist."""
     normalize = chosen.normalize == "cpu"
     if chosen.packed:
         return Packed(pictures.packed(chosen.data, chosen.images, SIDE), normalize=normalize)

@@ -1,8 +1,8 @@
 """What every workload has: phases as NVTX ranges, a device, a seed, precision, and the options for them.
 
-A workload is a separate program that shows one lesson. It does not depend on nsyswrap: its ranges are there for
-whatever profiler looks. It starts with a docstring that says what it shows, and with EXPECTS, which says what a profile
-of it on a GPU must find: options -> rules of the findings, the most costly first. A plain tuple stands for {"": ...}.
+A workload is a separate program that shows one lesson. It does not depend on nsyswrap: any profiler can record its
+ranges. It starts with a docstring that says what it shows, and with EXPECTS, which says what a profile of it on a GPU
+must find: options -> rules of the findings, the most costly first. A plain tuple stands for {"": ...}.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import numpy as np
 import nvtx
 import torch
 
-# The first steps load libraries, choose algorithms and fill the allocator's pool; they say nothing of the later ones.
+# The first steps load libraries, choose algorithms and fill the allocator's pool; they are not typical of later steps.
 WARM_UP_STEPS = 5
 
 # A colour for each phase, as 0xRRGGBB, so that a step looks alike in every capture.
@@ -98,7 +98,7 @@ def plant(seed: int) -> None:
 
 
 def autocast(device: torch.device, *, enabled: bool) -> torch.autocast:
-    """Return the context for forward passes: with --amp in half precision, else in what the tensors have."""
+    """Return the context for forward passes: with --amp in half precision, else in the type of the tensors."""
     dtype = torch.float16 if device.type == "cuda" else torch.bfloat16
     return torch.autocast(device.type, dtype=dtype, enabled=enabled)
 

@@ -1,10 +1,10 @@
-"""Two convolutions and a linear layer name images of 28 x 28: by a kernel written by hand, and by cuDNN.
+"""Classify images of 28 x 28 by two convolutions and a linear layer: in a hand-written kernel, or in cuDNN.
 
     python workloads/convolution.py --batch-size 1000                  the hand-written kernel, compiled when it starts
     python workloads/convolution.py --batch-size 1000 --engine cudnn   PyTorch's own
     python workloads/convolution.py --batch-size 1000 --device cpu     on the CPU; `own` is then products of patches
 
-It prints what the program took of the CPU, as `time` does, and how long the images took.
+It prints the CPU time of the program, as `time` does, and the time for the images.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# Of the hand-written kernel no name tells whether it uses tensor cores, so nothing is claimed of it.
+# The name of the hand-written kernel does not show whether it uses tensor cores, so no rule on them is expected.
 EXPECTS = {
     "--batch-size 10000": ("copies/exposed",),
     "--batch-size 1000": ("synchronization/in_step", "copies/exposed"),
@@ -121,7 +121,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Name all batches, and print what that took."""
+    """Classify all batches, and print the time that it took."""
     chosen = options().parse_args(arguments)
     common.plant(chosen.seed)
     networks.full_precision()

@@ -1,6 +1,6 @@
-"""A decoder of the smallest GPT-2's size writes: a prompt at once, then tokens one by one.
+"""A decoder of the smallest GPT-2's size generates text: it reads a prompt at once, then writes tokens one by one.
 
-Each token is hundreds of kernels that are shorter than their launch. As a CUDA graph they are one launch.
+Each token needs hundreds of kernels that are shorter than their launch. A CUDA graph launches all of them at once.
 
     python workloads/decoding.py
     python workloads/decoding.py --graphs      the same tokens
@@ -78,7 +78,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write, and print the last tokens."""
+    """Generate tokens, and print the last ones."""
     chosen = options().parse_args(arguments)
     size = transformer.SMALL if chosen.small else GPT2
     if chosen.prompt + chosen.steps > size.longest:
@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> None:
     written = []
     with torch.inference_mode():
         with common.phase("build"):
-            # Places in the cache that this fills are written again: all start from the same prompt.
+            # This fills places in the cache that are written again later, since all runs start from the same prompt.
             write = captured(text) if chosen.graphs else text.write
         with common.phase("prompt"):
             text.read(prompt)

@@ -6,8 +6,8 @@ matrices onto tensor cores where their sizes allow it.
     python workloads/image_models.py --model vgg16 --amp
     python workloads/image_models.py --model alexnet --batch-size 8
 
-Images are drawn once, packed into one file, and cropped, flipped and normalised by loader processes. Float32 is kept
-to: TF32, which PyTorch allows in convolutions, is off unless --tf32 is given.
+Images are drawn once, packed into one file, and cropped, flipped and normalised by loader processes. Products in
+float32 use full precision: TF32, which PyTorch allows in convolutions, is off unless --tf32 is given.
 """
 
 import argparse
@@ -67,7 +67,7 @@ class Crops(Dataset[training.Batch]):  # type: ignore[misc]  # torch is not type
 
 
 def loss_of(model: nn.Module, batch: list[Tensor]) -> Tensor:
-    """Return the cross entropy of what the model says about a batch of images and labels."""
+    """Return the cross entropy of the model's scores for a batch of images and labels."""
     images, labels = batch
     return functional.cross_entropy(model(images), labels)
 

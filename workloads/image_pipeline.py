@@ -114,7 +114,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Prepare all batches, and print the mean of what a small layer says about them."""
+    """Prepare all batches, and print the mean output of a small layer for them."""
     chosen = options().parse_args(arguments)
     common.plant(chosen.seed)
     device = common.device_named(chosen.device)

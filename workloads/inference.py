@@ -1,4 +1,4 @@
-"""ResNet50 names images: in float32 and float16, kernel by kernel, compiled, as one CUDA graph, or by TensorRT.
+"""ResNet50 classifies images: in float32 and float16, kernel by kernel, compiled, as one CUDA graph, or by TensorRT.
 
 python workloads/inference.py                            float32, eager; other engines likewise
 python workloads/inference.py --half                     float16, channels last
@@ -90,7 +90,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Name all batches, and print how the scores are spread."""
+    """Classify all batches, and print the spread of the scores."""
     chosen = options().parse_args(arguments)
     common.plant(chosen.seed)
     networks.full_precision()

@@ -65,7 +65,7 @@ class Distortion:
 
     def __call__(self, pixels: Gray, random: np.random.Generator) -> Floats:
         """Return a distorted and normalised float32 image of the same shape, [28, 28]."""
-        # An empty pixel all around: what lies outside is black, and no index leaves the sheet.
+        # An empty border of one pixel: pixels outside the image are black, and no index is out of bounds.
         sheet = np.zeros((SIDE + 2, SIDE + 2), dtype=np.float32)
         sheet[1:-1, 1:-1] = pixels
         places = self._movement(random) @ self.basis
@@ -83,7 +83,7 @@ class Distortion:
         return normal.reshape(SIDE, SIDE)
 
     def _movement(self, random: np.random.Generator) -> Floats:
-        """Coefficients [2, 7] of the basis for the places, in pixels from the middle, that the image is read at."""
+        """Return coefficients [2, 7] of the basis for the places where the image is read, in pixels from the middle."""
         draws = random.uniform(-1, 1, 13).astype(np.float32)
         turn, wide, high = TURN * draws[0], 1 + SCALE * draws[1], 1 + SCALE * draws[2]
         cos, sin = np.cos(turn) * self.middle, np.sin(turn) * self.middle
@@ -109,7 +109,10 @@ class DistortedDigits:
         return len(self.labels)
 
     def __getitem__(self, draw: int) -> tuple[Tensor, int]:
-        """Return image float32 [1, 28, 28] and label for a draw: the digit's index, plus the length times the epoch."""
+        """Return image float32 [1, 28, 28] and label of a draw.
+
+        A draw is the digit's index plus the length times the epoch.
+        """
         index = draw % len(self)
         pixels = np.frombuffer(self.content, np.uint8, SIDE * SIDE, index * SIDE * SIDE).reshape(SIDE, SIDE)
         # A source of its own for each draw: the samples do not depend on how many processes share the work.
@@ -156,7 +159,7 @@ class Training(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """What an epoch showed: the mean loss over its steps, how long it took, how long each step waited for its data."""
+    """Results of an epoch: the mean loss over its steps, how long it took, how long each step waited for its data."""
 
     loss: float
     took_ns: int
@@ -166,7 +169,7 @@ class Epoch(NamedTuple):
 def train(training: Training, loader: DataLoader[list[Tensor]], first: int, count: int) -> Epoch:
     """Train for `count` steps of one epoch, numbered from `first`; the loader must have as many batches.
 
-    The number is known before, so a range `batch N` is never opened for a batch that does not come.
+    The number of batches is known in advance, so no range `batch N` is opened after the last batch.
     """
     losses: list[Tensor] = []
     waits_ns: list[int] = []
@@ -203,7 +206,7 @@ def step(training: Training, images: Tensor, labels: Tensor) -> Tensor:
 
 
 def accuracy(training: Training, images: Gray, labels: Gray, distort: Distortion) -> float:
-    """Return the share of images that the model names rightly; they are normalised, not distorted."""
+    """Return the share of images that the model classifies correctly; they are normalised, not distorted."""
     training.model.eval()
     right = 0
     with common.phase("evaluate"), torch.no_grad():
@@ -216,7 +219,7 @@ def accuracy(training: Training, images: Gray, labels: Gray, distort: Distortion
 
 
 def gray_statistics(images: Gray) -> tuple[float, float]:
-    """Return mean and standard deviation of the gray levels; some thousand images tell them well enough."""
+    """Return mean and standard deviation of the gray levels; some thousand images are enough."""
     some = images[:5000]
     return float(some.mean()), float(some.std()) or 1.0
 
@@ -234,7 +237,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def loader_for(samples: DistortedDigits, chosen: argparse.Namespace, device: torch.device) -> DataLoader[list[Tensor]]:
-    """Return the loader that the options ask for; its processes live through all epochs."""
+    """Return the loader for these options; its processes live through all epochs."""
     loader: DataLoader[list[Tensor]] = DataLoader(
         samples,
         batch_size=chosen.batch_size,
@@ -243,7 +246,8 @@ def loader_for(samples: DistortedDigits, chosen: argparse.Namespace, device: tor
         persistent_workers=chosen.workers > 0,
         pin_memory=device.type == "cuda" if chosen.pin is None else chosen.pin,
         drop_last=True,
-        # The loader draws seeds for its processes; from a source of its own, or their number would change dropout.
+        # The loader draws the seeds of its processes from a generator of its own. Otherwise their number would change
+        # dropout.
         generator=torch.Generator(),
     )
     return loader

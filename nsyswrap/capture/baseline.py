@@ -1,4 +1,4 @@
-"""Run a program without nsys, in the same way otherwise, and time its ranges: the baseline of its profile.
+"""Run a program without nsys but otherwise unchanged, and time its ranges: the baseline of its profile.
 
 The program's Python processes time their own ranges (:mod:`nsyswrap.capture.annotate.step_clock`), because without a
 profiler NVTX ranges go nowhere.
@@ -23,7 +23,7 @@ class AloneRun:
 
     Args:
         exit_code: The program's exit code, 128 + n for a signal.
-        processes: What each process wrote of its ranges, as ``StepClock.write`` does.
+        processes: The ranges of each process, in the form that ``StepClock.write`` writes.
     """
 
     exit_code: int

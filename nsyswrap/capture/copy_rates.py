@@ -1,7 +1,7 @@
-"""Measure how fast this machine copies between pinned memory and a GPU: what copies of pageable memory could be.
+"""Measure how fast this machine copies between pinned memory and a GPU: the speed that pageable copies could reach.
 
-Run as a program it prints the rates as JSON; `profile` runs it in a process of its own, so that no CUDA context of ours
-lives on. It talks to the driver alone (libcuda), so it needs neither torch nor the CUDA runtime.
+Run as a program it prints the rates as JSON; `profile` runs it in a separate process, so that no CUDA context stays
+open. It calls only the driver (libcuda), so it needs neither torch nor the CUDA runtime.
 """
 
 import ctypes
@@ -82,7 +82,7 @@ def _check(result: int) -> None:
 
 
 def main() -> int:
-    """Print the rates as JSON; 1 where they cannot be measured."""
+    """Print the rates as JSON; return 1 where they cannot be measured."""
     try:
         sys.stdout.write(json.dumps(measure()) + "\n")
     except OSError as error:

@@ -1,7 +1,7 @@
 """The program whose calls are timed alone and under nsys, to measure what nsys adds to each of them.
 
 It makes many calls of each kind that a capture records: launches, other CUDA calls, NVTX ranges, and calls of the
-operating system. It writes the median time of a call in each of many blocks as JSON. It talks to the CUDA libraries
+operating system. It writes the median time of a call in each of many blocks as JSON. It calls the CUDA libraries
 through ctypes, so it needs no torch. Where there is no GPU, it makes the other calls only.
 
 In a loop of nothing but launches, the profiler's code and data stay in the CPU's caches, and its cost is small. A real
@@ -11,8 +11,8 @@ program evicts them. So each kind is timed in three settings, with different wor
     python    |work|call|work|call|        the interpreter runs other code, as between two launches of a real program
     evicted   |work|copy|call|work|copy|   and memory larger than the first cache is copied
 
-A shared machine is slower at some times than at others. So the same work is timed beside each block, and the times of
-the block are those of a machine of the speed at which the work takes as long as usual.
+A shared machine is slower at some times than at others. So the same work is timed next to each block, and the
+times of the block are scaled to the usual speed of the machine.
 """
 
 import ctypes
@@ -33,10 +33,10 @@ Call = Callable[[], object]
 # Blocks of each kind and setting, and calls in each block: enough for stable quartiles in a few seconds.
 BLOCKS = 12
 CALLS = 100
-# Read and written before each call: many times the first cache of a core, a part of its second one. Between two
-# launches a training program touches the code and the data of its framework, which is of that order.
+# Read and written before each call: many times the first-level cache of a core, and part of its second-level cache.
+# Between two launches, a training program touches a similar amount of its framework's code and data.
 EVICTED_BYTES = 512 << 10
-# Times that the work is timed beside each block.
+# How many times the work is timed next to each block.
 PACES = 9
 
 
@@ -63,13 +63,13 @@ class Work:
         sorted(json.loads(text), key=len)
 
     def evicted(self) -> None:
-        """Run it, and copy memory."""
+        """Run the same code, and copy memory."""
         self.python()
         self._target[:] = self._source
 
 
 def times(call: Call, before: Call, settle: Call | None, pace: Call) -> list[tuple[float, float]]:
-    """Return the median length of a call in each block, and that of some work beside the block, in ns.
+    """Return the median length of a call in each block, and that of some work timed next to the block, in ns.
 
     Args:
         call: The call.
@@ -100,8 +100,8 @@ def _length(call: Call) -> int:
 def range_kinds() -> Iterator[tuple[str, Call]]:
     """Yield the calls that open and close a range: alone, and with what marks a phase of an unchanged program.
 
-    Without a profiler, the range is opened in the same way by the package ``nvtx``, or else by calls that do nothing.
-    Without one no phase is marked.
+    Without a profiler, the package ``nvtx`` opens the range in the same way, or else calls that do nothing. No phase is
+    marked then.
     """
     sink: Sink | None
     try:
@@ -174,7 +174,7 @@ def measure() -> dict[str, dict[str, list[tuple[float, float]]]]:
         for name, call, settle in kinds
     }
     if cuda is not None:
-        found["queued_kernel"] = {"device": [(each, 0) for each in cuda.queued()]}  # the GPU has a pace of its own
+        found["queued_kernel"] = {"device": [(each, 0) for each in cuda.queued()]}  # the CPU's pace does not apply
     return found
 
 

@@ -104,7 +104,8 @@ class Cuda:
         """Yield the kinds of calls.
 
         PyTorch asks for the device before a launch, in the guard of the operator and in its kernel, and for the last
-        error after it. nsys slows these queries down without recording them. So a launch is timed with and without.
+        error after it. nsys slows these queries down without recording them. So a launch is timed with and
+        without these queries.
         """
         cuda, none = self.driver, ctypes.c_void_p()
         yield (
@@ -165,7 +166,7 @@ class Cuda:
         self._check(self.driver.cuStreamSynchronize(self.stream))
 
     def queued(self) -> list[float]:
-        """Return the mean time of a kernel on the GPU where all wait in the queue, in ns."""
+        """Return the mean time of a kernel on the GPU when all kernels wait in the queue, in ns."""
         cuda, none, found = self.driver, ctypes.c_void_p(), []
         first, last = ctypes.c_void_p(), ctypes.c_void_p()
         for event in (first, last):

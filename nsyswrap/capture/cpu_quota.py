@@ -1,4 +1,4 @@
-"""The CPU quota of a process: how many cores its control group may use, and how often that was used up.
+"""The CPU quota of a process: how many cores its control group may use, and how often it was used up.
 
 Source: Documentation/admin-guide/cgroup-v2.rst (cpu.max, cpu.stat) and Documentation/scheduler/sched-bwc.rst of Linux.
 """
@@ -17,8 +17,8 @@ class Quota:
     """A limit on CPU time.
 
     Attributes:
-        cores: CPU time that may be used in the time of one core.
-        stat: The file with the counts of the limit.
+        cores: CPU time that may be used per elapsed time, as a number of cores.
+        stat: The file that counts how often and how long the limit stopped threads.
     """
 
     cores: float
@@ -36,7 +36,7 @@ class Quota:
 
 
 def find_quota(process: int, proc: Path = PROC, mounts: Path = MOUNTS) -> Quota | None:
-    """Return the tightest quota of a process and the groups above its own; None where there is none.
+    """Return the tightest quota of a process's control group and the groups above it; None where there is none.
 
     Args:
         process: The process.

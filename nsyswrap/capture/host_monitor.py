@@ -1,7 +1,7 @@
 """Samples the host while a program runs: waits for a core, page faults, disk reads, the CPU quota, GPU clocks.
 
 The samples come from files of the kernel that need no root, and from NVML. They are taken in our process, never in the
-program. The pause after a sample is at least a hundred times as long as the sample: that is 1 % of one core.
+program. The pause after a sample is at least a hundred times as long as the sample: at most 1 % of one core.
 """
 
 import os
@@ -17,11 +17,11 @@ from nsyswrap.capture.process_tree import descendants, is_alive
 
 SCHEMA = "nsyswrap.host/1"
 PERIOD_S = 0.1
-# A sample may take one hundredth of the time to the next one: 1 % of one core.
+# The pause after a sample is at least this many times as long as the sample: at most 1 % of one core.
 PAUSE_FACTOR = 100
-# The processes of the program and the GPUs are looked up in every so many samples.
+# The processes of the program and the GPUs are looked up once in this many samples.
 LOOK_UP_EVERY = 10
-# Samples of NVML, in samples of the host: 200 ms, since the driver refreshes its own values about as often.
+# NVML is sampled once in this many samples of the host: every 200 ms, about as often as the driver updates its values.
 GPUS_EVERY = 2
 # After this many samples the period doubles, so that the record of a long run stays small.
 MANY_SAMPLES = 20_000
@@ -30,7 +30,7 @@ _STOP_TIMEOUT_S = 5.0
 
 @dataclass(slots=True)
 class Series:
-    """Numbers that grow or change: a row is kept where it differs from the row before, and the row before it as well.
+    """Rows of numbers without repetitions: of equal rows in succession, only the first and the last are kept.
 
     Attributes:
         at: Number of the sample of each row.
@@ -100,7 +100,7 @@ class HostMonitor:
     def record(self) -> dict[str, object] | None:
         """Return the samples as `host.json` keeps them; None where there are none.
 
-        Times are nanoseconds since 1970 (UTC), which the start of a capture is also given in.
+        Times are nanoseconds since 1970 (UTC), like the start of a capture.
         """
         if not self._times:
             return None

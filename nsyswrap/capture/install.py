@@ -76,7 +76,7 @@ def install(root: Path, notify: Callable[[str], None], distribution: Distributio
     """Install nsys into a folder of the user, and return its path.
 
     Args:
-        root: The folder with one folder a version; created if missing.
+        root: The folder with one folder for each version; created if missing.
         notify: Called with each message for the user, the licence notice first.
         distribution: The distribution whose packages to use; None for that of this machine.
 

@@ -72,7 +72,7 @@ class CounterResult:
     """The counters of a run.
 
     Args:
-        csv: ncu's raw page as CSV: a row of names, a row of units, one row a launch.
+        csv: ncu's raw page as CSV: a row of names, a row of units, one row for each launch.
         exit_code: The exit code of ncu, which is the program's if ncu succeeded.
         output: What ncu and the program printed.
     """

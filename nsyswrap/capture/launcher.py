@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from nsyswrap.capture.run_record import RANK_VARIABLES, SIZE_VARIABLES
 
-# SLURM sets its variables in a batch script, too; only in a step are there several processes.
+# SLURM sets its variables in a batch script, too; only a step has several processes.
 SLURM_STEP = "SLURM_STEP_ID"
 _OF_SLURM = "SLURM_"
 
@@ -24,7 +24,7 @@ class LaunchedRank(NamedTuple):
 
 
 def launched_as(environ: Mapping[str, str]) -> LaunchedRank | None:
-    """Return the rank that a launcher gave this process; None for a process of its own."""
+    """Return the rank that a launcher gave this process; None for a process without a launcher."""
     for rank, size in zip(RANK_VARIABLES, SIZE_VARIABLES, strict=True):
         if rank.startswith(_OF_SLURM) and SLURM_STEP not in environ:
             continue
@@ -41,7 +41,7 @@ def _is_number(text: str) -> bool:
 def folder_of_rank(folder: Path, environ: Mapping[str, str]) -> Path:
     """Return the folder of this rank's result inside the folder of the job; the folder itself without a launcher.
 
-    Several ranks with one ``-o`` would otherwise replace, or refuse, one another.
+    Otherwise ranks with the same ``-o`` would replace each other's results, or fail.
     """
     found = launched_as(environ)
     return folder if found is None else folder / f"rank-{found.rank}"

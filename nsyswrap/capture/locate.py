@@ -104,7 +104,7 @@ def importer_of(nsys: Nsys) -> Path | None:
 
 
 def installed_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the folder where ``nsyswrap setup`` installs nsys, one folder a version.
+    """Return the folder where ``nsyswrap setup`` installs nsys, one folder for each version.
 
     ``XDG_DATA_HOME`` is used if it is absolute, as its specification says.
     """

@@ -52,7 +52,7 @@ class GpuReader:
             return None
         power = self._number("nvmlDeviceGetPowerUsage") or 0
         celsius = self._number("nvmlDeviceGetTemperature", _TEMPERATURE_GPU) or 0
-        # Power and temperature change all the time: rounded, equal rows are kept once.
+        # Power and temperature change all the time. Power is rounded, so that more rows are equal and need not be kept.
         return clock, reasons, round(power, -4), celsius, self._processes()
 
     def _number(self, call: str, *kind: int) -> int | None:

@@ -12,8 +12,8 @@ from nsyswrap.capture.run_dir import RunDir
 from nsyswrap.errors import UsageError
 
 DEFAULT_TRACES = ("cuda", "nvtx", "cudnn", "cublas", "osrt")
-# What --light traces: launches and waits, steps and phases, and the waits of the operating system, which tell a wait
-# for data from work. docs/overhead.md has what each costs.
+# What --light traces: launches and waits, steps and phases, and the waits of the operating system, which distinguish
+# waiting for data from work. docs/overhead.md has what each costs.
 LIGHT_TRACES = ("cuda", "nvtx", "osrt")
 
 # Older versions of nsys record no completion of events, and have no flag for it.

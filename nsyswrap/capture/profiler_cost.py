@@ -99,14 +99,14 @@ def conditions_of(options: CaptureOptions, nsys: Nsys) -> dict[str, Any]:
 
 
 def kept_at(conditions: Mapping[str, Any]) -> Path:
-    """Return the file in the user's cache folder that keeps the costs for some conditions."""
+    """Return the file in the user's cache folder that keeps the costs for these conditions."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     text = json.dumps(conditions, sort_keys=True)
     return base / "nsyswrap" / "profiler_cost" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
 def measure(options: CaptureOptions, nsys: Nsys) -> tuple[list[Times], list[Times]]:
-    """Run the program some times, alone and under nsys in turn, and return the times of its calls of both."""
+    """Run the program some times, alone and under nsys in turn, and return the call times of both."""
     alone, recorded = [], []
     try:
         with private_folder() as folder:
@@ -145,7 +145,7 @@ def _timed(prefix: tuple[str, ...], target: Path) -> Times:
 def costs(alone: Sequence[Times], recorded: Sequence[Times]) -> dict[str, dict[str, Any]]:
     """Return the cost of each kind of call from the times of its blocks, alone and under nsys, in ns.
 
-    A kind may stand for several calls. Then its cost reaches from the least of them to the most.
+    A kind may stand for several calls. Then its cost ranges from the cheapest call to the costliest.
     """
     if not alone or not recorded:
         return {}
@@ -224,7 +224,7 @@ def _kept(path: Path) -> dict[str, Any] | None:
 
 
 def _keep(path: Path, calls: Mapping[str, Any]) -> None:
-    """Write the costs to a file for this user only; a folder that cannot be written keeps nothing."""
+    """Write the costs to a file for this user only; nothing is kept if the folder cannot be written."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = path.with_suffix(f".{os.getpid()}")

@@ -36,7 +36,7 @@ def share_in(output: bytes) -> float | None:
         output: Bytes of nsys's output; a bar that is cut off is ignored.
 
     Returns:
-        A share of 1, or None if there is no complete bar.
+        A share from 0 to 1, or None if there is no complete bar.
     """
     found = _PERCENT.findall(output)
     return min(int(found[-1]), 100) / 100 if found else None

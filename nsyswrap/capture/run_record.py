@@ -26,7 +26,7 @@ from nsyswrap.privacy import looks_secret, neutral, neutral_command
 SCHEMA = "nsyswrap.run/1"
 COPY_RATES = "pinned_copy_rates"
 PROFILER_COST = "profiler_cost"
-# What `profile` calls its capture and the export of it.
+# The name of a capture of `profile` and of its export, without suffix.
 CAPTURE_STEM = "capture"
 
 # Variables that change what the GPU does or how work is distributed, and hold no address and no secret.
@@ -57,7 +57,7 @@ RECORDED_VARIABLES = (
     "WORLD_SIZE",
 )
 
-# Where launchers tell a process its rank and the number of ranks: torchrun, Open MPI, SLURM.
+# Variables in which launchers set the rank and the number of ranks: torchrun, Open MPI, SLURM.
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
 SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
 
@@ -94,18 +94,18 @@ def recorded_rank(capture: Path) -> tuple[int | None, int | None]:
 
 
 def _first_number(values: Mapping[object, object], names: tuple[str, ...]) -> int | None:
-    """Return the first of some variables that is a number."""
+    """Return the value of the first of these variables that holds a number; None where none does."""
     found = (str(values[name]) for name in names if name in values)
     return next((int(each) for each in found if each.isdecimal() and each.isascii()), None)
 
 
 def recorded_copy_rates(capture: Path) -> object:
-    """Return what the `run.json` beside a capture of `profile` holds of copy rates; None where there is none."""
+    """Return the copy rates in the `run.json` beside a capture of `profile`; None where there are none."""
     return _record_beside(capture).get(COPY_RATES)
 
 
 def recorded_profiler_cost(capture: Path) -> object:
-    """Return what it holds of the cost of recording; None where there is none."""
+    """Return the cost of recording in the `run.json` beside a capture of `profile`; None where there is none."""
     return _record_beside(capture).get(PROFILER_COST)
 
 

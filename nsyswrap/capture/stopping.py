@@ -1,4 +1,4 @@
-"""Stop a recording before the program ends: data that nsys has not yet collected from a program is lost with it.
+"""Stop a recording before the program ends, because data that nsys has not collected by then is lost.
 
 Observed with nsys 2025.3.1 on an H200: a program that a signal kills, such as Ctrl-C in Python, loses all GPU events
 since the last full buffer of 24 449 events. For a short run that is all of them. After ``nsys stop`` nothing is lost,

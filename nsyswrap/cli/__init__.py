@@ -1,4 +1,4 @@
-"""The command line: one module a command, loaded when it is called, and one place that prints errors."""
+"""The command line: one module for each command, loaded when it is called, and one place that prints errors."""
 
 import importlib
 from collections.abc import Mapping

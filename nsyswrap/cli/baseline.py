@@ -20,7 +20,7 @@ def add_baseline(report: "Report", options: "CaptureOptions", step_range: str, *
         report: The report of the run under nsys.
         options: The options of that run.
         step_range: Regular expression of the ranges that are steps; empty for the usual names.
-        wanted: Whether there is to be a second run.
+        wanted: Whether to make the second run.
         code: Exit code of the first run; a program that failed is not run again.
     """
     if not wanted:

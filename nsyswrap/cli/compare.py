@@ -112,7 +112,7 @@ def comparison_of(
     """Read both sides and compare them.
 
     Args:
-        base: One path a run; the first names the side in the result.
+        base: One path for each run; the first names the side in the result.
         new: The same.
         options: How to read captures.
         comparison: How to compare.
@@ -141,7 +141,7 @@ def report_at(path: Path, options: ReadOptions) -> "Report":
 def names_of(base: Path, new: Path) -> tuple[str, str]:
     """Return a name for each of two files: the shortest end of its path that distinguishes them.
 
-    Folders above are left out, because the result may be shown to others.
+    Parent folders are left out, because the result may be shown to others.
     """
     parts = [path.absolute().parts[1:] for path in (base, new)]
     if parts[0] == parts[1]:
@@ -159,7 +159,7 @@ def comparison_settings(margin: float, accept: tuple[str, ...]) -> "ComparisonOp
 
     Args:
         margin: Smallest change that counts, in per cent.
-        accept: Differences to compare across.
+        accept: Kinds of differences that the user accepts.
 
     Raises:
         UsageError: The margin is out of range.

@@ -49,8 +49,8 @@ class ReadOptions(NamedTuple):
     Attributes:
         window: ``steps``, ``all`` or ``START:END`` in seconds; empty for steps where there are any.
         step_range: Regular expression of the NVTX ranges that are steps; empty for the usual names.
-        step_kernel: Regular expression of the kernels that begin a step; empty to use ranges, or else the pattern of
-            the work.
+        step_kernel: Regular expression of the kernels that begin a step; empty to use ranges, or else the repeating
+            pattern of GPU work.
         phases: ``NAME=REGEX`` for each phase.
         kernel_rules: Files with kernel name rules.
     """

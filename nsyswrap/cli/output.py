@@ -40,7 +40,7 @@ def form_of(form: str | None, output: Path | None, forms: Collection[str]) -> st
 
 
 def check_not_input(output: Path | None, *inputs: Path | None) -> None:
-    """Check, before anything is read, that the result does not replace an input, also under another name.
+    """Check, before anything is read, that the result does not replace an input, not even under another name.
 
     Args:
         output: The file to write; None for stdout.
@@ -132,7 +132,7 @@ def atomic_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(target: Path, names: Iterable[str] = ()) -> Iterator[Path]:
-    """Yield a temporary folder whose files move into the target at the end of the block; after an error none does.
+    """Yield a temporary folder whose files move into the target at the end of the block; after an error, none moves.
 
     Args:
         target: A folder; created if missing.

@@ -185,7 +185,7 @@ def analyzed(export: Path, read: "Callable[[Path], Report]") -> "Report":
 
 
 def plan_before(base: Path | None, options: ReadOptions) -> "Report | None":
-    """Return the report of an earlier run; None where none is wanted.
+    """Return the report of an earlier run; None if no run is given.
 
     Raises:
         UsageError: That report has no plan.
@@ -203,7 +203,7 @@ def plan_before(base: Path | None, options: ReadOptions) -> "Report | None":
 
 
 def add_plan_score(report: "Report", before: "Report | None") -> "Report":
-    """Return a report with a section on how it did against the plan of the run before; unchanged without one."""
+    """Return a report with a section that compares it with the plan of an earlier run; unchanged without one."""
     if before is None:
         return report
     from nsyswrap.compare import compare_reports  # noqa: PLC0415 - heavy; rarely used
@@ -228,7 +228,7 @@ def add_counterfactual(  # noqa: PLR0913 - a first run, a second one, and whethe
     Args:
         report: The report of the first run.
         options: The options of the first run.
-        wanted: What the second run goes without (``data``); None for no second run.
+        wanted: What the second run leaves out (``data``); None for no second run.
         record: Captures a program.
         read: Returns the report of an export.
         code: Exit code of the first run; a program that failed is not run again.
@@ -275,7 +275,7 @@ def print_summary(report: "Report", folder: Path, notes: tuple[str, ...], *, for
         click.echo(rendered("json", report, to_terminal=False))
     elif not quiet:
         click.echo(rendered("text", report, to_terminal=True, stream=sys.stderr), err=True)
-    for note in notes if form == "json" or quiet else ():  # the summary has them
+    for note in notes if form == "json" or quiet else ():  # the summary shows the notes
         click.echo(f"note: {note}", err=True)
     secrets = report.session.secrets
     if secrets:

@@ -1,4 +1,4 @@
-"""Progress of a capture on stderr: bars on a terminal, one line a phase elsewhere.
+"""Progress of a capture on stderr: bars on a terminal, one line for each phase elsewhere.
 
 While the program runs, the terminal belongs to it: progress is shown in the terminal's title, where it cannot overwrite
 the program's output.

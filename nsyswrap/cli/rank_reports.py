@@ -1,4 +1,4 @@
-"""The reports of the ranks of a job: which files they are, and which rank each is of."""
+"""The reports of the ranks of a job: finds their files and the rank of each file."""
 
 import re
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ FOLDER_HINT = "give the folder that holds rank-0, rank-1 and so on, or the captu
 
 
 def find_reports(paths: Sequence[Path]) -> list[Path]:
-    """Return the captures that files and folders name, each rank's export before its ``.nsys-rep``.
+    """Return the captures among the paths and in folders; in a folder, an export is preferred to its ``.nsys-rep``.
 
     Raises:
-        UsageError: A folder holds no capture, or a path is neither.
+        UsageError: A folder holds no capture, or a path is neither a folder nor a capture.
     """
     found: list[Path] = []
     for path in paths:

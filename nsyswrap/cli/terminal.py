@@ -1,4 +1,4 @@
-"""Reports as they are printed: as wide as the terminal, and with colour where it has colour."""
+"""Fits reports to the terminal: its width, and colour if it supports colour."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A run without nsys beside the report of the same program: the measured step against the simulated one."""
+"""Adds the step time measured without nsys to the report of the same program, next to the simulated one."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def without_baseline(report: Report, reason: str) -> Report:
 
 
 def _same_steps(report: Report, alone: Steps) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """Return the lengths of the measured steps in ns; of those that the report measured, where both name the same."""
+    """Return the lengths of the measured steps in ns; only of those that the report measured, too, if enough."""
     measured, shown = alone.measured, report.section("steps")
     if shown is not None and "steps" in shown.tables:
         table = shown.tables["steps"]
@@ -52,7 +52,7 @@ def _same_steps(report: Report, alone: Steps) -> "np.ndarray[tuple[int], np.dtyp
 
 
 def _sentence(report: Report, count: int) -> str:
-    """Return the measured step in words, and the simulated one beside it."""
+    """Return a sentence with the measured step time and the simulated one."""
     step = report.step
     measured = f"Measured without nsys: a step takes {units.duration(step.baseline_median_ns or 0)} ({count} steps)."
     usual, low, high = step.without_profiler_ns, step.without_profiler_low_ns, step.without_profiler_high_ns

@@ -82,7 +82,7 @@ def runs_interval(base: Series, new: Series, confidence: float) -> Spread:
     Runs are independent of each other, even where the steps of a run are not.
 
     Args:
-        base: One value a run, shape (n,).
+        base: One value for each run, shape (n,).
         new: The same, shape (m,); n + m at least 3.
         confidence: Share of such intervals that contain the true value, such as 0.95.
     """
@@ -168,7 +168,7 @@ def _widening(base: Series, new: Series, quantile: float) -> float:
 
 
 def student_quantile(quantile: float, freedom: float) -> float:
-    """Return a quantile of Student's t by its expansion at the normal; good to 1 % from 3 degrees of freedom on.
+    """Return a quantile of Student's t from its expansion at the normal quantile; accurate to 1 % from 3 degrees on.
 
     Source:
         Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
@@ -184,7 +184,7 @@ def student_quantile(quantile: float, freedom: float) -> float:
 
 
 def _student(quantile: float, freedom: int) -> float:
-    """Return a quantile of Student's t, exact for 1 and 2 degrees of freedom, where the expansion is not good."""
+    """Return a quantile of Student's t, exact for 1 and 2 degrees of freedom, where the expansion is inaccurate."""
     if freedom == 1:
         return math.tan(math.pi * (quantile - 0.5))
     if freedom == 2:  # noqa: PLR2004 - degrees of freedom

@@ -96,7 +96,7 @@ def _unchanged(estimates: tuple[Estimate, Estimate], what: str) -> Decision:
 
 
 def _hidden_by_runs(one: Estimate) -> bool:
-    """Return whether the steps alone would decide, so that only the noise between runs prevents it."""
+    """Return whether the steps alone would give a decision, which the noise between runs prevents."""
     noise, half = math.log1p(one.noise), (math.log1p(one.high) - math.log1p(one.low)) / 2
     return noise > 0 and half**2 - noise**2 <= math.log1p(WIDEST) ** 2
 

@@ -1,8 +1,8 @@
 """The findings of two reports matched by rule and GPU: gone, smaller, same, larger or new.
 
-A finding is listed only where its time passes a threshold of display, so a finding that is missing on one side need not
-be gone: the time of its rule on that side is read from the attribution of idle time. Idle time may also change its rule
-from one run to the next while the cause and the phase stay: such time is counted as moved, not as saved.
+A finding is listed only if its time exceeds a display threshold. So a rule without a finding on one side may still lose
+time there: that time is read from the attribution of idle time. Idle time may also change its rule from one run to the
+next, while cause and phase stay the same. Such time counts as moved, not as saved.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,8 @@ Key = tuple[str, int | None]
 # Idle time a step, or as a share of the window, by rule and by where it occurs: its cause and phase.
 Attribution = Mapping[str, Mapping[tuple[str, str], float]]
 
-# Amounts that differ by less than this share of the larger one are the same; less than this share left is gone.
+# Amounts that differ by less than this share of the larger one are the same. If less than this share is left, the
+# finding is gone.
 SAME_SHARE = 0.10
 # Less than this share of the window is too little for a finding to be called smaller or larger.
 NEGLIGIBLE_SHARE = 0.005
@@ -92,10 +93,10 @@ def _presence(base: Finding | None, new: Finding | None) -> FindingChange:
 
 
 def _moved(rule: str, before: Attribution, now: Attribution) -> tuple[MovedTime, ...]:
-    """Return the time that other rules took over from a rule, or it from them, in the same cause and phase.
+    """Return the time that moved between a rule and other rules, in the same cause and phase.
 
-    In each cause and phase, what one rule has less and another has more is the same time as far as both go. Where
-    several rules have more, each takes its part of it.
+    Time moves, within one cause and phase, from rules that have less in new to rules that have more. The smaller of
+    both sums is the time that moved. It is divided among several rules in proportion to their changes.
     """
     found: dict[tuple[str, bool], float] = {}
     rules = {*before, *now}

@@ -1,7 +1,7 @@
 """How much time the data loader takes: a run compared with the same run that reuses its first batches.
 
-The steps of both runs are compared by number. Next to the saving stands the time that the first capture attributes to
-the loader. Where the two differ, a note says which part of the step explains the difference.
+The steps of both runs are compared by number. The section shows the saving, and the time that the first capture
+attributes to the loader. Where the two differ, a note says which part of the step explains the difference.
 """
 
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ def without_loader(base: Report, cached: Report, kept: int) -> Section:
     """Return the comparison of a run with the same run without data loading.
 
     Args:
-        base: The run as it is.
+        base: The unchanged run.
         cached: The same program with a batch cache: each loader repeats its first batches.
         kept: Number of batches in the cache of each loader; the steps that load them are left out.
 

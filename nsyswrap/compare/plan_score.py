@@ -1,4 +1,4 @@
-"""The score of a plan: which of its changes the next run made, and whether the step takes as long as the plan said.
+"""The score of a plan: which of its changes the next run made, and whether the step takes as long as predicted.
 
 A planned change counts as made where the findings of its rule are gone in the next run, and as partly made where they
 lose at most half as much time. The plan has a time for the first change, for the first two, and so on. For one change
@@ -23,7 +23,7 @@ MADE, PARTLY, NOT_MADE = "made", "partly made", "not made"
 
 
 def score_plan(base: Report, new: Report, findings: Sequence[FindingPair], *, blocked: bool = False) -> Section | None:
-    """Return how the next run did against the plan of a report; None where that has no plan.
+    """Return how the next run compares with the plan of a report; None where the report has no plan.
 
     Args:
         base: The report with the plan.
@@ -63,7 +63,7 @@ def _facts(predicted: tuple[int, int] | None, measured: int | None) -> tuple[Fac
 
 
 def state_of(rule: str, findings: Sequence[FindingPair]) -> str:
-    """Return whether a planned change was made: its findings are gone, or have lost much less time, or neither."""
+    """Return whether a planned change was made (findings gone), partly made (much less time lost), or not made."""
     mine = [each for each in findings if each.rule == rule]
     if mine and all(each.change is FindingChange.GONE for each in mine):
         return MADE

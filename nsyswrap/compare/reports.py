@@ -112,7 +112,7 @@ def _sentence(decision: Decision, estimates: tuple[Estimate, ...], tables: tuple
 
 
 def _reason(decided: Estimate, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...], *, less: bool) -> str:
-    """Return a clause about the part that makes most of the change: of the ledger, or of idle time; empty without one.
+    """Return a clause about the part of the ledger or of idle time that makes most of the change; empty without one.
 
     Parts add up to the time per step, so they explain a median step only where it changed by a similar amount.
     """

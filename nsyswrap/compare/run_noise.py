@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from nsyswrap.compare.bootstrap import Spread, student_quantile
 from nsyswrap.compare.step_times import StepTimes
 
-# Standard deviation of ln(time per step) between runs that the CPU paces, and its degrees of freedom. Source: 30 runs
-# in six groups, each of one program on one machine; docs/compare.md lists them.
+# Standard deviation of ln(time per step) between CPU-bound runs, and its degrees of freedom. Source: 30 runs in six
+# groups, each of one program on one machine; docs/compare.md lists them.
 CPU_SPREAD = 0.12
 FREEDOM = 24
-# The same for the time in which kernels run. Source: 16 programs that the GPU paces, each run twice, hours apart.
+# The same for the time in which kernels run. Source: 16 GPU-bound programs, each run twice, hours apart.
 GPU_SPREAD = 0.005
 
 

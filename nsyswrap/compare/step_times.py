@@ -88,7 +88,7 @@ def step_times(report: Report) -> StepTimes:
 
 
 def _runs(steps: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the steps of each process; rows are in order of process and start, so time goes back at each new one."""
+    """Return the steps of each process; rows are sorted by process and start, so an earlier start is a new process."""
     start = steps["start_ns"].to_numpy()
     cuts = np.flatnonzero(start[1:] < start[:-1]) + 1
     bounds = [0, *cuts.tolist(), len(steps)]

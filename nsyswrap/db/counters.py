@@ -24,7 +24,7 @@ MOST_PERCENT = 1000
 
 
 def names(export: Export) -> dict[tuple[int, int], str]:
-    """Return the name without its unit of each counter that is shown and is a percentage, by type and metric."""
+    """Return the name, without its unit, of each percentage counter that is shown, by type and metric."""
     wanted = ("typeId", "metricId", "metricName")
     if not export.has(schema.COUNTER_NAMES, *wanted):
         return {}

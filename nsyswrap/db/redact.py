@@ -147,7 +147,8 @@ class _Copy:
         self._export = export
         self._cleaner = cleaner
         self._nccl_domains = nccl_domains(export)
-        # How to clean each text, by its id: as a file before as a text, as a text before as a symbol.
+        # How to clean each text, by its id. Where a text has several uses, a file comes first, then a text, then a
+        # symbol.
         self._ways: dict[int, str] = {}
         self._changed = 0
         self._kept: dict[str, int] = {}

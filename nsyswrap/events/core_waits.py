@@ -1,8 +1,8 @@
 """When a thread was ready but had no core, from its sampled run-queue time.
 
-The kernel counts for each thread how long it was ready without a core. A sample says how much that was since the sample
-before, not when. A thread without a core makes no calls, so the time is placed on the longest intervals between two
-moments at which the thread did something, the longest first::
+The kernel counts for each thread how long it was ready without a core. A sample gives the time since the previous
+sample, but not when it passed. A thread without a core makes no calls, so the time is placed on the longest intervals
+between two moments at which the thread did something, the longest first::
 
     samples    |.............. 100 ms, 9 ms without a core ..............|
     calls      ||| |  ||| |               |||| |  |        |||  || | ||||
@@ -51,7 +51,7 @@ def find_core_waits(samples: Samples, moments: Moments, start_ns: int, end_ns: i
     # The kernel adds a wait when it is over, so what does not fit into an interval belongs to the one before it.
     for number in touching[::-1].tolist():
         low, high = max(int(at[number]), start_ns), min(int(at[number + 1]), end_ns)
-        # What a thread did beyond the bounds is not known: they get their share of the time.
+        # What a thread did outside the bounds is not known, so that part gets its proportional share of the time.
         inside = (high - low) / int(at[number + 1] - at[number])
         wanted = left + round(int(delay[number]) * inside)
         if wanted <= 0:

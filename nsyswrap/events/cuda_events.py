@@ -14,7 +14,7 @@ from nsyswrap.tables import Trace, array
 
 
 def event_records(trace: Trace) -> pd.DataFrame:
-    """Return the records of events in order of their calls' begin, which is both ``start`` and ``record``, in ns."""
+    """Return the records of events by the begin of their calls; ``start`` and ``record`` are both this time, in ns."""
     frame = trace[tables.EVENT_RECORDS]
     call = launch_calls(trace, array(frame, "process"), array(frame, "correlation_id"))
     known = frame[call >= 0]
@@ -24,7 +24,7 @@ def event_records(trace: Trace) -> pd.DataFrame:
 
 
 def recorded_stream_waits(trace: Trace) -> pd.DataFrame:
-    """Return the waits of streams with the last record of their event before them, in order of the record."""
+    """Return each wait of a stream with the last record of its event before the wait, in order of the record."""
     records = event_records(trace).rename(columns={"device_id": "of_device", "stream": "of_stream"})
     found = pd.merge_asof(_waits(trace), records, on="start", by=["process", "event_id"])
     return found.dropna().astype(np.int64).sort_values("record", kind="stable", ignore_index=True)

@@ -21,7 +21,7 @@ from nsyswrap.intervals import Spans, Times, merge
 from nsyswrap.tables import Trace, array
 
 PER_CENT = 100
-# Stamps are 100000 and 99999 ns apart in turn. A sample lasts until the next one if that is at most so many periods
+# Stamps are 100000 and 99999 ns apart in turn. A sample lasts until the next one if that is at most this many periods
 # away, otherwise one period.
 LATEST = 1.5
 

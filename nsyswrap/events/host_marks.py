@@ -1,7 +1,7 @@
 """Work of the host that nsyswrap marks in the program: garbage collection, checkpoints and tokenizers.
 
-The marks are ranges of the NVTX domain of ``--annotate``. Their texts are no phases: they say what the CPU did inside a
-phase, and where the program called for it: "torch.save at train.py:88".
+The marks are ranges of the NVTX domain of ``--annotate``. Their texts are not phases. They say what the CPU did inside
+a phase, and which line called it: "torch.save at train.py:88".
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
 """What `nsyswrap profile` sampled of the host and the GPUs while the program ran, in the time of the capture.
 
-The samples are in `host.json` beside the capture. Each is about the time since the sample before it.
+The samples are in `host.json` beside the capture. Each covers the time since the previous sample.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class Samples:
     values: Mapping[str, Times]
 
     def growth(self, name: str, start_ns: int, end_ns: int) -> int:
-        """Return by how much a sum grew in an interval; samples between two moments grow evenly."""
+        """Return by how much a sum grew in an interval, with linear interpolation between samples."""
         if len(self.at) < 2:  # noqa: PLR2004 - growth needs two samples
             return 0
         low, high = np.interp([start_ns, end_ns], self.at, self.values[name])
@@ -39,7 +39,7 @@ NO_SAMPLES = Samples(np.empty(0, np.int64), {})
 
 @dataclass(frozen=True, slots=True)
 class GpuSamples:
-    """What NVML said of one GPU.
+    """The NVML samples of one GPU.
 
     Attributes:
         index: Its number in NVML.

@@ -12,7 +12,8 @@ from nsyswrap.tables import Trace, array
 # The calls of a main thread were lost where it launched kernels and then makes no call for this share of the time in
 # which its process launches. An autograd thread may launch for one step longer than the main thread. Ours.
 SILENT_SHARE = 0.10
-# Only a main thread that launched kernels counts: one that just allocates and copies may leave the rest to a thread.
+# Only a main thread that launched kernels counts: one that only allocates and copies may leave the launches to another
+# thread.
 COMPUTES = (SOURCES.index(tables.KERNELS), SOURCES.index(tables.GRAPHS))
 
 

@@ -79,7 +79,7 @@ class Operations:
     def used_in(self, window: Window) -> list[int]:
         """Return the devices in use in a window: those whose first operation to last operation overlaps it.
 
-        A device that ran something only before the window, to try it out, is not in use. Where no device is in use,
+        A device that ran something only before the window, such as a probe, is not in use. Where no device is in use,
         all are returned.
         """
         used = [

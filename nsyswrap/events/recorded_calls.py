@@ -37,7 +37,7 @@ class CallTimes:
 
     Attributes:
         kind: One of ``KINDS``. The begin and the end of a range count as half a range each.
-        at: When each began, in ns, ascending; for the end of a range, when that was.
+        at: When each began, in ns, ascending; for the end of a range, the time of that end.
         number: How many calls of the kind each counts as, up to and including it; None where each counts as one.
     """
 

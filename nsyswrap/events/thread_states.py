@@ -38,7 +38,7 @@ NAMES = 1 << 20
 NO_NAME = NAMES - 1
 
 WAITS = (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT, api_calls.FILE_IO)
-# A thread in one of these waits is not ready, or its call keeps it from its work whatever core it has.
+# A thread in one of these waits is not ready, or is blocked in its call with or without a core.
 _NOT_READY = (*WAITS, api_calls.BLOCKING_COPY, api_calls.SYNCHRONIZATION)
 NO_STATES = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
@@ -253,7 +253,7 @@ def _without_core(
 
 
 def _open(calls: _Calls, rows: Indices) -> Spans:
-    """Return when any of some calls is open, of those that touch the window."""
+    """Return when any of the chosen calls that touch the window is open."""
     rows = rows[calls.touching[rows]]
     return merge(calls.start[rows], calls.end[rows])
 

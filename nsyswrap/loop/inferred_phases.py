@@ -6,7 +6,7 @@
     autograd thread  |                               kernels                         |
     inferred         |data|     copy     |  forward | backward | optimizer | (batch) |
 
-What looks the same has no phase but "batch": where one thread launches both passes, neither is known.
+Where one thread launches both passes, they cannot be distinguished: such time has only the phase "batch".
 """
 
 from collections.abc import Iterator, Mapping

@@ -87,7 +87,7 @@ def _wanted(
 
 
 def _how(evidence: Sequence[tuple[int, int, float]]) -> tuple[str, ...]:
-    """Return a note that says how the steps were found: steps, operations in each and share alike, by process."""
+    """Return a note on how the steps were found: steps, operations in each and share of similar steps, by process."""
     if not evidence:
         return ()
     steps, items, alike = (np.array(column) for column in zip(*evidence, strict=True))

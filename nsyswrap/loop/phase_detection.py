@@ -184,7 +184,7 @@ def _marked_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...]) -> 
 def _unmarked(
     marked: pd.DataFrame, steps: Steps, names: tuple[str, ...], sequences: Callable[[], Sequences]
 ) -> Sequences:
-    """Return what each process with several steps, but no phases inside them, launched."""
+    """Return the work of each process that has several steps but no phases inside them."""
     known = set(marked.loc[marked["phase"] != names.index(BATCH), "process"].tolist())
     count = steps.frame["process"].value_counts()
     wanted = set(count.index[count >= LEAST_REPETITIONS].tolist()) - known
@@ -192,7 +192,7 @@ def _unmarked(
 
 
 def _inferred(sequence: WorkSequence, steps: Steps, names: tuple[str, ...]) -> pd.DataFrame:
-    """Return the phases of one process that marks none inside its steps; its steps are phases too unless ranges are."""
+    """Return the inferred phases of one process; its steps become phases too, unless ranges already mark them."""
     mine = steps.frame[steps.frame["process"] == sequence.process]
     start, end = array(mine, "start"), array(mine, "end")
     alike = array(mine, "alike") if "alike" in mine else np.ones(len(mine), bool)
@@ -226,7 +226,7 @@ def _own_phases(ranges: pd.DataFrame) -> dict[int, LabelledSpans]:
 
 
 def _shown_phases(own: Mapping[int, LabelledSpans], main_thread: Mapping[int, int]) -> dict[int, LabelledSpans]:
-    """Return the phases of each thread that has ranges, filled up with those of the main thread of its process."""
+    """Return the phases of each thread that has ranges, with those of its main thread where it has none."""
     found: dict[int, LabelledSpans] = {}
     for thread, phases in own.items():
         main = main_thread[int(tables.process_of(np.array([thread]))[0])]

@@ -20,9 +20,10 @@ from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, UNFINISHED, 
 MOST_ALIKE = 64
 # A repetition that lacks more than this share of the usual items is no step: an evaluation lacks the backward pass.
 MOST_MISSING = 0.5
-# Kernels are in every step; a wait or a copy may not be in the first. So others are only taken if so much nearer.
+# Kernels are in every step; a wait or a copy may not be in the first. So another item is only taken if it is this much
+# nearer.
 NO_KERNEL = 4
-# Counts that are held at a time, to need little memory.
+# Number of counts in memory at a time.
 MOST_COUNTS = 1 << 22
 
 
@@ -46,7 +47,7 @@ class StepParts(NamedTuple):
 
 @dataclass(frozen=True)
 class _Order:
-    """The usual order of the items of the loop's thread in a repetition, shape (k,); it goes round.
+    """The usual order of the items of the loop's thread in a repetition, shape (k,); the first follows the last.
 
     Attributes:
         items: The items of the loop's thread, ascending, shape (n,): its launches; its waits too if no launch occurs
@@ -55,7 +56,7 @@ class _Order:
         codes: Code ``named`` of each in the usual order.
         kind: KERNEL, TO_DEVICE, TO_HOST, OTHER or WAIT.
         optimizer: Whether it is a kernel of an optimizer.
-        gap: Median time between the end of the call before, or of the wait after that, and its start, in ns.
+        gap: Median time from the end of the last call or wait of the thread before it to its start, in ns.
         waited: Whether the thread waited just before it.
         after_backward: Whether other threads launched kernels just before it.
     """
@@ -163,7 +164,7 @@ def _after_optimizer(order: _Order, part: Indices, last: int) -> int:
     if not len(rest):
         return int((part[-1] + 1) % len(order.codes))
     kernels = np.cumsum(order.kind[rest] == KERNEL)
-    # A copy amid the forward pass is no batch.
+    # A copy in the middle of the forward pass is not a batch.
     batches = rest[(order.kind[rest] == TO_DEVICE) & (kernels <= TOLERANCE * max(int(kernels[-1]), 1))]
     if len(batches):
         return int(batches[0])
@@ -185,9 +186,10 @@ def _longest_gap(order: _Order, part: Indices) -> int:
 def _first_items(sequence: WorkSequence, order: _Order, first: int) -> Indices:
     """Return the first item of each step, ascending.
 
-    The item at the position ``first`` may occur more than once in a step. So the nearest one that occurs once is looked
-    for, before it and after it, and followed to the position as far as the items are those of the usual order. The
-    nearer one counts; the other one finds the first step, which no step is before, and those after other work.
+    The item at the position ``first`` may occur more than once in a step. So the search begins at the nearest items
+    that occur once, one before the position and one after it. From each, it goes to the position as far as the items
+    match the usual order. The nearer one counts. The other one finds the first step, which has no step before it, and
+    the steps after other work.
     """
     size, codes, once = len(order.codes), sequence.named[order.items], order.once
     if not once.any():
@@ -205,7 +207,7 @@ def _first_items(sequence: WorkSequence, order: _Order, first: int) -> Indices:
 
 
 def _with_lone(chosen: Indices, other: Indices) -> Indices:
-    """Return the chosen items and those others that are half a step or more away from them, ascending."""
+    """Return the chosen items, and the other items that are more than half a step away from them, ascending."""
     half = float(np.median(np.diff(chosen))) / 2 if len(chosen) > 1 else 0.0
     at = np.searchsorted(chosen, other)
     before = other - np.append(chosen, 0)[at - 1]
@@ -215,11 +217,11 @@ def _with_lone(chosen: Indices, other: Indices) -> Indices:
 
 
 def _followed(codes: Codes, usual: Codes, at: Indices, anchor: int, away: int) -> Indices:
-    """Return the item reached from each of some items by as many steps as the items are those of the usual order.
+    """Return the item reached from each of some items by going on as far as the items match the usual order.
 
     Args:
         codes: Codes of all items.
-        usual: Codes in the usual order, which goes round.
+        usual: Codes in the usual order; the first follows the last.
         at: The items to begin with.
         anchor: Their position in the usual order.
         away: How far to go at most; negative for back.
@@ -241,8 +243,8 @@ def _parts(
 ) -> StepParts:
     """Return the steps that begin with some items.
 
-    A part that lacks too much of the usual content is no step. A small one is the beginning of the step after it: a
-    batch of two tensors is two copies.
+    A part that lacks too much of the usual content is no step. A small part is the beginning of the step after it, for
+    example where a batch of two tensors is two copies.
 
     A step ends where the next one begins; one that is followed by other work ends with its usual number of items.
     """
@@ -284,7 +286,7 @@ def _times(
     start[0] = sequence.start[begin[0]]
     end = np.append(start[1:], 0)
     last = np.append(begin[1:] != after[:-1], True)
-    # What the thread waits for after a loop is no part of its last step, unless each step ends with a wait.
+    # A wait after the loop is not part of the last step, unless each step ends with a wait.
     calls = own if ends_with_wait else own[sequence.kind[own] != WAIT]
     final = np.searchsorted(calls, after[last]) - 1
     following = np.minimum(final + 1, len(calls) - 1)
@@ -312,7 +314,7 @@ def _with_other_work(sequence: WorkSequence, first: Indices, after: Indices, who
 
 
 def _after_sleeps(sequence: WorkSequence, start: Times, first: Times) -> Times:
-    """Return when each step starts, after sleeps that only some steps begin with: those end the step before.
+    """Return when each step starts. A sleep at the beginning of only some steps belongs to the step before.
 
     A loader that sleeps does so in each step.
 
@@ -343,7 +345,10 @@ def _with_small_parts(first: Indices, whole: Flags, most: float) -> Indices:
 def _differences(
     sequence: WorkSequence, pattern: Pattern, first: Indices, after: Indices
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return which share of the usual items each part lacks, of all or of its kernels, and what it has in addition."""
+    """Return the share of the usual items that each part lacks, and the share that it has in addition.
+
+    The first is the larger of two shares: of all items, and of kernels only.
+    """
     kernel = np.zeros(len(pattern.content), bool)
     kernel[sequence.named[sequence.kind == KERNEL]] = True
     items, kernels = pattern.content.sum(), max(pattern.content[kernel].sum(), 1)
@@ -355,7 +360,7 @@ def _differences(
         some = slice(begin, begin + step)
         counts = contents(sequence.named, first[some], after[some], len(pattern.content))
         lacking = np.maximum(pattern.content - counts, 0)
-        # What has not run may be any of the usual items.
+        # An item that has not run may be any of the usual items.
         unknown = counts[:, unfinished].sum(axis=1)
         of_kernels = lacking[:, kernel].sum(axis=1) - unknown
         missing[some] = np.maximum((lacking.sum(axis=1) - unknown) / items, of_kernels / kernels)

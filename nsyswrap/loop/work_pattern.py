@@ -2,7 +2,8 @@
 
 A mark is an item that occurs once in each repetition. Its occurrences lie nearly the same number of items apart, and
 what lies between two of them is nearly the same set of items. Where several patterns lie inside one another, as layers
-in steps, the one with a host's round is taken: a backward pass and an optimizer, a copy from or to the host, a wait.
+in steps, the one that contains a round of the host is taken: a backward pass and an optimizer, a copy from or to the
+host, or a wait.
 """
 
 from collections.abc import Iterator
@@ -16,9 +17,9 @@ import pandas as pd
 from nsyswrap.intervals import Indices
 from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, WAIT, Codes, WorkSequence
 
-# Fewer repetitions are no pattern: a network has as many equal layers. Source: ours.
+# Fewer repetitions are not a pattern, since a network may have as many equal layers. Source: ours.
 LEAST_REPETITIONS = 4
-# And they hold at least so many items together: a kernel and a wait in turn may be chance. Source: ours.
+# All repetitions together hold at least this many items: a few kernels and waits in turn may be chance. Source: ours.
 LEAST_ITEMS = 40
 # Distances and contents may differ by this share: a log, a skipped optimizer, another algorithm. Source: ours.
 TOLERANCE = 0.25
@@ -27,17 +28,18 @@ LEAST_CONTENT = 0.5
 # Share of the items, from the first repetition to the last, that the pattern explains. Source: ours: half would leave
 # room for a second pattern of the same weight.
 LEAST_EXPLAINED = 0.6
-# Share of the items that the three items before them, and what followed these elsewhere, foretell. A loop in which each
-# fifth item is free still passes; items drawn at random do not. Source: ours.
+# Share of the items that can be predicted: the same three items before them have the same item after them elsewhere. A
+# loop in which each fifth item varies still passes; items drawn at random do not. Source: ours.
 LEAST_FORETOLD, CONTEXT = 0.8, 3
-# A pattern is as good as the best one if it explains at most this share less of the kernels. Where each repetition has
-# a backward pass and an optimizer, the rest is an evaluation. Where each copies to the device, it is a log. Else it may
-# be the reading of a prompt, in tokens. With a backward pass only, it may be the optimizer, for which gradients are
-# accumulated, so only as much as a log launches is allowed. Source: ours.
+# A pattern is as good as the best one if it explains at most this share less of the kernels. The kernels that it does
+# not explain are different work. Where each repetition has a backward pass and an optimizer, this work is an
+# evaluation. Where each copies to the device, it is a log. Otherwise it may be the reading of a prompt. Where each has
+# only a backward pass, it may be the optimizer after accumulated gradients, so only as much as a log launches is
+# allowed. Source: ours.
 AS_GOOD_TRAINING, AS_GOOD_BATCHES, AS_GOOD_ROUNDS, AS_GOOD_BACKWARD = 0.5, 0.25, 0.05, 0.02
 # A repetition of fewer kinds of items repeats its grids and sizes too: the upload of weights is a copy and a cast each.
 FEW_KINDS = 8
-# Patterns that are tried, those first that cover most items; and repetitions that are compared.
+# Number of patterns that are tried, largest cover first, and number of repetitions that are compared.
 MOST_TRIED, MOST_COMPARED = 24, 256
 
 
@@ -80,7 +82,7 @@ class Pattern:
 
     @property
     def as_good(self) -> float:
-        """Return by how much less of the kernels than the best one it may explain."""
+        """Return how much smaller its share of explained kernels may be than that of the best pattern."""
         if self.backward:
             return AS_GOOD_TRAINING if self.optimizer else AS_GOOD_BACKWARD
         return AS_GOOD_BATCHES if self.batches else AS_GOOD_ROUNDS
@@ -119,7 +121,7 @@ def _is_foretold(sequence: WorkSequence, pattern: Pattern) -> bool:
     context = pd.factorize(codes[:-2] * size + codes[1:-1])[0] * size + codes[2:]
     context = pd.factorize(context[:-1])[0].astype(np.int64)
     pairs, times = np.unique(context * size + codes[3:], return_counts=True)
-    # What occurs once foretells nothing.
+    # An item that occurs once predicts nothing.
     most = np.zeros(int(context.max()) + 1, np.int64)
     np.maximum.at(most, pairs // size, np.where(times > 1, times, 0))
     return bool(most.sum() >= LEAST_FORETOLD * len(context))
@@ -151,7 +153,7 @@ def _of_codes(sequence: WorkSequence) -> _Kinds:
 
 
 def _marks(sequence: WorkSequence) -> Iterator[Indices]:
-    """Yield the occurrences of items that may be marks, those first whose regular distances cover most items.
+    """Yield the occurrences of items that may be marks; those whose regular distances cover most items come first.
 
     Of several items with the same distance and number, one is enough.
     """
@@ -272,7 +274,7 @@ def row_keys(rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
 
 
 def _weighted_median(length: Indices) -> int:
-    """Return the length that half of all items lie in parts of at most: short parts, however many, do not count."""
+    """Return the median length of the parts, weighted by length, so that many short parts hardly count."""
     order = np.sort(length)
     weight = np.cumsum(order)
     return int(order[np.searchsorted(weight, weight[-1] / 2)])

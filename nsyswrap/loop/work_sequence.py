@@ -29,8 +29,8 @@ KERNEL, TO_DEVICE, TO_HOST, OTHER, WAIT, UNFINISHED = range(6)
 _DIRECTIONS = {"Host-to-Device": TO_DEVICE, "Device-to-Host": TO_HOST}
 
 # Kernels of optimizers. torch's foreach and fused optimizers are multi_tensor_apply, and so are copies of many tensors
-# (sharded weights); apex, DeepSpeed and
-# Transformer Engine name theirs after the algorithm. Source: the kernel names of these libraries.
+# (sharded weights); apex, DeepSpeed and Transformer Engine name their kernels after the algorithm. Source: the kernel
+# names of these libraries.
 OPTIMIZER_KERNEL = re.compile(
     r"multi_?tensor_?apply(?!.*Copy)|(?:^|[^a-z])(?:fused_?)?(?:adam|adamw|adagrad|adafactor|lamb|lars|lion|muon|rmsprop|sgd)"
     r"(?:[^a-z]|$)|adamfunctor|sgd_?functor|fusedadam|optimizer",

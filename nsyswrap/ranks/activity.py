@@ -23,8 +23,8 @@ from nsyswrap.ranks.collectives import Collectives
 COMPUTES, WAITS, TRANSFERS, COPIES, CLEARS = "compute", "wait", "transfer", "copy", "memset"
 # Begins the rules of idle time in gaps of at most the usual length between launches: the host launches at its pace.
 USUAL = "usual "
-# The rules of accounts: those of idle time, then what a busy GPU does, in the order of ``Collectives.exclusive``, then
-# those of idle time in usual gaps.
+# The rules of accounts: first the rules of idle time, then what a busy GPU does, in the order of
+# ``Collectives.exclusive``, then the rules of idle time in usual gaps.
 ACCOUNT_RULES = (*RULES, COMPUTES, WAITS, TRANSFERS, COPIES, CLEARS, *(f"{USUAL}{rule}" for rule in RULES))
 _KINDS = (COMPUTE, COMMUNICATION, COMMUNICATION, COPY, MEMSET)
 
@@ -36,7 +36,7 @@ class Activity:
     Attributes:
         device_id: Its GPU.
         accounts: Codes of the accounts that occur, ascending; ``account_of`` splits a code.
-        spans: When each of them holds.
+        spans: The time of each of them.
     """
 
     device_id: int

@@ -98,7 +98,7 @@ def _clock(start_ns: int | None, differences: Times) -> Clock:
 def _differences(reference: Ends, other: Ends, start_ns: int | None) -> Times:
     """Return by how much each collective ends later by the reference's clock than by the other's, in ns.
 
-    Where one report begins or ends earlier, the first collective of both is found by their starts.
+    Where one report begins or ends earlier, the start times show the first collective that both have.
     """
     if reference.kind == other.kind:
         return reference.end - other.end

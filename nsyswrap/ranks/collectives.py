@@ -302,7 +302,7 @@ def _groups(communicator: Indices, place: Indices, single: npt.NDArray[np.bool_]
     if not len(place):
         return found
     key = pd.MultiIndex.from_arrays([communicator, place])
-    codes = pd.factorize(key)[0]  # kernels are in order of start, so are the numbers
+    codes = pd.factorize(key)[0]  # Kernels are in order of start, so the numbers are as well.
     counts = np.bincount(codes)
     several = (counts[codes] > 1) & ~single
     numbers = np.cumsum(np.bincount(codes, weights=several) > 0) - 1

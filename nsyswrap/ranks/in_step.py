@@ -47,7 +47,7 @@ def find_lags(context: TraceContext, collectives: Collectives) -> Times:
 
 
 def _by_event(context: TraceContext, collectives: Collectives) -> Times:
-    """Return the lags as far as streams waited for the events of collectives; the last collective of several counts."""
+    """Return the lags where streams waited for events of collectives; of several collectives, the last one counts."""
     trace, operations = context.trace, context.operations
     found = np.full(len(collectives.row), NEVER, np.int64)
     if not len(trace[tables.EVENT_RECORDS]) or not len(trace[tables.EVENT_WAITS]) or not len(found):

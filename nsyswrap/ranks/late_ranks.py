@@ -1,4 +1,4 @@
-"""Which ranks are late, weighted by time and beyond chance: by how much others wait for a rank more than it for them.
+"""Which ranks are late beyond chance: others wait longer for such a rank than it waits for them.
 
 The rank that arrives last in nearly every collective may cost nothing, and a rank that is late once may just have been
 unlucky. So the waits of each step are summed, and a rank is late if the sum exceeds what chance explains. The interval
@@ -33,12 +33,12 @@ class LateRank:
     Attributes:
         device_id: Its GPU.
         waiting: GPUs of the ranks that wait for it, those that wait longest first.
-        lost_ns: Exposed wait for it of the rank that waits least of those that wait in each collective, in the window.
+        lost_ns: Exposed wait for it in the window: in each collective, the shortest wait of the ranks that wait for it.
         net_ns: That, less what the rank itself waits for others.
         low_ns: Lower bound of ``net_ns`` that chance leaves: what the job saves at least if the rank is in time.
         high_ns: Upper bound of the same.
         steps: Number of steps, or of parts, of the window.
-        share_late: Share of them in which others waited for it longer than it for others.
+        share_late: Share of them in which others waited longer for it than it waited for others.
     """
 
     device_id: int
@@ -56,7 +56,7 @@ def find_late_ranks(
 ) -> tuple[LateRank, ...]:
     """Return the ranks that others wait for beyond chance and for a cause that can be named, the costliest first.
 
-    Hosts of like ranks differ a little in their pace, and one is then always last: that is no cause.
+    Hosts of equal ranks differ a little in their pace, so one of them is always last. That is not a cause.
 
     Args:
         context: The trace, its events and its loop.
@@ -65,7 +65,7 @@ def find_late_ranks(
         charges: Who waits for whom.
     """
     named = ~np.isin(charges.rule.astype(str), list(UNNAMED))
-    # A rank that waits because another one waited for it waits for itself.
+    # A wait that is passed on can come back to the rank that waits. Such charges do not count.
     charges = charges.of(named & (charges.waiting != charges.late))
     if not len(charges.wait_ns):
         return ()
@@ -114,7 +114,8 @@ def _edges(context: TraceContext, window: Window) -> Times:
 def _lost_by_step(collectives: Collectives, charges: Charges, device: int, edges: Times) -> Times:
     """Return by how much a rank delays the others in each step, in ns.
 
-    In one collective it delays them by what the rank that waits least waits for it: without it, that one were the last.
+    In one collective the delay is the shortest wait for it: without the late rank, the rank with this wait would be
+    last.
     """
     mine = np.flatnonzero(charges.late == device)
     pair = charges.collective[mine] * (int(charges.waiting.max()) + 1) + charges.waiting[mine]

@@ -1,7 +1,7 @@
 """Who waits for whom, and why: each exposed wait is charged to the rank that came last and to what kept it.
 
-Two ranks are in step when the compute of both goes on after a collective. What one of them did from then until it
-arrived at a later collective, against what the other did until its own arrival, explains the wait to the nanosecond::
+Two ranks are in step when the compute of both goes on after a collective. From then on, compare what each rank did
+until it arrived at a later collective. The difference explains the wait to the nanosecond::
 
     rank 0    in step |## forward ##|## backward ##|......... waits ..........|==transfer==|
     rank 1    in step |...data loader...........|## forward ##|## backward ##||==transfer==|
@@ -42,7 +42,7 @@ from nsyswrap.ranks.in_step import GATED_NS, find_lags
 
 SLOWER_GPU, MORE_WORK = "ranks/slower_gpu", "ranks/uneven_input"
 PACE, UNKNOWN = "ranks/pace", "ranks/unknown"
-# Rules that name no cause: hosts of like ranks differ in their pace, and a late rank has its own transfers.
+# Rules that name no cause: hosts of equal ranks differ in their pace, and a late rank has its own transfers.
 UNNAMED = frozenset({PACE, UNKNOWN})
 BUSY_RULES = {TRANSFERS: UNKNOWN, COPIES: "copies/exposed", WAITS: UNKNOWN}
 # Two ranks are in step where the late one has no more left to compute than this share of the wait. Ours.
@@ -85,6 +85,12 @@ class Charges:
         return Charges(*(getattr(self, each.name)[rows] for each in fields(self)))
 
 
+_NO_ROWS = np.empty(0, np.intp)
+NO_CHARGES = Charges(
+    _NO_ROWS, _NO_ROWS, np.empty(0, object), _NO_ROWS, np.empty(0, np.int64), _NO_ROWS, _NO_ROWS
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Lateness:
     """Who waits for whom in the window.
@@ -106,8 +112,10 @@ def find_lateness(
     context: TraceContext, window: Window, collectives: Collectives, attributions: tuple[Attribution, ...]
 ) -> Lateness:
     """Return the exposed waits of a window, each charged to the rank that came last and to what kept it."""
-    activities = find_activities(context, collectives, attributions)
     wait, transfer = exposed_parts(context, collectives, window)
+    if not collectives.matched.any():
+        return Lateness(NO_CHARGES, {}, wait, transfer)
+    activities = find_activities(context, collectives, attributions)
     charged = _Charging(context, collectives, window, activities, wait).charge()
     return Lateness(charged, activities, wait, transfer)
 
@@ -115,7 +123,7 @@ def find_lateness(
 def exposed_parts(context: TraceContext, collectives: Collectives, window: Window) -> tuple[Times, Times]:
     """Return the exposed wait and the exposed transfer of each kernel of the collectives inside a window, in ns.
 
-    Where several run at once, a nanosecond counts for the one that began last, so that the sums are the ledger's.
+    Where several run at once, a nanosecond counts for the one that began last, so that the sums agree with the ledger.
     """
     wait, transfer = np.zeros(len(collectives.row), np.int64), np.zeros(len(collectives.row), np.int64)
     for device in tables.distinct(collectives.device_id).tolist():
@@ -197,7 +205,7 @@ class _Charging:
         return _rounded(shares, whole)
 
     def _unknown(self) -> int:
-        """Return the account of a rank that did nothing longer than the one that waits."""
+        """Return the account of a late rank that spent no more time on anything than the rank that waits."""
         return code_of(WAITS, NO_PHASE, len(self.context.phases.names))
 
     def _last_in_step(
@@ -299,11 +307,11 @@ def _rounded(shares: Mapping[tuple[int, int], float], whole: int) -> dict[tuple[
 
 
 def compared_work(one: pd.DataFrame, other: pd.DataFrame) -> str:
-    """Return what a late GPU's longer compute is: ``MORE_WORK``, ``SLOWER_GPU``, or ``UNKNOWN`` where it is neither.
+    """Return why a late GPU's compute is longer: ``MORE_WORK``, ``SLOWER_GPU``, or ``UNKNOWN`` where it is neither.
 
-    It is more work where names and grids of the kernels differ, the optimizer's left out, which do not depend on the
-    size of the input. It is a slower GPU where the same kernels take longer. A GPU that waits has slower kernels, too:
-    the collective that waits keeps multiprocessors busy.
+    It is more work where names and grids of the kernels differ. Kernels of the optimizer are left out, since they do
+    not depend on the size of the input. It is a slower GPU where the same kernels take longer. A GPU that waits has
+    slower kernels, too: the collective that waits keeps multiprocessors busy.
 
     Args:
         one: The kernels of the GPU that waits, as ``kernels_of`` returns them.

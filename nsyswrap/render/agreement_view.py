@@ -55,7 +55,7 @@ def text_of(measured: Measured) -> str:
 
 
 def markdown_of(measured: Measured) -> str:
-    """Return the same as Markdown, for the documentation."""
+    """Return the summary and the same kernels as Markdown, for the documentation."""
     lines = ["| what | measured |", "|---|---|", *(f"| {label} | {value} |" for label, value in summary(measured)), ""]
     lines += [f"| {' | '.join(_COLUMNS)} |", f"|{'---|' * len(_COLUMNS)}"]
     for each in _selected(measured.agreement):

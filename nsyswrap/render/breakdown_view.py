@@ -17,7 +17,7 @@ LABELS = {
     "cpu_exec": "CPU Exec",
     "other": "Other",
 }
-"""Label of each role on that page, in its order."""
+"""Label of each role, in the order of that page."""
 
 ESTIMATES = {"sm_efficiency_estimate_share": "Est. SM Efficiency", "achieved_estimate_share": "Est. Achieved Occupancy"}
 NOTHING = "No step can be broken down: the capture has no kernels."
@@ -32,7 +32,7 @@ def render(report: Report, *, width: int | None = None) -> str:
 
     Args:
         report: The report.
-        width: Columns no line exceeds; None for lines in full.
+        width: Largest line width in columns; None for full lines.
     """
     section = report.section("step_breakdown")
     lines = [f"{report.capture.name}: {report.window.label}"]

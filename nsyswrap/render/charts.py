@@ -247,5 +247,5 @@ def _ranges(y: Numbers) -> tuple[Range, ...]:
 
 
 def _decimal(value: float) -> str:
-    """Return a number without needless zeros."""
+    """Return a number as text without trailing zeros."""
     return f"{value:.{_PLACES}f}".rstrip("0").rstrip(".") or "0"

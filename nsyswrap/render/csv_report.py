@@ -1,6 +1,6 @@
 """The tables of a report as CSV (RFC 4180), in full, for spreadsheets and data frames.
 
-``tables`` returns one CSV text a table. ``render`` returns one text for all: blocks divided by an empty line,
+``tables`` returns one CSV text for each table. ``render`` returns one text for all: blocks divided by an empty line,
 each with its own header line; every line begins with the section and the table it belongs to::
 
     section,table,device_id,window_ns,...
@@ -9,8 +9,8 @@ each with its own header line; every line begins with the section and the table 
     section,table,device_id,cause,...
     idle,attribution,0,data_wait,...
 
-Facts are the table ``facts`` of their section, findings the table ``findings`` of ``report``. An apostrophe goes before
-a text cell that a spreadsheet would run as a formula.
+The facts of a section are its table ``facts``. The findings are the table ``findings`` of ``report``. An apostrophe
+goes before a text cell that a spreadsheet would run as a formula.
 """
 
 from typing import Any
@@ -90,4 +90,4 @@ def _safe_column(column: "pd.Series[Any]") -> Any:  # noqa: ANN401 (pandas has n
         return column.array
     codes, distinct = pd.factorize(column)
     cells = np.array([*(safe(value) for value in distinct.tolist()), None], dtype="object")
-    return cells[codes]  # the code of a missing cell is -1: the None at the end
+    return cells[codes]  # a missing cell has code -1, which selects the None at the end

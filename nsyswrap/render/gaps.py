@@ -1,4 +1,4 @@
-"""Idle gaps put together again: rows of one gap adjoin, and the longest gaps matter most.
+"""Joins the rows of the table ``gaps`` into whole idle gaps, and orders the gaps by length.
 
 The table ``gaps`` cuts a gap where its cause changes::
 
@@ -68,7 +68,7 @@ class Ranked(NamedTuple):
 
 
 def rank(table: pd.DataFrame) -> Ranked:
-    """Return which rows of ``gaps`` are one gap, and the gaps in order of length.
+    """Return the rows of ``gaps`` with the gap of each, and the gaps in order of length.
 
     Args:
         table: At least the columns ``device_id start_ns end_ns``; rows in any order.
@@ -97,7 +97,7 @@ def longest(table: pd.DataFrame, most: int) -> Longest:
 
     Args:
         table: The table ``gaps``.
-        most: How many at most.
+        most: Largest number of gaps.
     """
     ranked = rank(table)
     found = tuple(_gap(ranked, int(number)) for number in ranked.longest[:most])
@@ -117,7 +117,7 @@ def cut(table: pd.DataFrame, most_rows: int) -> Cut:
 
     Args:
         table: The table ``gaps``.
-        most_rows: How many rows may stay.
+        most_rows: Largest number of rows that are kept.
     """
     if len(table) <= most_rows:
         return Cut(table, 0, 0)

@@ -136,7 +136,7 @@ def _report(tree: Tree) -> Report:
 
 
 def _plan(tree: Tree) -> Plan:
-    """Return the plan; a report that was written before there were plans has none."""
+    """Return the plan; ``NO_PLAN`` for a report from an older version, which has none."""
     if "plan_base" not in tree:
         return NO_PLAN
     base = _field(tree, "plan_base", dict)

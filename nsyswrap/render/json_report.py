@@ -109,7 +109,7 @@ def _step(step: StepTimes) -> Tree:
 
 
 def _plan_base(plan: Plan) -> Tree:
-    """Return the time of a step that the plan begins with, and which measure of the steps all its times are."""
+    """Return the step time that the plan begins with, and the measure of all its times: mean or median."""
     measure = None if plan.step_ns is None else "mean" if plan.is_mean else "median"
     return {"step_ns": _whole(plan.step_ns), "measure": measure}
 
@@ -138,7 +138,7 @@ def section_tree(section: Section, ranks: Ranks = NO_RANKS) -> Tree:
 
 
 def _fact_value(fact: Fact) -> object:
-    """Return a fact's value as JSON knows it: a number of numpy becomes one of Python, a missing value None."""
+    """Return a fact's value for JSON: a numpy number becomes a Python number, a missing value None."""
     return records(pd.DataFrame({"value": [fact.value]}))[0]["value"]
 
 
@@ -171,7 +171,7 @@ def _whole(value: int | None) -> int | None:
 
 
 def _cut(key: str, name: str, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the rows of a table that are listed, and a sentence about the rest; the sentence is empty without one."""
+    """Return the listed rows of a table, and a sentence about the rest; the sentence is empty if no row is left out."""
     if len(table) <= MOST_ROWS:
         return table, ""
     left_ns: int | None = None
@@ -205,7 +205,7 @@ def _format(value: object, indent: str) -> str:
 def _one_line_each(items: list[Tree]) -> list[str]:
     """Return each item on one line.
 
-    Items are encoded column by column: one call of the encoder for each row would take seconds.
+    Items are encoded column by column: encoding row by row would take seconds.
     """
     keys = list(items[0])
     known: dict[str, str] = {}

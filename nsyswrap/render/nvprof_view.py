@@ -36,7 +36,7 @@ def render(report: Report, *, width: int | None = None) -> str:
 
     Args:
         report: The report.
-        width: Columns no line exceeds; None for names in full, however long.
+        width: Largest line width in columns; None for full names.
     """
     tables = {"GPU activities": gpu_activities(report), "API calls": api_calls(report)}
     lines = [f"{report.capture.name}: {report.window.label}", _line(_HEAD)]

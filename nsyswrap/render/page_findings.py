@@ -35,14 +35,14 @@ class FindingView(NamedTuple):
         rule: Name of the rule.
         headline: The problem in one sentence.
         where: Which GPU, or the whole capture.
-        lost: Time that it takes; empty where it takes none.
-        lost_share: The same as a share of its window.
-        bar: The same as the width of a bar, in per cent; empty where it has none.
+        lost: Time lost to it; empty where none is lost.
+        lost_share: Time lost as a share of its window.
+        bar: Time lost as the width of a bar, in per cent; empty for no bar.
         saving: What fixing it saves; empty where it is not about time.
         step_saving: The saving as step times; empty where there are no steps.
         also: Place and times of the same finding on other GPUs.
         advice: What to try.
-        evidence: The numbers it rests on.
+        evidence: The numbers that support it.
         section: Anchor and title of the section it comes from; None where the page has none.
     """
 

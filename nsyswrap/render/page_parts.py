@@ -14,7 +14,7 @@ from nsyswrap.render.page_tables import Span, TableView, table_view
 from nsyswrap.render.page_tensor import PARTS
 
 _PHASE_WIDTH = 40
-# As many as there are shades of idle time in the templates.
+# The number of shades of idle time in the templates.
 _MOST_RULES = 6
 _SHOWN_PIECES = 2
 _SPECIAL = {
@@ -95,7 +95,7 @@ class GapView(NamedTuple):
 
 
 class GapsView(NamedTuple):
-    """The longest gaps and which part of all they are."""
+    """The longest gaps, and which part of all gaps they are."""
 
     gaps: tuple[GapView, ...]
     cut: str
@@ -209,7 +209,7 @@ def _ledger_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
 
 
 def _idle_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
-    """Return the idle time by rule; the smallest parts are added up, so that each has a shade of its own."""
+    """Return the idle time by rule; the smallest parts are merged, so that each part has its own shade."""
     kept = [(vocabulary.rule_name(one.rule), _meaning(one), one.ns, one.share) for one in ledger.idle]
     if len(kept) > _MOST_RULES:
         rest = kept[_MOST_RULES - 1 :]

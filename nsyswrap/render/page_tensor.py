@@ -79,7 +79,7 @@ Parts = list[tuple[TensorPart, int]]
 
 
 def _by_phase(report: Report) -> Iterable[tuple[str, Parts]]:
-    """Yield each phase; kernel time that is neither on tensor cores nor unknown does not use them."""
+    """Yield each phase: its kernel time that uses tensor cores, that is unknown, and that does not use them."""
     for row in summary_model.rows(report.section("tensor_cores"), "phases"):
         tensor, unknown = int(row["tensor_ns"] or 0), int(row["unknown_ns"] or 0)
         rest = int(row["kernel_ns"] or 0) - tensor - unknown

@@ -138,7 +138,7 @@ def pieces(report: Report, frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
 
 
 def _with_reasons(gaps: pd.DataFrame) -> pd.DataFrame:
-    """Return the idle time with the name of what it belongs to: its rule, or its cause where it has no rule."""
+    """Return the idle time with the name of its rule, or of its cause where it has no rule."""
     if "rule" in gaps:
         return gaps.assign(reason=gaps["rule"].astype(str).map(rule_name))
     return gaps.assign(reason=gaps["cause"].astype(str).map(cause_name))

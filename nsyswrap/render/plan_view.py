@@ -68,6 +68,6 @@ def _row(report: Report, now_ns: int, change: PlannedChange) -> PlanRow:
 
 
 def interval(low_ns: int, high_ns: int) -> str:
-    """Return two times as an interval; one time where both look alike."""
+    """Return two times as an interval; one time where both have the same text."""
     low, high = units.duration(low_ns), units.duration(high_ns)
     return low if low == high else f"{low} to {high}"

@@ -49,7 +49,7 @@ def show(table: pd.DataFrame, most: int, *, aligned: bool) -> Shown:
 
     Args:
         table: Any table of a section, the most important rows first.
-        most: Most rows that are shown.
+        most: Largest number of rows that are shown.
         aligned: Whether a column has one unit in its heading, so that digits align; otherwise each cell has a unit.
     """
     head = table.head(most)

@@ -38,7 +38,7 @@ class IdlePart:
     """Idle time of one GPU that belongs to one rule, over all phases or in one.
 
     Attributes:
-        rule: Key of the rule: that of the finding the time belongs to, whether it is shown or not.
+        rule: Key of the rule that the time is attributed to, whether or not its finding is shown.
         phase: Phase; empty where all phases are added.
         device_id: GPU.
         ns: Idle time.
@@ -217,7 +217,7 @@ def shown_severity(finding: Finding) -> Severity:
 
 
 def time_lost(finding: Finding) -> str:
-    """Return the time that a finding takes, with its share of the window; empty where it takes none."""
+    """Return the time lost to a finding, with its share of the window; empty where none is lost."""
     if finding.lost_ns <= 0:
         return ""
     share = finding_share(finding)
@@ -239,8 +239,8 @@ NO_SAVING = "no saving predicted (placed by time lost)"
 def step_saving(report: Report, finding: Finding) -> str:
     """Return a predicted saving as step times: ``5.68 ms a step; 2.5 to 2.9 ms if fixed, 1.96 to 2.27 times as fast``.
 
-    Empty where the window is not made of steps, where nothing is saved, or where the saving is that of more time than
-    the steps of one process take.
+    Empty where the window is not made of steps, where nothing is saved, or where the saving is larger than the time
+    of the steps of one process.
     """
     count, median = report.step.count, report.step.median_ns
     low, high = finding.saving_low_ns, finding.saving_high_ns

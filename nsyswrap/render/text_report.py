@@ -42,7 +42,7 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
 
     Args:
         report: The report.
-        width: Columns no line exceeds.
+        width: Largest line width in columns.
         colour: Whether to add terminal colours; no information is in the colour alone.
     """
     return printed(_blocks(report), width=width, colour=colour)
@@ -53,7 +53,7 @@ def printed(blocks: Iterable[RenderableType], *, width: int, colour: bool) -> st
 
     Args:
         blocks: What is printed.
-        width: Columns no line exceeds.
+        width: Largest line width in columns.
         colour: Whether to add terminal colours.
     """
     out = io.StringIO()

@@ -5,7 +5,7 @@ The result is one base64 text, which cannot contain markup. Inflated, it holds::
     4 bytes      length of the head, little-endian
     head         JSON in UTF-8; each array is replaced by
                  {"at": position, "n": count, "w": bytes for each number, "d": are differences, "s": are signed}
-    arrays       positions count from here; of each array all lowest bytes, then all second bytes, and so on
+    arrays       positions count from here; each array is stored as all lowest bytes, then all second bytes, and so on
 
 A signed number x is stored as 2x, or as -2x - 1 where it is negative, so that small numbers stay short.
 """

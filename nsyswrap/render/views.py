@@ -12,7 +12,7 @@ from nsyswrap.render import breakdown_view, nvprof_view
 
 
 class View(Protocol):
-    """A function from a report to text; ``width`` is the most columns of a line, None for full lines."""
+    """A function from a report to text; ``width`` is the largest line width in columns, None for full lines."""
 
     def __call__(self, report: Report, *, width: int | None = None) -> str:
         """Return the view as text."""

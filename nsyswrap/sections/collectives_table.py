@@ -18,7 +18,7 @@ WAITS = ("waiting_rank", "late_rank", "rule", "phase", "wait_ns")
 def by_kind(collectives: Collectives, lateness: Lateness, window: Window) -> pd.DataFrame:
     """Return a row for each communicator, kind and size of collectives in a window, the most exposed first.
 
-    Times are sums over all ranks, clipped to the window. ``count`` counts a collective once, whatever its ranks.
+    Times are sums over all ranks, clipped to the window. ``count`` counts a collective once, however many ranks it has.
     ``bus_bandwidth`` is bytes a second on each link while it transfers; NaN where the size or the number of ranks is
     not known. ``bytes`` is -1 where NCCL did not record it.
     """
@@ -30,7 +30,7 @@ def by_kind(collectives: Collectives, lateness: Lateness, window: Window) -> pd.
             "communicator": collectives.communicator,
             "kind": np.array(collectives.kinds, object)[collectives.kind],
             "bytes": collectives.bytes,
-            # A collective that is known on one rank only is one of its own.
+            # A collective that is known on one rank only counts as a separate collective.
             "part": np.where(collectives.matched, collectives.group, -1 - np.arange(len(start))),
             "wait_ns": arrival - start,
             "transfer_ns": end - arrival,

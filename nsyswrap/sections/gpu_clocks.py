@@ -1,4 +1,4 @@
-"""The clocks of the GPUs in the window, and whether power or heat lowered them. The driver says so itself (NVML)."""
+"""The clocks of the GPUs in the window, and whether power or heat lowered them, as the driver reports it (NVML)."""
 
 from dataclasses import dataclass
 
@@ -77,7 +77,7 @@ def find_clocks(context: TraceContext, window: Window) -> list[GpuClock]:
 
 
 def _device_of(context: TraceContext, gpu: GpuSamples) -> int | None:
-    """Return the device of the capture that NVML calls by this place on the bus; the only one where there is one."""
+    """Return the device of the capture at this GPU's place on the bus, or the only device of a machine with one GPU."""
     devices = context.operations.devices
     if len(devices) == 1 and len(context.settings.host.gpus) == 1:
         return int(devices[0])
@@ -129,7 +129,7 @@ def _clock(gpu: GpuSamples, device: int | None, values: dict[str, Times]) -> Gpu
 
 
 def is_slowed(clock: GpuClock) -> bool:
-    """Return whether power or heat took enough of the clock to say so before anything else."""
+    """Return whether power or heat lowered the clock so much that the verdict states it first."""
     return clock.lost_share >= WARNING_SHARE
 
 

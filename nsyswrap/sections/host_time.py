@@ -1,4 +1,4 @@
-"""The time of each thread of the training loop in what keeps it from launching, whether a GPU was idle or not."""
+"""The time that each thread of the training loop cannot launch, by reason, whether a GPU was idle or not."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from nsyswrap.attribution.root_causes.cpu_quota import is_stop
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import Spans, Window, containing, overlay
+from nsyswrap.intervals import Indices, Spans, Window, containing, overlay
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA
 from nsyswrap.tables import array
@@ -27,6 +27,10 @@ RULE_OF = {
 """The rule that each state of a thread belongs to."""
 
 _WHO = ["process_id", "thread_id"]
+_RULES = (*RULE_OF.values(), "idle/data_wait", file_reads.RULE, cpu_quota.RULE)
+# Code of the rule of each state, -1 for states without one.
+_RULE_CODES = np.full(max(RULE_OF) + 1, -1, np.int64)
+_RULE_CODES[list(RULE_OF)] = np.arange(len(RULE_OF))
 
 
 def find_host_time(context: TraceContext, states: ThreadStates, window: Window) -> pd.DataFrame:
@@ -35,8 +39,8 @@ def find_host_time(context: TraceContext, states: ThreadStates, window: Window) 
     ``what`` is the call, or the mark with the line that called; ``count`` is the number of intervals.
     """
     parts = [_of_thread(context, states, thread, window) for thread in sorted(states.activity)]
-    whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*_WHO, "rule", "what", "ns"])
-    found = whole.groupby([*_WHO, "rule", "what"], sort=True)["ns"].agg(total_ns="sum", count="size").reset_index()
+    whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS[:-1]))
+    found = whole.groupby([*_WHO, "rule", "what"], sort=True).sum().reset_index()
     found["share"] = found["total_ns"] / window.length_ns
     order = ["total_ns", *_WHO, "rule", "what"]
     found = found[list(COLUMNS)].sort_values(order, ascending=[False, True, True, True, True], ignore_index=True)
@@ -44,33 +48,46 @@ def find_host_time(context: TraceContext, states: ThreadStates, window: Window) 
 
 
 def _of_thread(context: TraceContext, states: ThreadStates, thread: int, window: Window) -> pd.DataFrame:
-    """Return each interval of a thread in one of the states of ``RULE_OF``, with its rule and its call or mark."""
+    """Return the time of a thread in the states of ``RULE_OF``, by rule and call or mark."""
     doing = states.of(thread)
     _, at, start, end = overlay(Spans(np.array([window.start_ns]), np.array([window.end_ns])), doing.spans)
     chosen = np.isin(doing.code[at] // NAMES, list(RULE_OF))
-    code, spans = doing.code[at][chosen], Spans(start[chosen], end[chosen])
-    kind, name = code // NAMES, code % NAMES
-    rules = np.array([RULE_OF[each] for each in kind.tolist()], object)
-    what = np.array([states.names[each] if each < len(states.names) else "" for each in name.tolist()], object)
+    code, spans = doing.code[at][chosen].astype(np.int64), Spans(start[chosen], end[chosen])
+    kind = code // NAMES
+    rule, what = _RULE_CODES[kind], np.minimum(code % NAMES, len(states.names))
     is_file = kind == api_calls.FILE_IO
     in_data = context.phases.at(np.full(len(kind), thread, np.int64), spans.start) == context.phases.code(DATA)
     loading = has_loader_processes(context.trace, context.phases, thread & ~tables.THREAD_MASK)
-    rules[is_file & in_data] = "idle/data_wait" if loading else file_reads.RULE
-    rules[is_file & _name_marks(context, thread, spans, what)] = checkpoint.RULE
+    rule[is_file & in_data] = _RULES.index("idle/data_wait" if loading else file_reads.RULE)
+    mark, texts = _marks_at(context, thread, spans)
+    what[mark >= 0] = len(states.names) + 1 + mark[mark >= 0]
+    rule[is_file & (mark >= 0)] = _RULES.index(checkpoint.RULE)
     waits = np.flatnonzero(kind == api_calls.OFF_CPU)
     stops = is_stop(context.settings.host, spans.start[waits], (spans.end - spans.start)[waits])
-    rules[waits[stops]] = cpu_quota.RULE
-    columns = {"process_id": tables.pid(thread), "thread_id": tables.tid(thread), "rule": rules, "what": what}
-    return pd.DataFrame(columns | {"ns": spans.end - spans.start})
+    rule[waits[stops]] = _RULES.index(cpu_quota.RULE)
+    return _summed(thread, rule, what, spans, [*states.names, "", *texts])
 
 
-def _name_marks(
-    context: TraceContext, thread: int, spans: Spans, what: npt.NDArray[np.object_]
-) -> npt.NDArray[np.bool_]:
-    """Return which intervals are inside marked checkpoints of a thread, and write the text of the mark of each."""
+def _summed(
+    thread: int, rule: npt.NDArray[np.int64], what: npt.NDArray[np.int64], spans: Spans, names: list[str]
+) -> pd.DataFrame:
+    """Return the summed time of the intervals of a thread, and their number, by rule and name."""
+    keys, place = np.unique(rule * len(names) + what, return_inverse=True)
+    total = np.zeros(len(keys), np.int64)
+    np.add.at(total, place, spans.end - spans.start)
+    columns = {
+        "process_id": tables.pid(thread),
+        "thread_id": tables.tid(thread),
+        "rule": np.array([_RULES[key // len(names)] for key in keys.tolist()], object),
+        "what": np.array([names[key % len(names)] for key in keys.tolist()], object),
+        "total_ns": total,
+        "count": np.bincount(place, minlength=len(keys)),
+    }
+    return pd.DataFrame(columns)
+
+
+def _marks_at(context: TraceContext, thread: int, spans: Spans) -> tuple[Indices, list[str]]:
+    """Return the checkpoint mark of a thread that each interval begins in, -1 for none, and the texts of the marks."""
     marks = find_marks(context.trace)
     mine = marks[(marks["thread"] == thread) & (marks["kind"] == api_calls.CHECKPOINT)]
-    at = containing(Spans(array(mine, "start"), array(mine, "end")), spans.start)
-    what[at >= 0] = mine["text"].to_numpy()[at[at >= 0]]
-    found: npt.NDArray[np.bool_] = at >= 0
-    return found
+    return containing(Spans(array(mine, "start"), array(mine, "end")), spans.start), mine["text"].astype(str).tolist()

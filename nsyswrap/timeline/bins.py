@@ -9,13 +9,14 @@ import numpy.typing as npt
 from nsyswrap.intervals import Indices, LabelledSpans, Spans, Times, Window, covered, times
 from nsyswrap.model import Flags
 
-# The window has this many bins of equal length, and the whole timeline half as many more. Where operations outnumber
-# them, as many bins again hold equal numbers of operations. Several GPUs share this number, so that a page stays small.
+# The window is cut into this many bins of equal length, and the whole timeline into half as many. Every n-th
+# operation adds an edge: at most as many as the window has bins. Several GPUs share this number, so that a page stays
+# small.
 BINS = 1 << 13
 FEWEST_BINS = 1 << 10
-# A bin that is cut for operations holds at least this many.
+# The smallest value of this n.
 SPARSE = 16
-# Where there are more marks than this, they get no edges of their own.
+# If there are more marks than this, they do not become edges.
 MOST_MARKS = 1 << 12
 # Bins on either side of a long gap whose items are shown, too; and bins at the start and the end of a very long gap.
 AROUND = 3
@@ -79,7 +80,7 @@ class Grid:
 
 
 def bins_of(devices: int) -> int:
-    """Return the number of bins of the window for a page with so many GPUs."""
+    """Return the number of bins of the window for a page with this many GPUs."""
     return max(BINS // max(devices, 1), min(FEWEST_BINS, BINS))
 
 
@@ -92,7 +93,7 @@ def cut(
         intervals: The whole timeline, and the window of the report in it. Bins are finer in the window. Items from the
             start of the window on are shown right after those around ``first``.
         bins: Number of bins of equal length in the window.
-        dense: Times in ascending order; if they outnumber the bins, every so many of them becomes an edge.
+        dense: Times in ascending order; every n-th of them becomes an edge, at most ``bins`` of them.
         marks: Times that become edges, too, unless there are very many of them.
         first: Spans around which items are shown first, the most important spans first.
     """
@@ -121,7 +122,7 @@ def _order(edges: Times, first: Sequence[Spans], begin_ns: int) -> Indices:
             low = int(np.searchsorted(edges, start, side="right")) - 1 - AROUND
             high = int(np.searchsorted(edges, end, side="left")) + AROUND
             around = np.arange(max(low, 0), min(high, count))
-            # The start and the end of a very long gap say most about it.
+            # The start and the end of a very long gap show most about it.
             found.append(around if len(around) <= 2 * AT_END else np.concatenate([around[:AT_END], around[-AT_END:]]))
     begin = min(max(int(np.searchsorted(edges, begin_ns, side="right")) - 1, 0), count)
     every = np.concatenate([*found, np.arange(begin, count), np.arange(begin)])

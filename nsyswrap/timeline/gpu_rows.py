@@ -72,7 +72,7 @@ def _busy_parts(
 
 
 def _idle_part(context: TraceContext, gaps: pd.DataFrame, device_id: int) -> dict[str, Numbers]:
-    """Return the idle time of the window: class, phase and evidence of each piece; the last two count from 1."""
+    """Return the idle time of the window: class, phase and evidence of each piece; phase and evidence count from 1."""
     mine = gaps[gaps["device_id"] == device_id]
     spans = Spans(array(mine, "start_ns"), array(mine, "end_ns"))
     rule = _recoded(mine["rule"], {name: len(BUSY_CLASSES) + at for at, name in enumerate(RULES)})

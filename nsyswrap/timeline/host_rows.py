@@ -103,7 +103,7 @@ def host_rows(context: TraceContext, grid: Grid, window: Window) -> HostRows:
 
 
 def _launching(context: TraceContext, window: Window) -> list[int]:
-    """Return the threads that launch operations and the main threads with phases, by operations launched."""
+    """Return the threads that launch operations and the main threads with phases, in order of launched operations."""
     operations = context.operations
     known = operations.call >= 0
     inside = (operations.start < window.end_ns) & (operations.end > window.start_ns)
@@ -118,7 +118,7 @@ def _launching(context: TraceContext, window: Window) -> list[int]:
 
 
 def _thread_row(context: TraceContext, states: ThreadStates, grid: Grid, thread: int, most: int) -> TimelineRow:
-    """Return the open call of a thread: calls that explain a wait come before other CUDA calls."""
+    """Return the open call of a thread over time; calls that explain a wait take precedence over other CUDA calls."""
     labels = fill(states.of(thread), _other_calls(context, states, thread))
     inside = grid.inside(*labels.spans)
     start, end, code = labels.spans.start[inside], labels.spans.end[inside], labels.code[inside]

@@ -7,8 +7,8 @@
                  |coll.|coll.|                         during collectives, kernels have fewer multiprocessors
 
 A capture does not show which gradients a collective carries. So it does not show what must run after the pass: at worst
-the longest collective, at best, with small buckets, almost nothing. Where collectives begin during the backward pass
-already, the transfer itself is the limit, and only fewer bytes help.
+it is the longest collective; at best, with small buckets, it is almost nothing. Where collectives begin during the
+backward pass already, the transfer itself is the limit, and only fewer bytes help.
 
 A collective occupies one multiprocessor for each of its blocks. A kernel whose blocks filled the GPU in one wave then
 takes two waves; a kernel of many waves gets slower by little more than the share of multiprocessors. Source: CUDA's

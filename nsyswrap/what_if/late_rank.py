@@ -18,7 +18,9 @@ LOADER = "idle/data_wait"
 
 
 def in_time(lateness: Lateness, late: LateRank, simulation: Simulation) -> WhatIf:
-    """Return the change: the rank saves what kept it, at least as much as chance does not explain, at most all of it.
+    """Return the change: the rank saves the time that kept it.
+
+    The pessimistic form saves only the part that chance does not explain; the optimistic form saves all of it.
 
     Args:
         lateness: Who waits for whom, and why.

@@ -155,7 +155,7 @@ def _step_ns(simulation: Simulation, step: TypicalStep, length_ns: int) -> int:
 
 
 def _doubts(simulation: Simulation, step: TypicalStep, last: PlannedChange) -> tuple[str, ...]:
-    """Return a sentence where the error of the simulation is large beside the step that the plan reaches."""
+    """Return a sentence where the error of the simulation is large compared with the step that the plan reaches."""
     error = abs((simulation.error_share or 0) * step.length_ns)
     if error <= UNSURE_SHARE * last.step_low_ns:
         return ()

@@ -64,7 +64,7 @@ def across_ranks(graph: DependencyGraph, collectives: Collectives) -> Dependency
 
 
 def whole_until(collectives: Collectives, launched: Times, inside: Indices, end_ns: int) -> dict[int, int]:
-    """Return, by GPU, when its first collective starts that another rank launches only after the end of the sample.
+    """Return, by GPU, the start of the first collective that another rank launches only after the end of the sample.
 
     The host of one rank may be steps ahead of that of another. What its GPU does from then on lasts as measured, waits
     included, so it says nothing about a change.

@@ -1,4 +1,4 @@
-"""The attribution of idle time: each idle nanosecond has one rule, whatever a report shows of it."""
+"""Idle time is attributed once: each idle nanosecond has exactly one rule, whatever the report prints."""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -32,7 +32,7 @@ with_gpu = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if na
 
 
 def check_sums(context: TraceContext, chosen: Window) -> None:
-    """Check that the idle time of each device has one rule each nanosecond, with the same sums everywhere."""
+    """Check that each idle nanosecond of each device has one rule, and that all sums agree."""
     found = attributions_of(context, chosen)
     assert [each.device_id for each in found] == list(context.operations.used_in(chosen))
     for each in found:
@@ -42,13 +42,13 @@ def check_sums(context: TraceContext, chosen: Window) -> None:
         assert [each.idle_of(rule) for rule in RULES] == [
             each.pieces.length[each.of_rule(rule)].sum() for rule in RULES
         ]
-        # Pieces lie one after another, so that no nanosecond has two.
+        # Pieces do not overlap, so no nanosecond has two rules.
         assert np.all(each.pieces.end[:-1] <= each.pieces.start[1:])
         check_steps(context, each)
 
 
 def check_steps(context: TraceContext, found: Attribution) -> None:
-    """Check the idle time of each step: by rule and by cause it is as long as the pieces inside the step."""
+    """Check that the idle time of each step, by rule and by cause, equals the length of the pieces inside the step."""
     start, end = (array(context.steps.frame, name) for name in ("start", "end"))
     inside = covered(Spans(found.pieces.start, found.pieces.end), start, end)
     assert found.steps_by_rule.shape == (len(RULES), len(start))
@@ -72,7 +72,7 @@ def check_equal(one: Attribution, other: Attribution) -> None:
 @same_examples
 @given(sketches)
 def test_each_idle_nanosecond_of_a_random_trace_has_one_rule(sketch: Sketch) -> None:
-    """The sums are those of the ledger, and of the gaps that counting finds."""
+    """The sums equal those of the ledger and those of the gaps found by counting nanoseconds."""
     context = context_of(sketch)
     check_sums(context, window(START, END))
     work = work_of(context.trace)
@@ -93,7 +93,7 @@ def test_each_idle_nanosecond_of_a_real_capture_has_one_rule(name: str, real_con
 @same_examples
 @given(sketches)
 def test_the_attribution_of_a_trace_is_the_same_each_time(sketch: Sketch) -> None:
-    """A second time for the same context, and for another context of the same trace."""
+    """A second run gives equal results, with the same context and with a new context of the same trace."""
     context, whole = context_of(sketch), window(START, END)
     anew = find_context(context.trace)
     first, second, third = (attributions_of(each, whole) for each in (context, context, anew))
@@ -111,7 +111,7 @@ def mixed() -> ExportBuilder:
 def test_the_attribution_does_not_depend_on_what_a_report_prints(
     share: float, trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Findings are printed for rules with any idle time, or for none: the tables and the sums stay the same."""
+    """The tables and the sums are the same if findings are printed for all rules with idle time and if for none."""
     context = find_context(trace_of(mixed()))
     before = report_of(context)
     for name in ("NOTE_SHARE", "WARNING_SHARE", "PROBLEM_SHARE"):
@@ -130,9 +130,9 @@ def test_the_attribution_does_not_depend_on_what_a_report_prints(
 
 
 def uneven() -> ExportBuilder:
-    """Return twelve steps of 1 ms with a read in each, and one step of 5 ms behind them that runs CPU code.
+    """Return twelve steps of 1 ms with a read in each, then one step of 5 ms that runs CPU code.
 
-    The read holds the host until 605 us, and the GPU is idle from 600 us to the end of the step.
+    The read blocks the host until 605 us, and the GPU is idle from 600 us to the end of the step.
     """
     made = each_step(made_loop(), "cudaStreamSynchronize", 20, 605)
     at = STEPS * STEP
@@ -141,10 +141,10 @@ def uneven() -> ExportBuilder:
 
 
 def test_the_idle_time_of_specific_rules_is_that_of_root_causes_except_uneven_steps(trace_of: TraceOf) -> None:
-    """In each step 400 us and 10 at its start belong to the read of this step and of the one before.
+    """The last 400 us of each step belong to its own read; the first 10 us belong to the read of the step before.
 
-    The window begins with the third step, so that the read before its first 10 us is unknown. In the last step, the
-    4.4 ms of CPU code are of uneven steps.
+    The window begins with the third step, so the read before its first 10 us is unknown. In the last step, the
+    4.4 ms of CPU code belong to uneven steps.
     """
     context = find_context(trace_of(uneven()))
     (found,) = attributions_of(context, choose_window(context))
@@ -154,7 +154,7 @@ def test_the_idle_time_of_specific_rules_is_that_of_root_causes_except_uneven_st
 
 
 def test_generic_causes_time_not_traced_and_uneven_steps_are_not_specific(trace_of: TraceOf) -> None:
-    """With one step for each rule, which has 1 ns of it: the other causes and root causes count."""
+    """All other causes and root causes are specific. Each rule has 1 ns of idle time in a step of its own."""
     context = find_context(trace_of(mixed()))
     (found,) = attributions_of(context, choose_window(context))
     specific = replace(found, steps_by_rule=np.eye(len(RULES), dtype=np.int64)).of_specific_rules()

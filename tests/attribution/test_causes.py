@@ -1,7 +1,8 @@
-"""Each cause of idle time in a trace small enough to check by eye, with its phase and its evidence.
+"""Each cause of idle time is found with its phase and its evidence, in traces small enough to check by eye.
 
-In the drawings one character is 5 ns and the window is 0 to 100. ``#`` is the kernel before the gap, ``E`` the one that
-ends it, ``r`` its launch call. Where nothing else is drawn, r begins when E does, so that the gap is segment A alone::
+In the drawings one character is 5 ns and the window is 0 to 100. ``#`` is the kernel before the gap. ``E`` is the
+kernel that ends the gap, and ``r`` is the launch call of E. Usually r begins when E begins, so the whole gap lies
+before the launch::
 
     GPU     ####............EEEE
     main                    r
@@ -22,12 +23,12 @@ MAIN_TID = 4711
 
 
 def gap(phase: str = "forward") -> ExportBuilder:
-    """A gap from 20 to 80 between two kernels, and one range from end to end."""
+    """Return a gap from 20 to 80 between two kernels, and one range around everything."""
     return ExportBuilder().range(phase, 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
 
 
 def test_code_between_launches_is_cpu(trace_of: TraceOf) -> None:
-    """Nothing is open on the launching thread: it runs other code.
+    """The launching thread has no call open, so it runs other code.
 
     ::
 
@@ -70,7 +71,7 @@ def test_work_that_was_launched_and_has_not_begun_is_queued(trace_of: TraceOf) -
 
 
 def test_a_gap_with_several_causes_is_several_rows(trace_of: TraceOf) -> None:
-    """Before the launch call, inside it, and after it.
+    """The gap is split into the parts before the launch call, inside it and after it.
 
     ::
 
@@ -111,7 +112,7 @@ CALLS = {
 
 @pytest.mark.parametrize(("call", "cause"), CALLS.items())
 def test_an_open_cuda_call_is_the_cause_it_stands_for(call: str, cause: str, trace_of: TraceOf) -> None:
-    """Of the calls that say nothing of their own, such as a query, the thread runs code.
+    """Each CUDA call has its cause. A call without a cause of its own, such as a query, counts as CPU time.
 
     ::
 
@@ -137,7 +138,7 @@ OS_CALLS = {
 
 @pytest.mark.parametrize(("call", "cause"), OS_CALLS.items())
 def test_an_open_operating_system_call_is_the_cause_it_stands_for(call: str, cause: str, trace_of: TraceOf) -> None:
-    """Outside the data phase a lock is a lock, and a wait for another thread cannot be explained from this one.
+    """Outside the data phase a lock counts as a lock. A wait for another thread has an unknown cause.
 
     ::
 
@@ -157,7 +158,7 @@ OVERHEADS = {
 
 @pytest.mark.parametrize(("name", "cause"), OVERHEADS.items())
 def test_overhead_is_the_profiler_except_for_libraries_it_hooks(name: str, cause: str, trace_of: TraceOf) -> None:
-    """The loading of a library is filed there because nsys hooks it."""
+    """Nsys records the loading of a library as overhead because it hooks the loading."""
     trace = trace_of(gap().overhead(name, 20, 80))
     assert explained(trace, 0, 100) == [Piece(20, 80, cause, "forward")]
     assert name in evidence(trace, 0, 100)[0]
@@ -165,7 +166,7 @@ def test_overhead_is_the_profiler_except_for_libraries_it_hooks(name: str, cause
 
 @pytest.mark.parametrize("ends", [(HOST_TO_DEVICE, PAGEABLE, DEVICE), (DEVICE_TO_HOST, DEVICE, PAGEABLE)])
 def test_a_copy_of_pageable_memory_blocks_whatever_it_is_called(ends: tuple[int, int, int], trace_of: TraceOf) -> None:
-    """It stages pageable memory before it returns, cudaMemcpyAsync too; the copy itself was done at 20.
+    """Even cudaMemcpyAsync stages pageable memory before it returns. The copy on the GPU ends at 20.
 
     ::
 
@@ -180,14 +181,14 @@ def test_a_copy_of_pageable_memory_blocks_whatever_it_is_called(ends: tuple[int,
 
 
 def test_a_copy_of_pinned_memory_does_not_block(trace_of: TraceOf) -> None:
-    """The same call with pinned memory says nothing of its own."""
+    """The same call with pinned memory has no cause of its own, so the gap is CPU time."""
     builder = ExportBuilder().range("copy", 0, 100).kernel(80, 100, launched=(80, 82))
     assert explained(trace_of(builder.copy(0, 20, launched=(0, 80))), 0, 100) == [Piece(20, 80, "cpu", "copy")]
 
 
 @pytest.mark.parametrize("call", ["poll", "sem_clockwait", "pthread_cond_wait", "read", "pthread_cond_timedwait"])
 def test_a_wait_in_the_data_phase_is_data_wait(call: str, trace_of: TraceOf) -> None:
-    """Whatever it waits in: in the data phase it waits for data.
+    """In the data phase, a wait in any system call is a wait for data.
 
     ::
 
@@ -201,7 +202,7 @@ def test_a_wait_in_the_data_phase_is_data_wait(call: str, trace_of: TraceOf) -> 
 
 
 def test_work_in_the_data_phase_is_data_work(trace_of: TraceOf) -> None:
-    """System calls are traced, and none is open: the loader runs in the training process."""
+    """System calls are traced and none is open, so the loader runs in the training process."""
     trace = trace_of(gap("data").os_call("read", 0, 5))
     assert explained(trace, 0, 100) == [Piece(20, 80, "data_work", "data")]
     assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} prepares data itself"]
@@ -219,7 +220,7 @@ LOADER = {"pt_data_pin": thread(4720), "pt_data_prefetch": thread(4720), "pt_dat
 
 @pytest.mark.parametrize("name", LOADER)
 def test_without_phases_a_wait_before_a_copy_to_the_device_is_data_wait(name: str, trace_of: TraceOf) -> None:
-    """A thread or a child process loads batches, no range says where, and E brings a batch.
+    """A thread or a child process loads batches, no range marks the data phase, and E copies a batch.
 
     ::
 
@@ -239,21 +240,21 @@ def test_who_marks_steps_alone_still_waits_for_input(phase: str, cause: str, tra
 
 
 def test_without_phases_a_wait_before_a_kernel_is_not_said_to_be_input(trace_of: TraceOf) -> None:
-    """Only a copy from the host brings a batch."""
+    """Only a copy from the host can bring a batch, so a wait before a kernel is not a data loader wait."""
     builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
     builder.os_call("pthread_cond_wait", 15, 80).thread_name(LOADER["pt_data_pin"], "pt_data_pin")
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "unknown", "none")]
 
 
 def test_without_a_loader_a_wait_before_a_copy_is_not_said_to_be_input(trace_of: TraceOf) -> None:
-    """A pinning thread of another process loads for that one."""
+    """A pinning thread of another process loads batches for that process only."""
     builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).copy(80, 100, launched=(80, 82))
     builder.os_call("pthread_cond_wait", 15, 80).thread_name(thread(6000, pid=6000), "pt_data_pin")
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "unknown", "none")]
 
 
 def test_a_thread_off_the_cpu_is_off_cpu(trace_of: TraceOf) -> None:
-    """It was taken off at 20 and put back at 80, and had no call open.
+    """The thread loses its core at 20, gets one again at 80, and has no call open in between.
 
     ::
 
@@ -268,14 +269,14 @@ def test_a_thread_off_the_cpu_is_off_cpu(trace_of: TraceOf) -> None:
 
 @pytest.mark.parametrize("call", ["call", "os_call"])
 def test_a_thread_off_the_cpu_inside_a_call_is_not_off_cpu(call: str, trace_of: TraceOf) -> None:
-    """It is off because of the call, also where the call says nothing of its own."""
+    """The call is the reason why the thread is off its core, even if the call has no cause of its own."""
     builder = gap().scheduled(20, running=False).scheduled(80, running=True)
     getattr(builder, call)("cudaEventRecord" if call == "call" else "ioctl", 15, 80)
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "cpu", "forward")]
 
 
 def test_a_thread_that_is_never_put_back_is_off_to_the_end(trace_of: TraceOf) -> None:
-    """Scheduling of another thread says nothing about this one."""
+    """The thread stays off its core to the end, because the later events are those of another thread."""
     builder = gap().scheduled(60, running=False).scheduled(70, running=True, thread=AUTOGRAD)
     assert explained(trace_of(builder), 0, 100) == [
         Piece(20, 60, "cpu", "forward"),
@@ -284,7 +285,7 @@ def test_a_thread_that_is_never_put_back_is_off_to_the_end(trace_of: TraceOf) ->
 
 
 def test_a_graph_without_rows_on_the_gpu_is_not_traced(trace_of: TraceOf) -> None:
-    """Until the launch the gap is like any other. After that, the capture does not show what ran.
+    """Until the graph launch the gap is like any other. After that, the capture does not show what ran.
 
     ::
 
@@ -297,7 +298,7 @@ def test_a_graph_without_rows_on_the_gpu_is_not_traced(trace_of: TraceOf) -> Non
 
 
 def test_a_graph_launched_during_the_kernel_before_it_is_not_traced_from_the_start(trace_of: TraceOf) -> None:
-    """The graph waits for that kernel and may begin right after it."""
+    """The graph waits for the running kernel and may begin right after it, so the whole gap is not traced."""
     trace = trace_of(gap().call("cuGraphLaunch", 5, 10, correlation=99))
     assert explained(trace, 0, 100) == [Piece(20, 80, "not_traced", "forward")]
 
@@ -315,7 +316,7 @@ def test_a_gap_before_an_operation_without_a_launch_call_is_not_traced(trace_of:
 
 
 def test_a_gap_that_ends_with_a_migration_is_that_of_what_follows(trace_of: TraceOf) -> None:
-    """Unified memory moves without a call (M): until then the host ran code, and from there on the GPU is busy.
+    """Unified memory migrates without a call (M). Before M the host runs code; from M on the GPU is busy.
 
     ::
 
@@ -351,7 +352,7 @@ def test_without_cuda_calls_every_gap_is_not_traced(trace_of: TraceOf) -> None:
 
 
 def test_after_the_last_operation_the_thread_that_launched_it_explains_the_gap(trace_of: TraceOf) -> None:
-    """Nothing ends this gap.
+    """No operation ends this gap, so the thread that launched the last operation explains it.
 
     ::
 
@@ -377,7 +378,7 @@ CUTS = {
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_gap_is_clipped_to_the_window(cut: tuple[int, int], trace_of: TraceOf) -> None:
-    """What ends it may lie outside, and still says who fed the GPU.
+    """The operation that ends a gap may lie outside the window. It still shows which thread launches work.
 
     ::
 
@@ -388,7 +389,7 @@ def test_a_gap_is_clipped_to_the_window(cut: tuple[int, int], trace_of: TraceOf)
 
 
 def test_a_call_is_clipped_to_the_gap(trace_of: TraceOf) -> None:
-    """It began while the kernel before was running and ended when E was.
+    """The call begins during the kernel before the gap and ends during E. Only its part in the gap counts.
 
     ::
 

@@ -1,7 +1,7 @@
-"""Whom a gap is blamed on: precedence, threads, processes, phases, devices, and times that are odd.
+"""Each gap is attributed to one thread and cause: precedence, threads, processes, phases, devices, unusual times.
 
-In the drawings one character is 5 ns. ``#`` is the kernel before the gap, ``E`` the one that ends it, ``r`` its
-launch call.
+In the drawings one character is 5 ns. ``#`` is the kernel before the gap, ``E`` is the kernel that ends it, and ``r``
+is the launch call of E.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ AUTOGRAD = thread(4712)
 PEER = global_id(5000)
 PEER_MAIN = global_id(5000, 5000)
 
-# What can be open on T at once, the first that holds first.
+# What can be open on the launching thread at the same time, in order of precedence.
 BY_PRECEDENCE: dict[str, Callable[[ExportBuilder], ExportBuilder]] = {
     "profiler": lambda b: b.overhead("CUPTI Buffer flush", 20, 80),
     "module_load": lambda b: b.call("cuModuleLoadData", 20, 80),
@@ -33,13 +33,13 @@ BY_PRECEDENCE: dict[str, Callable[[ExportBuilder], ExportBuilder]] = {
 
 
 def gap(phase: str = "forward") -> ExportBuilder:
-    """A gap from 20 to 80 between two kernels, and one range from end to end."""
+    """Return a gap from 20 to 80 between two kernels, and one range around everything."""
     return ExportBuilder().range(phase, 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
 
 
 @pytest.mark.parametrize("pair", list(pairwise(BY_PRECEDENCE)), ids=" before ".join)
 def test_where_two_causes_hold_the_first_of_the_table_wins(pair: tuple[str, str], trace_of: TraceOf) -> None:
-    """Both cover the whole gap; which was written first does not matter.
+    """Both causes cover the whole gap. The order of rows in the export does not matter.
 
     ::
 
@@ -55,7 +55,7 @@ def test_where_two_causes_hold_the_first_of_the_table_wins(pair: tuple[str, str]
 
 
 def test_the_launch_call_comes_before_what_is_open_around_it(trace_of: TraceOf) -> None:
-    """E's launch call loads a module and flushes buffers inside; it is still the launch.
+    """E's launch call loads a module and flushes buffers inside. The time still counts as launch.
 
     ::
 
@@ -73,7 +73,7 @@ def test_the_launch_call_comes_before_what_is_open_around_it(trace_of: TraceOf) 
 
 
 def test_a_wait_for_data_comes_before_a_lock_and_after_a_synchronization(trace_of: TraceOf) -> None:
-    """In the data phase.
+    """In the data phase, a synchronization comes first, then a data loader wait, then a lock.
 
     ::
 
@@ -90,7 +90,7 @@ def test_a_wait_for_data_comes_before_a_lock_and_after_a_synchronization(trace_o
 
 
 def autograd_waits(main: Callable[[ExportBuilder], ExportBuilder]) -> ExportBuilder:
-    """Autograd's thread launches both kernels and waits in between; the main thread launched one long ago."""
+    """Return a gap in which the autograd thread waits; it launched both kernels, the main thread one long before."""
     builder = ExportBuilder().range("backward", -100, 200).kernel(-90, -80, launched=(-99, -98))
     builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
     builder.os_call("pthread_cond_wait", 2, 78, thread=AUTOGRAD).call("cudaGetDevice", 150, 151)
@@ -98,7 +98,7 @@ def autograd_waits(main: Callable[[ExportBuilder], ExportBuilder]) -> ExportBuil
 
 
 def test_where_the_launching_thread_only_waited_the_busy_one_explains_the_gap(trace_of: TraceOf) -> None:
-    """Autograd waits for the main thread, which allocates memory.
+    """The autograd thread waits for the main thread, which allocates memory.
 
     ::
 
@@ -116,14 +116,14 @@ def test_where_the_launching_thread_only_waited_the_busy_one_explains_the_gap(tr
 
 
 def test_where_every_launching_thread_waits_the_cause_is_unknown(trace_of: TraceOf) -> None:
-    """Autograd waits for the main thread, and that one for yet another: none shows why."""
+    """Autograd waits for the main thread, which waits for a third thread, so neither shows the cause."""
     trace = trace_of(autograd_waits(lambda b: b.os_call("pthread_cond_wait", 10, 95)))
     assert explained(trace, 0, 100)[0] == Piece(20, 78, "unknown", "backward")
     assert evidence(trace, 0, 100)[0] == "thread 4711 waits in pthread_cond_wait for another thread"
 
 
 def test_where_system_calls_were_traced_it_is_not_advised_to_trace_them(trace_of: TraceOf) -> None:
-    """Of idle time that nothing explains."""
+    """The advice on unexplained idle time names ``osrt`` only if system calls were not traced."""
     traced = gap().os_call("pthread_cond_wait", 20, 80)
     bare = gap("data")
     advice = [
@@ -136,14 +136,14 @@ def test_where_system_calls_were_traced_it_is_not_advised_to_trace_them(trace_of
 
 
 def test_a_thread_that_never_launched_explains_nothing(trace_of: TraceOf) -> None:
-    """A watchdog polls events all the time; it feeds no GPU, however busy it is."""
+    """A watchdog thread polls events all the time but launches no work, so it does not explain the gap."""
     builder = autograd_waits(lambda b: b.os_call("pthread_cond_wait", 10, 95))
     builder.call("cudaEventQuery", -95, 200, thread=thread(4799))
     assert {piece.cause for piece in explained(trace_of(builder), 0, 78)} == {"unknown"}
 
 
 def test_a_thread_that_ended_before_the_gap_explains_nothing(trace_of: TraceOf) -> None:
-    """A thread that is gone waits for nothing, and does nothing."""
+    """The last event of the main thread is long before the gap, so this thread does not explain the gap."""
     builder = ExportBuilder().range("backward", -100, 100, thread=AUTOGRAD).kernel(-90, -80, launched=(-99, -98))
     builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
     builder.os_call("pthread_cond_wait", 2, 78, thread=AUTOGRAD)
@@ -151,7 +151,7 @@ def test_a_thread_that_ended_before_the_gap_explains_nothing(trace_of: TraceOf) 
 
 
 def test_half_a_wait_does_not_move_the_blame(trace_of: TraceOf) -> None:
-    """The launching thread worked for half of the gap: it is the one to ask."""
+    """The launching thread works for half of the gap, so its own calls explain the gap."""
     builder = ExportBuilder().range("backward", -100, 200).kernel(-90, -80, launched=(-99, -98))
     builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
     builder.os_call("pthread_mutex_lock", 20, 50, thread=AUTOGRAD).call("cudaMalloc", 20, 80).call("cudaFree", 190, 191)
@@ -159,7 +159,7 @@ def test_half_a_wait_does_not_move_the_blame(trace_of: TraceOf) -> None:
 
 
 def test_while_the_launching_thread_waits_for_another_the_main_one_explains_the_gap(trace_of: TraceOf) -> None:
-    """Only during that wait, though it worked for most of the gap; a lock is no wait for a thread.
+    """The main thread explains the gap only during that wait. A lock does not count as a wait for a thread.
 
     ::
 
@@ -183,7 +183,7 @@ def test_while_the_launching_thread_waits_for_another_the_main_one_explains_the_
 
 
 def test_a_launch_is_shown_on_the_thread_that_made_it(trace_of: TraceOf) -> None:
-    """The time before it is the main thread's, the call is autograd's.
+    """The main thread explains the time before the launch call; the autograd thread explains the call.
 
     ::
 
@@ -202,7 +202,7 @@ def test_a_launch_is_shown_on_the_thread_that_made_it(trace_of: TraceOf) -> None
 
 
 def test_the_phase_is_the_innermost_on_the_launching_thread(trace_of: TraceOf) -> None:
-    """A phase of that thread itself comes before that of the main thread; it changes in the middle of the gap.
+    """A phase of the launching thread comes before a phase of the main thread. It changes in the middle of the gap.
 
     ::
 
@@ -219,7 +219,7 @@ def test_the_phase_is_the_innermost_on_the_launching_thread(trace_of: TraceOf) -
 
 
 def test_of_nested_phases_the_innermost_is_shown(trace_of: TraceOf) -> None:
-    """A range of a library or of another name is no phase.
+    """A library's range, or a range with another name, is not a phase.
 
     ::
 
@@ -234,7 +234,7 @@ def test_of_nested_phases_the_innermost_is_shown(trace_of: TraceOf) -> None:
 
 
 def test_calls_of_a_peer_with_the_same_ids_are_not_ours(trace_of: TraceOf) -> None:
-    """Two ranks: same correlation ids, same thread numbers inside, another process.
+    """Two ranks use the same correlation ids and thread numbers, in different processes.
 
     ::
 
@@ -253,13 +253,13 @@ def test_calls_of_a_peer_with_the_same_ids_are_not_ours(trace_of: TraceOf) -> No
 
 
 def test_an_opaque_graph_of_a_peer_blinds_nothing_of_ours(trace_of: TraceOf) -> None:
-    """It runs on the peer's GPU."""
+    """The graph runs on the peer's GPU, so our idle time is still traced."""
     trace = trace_of(gap().call("cudaGraphLaunch", 30, 35, thread=PEER_MAIN, correlation=1))
     assert explained(trace, 0, 100) == [Piece(20, 80, "cpu", "forward")]
 
 
 def test_two_processes_on_one_gpu_share_its_gaps(trace_of: TraceOf) -> None:
-    """The gap is one of the device; the process that ends it explains it.
+    """The gap belongs to the device, and the process that ends it explains it.
 
     ::
 
@@ -272,7 +272,7 @@ def test_two_processes_on_one_gpu_share_its_gaps(trace_of: TraceOf) -> None:
 
 
 def test_each_device_has_its_own_gaps(trace_of: TraceOf) -> None:
-    """One process feeds two.
+    """One process launches work on two GPUs.
 
     ::
 
@@ -286,7 +286,7 @@ def test_each_device_has_its_own_gaps(trace_of: TraceOf) -> None:
 
 
 def test_renumbered_devices_are_the_physical_ones(trace_of: TraceOf) -> None:
-    """Two processes call their GPU 0 under CUDA_VISIBLE_DEVICES; the two have gaps of their own."""
+    """Two processes both use a device 0, which CUDA_VISIBLE_DEVICES maps to two GPUs. Each GPU has its own gaps."""
     builder = ExportBuilder().gpu(0).gpu(1).gpu(2).visible_device(0, 2).visible_device(0, 1, pid=5000)
     builder.kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
     builder.kernel(20, 80, launched=(10, 11), process=PEER)
@@ -308,7 +308,7 @@ def test_streams_that_overlap_leave_no_gap(trace_of: TraceOf) -> None:
 
 
 def test_an_operation_without_length_neither_splits_nor_ends_a_gap(trace_of: TraceOf) -> None:
-    """Two of them: one inside the gap, and one at its end, launched by a thread that was doing something else.
+    """One such operation lies inside the gap. Another thread launches a second one at the end of the gap.
 
     ::
 
@@ -320,7 +320,7 @@ def test_an_operation_without_length_neither_splits_nor_ends_a_gap(trace_of: Tra
 
 
 def test_times_before_the_capture_began_are_times_like_others(trace_of: TraceOf) -> None:
-    """Events that nsys dates before its own start, gap and window across zero."""
+    """Nsys dates some events before its own start. Here a gap and the window begin before 0 and end after 0."""
     builder = ExportBuilder().range("forward", -100, 0).kernel(-100, -80, launched=(-100, -99))
     builder.kernel(10, 20, launched=(10, 12)).call("cudaMalloc", -70, -10)
     assert explained(trace_of(builder), -90, 15) == [
@@ -342,5 +342,5 @@ def test_gaps_are_counted_once_for_each_rule_cause_and_phase(trace_of: TraceOf) 
 
 
 def test_the_main_thread_is_the_first_of_its_process() -> None:
-    """What the drawings above call main."""
+    """This is the thread called main in the drawings above."""
     assert PROCESS | 4711 == MAIN

@@ -1,4 +1,4 @@
-"""A real capture of a loop whose core another process uses too, with the samples of the host beside it."""
+"""Samples of the host explain idle time in a real capture of a loop that shares its core with another process."""
 
 import json
 import lzma
@@ -36,7 +36,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Report]:
 
 
 def test_the_samples_change_the_verdict(reports: tuple[Report, Report]) -> None:
-    """Without them it looks as if the CPU were busy with other code; with them the thread waits for its core."""
+    """Without samples the CPU seems to run other code. With samples the thread waits for a core."""
     without, sampled = reports
     assert without.verdict_rule == "idle/cpu"
     assert sampled.verdict_rule == "idle/off_cpu"
@@ -45,7 +45,7 @@ def test_the_samples_change_the_verdict(reports: tuple[Report, Report]) -> None:
 
 
 def test_idle_time_stays_the_same(reports: tuple[Report, Report]) -> None:
-    """Only its causes change, and no time without a core is made up."""
+    """Samples change only the causes of idle time. The time without a core stays within the measured time."""
     idle = []
     for report in reports:
         section = report.section("idle")

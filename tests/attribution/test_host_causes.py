@@ -1,6 +1,7 @@
-"""What the host did while the GPU was idle: collections, checkpoints, files, tokenizers, waits for a core.
+"""Idle time is attributed to work of the host: garbage collections, checkpoints, files, tokenizers, waits for a core.
 
-The made loops have steps of 1 ms: the GPU is busy until 600 us and idle until the next step. Times are in microseconds.
+The loops are synthetic and have steps of 1 ms. The GPU is busy until 600 us and idle until the next step. Times are in
+microseconds.
 """
 
 from collections.abc import Callable
@@ -55,7 +56,7 @@ def finding(report: Report, rule: str) -> Finding:
 
 
 def test_a_collection_of_garbage_is_a_cause_of_its_own(trace_of: TraceOf) -> None:
-    """From 500 to 900: the GPU is idle from 600. The finding names the line that collects, and is the first."""
+    """A collection from 500 to 900 explains the idle time from 600 on. Its finding comes first and names the line."""
     report = report_of(trace_of(marked(made_loop(), "garbage collection at train.py:8", 500, 900)))
     assert lost(report)["idle/garbage_collection"] == 300
     first = report.findings[0]
@@ -65,7 +66,7 @@ def test_a_collection_of_garbage_is_a_cause_of_its_own(trace_of: TraceOf) -> Non
 
 
 def test_a_checkpoint_is_all_that_happens_inside_it(trace_of: TraceOf) -> None:
-    """Packing from 600 to 700 and from 800 to 950, a copy to the host, and writing: one finding for all of it."""
+    """One finding covers it: packing from 600 to 700 and from 800 to 950, a copy to the host, and writing."""
     built = marked(made_loop(), "torch.save at train.py:8", 550, 950)
     built = calling(built, "write", 700, 760)
     for number in range(STEPS):
@@ -99,7 +100,7 @@ def test_files_of_the_data_phase_are_reads_for_the_next_batch(trace_of: TraceOf)
 
 
 def test_a_process_with_workers_reads_from_them(trace_of: TraceOf) -> None:
-    """The same call on a pipe: it waits for the data loader."""
+    """The same call reads from the pipe of a worker, so it waits for the data loader."""
     built = calling(in_data(made_loop()), "read", 650, 900).thread_name(1 << 48 | 99 << 24 | 99, "pt_data_worker")
     rules = lost(report_of(trace_of(built)))
     assert rules["idle/data_wait"] == 250
@@ -107,7 +108,7 @@ def test_a_process_with_workers_reads_from_them(trace_of: TraceOf) -> None:
 
 
 def test_a_process_that_polls_for_batches_has_workers(trace_of: TraceOf) -> None:
-    """The capture does not hold the forked workers, but their parent waits on a pipe before it reads."""
+    """The capture lacks the forked workers, but their parent polls a pipe before it reads."""
     built = calling(calling(in_data(made_loop()), "poll", 640, 650), "read", 650, 900)
     rules = lost(report_of(trace_of(built)))
     assert rules["idle/data_wait"] == 260
@@ -115,7 +116,7 @@ def test_a_process_that_polls_for_batches_has_workers(trace_of: TraceOf) -> None
 
 
 def test_a_tokenizer_in_the_step_is_named(trace_of: TraceOf) -> None:
-    """With a data phase or without one, working or waiting for threads of its own."""
+    """The tokenizer is named with or without a data phase, while it works and while it waits for its threads."""
     for built in (made_loop(), in_data(made_loop())):
         marked(built, "tokenizer at train.py:8", 640, 940)
         report = report_of(trace_of(calling(built, "pthread_cond_wait", 700, 800)))
@@ -132,17 +133,17 @@ def waiting(delay_us: int, **parts: Any) -> HostRecord:  # noqa: ANN401 - any pa
 
 
 def test_time_without_a_core_is_a_cause_of_its_own(trace_of: TraceOf) -> None:
-    """Of the time from 12 to 1000, the longest without a call, 900 us are without a core: 312 us of them idle."""
+    """The time without a core is placed in the longest interval without a call: 311 us of it are idle."""
     built = made_loop().session()
     assert "idle/off_cpu" not in lost(report_of(trace_of(built)))
     report = report_of(trace_of(built), waiting(900))
-    # Placed from the begin of the interval on, from 11 to 911; the GPU is idle from 600 on.
+    # The 900 us start with the interval and last from 11 to 911; the GPU is idle from 600 on.
     assert lost(report)["idle/off_cpu"] == pytest.approx(311, abs=1)
     assert lost(report)["idle/cpu"] == pytest.approx(89, abs=1)
 
 
 def test_the_advice_says_who_uses_the_cores(trace_of: TraceOf) -> None:
-    """The program ran half of the time: on two cores, others use them; on half a core, it used all of it."""
+    """The program runs half of the time. Of two cores, other programs use the rest. Of half a core, it uses all."""
     built = trace_of(made_loop().session())
     assert "Other programs" in finding(report_of(built, waiting(900)), "idle/off_cpu").advice
     own = waiting(900, cores={"machine": 8, "allowed": 2}, quota_cores=0.5)
@@ -151,7 +152,7 @@ def test_the_advice_says_who_uses_the_cores(trace_of: TraceOf) -> None:
 
 
 def test_stops_for_a_quota_are_named(trace_of: TraceOf) -> None:
-    """The kernel counts them, so they are no mere waits for a core."""
+    """The kernel counts stops for a CPU quota separately, so they are not reported as waits for a core."""
     at = list(range(STEPS + 1))
     stops = {"at": at, "count": at, "ns": [number * 900 * US for number in at]}
     report = report_of(trace_of(made_loop().session()), waiting(900, quota_cores=0.5, throttled=stops))
@@ -160,7 +161,7 @@ def test_stops_for_a_quota_are_named(trace_of: TraceOf) -> None:
 
 
 def test_no_more_waits_are_stops_than_the_kernel_counts() -> None:
-    """In the first interval 50 ns were stops: the longest wait. The second has none."""
+    """The first interval has 50 ns of stops, so its longest wait is a stop. The second interval has none."""
     made = record_of(recorded([0, 100, 200], throttled={"at": [0, 1, 2], "count": [0, 1, 1], "ns": [0, 50, 50]}))
     assert is_stop(made, times([0, 20, 120]), times([10, 50, 70])).tolist() == [False, True, False]
 
@@ -172,7 +173,7 @@ def test_a_stop_counted_late_began_in_the_interval_before() -> None:
 
 
 def test_a_thread_can_lose_its_core_inside_a_launch_call(trace_of: TraceOf) -> None:
-    """The launch that ends the gap is open from 650 to 990 and has no core for 300 us of that."""
+    """The launch call that ends the gap lasts from 650 to 990. Its thread has no core for 300 us of that."""
     built = ExportBuilder().gpu().session()
     for number in range(STEPS):
         at = number * STEP

@@ -1,4 +1,4 @@
-"""Which idle time the delays of the host explain: each delay with its own gap and the gaps after it.
+"""Delays of the host explain idle time: a delay explains its own gap and the gaps after it, up to its length.
 
 Times are in microseconds: ``US``. A gap consists of CPU time, a launch call of 2 us and 8 us in which E is queued::
 
@@ -56,7 +56,7 @@ def pieces(trace: Trace, *gaps: int) -> IdlePieces:
 
 
 def test_the_pieces_of_a_gap(trace_of: TraceOf) -> None:
-    """CPU time, the launch and the queue, in us."""
+    """A gap of 40 us has 30 us of CPU time, 2 us of launch and 8 us in the queue."""
     idle = pieces(trace_of(with_gaps(40)), 40)
     assert (idle.length // US).tolist() == [30, 2, QUEUED]
     assert idle.is_cause("cpu", "queued").tolist() == [True, False, True]
@@ -65,13 +65,13 @@ def test_the_pieces_of_a_gap(trace_of: TraceOf) -> None:
 @pytest.mark.parametrize(
     ("delay", "expected"),
     [
-        # The CPU time of 30 us is taken where at least half of it is within the delay; the delay is then used up.
+        # A delay of at least 15 us explains the 30 us of CPU time: half of it. The delay is then used up.
         (14, [0, 0]),
         (15, [30, 0]),
-        # All of the first gap, 40 us; of the CPU time of 14 us behind it, 5 us are no half, and 7 us are.
+        # Both explain the first gap of 40 us. The next CPU time is 14 us: 5 us are less than half of it, 7 us are half.
         (45, [40, 0]),
         (47, [40, 14]),
-        # All of both gaps, 64 us, and no more.
+        # A long delay explains both gaps, 64 us, and no more.
         (1000, [40, 24]),
     ],
 )
@@ -86,20 +86,20 @@ def test_gaps_before_a_delay_are_not_explained(trace_of: TraceOf) -> None:
 
 
 def test_what_one_delay_leaves_over_counts_for_the_next_gaps(trace_of: TraceOf) -> None:
-    """Three waits in a row, each with an idle GPU at its end: the host is behind by the sum of them.
+    """Three waits follow each other, each with an idle GPU at its end, so the host is late by their sum.
 
-    The second gap has 50 us of CPU time. Its own delay of 20 is less than half of that. Together with the 20 that are
-    left of the first delay after its gap, it is enough.
+    The second gap has 50 us of CPU time. Its own delay of 20 us is less than half of that. A first delay of 30 us
+    leaves 20 us after its gap, and 40 us are enough.
     """
     idle = pieces(trace_of(with_gaps(10, 60, 10)), 10, 60, 10)
     assert explained(idle, 0, 20, 0) == [0, 0, 0]
     assert explained(idle, 30, 20, 0) == [10, 50, 0]
-    # 40 together cover the first gap and half of the 50, and with the third delay 80 cover all gaps.
+    # The first two delays, 40 us, cover the first gap and half of the 50 us. With the third, 80 us cover all gaps.
     assert explained(idle, 20, 20, 40) == [10, 50, 10]
 
 
 def repeated_reads() -> ExportBuilder:
-    """Return a kernel, a wait for it and CPU time, three times.
+    """Return three rounds of a kernel, a wait for it and CPU time, then a last kernel.
 
     ::
 
@@ -115,8 +115,9 @@ def repeated_reads() -> ExportBuilder:
 
 
 def test_repeated_reads_explain_all_gaps_between_them(trace_of: TraceOf) -> None:
-    """Each wait is 99 us, each gap behind it 20: 2 in the wait, 8 CPU time, 2 launch, 1 CPU time, 7 in the next wait.
+    """Each wait of 99 us explains the gap of 20 us after it.
 
+    A gap consists of 2 us in the wait, 8 us of CPU time, 2 us of launch, 1 us of CPU time and 7 us in the next wait.
     The last gap ends with the window, before the next launch.
     """
     idle = idle_pieces(trace_of(repeated_reads()), 0, 420 * US)
@@ -146,7 +147,7 @@ def catching_up(*, ahead: bool) -> ExportBuilder:
 def test_a_delay_explains_nothing_after_the_host_has_caught_up(
     *, ahead: bool, expected: list[int], trace_of: TraceOf
 ) -> None:
-    """Of a delay of 100 us, 80 are left after the first gap; they no longer count once the host is ahead of the GPU."""
+    """A delay of 100 us has 80 us left after the first gap. They no longer count once the host is ahead of the GPU."""
     idle = idle_pieces(trace_of(catching_up(ahead=ahead)), 10 * US, 150 * US)
     assert (idle.gaps.start // US).tolist() == [20, 120]
     assert explained(idle, 100, 0) == expected
@@ -161,7 +162,7 @@ def test_a_delay_of_another_process_explains_nothing(trace_of: TraceOf) -> None:
 
 
 def test_only_free_pieces_are_explained_and_only_they_use_up_a_delay(trace_of: TraceOf) -> None:
-    """The CPU time of the first gap has another root cause: 10 us of it are left, and the next gap."""
+    """The CPU time of the first gap has another root cause. The delay explains the other 10 us and later CPU time."""
     idle = pieces(trace_of(with_gaps(40, 24)), 40, 24)
     free = ~idle.is_cause("cpu") | (idle.gap == 1)
     mask = idle.set_back(np.array([True, False]), np.array([17, 0]) * US, free)
@@ -169,7 +170,7 @@ def test_only_free_pieces_are_explained_and_only_they_use_up_a_delay(trace_of: T
 
 
 def test_the_length_of_the_call_in_which_a_gap_begins(trace_of: TraceOf) -> None:
-    """The gap from 10 to 50 begins in a call from -30 to 20. The window begins at 0, so 20 us of the call count."""
+    """A call counts from the start of the window. The call from -30 to 20 has 20 us in a window from 0 on."""
     made = with_gaps(40, 24).call("cudaStreamSynchronize", -30 * US, 20 * US)
     made.call("cudaStreamSynchronize", 65 * US, 70 * US)
     idle = pieces(trace_of(made), 40, 24)
@@ -180,7 +181,7 @@ def test_the_length_of_the_call_in_which_a_gap_begins(trace_of: TraceOf) -> None
 
 
 def test_masks_over_the_pieces_of_gaps(trace_of: TraceOf) -> None:
-    """Two gaps of CPU time, launch and queue; the launches are chosen, or the one of the second gap."""
+    """Masks select pieces by their place in a gap. Both launches are chosen first, then only that of the second gap."""
     idle = pieces(trace_of(with_gaps(40, 24)), 40, 24)
     launch = idle.is_cause("launch")
     assert idle.from_first(launch).tolist() == [False, True, True] * 2

@@ -1,4 +1,4 @@
-"""How long a gap may last between launches at their usual pace: ten times the median time from launch to launch."""
+"""The longest usual gap between launches is ten times the median time from launch to launch."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -24,7 +24,7 @@ def launched_at(*calls: int, builder: ExportBuilder | None = None, **columns: in
 
 
 def usual(trace: Trace, device: int = 0, start: int = 0, end: int = 10_000) -> float:
-    """Return the result for one device."""
+    """Return the longest usual gap of one device."""
     return usual_gap_ns(find_context(trace), device, window(start, end))
 
 
@@ -37,14 +37,14 @@ def test_a_usual_gap_is_ten_median_intervals(trace_of: TraceOf) -> None:
 
 
 def test_few_launches_set_no_limit(trace_of: TraceOf) -> None:
-    """Four launches have no pace, five have one."""
+    """Four launches are too few for a usual pace; five are enough."""
     assert FEW == 5
     assert usual(trace_of(launched_at(0, 10, 20, 30))) == float("inf")
     assert usual(trace_of(launched_at(0, 10, 20, 30, 40))) == 100
 
 
 def test_operations_of_one_call_have_no_interval(trace_of: TraceOf) -> None:
-    """One call launches all, as that of a CUDA graph does."""
+    """One call launches all operations, like the launch of a CUDA graph, so there is no interval between launches."""
     made = ExportBuilder().kernel(5, 6, launched=(0, 1), correlation=1)
     for start in range(10, 60, 10):
         made.kernel(start, start + 1, correlation=1)
@@ -52,7 +52,7 @@ def test_operations_of_one_call_have_no_interval(trace_of: TraceOf) -> None:
 
 
 def test_operations_outside_the_window_have_no_part(trace_of: TraceOf) -> None:
-    """Until 105 launches are 10 apart, then 100; the window begins after the first five."""
+    """The first five launches are 10 apart, the others 100. Windows from 150 on and up to 150 are tested."""
     trace = trace_of(launched_at(0, 10, 20, 30, 40, 200, 300, 400, 500, 600))
     assert usual(trace, start=150) == 1000
     assert usual(trace, end=150) == 100
@@ -60,7 +60,7 @@ def test_operations_outside_the_window_have_no_part(trace_of: TraceOf) -> None:
 
 @pytest.mark.parametrize("columns", [{"device": 1}, {"process": PEER}])
 def test_intervals_are_those_of_one_process_on_one_device(columns: dict[str, int], trace_of: TraceOf) -> None:
-    """Two launch in turn, 50 apart; on its own each has an interval of 100."""
+    """Two devices or processes launch alternately, 50 apart. Each on its own has intervals of 100."""
     made = launched_at(*range(0, 1000, 100))
     trace = trace_of(launched_at(*range(50, 1050, 100), builder=made, **columns))
     assert usual(trace) == 1000

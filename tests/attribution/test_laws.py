@@ -1,4 +1,4 @@
-"""Laws that hold for every trace, checked on random ones against counting nanoseconds one by one."""
+"""Laws of the attribution hold for random traces. The expected values come from counting single nanoseconds."""
 
 from functools import lru_cache
 
@@ -19,7 +19,7 @@ several = settings(deadline=None, max_examples=60)
 
 @lru_cache(maxsize=64)
 def idle_of(sketch: Sketch) -> Section:
-    """Return the section on idle time of a sketch; laws of the same sketch share it."""
+    """Return the section on idle time of a sketch. Tests of the same sketch share it."""
     return run_section(idle, context_of(sketch), window(START, END))
 
 
@@ -27,9 +27,9 @@ def idle_of(sketch: Sketch) -> Section:
 @same_examples
 @given(sketches)
 def test_a_ledger_is_what_counting_gives(sketch: Sketch) -> None:
-    """Each nanosecond belongs to one row: the first of compute, communication, copy, memset, idle that holds.
+    """Each nanosecond is in one row: the first that applies of compute, communication, copy, memset and idle.
 
-    Communication is all transfer, since the ranks are not compared.
+    All communication counts as transfer, since the ranks are not compared.
     """
     context = context_of(sketch)
     work = work_of(context.trace)
@@ -43,7 +43,7 @@ def test_a_ledger_is_what_counting_gives(sketch: Sketch) -> None:
 @same_examples
 @given(sketches)
 def test_the_rows_of_a_ledger_add_up_to_its_window(sketch: Sketch) -> None:
-    """In windows of one nanosecond, in the middle, and over the end of the trace."""
+    """This holds for windows of one nanosecond, in the middle, and beyond the end of the trace."""
     context = context_of(sketch)
     for start, length in ((20, 1), (7, 30), (LONGEST - 9, 25)):
         section = run_section(ledger, context, window(start, start + length))
@@ -56,7 +56,7 @@ def test_the_rows_of_a_ledger_add_up_to_its_window(sketch: Sketch) -> None:
 @same_examples
 @given(sketches)
 def test_a_ledger_of_two_halves_is_the_ledger_of_the_whole(sketch: Sketch) -> None:
-    """Wherever the window is cut."""
+    """The two halves add up to the whole at every cut."""
     operations = context_of(sketch).operations
     for device in operations.devices:
         whole = ledger_rows(operations, device, window(START, END))
@@ -93,7 +93,7 @@ def test_gaps_are_the_complement_of_the_union_of_operations(sketch: Sketch) -> N
 @same_examples
 @given(sketches)
 def test_the_pieces_of_a_gap_tile_it(sketch: Sketch) -> None:
-    """Sorted, none empty, none overlapping; two neighbours of one gap differ in something."""
+    """The pieces are sorted, not empty and do not overlap. Adjacent pieces differ in cause, phase or evidence."""
     context = context_of(sketch)
     gaps = idle_of(sketch).tables["gaps"]
     for device in context.operations.devices:
@@ -125,7 +125,7 @@ def test_busy_time_is_what_counting_gives(sketch: Sketch) -> None:
 @same_examples
 @given(sketches)
 def test_each_idle_nanosecond_has_the_cause_and_phase_that_the_table_of_causes_gives_it(sketch: Sketch) -> None:
-    """The whole table of causes, worked out a second time without arrays."""
+    """A second implementation of the table of causes, without arrays, gives the same causes and phases."""
     context = context_of(sketch)
     gaps = idle_of(sketch).tables["gaps"]
     counter = Counter(context.trace, START, END)

@@ -1,4 +1,4 @@
-"""The idle time that recording explains: taken from pieces in which the host runs, each nanosecond once."""
+"""Recording explains idle time: only in pieces in which the host runs, and each nanosecond once."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ def test_the_cost_of_a_launch_is_taken_from_the_time_in_its_call(trace_of: Trace
 
 
 def test_what_a_call_costs_beyond_its_length_is_taken_from_the_piece_before(trace_of: TraceOf) -> None:
-    """The call takes 2 us and costs 3: some of the cost lies before its recorded begin."""
+    """The call lasts 2 us and costs 3 us, so some of the cost lies before its recorded start."""
     pieces = explained(trace_of(gap(launch=2)), 110 * US, 137 * US, settings=MEASURED)
     assert [(each.start // US, each.end // US, each.cause) for each in pieces] == [
         (110, 129, "cpu"),
@@ -48,7 +48,7 @@ def test_what_a_call_costs_beyond_its_length_is_taken_from_the_piece_before(trac
 
 
 def test_a_piece_cannot_lose_more_than_it_has(trace_of: TraceOf) -> None:
-    """Ten events of 1 us each begin within 4 us."""
+    """Ten events that cost 1 us each begin within 4 us: at most the whole piece is taken."""
     builder = gap(cpu=4)
     for number in range(10):
         builder.call("cudaEventRecord", 110 * US + number * 300, 110 * US + number * 300 + 100)

@@ -1,4 +1,4 @@
-"""What root causes do not take: other streams, cheap marks, small copies, long CPU code. Times in us: ``US``."""
+"""Root causes leave some idle time alone: other streams, few marks, small copies, long CPU code. Times are in us."""
 
 from collections.abc import Callable
 
@@ -20,14 +20,14 @@ LARGE = 1 << 16
 
 
 def idle_by_rule(trace: Trace) -> Callable[[str], float]:
-    """Return the idle time of a rule in the measured steps, in us."""
+    """Return a function that gives the idle time of a rule in the measured steps, in us."""
     context = find_context(trace)
     (found,) = attributions_of(context, choose_window(context))
     return lambda rule: found.idle_of(rule) / US
 
 
 def between(trace: Trace, end: int) -> list[int]:
-    """Return the starts of the gaps that ``between_operations`` takes, in us."""
+    """Return the starts of the gaps that ``between_operations`` explains, in us."""
     idle = idle_pieces(trace, 0, end * US)
     found = between_operations.find(idle, np.ones(len(idle.length), bool))
     return [int(start) // US for start in idle.pieces.start[found]]
@@ -43,7 +43,7 @@ def queued(*kernels: tuple[int, int]) -> ExportBuilder:
 
 
 def test_only_gaps_between_operations_of_one_stream_are_the_gpus_own_pace(trace_of: TraceOf) -> None:
-    """From stream 7 to 7, from 7 to 8 and from 8 to 8; the operation of another stream may wait for an event."""
+    """The gaps from stream 7 to 7 and from 8 to 8 count. After the gap from 7 to 8, stream 8 may wait for an event."""
     made = ExportBuilder()
     for number, stream in enumerate((7, 7, 8, 8)):
         call = (number - 20) * US
@@ -52,19 +52,19 @@ def test_only_gaps_between_operations_of_one_stream_are_the_gpus_own_pace(trace_
 
 
 def test_streams_of_two_processes_are_two_streams(trace_of: TraceOf) -> None:
-    """Both number their stream 7."""
+    """Both processes have a stream with the number 7."""
     made = queued((0, 8), (10, 18)).kernel(20 * US, 28 * US, launched=(-5 * US, -4 * US), process=PEER)
     assert between(trace_of(made), 28) == [8]
 
 
 def test_a_gap_that_the_launch_reaches_into_is_not_the_gpus_own_pace(trace_of: TraceOf) -> None:
-    """The last kernel is queued for 1 us of its gap of 2, before that its launch call is open."""
+    """Of the last gap of 2 us, the launch call takes the first 1 us, and the kernel is queued for the other 1 us."""
     made = queued((0, 8), (10, 18)).kernel(20 * US, 28 * US, launched=(15 * US, 19 * US))
     assert between(trace_of(made), 28) == [8]
 
 
 def test_a_gap_of_more_than_ten_usual_ones_is_not_the_gpus_own_pace(trace_of: TraceOf) -> None:
-    """Gaps are usually 2 us; one of 20 still is such a gap, and one of 21 is not."""
+    """Usual gaps are 2 us, so a gap of 20 us still counts and a gap of 21 us does not."""
     kernels = [(0, 8), (10, 18), (20, 28), (48, 60), (81, 90), (92, 100)]
     assert between(trace_of(queued(*kernels)), 100) == [8, 18, 28, 90]
 
@@ -79,18 +79,18 @@ def marked(ranges: int) -> ExportBuilder:
 
 
 def test_few_marks_take_no_time(trace_of: TraceOf) -> None:
-    """19 ranges have 38 begins and ends, and 20 have 40: many."""
+    """19 ranges have 38 marks, starts and ends: too few. 20 ranges have 40: enough."""
     chosen = window(0, 410 * US)
     assert capture_overhead.find_marks(find_context(trace_of(marked(19))), chosen) == {}
     assert len(capture_overhead.find_marks(find_context(trace_of(marked(20))), chosen)) == 1
-    # 40 in the capture, but 38 of them before 79 us.
+    # The capture has 40 marks, but only 38 of them lie in the window.
     assert capture_overhead.find_marks(find_context(trace_of(marked(20))), window(0, 76 * US)) == {}
 
 
 def test_the_time_of_marks_is_that_of_the_shortest_in_the_capture(trace_of: TraceOf) -> None:
-    """An end comes 3 us after its begin, and a begin 1 us after the end before it: that is what they take at most.
+    """An end comes 3 us after its start, and a start 1 us after the end before it, so marks take at most that long.
 
-    The first begin has no mark before it and counts as 0; the 5th percentile of the 50 times is 1 us all the same.
+    The first start has no mark before it and counts as 0. The 5th percentile of the 50 times is still 1 us.
     """
     (marks,) = capture_overhead.find_marks(find_context(trace_of(marked(50))), window(0, 410 * US)).values()
     start, end = (np.array(side, np.int64) * US for side in ((0, 4, 4, 300), (400, 8, 5, 400)))
@@ -99,7 +99,7 @@ def test_the_time_of_marks_is_that_of_the_shortest_in_the_capture(trace_of: Trac
 
 @pytest.mark.parametrize(("ranges", "taken"), [(24, False), (25, True), (50, True)])
 def test_marks_that_take_a_quarter_of_cpu_time_explain_it(ranges: int, taken: bool, trace_of: TraceOf) -> None:  # noqa: FBT001
-    """Each range takes 4 us of the CPU time of 398 us before the launch: 24 take 96, and 25 take 100 us."""
+    """Each range takes 4 us of 398 us of CPU time: 24 take 96 us, and 25 take 100 us, more than a quarter."""
     idle = idle_pieces(trace_of(marked(ranges)), 0, 410 * US)
     found = capture_overhead.find(idle, np.ones(len(idle.length), bool))
     assert (idle.length // US).tolist() == [398, 1, 1]
@@ -123,7 +123,7 @@ def copied_to_host(size: int, target: int) -> ExportBuilder:
 def test_a_large_pageable_copy_to_the_host_explains_its_gap_and_a_small_one_is_a_read(
     size: int, rule: str, trace_of: TraceOf
 ) -> None:
-    """The GPU is idle from 640 us on for 370 us; the first 10 us of the window come after a copy that is outside."""
+    """The GPU is idle for 370 us from 640 us on. The first 10 us of the window follow a copy outside the window."""
     idle_of = idle_by_rule(trace_of(copied_to_host(size, PAGEABLE)))
     assert idle_of(rule) == MEASURED * 360 + (MEASURED - 1) * 10
     others = {"copies/pageable", "synchronization/in_step"} - {rule}
@@ -131,15 +131,16 @@ def test_a_large_pageable_copy_to_the_host_explains_its_gap_and_a_small_one_is_a
 
 
 def test_a_large_pinned_copy_to_the_host_explains_nothing(trace_of: TraceOf) -> None:
-    """Its call does not hold the host, even where it is open for long."""
+    """The call of a pinned copy does not block the host, even if it is long."""
     idle_of = idle_by_rule(trace_of(copied_to_host(LARGE, PINNED)))
     assert (idle_of("copies/pageable"), idle_of("synchronization/in_step")) == (0, 0)
 
 
 def test_cpu_code_that_runs_once_a_step_is_no_matter_of_launches(trace_of: TraceOf) -> None:
-    """20 launches, one each 10 us, of kernels of 2 us: gaps of 8 us. Then CPU code runs until the next step.
+    """A long gap of CPU code once a step is CPU time and does not count as launch-bound.
 
-    Gaps of up to 100 us are usual: the 19 short ones of each step, and the first 5 us of the window.
+    Each step has 20 launches, one every 10 us, of kernels of 2 us, with gaps of 8 us. Then CPU code runs until the next
+    step. Gaps of up to 100 us are usual: the 19 short ones of each step, and the first 5 us of the window.
     """
     made = ExportBuilder().gpu().os_call("mmap", 0, 1)
     for number in range(STEPS):

@@ -1,4 +1,4 @@
-"""Which root cause explains idle time, in made loops of 1 ms steps; times are in microseconds: ``US``."""
+"""Each root cause explains its idle time, in synthetic loops of 1 ms steps. Times are in microseconds: ``US``."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def test_loading_code_explains_the_cpu_time_before_it(trace_of: TraceOf) -> None:
-    """CPU code from 600 to 900 compiles, a call from 900 to 950 loads: the GPU waits for both."""
+    """CPU code compiles from 600 to 900, and a call loads from 900 to 950. The GPU waits for both."""
     rules = lost_per_step(trace_of(each_step(made_loop(), "cuLibraryLoadData", 900, 950)))
     assert rules["modules/in_window"] == 350
     assert "idle/module_load" not in rules
@@ -30,7 +30,7 @@ def test_making_an_event_is_no_compilation(trace_of: TraceOf) -> None:
 
 
 def test_memory_allocated_in_each_step_is_churn(trace_of: TraceOf) -> None:
-    """From the first call of a gap, at 650, to the end of its last one, at 850. CPU code before and after stays so."""
+    """Churn lasts from the first call of a gap, at 650, to the end of the last, at 850. Other code stays CPU time."""
     built = each_step(each_step(made_loop(), "cudaFree_v3020", 650, 700), "cudaMalloc_v3020", 800, 850)
     rules = lost_per_step(trace_of(built))
     assert rules["memory/churn"] == 200
@@ -39,7 +39,7 @@ def test_memory_allocated_in_each_step_is_churn(trace_of: TraceOf) -> None:
 
 
 def test_churn_explains_no_more_idle_time_than_its_calls_last(trace_of: TraceOf) -> None:
-    """Without the call from 150 to 400 all later launches come 250 us earlier: the gap shrinks by 250, no other does.
+    """Without the call from 150 to 400, all later launches are 250 us earlier: only the first gap shrinks, by 250 us.
 
     ::
 
@@ -55,16 +55,16 @@ def test_churn_explains_no_more_idle_time_than_its_calls_last(trace_of: TraceOf)
 
 
 def test_a_call_that_frees_explains_the_gap_that_its_wait_causes(trace_of: TraceOf) -> None:
-    """It waits for the GPU from 20 on and returns at 605: the next launch would come 585 us earlier without it.
+    """The call waits for the GPU from 20 to 605, so the next launch would come 585 us earlier without it.
 
-    So it explains the 5 us inside the call and the gap behind it: 395 us of CPU code, 1 of launch and 9 queued.
+    The call explains the 5 us inside it and the gap after it: 395 us of CPU code, 1 us of launch and 9 us queued.
     """
     made = each_step(made_loop(), "cudaFree_v3020", 20, 605)
     assert lost_per_step(trace_of(made)) == {"memory/churn": pytest.approx(5 + 395 + 10, abs=2)}
 
 
 def test_memory_allocated_once_is_an_allocation(trace_of: TraceOf) -> None:
-    """One step of ten is no churn: its 390 us are 39 a step."""
+    """An allocation in one step of ten is not churn. Its 390 us are 39 us a step."""
     at = 5 * STEP
     rules = lost_per_step(trace_of(made_loop().call("cudaMalloc_v3020", at + 600 * US, at + 990 * US)))
     assert "memory/churn" not in rules
@@ -80,7 +80,7 @@ def reading(until: int, *, waits: bool = True) -> ExportBuilder:
 
     Args:
         until: When the call of the copy returns, in us of the step.
-        waits: Whether the copy is one to pageable memory, whose call holds the host.
+        waits: Whether the copy goes to pageable memory, so that its call blocks the host.
     """
     made = made_loop()
     for number in range(STEPS):
@@ -98,9 +98,9 @@ def reading(until: int, *, waits: bool = True) -> ExportBuilder:
 
 
 def test_a_read_explains_the_gap_until_the_next_launch(trace_of: TraceOf) -> None:
-    """The read holds the host for 595 us, until 605; the GPU is idle from 601 to 10 us into the next step: 409 us.
+    """The read blocks the host for 595 us, until 605. The GPU is idle for 409 us, from 601 to 10 us of the next step.
 
-    The window begins with the last 10 us of such a gap, whose read lies before it: 1 us a step less.
+    The window begins with the last 10 us of such a gap. Their read lies before the window, so 1 us a step is missing.
     """
     assert lost_per_step(trace_of(reading(605))) == {"synchronization/in_step": 408}
 
@@ -115,7 +115,7 @@ def sampled_reading(*moments: tuple[int, int]) -> ExportBuilder:
 
 
 def test_the_line_of_a_read_is_that_of_the_read_and_not_of_the_code_after_it(trace_of: TraceOf) -> None:
-    """Idle from 601 on: the read returns at 605, then other code runs for longer."""
+    """The GPU is idle from 601 on. The read returns at 605, and other code runs for longer after it."""
     moments = [(603, 37), (700, 33), (800, 33), (900, 33)]
     evidence = findings_of(trace_of(sampled_reading(*moments)))["synchronization/in_step"].evidence
     assert [each for each in evidence if "samples" in each] == ["most samples: train.py:37 in main, 10 of 10"]
@@ -131,14 +131,14 @@ def test_a_copy_that_does_not_hold_the_host_is_no_read(trace_of: TraceOf) -> Non
 
 
 def test_a_short_wait_does_not_explain_a_long_gap(trace_of: TraceOf) -> None:
-    """The host waits for 5 us, 3 of them with an idle GPU, and then runs other code for 397."""
+    """The host waits for 5 us, with an idle GPU for 3 us, and then runs other code for 397 us."""
     rules = lost_per_step(trace_of(each_step(made_loop(), "cudaStreamSynchronize", 598, 603)))
     assert "synchronization/in_step" not in rules
     assert rules["idle/cpu"] == 397
 
 
 def starting(name: str, *, epochs: int) -> ExportBuilder:
-    """Return steps with a data phase of 350 us, in which every few steps two processes are started."""
+    """Return steps with a data phase of 350 us. At the start of each epoch, the data phase starts two processes."""
     made = ExportBuilder().gpu().os_call("mmap", 0, 1)
     for number in range(STEPS):
         at = number * STEP
@@ -152,7 +152,7 @@ def starting(name: str, *, epochs: int) -> ExportBuilder:
 
 @pytest.mark.parametrize("name", ["fork", "vfork", "clone"])
 def test_loader_processes_started_in_each_epoch(trace_of: TraceOf, name: str) -> None:
-    """The gaps in which it happens: in three of the measured ten steps, 350 us each."""
+    """Starting loader processes explains the gaps in which it happens: 350 us in three of the ten measured steps."""
     rules = lost_per_step(trace_of(starting(name, epochs=4)))
     assert rules["data/worker_start"] == pytest.approx(105, abs=2)
     assert rules["idle/data_work"] == pytest.approx(245, abs=2)
@@ -167,7 +167,7 @@ def test_other_calls_and_starts_of_the_first_epoch_are_no_restart_of_loaders(
 
 
 def test_many_ranges_are_overhead_of_the_capture(trace_of: TraceOf) -> None:
-    """Two hundred in 400 us of CPU code, a begin or an end each microsecond: the idle time may all be their cost."""
+    """Recording 200 ranges in 400 us of CPU code, a start or an end each microsecond, may cost all the idle time."""
     made = made_loop()
     for number in range(STEPS):
         for piece in range(200):
@@ -183,7 +183,7 @@ def test_the_ranges_of_steps_and_phases_are_no_overhead(trace_of: TraceOf) -> No
 
 
 def one_by_one(kernels: int, phase: str = "optimizer") -> ExportBuilder:
-    """Return steps of kernels until 600, and then of many that last 1 us and are launched every 3."""
+    """Return steps with kernels until 600, then many kernels of 1 us that are launched every 3 us."""
     made = made_loop(busy=600)
     for number in range(STEPS):
         at = number * STEP + 600 * US
@@ -195,7 +195,7 @@ def one_by_one(kernels: int, phase: str = "optimizer") -> ExportBuilder:
 
 
 def test_an_optimizer_of_many_kernels(trace_of: TraceOf) -> None:
-    """120 kernels of 1 us, 2 us apart."""
+    """An optimizer of 120 kernels of 1 us, 2 us apart, is found."""
     finding = findings_of(trace_of(one_by_one(120)))["optimizer/many_kernels"]
     assert finding.lost_ns == pytest.approx(MEASURED * 360 * US, rel=0.02)
     assert "fused=True" in finding.advice
@@ -222,7 +222,7 @@ def test_without_a_whole_step_in_the_window_the_optimizers_kernels_are_not_count
 
 
 def test_steps_of_another_rank_are_used_for_a_process_without_steps(trace_of: TraceOf) -> None:
-    """Only the first rank marks its steps; the optimizer of the other one is found too."""
+    """Only the first rank marks its steps, and the optimizer of the other rank is still found."""
     made, rank = one_by_one(40), thread(5000, 5000)
     made.gpu(1)
     for number in range(STEPS):
@@ -236,7 +236,7 @@ def test_steps_of_another_rank_are_used_for_a_process_without_steps(trace_of: Tr
 
 
 def test_the_optimizers_saving_needs_a_simulation(trace_of: TraceOf) -> None:
-    """With an operation whose launch is unknown the simulation does not reproduce the run."""
+    """An operation without a known launch makes the simulation fail, so no saving is predicted."""
     made = one_by_one(120).kernel(5 * STEP + 990 * US, 5 * STEP + 991 * US, "adam")
     finding = findings_of(trace_of(made))["optimizer/many_kernels"]
     assert (finding.saving_low_ns, finding.saving_high_ns) == (None, None)
@@ -244,7 +244,7 @@ def test_the_optimizers_saving_needs_a_simulation(trace_of: TraceOf) -> None:
 
 
 def test_short_gaps_between_queued_operations_are_a_note(trace_of: TraceOf) -> None:
-    """50 kernels launched at once, with gaps of 2 us: 49 gaps a step, which are never more than a note."""
+    """50 kernels are launched at once and have gaps of 2 us. The 49 gaps of a step are never more than a note."""
     made = ExportBuilder().gpu().os_call("mmap", 0, 1)
     for number in range(STEPS):
         at = number * STEP
@@ -258,7 +258,7 @@ def test_short_gaps_between_queued_operations_are_a_note(trace_of: TraceOf) -> N
 
 
 def test_communication_that_no_kernel_overlaps(trace_of: TraceOf) -> None:
-    """Of 300 us of a collective, 100 come after the last kernel; the host waits for them in each step."""
+    """The last 100 us of a collective of 300 us come after the last kernel. The host waits for them in each step."""
     made = each_step(made_loop(busy=890), "cudaDeviceSynchronize", 20, 992)
     for number in range(STEPS):
         at = number * STEP
@@ -283,7 +283,7 @@ def test_communication_that_no_kernel_overlaps(trace_of: TraceOf) -> None:
 def test_communication_without_a_backward_pass_gets_advice_of_its_own(
     trace_of: TraceOf, ranges: tuple[str, ...], advised: str
 ) -> None:
-    """Only where phases are known and none of them trains; then no saving is predicted."""
+    """The other advice needs known phases without a backward pass. No saving is predicted then."""
     made = ExportBuilder().gpu()
     for number in range(STEPS):
         at = number * STEP
@@ -305,7 +305,7 @@ PRODUCT = "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNT"
 
 
 def turning(moving: str, computing: str) -> ExportBuilder:
-    """Return steps of 880 us of a product or a convolution and 100 us that move values; the host waits for both."""
+    """Return steps of a product or convolution of 880 us and a copy kernel of 100 us; the host waits for both."""
     made = ExportBuilder().gpu()
     for number in range(STEPS):
         at = number * STEP
@@ -327,14 +327,15 @@ def test_kernels_that_only_change_the_layout_of_tensors(trace_of: TraceOf) -> No
     ("moving", "computing"), [(CAT, PRODUCT), (CAT, CONVOLUTION), (TURN, PRODUCT), (TRANSPOSE, CONVOLUTION)]
 )
 def test_kernels_that_channels_last_would_not_remove(trace_of: TraceOf, moving: str, computing: str) -> None:
-    """torch.cat and transposes for products move values too; without a convolution there are no images."""
+    """Kernels of torch.cat and of transposes for products move values too. No convolution means no images."""
     assert "tensor_cores/layout" not in findings_of(trace_of(turning(moving, computing)))
 
 
 def test_a_root_cause_does_not_change_causes(trace_of: TraceOf) -> None:
-    """The read is synchronization for 4 us, then the host runs code, launches, and the kernel is queued.
+    """A gap that a read explains keeps its four causes; all of them get the rule of the read.
 
-    In the table all four have the rule of the read, except the first 10 us, whose read lies before the window.
+    The read blocks the host for 4 us. Then the host runs code, launches, and the kernel is queued. Only the first 10 us
+    of the window do not have the rule of the read, because their read lies before the window.
     """
     context = find_context(trace_of(reading(605)))
     table = run_section(idle, context, choose_window(context)).tables["attribution"]

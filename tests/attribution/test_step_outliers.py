@@ -1,4 +1,4 @@
-"""How much longer some steps are than the others, and which idle time makes them longer."""
+"""Uneven steps: the time they cost beyond the median, and the idle time that makes them longer."""
 
 from collections.abc import Callable
 
@@ -20,12 +20,12 @@ TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def times(*values: int) -> np.ndarray:
-    """Return ns."""
+    """Return an array of times in ns."""
     return np.array(values, np.int64)
 
 
 def test_what_another_finding_explains_beyond_the_median_is_subtracted() -> None:
-    """The last step is 60 longer; of these another finding explains 20, or all."""
+    """The last step is 60 longer than the others. Another finding explains 20 of these, or all."""
     length = times(100, 100, 100, 100, 100, 160)
     assert unexplained(length, times(5, 5, 5, 5, 5, 25)).tolist() == [0, 0, 0, 0, 0, 40]
     assert unexplained(length, times(5, 5, 5, 5, 5, 90)).tolist() == [0, 0, 0, 0, 0, 0]
@@ -40,9 +40,10 @@ def test_a_short_step_makes_up_for_a_long_one() -> None:
 
 
 def test_the_longest_idle_time_of_a_step_makes_it_long() -> None:
-    """50 of the second step are unexplained: its interval of 40 is taken; of the next one, 30, less than half is left.
+    """The longest intervals are taken while at least half of an interval is still unexplained.
 
-    With 60 unexplained, 20 are left for the interval of 30: more than half of it, so it is taken too.
+    With 50 unexplained in the second step, its interval of 40 is taken. The 10 that are left are less than half of the
+    next interval of 30. With 60 unexplained, 20 are left: more than half of 30, so that interval is taken too.
     """
     steps = Spans(times(0, 100), times(100, 250))
     start, length = times(10, 110, 120, 170, 260), times(90, 5, 40, 30, 90)
@@ -56,7 +57,7 @@ def test_the_longest_idle_time_of_a_step_makes_it_long() -> None:
     st.lists(st.integers(0, 100), min_size=5, max_size=5),
 )
 def test_no_step_gets_much_more_idle_time_than_is_left(intervals: list[tuple[int, int]], left: list[int]) -> None:
-    """At most half of an interval more, in whole ns, in each of five steps of 10."""
+    """A step gets at most half of an interval more than is left, in whole ns. There are five steps of 10."""
     steps = Spans(np.arange(5) * 10, np.arange(1, 6) * 10)
     start, length = (times(*(each[part] for each in intervals)) for part in (0, 1))
     chosen = longest_in(steps, times(*left), start, length)
@@ -76,15 +77,15 @@ def loop(*ends: int) -> ExportBuilder:
     return made
 
 
-# A gap lasts from 600 us of a step to 10 us into the next one: 1 us of it is launch and 9 are queued.
+# A gap lasts from 600 us of a step to 10 us of the next one: 1 us is launch and 9 us are queued.
 @pytest.mark.parametrize(
     ("lengths", "expected"),
     [
-        # Two steps are 1 ms longer, which costs 2 ms. The one piece of CPU time of each, 1.4 ms, belongs to them; that
-        # of the 18 measured others is CPU time.
+        # Two steps are 1 ms longer, which costs 2 ms. Each has one piece of CPU time of 1.4 ms, which is attributed to
+        # uneven steps. The CPU time of the 18 other measured steps stays CPU time.
         ([1000] * 10 + [2000] + [1000] * 10 + [2000], {"steps/uneven": (2000, 2800), "idle/cpu": (7200, 7200)}),
-        # Two steps are 300 us longer, and 300 are less than half of the 700 us of CPU time in each: no piece is theirs.
-        # CPU time is 16 times 400, twice 700 and twice 100, and all of it is in the finding.
+        # Two steps are 300 us longer. This is less than half of the 700 us of CPU time in each, so no piece is
+        # attributed to uneven steps. CPU time is 16 times 400, twice 700 and twice 100; the finding has all of it.
         ([1000] * 9 + [1300, 700] + [1000] * 9 + [1300, 700], {"steps/uneven": (0, 0), "idle/cpu": (8000, 8000)}),
     ],
 )
@@ -100,7 +101,7 @@ def test_no_idle_time_is_lost_between_uneven_steps_and_their_cpu_code(
 
 
 def test_idle_time_during_a_copy_for_another_gpu_is_not_lost(trace_of: TraceOf) -> None:
-    """While the host copies pageable memory to GPU 1, GPU 0 is idle: the findings on GPU 0 hold all of that time."""
+    """While the host copies pageable memory to GPU 1, GPU 0 is idle. The findings on GPU 0 cover all of that time."""
     made = loop(*[1000] * 12).gpu(1)
     for number in range(12):
         at = number * STEP
@@ -114,7 +115,7 @@ def test_idle_time_during_a_copy_for_another_gpu_is_not_lost(trace_of: TraceOf) 
 
 
 def test_the_start_of_a_long_copy_call_is_counted_once(trace_of: TraceOf) -> None:
-    """Its call is open for 300 us before the copy begins: time of the copy, and not of a launch as well."""
+    """The call is open for 300 us before the copy begins. This time belongs to the copy, and not also to a launch."""
     made = loop(*[1000] * 12)
     for number in range(12):
         at = number * STEP
@@ -125,9 +126,9 @@ def test_the_start_of_a_long_copy_call_is_counted_once(trace_of: TraceOf) -> Non
 
 
 def test_a_change_is_made_in_all_ranks(trace_of: TraceOf) -> None:
-    """Two ranks that do not wait for each other, 1 ms and 7 ms idle in each step of 10 ms.
+    """Removing CPU time in both ranks saves 1 ms a step, because the run lasts as long as its busier rank.
 
-    The run lasts as long as its busier rank: without CPU time in both it saves 1 ms a step.
+    The two ranks do not wait for each other. They are idle for 1 ms and 7 ms in each step of 10 ms.
     """
     made = ExportBuilder().gpu().gpu(1)
     for rank, busy in enumerate((900, 300)):

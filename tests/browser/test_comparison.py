@@ -1,4 +1,4 @@
-"""The page of a comparison in a real browser: silent, alone, inert, legible, and never wider than the screen."""
+"""The page of a comparison in a real browser: no message, no request, no script, legible, as wide as the screen."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,7 +104,7 @@ def test_the_page_prints(page: Page, files: dict[str, Path]) -> None:
 
 
 def test_a_narrow_page_still_says_what_it_is(page: Page, files: dict[str, Path]) -> None:
-    """The report's search takes that place there; a comparison has none."""
+    """In a report, the search field replaces the title; a comparison has no search field."""
     page.goto(next(iter(files.values())).as_uri())
     assert page.locator("p.mark").is_visible()
     assert page.inner_text("p.mark") == "nsyswrap compare"

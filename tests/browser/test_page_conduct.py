@@ -163,7 +163,7 @@ def test_the_theme_follows_the_system_until_it_is_chosen(browser: Browser, path:
         button.click()
         assert ground(page) != before
         assert page.evaluate("document.documentElement.dataset.theme") == other
-        for _ in range(10):  # until the browser has written down what the page stored
+        for _ in range(10):  # until the browser has written the page's storage to the disk
             page.wait_for_timeout(500)
             page.reload()
             if page.evaluate("document.documentElement.dataset.theme") == other:

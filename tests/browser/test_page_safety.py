@@ -74,7 +74,7 @@ def twin(report: Report, text: str) -> Report:
 
 
 def structure(browser: Browser, report: Report, folder: Path, name: str) -> list[str]:
-    """Return the elements of a page in a browser, with details open, after a hover and a key."""
+    """Return the elements of a page in a browser, with details open, after a hover and a key press."""
     with opened(browser, write(report, folder, name)) as page:
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         page.locator("a.term").first.hover()
@@ -90,7 +90,7 @@ LONGEST = max(len(visible(text)) for text in HOSTILE)
 
 @pytest.fixture(scope="module")
 def harmless(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the elements of a page in which each text is a row of x."""
+    """Return the elements of a page in which each text consists of the letter x."""
     return structure(browser, twin(hand_made.full_report(), "x" * LONGEST), tmp_path_factory.mktemp("twin"), "twin")
 
 
@@ -98,7 +98,7 @@ def harmless(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> list
 def test_a_hostile_text_leaves_the_page_as_a_harmless_one_does(
     browser: Browser, tmp_path: Path, harmless: list[str], text: str
 ) -> None:
-    """Element for element and attribute for attribute, the page is that of harmless texts of the same length."""
+    """The page has the same elements and attributes as a page of harmless texts of the same length."""
     same_length = text + "x" * (LONGEST - len(visible(text)))
     assert structure(browser, twin(hand_made.full_report(), same_length), tmp_path, "hostile") == harmless
 
@@ -201,7 +201,7 @@ def bare(browser: Browser) -> Iterator[Page]:
 
 
 def test_without_scripts_and_styles_the_page_is_complete(bare: Page) -> None:
-    """Verdict, ledger, findings and tables are there; parts that need a script are not."""
+    """The page shows verdict, ledger, findings and tables, but no parts that need a script."""
     text = bare.inner_text("body")
     for words in (
         "The training loop waits for its data loader",
@@ -281,7 +281,7 @@ RAW = """() => Object.fromEntries([...document.querySelectorAll("table.data")].m
 
 
 def test_the_page_of_a_real_capture_is_small(sample: tuple[Path, dict[str, Any]]) -> None:
-    """Without the timeline at most 550 kB: half of what the page with its timeline may take."""
+    """Without the timeline, a page has at most 550 kB, half the limit of a page with its timeline."""
     assert sample[0].stat().st_size <= 550_000
 
 

@@ -1,4 +1,4 @@
-"""Tables of the page in a real browser: they sort, filter, fold and copy, by the values of the report."""
+"""Tables of the page in a real browser: sorting, filtering, folding and copying use the values of the report."""
 
 import csv
 import io
@@ -62,7 +62,7 @@ def more(page: Page, table: str = KERNELS) -> Locator:
 
 
 def head(page: Page, label: str, table: str = KERNELS) -> Locator:
-    """The heading of a column."""
+    """Return the heading of a column."""
     return page.locator(f"{table} th", has_text=label).first
 
 
@@ -100,7 +100,7 @@ def test_only_one_column_is_sorted_by(page: Page) -> None:
 
 
 def test_what_was_not_measured_is_last_whichever_way_a_column_is_sorted(page: Page) -> None:
-    """The spread of a kernel that ran once."""
+    """The test uses the spread of a kernel that ran once, which is unknown."""
     unfold(page)
     for _ in range(2):
         head(page, "std").locator("button").click()
@@ -129,7 +129,7 @@ def test_after_sorting_the_first_rows_are_those_that_are_first_now(page: Page) -
 
 
 def test_the_filter_leaves_rows_that_hold_all_words_in_all_tables(page: Page) -> None:
-    """The whole of a name counts, also where it is cut; capitals do not."""
+    """The filter searches the full name, even if the page shows it cut, and ignores case."""
     page.keyboard.press("/")
     page.keyboard.type("TENSOROP bf16")
     assert values(page, "total_ns") == ["476000000"]
@@ -174,7 +174,7 @@ def test_enter_goes_to_the_next_table_with_a_match(page: Page) -> None:
 
 
 def test_a_table_copies_as_csv_with_the_columns_and_values_of_the_report(page: Page) -> None:
-    """All its rows, also the folded ones, names in full."""
+    """The copy has all rows, including folded ones, with full names."""
     page.get_by_role("button", name="Copy CSV of Kernels", exact=True).click()
     page.get_by_text("Copied 64 rows").first.wait_for()
     found = list(csv.DictReader(io.StringIO(page.evaluate("navigator.clipboard.readText()"), newline="")))
@@ -195,7 +195,7 @@ def test_what_is_copied_is_what_the_filter_leaves(page: Page) -> None:
 
 
 def test_a_copied_text_that_a_spreadsheet_would_run_is_disarmed(browser: Browser, tmp_path: Path) -> None:
-    """As in the CSV report; a negative number stays a number."""
+    """The text is escaped in the same way as in the CSV report; a negative number stays a number."""
     names = hand_made.names_table('=cmd|"x",1', "@a", "b").assign(change_ns=[-1, -2, -3])
     report = hand_made.report_with(hand_made.section_with("odd", t=names))
     with opened(browser, write(report, tmp_path), permissions=["clipboard-read", "clipboard-write"]) as page:

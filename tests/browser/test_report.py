@@ -1,4 +1,4 @@
-"""The page in a real browser, opened from a file: silent, alone, inert, and never wider than the screen."""
+"""The page in a real browser, opened from a file: no message, no request, inert, and never wider than the screen."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +15,7 @@ pytestmark = needs_chromium
 
 
 def long_report() -> Report:
-    """Return the full report with evidence that nothing breaks, as the names of templates are."""
+    """Return the full report with evidence without break points, like the names of templates."""
     report = hand_made.full_report()
     long = ("12 launches of void " + "x::" * 900, "k" * 900)
     return replace(report, findings=tuple(replace(one, evidence=long) for one in report.findings))
@@ -23,7 +23,7 @@ def long_report() -> Report:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Pages on the disk."""
+    """Write pages to the disk."""
     folder = tmp_path_factory.mktemp("pages")
     reports = {
         "full": hand_made.full_report(),
@@ -37,7 +37,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page of a phone's width in a context of its own."""
+    """Open an empty page of a phone's width in its own context."""
     context = browser.new_context(viewport={"width": WIDTHS[0], "height": 844})
     yield context.new_page()
     context.close()

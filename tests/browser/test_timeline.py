@@ -1,4 +1,4 @@
-"""The timeline in a real browser: its numbers are the report's, links lead into it, and it names its items."""
+"""The timeline in a real browser: its numbers equal the report's, links open it, and it names its items."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,7 +43,7 @@ KINDS = {
 
 
 def expected(report: Report) -> dict[str, list[int]]:
-    """Return what the report says each class takes of the window, for each GPU."""
+    """Return the time of each class in the window, for each GPU, from the report."""
     section, idle = report.section("ledger"), report.section("idle")
     assert section is not None
     assert idle is not None
@@ -69,7 +69,7 @@ def test_the_window_has_the_numbers_of_the_ledger(
 def test_a_brush_has_the_numbers_of_a_report_of_that_window(
     real_trace: Callable[[str], Trace], opened: Callable[..., Page]
 ) -> None:
-    """Select any interval: a report with that window has the same busy times of the GPU."""
+    """For any selected interval, a report with that window has the same busy times of the GPU."""
     trace = real_trace("cnn_amp")
     report = build_report(trace, with_timeline=True)
     third = report.window.length_ns // 3
@@ -82,7 +82,7 @@ def test_a_brush_has_the_numbers_of_a_report_of_that_window(
 
 
 def test_every_zoom_adds_up(opened: Callable[..., Page]) -> None:
-    """Each GPU is busy or idle in every view, exact or binned, to the nanosecond that rounding leaves."""
+    """In every view, exact or binned, busy and idle time of each GPU add up to the view, except for rounding."""
     for is_exact in (True, False):
         page = opened(timeline_report(is_exact=is_exact))
         for key in "wwdwwaswd":
@@ -114,7 +114,7 @@ def test_a_part_of_a_bin_that_is_all_idle_is_known(opened: Callable[..., Page]) 
 
 
 def test_inside_an_exact_interval_a_cut_item_counts_in_part(opened: Callable[..., Page]) -> None:
-    """GPU 0 runs from 100 to 150 us and from 200 to 250 us: from 110 to 220 us it runs for 40 and 20 us."""
+    """GPU 0 runs from 100 to 150 us and from 200 to 250 us. So from 110 to 220 us it runs for 40 and 20 us."""
     page = opened(timeline_report(is_exact=False), f"#t={110 * US}-{220 * US}")
     assert ledger(page) == {"compute": [60 * US, 0], "idle/data_wait": [50 * US, 0], "idle/cpu": [0, 110 * US]}
     assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
@@ -212,7 +212,7 @@ def test_rows_and_items_are_walked_by_keys(opened: Callable[..., Page]) -> None:
 
 
 def pixels(page: Page, row: str, at_ns: float) -> list[tuple[int, int, int]]:
-    """Return the colours of one pixel column of a row, from the ground up."""
+    """Return the colours of one pixel column of a row, from bottom to top."""
     tops = {"GPU 0": (89, 60), "GPU 1": (194, 60)}
     top, height = tops[row]
     start, end = view(page)
@@ -228,9 +228,9 @@ def pixels(page: Page, row: str, at_ns: float) -> list[tuple[int, int, int]]:
 
 
 def test_a_bar_is_as_high_as_its_column_is_busy(opened: Callable[..., Page]) -> None:
-    """All of 4 ms in about 900 columns: each holds less than 5 us, so a column is busy or it is not.
+    """The view shows 4 ms in about 900 columns, so a column of less than 5 us is either busy or idle.
 
-    From farther away each column would be half busy; no operation is made wider than it is.
+    In a longer view each column would be half busy. No operation is drawn wider than it is.
     """
     blue = (0x00, 0x54, 0xA9)
     page = opened(timeline_report())

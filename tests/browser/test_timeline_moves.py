@@ -59,7 +59,7 @@ def test_the_view_stays_inside_the_capture(opened: Callable[..., Page]) -> None:
 
 
 def test_other_keys_are_the_page_s(opened: Callable[..., Page]) -> None:
-    """Only what moves the timeline is taken, and only while it has the focus."""
+    """The timeline handles only keys that move it, and only while it has the focus."""
     page = opened(timeline_report())
     before = view(page)
     page.locator("body").press("w")

@@ -1,4 +1,4 @@
-"""The run without nsys: the same program, whose own processes time their ranges."""
+"""The run without nsys executes the same program, and its processes time their own ranges."""
 
 import os
 from pathlib import Path
@@ -33,7 +33,7 @@ for _ in range(9):
 @pytest.mark.slow
 @pytest.mark.parametrize("code", [0, 3])
 def test_the_programs_own_ranges_are_timed_and_its_exit_code_is_kept(code: int, tmp_path: Path) -> None:
-    """Other ranges are left out; the first two steps are warm-up, as in a capture."""
+    """Other ranges are left out. The first two steps are warm-up, as in a capture."""
     run = run_alone(options(tmp_path / "out", *python(PROGRAM, str(code))), STEP_TEXT.pattern)
     steps = find_timed_steps(run.processes)
     assert (run.exit_code, steps.measured_count) == (code, 6)

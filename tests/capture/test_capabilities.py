@@ -1,4 +1,4 @@
-"""The flags of an nsys, read from its help."""
+"""The flags of an nsys are read from its help."""
 
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def test_the_real_nsys_has_all_flags_of_a_default_capture(nsys: Nsys) -> None:
 
 
 def test_an_nsys_without_help_is_an_error(tmp_path: Path) -> None:
-    """Another program may have the name nsys."""
+    """Such a program may be another program with the name nsys."""
     odd = Nsys(executable(tmp_path / "nsys", "#!/bin/sh\necho hello\n"), (1,), "test")
     with pytest.raises(CaptureError, match="profile --help names no flags"):
         capabilities_of(odd)

@@ -1,4 +1,4 @@
-"""Measuring the rates of pinned copies: nothing without a GPU, and no failure of it ends a capture."""
+"""The rates of pinned copies are measured on a GPU only, and a failed measurement does not end a capture."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ HAS_DRIVER = copy_rates.DRIVER.exists()
 
 @pytest.fixture
 def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Output | Exception], list[Any]]:
-    """Return a function that sets how the measuring process ends, on a machine with a driver; it returns its calls."""
+    """Return a function that sets the result of the measuring process and returns its calls. A driver is present."""
 
     def ends(how: Output | Exception) -> list[Any]:
         calls: list[Any] = []
@@ -47,7 +47,7 @@ def test_a_machine_without_a_driver_starts_no_process(
 
 
 def test_rates_are_what_a_process_of_its_own_prints(ran: Callable[[Output | Exception], list[Any]]) -> None:
-    """A process of its own, so that no CUDA context stays open while the program runs."""
+    """The measurement has a separate process, so no CUDA context stays open while the program runs."""
     calls = ran(Output(0, json.dumps(MEASURED) + "\n", ""))
     assert copy_rates.copy_rates() == MEASURED
     assert calls == [([sys.executable, "-m", "nsyswrap.capture.copy_rates"], copy_rates.TIMEOUT_S)]
@@ -64,7 +64,7 @@ def test_a_measurement_that_fails_leaves_no_rates(
 
 
 def test_rates_are_those_of_the_slowest_and_the_fastest_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight copies; the first, which warms up, takes longest and does not count."""
+    """There are eight copies. The first takes longest because it warms up, and does not count."""
     seconds = [9.0, 2.0, 1.0, 4.0, 2.0, 2.0, 2.0, 2.0]
     edges = iter([at for length in seconds for at in (0.0, length)])
     monkeypatch.setattr("nsyswrap.capture.copy_rates.time.perf_counter", lambda: next(edges))
@@ -90,7 +90,7 @@ def test_an_error_of_the_driver_is_an_error() -> None:
 def test_the_program_says_why_nothing_was_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A library that does not exist stands for a machine without the driver's."""
+    """A library that does not exist simulates a machine without a driver."""
     monkeypatch.setattr(copy_rates, "LIBRARY", "libcuda-that-does-not-exist.so.1")
     assert copy_rates.main() == 1
     printed = capsys.readouterr()
@@ -105,7 +105,7 @@ def test_this_machine_without_a_gpu_has_no_rates() -> None:
 
 @pytest.mark.skipif(not HAS_DRIVER, reason="this machine has no GPU")
 def test_a_gpu_copies_both_ways_at_a_rate_of_its_bus() -> None:
-    """From 1 GB a second, which the oldest bus reaches, to 1 TB a second, which none does yet."""
+    """The rates are between 1 GB/s, which the oldest bus reaches, and 1 TB/s, which no bus reaches yet."""
     rates = read_rates(copy_rates.copy_rates())
     assert set(rates) == {"Host-to-Device", "Device-to-Host"}
     assert all(1e9 < rate.low <= rate.high < 1e12 for rate in rates.values())

@@ -1,4 +1,4 @@
-"""The program whose calls are timed: its kinds, its settings, and what it writes."""
+"""The cost probe times its own calls: the kinds of calls, the settings, and the file that it writes."""
 
 import json
 import sys
@@ -13,14 +13,14 @@ from nsyswrap.capture.cost_probe import Work, measure, range_kinds, times
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make few calls, and none of CUDA's."""
+    """Make few calls and no CUDA calls."""
     for name, value in {"BLOCKS": 2, "CALLS": 3, "PACES": 3}.items():
         monkeypatch.setattr(cost_probe, name, value)
     monkeypatch.setattr(cost_probe_cuda, "DRIVER", "libcuda-that-does-not-exist.so.1")
 
 
 def test_a_call_is_timed_without_the_work_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that the calls move: 7 for the call, 100 for the work before it, 30 for that which shows the pace."""
+    """Calls advance a fake clock: 7 for the call, 100 for the work before it, 30 for the work that shows the pace."""
     now = [0]
     monkeypatch.setattr("nsyswrap.capture.cost_probe.time.perf_counter_ns", lambda: now[0])
 
@@ -42,7 +42,7 @@ def test_without_a_gpu_ranges_and_calls_of_the_system_are_timed(capsys: pytest.C
 
 
 def test_without_a_profiler_a_mark_is_nothing_and_a_range_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the package nvtx or without it."""
+    """Both do nothing, with the package nvtx or without it."""
     monkeypatch.delenv("NVTX_INJECTION64_PATH", raising=False)
     for found in (package_calls, lambda: None):
         monkeypatch.setattr(cost_probe, "package_calls", found)

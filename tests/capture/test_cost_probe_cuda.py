@@ -1,4 +1,4 @@
-"""The CUDA calls of the program that is timed, on a machine with a GPU; and what it does where there is none."""
+"""The CUDA calls of the cost probe succeed on a machine with a GPU, and give an error without a driver."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_an_answer_other_than_success_is_an_error() -> None:
 def test_the_runtime_of_this_python_comes_before_that_of_the_system(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Of several in one place, the newest comes first."""
+    """Of several runtimes in one folder, the newest comes first."""
     for version in ("12", "13"):
         library = tmp_path / "site" / "nvidia" / f"cu{version}" / "lib" / f"libcudart.so.{version}"
         library.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Reading CPU quotas: made folders of control groups, of both versions."""
+"""CPU quotas are read from control groups of both versions, in synthetic folders."""
 
 from pathlib import Path
 
@@ -18,13 +18,13 @@ def group(folder: Path, files: dict[str, str]) -> None:
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    """A folder of process files, with one process in no control group yet."""
+    """Return a folder of process files, with one process that is not in a control group yet."""
     group(tmp_path / "proc" / str(PROCESS), {})
     return tmp_path / "proc"
 
 
 def test_the_tightest_quota_of_the_groups_above_counts(proc: Path, tmp_path: Path) -> None:
-    """The container has two cores, the job in it four, and the process itself no limit."""
+    """The container has two cores, the job in it has four, and the process has no limit."""
     (proc / str(PROCESS) / "cgroup").write_text("0::/pod/job/own\n")
     mounts = tmp_path / "cgroup"
     group(mounts, {"cgroup.controllers": "cpu"})

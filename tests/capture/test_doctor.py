@@ -178,7 +178,7 @@ def usage(free: int) -> Callable[[object], object]:
 
 @pytest.mark.parametrize(("free", "status"), [(10**10, Status.OK), (10**9, Status.WARNING), (10**8, Status.FAILED)])
 def test_a_capture_needs_disk_space(monkeypatch: pytest.MonkeyPatch, free: int, status: Status) -> None:
-    """Little space is a warning, almost none a failure."""
+    """Little free space is a warning, and almost no free space is a failure."""
     monkeypatch.setattr(shutil, "disk_usage", usage(free))
     check = doctor.check_disk(Machine(None))
     assert check.status is status
@@ -260,7 +260,7 @@ def test_a_missing_nvtx_package_is_a_warning(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_nsys_adds_to_a_call_is_said_by_kind(fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is measured again, although a measurement may be kept."""
+    """The cost is measured again, even if an earlier measurement is kept."""
     again_values = []
 
     def measured(_options: object, _nsys: object, _announce: object, *, again: bool) -> dict[str, object]:
@@ -275,7 +275,7 @@ def test_what_nsys_adds_to_a_call_is_said_by_kind(fake_nsys: Nsys, monkeypatch: 
 
 
 def test_a_cost_that_cannot_be_measured_is_a_warning(tmp_path: Path) -> None:
-    """The nsys does not start."""
+    """This happens if nsys does not start or is missing."""
     check = doctor.check_profiler_cost(Machine(Nsys(tmp_path / "gone", (2025, 3, 1), "PATH")))
     assert (check.status, bool(check.remedy)) == (Status.WARNING, True)
     assert doctor.check_profiler_cost(Machine(None)).detail == "not measured, because there is no nsys"

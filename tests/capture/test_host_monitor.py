@@ -1,4 +1,4 @@
-"""Sampling a program from outside: real processes, real files of the kernel."""
+"""A program is sampled from outside, with real processes and real files of the kernel."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ def sampled(code: str, seconds: float) -> tuple[int, dict[str, Any]]:
 
 
 def test_the_time_that_two_programs_wait_for_one_core_is_sampled() -> None:
-    """Each of the two is ready all the time and has the core for half of it, or less on a busy machine."""
+    """Both programs are always ready to run. Each has the core for half of the time, or less on a busy machine."""
     pid, found = sampled(BUSY, 2.2)
     mine = next(each for each in found["threads"] if each["thread"] == pid)
     times = found["times_ns"]
@@ -49,14 +49,14 @@ def test_the_time_that_two_programs_wait_for_one_core_is_sampled() -> None:
     length = times[mine["at"][-1]] - times[mine["at"][first]]
     ran, waited = (mine[name][-1] - mine[name][first] for name in ("on_cpu_ns", "delay_ns"))
     assert waited > 0.3 * length
-    # All of the time it ran or waited; the kernel counts both at the next switch, some milliseconds later.
+    # The thread runs or waits all the time. The kernel counts both at the next switch, some milliseconds later.
     assert ran + waited == pytest.approx(length, rel=0.25)
     assert found["cores"]["allowed"] == 1
     assert len({each["process"] for each in found["threads"]}) == 2
 
 
 def test_sampling_takes_about_one_hundredth_of_a_core() -> None:
-    """The pause after a sample follows from what the sample took, so a busy machine does not change that."""
+    """The pause after a sample depends on the time of the sample, so the share is the same on a busy machine."""
     _, found = sampled("import time\ntime.sleep(5)", SECONDS)
     times = found["times_ns"]
     assert found["spent_ns"] < 0.05 * (times[-1] - times[0])
@@ -79,7 +79,7 @@ def test_a_monitor_that_never_started_has_no_record() -> None:
 
 
 def test_sampling_ends_with_the_program() -> None:
-    """A second after the program has ended no more samples are taken."""
+    """No more samples are taken from one second after the end of the program."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     monitor = HostMonitor()

@@ -32,7 +32,7 @@ def test_variables_that_programs_need_are_kept() -> None:
 
 
 def test_variables_that_programs_do_not_need_are_dropped() -> None:
-    """These are users, sessions, proxies with passwords, and unknown variables."""
+    """Variables of users and sessions, proxies with passwords, and unknown variables are dropped."""
     assert (
         kept_environment({"USER": "x", "LOGNAME": "x", "http_proxy": "http://u:p@h", "SSH_CLIENT": "", "FOO": "1"})
         == {}

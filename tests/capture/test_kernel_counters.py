@@ -1,4 +1,4 @@
-"""Runs under ncu: the command line, the requested counters, and the results."""
+"""Runs under ncu have the right command line, requested counters and results."""
 
 import re
 import sqlite3
@@ -83,7 +83,7 @@ def test_every_launch_is_selected_by_full_function_names() -> None:
     ],
 )
 def test_mangled_names_are_matched_by_their_start(kernel: str, mangled: str) -> None:
-    """The names are those of compilers; the pattern has no colon, because ncu would cut it there."""
+    """The names come from real compilers. The pattern has no colon, because ncu would cut it there."""
     pattern = mangled_pattern_of(["other", kernel])
     assert re.search(pattern, mangled)
     assert not re.search(mangled_pattern_of([f"{kernel}2", "other"]), mangled)
@@ -119,7 +119,7 @@ def test_the_pattern_is_shorter_than_linux_allows(pattern: Callable[[list[str]],
 
 
 def test_each_instance_of_a_template_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the function name alone only the first would be."""
+    """With only the name of the function, ncu would measure only the first instance."""
     instances = [PACKED.replace("Gelu", other) for other in ("Gelu", "Relu", "Gelu")]
     put_on_path(tmp_path, monkeypatch, *(kernel(name, {"HFMA2": 1}) for name in instances))
     wanted = request("at::native::vectorized_elementwise_kernel")
@@ -131,7 +131,7 @@ def test_each_instance_of_a_template_is_measured(tmp_path: Path, monkeypatch: py
 
 
 def test_the_counters_are_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They have single opcodes, in base units."""
+    """The counters of single opcodes are returned too, in base units."""
     log = put_on_path(tmp_path, monkeypatch, kernel(PRODUCT, {"HGMMA.64x32x16.F32": 64}))
     counted = count_kernels(find_ncu(), request(PRODUCT))
     assert counted.exit_code == 0

@@ -1,4 +1,4 @@
-"""The rank that a launcher gives a process, and the folder of its result."""
+"""The rank of a process comes from its launcher and sets the folder of its result."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_each_launcher_numbers_its_ranks(environ: dict[str, str], expected: tupl
     ],
 )
 def test_a_process_of_its_own_has_no_rank(environ: dict[str, str]) -> None:
-    """A batch script of SLURM is no step: it starts the ranks."""
+    """The batch script of SLURM, which starts the ranks, has no rank itself."""
     assert launched_as(environ) is None
     assert folder_of_rank(Path("reports/job"), environ) == Path("reports/job")
 

@@ -1,4 +1,4 @@
-"""Where nsys is found, in which order, and the error if there is none."""
+"""Nsys is found in all known places in the right order, and a missing nsys is an error."""
 
 import os
 import shutil
@@ -134,7 +134,7 @@ def test_the_nsys_of_setup_is_used_last(machine: dict[str, str], tmp_path: Path)
 
 
 def test_programs_that_do_not_run_are_skipped(machine: dict[str, str], tmp_path: Path) -> None:
-    """They are a broken link, a program for another machine, and a program that fails."""
+    """A broken link, a program for another machine and a program that fails are skipped."""
     executable(tmp_path / "bin" / "nsys", "#!/bin/sh\nexit 1\n")
     (root_of(machine) / "usr/lib/nsight-systems/bin").mkdir(parents=True)
     (root_of(machine) / "usr/lib/nsight-systems/bin/nsys").symlink_to("gone")

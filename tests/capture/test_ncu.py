@@ -1,4 +1,4 @@
-"""Where ncu is found, its counters, and its failures, each with one remedy."""
+"""Ncu is found, its counters are listed, and each of its failures has one remedy."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Reading GPU clocks: the calls of NVML are replaced, since tests run without a driver."""
+"""GPU clocks are read with NVML. Its calls are replaced, because tests run without a driver."""
 
 import ctypes
 from collections.abc import Callable

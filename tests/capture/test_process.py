@@ -138,7 +138,7 @@ def test_orphans_become_our_children_while_we_adopt(marker: str) -> None:
 
 
 def test_a_zombie_is_not_alive() -> None:
-    """It has only an exit code."""
+    """A zombie has ended and only keeps its exit code."""
     process = subprocess.Popen(["true"])
     until(lambda: not is_alive(process.pid), "the end")
     assert process.pid not in descendants(os.getpid())

@@ -1,4 +1,4 @@
-"""What nsys adds to a call: from times to costs, kept for the same conditions, measured again for others."""
+"""The time that nsys adds to a call is computed, kept for the same conditions, and measured again for others."""
 
 import stat
 from dataclasses import replace
@@ -21,7 +21,7 @@ SETTINGS = ("tight", "python", "evicted")
 
 
 def times(lengths: dict[str, tuple[float, ...]], pace: float = PACE) -> Times:
-    """Return blocks of equal times: of each call, in each setting; the clock takes 50 ns."""
+    """Return blocks of equal times for each call and each setting. Reading the clock takes 50 ns."""
     whole = {"nothing": (50, 50, 50), **lengths}
     return {
         name: {setting: [(each * pace / PACE, pace)] * 4 for setting, each in zip(SETTINGS, values, strict=False)}
@@ -34,7 +34,7 @@ RECORDED = times({"launch": (5050, 9000, 14_000), "launch_with_queries": (6550, 
 
 
 def test_a_kind_costs_from_the_least_of_its_calls_to_the_most() -> None:
-    """The launch alone in a tight loop adds 3 us; with queries 6 us usually, 10 us where the caches are evicted."""
+    """Nsys adds 3 us to a launch in a tight loop. With queries it usually adds 6 us, and 10 us with evicted caches."""
     found = costs([ALONE], [RECORDED])
     cost = read_cost({"calls": found})
     assert cost is not None
@@ -43,7 +43,7 @@ def test_a_kind_costs_from_the_least_of_its_calls_to_the_most() -> None:
 
 
 def test_a_machine_that_is_slower_under_nsys_does_not_make_calls_costlier() -> None:
-    """Everything takes twice as long there, also the work that shows the pace."""
+    """Under nsys everything takes twice as long, including the work that shows the pace."""
     slow = times({"launch": (5050, 9000, 14_000), "launch_with_queries": (6550, 11_000, 18_000)}, pace=2 * PACE)
     usual, scaled = costs([ALONE], [RECORDED])["launch"], costs([ALONE], [slow])["launch"]
     factor = 1.5  # the pace of both runs together
@@ -52,7 +52,7 @@ def test_a_machine_that_is_slower_under_nsys_does_not_make_calls_costlier() -> N
 
 
 def test_a_cost_is_never_below_nothing() -> None:
-    """Where noise makes the calls under nsys the faster ones, they cost nothing."""
+    """Noise may make the calls under nsys faster. Their cost is then 0."""
     found = costs([RECORDED], [ALONE])["launch"]
     assert [found[key] for key in ("low_ns", "usual_ns", "high_ns")] == [0, 0, 0]
 
@@ -67,14 +67,14 @@ def test_the_cost_of_a_kernel_in_a_graph_follows_from_two_graphs() -> None:
 
 
 def test_the_gpu_has_a_pace_of_its_own() -> None:
-    """Kernels in a queue take as long on a slow CPU."""
+    """Queued kernels take the same time on a slow CPU, so their cost is not scaled by its pace."""
     alone, recorded = dict(ALONE), dict(times({}, pace=2 * PACE))
     alone["queued_kernel"], recorded["queued_kernel"] = {"device": [(1400, 0)] * 4}, {"device": [(1650, 0)] * 4}
     assert costs([alone], [recorded])["operation"]["usual_ns"] == 250
 
 
 def test_a_kind_without_calls_has_no_cost() -> None:
-    """On a machine without a GPU nothing is launched; without a runtime, kernels are launched by the driver."""
+    """Without a GPU, launches have no cost. Without a CUDA runtime, launches by the driver give the cost."""
     assert set(costs([times({"range": (90, 90, 90)})], [times({"range": (390, 490, 590)})])) == {"range"}
     found = costs([times({"driver_launch": (2, 2, 2)})], [times({"driver_launch": (4000, 5000, 6000)})])
     assert set(found) == {"launch"}
@@ -96,7 +96,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[CaptureOpt
 
 
 def test_a_measurement_is_kept_for_this_user_alone(measured: list[CaptureOptions], tmp_path: Path) -> None:
-    """The second profile announces nothing, and has the same costs."""
+    """The second profile measures nothing and has the same costs. Only this user can read the file."""
     announced: list[int] = []
     nsys, chosen = Nsys(Path("nsys"), (2025, 3, 1), "PATH"), options(tmp_path / "out", "python")
     first = profiler_cost(chosen, nsys, lambda: announced.append(1))
@@ -147,7 +147,7 @@ def test_it_is_measured_again_with_another_nsys_driver_cpu_or_python(
 
 
 def test_a_measurement_that_fails_is_not_kept(fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The nsys does not start; a folder that cannot be written is no failure."""
+    """A measurement fails if nsys does not start. A cache folder that cannot be written is not a failure."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     gone = replace(fake_nsys, path=tmp_path / "gone")
     assert profiler_cost(options(tmp_path / "out", "python"), gone, lambda: None)["calls"] == {}
@@ -169,7 +169,7 @@ def test_a_kept_file_that_cannot_be_read_is_measured_again(measured: list[Captur
 def test_the_real_nsys_adds_time_to_ranges_and_marks(
     nsys: Nsys, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Between 0.05 and 20 us each: less than a range is worth a call, more than that no profiler takes."""
+    """The real nsys adds between 0.05 and 20 us to each: no recording is faster, and no profiler is slower."""
     monkeypatch.setattr(measuring, "RUNS", 1)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = profiler_cost(options(tmp_path / "out", "python", traces=("nvtx", "osrt")), nsys, lambda: None)

@@ -24,7 +24,7 @@ def test_the_bar_of_a_report_that_is_exported() -> None:
 
 
 def test_a_full_bar() -> None:
-    """It is a share of 1."""
+    """A full bar is a share of 1."""
     assert share_in(b"\rProcessing 2764 events: [====100%]\n") == 1.0
 
 
@@ -56,7 +56,7 @@ def test_the_phase_is_reported_before_any_share() -> None:
 
 
 def test_silent_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is the default callback."""
+    """The default callback prints nothing."""
     silent(Phase.RUNNING, 0.5)
     assert capsys.readouterr() == ("", "")
 

@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
 
 
 def test_runs_at_once_take_the_next_free_folder(tmp_path: Path) -> None:
-    """Each has its own, even if one ended before the other started."""
+    """Each run has its own folder, even if one run ended before the other started."""
     fill(tmp_path / "r", "capture.sqlite")
     start, held = threading.Barrier(4), threading.Barrier(4)
 

@@ -105,7 +105,7 @@ def test_a_secret_with_an_allowed_prefix_is_not_recorded(name: str) -> None:
 
 
 def test_home_folders_in_values_are_not_recorded() -> None:
-    """A path is recorded without the user's name."""
+    """A path in a home folder is recorded without the user's name."""
     assert shareable_environment({"TORCH_HOME": "/home/ada/torch"})["values"] == {"TORCH_HOME": "~/torch"}
 
 
@@ -245,7 +245,7 @@ def test_a_record_holds_the_measured_copy_rates(tmp_path: Path, monkeypatch: pyt
     ],
 )
 def test_only_the_capture_that_profile_wrote_has_the_rates_beside_it(tmp_path: Path, name: str, found: object) -> None:
-    """Any other file in the folder may come from another machine."""
+    """Other files in the folder may come from another machine, so they have no rates."""
     write_record(tmp_path, json.dumps({"schema": SCHEMA, "pinned_copy_rates": RATES}))
     assert recorded_copy_rates(tmp_path / name) == found
 
@@ -277,7 +277,7 @@ def test_a_record_that_is_no_text_has_no_rates(tmp_path: Path) -> None:
 
 
 def test_a_record_holds_the_measured_cost_of_recording(tmp_path: Path) -> None:
-    """Without a measurement it is empty."""
+    """Without a measurement the cost is empty."""
     cost = {"conditions": {"nsys": "2025.3.1"}, "calls": {"launch": {"low_ns": 3000}}}
     wanted = options(tmp_path, "true", cwd=tmp_path)
     write_record(tmp_path, json.dumps(run_record(result_of(wanted), wanted, "1", {}, cost)))

@@ -186,7 +186,7 @@ def test_report_writes_to_report_html_by_default(small: Path, tmp_path: Path, mo
 
 
 def test_an_nsys_rep_is_exported_to_a_temporary_file(planted: Planted) -> None:
-    """The report has the file's name, nothing is left beside it, and no result shows the capture's secret."""
+    """The report has the file's name, no other file is left, and no result shows the capture's secret."""
     capture = planted.export.with_suffix(".nsys-rep")
     before = sorted(planted.folder.iterdir())
     result = run("analyze", capture, "--format", "json")

@@ -1,4 +1,4 @@
-"""The second run of `profile --baseline`: when it is made, and what comes of its failures."""
+"""The second run of `profile --baseline`: when it is made, and how a failure is reported."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ REPORT = Report(
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Replace the second run; return how it ends next, and then the patterns that it was called with."""
+    """Replace the second run; return a list with its next result, which the call replaces with the pattern it got."""
     ends: list[Any] = []
 
     def run_alone(_options: object, pattern: str) -> AloneRun:
@@ -48,7 +48,7 @@ def test_no_second_run_is_made_without_the_option(tmp_path: Path) -> None:
 def test_the_measured_step_is_in_the_report_and_on_stderr(
     runs: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The ranges to time are those that are steps in the report."""
+    """The second run times the ranges that are steps in the report."""
     ranges = [[1, "", f"round {number}", number * 10, number * 10 + 7] for number in range(8)]
     runs.append(AloneRun(0, ({"pid": 1, "ranges": ranges},)))
     found = add_baseline(REPORT, options(tmp_path, *python("")), "^round", wanted=True, code=0)

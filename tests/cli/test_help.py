@@ -50,7 +50,7 @@ def test_each_command_shows_examples_within_80_columns(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_examples_of_a_command_can_be_parsed(name: str) -> None:
-    """Every option in them exists and accepts its value."""
+    """Every option in an example exists and accepts its value."""
     for arguments in examples(name):
         command = command_of(name)
         with command.make_context(f"nsyswrap {name}", list(arguments)) as context:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-# Eight threads allocate and free one after another; with heaps of their own each keeps what it has freed.
+# Eight threads allocate and free one after another. If each has its own heap, each keeps its freed memory.
 PROGRAM = """
 import ctypes, sys, threading
 from nsyswrap.cli.malloc_settings import tune_malloc
@@ -23,7 +23,7 @@ print(len(heaps))
 
 
 def heaps(wanted: str) -> int:
-    """Return from how many blocks of 64 MiB, the size of a heap, eight threads allocate."""
+    """Return the number of heaps, blocks of 64 MiB, from which eight threads allocate."""
     done = subprocess.run([sys.executable, "-c", PROGRAM, wanted], capture_output=True, text=True, check=True)
     return int(done.stdout)
 

@@ -97,7 +97,7 @@ def test_compare_does_not_replace_either_side(small: Path, tmp_path: Path) -> No
 
 
 def test_a_file_is_replaced_only_by_a_complete_one(tmp_path: Path) -> None:
-    """On a full disk the old file stays, and nothing is left beside it."""
+    """On a full disk the old file stays, and no other file is left."""
     target = tmp_path / "r.html"
     target.write_text(TEXT)
     with pytest.raises(OSError, match="No space"), atomic_file(target) as place:

@@ -41,10 +41,10 @@ class Run:
     """A finished run.
 
     Attributes:
-        folder: Where the result was to go.
+        folder: The folder for the result.
         code: The exit code.
-        stdout: What came on stdout.
-        stderr: What came on stderr.
+        stdout: The output on stdout.
+        stderr: The output on stderr.
     """
 
     folder: Path
@@ -144,7 +144,7 @@ def test_the_ranges_of_the_program_are_in_the_report(as_text: Run) -> None:
 
 
 def test_the_window_option_sets_the_window_of_the_report(as_json: Run) -> None:
-    """Without GPU work, all is the whole capture."""
+    """Without GPU work, the window "all" is the whole capture."""
     assert as_json.json("report.json")["window"]["source"] in {"operations", "session"}
 
 
@@ -189,7 +189,7 @@ def test_a_program_that_is_killed_ends_with_its_signal(place: Callable[[str], Pa
 
 
 def test_a_capture_that_cannot_be_analyzed_is_kept(place: Callable[[str], Path]) -> None:
-    """The window is steps and there are none: the exit code is 125, and the recording is kept."""
+    """With the window "steps" and no steps, the exit code is 125, and the recording is kept."""
     run = profile(place("kept"), "--quiet", "--window", "steps", "--trace", "nvtx", "--", "true")
     assert run.code == 125
     assert "nsyswrap: the capture is in out, but cannot be analyzed: the capture has no steps\nhint: " in run.stderr

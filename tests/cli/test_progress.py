@@ -21,7 +21,7 @@ class Stream(io.StringIO):
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool, quiet: bool) -> str:
-    """Return what a block of work writes to stderr."""
+    """Return the text that a block of work writes to stderr."""
     stream = Stream(is_terminal=is_terminal)
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")

@@ -18,7 +18,7 @@ RUN = {"schema": "nsyswrap.run/1", "environment": {"names": [], "values": {"RANK
 
 
 def of_process(source: Path, pid: int, target: Path) -> Path:
-    """Write the part of an export that one process has."""
+    """Write the part of an export that belongs to one process."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(source.read_bytes())
     with closing(sqlite3.connect(target)) as database:

@@ -1,4 +1,4 @@
-"""The measured step of a run without nsys, beside the simulated one."""
+"""The report compares the measured step of a run without nsys with the simulated step."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,7 +47,7 @@ def note(report: Report) -> str:
 
 
 def test_the_measured_step_stands_beside_the_simulated(report: Report) -> None:
-    """Of eight steps the first two are warm-up; 170 us against 168 simulated."""
+    """The note has both: 170 us measured and 168 us simulated. The first two of eight steps are warm-up."""
     found = with_baseline(report, alone([900, 900, 170, 170, 170, 160, 180, 170]))
     assert found.step == replace(report.step, baseline_median_ns=170 * US)
     section = found.section("profiler_cost")
@@ -79,7 +79,7 @@ def test_a_run_without_steps_says_what_to_do(report: Report) -> None:
 
 
 def test_without_a_simulated_step_the_measured_one_is_given_alone(report: Report) -> None:
-    """As where the capture shows no GPU: then the section is added."""
+    """For a capture without a GPU, for example, the section is added."""
     bare = replace(report, step=replace(report.step, without_profiler_ns=None), sections=())
     found = with_baseline(bare, alone([170] * 8))
     assert note(found) == "Measured without nsys: a step takes 170 µs (6 steps)."

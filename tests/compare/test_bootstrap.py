@@ -42,7 +42,7 @@ def autocorrelated(correlation: float, count: int, seed: int) -> Series:
 
 @both
 def test_the_interval_contains_the_true_change(statistic: Callable[[Series], Series]) -> None:
-    """Half the time is a logarithm of -0.69. 60 steps with a deviation of 3 % give it to a few per cent."""
+    """Half the time is a logarithm of -0.69. 60 steps with a deviation of 3 % show it to within a few per cent."""
     low, high = log_ratio_interval(steps(4.0), steps(2.0, seed=2), statistic, 0.95)
     assert low < math.log(0.5) < high
     assert high - low < 0.06

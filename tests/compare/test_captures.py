@@ -89,7 +89,7 @@ def test_the_same_kernels_take_the_same_time_in_both(compared: Compared) -> None
 
 
 def test_what_moved_adds_up_in_a_real_pair(compared: Compared) -> None:
-    """The ledger's differences are that of the time per step, to a nanosecond."""
+    """The differences of the ledger add up to that of the time per step, to a nanosecond."""
     found = compared("mnist-1-worker", "mnist-8-workers")
     ledger, of_mean = found.table("ledger"), found.estimates[1]
     assert ledger is not None

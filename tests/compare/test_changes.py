@@ -160,7 +160,7 @@ def test_an_empty_table_of_a_stored_report_is_no_table() -> None:
 
 
 def test_facts_of_all_sections_are_compared() -> None:
-    """Facts of one side alone are listed as well."""
+    """Facts that only one side has are listed as well."""
     base = pairs.with_section(BASE, "occupancy", {"a_share": 0.5, "b_share": None})
     new = pairs.with_section(NEW, "occupancy", {"a_share": 0.75, "c_share": 1.0})
     found = [(one.section, one.label, one.base, one.new) for one in pairs.compared(base, new).facts]

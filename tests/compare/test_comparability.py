@@ -36,7 +36,7 @@ def test_two_runs_of_one_program_have_no_issue() -> None:
 
 
 def test_steps_are_needed() -> None:
-    """Without enough steps there is no verdict, even where the user accepts all issues."""
+    """Without enough steps there is no verdict, even if the user accepts all issues."""
     for count, words in (
         (0, "no measured steps"),
         (FEWEST_STEPS - 1, f"has {FEWEST_STEPS - 1} measured steps; a comparison needs {FEWEST_STEPS}"),
@@ -151,7 +151,7 @@ def test_a_long_command_is_cut() -> None:
 
 
 def test_a_step_that_copies_other_amounts_is_noted() -> None:
-    """A batch of twice the size is not the same work."""
+    """Other amounts are other work, for example a batch of twice the size."""
     copies = [
         pd.DataFrame(
             {"kind": ["Host-to-Device", "Memset"], "bytes": [60 * size, 7], "total_ns": [1, 1], "count": [60, 1]}

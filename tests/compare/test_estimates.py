@@ -1,4 +1,4 @@
-"""The four outcomes, faster, slower, no difference and cannot tell: when each is given."""
+"""The conditions for the four outcomes: faster, slower, no difference and cannot tell."""
 
 import math
 
@@ -65,7 +65,7 @@ def test_steps_are_slower_if_each_fourth_is_longer() -> None:
 
 
 def test_steps_of_two_lengths_are_no_difference_where_the_mean_tells() -> None:
-    """Each second step takes half as long again, so the median may be either; the mean of 80 steps is certain."""
+    """Every second step takes 1.5 times as long, so the median is uncertain; the mean of 80 steps is certain."""
     base, new = series(4.0, 80), series(4.0, 80, 2)
     base[::2] *= 1.5
     new[1::2] *= 1.5
@@ -93,7 +93,7 @@ def test_a_change_no_larger_than_the_drift_within_a_capture_is_not_reported() ->
 
 
 def test_estimates_are_of_median_and_mean() -> None:
-    """In that order, each with its change, how many times as fast, and a drift."""
+    """They are in that order, each with its change, its speed-up and its drift."""
     base, new = StepTimes(np.full(20, 4e6), np.full(20, 5e6)), StepTimes(np.full(20, 2e6), np.full(20, 2.5e6))
     of_median, of_mean = estimate_changes([base], [new], MARGIN)
     assert (of_median.label, of_mean.label) == (MEDIAN, MEAN)

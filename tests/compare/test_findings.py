@@ -1,4 +1,4 @@
-"""Findings of two reports: how each changed, with its time lost on both sides and the time that changed its rule."""
+"""Findings of two reports: how each changed, its time lost on both sides, and the time that changed its rule."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ WAIT, BOUND, MANY = "idle/data_wait", "launches/launch_bound", "optimizer/many_k
 
 
 def report(*attribution: tuple[str, str, str, int], listed: tuple[str, ...] = ()) -> Report:
-    """Return a report of 60 steps of 4 ms whose idle time is attributed like this; listed rules have a finding.
+    """Return a report of 60 steps of 4 ms with this attribution of idle time; listed rules have a finding.
 
     Args:
         attribution: Cause, rule, phase and idle time of a step in µs.

@@ -1,4 +1,4 @@
-"""The score of a plan: which changes were made, what was predicted for them, and what the step takes."""
+"""The score of a plan: the changes that were made, the prediction for them, and the measured step."""
 
 import json
 from dataclasses import replace
@@ -110,7 +110,7 @@ def test_after_all_changes_the_last_time_of_the_plan_counts() -> None:
 
 
 def test_a_single_change_out_of_order_counts_by_its_own_saving() -> None:
-    """2 to 3 ms a step of 10 ms."""
+    """The change saves 2 to 3 ms in a step of 10 ms."""
     found = score(report(10, WAIT, OFF), report(7.5, WAIT))
     assert states(found) == {WAIT: "not made", OFF: "made"}
     assert (value(found, "predicted_low_ns"), value(found, "predicted_high_ns")) == (7 * MS, 8 * MS)

@@ -1,4 +1,4 @@
-"""The verdict of a comparison: its sentence, and when there is none."""
+"""The verdict of a comparison: its sentence, and cases without a verdict."""
 
 from dataclasses import replace
 

@@ -82,7 +82,7 @@ def test_warm_up_alone_is_no_measured_step() -> None:
 
 
 def test_a_family_is_the_name_without_its_number() -> None:
-    """The number has one digit or several."""
+    """The number may have one digit or several."""
     assert step_times(pairs.report(THREE, name="epoch 12 batch")).family == "epoch # batch #"
 
 

@@ -74,7 +74,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_kind(tmp_path: Path) -> None:
-    """Such as a .nsys-rep under a wrong name."""
+    """A file that is not an SQLite database is refused, such as a .nsys-rep under a wrong name."""
     (tmp_path / "report.sqlite").write_bytes(b"QDSTRM" + bytes(5000))
     assert "is not a SQLite file" in refusal(tmp_path / "report.sqlite").message
 
@@ -113,7 +113,7 @@ def test_a_circular_link(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", range(1, 20))
 def test_a_truncated_file(path: Path, part: int) -> None:
-    """An interrupted copy, cut at each twentieth of the file."""
+    """An incomplete copy is refused, cut at each twentieth of the file."""
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) * part // 20])
     error = refusal(path)
@@ -132,7 +132,7 @@ def test_a_file_without_its_last_byte(path: Path) -> None:
 
 
 def test_a_file_with_a_page_of_zeros(path: Path) -> None:
-    """A copy without its middle."""
+    """A copy in which a page holds only zeros is refused."""
     content = bytearray(path.read_bytes())
     content[4096:-4096] = bytes(len(content) - 8192)
     path.write_bytes(content)
@@ -144,7 +144,7 @@ def test_a_file_with_a_page_of_zeros(path: Path) -> None:
 
 @pytest.fixture
 def writer(path: Path) -> Iterator[sqlite3.Connection]:
-    """Connect to the export like the program that writes it."""
+    """Connect to the export in the same way as the program that writes it."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         yield database
 
@@ -155,7 +155,7 @@ def test_an_export_that_is_being_written(path: Path, writer: sqlite3.Connection)
 
 
 def test_an_export_whose_transaction_is_open(path: Path, writer: sqlite3.Connection) -> None:
-    """The journal shows it before the first page is written."""
+    """The journal shows an open transaction before the first page is written."""
     writer.execute("begin immediate")
     writer.execute(f"delete from {KERNEL}")  # noqa: S608 - our own name
     assert "is locked" in refusal(path).message
@@ -181,7 +181,7 @@ def test_a_file_in_wal_mode_is_read_and_not_changed(path: Path) -> None:
 
 
 def test_reading_leaves_no_trace(path: Path) -> None:
-    """No lock, no journal, no new modification time."""
+    """Reading leaves no lock and no journal, and does not change the modification time."""
     before = path.stat()
     load_export(path)
     after = path.stat()
@@ -231,13 +231,13 @@ def test_a_table_without_a_required_column(build: Build, tmp_path: Path, table: 
     [(KERNEL, "start"), (KERNEL, "deviceId"), ("CUPTI_ACTIVITY_KIND_MEMCPY", "bytes"), ("NVTX_EVENTS", "textId")],
 )
 def test_a_value_of_another_type_in_a_column_of_numbers(path: Path, table: str, column: str, value: str) -> None:
-    """SQLite stores any type in any column. A number guessed from another type would be wrong."""
+    """SQLite stores any type in any column. Another type is refused, because a guessed number would be wrong."""
     changed(path, f"update {table} set {column} = {value} where rowid = 17")  # noqa: S608 - our own names
     assert f"column {column} of {table} holds a value that is not a whole number" in refusal(path).message
 
 
 def test_a_text_long_after_the_first_rows(build: Build, tmp_path: Path) -> None:
-    """The driver has chosen the column's type by then, and its error has only the column's number."""
+    """The driver has already chosen the column's type, and its error has only the number of the column."""
     builder = build()
     for index in range(66_000):
         builder.os_call("poll", index, index + 1)
@@ -288,7 +288,7 @@ def test_an_invalid_end_does_not_change_open_ranges(build: Build, tmp_path: Path
 
 
 def test_zero_is_a_time_for_calls_and_ranges(build: Build, tmp_path: Path) -> None:
-    """Only operations have start 0 and end 0 where CUPTI could not measure the time."""
+    """Start 0 and end 0 mean that CUPTI could not measure the time, but only for operations."""
     trace = load_export(build().call("cudaFree", 0, 0).range("x", 0, 0).write(tmp_path / "x.sqlite"))
     assert trace.dropped == {}
     assert (len(trace.frames["calls"]), len(trace.frames["ranges"])) == (1, 1)
@@ -320,7 +320,7 @@ def test_texts_need_not_be_utf_8(build: Build, tmp_path: Path, text: bytes) -> N
 
 
 def test_repeated_correlation_ids_are_kept(build: Build, tmp_path: Path) -> None:
-    """The sections check them, so the reader must not drop their rows."""
+    """The sections check repeated ids, so the reader must keep their rows."""
     builder = (
         build().kernel(1, 2, correlation=5).kernel(3, 4, correlation=5).call("cudaLaunchKernel", 0, 1, correlation=5)
     )

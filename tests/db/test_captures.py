@@ -59,7 +59,7 @@ def test_nothing_of_a_real_capture_is_left_out(real_trace: RealTrace, name: str)
 
 @EVERY
 def test_every_kernel_has_a_name_and_a_launch(real_trace: RealTrace, name: str) -> None:
-    """Also in the capture that lost host calls, since it lost their kernels too."""
+    """This also holds for the capture that lost host calls, since it lost their kernels too."""
     trace = real_trace(name)
     kernels, calls = trace.frames["kernels"], trace.frames["calls"]
     assert all(not trace.text(each).startswith("[id") for each in kernels["name_id"].unique())
@@ -68,7 +68,7 @@ def test_every_kernel_has_a_name_and_a_launch(real_trace: RealTrace, name: str) 
 
 @EVERY
 def test_events_are_as_many_as_nsys_counted(real_trace: RealTrace, name: str) -> None:
-    """Nsys 2025 writes a count for each process and family into its diagnostics."""
+    """The numbers of events equal the counts that nsys 2025 writes for each process and family into its diagnostics."""
     trace = real_trace(name)
     said: Counter[str] = Counter()
     for text in trace.frames["diagnostics"]["text"].astype(str):
@@ -98,7 +98,7 @@ def test_two_gpus_of_one_process(real_trace: RealTrace) -> None:
 
 
 def test_a_graph_hides_or_shows_its_kernels(real_trace: RealTrace) -> None:
-    """The same program twice: 24 kernels in each of 50 launches of a graph, or 50 graphs."""
+    """Two captures of the same program show 24 kernels in each of 50 graph launches, or only the 50 graphs."""
     nodes, whole = real_trace("cuda_graph_node_trace"), real_trace("cuda_graph_graph_trace")
     assert (nodes.session.graph_trace, whole.session.graph_trace) == ("Node", "Graph")
     assert len(whole.frames["graphs"]) == 50
@@ -107,7 +107,7 @@ def test_a_graph_hides_or_shows_its_kernels(real_trace: RealTrace) -> None:
 
 
 def test_the_oldest_nsys_knows_ranges_domains_and_threads(real_trace: RealTrace) -> None:
-    """It ends a range that was never closed at the end of the session, as we do for newer versions."""
+    """This nsys ends an unclosed range at the end of the session. For newer versions, nsyswrap does the same."""
     trace = real_trace("ranges_nsys2022")
     ranges = trace.frames["ranges"].astype({"text": object})
     texts = {"step 0", "step 1", "step 2", "data", "forward", "load", "never closed", "closed elsewhere"}

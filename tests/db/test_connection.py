@@ -43,7 +43,7 @@ def test_tables_and_columns_are_known(path: Path) -> None:
 
 
 def test_a_path_may_hold_bytes_that_are_no_utf8(path: Path, tmp_path: Path) -> None:
-    """Also characters that are special in a URI."""
+    """A path may also hold characters that are special in a URI."""
     odd = path.rename(tmp_path / os.fsdecode(b"caf\xe9 %41?mode=rw#.sqlite"))
     with opened(odd) as export:
         assert export.has(schema.STRINGS, "id")
@@ -78,7 +78,7 @@ def test_an_error_names_the_table(path: Path) -> None:
 
 
 def test_texts_are_read_past_a_nul(build: Build, tmp_path: Path) -> None:
-    """C strings end at a NUL, so only the first variable of an environment would be read."""
+    """Texts do not end at a NUL, so all variables of an environment are read and not only the first."""
     builder = build().environment({"A": "1", "B": "2"})
     with opened(builder.write(tmp_path / "x.sqlite")) as export:
         assert export.rows(queries.texts_with_nul()) == [("A=1\x00B=2",)]

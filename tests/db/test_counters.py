@@ -1,4 +1,4 @@
-"""Samples of GPU counters as a table: which are read, their GPU, and what is left out."""
+"""Samples of GPU counters are read into a table with their GPU. Unknown counters and wrong values are left out."""
 
 import sqlite3
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def test_a_sample_has_its_time_gpu_name_and_value(build: Build, trace_of: TraceO
     ],
 )
 def test_a_counter_that_is_shown_is_read(build: Build, trace_of: TraceOf, name: str) -> None:
-    """Recognised by the beginning of the name, with or without the unit that newer versions write."""
+    """A counter is recognised by the start of its name, with or without the unit that newer versions write."""
     trace = trace_of(build().metric(name, [(1, 2)]))
     assert trace.counter_names == (name.partition(" [")[0],)
     assert len(trace.frames["counters"]) == 1

@@ -19,7 +19,7 @@ RELEASES = pytest.mark.parametrize("release", [2022, 2023, 2025])
 
 @pytest.fixture
 def open_export(tmp_path: Path) -> Iterator[Opener]:
-    """Return what writes a built export and opens it for one test."""
+    """Return a function that writes a built export and opens it for one test."""
     with ExitStack() as stack:
         yield lambda builder: stack.enter_context(opened(builder.write(tmp_path / "built.sqlite")))
 
@@ -118,7 +118,7 @@ def test_names_of_secrets_are_found_and_values_are_not(build: Build, open_export
 
 @pytest.mark.parametrize("place", ["StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE"])
 def test_one_place_is_enough(build: Build, open_export: Opener, place: str) -> None:
-    """Newer versions, or a partly redacted export, may have the environment in only one of three places."""
+    """The environment is found in each of three places. A newer or partly redacted export may have only one of them."""
     others = {"StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE"} - {place}
     builder = build().environment({"PATH": "/bin", "HF_TOKEN": "x"})
     for other in others:

@@ -1,4 +1,4 @@
-"""Random damage: an export is read or refused with our own error, whatever bytes are wrong."""
+"""A randomly damaged export is read or refused with our own error, whichever bytes are wrong."""
 
 import random
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def load_damaged(content: bytearray, path: Path) -> bool:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_single_bytes_are_wrong(sound: bytes, tmp_path: Path, seed: int) -> None:
-    """Anywhere in the file."""
+    """With a wrong byte anywhere in the file, the export is read or refused."""
     drawn = random.Random(seed)  # noqa: S311 - damage must be the same every time
     outcomes = set()
     for _ in range(ROUNDS):
@@ -81,7 +81,7 @@ def test_the_header_and_the_list_of_tables_are_wrong(sound: bytes, tmp_path: Pat
 
 @pytest.mark.parametrize("seed", range(3))
 def test_long_runs_of_bytes_are_wrong(sound: bytes, tmp_path: Path, seed: int) -> None:
-    """As after a bad disk or a broken copy: zeros, noise, or another part of the file."""
+    """A bad disk or a broken copy leaves runs of zeros, noise, or another part of the file."""
     drawn = random.Random(seed)  # noqa: S311 - damage must be the same every time
     for _ in range(ROUNDS):
         content = bytearray(sound)

@@ -61,7 +61,7 @@ def test_values_may_hold_the_separator_of_variables(build: Build, tmp_path: Path
 
 @pytest.mark.parametrize("user", ["root", "data", "forward", "step", "a", ""])
 def test_names_that_identify_nobody_are_kept(build: Build, found: Found, user: str) -> None:
-    """Also words that the analysis needs: a user called "data" must not remove the name of a phase."""
+    """Words that the analysis needs are kept too: for a user called "data", the phase data keeps its name."""
     assert found(build().environment({"USER": user, "PATH": "/bin"})).names == ()
 
 

@@ -44,7 +44,7 @@ def test_an_empty_value_reads_as_0(trace_of: TraceOf) -> None:
     [("gridZ", 0), ("blockY", 1), ("registersPerThread", 2), ("dynamicSharedMemory", 3), ("sharedMemoryExecuted", 4)],
 )
 def test_a_missing_column_reads_as_0(trace_of: TraceOf, column: str, place: int) -> None:
-    """Only the product or sum that it is part of is missing with it."""
+    """A missing column affects only its own product or sum."""
     built = ExportBuilder().kernel(0, 9, "k", dynamicSharedMemory=5, sharedMemoryExecuted=7)
     expected = [1, 1, 32, 5, 7]
     expected[place] = 0
@@ -52,7 +52,7 @@ def test_a_missing_column_reads_as_0(trace_of: TraceOf, column: str, place: int)
 
 
 def test_an_impossible_number_is_damage(tmp_path: Path) -> None:
-    """A number of blocks that overflows 64 bits, and a number of threads that overflows 32."""
+    """A number of blocks that overflows 64 bits, or of threads that overflows 32 bits, is refused as damage."""
     damages: list[dict[str, Any]] = [{"gridX": 2**40, "gridY": 2**40}, {"blockX": 2**33}]
     for columns in damages:
         path = ExportBuilder().kernel(0, 9, "k", **columns).write(tmp_path / "damaged.sqlite")
@@ -66,7 +66,7 @@ def test_the_columns_of_a_product() -> None:
 
 
 def test_the_limits_of_a_gpu_are_read(trace_of: TraceOf) -> None:
-    """All four, or none where one column is missing."""
+    """All four limits are read, or none if one column is missing."""
     own: dict[str, Any] = {
         "maxWarpsPerSm": 64,
         "maxBlocksPerSm": 32,

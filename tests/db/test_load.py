@@ -1,4 +1,4 @@
-"""Reading an export into a trace: each table, each release of nsys, and everything that may be missing."""
+"""An export is read into a trace: each table, each release of nsys, and everything that may be missing."""
 
 import sqlite3
 from collections.abc import Callable
@@ -127,7 +127,7 @@ def test_a_table_without_rows_is_not_absent(build: Build, trace_of: TraceOf) -> 
 
 @RELEASES
 def test_every_frame_keeps_its_contract(build: Build, trace_of: TraceOf, release: int) -> None:
-    """The same columns and types, whether the export has the table or not."""
+    """Each frame has the same columns and types, whether the export has the table or not."""
     for trace in (trace_of(busy(build, release)), trace_of(build(release))):
         for spec in SPECS:
             found = {name: str(dtype) for name, dtype in trace[spec].dtypes.items()}
@@ -142,7 +142,7 @@ def test_columns_may_stand_in_any_order(build: Build, trace_of: TraceOf) -> None
 
 @pytest.mark.parametrize("source", schema.SOURCES, ids=lambda source: source.table)
 def test_optional_columns_may_be_missing(build: Build, trace_of: TraceOf, source: schema.Source) -> None:
-    """They read as the contract's missing value, and other columns do not change."""
+    """A missing column gives the missing value of the contract, and other columns do not change."""
     whole = busy(build).graph(3, 9).diagnostic("hello").metric("SMs Active [Throughput %]", [(5, 50)])
     waits = {"process": PROCESS, "device": 0, "stream": 14, "correlation": 2, "eventId": 7}
     whole.memory(5, 512).row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", **waits)
@@ -156,7 +156,7 @@ def test_optional_columns_may_be_missing(build: Build, trace_of: TraceOf, source
 
 
 def test_rows_in_any_order_are_the_same_trace(build: Build, trace_of: TraceOf) -> None:
-    """Nsys 2025.6 and newer define no order of rows, nor of rows that start in the same nanosecond."""
+    """Nsys 2025.6 and newer define no order of rows, not even of rows that start in the same nanosecond."""
     builder = build()
     for index in range(200):
         start = index // 3 * 10
@@ -182,14 +182,14 @@ def test_string_0_is_not_the_text_of_ranges_without_one(build: Build, trace_of: 
 
 
 def test_a_range_that_was_never_closed_lasts_to_the_end(build: Build, trace_of: TraceOf) -> None:
-    """Until the last event, or the end of the session where that is later."""
+    """An unclosed range lasts to the last event or to the end of the session, whichever is later."""
     builder = build().range("open", 10, None).kernel(100, 200)
     assert rows(trace_of(builder), "ranges", "start", "end", "open") == [(10, 200, True)]
     assert rows(trace_of(builder.session(duration=500)), "ranges", "start", "end", "open") == [(10, 500, True)]
 
 
 def test_a_range_that_ends_with_the_session_was_never_closed(build: Build, trace_of: TraceOf) -> None:
-    """Nsys 2022 and 2023.4 write that end; without a session there is none to compare with."""
+    """Nsys 2022 and 2023.4 write that end. Without a session there is no end to compare with."""
     builder = build().range("closed", 0, 400).range("open", 10, 500)
     assert rows(trace_of(builder), "ranges", "open") == [(False,), (False,)]
     assert rows(trace_of(builder.session(duration=500)), "ranges", "open") == [(False,), (True,)]
@@ -244,7 +244,7 @@ def test_rows_are_counted_by_family(build: Build, trace_of: TraceOf) -> None:
 
 
 def repeated(builder: ExportBuilder, path: Path, table: str, count: int, **columns: str) -> Path:
-    """Write an export in which the only row of a table is there so many times; columns are SQL in the number ``n``."""
+    """Write an export that repeats the only row of a table; columns are SQL expressions of the row number ``n``."""
     export = builder.write(path)
     with closing(sqlite3.connect(export)) as db, db:
         names = [row[1] for row in db.execute(f"pragma table_info({table})")]
@@ -278,7 +278,7 @@ def test_a_column_may_begin_with_many_nulls(build: Build, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("shift", [-(1 << 40), -70_000, 1 << 60])
 def test_row_numbers_do_not_give_the_number_of_rows(build: Build, tmp_path: Path, shift: int) -> None:
-    """The last number only sizes the arrays: there may be fewer rows, or more in several batches."""
+    """The last row number is only a first size of the arrays. There may be fewer rows, or more in several batches."""
     columns = {"start": "n", "end": "n + 1"}
     export = repeated(build().os_call("poll", 0, 1), tmp_path / "a.sqlite", "OSRT_API", 140_000, **columns)
     with closing(sqlite3.connect(export)) as db:

@@ -1,4 +1,4 @@
-"""The payloads of NVTX events in a redacted export: numbers of NCCL stay, whatever else a payload holds goes."""
+"""A redacted export keeps the numbers in NVTX payloads of NCCL and removes everything else from payloads."""
 
 import json
 import sqlite3
@@ -29,7 +29,7 @@ def payloads(path: Path) -> list[str | None]:
 
 
 def kept(builder: ExportBuilder, folder: Path) -> list[str | None]:
-    """Return what stays of the payloads of an export."""
+    """Return the payloads of an export after redaction."""
     redact(builder.write(folder / "whole.sqlite"), folder / "shared.sqlite")
     return payloads(folder / "shared.sqlite")
 
@@ -40,7 +40,7 @@ def collective(build: Build, payload: str, domain: int = 2, thread: int = MAIN) 
 
 
 def test_nccl_keeps_all_payloads_of_a_real_capture(captures: Callable[[str], Path], tmp_path: Path) -> None:
-    """388 calls of two ranks; each is the same text, byte for byte."""
+    """All 388 payloads of two ranks stay the same, byte for byte."""
     path = captures("ddp_2gpu_slow_links")
     redact(path, tmp_path / "shared.sqlite")
     whole = payloads(path)
@@ -100,7 +100,7 @@ def test_a_payload_without_a_number_of_nccl_is_gone(build: Build, tmp_path: Path
 
 @pytest.mark.parametrize("columns", [{"domain": 3}, {"domain": 0}, {"thread": OTHER_PROCESS}])
 def test_another_domain_keeps_no_payload(build: Build, tmp_path: Path, columns: dict[str, int]) -> None:
-    """Domain numbers are those of one process: 2 may be a domain of the program elsewhere."""
+    """Domain numbers are valid in one process only: number 2 may be a domain of the program in another process."""
     builder = collective(build, json.dumps(CALL), **columns)
     builder.domain("mine", 3).domain("mine", 2, thread=OTHER_PROCESS)
     assert kept(builder, tmp_path) == [None]

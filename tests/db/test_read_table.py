@@ -1,4 +1,4 @@
-"""Reading a table in parts by row number gives the same as reader it at once."""
+"""Reading a table in parts by row number gives the same result as reading it at once."""
 
 import sqlite3
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""A redacted export holds no identifying word, and the same numbers."""
+"""A redacted export has the same numbers and no identifying words."""
 
 import shutil
 import sqlite3
@@ -45,7 +45,7 @@ def query(path: Path, text: str) -> list[tuple[object, ...]]:
 
 
 def assert_same_numbers(one: Trace, other: Trace) -> None:
-    """Check every column but texts, row by row. Of threads only those of the program are kept."""
+    """Check every column except texts, row by row. Only threads of the program are kept."""
     for spec in SPECS:
         if spec.name == "threads":
             continue
@@ -89,7 +89,7 @@ def test_identifying_words_are_in_the_export_and_in_no_byte_of_the_redacted_one(
 
 
 def test_a_secret_of_a_real_run_is_in_no_byte(planted: Planted, tmp_path: Path) -> None:
-    """The capture of a real nsys; also home, user, output and the folder of the command."""
+    """In the capture of a real nsys, the home folder, user, output and the folder of the command are removed too."""
     redact(planted.export, tmp_path / "shared.sqlite")
     whole, content = planted.export.read_bytes(), (tmp_path / "shared.sqlite").read_bytes()
     for word in (planted.secret, planted.variable, "annabella", str(planted.folder), "LD_PRELOAD"):
@@ -116,7 +116,7 @@ def test_texts_of_ranges_and_threads_are_cleaned(build: Build, redacted: Redacte
 
 
 def test_only_threads_of_the_program_keep_their_names(build: Build, redacted: Redacted) -> None:
-    """The names of all others would list what runs on the machine."""
+    """The names of other threads would show which programs run on the machine."""
     shared = redacted(full(build))
     assert query(shared, "select globalTid from ThreadNames") == [(MAIN,)]
 

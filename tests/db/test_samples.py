@@ -1,4 +1,4 @@
-"""Samples of Python's stack as a table and stacks: which marks are samples, and what is read from them."""
+"""Samples of Python's stack are recognised among the marks and read into a table and stacks."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def test_samples_are_sorted_by_time(build: Build, trace_of: TraceOf) -> None:
 
 
 def test_equal_stacks_share_a_code(build: Build, trace_of: TraceOf) -> None:
-    """The state of the thread does not matter."""
+    """Equal stacks have the same code, whatever the state of the thread is."""
     builder = build().python_sample(5, [INNER]).python_sample(6, [OUTER]).python_sample(7, [INNER], "Blocking Wait")
     trace = trace_of(builder)
     assert trace.frames["samples"]["stack"].tolist() == [0, 1, 0]
@@ -46,7 +46,7 @@ def test_the_order_of_rows_does_not_matter(build: Build, trace_of: TraceOf) -> N
 
 
 def test_names_are_those_of_python(build: Build, trace_of: TraceOf) -> None:
-    """Nsys escapes them as HTML."""
+    """Nsys escapes names as HTML; the reader restores them."""
     trace = trace_of(build().python_sample(5, [("&lt;module&gt;", "&lt;frozen runpy&gt;", 1)]))
     assert trace.stacks == ((Frame("<module>", "<frozen runpy>", 1),),)
 

@@ -1,4 +1,4 @@
-"""Waits for a core from the kernel's run-queue time: where they are placed, and that they never exceed it."""
+"""Waits for a core are placed in intervals without a call and never exceed the run-queue time of the kernel."""
 
 import numpy as np
 from hypothesis import given
@@ -21,7 +21,7 @@ def placed(found: Spans) -> list[tuple[int, int]]:
 
 
 def test_the_longest_intervals_without_a_call_come_first() -> None:
-    """40 ns without a core: all of the interval from 10 to 40, and 10 of that from 60 to 80.
+    """40 ns without a core are placed: all of the interval from 10 to 40, and 10 ns of the interval from 60 to 80.
 
     ::
 
@@ -33,19 +33,19 @@ def test_the_longest_intervals_without_a_call_come_first() -> None:
 
 
 def test_a_wait_is_not_time_without_a_core() -> None:
-    """From 10 to 80 the thread waits for something else: there it was not ready."""
+    """From 10 to 80 the thread waits for something else, so it is not ready to run there."""
     moments = Moments(times([10, 80]), Spans(times([10]), times([80])))
     assert placed(find_core_waits(samples(0, 25), moments, 0, 100)) == [(0, 5), (80, 100)]
 
 
 def test_what_does_not_fit_belongs_to_the_interval_before() -> None:
-    """The kernel counts a wait at its end: 130 ns are more than an interval of 100."""
+    """The kernel counts a wait at its end. 130 ns are more than an interval of 100 ns, so the wait began earlier."""
     assert total(find_core_waits(samples(0, 0, 130), Moments(times([]), NOTHING), 0, 200)) == 130
     assert placed(find_core_waits(samples(0, 0, 130), Moments(times([]), NOTHING), 0, 200)) == [(0, 30), (100, 200)]
 
 
 def test_an_interval_across_the_bounds_has_its_share() -> None:
-    """Half of the interval from 0 to 100 lies inside, and half of its 40 ns without a core."""
+    """Half of the interval from 0 to 100 lies inside the bounds, so half of its 40 ns without a core count."""
     assert total(find_core_waits(samples(0, 40), Moments(times([]), NOTHING), 50, 400)) == 20
 
 
@@ -62,7 +62,7 @@ def test_one_sample_says_nothing() -> None:
 def test_it_never_exceeds_the_measured_time(
     delays: list[int], calls: list[int], waits: list[tuple[int, int]], bounds: tuple[int, int]
 ) -> None:
-    """Inside the bounds, outside waits, and no longer than the kernel counted in these intervals."""
+    """The placed time lies inside the bounds and outside waits, and is at most the time that the kernel counted."""
     low, high = min(bounds), max(bounds)
     blocked = merge([start for start, _ in waits], [end for _, end in waits])
     made = samples(*np.cumsum(delays).tolist())

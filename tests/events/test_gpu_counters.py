@@ -1,4 +1,4 @@
-"""Samples of counters: how long each lasts, and that integrals over intervals equal the sums over nanoseconds."""
+"""Samples of counters have a length, and integrals over intervals equal the sums over nanoseconds."""
 
 from collections.abc import Callable
 
@@ -58,7 +58,7 @@ def test_the_parts_of_an_interval_add_up_to_it(samples: list[tuple[int, int, boo
 
 
 def test_a_sample_lasts_to_the_next_one(trace_of: TraceOf) -> None:
-    """Stamps jitter by a nanosecond; that is no hole. The last sample lasts a period."""
+    """Timestamps jitter by a nanosecond, which is not a hole. The last sample lasts one period."""
     found = samples_of(trace_of, ExportBuilder().metric("SM Active", [(0, 1), (100, 2), (199, 3), (299, 4)]))
     assert found.end.tolist() == [100, 199, 299, 399]
     assert period_ns(found) == 100
@@ -71,7 +71,7 @@ def test_a_hole_between_samples_is_not_covered(trace_of: TraceOf) -> None:
 
 
 def test_a_single_sample_has_no_length(trace_of: TraceOf) -> None:
-    """Its length is unknown."""
+    """The length of a single sample is unknown."""
     found = samples_of(trace_of, ExportBuilder().metric("SM Active", [(5, 80)]))
     assert period_ns(found) == 0
     assert found.sampled(np.array([0]), np.array([10])).tolist() == [0]
@@ -103,7 +103,7 @@ def test_the_key_is_the_name_in_the_form_of_a_column(name: str, key: str) -> Non
 
 
 def test_a_sample_may_be_up_to_one_per_cent_less(trace_of: TraceOf) -> None:
-    """Values are rounded up: 1 is anything above zero, 0 is zero."""
+    """Values are rounded up: 1 means anything from above 0 to 1, and 0 means 0."""
     found = samples_of(trace_of, ExportBuilder().metric("SM Active", [(0, 0), (10, 1), (20, 40)]))
     whole = np.array([0]), np.array([30])
     assert found.integral(*whole).tolist() == [410]

@@ -1,4 +1,4 @@
-"""Marks of nsyswrap in a capture: found by their domain and text, with or without a line."""
+"""Marks of nsyswrap in a capture are found by their domain and text, with or without a line."""
 
 from collections.abc import Callable
 
@@ -42,6 +42,6 @@ def test_a_capture_without_marks_has_none(trace_of: TraceOf) -> None:
 
 @pytest.mark.parametrize("name", ["COLLECTION", "SAVE", "LOAD", "SAVE_FILE", "LOAD_FILE", "TOKENIZER"])
 def test_what_the_program_marks_is_known_here(name: str) -> None:
-    """The module that is loaded into the program cannot be imported from, so both have the texts."""
+    """The module that runs in the program cannot be imported here, so both modules hold the texts."""
     assert getattr(program, name) in host_marks.KINDS
     assert program.AT == host_marks.AT

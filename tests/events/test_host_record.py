@@ -1,4 +1,4 @@
-"""Reading host.json: in the time of the capture, and nothing where it cannot be read."""
+"""host.json is read in the time of the capture. A file that cannot be read gives an empty record."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def test_times_are_those_of_the_capture() -> None:
 
 
 def test_growth_between_samples_is_even() -> None:
-    """From 0 to 300 bytes in 300 ns: 100 of them in 100 ns. Beyond the samples nothing grows."""
+    """A growth of 300 bytes in 300 ns gives 100 bytes in 100 ns. Outside the samples nothing grows."""
     found = record_of(MADE).processes[PID]
     assert found.growth("read_bytes", 0, 100) == 100
     assert found.growth("read_bytes", -900, 900) == 300

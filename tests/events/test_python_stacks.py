@@ -68,7 +68,7 @@ def test_a_folder_with_a_similar_name_is_not_a_library(file: str) -> None:
 
 
 def test_code_without_a_file_comes_before_a_library() -> None:
-    """``python -c`` has no file, nor has the code that dataclasses generate; so a real file comes first."""
+    """``python -c`` and the code that dataclasses generate have no file. A real file comes first."""
     assert own(TORCH, "<string>") == "<string>"
     assert own("<string>", SCRIPT) == "train.py"
 
@@ -90,7 +90,7 @@ def test_a_trace_without_stacks_has_no_lines() -> None:
 
 @given(st.lists(st.lists(st.sampled_from(FILES), min_size=1, max_size=5), max_size=6))
 def test_each_stack_has_one_line_that_is_in_it(files: list[list[str]]) -> None:
-    """No file is shown with its absolute path."""
+    """The line of a stack is one of its own lines, and no file is shown with an absolute path."""
     stacks = [stack(*each) for each in files]
     found = find_lines(trace(*stacks))
     for given_stack, mine, inner in zip(stacks, found.own, found.innermost, strict=True):

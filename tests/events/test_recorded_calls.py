@@ -1,4 +1,4 @@
-"""The recorded calls of each thread by kind, and what recording them cost."""
+"""The recorded calls of each thread are counted by kind, with the cost of recording them."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -29,7 +29,7 @@ def usual(calls: RecordedCalls, who: int, *spans: tuple[int, int]) -> list[float
 
 
 def test_each_kind_of_call_has_its_cost(trace_of: TraceOf) -> None:
-    """A launch of 3 us, an event of 1, a graph of 4 with two kernels of 1 each, and a call of the system of 0.5."""
+    """A launch costs 3 us, an event 1, a graph 4 plus 1 for each of two kernels, and a system call 0.5."""
     builder = ExportBuilder().kernel(30 * US, 40 * US, launched=(10 * US, 14 * US))
     builder.call("cudaEventRecord", 20 * US, 21 * US)
     builder.call("cudaGraphLaunch", 50 * US, 55 * US, correlation=900)
@@ -44,7 +44,7 @@ def test_each_kind_of_call_has_its_cost(trace_of: TraceOf) -> None:
 
 
 def test_the_begin_and_the_end_of_a_range_cost_half_a_range_each(trace_of: TraceOf) -> None:
-    """A range of the program costs 2 us, one that nsyswrap marks 6 us."""
+    """A range of the program costs 2 us, and a range of nsyswrap costs 6 us."""
     builder = ExportBuilder().range("forward", 10 * US, 40 * US)
     builder.domain("nsyswrap", 3).range("data", 50 * US, 60 * US, domain=3)
     calls = calls_of(trace_of(builder))
@@ -52,7 +52,7 @@ def test_the_begin_and_the_end_of_a_range_cost_half_a_range_each(trace_of: Trace
 
 
 def test_a_call_that_nsys_makes_itself_costs_nothing_more(trace_of: TraceOf) -> None:
-    """Newer versions ask for the name of each kernel before they launch it, and record that."""
+    """Newer versions of nsys get the name of each kernel before its launch, and record that call."""
     builder = (
         ExportBuilder().kernel(30 * US, 40 * US, launched=(10 * US, 14 * US)).call("cuKernelGetName", 9_000, 9_500)
     )

@@ -1,4 +1,4 @@
-"""What threads do: an immutable value that does not depend on the order of requests."""
+"""The states of threads are immutable and do not depend on the order of requests."""
 
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
@@ -20,7 +20,7 @@ THREADS = [thread(100 + number) for number in range(6)]
 
 
 def busy() -> ExportBuilder:
-    """Six threads that launch, wait, and call something that only they call."""
+    """Return six threads that launch, wait, and each make a call that no other thread makes."""
     builder = ExportBuilder().gpu()
     for number, its in enumerate(THREADS):
         begun = (number + 1) * US
@@ -32,7 +32,7 @@ def busy() -> ExportBuilder:
 
 
 def states_of(trace: Trace, threads: list[int]) -> ThreadStates:
-    """Return what some threads of a trace do."""
+    """Return the states of some threads of a trace."""
     return find_thread_states(trace, find_operations(trace), WHOLE, threads)
 
 

@@ -1,4 +1,4 @@
-"""The rates of pinned copies that a run.json holds: read as they are, and damaged values are left out."""
+"""The rates of pinned copies in a run.json are read, and damaged values are left out."""
 
 import json
 
@@ -11,7 +11,7 @@ GOOD = {"low_bytes_per_second": 20e9, "high_bytes_per_second": 25e9}
 
 
 def test_rates_are_read_by_direction() -> None:
-    """Numbers may be whole ones, and low may equal high."""
+    """The numbers may be integers, and the low rate may equal the high rate."""
     measured = {UP: GOOD, DOWN: {"low_bytes_per_second": 7, "high_bytes_per_second": 7}}
     assert read_rates(measured) == {UP: CopyRate(20e9, 25e9), DOWN: CopyRate(7.0, 7.0)}
 
@@ -41,7 +41,7 @@ def test_what_holds_no_rates_has_none(measured: object) -> None:
     ],
 )
 def test_a_damaged_rate_is_left_out_and_the_other_kept(damaged: object) -> None:
-    """Missing, no number, not positive, the low one above the high one, or without bound."""
+    """A rate is damaged if it is missing, if it is not a positive finite number, or if low is above high."""
     assert read_rates({UP: damaged, DOWN: GOOD}) == {DOWN: CopyRate(20e9, 25e9)}
 
 

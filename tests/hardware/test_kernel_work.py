@@ -1,4 +1,4 @@
-"""The work of a kernel by its name and grid: elements and bytes, as bounds."""
+"""The name and the grid of a kernel give bounds for its work: elements and bytes."""
 
 import pytest
 from hypothesis import given
@@ -109,21 +109,21 @@ def test_what_a_name_does_not_show_is_unknown(name: str) -> None:
 
 
 def test_a_type_that_is_not_known_leaves_the_bytes_unknown() -> None:
-    """Elements are still known."""
+    """The number of elements is still known."""
     found = element_work(ADD.replace("c10::BFloat16", "my::Type"), newer=True)
     assert found is not None
     assert launch_work(found, 10, 128) == LaunchWork(9 * 1024 + 1, 10 * 1024, None, None)
 
 
 def test_a_product_with_itself_reads_one_tensor() -> None:
-    """It has the name of a product of two."""
+    """The kernel has the same name as a product of two tensors."""
     found = element_work(ADD)
     assert found is not None
     assert launch_work(found, 1, 128) == LaunchWork(1, 1024, 4, 6144)
 
 
 def test_repeated_tensors_move_at_least_the_result() -> None:
-    """2 bytes written; each of the two tensors that are read may be one row."""
+    """At least the result is moved, 2 bytes an element. Each of the two inputs may be one repeated row."""
     found = element_work(INDEXED)
     assert found is not None
     assert launch_work(found, 3, 128) == LaunchWork(1025, 1536, 2050, 9216)
@@ -131,7 +131,7 @@ def test_repeated_tensors_move_at_least_the_result() -> None:
 
 @given(st.integers(1, 1 << 31), st.sampled_from([ADD, CLAMP, INDEXED, UNALIGNED]), st.booleans())
 def test_the_true_size_is_within_the_bounds(elements: int, name: str, newer: bool) -> None:  # noqa: FBT001 - drawn
-    """A grid is made for a number of elements, as PyTorch makes it; tensors that are read may be one tensor."""
+    """The grid for a number of elements is computed as in PyTorch. All inputs may be the same tensor."""
     found = element_work(name, newer=newer)
     assert found is not None
     threads = 128

@@ -1,4 +1,4 @@
-"""Theoretical occupancy: cases worked out by hand for each compute capability, a simulation, and laws."""
+"""Theoretical occupancy is right: cases computed by hand for each compute capability, a simulation, and laws."""
 
 from typing import NamedTuple
 
@@ -96,7 +96,7 @@ def test_shared_memory_that_the_driver_reserved_is_the_limit() -> None:
 
 @pytest.mark.parametrize("launch", [Launch(1025), Launch(1024, 65), Launch(32, 32, 228 * 1024), Launch(0)])
 def test_an_impossible_launch_has_no_block(launch: Launch) -> None:
-    """Too many threads, registers or bytes for one block, or no thread."""
+    """A launch is impossible if one block has too many threads, registers or bytes, or no thread."""
     assert one(LIMITS[9, 0], launch)[:2] == (0, 0.0)
 
 
@@ -173,7 +173,7 @@ def test_no_registers_are_no_limit() -> None:
 
 
 def test_the_export_comes_before_the_table() -> None:
-    """For a GPU that the table has with other numbers, and one that it lacks."""
+    """This holds for a GPU with other numbers in the table and for a GPU that is not in the table."""
     said = Gpu(0, "", (9, 0), 132, 0, 40, 20, 32768, 50 * 1024)
     assert limits_of(said) == Limits(40, 20, 32768, 50 * 1024, 1024, 128)
     assert limits_of(Gpu(0, "", (7, 2), 8, 0, 64, 32, 65536, 96 * 1024)) == Limits(64, 32, 65536, 98304, 0, 256)
@@ -181,17 +181,17 @@ def test_the_export_comes_before_the_table() -> None:
 
 
 def test_the_table_is_used_where_the_export_lacks_limits() -> None:
-    """Also where the export has only some of the numbers."""
+    """The table is also used if the export has only some of the numbers."""
     assert limits_of(Gpu(0, "", (8, 6))) == LIMITS[8, 6]
     assert limits_of(Gpu(0, "", (8, 6), sm_warps=48)) == LIMITS[8, 6]
 
 
 @pytest.mark.parametrize("capability", [None, (6, 1), (13, 0)])
 def test_an_unknown_gpu_has_no_limits(capability: tuple[int, int] | None) -> None:
-    """No capability, one with other rules, and one that is not in the table."""
+    """A GPU is unknown if its capability is missing, follows other rules, or is not in the table."""
     assert limits_of(Gpu(0, "", capability)) is None
 
 
 def test_older_rules_are_not_applied() -> None:
-    """Even where the export has the numbers of a GPU older than 7.0."""
+    """A GPU older than 7.0 has no limits, even if the export has its numbers."""
     assert limits_of(Gpu(0, "", (6, 1), 28, 0, 64, 32, 65536, 98304)) is None

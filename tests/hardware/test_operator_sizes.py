@@ -1,4 +1,4 @@
-"""The work of products from the sizes that PyTorch writes into its ranges."""
+"""The work of products is computed from the sizes that PyTorch writes into its ranges."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Upper bounds of the speed-up by tensor cores, from peak rates."""
+"""Upper bounds of the speed-up by tensor cores are computed from peak rates."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a `run.json` holds of the cost of recording, read back; anything else is no cost."""
+"""The cost of recording is read from a `run.json`. Invalid content gives no cost."""
 
 import pytest
 

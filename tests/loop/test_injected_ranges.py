@@ -1,4 +1,4 @@
-"""Ranges that nsyswrap put into a program: whether its own or ours count as steps and phases."""
+"""Ranges that nsyswrap adds count as steps and phases only where the program has no ranges of its own."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def builder() -> ExportBuilder:
 
 
 def marked(build: ExportBuilder, count: int, phase: str = "backward", thread: int = MAIN) -> ExportBuilder:
-    """Add steps of ours, 100 ns each, with a phase in each."""
+    """Add steps of nsyswrap, 100 ns each, with a phase in each."""
     for number in range(count):
         start = number * 100
         build.range(f"step {number}", start, start + 100, domain=OURS, thread=thread)
@@ -46,7 +46,7 @@ def test_our_steps_are_the_steps_of_a_program_that_has_none(trace_of: TraceOf) -
 
 
 def test_a_program_s_own_steps_come_first(trace_of: TraceOf) -> None:
-    """This holds even where ours cover more time. In another process ours count."""
+    """This holds even if our steps cover more time. Our steps count in a process without steps of its own."""
     build = marked(marked(builder(), 4), 3, thread=PEER_MAIN)
     for number in range(4):
         build.range(f"batch {number}", number * 100 + 20, number * 100 + 70)
@@ -63,7 +63,7 @@ def test_a_step_that_turned_out_to_be_none_is_left_out(trace_of: TraceOf) -> Non
 
 
 def test_where_nothing_is_trained_steps_are_those_with_a_forward_pass(trace_of: TraceOf) -> None:
-    """The last wait for a batch finds none. Without any forward pass, all ranges are steps."""
+    """The last wait gets no batch, so its range is not a step. Without any forward pass, all ranges are steps."""
     build = marked(builder(), 3, "forward").range("step 3", 300, 310, domain=OURS)
     assert names(trace_of(build)) == ["step 0", "step 1", "step 2"]
     assert names(trace_of(marked(builder(), 3, "data"))) == ["step 0", "step 1", "step 2"]
@@ -80,7 +80,7 @@ def test_a_pattern_of_the_user_finds_our_steps_too(trace_of: TraceOf) -> None:
 
 
 def test_a_phase_is_not_counted_twice(trace_of: TraceOf) -> None:
-    """A range of ours inside one of the program with the same phase is left out; others stay.
+    """Our range is left out if it lies inside a range of the program with the same phase. Other ranges stay.
 
     ::
 
@@ -94,7 +94,7 @@ def test_a_phase_is_not_counted_twice(trace_of: TraceOf) -> None:
 
 
 def test_a_phase_inside_one_of_another_name_is_the_innermost(trace_of: TraceOf) -> None:
-    """A copy inside the data phase counts, as it does between ranges of the program."""
+    """A copy phase inside the data phase counts as copy, as it does for nested ranges of the program."""
     build = builder().range("data", 0, 100).range("copy", 40, 60, domain=OURS)
     assert host(trace_of(build), 100) == {"data": (1, 80), "copy": (1, 20)}
 
@@ -115,7 +115,7 @@ def test_a_step_of_ours_hides_no_phase_of_the_program(trace_of: TraceOf) -> None
 
 
 def test_the_section_says_what_was_marked_for_the_program(trace_of: TraceOf) -> None:
-    """There is no note where the program marked everything."""
+    """There is no note if the program marks everything itself."""
     context = find_context(trace_of(marked(builder(), 3).range("data", 5, 8)))
     (note,) = run_section(phases, context, window(0, 300)).notes
     assert note == "Marked by nsyswrap (--annotate), not by the program: backward, step."

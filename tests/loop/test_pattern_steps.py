@@ -1,4 +1,4 @@
-"""Steps and phases of exports without ranges, as the whole report shows them."""
+"""The report finds steps and phases in exports without ranges."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ OTHER_PID = 5000
 
 
 def add_step(made: ExportBuilder, at: int, pid: int = 4711) -> None:
-    """Add a step of 1 ms: a wait for data of 300 us, a copy, three kernels forward and backward, an optimizer."""
+    """Add a step of 1 ms: a wait for data of 300 us, a copy, three kernels each forward and backward, an optimizer."""
     owner = global_id(pid)
     main, autograd = thread(pid, pid), thread(4720, pid)
 
@@ -64,7 +64,7 @@ def loop(steps: int = 12, *pids: int) -> ExportBuilder:
 
 
 def test_steps_without_ranges_make_the_window(trace_of: TraceOf) -> None:
-    """The window is made of measured steps, says where they come from, and the section says how they were found."""
+    """The window consists of measured steps and names their source. The section says how they were found."""
     report = build_report(trace_of(loop()))
     assert report.window.source == "pattern"
     assert report.window.label.startswith("10 measured steps found by a pattern (step 3 to step 12")
@@ -98,7 +98,7 @@ def test_phases_without_ranges_are_inferred(trace_of: TraceOf) -> None:
 
 
 def test_marked_phases_are_not_mixed_with_inferred_ones(trace_of: TraceOf) -> None:
-    """A process that marks one phase has no other; its neighbour's phases are inferred, in rows of their own."""
+    """A process that marks one phase has no other phases. The other process has inferred phases, in separate rows."""
     made = loop(12, 4711, OTHER_PID)
     for number in range(12):
         at = (number + 1) * STEP_NS
@@ -116,7 +116,7 @@ def test_marked_phases_are_not_mixed_with_inferred_ones(trace_of: TraceOf) -> No
 
 
 def test_ranges_that_name_steps_come_before_the_pattern(trace_of: TraceOf) -> None:
-    """Where ranges name steps, the window is theirs."""
+    """If ranges name steps, the window consists of these steps."""
     made = loop()
     for number in range(6):
         made.range(f"batch {number}", (number + 1) * STEP_NS, (number + 2) * STEP_NS)
@@ -126,21 +126,21 @@ def test_ranges_that_name_steps_come_before_the_pattern(trace_of: TraceOf) -> No
 
 
 def test_lost_ranges_do_not_put_inferred_phases_in_doubt(trace_of: TraceOf) -> None:
-    """Where nsys counted ranges and the export has none, the verdict is about the work alone."""
+    """If nsys counted ranges and the export has none, the verdict uses the recorded work alone."""
     made = loop().diagnostic("Number of NVTX events collected: 100.")
     report = build_report(trace_of(made))
     assert not report.verdict.startswith("Cannot tell")
 
 
 def test_each_process_has_its_own_pattern(trace_of: TraceOf) -> None:
-    """Steps of two ranks are found in each, and count once."""
+    """The steps of two ranks are found in each rank and counted once."""
     context = find_context(trace_of(loop(12, 4711, OTHER_PID)))
     assert context.steps.frame.groupby("process").size().tolist() == [12, 12]
     assert context.steps.measured_count == 10
 
 
 def test_the_user_names_the_kernel_that_begins_a_step(trace_of: TraceOf) -> None:
-    """Steps begin where it is launched, and the last one only ends the one before."""
+    """Each launch of the kernel starts a step. The last launch only ends the step before it."""
     settings = Settings(step_kernel="^conv$")
     context = find_context(trace_of(loop()), settings)
     assert context.steps.frame["start"].tolist() == [(number + 1) * STEP_NS + 350 * US for number in range(11)]
@@ -149,7 +149,7 @@ def test_the_user_names_the_kernel_that_begins_a_step(trace_of: TraceOf) -> None
 
 
 def test_a_kernel_that_is_not_there_is_said(trace_of: TraceOf) -> None:
-    """A note says that no kernel matches; asked for steps, the report cannot tell."""
+    """A note says that no kernel matches. A window of steps is an error then."""
     settings = Settings(step_kernel="nosuch")
     report = build_report(trace_of(loop()), settings=settings)
     assert report.notes[0] == "--step-kernel nosuch: fewer than two kernels match, so there are no steps."
@@ -158,13 +158,13 @@ def test_a_kernel_that_is_not_there_is_said(trace_of: TraceOf) -> None:
 
 
 def test_a_pattern_of_kernels_that_cannot_be_read_is_an_error() -> None:
-    """It is found before any work is done."""
+    """The error comes before any work is done."""
     with pytest.raises(UsageError, match="--step-kernel"):
         check_request("", Settings(step_kernel="("))
 
 
 def test_operations_without_a_launch_call_are_placed_by_the_gpu(trace_of: TraceOf) -> None:
-    """Where calls were lost, steps still are as long as they are on the GPU; what no call shows is not said."""
+    """If calls were lost, steps are as long as on the GPU, and nothing is reported that needs calls."""
     made = ExportBuilder().gpu()
     for number in range(12):
         at = (number + 1) * STEP_NS

@@ -1,4 +1,4 @@
-"""The phases of all threads: built once, whole, and only looked up afterwards."""
+"""The phases of all threads are built once and never change afterwards."""
 
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
@@ -17,7 +17,7 @@ OTHER_PROCESS = thread(5001, pid=5000)
 
 
 def phases_of(trace_of: TraceOf) -> Phases:
-    """Return the phases of a main thread with two and of a worker with one."""
+    """Return the phases of a main thread with two phases and a worker thread with one."""
     builder = ExportBuilder().range("forward", 0, 50).range("backward", 50, 100)
     return find_context(trace_of(builder.range("copy", 20, 30, thread=WORKER))).phases
 
@@ -51,7 +51,7 @@ def test_a_thread_of_a_process_without_ranges_shows_no_phase(trace_of: TraceOf) 
 
 
 def test_a_lookup_changes_nothing(trace_of: TraceOf) -> None:
-    """Two worker threads of a report read the same value at the same time."""
+    """Two worker threads of a report may read the same phases at the same time."""
     phases = phases_of(trace_of)
     before = dict(phases.own_by_thread), dict(phases.shown_by_thread)
     for each in (WORKER, SILENT, OTHER_PROCESS):

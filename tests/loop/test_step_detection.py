@@ -1,4 +1,4 @@
-"""Steps of the training loop: which ranges are steps, which steps are warm-up, and the window that they define."""
+"""Steps of the training loop are found in ranges, warm-up steps are recognized, and the others define the window."""
 
 from collections.abc import Callable
 
@@ -66,13 +66,13 @@ def test_other_ranges_are_no_steps(text: str, trace_of: TraceOf) -> None:
 
 
 def test_the_user_can_name_the_ranges_that_are_steps(trace_of: TraceOf) -> None:
-    """A regular expression, searched in the text, replaces the usual spellings."""
+    """A regular expression for the text of ranges replaces the usual spellings."""
     builder = loop(4, "it{}").range("batch 1", 0, 500)
     assert names(trace_of(builder), "^it") == ["it0", "it1", "it2", "it3"]
 
 
 def test_steps_the_user_names_are_the_phase_batch(trace_of: TraceOf) -> None:
-    """Whatever their texts are."""
+    """Steps that the user names belong to the phase batch, whatever their texts are."""
     context = find_context(trace_of(loop(4, "it{}").kernel(20, 30, launched=(5, 6))), Settings(step_pattern="^it"))
     assert [context.phases.name(code) for code in context.phases.of_operations(context.trace, context.operations)] == [
         "batch"
@@ -85,7 +85,7 @@ def test_a_pattern_that_is_no_regular_expression_is_an_error_of_the_user(trace_o
 
 
 def test_of_nested_families_the_one_that_covers_most_time_is_taken(trace_of: TraceOf) -> None:
-    """Gradient accumulation: two batches in each step.
+    """With gradient accumulation, here two batches in each step, the steps are taken.
 
     ::
 
@@ -102,14 +102,14 @@ def test_of_nested_families_the_one_that_covers_most_time_is_taken(trace_of: Tra
 
 
 def test_the_steps_of_a_process_are_those_of_one_thread(trace_of: TraceOf) -> None:
-    """A loader thread numbers its batches as well."""
+    """A loader thread also numbers its batches, but only one thread of a process defines steps."""
     builder = loop(3).range("batch 0", 0, 50, thread=thread(4720)).range("batch 1", 60, 100, thread=thread(4720))
     frame = find_steps(trace_of(builder)).frame
     assert (len(frame), frame["thread"].nunique()) == (3, 1)
 
 
 def test_each_process_has_steps_of_its_own(trace_of: TraceOf) -> None:
-    """Two ranks: one marks batches, the other marks steps."""
+    """Of two ranks, one marks batches and the other marks steps."""
     builder = loop(3)
     for number in range(3):
         builder.range(f"step {number}", number * 100, number * 100 + 90, thread=PEER_MAIN)
@@ -141,7 +141,7 @@ def test_each_process_has_steps_of_its_own(trace_of: TraceOf) -> None:
 def test_warm_up_is_two_steps_and_those_after_them_that_take_twice_the_median(
     lengths: list[int], expected: int
 ) -> None:
-    """A step of exactly twice the median, or a slow step later, is not warm-up; at most half of the steps are."""
+    """A step of exactly twice the median, or a later slow step, is not warm-up. At most half of the steps are."""
     flags = warm_up(np.array(lengths, np.int64))
     assert flags.tolist() == [True] * expected + [False] * (len(lengths) - expected)
 
@@ -154,14 +154,14 @@ def test_warm_up_comes_first_and_is_at_most_half(lengths: list[int]) -> None:
 
 
 def test_the_measured_window_lasts_from_the_first_measured_step_to_the_end_of_the_last(trace_of: TraceOf) -> None:
-    """The time between steps is part of it; the label names the steps and how many were left out."""
+    """The time between steps is part of the window. Its label names the steps and the number of warm-up steps."""
     window = find_steps(trace_of(loop(6))).measured_window()
     label = "4 measured steps (batch 2 to batch 5, 2 warm-up steps left out)"
     assert window == Window(220, 650, label, "steps")
 
 
 def test_one_step_alone_is_a_window(trace_of: TraceOf) -> None:
-    """No step can be warm-up."""
+    """A single step is never warm-up."""
     assert find_steps(trace_of(loop(1))).measured_window() == Window(0, 100, "1 measured step (batch 0)", "steps")
 
 
@@ -203,7 +203,7 @@ def test_steps_without_length_make_no_window(trace_of: TraceOf) -> None:
 
 
 def test_the_section_lists_every_step_with_its_ledger_on_each_gpu(trace_of: TraceOf) -> None:
-    """Warm-up steps are listed and flagged, in full length; the facts are about the measured steps."""
+    """Warm-up steps are listed in full length and flagged. The facts describe the measured steps."""
     builder = loop(4).kernel(10, 60, launched=(5, 6)).kernel(230, 260, launched=(225, 226))
     context = find_context(trace_of(builder.copy(250, 300, launched=(240, 241), device=1)))
     section = run_section(steps, context, Window(220, 430, "measured", "steps"))
@@ -226,7 +226,7 @@ def test_the_section_lists_every_step_with_its_ledger_on_each_gpu(trace_of: Trac
 
 
 def test_a_kernel_across_two_steps_is_cut_between_them(trace_of: TraceOf) -> None:
-    """The time between steps is in neither."""
+    """Each step gets its part of the kernel. The time between the steps belongs to neither."""
     builder = loop(2).kernel(50, 150, launched=(5, 6))
     rows = run_section(steps, find_context(trace_of(builder)), Window(0, 210, "both", "steps")).tables["steps"]
     assert rows["compute_ns"].tolist() == [50, 40]
@@ -246,7 +246,7 @@ def test_without_steps_the_section_says_what_to_do(trace_of: TraceOf) -> None:
 
 
 def test_a_window_given_by_hand_is_about_the_steps_whole_inside_it(trace_of: TraceOf) -> None:
-    """All steps take 100 but the last two, which take 300: the median of those two is not the median of all."""
+    """The last two steps take 300 and the others 100. The window has the median of the last two, not that of all."""
     builder = loop(8).range("batch 8", 1000, 1300).range("batch 9", 1310, 1610).kernel(1010, 1020)
     context = find_context(trace_of(builder), Settings())
     late = run_section(steps, context, Window(990, 1610, "late", "user"))
@@ -257,7 +257,7 @@ def test_a_window_given_by_hand_is_about_the_steps_whole_inside_it(trace_of: Tra
 
 
 def test_a_window_given_by_hand_may_hold_no_whole_step(trace_of: TraceOf) -> None:
-    """Then there is no median, and a note says so."""
+    """A window without a whole step has no median, and a note says so."""
     section = run_section(
         steps, find_context(trace_of(loop(8).kernel(310, 320)), Settings()), Window(340, 420, "part", "user")
     )

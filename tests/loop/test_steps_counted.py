@@ -1,4 +1,4 @@
-"""Which ranges that look like steps count: those that ended, on threads and in processes that use the GPU."""
+"""Ranges that look like steps count only if they ended, on threads and in processes that use the GPU."""
 
 from collections.abc import Callable
 
@@ -62,7 +62,7 @@ def notes(report: Report) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("end", [None, 5000 * MS])
 def test_a_step_still_open_at_the_end_is_none(trace_of: TraceOf, end: int | None) -> None:
-    """The program, or nsys, goes on for 4.9 s; nsys 2023 ends the range itself when the session ends.
+    """The program or nsys continues for 4.9 s. Nsys 2023 closes the range when the session ends.
 
     ::
 
@@ -79,7 +79,7 @@ def test_a_step_still_open_at_the_end_is_none(trace_of: TraceOf, end: int | None
 
 
 def test_the_stump_of_a_step_is_none_where_the_capture_ends_at_once(trace_of: TraceOf) -> None:
-    """Without events after it, it would count as a short step."""
+    """Nothing follows the last range, so it would look like a short step."""
     builder = trained(ExportBuilder(), 9).range("step 9", 100 * MS, None).session(duration=103 * MS)
     report = build_report(trace_of(builder))
     assert (facts(report)["measured_steps"], facts(report)["spread_share"]) == (7, 0.0)
@@ -98,7 +98,7 @@ def test_steps_that_all_never_end_are_none(trace_of: TraceOf) -> None:
 
 
 def test_an_open_range_around_all_steps_does_not_hide_them(trace_of: TraceOf) -> None:
-    """It covers most time only because it never ended. It has another spelling, so no step is left out."""
+    """The open range covers most time only because it never ended. Its spelling differs, so no step is left out."""
     builder = trained(ExportBuilder(), 4).range("training iteration 1", 0, None).session(duration=100 * MS)
     steps = find_steps(trace_of(builder))
     assert names(steps) == ["step 0", "step 1", "step 2", "step 3"]
@@ -158,7 +158,7 @@ def test_where_no_process_with_steps_works_on_a_gpu_all_have_steps(trace_of: Tra
 
 
 def sweep(first: int, second: int) -> ExportBuilder:
-    """Return an export of two programs with so many steps each, the second one 3 s after the first."""
+    """Return an export of two programs with the given numbers of steps; the second begins 3 s after the first."""
     return trained(trained(ExportBuilder(), first), second, start=3010, main=PEER_MAIN)
 
 
@@ -183,7 +183,7 @@ def test_the_program_that_used_the_gpu_longest_is_the_one(trace_of: TraceOf) -> 
 
 
 def test_the_other_program_has_its_steps_in_its_own_window(trace_of: TraceOf) -> None:
-    """They are listed and compared with each other."""
+    """The steps of the other program are listed in its window and compared with each other."""
     report = build_report(trace_of(sweep(20, 19)), "3.03:3.2")
     assert step_times(report).count == 17
 
@@ -196,7 +196,7 @@ def test_without_a_gpu_the_longest_steps_are_counted(trace_of: TraceOf) -> None:
 
 
 def test_ranks_side_by_side_are_counted_together(trace_of: TraceOf) -> None:
-    """The same holds for a sweep of programs with two ranks each."""
+    """Ranks that run at the same time count together, also in a sweep of programs with two ranks each."""
     builder = trained(trained(ExportBuilder(), 6), 6, start=15, main=PEER_MAIN)
     assert find_steps(trace_of(builder)).processes is None
     trained(builder, 4, start=500, main=global_id(6000, 6000))

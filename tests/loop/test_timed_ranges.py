@@ -1,4 +1,4 @@
-"""The steps of a run without a profiler, by the same rules as those of a capture."""
+"""The steps of a run without a profiler are found by the same rules as the steps of a capture."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_ranks_take_the_same_steps() -> None:
 
 
 def test_steps_of_another_name_need_its_pattern() -> None:
-    """As with --step-range."""
+    """The pattern has the same meaning as with --step-range."""
     epoch = process(7, [100] * 6, name="round")
     assert find_timed_steps([epoch]).measured_count == 0
     assert find_timed_steps([epoch], "^round").measured_count == 4

@@ -1,4 +1,4 @@
-"""Loops of every kind are found in what a program launches, and nothing is found where there is no loop."""
+"""Loops of every kind are found in the work that a program launches. Without a loop nothing is found."""
 
 import random
 from collections.abc import Callable
@@ -16,7 +16,7 @@ FORWARD, BACKWARD = ("conv", "bias", "relu"), ("conv_bwd", "bias_bwd", "relu_bwd
 LAYER = ("norm", "gemm", "attention", "gemm_out", "norm", "mlp", "gelu", "mlp_out")
 ADAM = ("multi_tensor_apply_kernel<FusedAdam>",) * 3
 BY_HAND = ("axpy",) * 12
-# A call and the time after it: steps begin within a call of the truth.
+# The tolerance for the start of a step: a call and the time after it.
 NEAR_NS = 20_000
 
 
@@ -49,7 +49,7 @@ def plain(program: Program) -> None:
 
 
 def logged(program: Program) -> None:
-    """Train on data of the device, and read the loss of each tenth step."""
+    """Train on data that is on the device, and read the loss of each tenth step."""
     for number in range(40):
         passes(program.step())
         if number % 10 == 9:
@@ -65,7 +65,7 @@ def saved(program: Program) -> None:
 
 
 def tuned_before(program: Program) -> None:
-    """Try kernels out, as a compiler does, then train."""
+    """Run an autotuner first, as a compiler does, then train."""
     tried(program)
     for _ in range(15):
         trained(program)
@@ -83,7 +83,7 @@ def with_evaluations(program: Program) -> None:
 
 
 def accumulated(program: Program) -> None:
-    """Train with gradients of four passes a step."""
+    """Train with four accumulated passes a step."""
     for _ in range(12):
         program.step()
         for _ in range(4):
@@ -98,7 +98,7 @@ def by_hand(program: Program) -> None:
 
 
 def skipped(program: Program) -> None:
-    """Train with an optimizer that is skipped where a gradient overflows."""
+    """Train with an optimizer that is skipped if a gradient overflows."""
     for number in range(30):
         trained(program, () if number in {0, 1, 7} else ADAM)
 
@@ -119,7 +119,7 @@ def of_cells(program: Program) -> None:
 
 
 def of_other_lengths(program: Program) -> None:
-    """Train with lengths that differ, for which libraries take other kernels."""
+    """Train with inputs of different lengths, for which libraries use other kernels."""
     lengths = random.Random(3)  # noqa: S311 - no secret
     for _ in range(40):
         length = lengths.choice((4, 8, 12, 16))
@@ -170,7 +170,7 @@ def cast_weights(program: Program) -> None:
 
 
 def replicated(program: Program) -> None:
-    """Copy the weights to another device, once for each of three replicas."""
+    """Copy the weights to another device for each of three replicas."""
     for _ in range(3):
         for weight in range(50):
             program.memset().to_device(100 * weight)
@@ -190,7 +190,7 @@ LOOPS = (
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_loop_is_found_with_the_begin_of_each_step(loop: Callable[[Program], None]) -> None:
-    """As many steps are found as there are, give or take one, and each begins where the program begins it."""
+    """The number of steps found is right to within one, and each step begins where the program begins it."""
     program = Program()
     loop(program)
     found = parts_of(program)

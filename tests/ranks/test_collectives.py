@@ -1,4 +1,4 @@
-"""Which kernels are one collective, and how its time is split: against a plain loop, on real jobs and on made ones."""
+"""Kernels are matched to collectives and their time is split, checked on real jobs and on synthetic ones."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ JOBS = ("ddp_2gpu_slow_links", "alexnet_data_parallel_2gpu")
 
 
 def looped(context: TraceContext) -> dict[int, tuple[int, int]]:
-    """Return exposed wait and transfer of each GPU by a plain loop over the n-th collective of each, in ns."""
+    """Return exposed wait and transfer of each GPU in ns, computed with a plain loop over the n-th collectives."""
     operations = context.operations
     sent = {d: [int(r) for r in operations.on(d) if operations.kind[r] == 1] for d in operations.devices}
     found = {}
@@ -63,7 +63,7 @@ def test_the_split_of_a_real_job_is_that_of_a_plain_loop(name: str, real_trace: 
 
 
 def test_the_slow_links_of_a_real_job_are_transfer(real_trace: RealTrace) -> None:
-    """The figures are those of its README."""
+    """The expected values are those in the README of this capture."""
     context = find_context(real_trace("ddp_2gpu_slow_links"))
     assert split(context, find_collectives(context)) == {0: (46_180_535, 384_734_769), 1: (8_041_305, 389_826_554)}
 
@@ -81,7 +81,7 @@ def test_one_rank_alone_has_no_wait(trace_of: TraceOf) -> None:
 
 
 def test_a_collective_that_one_rank_did_not_record_shifts_the_others(trace_of: TraceOf) -> None:
-    """The first of rank 0 lies before the recording of rank 1, so its second is the first of rank 1."""
+    """Rank 1 did not record the first collective, so the second of rank 0 matches the first of rank 1."""
     built = ExportBuilder()
     for device, first in ((0, 0), (1, 1)):
         for number in range(first, 6):

@@ -1,4 +1,4 @@
-"""Who a rank is: from NCCL, MPI, the launcher, or the order of GPUs."""
+"""The number of a rank comes from NCCL, MPI, the launcher, or the order of GPUs."""
 
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ def numbers(found: Ranks) -> list[tuple[int, int, str]]:
 
 
 def test_nccl_numbers_ranks_by_the_largest_communicator(trace_of: TraceOf) -> None:
-    """Rank 5 and 2 of 8; in a pair they are 0 and 1."""
+    """The processes are ranks 5 and 2 in a communicator of 8, and ranks 0 and 1 in one of 2."""
     built = two_processes()
     for process, world, pair in ((ONE, 5, 0), (TWO, 2, 1)):
         made(built, process, f'{{"NCCL communicator ID":9,"No. of ranks":8,"Rank":{world},"CUDA device":0}}')
@@ -74,5 +74,5 @@ def test_a_gpu_belongs_to_the_process_that_ran_most_on_it(trace_of: TraceOf) -> 
 
 @pytest.mark.parametrize(("name", "source"), [("ddp_2gpu_slow_links", "NCCL"), ("alexnet_data_parallel_2gpu", "order")])
 def test_ranks_of_a_real_job(name: str, source: str, real_trace: RealTrace) -> None:
-    """One process with two GPUs has two ranks, too."""
+    """One process with two GPUs also has two ranks."""
     assert numbers(ranks_of(real_trace(name))) == [(0, 0, source), (1, 1, source)]

@@ -1,4 +1,4 @@
-"""Reports of ranks as one: the same numbers as one report of all, whatever their clocks, and refusals in words."""
+"""Reports of several ranks are joined, with the numbers of one report of all ranks. Refusals state a reason."""
 
 import tempfile
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def ledger(trace: Trace, joined: Joined | None = None) -> list[dict[str, int]]:
 
 
 def test_two_reports_have_the_ledger_of_one_report_of_both(real_trace: RealTrace) -> None:
-    """On one clock, to the nanosecond."""
+    """With one clock for both, all numbers are equal to the nanosecond."""
     whole = real_trace(LOADER)
     joined = join(split(whole, [0, 123_456_789]), "job")
     assert ledger(joined.trace, joined) == ledger(whole)
@@ -49,7 +49,7 @@ def test_two_reports_have_the_ledger_of_one_report_of_both(real_trace: RealTrace
 
 @pytest.mark.parametrize("offset", [-5_000_000, 7_300_000])
 def test_clocks_that_differ_are_joined_by_the_collectives(real_trace: RealTrace, offset: int) -> None:
-    """Another host's clock is wrong by milliseconds; the median end of the collectives is right to microseconds."""
+    """The clock of another host is off by milliseconds. The ends of collectives correct it to microseconds (median)."""
     whole = real_trace("ddp_2gpu_slow_links")
     joined = join(split(whole, [0, offset], epochs=False), "job")
     found = joined.clocks[1]
@@ -74,7 +74,7 @@ def test_the_split_does_not_depend_on_when_each_recording_began(offsets: list[in
 
 
 def test_ranks_keep_the_number_of_their_launcher(trace_of: TraceOf) -> None:
-    """The reports are given in another order, and each has GPU 0 only."""
+    """This holds for reports in another order, and if each report has only GPU 0."""
     reports = split(trace_of(job(3, 4, {})), [0, 0, 0])
     alone = [
         replace(report, trace=_on_gpu_0(report.trace), rank=rank, world_size=3)
@@ -92,7 +92,7 @@ def test_ranks_keep_the_number_of_their_launcher(trace_of: TraceOf) -> None:
 
 
 def _on_gpu_0(trace: Trace) -> Trace:
-    """Return a trace whose only GPU has the number 0, as where each rank sees one."""
+    """Return a trace whose only GPU has the number 0, as in a job in which each rank sees one GPU."""
     frames = {
         spec.name: trace[spec].assign(device_id=np.int32(0)) if "device_id" in spec.columns else trace[spec]
         for spec in SPECS

@@ -1,4 +1,4 @@
-"""Which rank is named: beyond chance, weighted by time, and never for the pace of its host alone."""
+"""A rank is named as late only beyond chance, weighted by time, and never for the pace of its host alone."""
 
 from collections.abc import Callable
 
@@ -36,7 +36,7 @@ def test_the_first_finding_of_a_real_job_names_the_late_rank_and_why(name: str, 
 
 
 def test_two_checkpoints_in_eight_steps_may_be_chance(real_trace: RealTrace) -> None:
-    """The waits are charged to rank 0, but an interval over so few steps holds zero."""
+    """The waits are charged to rank 0, but with so few steps the confidence interval contains zero."""
     assert late(real_trace("ranks/checkpoints")) == []
 
 
@@ -57,13 +57,13 @@ def test_a_rank_that_is_late_in_all_steps_is_named_with_those_that_wait(trace_of
 
 
 def test_two_late_ranks_lose_what_fixing_each_would_save(trace_of: TraceOf) -> None:
-    """Without rank 2 the job would still wait 300 us for rank 1."""
+    """If rank 2 were in time, the job would still wait 300 us for rank 1."""
     found = late(trace_of(job(4, 12, {1: 300_000, 2: 400_000})))
     assert [(each.device_id, each.lost_ns) for each in found] == [(2, 10 * 100_000)]
 
 
 def test_a_rank_that_is_late_once_is_not_named(trace_of: TraceOf) -> None:
-    """Chance explains one late step of ten: the interval holds zero."""
+    """One late step of ten may be chance: the confidence interval contains zero."""
     built = job(2, 11, {})
     for table in ("CUPTI_ACTIVITY_KIND_KERNEL",):
         rows = built.rows[table]

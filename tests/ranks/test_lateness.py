@@ -1,4 +1,4 @@
-"""Whom a wait is charged to, and why: sums that are exact, real jobs with one fault, and chains of ranks."""
+"""Each wait is charged to a late rank and a cause: exact sums, real jobs with one fault, and chains of ranks."""
 
 import tempfile
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def written(built: ExportBuilder) -> Trace:
 
 
 def lateness_of(context: TraceContext) -> Lateness:
-    """Return who waits for whom in the default window."""
+    """Return the lateness of the ranks in the default window."""
     window = choose_window(context)
     return find_lateness(context, window, find_collectives(context), attributions_of(context, window))
 
@@ -90,7 +90,7 @@ def test_most_of_a_real_wait_is_charged_to_the_planted_fault(name: str, real_tra
 
 
 def test_a_balanced_job_waits_for_the_pace_of_a_host(real_trace: RealTrace) -> None:
-    """Rank 0 of this job launches more slowly in each step: no other cause has half as much."""
+    """Rank 0 of this job launches more slowly in each step. No other cause has half as much time."""
     found = charged(find_context(real_trace("ranks/balanced"))).groupby("rule").sum()
     assert found[PACE] > 2 * found.drop([PACE, UNKNOWN], errors="ignore").max()
 
@@ -101,7 +101,7 @@ def test_the_loader_of_a_late_rank_explains_all_waits_for_it(trace_of: TraceOf) 
 
 
 def test_ranks_that_are_late_by_turns_are_each_charged(trace_of: TraceOf) -> None:
-    """Rank 2 is later than rank 1, so all wait for it; rank 1 waits less."""
+    """Rank 2 is later than rank 1, so all ranks wait for it, and rank 1 waits less."""
     found = charged(find_context(trace_of(job(3, 6, {1: 300_000, 2: 400_000}))))
     assert found.groupby(["waiting", "late"]).sum().to_dict() == {(0, 2): 1_600_000, (1, 2): 400_000}
 
@@ -148,7 +148,7 @@ def test_a_wait_for_a_rank_that_waited_itself_goes_on_to_the_first_cause(trace_o
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.integers(0, 500_000), min_size=2, max_size=5), st.integers(3, 6))
 def test_every_wait_is_charged_once_whoever_is_late(delays: list[int], steps: int) -> None:
-    """Each rank waits by how much the latest one is later, in each measured step."""
+    """In each measured step, the wait of a rank is the time from its arrival to that of the latest rank."""
     context = find_context(written(job(len(delays), steps, dict(enumerate(delays)))))
     found = lateness_of(context).charges
     measured = context.steps.measured_count

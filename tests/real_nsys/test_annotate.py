@@ -118,7 +118,7 @@ def test_each_rank_of_torchrun_is_marked(nsys: Nsys, tmp_path: Path, capfd: pyte
     assert find_steps(marked.trace).frame.groupby("process").size().to_list() == [STEPS, STEPS]
 
 
-# Ranges are all that the comparison needs; with system calls, nsys works three times as long on the import of torch.
+# The comparison needs only ranges. With system calls, nsys needs three times as long for the import of torch.
 WITHOUT_LOADER = (
     *(sys.executable, "-m", "nsyswrap", "profile", "--counterfactual", "data", "--trace", "nvtx", "-o", "out"),
     "train.py",

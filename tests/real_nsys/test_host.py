@@ -1,7 +1,7 @@
-"""Troubles of the host in a real training loop under the real nsys: each is named first, with its line or call.
+"""Problems of the host in a real training loop under the real nsys: each is the first finding, with its line or call.
 
-There is no GPU here, so the findings count the time of the loop. Other work of this machine holds the loop up as well.
-So waits for a core and uneven steps count only where the program plants them, and one run of three must show it.
+There is no GPU here, so the findings count the time of the loop. Other work on this machine delays the loop, too.
+So waits for a core and uneven steps count only if the program plants them, and one run of three must show it.
 """
 
 import os
@@ -21,21 +21,21 @@ from nsyswrap.model import Finding, Report
 PROGRAM = Path(__file__).parents[1] / "support" / "host_program.py"
 RUNS = 3
 BUSY = "import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
-# What a busy machine does to any program.
+# Findings that a busy machine causes in any program.
 OF_THE_MACHINE = {"idle/off_cpu", "host/cpu_quota", "steps/uneven"}
 GROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))
-# So little that the quota holds the program up more than other work of the machine does.
+# The quota is small, so that it delays the program more than other work on the machine.
 QUOTA_US, PERIOD_US = 10_000, 100_000
 
 
 def report_of(nsys: Nsys, folder: Path, *command: str) -> Report:
-    """Return the report of a program, with what was sampled beside it."""
+    """Return the report of a program, with the samples of the host."""
     wanted = options(folder, *command, traces=("nvtx", "osrt"), host_marks=True)
     return nsyswrap.open(profile(wanted, nsys).export).report
 
 
 def shown(nsys: Nsys, folder: Path, wanted: Callable[[Report], bool], *command: str) -> Report:
-    """Return the report of the first run that shows what is wanted, else that of the last."""
+    """Return the report of the first run that meets the condition, else the report of the last run."""
     for run in range(RUNS):
         report = report_of(nsys, folder / f"run {run}", *command)
         if wanted(report):
@@ -44,7 +44,7 @@ def shown(nsys: Nsys, folder: Path, wanted: Callable[[Report], bool], *command: 
 
 
 def own(report: Report) -> list[Finding]:
-    """Return the findings that are about the program alone."""
+    """Return the findings on the program, without those that a busy machine causes."""
     return [each for each in report.findings if each.rule not in OF_THE_MACHINE]
 
 
@@ -74,7 +74,7 @@ def test_a_loop_without_trouble_has_no_finding(nsys: Nsys, tmp_path: Path) -> No
 
 
 def test_a_shared_core_is_named_first(nsys: Nsys, tmp_path: Path) -> None:
-    """Two processes are ready all the time, so each waits for about half of it."""
+    """Two processes on one core are always ready to run, so each waits about half of the time."""
     loop = (sys.executable, str(PROGRAM), "shares")
 
     def is_named(report: Report) -> bool:
@@ -91,7 +91,7 @@ def test_a_shared_core_is_named_first(nsys: Nsys, tmp_path: Path) -> None:
 
 
 def test_a_cpu_quota_is_named_first(nsys: Nsys, tmp_path: Path) -> None:
-    """The program joins a control group with a tenth of a core, where this machine allows to make one."""
+    """The program joins a control group with a tenth of a core; the test needs permission to make one."""
     group = next((each / "nsyswrap-test" for each in GROUPS if (each / "cpu.cfs_quota_us").exists()), None)
     if group is None:
         pytest.skip("no control group of version 1 for CPU time")

@@ -1,8 +1,8 @@
-"""nsys's own reports as the oracle: run on every real capture and compared with our tables, to the nanosecond.
+"""Our tables equal nsys's own reports on every real capture, to the nanosecond.
 
-Known differences, none of them a number: nsys merges processes and keeps spellings apart that we merge (versions of a
-call, kinds of memory); newer nsys writes a colon before a range of the default domain; averages are rounded to a
-tenth, and half a tenth either way.
+Known differences, apart from numbers: nsys merges processes, and it lists spellings separately that we merge (versions
+of a call, kinds of memory). Newer nsys writes a colon before a range of the default domain. Averages are rounded to a
+tenth, so they may differ by half a tenth.
 """
 
 from collections import defaultdict
@@ -172,7 +172,7 @@ def test_kernels_by_range_match_nsys(name: str, nsys_reports: NsysReports, real_
 
 
 def busy_of(trace: Trace) -> dict[tuple[int, int], tuple[Spans, pd.DataFrame]]:
-    """Return, by process and device, the busy time of nsys's rules: the union of intervals, and the operations."""
+    """Return the union of busy intervals, by nsys's rules, and the operations, for each process and device."""
     assert not {trace.text(int(i)) for i in array(trace[tables.OVERHEADS], "name_id")} & OVERHEADS
     frames = [trace[spec] for spec in (tables.KERNELS, tables.COPIES, tables.MEMSETS) if len(trace[spec])]
     if not frames:

@@ -92,7 +92,7 @@ def test_a_program_that_a_signal_kills_leaves_a_capture(
 ) -> None:
     """Its exit code is 128 + n; data that nsys has not yet collected may be lost, but not the capture.
 
-    It lives half a second: of one that dies at once nsys itself sometimes loses the connection, and says it is a bug.
+    The program runs for half a second. If it dies at once, nsys sometimes loses the connection and reports a bug.
     """
     program = f"sleep 0.5; kill -{int(number)} $$"
     result = profile(options(tmp_path / "result", "sh", "-c", program, traces=("nvtx",)), nsys)

@@ -1,4 +1,4 @@
-"""How names against hardware are printed: text for a terminal, JSON for programs, Markdown for pages."""
+"""The agreement of names with hardware as text for a terminal, JSON for programs, and Markdown for pages."""
 
 import json
 
@@ -15,7 +15,7 @@ HOSTILE = 'evil|"<script>\x1b[31m\n`name'
 
 
 def measured(*parts: tuple[str, int, dict[str, int] | None]) -> Measured:
-    """Kernels with their time and what was counted of them; None for not measured."""
+    """Return kernels with their time and their counts; None stands for not measured."""
     frame = pd.DataFrame([(name, time) for name, time, _ in parts], columns=["name", "total_ns"])
     launches = [NcuLaunch(name, opcodes, {}, {}) for name, _, opcodes in parts if opcodes is not None]
     return Measured(compare(frame, launches, (9, 0)), "NVIDIA H100", "2025.3.1.0", ("train.py", "-n"), 3, "")

@@ -18,7 +18,7 @@ MS = 1_000_000
 
 
 def report_of(trace_of: TraceOf) -> Report:
-    """Return the report of two steps of 4 and 6 ms. Kernels take 1 and 3 ms of them."""
+    """Return the report of two steps of 4 and 6 ms, in which kernels take 1 and 3 ms."""
     builder = ExportBuilder().gpu().range("step 0", 0, 4 * MS).range("step 1", 4 * MS, 10 * MS)
     builder.kernel(0, MS).kernel(5 * MS, 8 * MS)
     return build_report(trace_of(builder), "0:0.01")

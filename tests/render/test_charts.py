@@ -1,4 +1,4 @@
-"""Charts: bars without gaps or overlaps, steps on a scale from 0, busy time never exaggerated."""
+"""Charts: bars without gaps or overlaps, steps on a scale from 0, and busy time that is never too high."""
 
 from decimal import Decimal
 
@@ -14,7 +14,7 @@ HEIGHT = 100
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=8).filter(any))
 def test_the_segments_of_a_bar_join_and_fill_it(parts: list[int]) -> None:
-    """Each segment starts where the one before ends; the last ends at 100, exactly."""
+    """Each segment starts at the end of the one before, and the last ends at exactly 100."""
     at = Decimal(0)
     for segment in charts.bar(parts):
         assert Decimal(segment.x) == at
@@ -40,7 +40,7 @@ def test_steps_are_dots_where_their_parts_are_unknown() -> None:
 
 
 def test_the_scale_of_steps_starts_at_zero() -> None:
-    """A step of half the length is half as high."""
+    """A step of half the length has a column of half the height."""
     low, high = charts.step_chart(Steps(["a", "b"], [50, 100], [False, False]), HEIGHT).dots
     assert HEIGHT - float(high.y) == pytest.approx(2 * (HEIGHT - float(low.y)), abs=0.2)
 

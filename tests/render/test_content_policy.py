@@ -1,4 +1,4 @@
-"""The policy names what the page holds by its hash, and nothing else."""
+"""The policy lists only the hashes of the page's own contents."""
 
 import re
 
@@ -8,7 +8,7 @@ from nsyswrap.render.content_policy import digest, policy
 
 
 def test_a_digest_is_the_one_that_browsers_compute() -> None:
-    """The example of the standard: ``alert('Hello, world.');``."""
+    """The test uses the example of the standard, ``alert('Hello, world.');``."""
     assert digest("alert('Hello, world.');") == "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='"
 
 

@@ -1,4 +1,4 @@
-"""What holds for every form of the report: it is pure, complete, inert, and quick with many rows."""
+"""Every form of the report is pure, complete, inert, and fast with many rows."""
 
 import time
 from collections.abc import Callable
@@ -28,13 +28,13 @@ every_report = pytest.mark.parametrize("report", [make() for make in REPORTS.val
 
 
 def test_the_full_report_has_every_section_of_a_real_one() -> None:
-    """So the tests of the forms cover each section, and a new section must be added here."""
+    """The tests of the forms use it to cover each section, so a new section must be added to it."""
     assert {section.key for section in hand_made.full_report().sections} == {spec.key for spec in SECTIONS}
 
 
 @every_form
 def test_each_form_is_a_renderer_of_its_own(form: str) -> None:
-    """No form is another one under a second name: each has its own text of the same report."""
+    """Each form gives a different text of the same report, so no form has two names."""
     report = hand_made.full_report()
     others = [render(other, report) for other in RENDERERS if other != form]
     assert render(form, report) not in others
@@ -67,7 +67,7 @@ def test_hidden_characters_are_shown_by_number(form: str) -> None:
 
 @every_form
 def test_a_lone_surrogate_does_not_stop_a_report(form: str) -> None:
-    """A name that was not UTF-8 reaches us with surrogates; the report is written all the same."""
+    """A name that is not UTF-8 is read with surrogates, and the report is still written."""
     report = replace(hand_made.full_report(), verdict="bad \udce9 name", notes=("\udce9",))
     assert render(form, report).encode("utf-8")
 

@@ -1,4 +1,4 @@
-"""CSV: every table whole, readable by any parser, and nothing a spreadsheet would run."""
+"""CSV: every table is complete, any parser can read it, and no cell is a formula for a spreadsheet."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ def cells(text: str) -> list[list[str]]:
 
 
 def one_table(table: pd.DataFrame) -> list[list[str]]:
-    """Return a table's rows after a way through CSV."""
+    """Write a table as CSV and return its rows, read back."""
     return cells(csv_report.tables(hand_made.report_with(hand_made.section_with("odd", t=table)))["odd.t"])
 
 
@@ -109,7 +109,7 @@ def test_a_finding_is_one_row() -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_any_name_makes_one_cell_of_one_line(name: str) -> None:
-    """Commas, quotes and line breaks never move a cell."""
+    """A name with commas, quotes or line breaks is still one cell."""
     head, row = one_table(hand_made.names_table(name))
     assert (len(head), len(row), row[1]) == (2, 2, "1500")
     assert not row[0].startswith(("=", "+", "-", "@"))

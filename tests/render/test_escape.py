@@ -1,4 +1,4 @@
-"""Names the profiled program chose: nothing in them hides, none floods a page, none runs."""
+"""Names from the profiled program: no character is invisible, no name fills a page, and no name is run."""
 
 import json
 
@@ -69,7 +69,7 @@ def test_a_name_that_fits_is_not_shortened() -> None:
 
 
 def test_a_long_name_loses_what_says_least() -> None:
-    """Return type, unnamed namespaces and arguments go before anything of the function's own name does."""
+    """Return type, unnamed namespaces and arguments are removed before any part of the function's own name."""
     name = "void at::native::<unnamed>::softmax<float, float, 4>(T1 *, const T2 *, (int)4, at::Args<float>)"
     assert shorten(name, 50) == "at::native::softmax<float, float, 4>"
 

@@ -1,4 +1,4 @@
-"""Gaps put together from their rows, the longest first, and the cut that still adds up."""
+"""Gaps are put together from their rows, longest first; a cut table and its remainder add up."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def table(*rows: tuple[int, int, int, str]) -> pd.DataFrame:
 
 @st.composite
 def tables(draw: st.DrawFn) -> pd.DataFrame:
-    """Draw rows of gaps on two GPUs: spans in order that may adjoin, in any order of rows."""
+    """Draw gaps on two GPUs, which may touch each other, as rows in any order."""
     rows: list[tuple[int, int, int, str]] = []
     for device in (0, 1):
         at = 0
@@ -30,7 +30,7 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
 
 
 def together(rows: pd.DataFrame) -> Iterator[tuple[int, int, int]]:
-    """Yield GPU, start and end of each gap, the slow and plain way."""
+    """Yield GPU, start and end of each gap, by a slow and simple method."""
     open_gap: tuple[int, int, int] | None = None
     for device, start, end in sorted(zip(rows["device_id"], rows["start_ns"], rows["end_ns"], strict=True)):
         if open_gap is not None and open_gap[0] == device and open_gap[2] == start:
@@ -95,7 +95,7 @@ def test_gaps_are_what_the_plain_way_finds(rows: pd.DataFrame) -> None:
 
 @given(tables(), st.integers(1, 30))
 def test_a_cut_table_and_what_is_left_out_add_up(rows: pd.DataFrame, most: int) -> None:
-    """Rows and nanoseconds: what stays and what goes is all there was."""
+    """The rows and nanoseconds of both parts add up to those of the whole table."""
     cut = gaps.cut(rows, most)
     assert len(cut.rows) <= most
     assert len(cut.rows) + cut.left_out_rows == len(rows)
@@ -118,7 +118,7 @@ def test_a_table_that_fits_is_not_touched() -> None:
 
 
 def test_a_gap_of_more_rows_than_may_stay_goes_whole() -> None:
-    """Half a gap would be a gap that never was."""
+    """A part of a gap would look like a shorter gap, which did not exist."""
     cut = gaps.cut(table((0, 0, 5, "cpu"), (0, 5, 9, "launch"), (0, 9, 10, "cpu")), 2)
     assert (len(cut.rows), cut.left_out_rows, cut.left_out_ns) == (0, 3, 10)
 

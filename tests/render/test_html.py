@@ -1,4 +1,4 @@
-"""The page: one inert file of text, tables and SVG that needs no style sheet."""
+"""The page is one inert file of text, tables and SVG that needs no style sheet."""
 
 import html
 import re
@@ -21,7 +21,7 @@ VOID = frozenset({"meta", "link", "br", "img", "hr", "input"})
 
 
 class Page(HTMLParser):
-    """A page that was read: elements in order, text by element, and a check that tags nest."""
+    """A parsed page: elements in order, text by element, and a check that tags nest."""
 
     shapes: ClassVar[frozenset[str]] = frozenset({"rect", "path", "circle", "line", "polygon"})
 
@@ -40,7 +40,7 @@ class Page(HTMLParser):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take an element that closes itself."""
+        """Collect an element that closes itself."""
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
 
     def handle_endtag(self, tag: str) -> None:
@@ -48,7 +48,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag, f"</{tag}> closes something else"
 
     def handle_data(self, data: str) -> None:
-        """Keep the text that a reader sees."""
+        """Keep the visible text."""
         if not {"style", "script", "title"} & set(self.open):
             self.words.append(data)
 
@@ -58,7 +58,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        """Return the text that a reader sees, with white space joined."""
+        """Return the visible text, with white space joined."""
         return " ".join(" ".join(self.words).split())
 
 
@@ -192,7 +192,7 @@ def test_the_contents_name_each_section_that_is_there(page: Page) -> None:
 
 
 def test_what_was_not_measured_is_said_in_one_place() -> None:
-    """A section without numbers is a line with its reason, and its anchor stays."""
+    """A section without numbers is a line with its reason, and keeps its anchor."""
     empty = Section("counters", "GPU counters", hand_made.WINDOW, notes=("They were not sampled.",))
     page = Page(html_report.render(hand_made.report_with(empty)))
     assert "GPU counters They were not sampled." in page.text
@@ -233,7 +233,7 @@ def test_an_underlined_term_leads_to_its_meaning() -> None:
 
 
 def test_numbers_keep_the_value_of_the_report() -> None:
-    """A cell has the value of report.json beside its text."""
+    """A cell has the value of report.json in addition to its text."""
     kernels = hand_made.full_report().section("kernels")
     assert kernels is not None
     for total in kernels.tables["summary"]["total_ns"].tolist():

@@ -1,4 +1,4 @@
-"""report.json: the contract's keys, plain numbers, and a cut that can still be checked."""
+"""report.json: the keys of the contract, plain numbers, and cut tables whose sums can be checked."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ ROWS = 20_000
 
 
 def parsed(report: Any) -> dict[str, Any]:  # noqa: ANN401 (any of the hand-made reports)
-    """Return the report's JSON as Python, refusing what JSON does not know."""
+    """Return the report's JSON as Python objects; values that JSON does not have are an error."""
 
     def refuse(name: str) -> None:
         raise AssertionError(name)
@@ -130,7 +130,7 @@ def test_one_row_is_one_line() -> None:
     [hand_made.full_report, hand_made.hostile_report, hand_made.empty_report, hand_made.no_gpu_report],
 )
 def test_the_text_means_the_tree(make: Any) -> None:  # noqa: ANN401 (a function of hand_made)
-    """The text, which has a layout of its own, is JSON of the same tree."""
+    """The text has its own layout, but is JSON of the same tree."""
     assert parsed(make()) == json_report.tree(make())
 
 

@@ -34,7 +34,7 @@ Edit = tuple[tuple[str | int, ...], Any]
 
 
 def written(report: Report) -> dict[str, Any]:
-    """Return what report.json holds of a report."""
+    """Return the content of report.json for a report."""
     found: dict[str, Any] = json.loads(json_report.render(report))
     return found
 
@@ -46,7 +46,7 @@ def full_text() -> str:
 
 
 def edited(*edits: Edit) -> str:
-    """Return the text of a whole report.json with values replaced by their places."""
+    """Return the text of a whole report.json in which the values at some paths are replaced."""
     tree = json.loads(full_text())
     for place, value in edits:
         at: Any = tree
@@ -58,7 +58,7 @@ def edited(*edits: Edit) -> str:
 
 @pytest.mark.parametrize("report", REPORTS)
 def test_a_report_read_back_is_written_unchanged(report: Report) -> None:
-    """It is the same byte for byte."""
+    """The new file has the same bytes."""
     text = json_report.render(report)
     assert json_report.render(parse_report(text, "report.json")) == text
 
@@ -129,7 +129,7 @@ RANDOM_REPORTS = st.builds(
 )
 
 
-# What report.json holds of a GPU.
+# The fields of a GPU in report.json.
 GPU_FIELDS = ("device_id", "name", "compute_capability", "sm_count", "memory_bytes", "rank")
 
 
@@ -169,7 +169,7 @@ def test_a_report_without_steps_may_have_no_step_at_all() -> None:
 
 
 def test_numbers_keep_their_kinds() -> None:
-    """Whole numbers are int64, shares floats, texts texts, and what was not measured NaN."""
+    """Whole numbers are read as int64, shares as floats, texts as texts, and values that were not measured as NaN."""
     found = parse_report(json_report.render(hand_made.full_report()), "x")
     devices = found.section("ledger").tables["devices"]  # type: ignore[union-attr]
     assert set(map(str, devices.dtypes)) == {"int64"}

@@ -43,7 +43,7 @@ def gap_lengths(tree: dict[str, Any]) -> Iterator[int]:
 
 
 def times(tree: dict[str, Any]) -> set[int | float]:
-    """Return all times of the report: its numbers, gaps, windows, step times if fixed, idle time by rule and phase."""
+    """Return all times of the report: its numbers, gaps, windows, predicted steps, and idle time by rule and phase."""
     by_rule: dict[tuple[object, ...], int] = {}
     for row in tree["sections"]["idle"]["tables"]["attribution"]:
         for key in ((row["device_id"], row["rule"]), (row["device_id"], row["rule"], row["phase"])):
@@ -55,7 +55,7 @@ def times(tree: dict[str, Any]) -> set[int | float]:
 
 
 def steps_if_fixed(tree: dict[str, Any]) -> Iterator[float]:
-    """Yield the step times of the predicted savings."""
+    """Yield the step times that follow from the predicted savings."""
     count, median = tree["step"]["count"], tree["step"]["median_ns"]
     for finding in tree["findings"]:
         for name in ("saving_low_ns", "saving_high_ns"):

@@ -23,7 +23,7 @@ LONG = "void wide<" + "float, " * 100 + "int>(int)"
 
 
 def small_report(trace_of: Callable[[ExportBuilder], Trace]) -> Report:
-    """Return two kernels, three copies in two directions from two kinds of memory, and one memset, 1 ms in all."""
+    """Return two kernels, three copies in two directions from two kinds of memory, and one memset; 1 ms in total."""
     builder = (
         ExportBuilder()
         .gpu()
@@ -173,7 +173,7 @@ def test_ninety_per_cent_takes_as_few_names_as_can_be(times: list[int]) -> None:
 
 
 def test_a_real_capture_agrees_with_its_sections(real_report: RealReport) -> None:
-    """Every nanosecond and every call of the sections is in the tables."""
+    """The tables hold every nanosecond and every call of the sections."""
     report = real_report("alexnet_data_parallel_2gpu", "all")
     activities, calls = nvprof_view.gpu_activities(report), nvprof_view.api_calls(report)
     sums = {

@@ -1,4 +1,4 @@
-"""Counters over time: one curve each, with an upper edge that lets it be read."""
+"""Counters over time: one curve each, with a readable upper end of the scale."""
 
 import hand_made
 import pandas as pd

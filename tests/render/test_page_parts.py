@@ -52,7 +52,7 @@ def test_idle_is_hatched_and_nothing_else() -> None:
 
 
 def test_the_bar_of_idle_time_is_connected_with_the_idle_part() -> None:
-    """The shape between the bars starts as wide as idle is and ends as wide as the page."""
+    """The shape between the bars starts with the width of the idle part and ends with the width of the page."""
     (device,) = devices(FULL)
     assert device.zoom == "614.00,0 1000.00,0 1000,24 0,24"
 

@@ -37,7 +37,7 @@ def test_numbers_are_those_of_the_report_in_its_order() -> None:
 
 
 def test_a_phase_says_why_the_gpus_were_idle_largest_first() -> None:
-    """The rules of all GPUs are added; two of them have a name, whatever their causes."""
+    """The times of a rule are added over all GPUs and causes. The two largest rules are named, the others counted."""
     rows = [
         *((0, "cpu", "launches/launch_bound", "forward", 5 * MS, 1), (1, "cpu", "idle/cpu", "forward", 10 * MS, 1)),
         (0, "launch", "launches/launch_bound", "forward", 6 * MS, 1),

@@ -1,4 +1,4 @@
-"""Tables on the page: raw values beside the text, bars that compare, and places in time."""
+"""Tables on the page: raw values with their text, bars that compare values, and links to times."""
 
 import hand_made
 import pandas as pd

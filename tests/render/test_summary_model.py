@@ -57,7 +57,7 @@ def test_idle_time_of_one_gpu_is_added_over_phases() -> None:
 
 
 def test_idle_time_comes_by_rule_and_phase_largest_first() -> None:
-    """Rows that differ in their cause alone are one part."""
+    """Rows that differ only in their cause are one part."""
     found = summary_model.idle_by_phase(TWO, {0: 2_000 * MS, 1: 2_000 * MS})
     assert [one.ns for one in found] == sorted((one.ns for one in found), reverse=True)
     (bound,) = (one for one in found if one.rule == "launches/launch_bound")
@@ -123,7 +123,7 @@ def test_a_cost_summed_over_gpus_is_no_share_of_one_window() -> None:
 
 
 def test_time_lost_and_saving_are_one_line() -> None:
-    """In a report with steps, the saving is a step time, too: 9 steps of 10 ms, 1 ms of 90 less."""
+    """With steps, the line has the saving as a step time, too: 9 steps of 10 ms take 1 ms of 90 ms less."""
     lost = "time lost 1.00 ms, 1.0 % of steps 1 to 9; predicted saving up to 1.00 ms"
     assert summary_model.lost_and_saved(hand_made.empty_report(), finding()) == lost
     with_steps = replace(FULL, step=StepTimes(9, 10 * MS), window=Window(0, 90 * MS, "9 steps", "steps"))
@@ -144,7 +144,7 @@ def test_time_lost_and_saving_are_one_line() -> None:
     ],
 )
 def test_a_saving_is_a_step_time(low: int | None, high: int | None, expected: str) -> None:
-    """There is none if nothing is saved, or more than the steps take."""
+    """There is no step time if nothing is saved, or if the saving exceeds the time of the steps."""
     report = replace(FULL, step=StepTimes(9, 10 * MS), window=Window(0, 90 * MS, "9 steps", "steps"))
     assert summary_model.step_saving(report, finding(saving_low_ns=low, saving_high_ns=high)) == expected
 

@@ -1,4 +1,4 @@
-"""The terminal's report: one screen, 80 columns, the page's words, readable without colour."""
+"""The report on a terminal: one screen, 80 columns, the words of the page, readable without colour."""
 
 import re
 from dataclasses import replace

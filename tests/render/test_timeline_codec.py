@@ -43,14 +43,14 @@ def test_times_in_order_are_shorter_as_differences() -> None:
 
 
 def test_numbers_beyond_53_bits_are_refused() -> None:
-    """A float of 64 bits holds whole numbers of 53 bits."""
+    """A float of 64 bits holds whole numbers exactly only up to 53 bits."""
     with pytest.raises(ValueError, match="53 bits"):
         Packer().add(np.array([1 << 53]))
 
 
 @given(st.text(max_size=30))
 def test_the_text_is_letters_alone(name: str) -> None:
-    """Names of kernels cannot change that."""
+    """This holds for any names of kernels."""
     text = Packer().text({"name": name, "hostile": "</script><!--"})
     assert re.fullmatch(r"[A-Za-z0-9+/=]+", text)
 

@@ -74,7 +74,7 @@ def test_a_policy_allows_the_script_and_no_other() -> None:
 
 
 def test_names_do_not_reach_the_markup() -> None:
-    """They are in the packed data, which consists of letters."""
+    """Names are in the packed data, which consists of letters."""
     page = render("html", timeline_report(hostile=hand_made.HOSTILE))
     assert page.count("<img src=x") == 0
     assert page.count("</script>") == 2 + len(SCRIPTS)

@@ -34,7 +34,7 @@ def rules_of_source() -> set[str]:
 
 
 def test_each_rule_of_the_source_has_a_name() -> None:
-    """And no two rules share one, so a reader can tell them apart."""
+    """No two rules have the same name."""
     rules = rules_of_source()
     assert {"launches/launch_bound", "memory/churn"} <= rules
     assert rules - set(vocabulary.RULE_NAMES) == set()

@@ -1,4 +1,4 @@
-"""Is the capture complete? Missing events are found and bounded, and a complete capture has no finding."""
+"""Missing events of a capture are found and bounded, and a complete capture has no finding."""
 
 from collections.abc import Callable
 
@@ -32,12 +32,12 @@ def found(trace: Trace) -> list[tuple[str, Severity, str]]:
 
 
 def one_kernel() -> ExportBuilder:
-    """A kernel with its call: two CUDA events."""
+    """Return a kernel with its call, which are two CUDA events."""
     return ExportBuilder().kernel(10, 20, launched=(1, 2))
 
 
 def test_a_whole_capture_has_no_findings(trace_of: TraceOf) -> None:
-    """It is complete as far as it can tell."""
+    """A capture with all its events is complete as far as it shows."""
     section = section_of(trace_of(one_kernel().range("forward", 0, 10)))
     assert section.findings == ()
     assert {fact.label: fact.value for fact in section.facts} == {
@@ -56,7 +56,7 @@ def test_no_fewer_events_than_were_collected_is_whole(counted: str, trace_of: Tr
 
 
 def test_fewer_events_than_were_collected_are_incomplete(trace_of: TraceOf) -> None:
-    """The numbers of all processes are added up; thousands have commas. Only the 10 ns of the kernel are sure."""
+    """The numbers of all processes are added up; thousands have commas. Only the 10 ns of the kernel are certain."""
     builder = one_kernel().diagnostic("Number of CUDA events collected: 1,002.")
     builder.diagnostic("Number of CUDA events collected: 3.", process=PEER)
     section = section_of(trace_of(builder.diagnostic("Number of NVTX events collected: 7.")))
@@ -74,7 +74,7 @@ def test_fewer_events_than_were_collected_are_incomplete(trace_of: TraceOf) -> N
 def test_each_missing_event_changes_one_interval_without_a_kernel(
     counted: int, affected: int, trace_of: TraceOf
 ) -> None:
-    """Six events are there. The intervals without a kernel are 270, 230 and 100 ns long, the copy in one of them."""
+    """Six events are recorded. The intervals without a kernel are 270, 230 and 100 ns long; one contains the copy."""
     builder = ExportBuilder().kernel(100, 400, launched=(1, 2)).kernel(630, 730, launched=(3, 4))
     builder.copy(410, 420, launched=(5, 6)).diagnostic(f"Number of CUDA events collected: {counted}.")
     assert affected_by(builder, trace_of) == affected
@@ -84,14 +84,16 @@ def test_each_missing_event_changes_one_interval_without_a_kernel(
 def test_each_missing_range_changes_no_more_than_the_longest_phase(
     counted: int, affected: int, trace_of: TraceOf
 ) -> None:
-    """Three ranges are there, the longest of 300 ns; 990 ns of the window are idle."""
+    """Three ranges are recorded, the longest of 300 ns; 990 ns of the window are idle."""
     builder = one_kernel().range("forward", 0, 300).range("backward", 300, 500).range("optimizer", 500, 600)
     builder.diagnostic(f"Number of NVTX events collected: {counted}.")
     assert affected_by(builder, trace_of) == affected
 
 
 def test_a_lost_launch_call_changes_the_idle_time_it_lies_in(trace_of: TraceOf) -> None:
-    """It began after the last recorded call, at 1 ns, and before its operation, at 30 ns: 9 and 10 ns of that are idle.
+    """The lost call began after the last recorded call at 1 ns and before its operation at 30 ns.
+
+    In that time, 9 and 10 ns are idle.
 
     ::
 
@@ -114,14 +116,14 @@ def notes_of(builder: ExportBuilder, trace_of: TraceOf) -> tuple[str, ...]:
 
 
 def affected_by(builder: ExportBuilder, trace_of: TraceOf, start: int = 0, end: int = 1000) -> int:
-    """Return how much time of a window can be wrong."""
+    """Return the time of a window that can be wrong."""
     section = run_section(capture_check, find_context(trace_of(builder)), window(start, end))
     assert sum(each.lost_ns for each in section.findings) == section.facts[1].value
     return int(section.facts[1].value or 0)
 
 
 def many_kernels(count: int = 199) -> ExportBuilder:
-    """Kernels of 2 ns with their calls, from 0 to 1000."""
+    """Return kernels of 2 ns with their calls, from 0 to 1000."""
     builder = ExportBuilder()
     for start in range(0, 5 * count, 5):
         builder.kernel(start + 2, start + 4, launched=(start, start + 1))
@@ -129,7 +131,7 @@ def many_kernels(count: int = 199) -> ExportBuilder:
 
 
 def delayed() -> ExportBuilder:
-    """A recording that began late: three operations were launched before it, all others have their calls.
+    """Return a recording that began late: three operations were launched before it, all others have their calls.
 
     ::
 
@@ -142,7 +144,7 @@ def delayed() -> ExportBuilder:
 
 
 def test_operations_launched_before_recording_change_only_the_gaps_they_end(trace_of: TraceOf) -> None:
-    """Those are 5 and 20 ns; before the first recorded call, at 60 ns, another call may have been open for 10 ns."""
+    """The gaps are 5 and 20 ns. Before the first recorded call at 60 ns, another call may have been open for 10 ns."""
     section = section_of(trace_of(delayed()))
     (finding,) = section.findings
     assert (finding.severity, finding.lost_ns) == (Severity.WARNING, 35)
@@ -160,18 +162,18 @@ def test_a_window_after_a_late_start_is_not_affected(start: int, affected: int, 
     [(175, Severity.PROBLEM), (176, Severity.WARNING), (3500, Severity.WARNING), (3501, Severity.NOTE)],
 )
 def test_severity_follows_the_share_that_can_be_wrong(length: int, severity: Severity, trace_of: TraceOf) -> None:
-    """35 ns: 20 % of 175 ns, and 1 % of 3500 ns."""
+    """35 ns are 20 % of 175 ns, and 1 % of 3500 ns."""
     section = run_section(capture_check, find_context(trace_of(delayed())), window(0, length))
     assert [each.severity for each in section.findings] == [severity]
 
 
 def test_an_orphan_outside_the_window_does_not_matter(trace_of: TraceOf) -> None:
-    """Recording began while it ran; the window holds nothing of it."""
+    """Recording began while the operation ran, and it ended before the window."""
     assert notes_of(ExportBuilder().kernel(-30, 0).kernel(10, 20, launched=(0, 2)), trace_of) == ()
 
 
 def test_orphans_that_end_short_gaps_are_a_note(trace_of: TraceOf) -> None:
-    """Idle time before them is 1 and 2 ns long."""
+    """The gaps before them are 1 and 2 ns long."""
     builder = many_kernels(198).kernel(1, 3).kernel(6, 8)
     assert [(rule, severity) for rule, severity, _ in found(trace_of(builder))] == [
         ("capture/incomplete", Severity.NOTE)
@@ -180,7 +182,7 @@ def test_orphans_that_end_short_gaps_are_a_note(trace_of: TraceOf) -> None:
 
 
 def test_an_orphan_that_ends_no_gap_changes_nothing(trace_of: TraceOf) -> None:
-    """It runs from the first ns of the window on: that time is busy, whoever launched it."""
+    """The operation runs from the first ns of the window. That time is busy, whichever call launched it."""
     builder = ExportBuilder().kernel(0, 200)
     (note,) = notes_of(builder.kernel(200, 300, launched=(0, 2)), trace_of)
     assert note == (
@@ -191,7 +193,7 @@ def test_an_orphan_that_ends_no_gap_changes_nothing(trace_of: TraceOf) -> None:
 @pytest.mark.parametrize("kind", [11, 12, 13])
 @pytest.mark.parametrize("correlation", [0, None])
 def test_migrations_of_unified_memory_miss_no_call(kind: int, correlation: int | None, trace_of: TraceOf) -> None:
-    """Page faults start them; they have no stream either."""
+    """Page faults start migrations, which have no stream and no call."""
     builder = one_kernel()
     for start in range(100, 500, 100):
         builder.copy(start, start + 50, kind, correlation=correlation, stream=None)
@@ -210,7 +212,7 @@ def test_after_an_orphan_that_is_the_last_operation_nothing_is_known(trace_of: T
 
 
 def test_calls_are_lost_between_the_recorded_calls_around_them(trace_of: TraceOf) -> None:
-    """The lost call has the id between those of the calls at 1 and at 50 ns, whenever its operation ran.
+    """The id of the lost call is between those of the calls at 1 and 50 ns. The time of its operation does not matter.
 
     ::
 
@@ -233,13 +235,13 @@ def test_what_one_process_lost_changes_nothing_on_the_gpu_of_another(trace_of: T
 def test_a_graph_without_a_trace_may_have_run_until_the_gap_ends(
     launched: int, affected: int, trace_of: TraceOf
 ) -> None:
-    """It may fill the gap from 20 to 100 ns, from its launch on. The window ends with the last kernel."""
+    """After its launch, the graph may fill the gap from 20 to 100 ns. The window ends with the last kernel."""
     builder = one_kernel().kernel(100, 150, launched=(95, 96)).call("cudaGraphLaunch", launched, launched + 2)
     assert affected_by(builder, trace_of, 0, 150) == affected
 
 
 def test_a_verdict_is_silenced_only_where_more_can_be_wrong_than_it_says(trace_of: TraceOf) -> None:
-    """35 ns can be wrong."""
+    """In this capture, 35 ns can be wrong."""
     section = section_of(trace_of(delayed()))
     assert [outweighs(section, lost) for lost in (34, 35, 500)] == [True, False, False]
 
@@ -261,7 +263,7 @@ def test_no_time_with_a_compute_kernel_can_be_wrong(sketch: Sketch) -> None:
 
 
 def two_ranks(builder: ExportBuilder) -> ExportBuilder:
-    """A kernel of each of two processes, both on what they call GPU 0."""
+    """Return one kernel for each of two processes, each on the GPU that the process calls GPU 0."""
     builder.kernel(10, 20, launched=(1, 2)).kernel(30, 40, launched=(3, 4), process=PEER)
     return builder
 
@@ -289,7 +291,7 @@ def test_a_process_with_two_gpus_for_one_number_is_noted(trace_of: TraceOf) -> N
 
 
 def training(stops_at: int, main: bool = True) -> ExportBuilder:  # noqa: FBT001, FBT002 - drawn below
-    """Autograd launches ten kernels, 100 ns apart; the main thread launches beside it until it stops."""
+    """Return ten launches of autograd, 100 ns apart, and launches of the main thread until it stops."""
     builder = ExportBuilder()
     for number in range(10):
         start = number * 100
@@ -300,7 +302,7 @@ def training(stops_at: int, main: bool = True) -> ExportBuilder:  # noqa: FBT001
 
 
 def test_a_main_thread_that_falls_silent_while_others_launch_is_incomplete(trace_of: TraceOf) -> None:
-    """Its calls were lost.
+    """The calls of the main thread were lost.
 
     ::
 
@@ -316,7 +318,7 @@ def test_a_main_thread_that_falls_silent_while_others_launch_is_incomplete(trace
 
 
 def test_a_silent_main_thread_without_ranges_makes_the_whole_window_doubtful(trace_of: TraceOf) -> None:
-    """NVTX was traced, so its steps are lost, too: the window of all operations may hold more than the steps."""
+    """NVTX was traced, so its steps were lost, too. The window of all operations may contain more than the steps."""
     builder = training(300).row("META_DATA_CAPTURE", name="CAPTURE_EVENT_TYPE", value="NvtxEvents")
     chosen = Window(20, 930, "all GPU operations", "operations")
     finding, *_ = run_section(capture_check, find_context(trace_of(builder)), chosen).findings
@@ -326,17 +328,17 @@ def test_a_silent_main_thread_without_ranges_makes_the_whole_window_doubtful(tra
 
 @pytest.mark.parametrize("stops_at", [900, 1000])
 def test_a_main_thread_that_ends_with_the_others_is_not_suspected(stops_at: int, trace_of: TraceOf) -> None:
-    """A tenth of the time is not silence: the backward pass may end later."""
+    """A pause of a tenth of the time does not count as silence, because the backward pass may end later."""
     assert found(trace_of(training(stops_at))) == []
 
 
 def test_a_main_thread_that_never_made_a_call_is_not_suspected(trace_of: TraceOf) -> None:
-    """The program trains in a thread."""
+    """The program trains in another thread."""
     assert found(trace_of(training(0, main=False))) == []
 
 
 def training_in_a_thread() -> ExportBuilder:
-    """The main thread allocates and copies the model to the GPU; another thread launches all kernels."""
+    """Return a program whose main thread allocates and copies the model; another thread launches all kernels."""
     builder = ExportBuilder().call("cudaMalloc", 0, 2).copy(4, 5, launched=(2, 3))
     for start in range(0, 1000, 100):
         builder.kernel(start + 20, start + 30, launched=(start + 10, start + 11), thread=AUTOGRAD)
@@ -344,12 +346,12 @@ def training_in_a_thread() -> ExportBuilder:
 
 
 def test_a_main_thread_that_only_sets_up_is_not_suspected(trace_of: TraceOf) -> None:
-    """It allocates and copies; another thread trains or serves. Nothing is missing."""
+    """The main thread allocates and copies; another thread trains or serves. No event is missing."""
     assert found(trace_of(training_in_a_thread())) == []
 
 
 def test_where_nsys_counted_its_events_no_thread_is_suspected(trace_of: TraceOf) -> None:
-    """Ten kernels and four of the main thread's, each with its call: all 28 events arrived."""
+    """There are ten kernels of autograd and four of the main thread, each with its call, so all 28 events arrived."""
     assert found(trace_of(training(300).diagnostic("Number of CUDA events collected: 28."))) == []
 
 
@@ -361,13 +363,13 @@ def test_a_count_that_does_not_match_proves_nothing(trace_of: TraceOf) -> None:
 
 
 def test_a_process_that_ended_early_is_not_suspected(trace_of: TraceOf) -> None:
-    """Its own last launch counts, not that of another process."""
+    """The last launch of the process itself counts, not that of another process."""
     builder = training(900).kernel(5, 15, launched=(0, 2), process=PEER, device=1)
     assert found(trace_of(builder)) == []
 
 
 def test_impossible_rows_are_a_finding(trace_of: TraceOf) -> None:
-    """An operation that could not be timed starts and ends at 0."""
+    """An operation without times starts and ends at 0."""
     builder = one_kernel().kernel(0, 0, launched=(5, 6)).copy(40, 30, launched=(7, 8))
     rules = [(rule, severity) for rule, severity, _ in found(trace_of(builder))]
     assert rules == [("capture/impossible_rows", Severity.WARNING)] * 2
@@ -388,7 +390,7 @@ def test_ranges_that_were_not_traced_are_not_missed(trace_of: TraceOf) -> None:
 
 
 def test_ranges_in_a_domain_of_the_program_s_own_have_arrived(trace_of: TraceOf) -> None:
-    """A program may name its domain."""
+    """A program may use its own domain name."""
     builder = one_kernel().row("META_DATA_CAPTURE", name="CAPTURE_EVENT_TYPE", value="NvtxEvents")
     builder.domain("my training", 3).range("forward", 0, 5, domain=3)
     assert found(trace_of(builder)) == []

@@ -51,7 +51,7 @@ def only(found: Section) -> Finding:
 
 
 def training(name: str = REDUCE, sent: tuple[int, int] = (700, 900), phase: str = "backward") -> ExportBuilder:
-    """Return six steps of 1000 ns: forward, backward and optimizer launch at once what the GPU runs in order.
+    """Return six steps of 1000 ns. Forward, backward and optimizer launch early, and the GPU runs the work in order.
 
     ::
 
@@ -78,7 +78,7 @@ def test_a_program_without_collectives_says_so(trace_of: TraceOf) -> None:
 
 
 def test_each_kernel_has_a_row_the_most_exposed_first(trace_of: TraceOf) -> None:
-    """Two reductions of 100 ns beside compute for 150 of the 200, and a gather of 80 ns that runs alone."""
+    """Two reductions of 100 ns overlap with compute for 150 of 200 ns, and a gather of 80 ns runs alone."""
     built = ExportBuilder().kernel(0, 150, "gemm").kernel(0, 100, REDUCE, stream=8).kernel(100, 200, REDUCE, stream=8)
     found = section(trace_of(built.kernel(300, 380, GATHER, stream=8)))
     assert list(found.tables["kernels"]) == ["device_id", "name", "count", "total_ns", "exposed_ns"]
@@ -93,7 +93,7 @@ def test_each_kernel_has_a_row_the_most_exposed_first(trace_of: TraceOf) -> None
 
 
 def test_the_window_cuts_collectives(trace_of: TraceOf) -> None:
-    """One from 100 to 300 is cut to 150 to 250; another one does not touch the window."""
+    """A collective from 100 to 300 is cut to 150 to 250; another one is outside the window."""
     built = ExportBuilder().kernel(100, 300, REDUCE).kernel(400, 500, REDUCE)
     assert rows(section(trace_of(built), 150, 250)) == [(0, REDUCE, 1, 100, 100)]
 
@@ -113,16 +113,16 @@ def test_each_gpu_has_its_own_rows_and_finding(trace_of: TraceOf) -> None:
 
 @pytest.mark.parametrize(("length", "severity"), [(19, None), (20, "note"), (50, "warning"), (200, "problem")])
 def test_severity_follows_the_exposed_share(trace_of: TraceOf, length: int, severity: str | None) -> None:
-    """Of 1000 ns; without a launch nothing is simulated, so no saving softens it."""
+    """The share is of 1000 ns. Without a launch nothing is simulated, so no saving reduces the severity."""
     found = section(trace_of(ExportBuilder().kernel(10, 10 + length, REDUCE)), end=1000)
     assert [each.severity for each in found.findings] == ([severity] if severity else [])
 
 
 def test_reductions_after_the_backward_pass_can_overlap_with_it(trace_of: TraceOf) -> None:
-    """200 of 1000 ns in each step; how much of them can overlap depends on what must stay behind the pass.
+    """Reductions take 200 of 1000 ns in each step; how much can overlap depends on the work that must follow the pass.
 
-    At least nothing, since one collective carries everything. At most all of it less the time to average the
-    gradients, 2/7 of the optimizer's 90 ns: a step gets 174.3 ns shorter.
+    The lower bound is 0, because one collective carries all gradients. The upper bound is all 200 ns less the time to
+    average the gradients, 2/7 of the optimizer's 90 ns: a step gets 174.3 ns shorter.
     """
     found = only(section(trace_of(training())))
     assert (found.rule, found.severity, found.device_id, found.lost_ns) == ("communication/exposed", "problem", 0, 1200)
@@ -136,7 +136,7 @@ def test_reductions_after_the_backward_pass_can_overlap_with_it(trace_of: TraceO
 
 
 def test_reductions_that_overlap_already_can_only_send_less(trace_of: TraceOf) -> None:
-    """They begin at 350, during the backward pass, and last to 900: 200 ns of them are exposed."""
+    """The reductions run from 350, during the backward pass, to 900, and 200 ns of them are exposed."""
     found = only(section(trace_of(training(sent=(350, 900)))))
     assert (found.lost_ns, found.advice) == (6 * 200, FEWER_ADVICE)
     assert found.evidence[0] == f"1.20 µs of 3.30 µs in 6 launches of {REDUCE}"
@@ -144,7 +144,7 @@ def test_reductions_that_overlap_already_can_only_send_less(trace_of: TraceOf) -
 
 
 def test_what_the_next_layer_needs_has_no_predicted_saving(trace_of: TraceOf) -> None:
-    """Gathered weights are no reduction of gradients."""
+    """A gather of weights is not a reduction of gradients."""
     found = only(section(trace_of(training(GATHER))))
     assert (found.advice, found.saving_low_ns, found.saving_high_ns) == (NEEDED_ADVICE, None, None)
     assert found.evidence[-1:] == NEEDED_AT_ONCE.evidence
@@ -153,7 +153,7 @@ def test_what_the_next_layer_needs_has_no_predicted_saving(trace_of: TraceOf) ->
 
 @pytest.mark.parametrize(("reduced", "advice"), [(99, NEEDED_ADVICE), (100, OVERLAP_ADVICE)])
 def test_the_advice_is_on_what_takes_most(trace_of: TraceOf, reduced: int, advice: str) -> None:
-    """Reductions take so many of 200 ns in each step, and gathers the rest; half is enough."""
+    """Reductions take a part of 200 ns in each step, and gathers the rest. Half is enough for the advice."""
     built = training(sent=(700, 700 + reduced))
     for at in range(0, STEP * STEPS, STEP):
         built.kernel(at + 700 + reduced, at + 900, GATHER, launched=(at + 58, at + 59), stream=8)
@@ -161,7 +161,7 @@ def test_the_advice_is_on_what_takes_most(trace_of: TraceOf, reduced: int, advic
 
 
 def test_a_program_that_trains_nothing_has_no_backward_pass(trace_of: TraceOf) -> None:
-    """Tensor-parallel inference: reductions, and forward as the only phase."""
+    """Tensor-parallel inference has reductions, but forward is its only phase."""
     built = ExportBuilder().gpu()
     for at in range(0, STEP * STEPS, STEP):
         built.range("forward", at, at + 900)
@@ -172,7 +172,7 @@ def test_a_program_that_trains_nothing_has_no_backward_pass(trace_of: TraceOf) -
 
 
 def test_without_phases_reductions_count_as_those_of_gradients(trace_of: TraceOf) -> None:
-    """Nothing says that the program does not train."""
+    """Without phases, the capture does not show whether the program trains."""
     built = ExportBuilder().kernel(0, 500, "k", launched=(0, 1)).kernel(600, 900, REDUCE, launched=(2, 3))
     assert only(section(trace_of(built), end=1000)).advice == OVERLAP_ADVICE
 

@@ -52,7 +52,7 @@ def value(found: Section, label: str) -> object:
 
 
 def main_states(trace: Trace) -> LabelledSpans:
-    """Return what the main thread does."""
+    """Return the states of the main thread."""
     return find_states(find_context(trace), window(0, 1000)).of(MAIN)
 
 
@@ -83,7 +83,7 @@ def test_the_rate_is_bytes_over_time(trace_of: TraceOf) -> None:
 
 
 def test_the_window_cuts_times_and_not_the_rate(trace_of: TraceOf) -> None:
-    """Half of the copy lies outside: half of its time counts, at the rate of the whole."""
+    """Half of the copy is outside the window, so half of its time counts, with the rate of the whole copy."""
     found = section(trace_of(ExportBuilder().copy(0, 100, bytes=1000)), start=50)
     assert rows(found, "total_ns", "bytes", "per_second_bytes", "exposed_ns") == [(50, 1000, 10e9, 50)]
 
@@ -94,14 +94,14 @@ def test_a_copy_that_took_no_time_has_no_rate(trace_of: TraceOf) -> None:
 
 
 def test_a_copy_beside_a_kernel_is_not_exposed(trace_of: TraceOf) -> None:
-    """A copy of 100 ns beside a kernel that covers 60 of it."""
+    """A kernel covers 60 of the 100 ns of the copy."""
     found = section(trace_of(ExportBuilder().copy(0, 100).kernel(0, 60, stream=8)))
     assert rows(found, "total_ns", "exposed_ns") == [(100, 40)]
     assert value(found, "exposed_share") == pytest.approx(0.4)
 
 
 def test_parallel_copies_count_once_in_the_facts(trace_of: TraceOf) -> None:
-    """Two engines, 100 ns each, 50 of it together: 150 ns of copying."""
+    """Two engines copy for 100 ns each, 50 of them at the same time, which is 150 ns of copying."""
     found = section(trace_of(ExportBuilder().copy(0, 100).copy(50, 150, DEVICE_TO_HOST, stream=8)))
     assert (value(found, "copy_ns"), value(found, "copied_bytes"), value(found, "exposed_share")) == (150, 2048, 1.0)
 
@@ -120,7 +120,7 @@ def test_parallel_copies_count_once_in_the_facts(trace_of: TraceOf) -> None:
     ],
 )
 def test_which_calls_block_the_cpu(trace_of: TraceOf, call: str, source: int, target: int, blocking: int) -> None:
-    """Calls without Async, except for copies inside a device, and copies of pageable memory; never a graph's."""
+    """Copies of pageable memory block, and calls without Async, except inside a device. Graphs never block."""
     built = ExportBuilder().copy(50, 90, launched=(10, 20), call=call, srcKind=source, dstKind=target)
     trace = trace_of(built)
     found = section(trace)
@@ -151,7 +151,7 @@ def test_a_copy_of_an_unknown_call_is_not_blocking(trace_of: TraceOf) -> None:
 
 
 def test_kinds_without_a_label_show_their_number(trace_of: TraceOf) -> None:
-    """A kind of memory that is not in the export shows nothing."""
+    """A kind of memory that is not in the export is empty."""
     found = section(trace_of(ExportBuilder().copy(0, 9, 77, srcKind=66, dstKind=None)))
     assert rows(found, "kind", "source_memory", "target_memory") == [("kind 77", "kind 66", "")]
 
@@ -174,7 +174,7 @@ def test_a_window_without_copies_is_empty(trace_of: TraceOf) -> None:
 
 
 def test_pageable_copies_lose_the_time_in_which_no_kernel_runs(trace_of: TraceOf) -> None:
-    """The call blocks the CPU for 300 ns; during 100 of it a kernel runs. Its launch is unknown: no simulation.
+    """The call blocks the CPU for 300 ns, and a kernel runs during 100 of them. Its launch is unknown: no simulation.
 
     ::
 
@@ -206,7 +206,7 @@ LARGE = 1 << 16
 
 
 def read(size: int, memory: int = PAGEABLE) -> ExportBuilder:
-    """Return a copy to the CPU in 100 to 400, whose call blocks from 50 to 450, between two kernels.
+    """Return a copy to the CPU from 100 to 400 between two kernels; its call blocks from 50 to 450.
 
     ::
 
@@ -235,7 +235,7 @@ def test_a_large_pageable_copy_to_the_cpu_is_staged(trace_of: TraceOf) -> None:
 
 @pytest.mark.parametrize(("size", "memory"), [(LARGE - 1, PAGEABLE), (LARGE, PINNED)])
 def test_a_small_copy_to_the_cpu_is_a_read_of_a_value(size: int, memory: int, trace_of: TraceOf) -> None:
-    """It is no pageable copy, so its exposed time is that of any other copy."""
+    """It does not count as a pageable copy, so its exposed time is that of any other copy."""
     found = section(trace_of(read(size, memory)))
     assert finding(found, "copies/pageable") is None
     exposed = finding(found, "copies/exposed")
@@ -245,7 +245,7 @@ def test_a_small_copy_to_the_cpu_is_a_read_of_a_value(size: int, memory: int, tr
 
 @pytest.mark.parametrize(("size", "rule"), [(LARGE, "copies/pageable"), (LARGE - 1, "synchronization/in_step")])
 def test_idle_time_around_a_copy_to_the_cpu_belongs_to_its_kind(size: int, rule: str, trace_of: TraceOf) -> None:
-    """A copy of 300 ns in one stream while the call blocks, then 60 ns idle until the next kernel.
+    """A copy of 300 ns runs while the call blocks, and the GPU is then idle for 60 ns until the next kernel.
 
     From 400 to 450 the call is open, and from 450 to 460 the CPU launches again: both are due to the wait.
     """
@@ -265,7 +265,7 @@ def test_pinned_copies_are_no_finding_about_pageable_ones(trace_of: TraceOf) -> 
 def test_the_severity_of_exposed_copies_follows_their_share(
     trace_of: TraceOf, length: int, severity: str | None
 ) -> None:
-    """Of 1000 ns: nothing below 2 %, a warning from 5 %, a problem from 20 % on, as for idle time."""
+    """As for idle time, there is no finding below 2 % of 1000 ns, a warning from 5 %, and a problem from 20 %."""
     built = ExportBuilder().copy(10, 10 + length, launched=(0, 4))
     found = finding(section(trace_of(built)), "copies/exposed")
     assert (found.severity if found else None) == severity
@@ -285,7 +285,7 @@ def test_the_severity_of_exposed_copies_follows_their_share(
 def test_the_advice_on_exposed_copies_is_that_of_the_longest_direction(
     trace_of: TraceOf, kind: int, advised: str
 ) -> None:
-    """A copy of 400 ns beside one of 100 ns in another direction."""
+    """There is a copy of 400 ns in one direction and a copy of 100 ns in another."""
     other = DEVICE_TO_HOST if kind == HOST_TO_DEVICE else HOST_TO_DEVICE
     found = section(trace_of(ExportBuilder().copy(0, 400, kind).copy(500, 600, other)))
     exposed = finding(found, "copies/exposed")
@@ -330,7 +330,7 @@ def test_exposed_time_is_that_of_the_ledger(real_context: RealContext, name: str
 
 
 def test_a_real_capture_shows_its_pageable_batches(real_context: RealContext) -> None:
-    """DataParallel of a batch in pageable memory: 28 copies in 14 steps, and each blocks the CPU."""
+    """DataParallel copies batches from pageable memory: 28 copies in 14 steps, and each blocks the CPU."""
     context = real_context("alexnet_data_parallel_2gpu")
     found = run_section(copies, context, choose_window(context))
     assert value(found, "blocking_count") == 28

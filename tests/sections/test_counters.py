@@ -65,7 +65,7 @@ def test_a_long_window_has_a_hundred_and_twenty_intervals(trace_of: TraceOf) -> 
 
 
 def test_a_window_that_cuts_samples_has_their_parts(trace_of: TraceOf) -> None:
-    """From 25 to 35 the counter is 0 in one half and 80 in the other."""
+    """From 25 to 35, the counter is 0 in one half and 80 in the other."""
     assert section(trace_of(training()), 25, 35).tables["window"]["mean_share"].tolist() == [pytest.approx(0.4)]
 
 

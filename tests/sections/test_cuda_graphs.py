@@ -1,4 +1,4 @@
-"""CUDA graphs: launches by how much of them is shown, kernels inside, and the two real captures of one program."""
+"""CUDA graphs: launches by the detail of their trace, kernels inside, and two real captures of one program."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,19 +25,19 @@ def section_of(trace: Trace, start: int = 0, end: int = 1000) -> Section:
 
 
 def launches(section: Section) -> list[dict[str, Any]]:
-    """The table of launches."""
+    """Return the table of launches."""
     return [{str(name): each for name, each in row.items()} for row in section.tables["launches"].to_dict("records")]
 
 
 def value(section: Section, label: str) -> Any:  # noqa: ANN401 - a fact holds numbers and texts
-    """The value of a fact."""
+    """Return the value of a fact."""
     fact = section.fact(label)
     assert fact is not None
     return fact.value
 
 
 def node_trace() -> ExportBuilder:
-    """One launch of a graph of two kernels and a copy, and a kernel of its own.
+    """Return a launch of a graph of two kernels and a copy, and a kernel outside the graph.
 
     ::
 
@@ -50,7 +50,7 @@ def node_trace() -> ExportBuilder:
 
 
 def test_operations_of_a_graph_are_found_by_node_and_by_call(trace_of: TraceOf) -> None:
-    """Kernels name their node; copies have none, so the call that launched them shows it."""
+    """Kernels have the id of their node. Copies have none, so they are joined by the call that launched them."""
     assert launches(section_of(trace_of(node_trace()))) == [
         {"shown": "nodes", "count": 1, "host_ns": 100, "operation_count": 3, "gpu_ns": 300}
     ]
@@ -64,7 +64,7 @@ def test_kernels_inside_graphs_are_listed_and_no_others(trace_of: TraceOf) -> No
 
 
 def test_the_share_is_of_kernel_time(trace_of: TraceOf) -> None:
-    """250 of 500 ns; the copy is no kernel."""
+    """The share is 250 of 500 ns; the copy does not count."""
     assert value(section_of(trace_of(node_trace())), "kernel_time_in_graphs_share") == 0.5
 
 
@@ -133,7 +133,7 @@ def test_without_graphs_the_section_says_so(trace_of: TraceOf) -> None:
     "name", ["cudaGraphLaunch_v10000", "cudaGraphLaunch_ptsz_v10000", "cuGraphLaunch", "cuGraphLaunch_ptsz"]
 )
 def test_a_launch_with_a_default_stream_of_each_thread_is_found(trace_of: TraceOf, name: str) -> None:
-    """What a hidden graph ran is not taken for idle time either."""
+    """The time of a graph that was not traced does not count as idle time, either."""
     built = ExportBuilder().kernel(0, 10, launched=(0, 5)).call(name, 20, 40).call("cudaDeviceSynchronize", 50, 900)
     trace = trace_of(built.kernel(950, 960, launched=(920, 930)))
     assert len(launch_rows(trace)) == 1
@@ -161,7 +161,7 @@ def test_other_calls_on_graphs_are_no_launches(trace_of: TraceOf) -> None:
 
 
 def test_a_real_node_trace_holds_every_kernel(real_context: RealContext) -> None:
-    """50 launches of 24 kernels: a product and an activation for each of 12 layers."""
+    """There are 50 launches of 24 kernels: a product and an activation for each of 12 layers."""
     context = real_context("cuda_graph_node_trace")
     section = run_section(cuda_graphs, context, choose_window(context, "all"))
     (row,) = launches(section)

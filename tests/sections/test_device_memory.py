@@ -1,4 +1,4 @@
-"""Memory on the GPUs: what is held when, what counts as an allocation, and when steps churn."""
+"""Memory on the GPUs: how much is held over time, what counts as an allocation, and allocations in each step."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ def device(trace: Trace, start: int = 0, end: int = 100) -> dict[str, Any]:
 
 
 def training(steps: int = 20) -> ExportBuilder:
-    """Steps of 10 ns, one after another."""
+    """Return steps of 10 ns, one after another."""
     builder = ExportBuilder().gpu().kernel(0, 1, launched=(0, 1))
     for number in range(steps):
         builder.range(f"step {number}", number * 10, number * 10 + 10)
@@ -44,7 +44,7 @@ def churn(trace: Trace, end: int = 200) -> list[Finding]:
 
 
 def test_the_peak_is_the_most_that_was_held(trace_of: TraceOf) -> None:
-    """512, then 512 + 256, then 256."""
+    """The program holds 512, then 512 + 256, then 256."""
     builder = ExportBuilder().memory(10, 512).memory(20, 256).memory(30, 512, release=True)
     row = device(trace_of(builder))
     assert (row["peak_bytes"], row["start_bytes"], row["end_bytes"]) == (768, 0, 256)
@@ -65,7 +65,7 @@ def test_what_was_there_before_the_capture_is_seen_when_it_goes(trace_of: TraceO
 
 
 def test_what_a_process_holds_goes_with_it(trace_of: TraceOf) -> None:
-    """Two runs in one capture, one after the other, never free: 512 are held at most, and 300 at the end."""
+    """Two runs in one capture, one after the other, never free memory. At most 512 are held, and 300 at the end."""
     builder = ExportBuilder().memory(10, 512).kernel(20, 30, launched=(15, 16))
     builder.memory(40, 300, process=OTHER).kernel(60, 90, launched=(50, 51), process=OTHER)
     row = device(trace_of(builder))
@@ -86,7 +86,7 @@ def test_what_a_process_holds_goes_with_it(trace_of: TraceOf) -> None:
 def test_a_process_lives_until_its_last_event(
     alive: Callable[[ExportBuilder], ExportBuilder], trace_of: TraceOf
 ) -> None:
-    """It held 512 when the other process took 300; both lived until 75 at least."""
+    """The process held 512 when the other took 300; both lived at least until 75."""
     builder = alive(ExportBuilder().memory(10, 512)).memory(40, 300, process=OTHER)
     row = device(trace_of(builder.os_call("poll", 0, 95, thread=OTHER | 77)))
     assert (row["peak_bytes"], row["end_bytes"]) == (812, 300)
@@ -98,7 +98,7 @@ def test_a_range_that_was_never_closed_does_not_keep_a_process_alive(trace_of: T
 
 
 def test_what_was_there_before_the_capture_goes_with_its_process_too(trace_of: TraceOf) -> None:
-    """The first gives back 200 of what it had before, the second takes 300 when the first is gone."""
+    """The first process frees 200 that it held before the capture; the second takes 300 after the first has ended."""
     builder = ExportBuilder().memory(5, 500).memory(10, 700, release=True).memory(40, 300, process=OTHER)
     row = device(trace_of(builder))
     assert (row["start_bytes"], row["peak_bytes"], row["end_bytes"]) == (200, 700, 300)
@@ -135,7 +135,7 @@ def test_two_gpus_are_apart(trace_of: TraceOf) -> None:
 
 
 def test_a_gpu_is_the_physical_one(trace_of: TraceOf) -> None:
-    """What a process calls GPU 0 may be another, as with operations."""
+    """The GPU that a process calls GPU 0 may be another one, as with operations."""
     assert device(trace_of(ExportBuilder().visible_device(0, 3).memory(10, 512)))["device_id"] == 3
 
 
@@ -154,7 +154,7 @@ def test_without_records_the_section_says_how_to_get_them(trace_of: TraceOf) -> 
 def test_held_at_the_end_is_held_at_the_start_and_the_changes(
     trace_of: TraceOf, events: list[tuple[int, int, bool]], start: int, length: int
 ) -> None:
-    """What is held is never negative and never more than the peak."""
+    """The held memory is never negative and never more than the peak."""
     builder = ExportBuilder()
     for at, size, release in events:
         builder.memory(at, size, release=release)
@@ -165,7 +165,7 @@ def test_held_at_the_end_is_held_at_the_start_and_the_changes(
 
 
 def test_measured_steps_that_allocate_are_a_finding(trace_of: TraceOf) -> None:
-    """Time lost: from the first allocation of the gap to the end of the last. The CPU code after them stays its own.
+    """The time lost is from the first allocation of the gap to the end of the last. CPU code after them is separate.
 
     ::
 
@@ -177,7 +177,7 @@ def test_measured_steps_that_allocate_are_a_finding(trace_of: TraceOf) -> None:
     for step in range(2, 20, 2):
         builder.memory(step * 10 + 1, 1 << 20).call("cudaMalloc", step * 10 + 1, step * 10 + 5)
     builder.kernel(15, 21, launched=(10, 12))
-    # The GPU gets work after all of them: without them the launch comes as much earlier as they take.
+    # The GPU gets work after all of them. Without them, the launch comes earlier by their length.
     (finding,) = churn(trace_of(builder.kernel(206, 208, launched=(198, 200))))
     assert finding.headline.startswith("9 of 18 measured steps allocate or free GPU memory")
     assert finding.evidence[:2] == ("9 allocations, 9.00 MiB in all", "0 releases, 0 B in all")
@@ -196,7 +196,7 @@ def test_releases_are_churn_too(trace_of: TraceOf) -> None:
 
 
 def test_churn_on_a_gpu_that_runs_nothing_loses_no_time(trace_of: TraceOf) -> None:
-    """The program allocates on a second GPU and never computes there."""
+    """The program allocates memory on a second GPU and never computes there."""
     builder = training()
     for step in range(2, 20):
         builder.memory(step * 10 + 1, 64, device=1)

@@ -1,4 +1,4 @@
-"""GPU clocks: the verdict begins with a GPU that power or heat slowed; an idle one is no finding."""
+"""GPU clocks: the verdict begins with a GPU that power or heat slowed; an idle GPU has no finding."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ def record(clocks: list[int], reasons: list[int], **rest: Any) -> HostRecord:  #
 
 
 def test_a_gpu_below_its_clock_for_power_is_slowed(trace_of: TraceOf) -> None:
-    """Half of the samples at 1400 of 2000 MHz: 15 % of the clock is missing on average."""
+    """Half of the samples are at 1400 of 2000 MHz, so the mean clock is 15 % lower."""
     context = find_context(trace_of(made_loop().session()), Settings(host=record([1400, 2000] * 6, [POWER, 0] * 6)))
     (clock,) = find_clocks(context, TEN)
     assert (clock.slowed_share, clock.median_mhz, clock.why) == (0.5, 1400, "the power limit")
@@ -43,7 +43,7 @@ def test_a_gpu_below_its_clock_for_power_is_slowed(trace_of: TraceOf) -> None:
 
 
 def test_the_verdict_says_it_first(trace_of: TraceOf) -> None:
-    """The rule of the verdict stays that of the first finding on the program."""
+    """The rule of the verdict is still that of the first finding on the program."""
     trace = trace_of(made_loop().session())
     plain = build_report(trace)
     slowed = build_report(trace, "", Settings(host=record([1000] * 12, [HEAT] * 12)))
@@ -86,7 +86,7 @@ def test_a_window_between_two_samples_has_their_values(trace_of: TraceOf) -> Non
 
 
 def test_of_several_gpus_the_place_on_the_bus_decides(trace_of: TraceOf) -> None:
-    """The program used the second GPU of the machine; the first one is another program's."""
+    """The program used the second GPU of the machine, and another program used the first."""
     places = ("00000000:1B:00.0", "00000000:5D:00.0")
     gpus = [gpu_samples([1000], [HEAT], index=number, bus=place) for number, place in enumerate(places)]
     host = record_of(recorded([US], gpus=gpus))

@@ -25,19 +25,19 @@ def section_of(trace: Trace, start: int = 0, end: int = 1000) -> Section:
 
 
 def waits(trace: Trace, start: int = 0, end: int = 1000) -> list[tuple[int, str, str, int, int]]:
-    """Thread, call, phase, time and count of each row."""
+    """Return thread, call, phase, time and count of each row."""
     table = section_of(trace, start, end).tables["waits"]
     columns = ("thread_id", "call", "phase", "total_ns", "count")
     return list(zip(*(table[name].tolist() for name in columns), strict=True))
 
 
 def split(trace: Trace, row: int = 0, start: int = 0, end: int = 1000) -> list[int]:
-    """How the time of one thread splits: waits, CUDA calls, the rest, unseen."""
+    """Return the parts of one thread's time: waits, CUDA calls, the rest, not traced."""
     return [int(each) for each in section_of(trace, start, end).tables["threads"].iloc[row][SPLIT]]
 
 
 def launching() -> ExportBuilder:
-    """A main thread that is seen from 0 to 1000 and launches one kernel in its first 10 ns."""
+    """Return a main thread with events from 0 to 1000 that launches one kernel in its first 10 ns."""
     return ExportBuilder().kernel(20, 900, launched=(0, 10)).call("cudaGetDevice", 990, 1000)
 
 
@@ -52,7 +52,7 @@ def test_waits_in_one_call_and_phase_are_one_row(trace_of: TraceOf) -> None:
 
 
 def test_a_wait_across_two_phases_counts_in_both(trace_of: TraceOf) -> None:
-    """Its time is divided.
+    """Its time is divided between the phases.
 
     ::
 
@@ -74,7 +74,7 @@ def test_a_thread_without_ranges_has_the_main_threads_phase(trace_of: TraceOf) -
 
 
 def test_a_thread_that_launches_nothing_is_left_out(trace_of: TraceOf) -> None:
-    """A pool sleeps all the time, and a watchdog polls the GPU: neither feeds it."""
+    """A pool that sleeps and a watchdog that polls the GPU launch no work."""
     builder = launching().os_call("pthread_cond_wait", 0, 1000, thread=SLEEPER)
     section = section_of(trace_of(builder.call("cudaEventQuery", 100, 110, thread=SLEEPER)))
     assert section.tables["threads"]["thread_id"].tolist() == [4711]
@@ -82,7 +82,7 @@ def test_a_thread_that_launches_nothing_is_left_out(trace_of: TraceOf) -> None:
 
 
 def test_work_in_the_operating_system_is_no_wait(trace_of: TraceOf) -> None:
-    """Memory is mapped at once; poll waits for something."""
+    """A call that maps memory does work, and a call of poll waits."""
     assert waits(trace_of(launching().os_call("mmap", 100, 200))) == []
 
 
@@ -99,7 +99,7 @@ def test_time_is_clipped_to_the_window(trace_of: TraceOf) -> None:
 
 
 def test_a_threads_time_splits_into_the_window(trace_of: TraceOf) -> None:
-    """The autograd thread is first seen at 300 and last at 700.
+    """The autograd thread has its first event at 300 and its last at 700.
 
     ::
 
@@ -126,13 +126,13 @@ def test_threads_have_their_names_and_launches(trace_of: TraceOf) -> None:
 
 
 def test_launches_outside_the_window_do_not_count(trace_of: TraceOf) -> None:
-    """A thread that launched only before the window does not feed the GPU in it."""
+    """A thread that launched only before the window is not a launching thread in it."""
     builder = launching().kernel(900, 950, launched=(300, 320), thread=AUTOGRAD)
     assert section_of(trace_of(builder), 200, 1000).tables["threads"]["thread_id"].tolist() == [4712]
 
 
 def test_where_nobody_launches_all_who_ever_did_are_shown(trace_of: TraceOf) -> None:
-    """A window of pure waiting still says which thread waited for what."""
+    """A window with waits only still shows the thread and the call of each wait."""
     trace = trace_of(launching().os_call("poll", 100, 900))
     assert waits(trace, 200, 800) == [(4711, "poll", "none", 600, 1)]
     assert section_of(trace, 200, 800).tables["threads"]["launch_count"].tolist() == [0]
@@ -172,7 +172,7 @@ def test_real_threads_split_into_the_window_and_their_waits_add_up(
 def test_the_main_thread_of_a_real_run_waits_for_autograd_in_backward(
     real_context: RealContext,
 ) -> None:
-    """Its longest wait: 58 of 58 steps."""
+    """Its longest wait is in 58 of 58 steps."""
     context = real_context("cnn_amp")
     table = run_section(host_waits, context, choose_window(context)).tables["waits"]
     first = table.iloc[0]

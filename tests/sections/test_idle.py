@@ -1,4 +1,4 @@
-"""The section on idle time: its tables agree with each other, with the ledger and with the attribution."""
+"""The tables of the section on idle time agree with each other, with the ledger and with the attribution."""
 
 from collections.abc import Callable, Hashable
 
@@ -35,7 +35,7 @@ def summed(table: pd.DataFrame, keys: list[str], lengths: "pd.Series[int]") -> d
 
 
 def check_tables(context: TraceContext, chosen: Window) -> Section:
-    """Check that all tables say the same about the same idle time, and return the section."""
+    """Check that all tables agree on the idle time, and return the section."""
     section = run_section(idle, context, chosen)
     accounts, gaps, patterns = (section.tables[name] for name in ("attribution", "gaps", "patterns"))
     length = gaps["end_ns"] - gaps["start_ns"]
@@ -54,7 +54,7 @@ def check_tables(context: TraceContext, chosen: Window) -> Section:
 
 
 def check_against_ledger(context: TraceContext, section: Section) -> None:
-    """Check that the idle time of each device is that of the ledger, and of each rule that of the attribution."""
+    """Check that the idle time equals the ledger's for each device, and the attribution's for each rule."""
     devices = run_section(ledger, context, section.window).tables["devices"].set_index("device_id")
     accounts, fact = section.tables["attribution"], section.fact("idle_ns")
     assert fact is not None
@@ -67,7 +67,7 @@ def check_against_ledger(context: TraceContext, section: Section) -> None:
 
 
 def check_findings(section: Section) -> None:
-    """Check that each finding loses exactly the idle time of its rule, and that it is worth printing."""
+    """Check that each finding loses exactly the idle time of its rule, and that it is above the threshold."""
     accounts = section.tables["attribution"]
     by_rule = accounts.groupby(["device_id", "rule"])["idle_ns"].sum()
     for each in section.findings:
@@ -104,9 +104,10 @@ def gap_in_three() -> ExportBuilder:
 
 
 def test_a_gap_has_a_row_for_each_cause_and_phase(trace_of: TraceOf) -> None:
-    """A wait to 140, CPU code to 180, cut at the phase, a launch call to 200, and 40 ns between two queued kernels.
+    """The gap has a wait until 140, CPU code until 180, cut at the phase, and a launch call until 200.
 
-    The wait of 80 ns, 40 of them idle, delays the launch as long, so the 40 ns of CPU code after it belong to it, too.
+    Another gap of 40 ns is between two queued kernels. The wait lasts 80 ns, 40 of them idle, and delays the launch by
+    that time. So the 40 ns of CPU code after it belong to the wait, too.
     """
     context = find_context(trace_of(gap_in_three()))
     table = check_tables(context, window(0, 1000)).tables["gaps"]
@@ -147,7 +148,7 @@ def test_the_idle_time_of_a_gap_with_one_rule_and_phase_is_one_of_a_pattern(trac
 
 
 def test_patterns_count_gaps_in_a_step(trace_of: TraceOf) -> None:
-    """One gap in each of ten steps, from 600 us of it to 10 us of the next: 400 of CPU code, 1 of launch, 9 queued."""
+    """Each of ten steps has a gap from 600 us to 10 us of the next step: 400 of CPU code, 1 of launch, 9 queued."""
     context = find_context(trace_of(made_loop()))
     chosen = choose_window(context)
     assert chosen.source == "steps"
@@ -160,7 +161,7 @@ def test_patterns_count_gaps_in_a_step(trace_of: TraceOf) -> None:
 
 
 def test_a_pattern_of_one_step_has_a_tenth_in_a_step(trace_of: TraceOf) -> None:
-    """A load in the last step alone: it takes the CPU code before it along, from 600 to 950 us."""
+    """Only the last step has a module load. The CPU code before it, from 600 to 950 us, belongs to it, too."""
     built = made_loop().call("cuLibraryLoadData", 11_900 * US, 11_950 * US)
     context = find_context(trace_of(built))
     table = check_tables(context, choose_window(context)).tables["patterns"]
@@ -169,7 +170,7 @@ def test_a_pattern_of_one_step_has_a_tenth_in_a_step(trace_of: TraceOf) -> None:
 
 
 def test_the_median_is_that_of_gaps_and_not_of_pieces(trace_of: TraceOf) -> None:
-    """Two loads in each gap, with the CPU code before each, are one gap of 250 us: from 600 to 850 us."""
+    """Two loads in a gap, each with the CPU code before it, count as one gap of 250 us, from 600 to 850 us."""
     built = each_step(each_step(made_loop(), "cuLibraryLoadData", 650, 700), "cuLibraryLoadData", 800, 850)
     context = find_context(trace_of(built))
     section = check_tables(context, choose_window(context))
@@ -207,7 +208,7 @@ def test_the_explained_share_leaves_out_what_the_capture_cannot_show(trace_of: T
 
 
 def test_no_threshold_of_display_changes_the_tables(trace_of: TraceOf) -> None:
-    """15 of 1000 ns are too little for a finding, and they are in all tables."""
+    """15 of 1000 ns are too little for a finding, but they are in all tables."""
     built = ExportBuilder().os_call("mmap", 0, 1).kernel(0, 500, launched=(0, 1))
     section = check_tables(find_context(trace_of(built.kernel(515, 1000, launched=(510, 515)))), window(0, 1000))
     assert section.findings == ()

@@ -1,4 +1,4 @@
-"""Advice on idle time fits what the capture shows of it: the pace of launches, the direction of copies, the steps."""
+"""Advice on idle time fits the facts in the capture: the interval of launches, the direction of copies, the steps."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ def found_on_idle_time(trace: Trace) -> dict[str, Finding]:
 
 
 def test_long_cpu_code_once_a_step_is_not_answered_with_fewer_launches(trace_of: TraceOf) -> None:
-    """400 us of CPU code in one gap of each step, while launches are 2 us apart: a larger batch leaves it as long."""
+    """Each step has 400 us of CPU code in one gap, and launches are 2 us apart; a larger batch does not shorten it."""
     found = found_on_idle_time(trace_of(made_loop()))["idle/cpu"]
     assert found.advice == ADVICE["idle/cpu"].advice
     assert not [word for word in LAUNCH_LESS if word in found.advice]
@@ -35,7 +35,7 @@ def test_long_cpu_code_once_a_step_is_not_answered_with_fewer_launches(trace_of:
 
 
 def test_cpu_code_between_launches_at_their_usual_pace_is_answered_with_fewer_launches(trace_of: TraceOf) -> None:
-    """A launch every 100 us; between two of them a lock takes 35 us, so that the loop is not launch-bound.
+    """There is a launch every 100 us, with a lock of 35 us between launches, so that the loop is not launch-bound.
 
     ::
 
@@ -54,7 +54,7 @@ def test_cpu_code_between_launches_at_their_usual_pace_is_answered_with_fewer_la
 
 
 def small_copies(direction: str) -> ExportBuilder:
-    """Return steps of kernels and then 40 small copies, one every 10 us: each blocks the CPU for 6 us.
+    """Return steps of kernels and then 40 small copies. There is a copy every 10 us, and it blocks the CPU for 6 us.
 
     Args:
         direction: "up" for copies to the GPU, "down" for reads of values.
@@ -80,7 +80,7 @@ def small_copies(direction: str) -> ExportBuilder:
 
 
 def test_many_small_copies_to_the_gpu_are_answered_with_one_copy(trace_of: TraceOf) -> None:
-    """Values go one by one: the call that copies is short, and a wait behind it holds the CPU."""
+    """Each value has its own copy. The call that copies is short, and a wait after it blocks the CPU."""
     made = ExportBuilder().gpu().os_call("mmap", 0, 1)
     for number in range(STEPS):
         at = number * STEP
@@ -109,7 +109,7 @@ def test_waits_without_copies_are_answered_with_fewer_waits(trace_of: TraceOf) -
 
 
 def test_pageable_copies_to_the_gpu_are_answered_with_pinned_memory(trace_of: TraceOf) -> None:
-    """Small ones, too: the call itself stages the data and holds the CPU."""
+    """This holds for small copies, too: the call itself stages the data and blocks the CPU."""
     found = findings_of(trace_of(small_copies("up")))
     assert "pin_memory=True" in found["copies/pageable"].advice
     assert "synchronization/in_step" not in found
@@ -121,7 +121,7 @@ def test_code_loaded_in_measured_steps_should_have_been_warm(trace_of: TraceOf) 
 
 
 def test_a_program_without_steps_has_no_steps_that_should_be_warm(trace_of: TraceOf) -> None:
-    """It loads code for 300 of 1000 ns."""
+    """The program loads code for 300 of 1000 ns."""
     built = ExportBuilder().os_call("mmap", 0, 1).kernel(0, 500, launched=(0, 9))
     built.call("cuLibraryLoadData", 500, 800).kernel(820, 1000, launched=(805, 810))
     found = {each.rule: each for each in idle_section(trace_of(built), 0, 1000).findings}
@@ -136,7 +136,7 @@ def test_unknown_time_asks_only_for_what_was_not_traced(
     traced: bool,  # noqa: FBT001
     advice: str,
 ) -> None:
-    """With system calls in the capture, one of the main thread that waits for another thread explains nothing."""
+    """If system calls were traced, a call of the main thread that waits for another thread explains nothing."""
     built = (
         ExportBuilder().range("data", 500, 900).kernel(0, 500, launched=(0, 9)).kernel(920, 1000, launched=(905, 910))
     )

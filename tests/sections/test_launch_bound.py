@@ -1,4 +1,4 @@
-"""The launch-bound finding: the pace of each phase, the rule, and that no idle time counts twice."""
+"""The launch-bound finding: the launch interval of each phase, the rule, and no idle time that counts twice."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ WITH_CALLS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if 
 
 
 def paced(count: int, *, every: int, call: int, length: int, builder: ExportBuilder | None = None) -> ExportBuilder:
-    """Launch kernels one after another on an idle GPU: each begins as its call returns.
+    """Launch kernels one after another on an idle GPU; each begins when its call returns.
 
     ::
 
@@ -74,7 +74,7 @@ def test_the_finding_counts_no_time_twice(trace_of: TraceOf) -> None:
 
 
 def test_launches_that_follow_each_other_fast_can_all_be_too_late(trace_of: TraceOf) -> None:
-    """Each operation begins 8 us after its call, and the next call begins while it runs: no launch on an idle GPU.
+    """Operations begin 8 us after their calls, and the next call begins while they run. No launch is on an idle GPU.
 
     ::
 
@@ -92,7 +92,7 @@ def test_launches_that_follow_each_other_fast_can_all_be_too_late(trace_of: Trac
 
 
 def test_a_host_that_runs_ahead_is_not_launch_bound(trace_of: TraceOf) -> None:
-    """Launched in the first 100 ns, run one behind another: only the first began on an idle GPU."""
+    """All operations are launched in the first 100 ns and run one after another; only the first finds an idle GPU."""
     built = ExportBuilder()
     for number in range(10):
         built.kernel(100 + number * 80, 180 + number * 80, "k", launched=(number * 10, number * 10 + 9))
@@ -102,7 +102,7 @@ def test_a_host_that_runs_ahead_is_not_launch_bound(trace_of: TraceOf) -> None:
 
 
 def test_operations_longer_than_their_launches_lie_apart_are_not_launch_bound(trace_of: TraceOf) -> None:
-    """Two launches 5 ns apart every 200 ns, the first on an idle GPU: half of them, but the host is far ahead.
+    """Of two launches 5 ns apart every 200 ns, the first is on an idle GPU. That is half, but the host is far ahead.
 
     ::
 
@@ -120,7 +120,7 @@ def test_operations_longer_than_their_launches_lie_apart_are_not_launch_bound(tr
 
 @pytest.mark.parametrize(("pause", "lost"), [(1000, 9 * 90 + 20 + 1000), (1001, 9 * 90 + 20)])
 def test_a_gap_of_more_than_ten_launch_intervals_is_no_matter_of_pace(trace_of: TraceOf, pause: int, lost: int) -> None:
-    """Launches are 100 ns apart, so a gap of up to 1000 ns belongs to the rule; a longer one is other CPU work.
+    """Launches are 100 ns apart, so a gap of up to 1000 ns belongs to the rule. A longer gap is other CPU work.
 
     ::
 
@@ -136,14 +136,14 @@ def test_a_gap_of_more_than_ten_launch_intervals_is_no_matter_of_pace(trace_of: 
 
 
 def test_short_gaps_are_no_finding(trace_of: TraceOf) -> None:
-    """The same launches in a window in which their idle time is less than 2 %."""
+    """The launches are the same, but their idle time is less than 2 % of the window."""
     built = paced(3, every=100, call=20, length=10).kernel(400, 100_000, "long", launched=(300, 320))
     assert only(trace_of(built), end=100_000) is None
 
 
 @pytest.mark.parametrize("call", ["cudaStreamSynchronize", "cudaMemcpy_v3020"])
 def test_waiting_for_something_else_is_not_launch_bound(trace_of: TraceOf, call: str) -> None:
-    """Between two launches the CPU is blocked in a call that waits for the GPU, for 59 of the 90 ns idle."""
+    """Between two launches, a call that waits for the GPU blocks the CPU for 59 of the 90 ns of idle time."""
     built = paced(10, every=100, call=20, length=10)
     for number in range(10):
         built.call(call, number * 100 + 31, number * 100 + 90)
@@ -151,7 +151,7 @@ def test_waiting_for_something_else_is_not_launch_bound(trace_of: TraceOf, call:
 
 
 def test_a_little_waiting_is_still_launch_bound(trace_of: TraceOf) -> None:
-    """19 ns of the 90 ns idle between two launches: less than 30 %."""
+    """The wait takes 19 of the 90 ns of idle time between two launches, which is less than 30 %."""
     built = paced(10, every=100, call=20, length=10)
     for number in range(10):
         built.call("cudaStreamSynchronize", number * 100 + 31, number * 100 + 50)
@@ -159,7 +159,7 @@ def test_a_little_waiting_is_still_launch_bound(trace_of: TraceOf) -> None:
 
 
 def test_each_phase_has_its_pace(trace_of: TraceOf) -> None:
-    """Forward keeps the GPU waiting, the optimizer runs ahead of it.
+    """In forward the GPU waits for launches, and in the optimizer the CPU runs ahead.
 
     ::
 
@@ -199,7 +199,7 @@ def test_only_phases_that_are_bound_are_named(trace_of: TraceOf) -> None:
 
 
 def test_operations_of_one_call_are_one_launch(trace_of: TraceOf) -> None:
-    """A graph of three kernels, launched twice: the interval is from call to call, and there is one."""
+    """A graph of three kernels is launched twice. There is one interval, from call to call."""
     built = ExportBuilder()
     for at in (0, 500):
         built.call("cudaGraphLaunch_v10000", at, at + 20, correlation=at + 1)
@@ -216,7 +216,7 @@ def test_one_launch_has_no_interval(trace_of: TraceOf) -> None:
 
 
 def test_each_gpu_has_its_own_finding(trace_of: TraceOf) -> None:
-    """Two processes, a GPU each: the launches of one do not count as the other's."""
+    """Two processes have one GPU each, and the launches of one do not count for the other."""
     built = paced(10, every=100, call=20, length=10)
     rank = global_id(5000)
     built.kernel(0, 1000, "busy", launched=(0, 1), device=1, process=rank)
@@ -225,7 +225,7 @@ def test_each_gpu_has_its_own_finding(trace_of: TraceOf) -> None:
 
 @pytest.mark.parametrize("device", [0, 1])
 def test_ranks_side_by_side_have_the_pace_of_each(device: int, trace_of: TraceOf) -> None:
-    """Two processes launch every 100 ns, 30 ns apart, on one GPU or on one each: 100, not 30 and 70."""
+    """Two processes launch every 100 ns, 30 ns apart, on one GPU or on two. The interval is 100, not 30 and 70."""
     built = paced(10, every=100, call=20, length=10)
     for start in range(30, 1000, 100):
         built.kernel(start + 20, start + 30, launched=(start, start + 20), device=device, process=global_id(5000))
@@ -235,7 +235,7 @@ def test_ranks_side_by_side_have_the_pace_of_each(device: int, trace_of: TraceOf
 
 
 def test_gpus_of_one_process_have_paces_of_their_own(trace_of: TraceOf) -> None:
-    """A thread for each of two GPUs, as DataParallel has."""
+    """Each of two GPUs has its own thread, as in DataParallel."""
     built = paced(10, every=100, call=20, length=10)
     for start in range(30, 1000, 100):
         built.kernel(start + 20, start + 30, launched=(start, start + 20), device=1)
@@ -250,14 +250,14 @@ def test_a_window_without_launches_has_no_phases(trace_of: TraceOf) -> None:
 
 @given(st.floats(0, 1), st.one_of(st.none(), st.floats(0, 1e6)), st.floats(0, 1e6))
 def test_the_rule(share: float, interval: float | None, operation: float) -> None:
-    """At least half of the launches are late, and launches are further apart than operations are long."""
+    """At least half of the launches are late, and the interval of launches is longer than the operations."""
     expected = share >= LATE and interval is not None and interval > operation
     assert Pace(10, share / 2, share, interval, operation).is_bound == expected
 
 
 @WITH_CALLS
 def test_rules_of_a_real_capture_share_its_idle_time(real_context: RealContext, name: str) -> None:
-    """Each idle nanosecond belongs to one rule, and the finding counts exactly those of its own."""
+    """Each idle nanosecond belongs to one rule, and a finding counts exactly those of its rule."""
     context = real_context(name)
     chosen = choose_window(context)
     idle_time = run_section(idle, context, chosen).tables["attribution"].groupby("device_id")["idle_ns"].sum()

@@ -1,4 +1,4 @@
-"""Launches: latency on an idle device, queue time on a busy one, and how often the host only just keeps up."""
+"""Launches: latency on an idle device, queue time on a busy one, and the share of launches on an idle device."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ def facts_of(trace: Trace, start: int = 0, end: int = 1000) -> dict[str, object]
 
 
 def test_on_an_idle_device_it_is_latency_from_the_start_of_the_call(trace_of: TraceOf) -> None:
-    """The call began when nothing ran.
+    """The call began while no operation ran.
 
     ::
 
@@ -37,7 +37,7 @@ def test_on_an_idle_device_it_is_latency_from_the_start_of_the_call(trace_of: Tr
 
 
 def test_on_a_busy_device_it_is_queue_time_from_the_return_of_the_call(trace_of: TraceOf) -> None:
-    """The second was launched while the first ran, or was about to.
+    """The second operation was launched while the first ran, or shortly before.
 
     ::
 
@@ -57,12 +57,12 @@ def test_a_call_that_is_still_open_when_its_operation_begins_has_queued_for_no_t
 
 
 def test_an_operation_that_seems_to_begin_before_its_call_had_no_latency(trace_of: TraceOf) -> None:
-    """Two clocks disagree by some nanoseconds."""
+    """The clocks of host and GPU differ by some nanoseconds."""
     assert rows_of(trace_of(ExportBuilder().kernel(20, 40, launched=(25, 27))))[0][3] == 0
 
 
 def test_a_long_operation_before_counts_not_only_the_last(trace_of: TraceOf) -> None:
-    """The one that started last has ended, an earlier one has not.
+    """The operation that started last has ended, but an earlier one has not.
 
     ::
 
@@ -93,7 +93,7 @@ def test_facts_are_about_operations_inside_the_window_with_a_known_call(trace_of
 
 
 def test_the_operations_of_one_call_are_one_launch_in_the_interval(trace_of: TraceOf) -> None:
-    """A CUDA graph of three kernels, launched twice."""
+    """The test launches a CUDA graph of three kernels twice."""
     builder = ExportBuilder()
     for number, start in ((1, 100), (2, 400)):
         builder.call("cudaGraphLaunch", start - 10, start - 5, correlation=number)
@@ -120,7 +120,7 @@ def test_calls_of_two_processes_with_one_id_launch_their_own(trace_of: TraceOf) 
 
 
 def test_of_two_calls_with_one_id_the_later_one_launched(trace_of: TraceOf) -> None:
-    """The runtime's call holds the driver's."""
+    """The call of the runtime contains the call of the driver."""
     builder = (
         ExportBuilder().call("cudaLaunchKernel", 10, 19, correlation=7).call("cuLaunchKernel", 12, 18, correlation=7)
     )
@@ -128,7 +128,7 @@ def test_of_two_calls_with_one_id_the_later_one_launched(trace_of: TraceOf) -> N
 
 
 def test_ids_far_apart_are_found_too(trace_of: TraceOf) -> None:
-    """A process that ran for days; the id may not be near its neighbours."""
+    """In a process that ran for days, an id may be far from its neighbours."""
     builder = ExportBuilder().kernel(20, 40, launched=(10, 14), correlation=3)
     builder.kernel(60, 70, launched=(50, 55), correlation=2**31 - 5).kernel(80, 90, correlation=2**31 - 4)
     assert facts_of(trace_of(builder))["launches"] == 2

@@ -1,4 +1,4 @@
-"""The ledger: to which row each nanosecond belongs. Tests with random traces check the sums elsewhere."""
+"""The ledger: the row of each nanosecond. Tests with random traces check the sums elsewhere."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def rows_of(trace: Trace, start: int = 0, end: int = 100, device: int = 0) -> li
 
 
 def test_each_kind_has_a_row(trace_of: TraceOf) -> None:
-    """Compute, waiting for communication, its transfer, copy, memset, idle.
+    """The rows are compute, waiting for communication, its transfer, copy, memset, idle.
 
     ::
 
@@ -34,7 +34,7 @@ def test_each_kind_has_a_row(trace_of: TraceOf) -> None:
 
 
 def test_where_operations_overlap_the_first_kind_has_the_time(trace_of: TraceOf) -> None:
-    """Copies are exposed where no kernel runs.
+    """Copies are exposed while no kernel runs.
 
     ::
 
@@ -137,7 +137,7 @@ def test_time_over_the_window_adds_up_to_the_ledger(trace_of: TraceOf) -> None:
 
 
 def test_a_gpu_that_ran_something_only_before_the_window_does_not_starve_in_it(trace_of: TraceOf) -> None:
-    """It is left out, and a note names it. A GPU that runs something later is in use all the time between.
+    """Such a GPU is left out, and a note names it. A GPU that runs an operation later is in use until then.
 
     ::
 

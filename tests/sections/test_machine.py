@@ -1,4 +1,4 @@
-"""The section on the machine: what the host did, with GPU work and without it."""
+"""The section on the machine: the activity of the host, with and without GPU work."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ OURS = 7
 
 
 def host_loop() -> ExportBuilder:
-    """Return steps of 10 ms without any GPU work; in each the main thread computes, as far as the capture shows."""
+    """Return steps of 10 ms without GPU work, in which the capture shows no wait of the main thread."""
     builder = ExportBuilder().session().domain("nsyswrap", OURS)
     for number in range(STEPS):
         at = number * 10 * MS
@@ -31,7 +31,7 @@ def host_loop() -> ExportBuilder:
 
 
 def marked(builder: ExportBuilder, text: str, start: int, end: int) -> ExportBuilder:
-    """Add a mark to each step, at these milliseconds of it."""
+    """Add a mark to each step, from and to these milliseconds after the step's start."""
     for number in range(STEPS):
         at = number * 10 * MS
         builder.range(text, at + start * MS, at + end * MS, domain=OURS)
@@ -51,7 +51,7 @@ def machine(report: Report) -> Section:
 
 
 def sampled(**parts: Any) -> HostRecord:  # noqa: ANN401 - any part of the JSON
-    """Return a record of the main thread: each 10 ms it ran 4 ms and waited 5 ms for a core."""
+    """Return a record of the main thread: in each 10 ms it ran for 4 ms and waited 5 ms for a core."""
     moments = [number * 10 * MS for number in range(STEPS + 1)]
     numbers = list(range(STEPS + 1))
     threads = [thread_samples([5 * MS * each for each in numbers], [4 * MS * each for each in numbers])]
@@ -69,7 +69,7 @@ CASES = {
 
 @pytest.mark.parametrize(("text", "rule"), CASES.items())
 def test_without_gpu_work_the_host_has_the_findings(text: str, rule: str, trace_of: TraceOf) -> None:
-    """Four of ten milliseconds of each step; the verdict names it, and the evidence the line."""
+    """The finding takes 4 of 10 ms of each step. The verdict names it, and the evidence names the line."""
     report = report_of(trace_of(marked(host_loop(), text, 3, 7)))
     (found,) = report.findings
     assert (found.rule, found.lost_ns) == (rule, MEASURED * 4 * MS)
@@ -87,7 +87,7 @@ def test_a_loop_without_such_work_has_no_finding(trace_of: TraceOf) -> None:
 
 
 def test_with_gpu_work_the_section_on_idle_time_has_the_findings(trace_of: TraceOf) -> None:
-    """The host collects while the GPU is busy: no time is lost, but the table shows what the host did."""
+    """The host collects garbage while the GPU is busy. No time is lost, but the table shows the host's activity."""
     built = marked(host_loop().gpu(), "garbage collection", 3, 7)
     for number in range(STEPS):
         at = number * 10 * MS
@@ -107,7 +107,7 @@ def test_waits_for_a_core_are_found_without_gpu_work(trace_of: TraceOf) -> None:
 
 
 def test_the_facts_are_about_the_window(trace_of: TraceOf) -> None:
-    """The window is 40 ms long: four of the six steps."""
+    """The window is 40 ms long and holds four of the six steps."""
     facts = {fact.label: fact.value for fact in machine(report_of(trace_of(host_loop()), sampled())).facts}
     assert facts["cpu_time_ns"] == MEASURED * 4 * MS
     assert facts["without_core_ns"] == MEASURED * 5 * MS

@@ -26,7 +26,7 @@ from nsyswrap.tables import Trace
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]
 WITH_KERNELS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
-# Of an H200: 132 multiprocessors. A block of 256 threads and 32 registers fits 8 times: 1056 blocks are one wave.
+# An H200 has 132 multiprocessors. A block of 256 threads and 32 registers fits 8 times, so 1056 blocks are one wave.
 WAVE = 8 * 132
 US = 1000
 
@@ -69,7 +69,7 @@ def test_one_full_wave_fills_the_gpu(trace_of: TraceOf) -> None:
 
 
 def test_a_small_grid_leaves_multiprocessors_empty(trace_of: TraceOf) -> None:
-    """33 blocks of 8 warps on 132 multiprocessors: a quarter is busy, each with 8 of 64 warps."""
+    """With 33 blocks of 8 warps, a quarter of 132 multiprocessors is busy, each with 8 of 64 warps."""
     found = section(trace_of(export().kernel(0, 100, "small", gridX=11, gridY=3, blockX=64, blockY=4)))
     mine = row(found, "small")
     assert (mine["theoretical_occupancy"], mine["limiter"]) == (1.0, "none")
@@ -266,7 +266,7 @@ def test_rows_of_one_group_are_alike_and_no_others(rows: list[tuple[int, int]]) 
 
 @WITH_KERNELS
 def test_every_kernel_of_a_real_capture_fits(real_context: RealContext, name: str) -> None:
-    """A kernel that ran had a resident block, so an occupancy of 0 means a wrong formula."""
+    """A kernel that ran had a resident block, so an occupancy of 0 means that the formula is wrong."""
     context = real_context(name)
     table = run_section(occupancy, context, choose_window(context)).tables["kernels"]
     assert table["theoretical_occupancy"].gt(0).all()

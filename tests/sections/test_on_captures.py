@@ -1,7 +1,7 @@
-"""Real captures: sums that must agree, numbers that were worked out from the rows by other means, and what is broken.
+"""Real captures: sums that must agree, reference numbers from other methods, and defects that must be found.
 
-The reference numbers were derived with SQL and plain Python from the rows of each export, apart from this code, and
-checked against nsys's own reports where they have them.
+The reference numbers were derived with SQL and plain Python from the rows of each export, independently of this code.
+They were checked against nsys's own reports, if these have them.
 """
 
 import sqlite3
@@ -109,7 +109,7 @@ def test_every_section_is_about_the_window_of_the_report(name: str, real_report:
 
 
 def test_without_a_gpu_the_host_is_reported(real_report: RealReport) -> None:
-    """No ledger and no idle time, and the report says why; steps, phases and calls are there."""
+    """The report has steps, phases and calls. It has no ledger and no idle time, and gives the reason."""
     report = real_report(NO_GPU)
     keys = {section.key for section in report.sections}
     assert {"ledger", "idle", "tensor_cores", "launches"} & keys == set()
@@ -120,7 +120,7 @@ def test_without_a_gpu_the_host_is_reported(real_report: RealReport) -> None:
 
 
 class Busy(NamedTuple):
-    """What one process did on one device, first start to last end: spans longer than a threshold as (number, ns)."""
+    """Spans of one process on one device, from first start to last end, that exceed a threshold, as (number, ns)."""
 
     operations: int
     span_ns: int
@@ -176,13 +176,13 @@ def test_busy_time_and_gaps_of_a_device_are_the_reference_numbers(
     assert found == BUSY[key]
 
 
-# Device -> collective kernels, their union, the union of compute, what both cover.
+# Device -> collective kernels, their union, the union of compute, the overlap of both.
 COLLECTIVES = {0: (176, 23508753, 42520164, 0), 1: (176, 29158264, 32183858, 0)}
 
 
 @pytest.mark.parametrize("device", COLLECTIVES)
 def test_communication_on_two_gpus_is_the_reference_numbers(device: int, real_context: RealContext) -> None:
-    """No kernel overlaps with it, so all of it is exposed."""
+    """No kernel overlaps with communication, so all of it is exposed."""
     context = real_context(TWO_GPUS)
     operations = context.operations
     mine = operations.device_id == device
@@ -214,14 +214,14 @@ ANY = ("operation_count_any_thread", "envelope_any_thread_ns", "busy_any_thread_
 
 @pytest.mark.parametrize("key", PROJECTIONS, ids=" ".join)
 def test_what_ranges_launched_is_the_reference_numbers(key: tuple[str, str], real_trace: RealTrace) -> None:
-    """Backward launches nearly all from autograd's own thread."""
+    """Backward launches nearly all operations from autograd's own thread."""
     trace = real_trace(key[0])
     table = run_section(ranges, context_of(trace), whole_session(trace)).tables["projection"].set_index("name")
     assert tuple(table.loc[key[1], ["count", "range_ns", *OWN, *ANY]]) == PROJECTIONS[key]
 
 
 def test_a_range_that_launched_nothing_has_no_projection(real_trace: RealTrace) -> None:
-    """Loading data puts nothing on the GPU."""
+    """Loading data launches no operation."""
     trace = real_trace(CNN)
     tables_of = run_section(ranges, context_of(trace), whole_session(trace)).tables
     assert "data" not in set(tables_of["projection"]["name"])
@@ -235,7 +235,7 @@ LAUNCHES = {CNN: (0.75, 8.1, 2.5, 23.4), BERT: (0.07, 6.7, 1.6, 12.7)}
 
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_launches_in_the_measured_window_are_the_reference_numbers(name: str, real_report: RealReport) -> None:
-    """One run is bound by launches, the other by its kernels, though those are shorter."""
+    """One run is launch-bound, and the other is limited by its kernels, although these are shorter."""
     section = real_report(name).section("launches")
     assert section
     labels = ("median_launch_latency_ns", "median_operation_ns", "median_launch_interval_ns")
@@ -268,7 +268,7 @@ def test_a_complete_capture_is_not_called_incomplete(name: str, wanted: str, rea
 def test_an_export_that_lost_rows_is_found_out(
     name: str, captures: Callable[[str], Path], real_report: RealReport, tmp_path: Path
 ) -> None:
-    """One kernel is missing; since 2025 an export says how many events were collected."""
+    """One kernel is missing. Since 2025 an export has the number of collected events."""
     copy = tmp_path / "less.sqlite"
     copy.write_bytes(captures(name).read_bytes())
     with closing(sqlite3.connect(copy)) as database, database:
@@ -329,7 +329,7 @@ def test_a_graph_that_was_traced_neither_way_is_not_traced(name: str, real_trace
 
 
 def graph_time(trace: Trace, window: Window) -> int:
-    """Return how long graphs ran inside a window."""
+    """Return the time of graphs inside a window."""
     operations = context_of(trace).operations
     is_graph = np.zeros(len(operations.start), bool)
     is_graph[operations.from_table(tables.GRAPHS)] = True

@@ -1,4 +1,4 @@
-"""The simulation on traces that can be checked by eye: what waits for what, and what a change then saves."""
+"""The simulation on traces that can be checked by eye: the dependencies, and the savings of changes."""
 
 from collections.abc import Callable
 
@@ -32,7 +32,7 @@ def spans(*pairs: tuple[int, int]) -> Spans:
 
 
 def launches(builder: ExportBuilder, count: int, every: int, length: int) -> ExportBuilder:
-    """Launch a kernel every so many ns: calls of 4 ns, a latency of 6 ns, a gap of 1 ns between kernels."""
+    """Launch kernels at a fixed interval: calls of 4 ns, a latency of 6 ns, a gap of 1 ns between kernels."""
     free = -1
     for number in range(count):
         called = number * every
@@ -43,7 +43,7 @@ def launches(builder: ExportBuilder, count: int, every: int, length: int) -> Exp
 
 
 def test_a_run_bound_by_launches_is_reproduced(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """Ten launches every 20 ns of kernels of 5 ns: the last one ends at 195, in the simulation too."""
+    """Ten kernels of 5 ns are launched every 20 ns. The last one ends at 195, in the simulation, too."""
     found = simulated(trace_of(launches(build(), 10, 20, 5)), 195)
     assert (found.simulated_ns, found.measured_ns) == (195, 195)
 
@@ -51,7 +51,7 @@ def test_a_run_bound_by_launches_is_reproduced(trace_of: TraceOf, build: Callabl
 def test_host_work_saves_its_length_where_launches_are_the_limit(
     trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
-    """Of 16 ns of work between two launches 10 are saved, nine times."""
+    """10 of 16 ns of work between two launches are saved, nine times."""
     found = simulated(trace_of(launches(build(), 10, 20, 5)), 190)
     saved = spans(*((number * 20 + 5, number * 20 + 15) for number in range(9)))
     assert found.saving(Change(host=saved)) == 90
@@ -61,7 +61,7 @@ def test_host_work_saves_its_length_where_launches_are_the_limit(
 def test_host_work_saves_nothing_where_the_gpu_is_the_limit(
     trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
-    """Kernels of 50 ns queue from 10 on; earlier launches save nothing."""
+    """From 10 ns on, kernels of 50 ns are queued, so earlier launches save nothing."""
     found = simulated(trace_of(launches(build(), 10, 20, 50)), 519)
     assert found.simulated_ns == 519
     assert found.saving(Change(host=spans((4, 180)))) == 0
@@ -77,7 +77,7 @@ def test_faster_kernels_save_their_time_where_the_gpu_is_the_limit(
 
 
 def synchronous(builder: ExportBuilder) -> ExportBuilder:
-    """Five turns of 100 ns: work of 10, a launch, a kernel of 60 ns that the host waits for until 80, work of 20."""
+    """Return five rounds of 100 ns: work of 10, a launch, a kernel that the host waits for until 80, work of 20."""
     for turn in range(0, 500, 100):
         builder.kernel(turn + 20, turn + 78, launched=(turn + 10, turn + 14))
         builder.call("cudaStreamSynchronize", turn + 16, turn + 80)
@@ -91,7 +91,7 @@ def test_a_wait_follows_what_it_waits_for(trace_of: TraceOf, build: Callable[[],
 
 
 def test_without_waits_host_and_gpu_work_side_by_side(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """Then only the GPU limits the run: five kernels of 58 ns. The first begins at 20."""
+    """Only the GPU limits the run then, with five kernels of 58 ns, the first from 20 on."""
     found = simulated(trace_of(synchronous(build())), 500)
     changed = changes.waits(found).low
     assert list(changed.waits) == [1, 3, 5, 7, 9]
@@ -148,7 +148,7 @@ def test_the_autograd_thread_continues_where_the_main_thread_stopped(
 def test_a_blocking_copy_holds_its_thread_until_it_is_done(
     trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
-    """Four pageable copies of 60 ns, each with a wait behind it: without the waits, launches and copies run on."""
+    """Four pageable copies of 60 ns each have a wait after them. Without the waits, launches and copies continue."""
     builder = build()
     for turn in range(0, 400, 100):
         at = turn + 10, turn + 70
@@ -164,7 +164,7 @@ def test_a_blocking_copy_holds_its_thread_until_it_is_done(
 
 
 def test_a_slow_loader_sets_the_pace(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """A batch every 1 ms, and steps of 0.2 ms: time saved in a step becomes a longer wait for the loader."""
+    """Batches come every 1 ms and steps take 0.2 ms, so time saved in a step becomes a longer wait for the loader."""
     builder = build()
     for number in range(10):
         at = number * 1_000 * US
@@ -174,14 +174,14 @@ def test_a_slow_loader_sets_the_pace(trace_of: TraceOf, build: Callable[[], Expo
     found = simulated(trace_of(builder), 10_000 * US)
     assert found.simulated_ns == 9_950 * US
     step = spans(*((number * 1_000 * US + 805 * US, number * 1_000 * US + 895 * US) for number in range(10)))
-    assert found.saving(Change(host=step)) == 90 * US  # the last step's: no batch is waited for after it
+    assert found.saving(Change(host=step)) == 90 * US  # that of the last step, since no wait for a batch follows it
     saving = changes.predict(found, changes.loader_waits)
     assert saving.low_ns == pytest.approx(5_000 * US, rel=0.05)
     assert saving.high_ns == 10 * 785 * US
 
 
 def test_a_full_queue_holds_the_launching_thread(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """1200 kernels of 100 ns, launched every 10 ns: from the 1023rd on a launch waits for one to end."""
+    """1200 kernels of 100 ns are launched every 10 ns. From the 1023rd on, a launch waits until a kernel ends."""
     builder, free, ends, now = build(), -1, list[int](), 0
     for number in range(1_200):
         returned = max(now + 4, ends[number - 1022] + 2 if number >= 1022 else 0)
@@ -193,12 +193,12 @@ def test_a_full_queue_holds_the_launching_thread(trace_of: TraceOf, build: Calla
     trace = trace_of(builder.call("cudaDeviceSynchronize", now, free + 2))
     found = simulated(trace, free + 2)
     assert found.simulated_ns == pytest.approx(free + 2, abs=3)
-    # Half the length: the GPU is still the limit, and launches are held half as long.
+    # With half the length the GPU is still the limit, and launches wait half as long.
     assert found.saving(Change(operations=found.operations, factor=0.5)) == pytest.approx(60_000, rel=0.01)
 
 
 def test_an_operation_waits_for_another_stream(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """A kernel of stream 8 begins 40 µs after its launch, just when one of stream 7 has ended: it waited for that."""
+    """A kernel of stream 8 begins 40 µs after its launch, when one of stream 7 ends, so it waited for that kernel."""
     builder = build().kernel(10 * US, 50 * US, launched=(0, 4 * US), stream=7)
     builder.kernel(52 * US, 60 * US, launched=(6 * US, 8 * US), stream=8)
     found = simulated(trace_of(builder.kernel(80 * US, 90 * US, launched=(72 * US, 74 * US), stream=8)), 90 * US)
@@ -208,7 +208,7 @@ def test_an_operation_waits_for_another_stream(trace_of: TraceOf, build: Callabl
 
 
 def test_a_device_wide_wait_is_for_all_streams(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
-    """Two streams of 80 and of 60 ns: with the longer one gone, the wait is for the other."""
+    """Two streams run for 80 and 60 ns. Without the longer one, the wait lasts until the other ends."""
     builder = build()
     for turn in range(0, 600, 200):
         builder.kernel(turn + 10, turn + 90, launched=(turn, turn + 4), stream=7)
@@ -275,7 +275,7 @@ def test_a_window_without_operations_cannot_be_simulated(trace_of: TraceOf, buil
 def test_an_operation_launched_before_the_window_delays_the_next(
     trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
-    """A kernel launched before runs until 100: the sample begins there, and the next kernel waits for it."""
+    """A kernel from before the window runs until 100. The sample begins there, and the next kernel waits for it."""
     builder = build().kernel(10, 100, launched=(0, 4)).kernel(101, 151, launched=(60, 64))
     found = simulated(trace_of(builder), 80, 50)
     assert (found.measured_ns, found.simulated_ns) == (51, 51)

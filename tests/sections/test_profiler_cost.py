@@ -1,4 +1,4 @@
-"""The section on the profiler's own cost: calls, idle time, and the step without it."""
+"""The section on the profiler's own cost: calls, idle time, and the step without the profiler."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ MEASURED = Settings(profiler_cost=COST)
 
 
 def steps(count: int = 8, *, launches: int = 10, kernel: int = 5, ranges: bool = True) -> ExportBuilder:
-    """Return steps of some launches each 20 us, whose kernels begin 2 us after the call."""
+    """Return steps with a launch every 20 us, whose kernels begin 2 us after the call."""
     builder, length = ExportBuilder(), launches * 20
     for number in range(count):
         first = 100 + number * length
@@ -46,7 +46,7 @@ def section_of(trace: Trace, settings: Settings = MEASURED) -> Section:
 
 
 def test_the_step_loses_the_cost_of_its_launches(trace_of: TraceOf) -> None:
-    """Ten launches of 3 us, at least 2 and at most 5; and one range of 2 us that begins and ends in the step."""
+    """The cost is ten launches of 3 us (2 to 5 us), and a range of 2 us that begins and ends in the step."""
     section = section_of(trace_of(steps()))
     assert fact(section, "recorded_step_ns") == 200 * US
     wanted = {"without_profiler_ns": 168, "without_profiler_low_ns": 148, "without_profiler_high_ns": 178}
@@ -58,7 +58,7 @@ def test_the_step_loses_the_cost_of_its_launches(trace_of: TraceOf) -> None:
 
 
 def test_calls_are_listed_by_kind_costliest_first(trace_of: TraceOf) -> None:
-    """Six measured steps of ten launches and one range; a kind that was not measured is free."""
+    """Six measured steps have ten launches and one range each. A kind of call that was not measured costs nothing."""
     table = section_of(trace_of(steps())).tables["calls"]
     rows = dict(zip(table["kind"], table[["count", "usual_ns", "total_ns"]].to_numpy().tolist(), strict=True))
     assert rows["launches"] == [60, 3 * US, 180 * US]
@@ -94,7 +94,7 @@ def test_a_capture_without_a_measured_cost_says_so(trace_of: TraceOf) -> None:
 
 
 def test_a_run_that_cannot_be_simulated_has_no_step_without_the_profiler(trace_of: TraceOf) -> None:
-    """The call of one of the kernels is missing."""
+    """The launch call of one kernel is missing."""
     trace = trace_of(steps().kernel(1_000 * US, 1_001 * US, correlation=777_777))
     section = section_of(trace)
     assert section.notes == (NOT_SIMULATED,)
@@ -111,7 +111,7 @@ def test_the_times_of_a_step_are_taken_from_the_section(trace_of: TraceOf) -> No
 
 
 def test_the_section_can_be_made_for_any_window(trace_of: TraceOf) -> None:
-    """Of a user's window, too, which is not made of steps."""
+    """The window may be a user's, which does not consist of steps."""
     context = find_context(trace_of(steps()), MEASURED)
     chosen = window(300 * US, 500 * US)
     section = run_section(profiler_cost, context, chosen)

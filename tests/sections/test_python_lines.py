@@ -1,4 +1,4 @@
-"""The lines behind idle time: which samples count for which cause, and the line that a finding names."""
+"""The Python lines of idle time: the samples that count for each cause, and the line that a finding names."""
 
 from collections.abc import Callable, Iterable
 
@@ -25,7 +25,7 @@ def section(trace: Trace, start: int = 0, end: int = 100) -> Section:
 
 
 def gap() -> ExportBuilder:
-    """A gap from 20 to 80, in two phases, with the thread that launches running code.
+    """Return a gap from 20 to 80 in two phases, during which the launching thread runs code.
 
     ::
 
@@ -51,7 +51,7 @@ def lines(found: Section) -> list[tuple[str, str, str, int, int]]:
 
 
 def test_samples_inside_idle_time_name_its_lines(trace_of: TraceOf) -> None:
-    """By cause and phase; those while the GPU runs do not count."""
+    """Samples count by cause and phase. Samples while the GPU runs do not count."""
     builder = sampled(gap(), [5, 30, 40, 90], LOSS, SCRIPT)
     found = section(trace_of(sampled(builder, [60], SCRIPT)))
     assert lines(found) == [("cpu", "forward", "train.py", 42, 2), ("cpu", "backward", "train.py", 10, 1)]
@@ -68,7 +68,7 @@ def test_only_the_thread_that_explains_the_gap_counts(trace_of: TraceOf) -> None
 
 
 def test_estimates_add_up_to_the_idle_time_of_a_cause_and_phase(trace_of: TraceOf) -> None:
-    """Forward is idle for 30 ns: three samples of four stand for 22.5 of them."""
+    """The GPU is idle for 30 ns in forward. Three of four samples stand for 22.5 of them."""
     builder = sampled(sampled(gap(), [21, 30, 40], LOSS, SCRIPT), [45], SCRIPT)
     table = section(trace_of(builder)).tables["lines"]
     assert table["share"].tolist() == [0.75, 0.25]
@@ -90,14 +90,14 @@ def test_samples_outside_the_window_do_not_count(trace_of: TraceOf) -> None:
 
 
 def test_each_gpu_has_its_own_lines(trace_of: TraceOf) -> None:
-    """A sample counts for both where both are idle."""
+    """A sample counts for both GPUs if both are idle."""
     builder = sampled(gap(), [30], LOSS).kernel(0, 20, device=1, launched=(1, 2))
     table = section(trace_of(builder.kernel(40, 90, device=1, launched=(40, 42)))).tables["lines"]
     assert table["device_id"].tolist() == [0, 1]
 
 
 def test_idle_time_of_threads_without_samples_is_not_shared_out(trace_of: TraceOf) -> None:
-    """Thread 9 launches what ends the second gap, and has no Python of its own.
+    """Thread 9 launches the operation that ends the second gap, and runs no Python.
 
     ::
 
@@ -132,7 +132,7 @@ def test_waiting_for_workers_says_that_workers_are_not_sampled(trace_of: TraceOf
 
 
 def test_a_finding_names_the_line_with_most_samples(trace_of: TraceOf) -> None:
-    """All phases of the cause together."""
+    """The samples of all phases of the cause are added up."""
     builder = sampled(sampled(gap(), [30, 60, 70], LOSS, SCRIPT), [40], SCRIPT)
     found = idle_section(trace_of(builder), 0, 100)
     (finding,) = [each for each in found.findings if each.rule == "idle/cpu"]

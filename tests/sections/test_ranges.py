@@ -176,7 +176,7 @@ def test_ranges_outside_the_window_are_left_out(trace_of: TraceOf) -> None:
 
 
 def test_kernels_are_counted_in_every_range_around_their_launch(trace_of: TraceOf) -> None:
-    """By range and kernel; copies are not kernels."""
+    """The counts are by range and kernel; copies are not kernels."""
     builder = ExportBuilder().range("step 1", 0, 100).range("forward", 5, 50)
     builder.kernel(60, 80, "gemm", launched=(10, 12)).copy(80, 90, launched=(13, 14))
     table = run_section(ranges, find_context(trace_of(builder)), window(0, 200)).tables["kernels"]

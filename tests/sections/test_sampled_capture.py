@@ -1,4 +1,4 @@
-"""A real capture with GPU counters, Python samples and allocations: its sections against SQL and against its makers."""
+"""A real capture with GPU counters, Python samples and allocations: its sections agree with SQL and the program."""
 
 import sqlite3
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from nsyswrap.model import Report, Section
 Captures = Callable[[str], Path]
 
 NAME = "mnist_counters_python"
-# A sample stamped t is the mean of [t, t + 100 us): an interval that cuts one has its part of it.
+# A sample with time t is the mean of [t, t + 100 us). An interval that cuts a sample has its part of it.
 MEAN = """
 select 1.0 * sum(value * (min(timestamp + 100000, :end) - max(timestamp, :start)))
      / sum(min(timestamp + 100000, :end) - max(timestamp, :start))
@@ -31,14 +31,14 @@ def report(real_report: RealReport) -> Report:
 
 
 def section(report: Report, key: str) -> Section:
-    """Return a section that must be there."""
+    """Return a section that the report must have."""
     found = report.section(key)
     assert found is not None
     return found
 
 
 def test_means_are_those_of_sqlite(report: Report, captures: Captures) -> None:
-    """Within a ten-thousandth: stamps jitter by a nanosecond."""
+    """They agree within a ten-thousandth, because times of samples vary by a nanosecond."""
     table = section(report, "counters").tables["window"]
     assert len(table) == 6
     with closing(sqlite3.connect(captures(NAME))) as database:
@@ -99,7 +99,7 @@ def test_the_finding_on_cpu_time_names_its_line(report: Report) -> None:
 
 
 def test_estimates_stay_below_the_idle_time(report: Report) -> None:
-    """Autograd's own thread has no Python, so backward is named in part only."""
+    """Autograd's own thread runs no Python, so only a part of backward has lines."""
     lines, account = section(report, "python_lines").tables["lines"], section(report, "idle").tables["attribution"]
     estimated = lines.groupby(["cause", "phase"])["idle_estimate_ns"].sum()
     idle = account.groupby(["cause", "phase"])["idle_ns"].sum()

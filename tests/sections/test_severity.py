@@ -1,4 +1,4 @@
-"""Severity: from the share of the window and from what fixing a finding saves."""
+"""Severity depends on the share of the window and on the saving of a fix."""
 
 import pytest
 from analysis_fixtures import window
@@ -43,7 +43,7 @@ def test_a_finding_needs_two_per_cent_of_the_window(lost: int, worth: bool) -> N
 )
 @pytest.mark.parametrize("saving", [UNKNOWN, saves(10, 10), saves(500, 900)])
 def test_severity_follows_the_share_of_the_window(lost: int, severity: str, saving: Saving) -> None:
-    """A note below 5 %, a warning below 20 %, else a problem; so too where no saving can be predicted."""
+    """A finding is a note below 5 %, a warning below 20 %, else a problem, even if no saving can be predicted."""
     assert severity_of(lost, saving, WHOLE) == severity
     assert made(lost, saving).severity == severity
 
@@ -79,7 +79,7 @@ def test_a_saving_that_cannot_be_predicted_is_none_and_does_not_soften() -> None
     ],
 )
 def test_a_finding_does_not_exceed_its_worst_severity(worst: Severity, lost: int, severity: str) -> None:
-    """And its worst severity does not raise it."""
+    """The worst severity is a limit and does not raise the severity."""
     assert made(lost, saves(100, 200), worst=worst).severity == severity
 
 
@@ -89,7 +89,7 @@ def test_a_note_stays_one() -> None:
 
 @pytest.mark.parametrize(("high", "more"), [(500, ()), (501, (MORE_THAN_LOST,))])
 def test_a_saving_of_more_than_the_time_lost_is_explained(high: int, more: tuple[str, ...]) -> None:
-    """As where a wait delays the launches behind it; the line comes last."""
+    """For example, a wait delays the launches after it. The line of evidence comes last."""
     found = made(500, saves(300, high))
     assert (found.saving_low_ns, found.saving_high_ns, found.saving_method) == (300, high, "simulated")
     assert found.evidence == ("a number", "simulated: a change", *more)

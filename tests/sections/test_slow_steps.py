@@ -1,4 +1,4 @@
-"""Steps that take longer than the others: which they are, what grew in them, and the finding on them."""
+"""Steps that take longer than the others: how they are found, what grew in them, and the finding on them."""
 
 from collections.abc import Callable
 
@@ -59,7 +59,7 @@ def loop(slow: str, builder: ExportBuilder | None = None) -> ExportBuilder:
 
 
 def section(trace: Trace, chosen: Window | None = None) -> Section:
-    """Return the section on steps, of the measured window where no other is given."""
+    """Return the section on steps, of the measured window by default."""
     context = find_context(trace)
     return run_section(steps, context, chosen or choose_window(context))
 
@@ -85,7 +85,7 @@ def value(found: Section, label: str) -> object:
     ],
 )
 def test_what_made_a_step_slow(trace_of: TraceOf, slow: str, part: str, cause: str, phase: str) -> None:
-    """Each by 500 ns: data prepared by the loop, CPU code in forward, and a longer kernel that the host waits for."""
+    """Each cause takes 500 ns: data prepared by the loop, CPU code in forward, or a kernel that the host waits for."""
     (row,) = section(trace_of(loop(slow))).tables["outliers"].to_dict("records")
     assert (row["name"], row["start_ns"], row["length_ns"], row["excess_ns"]) == ("batch 6", 6000, 1500, 500)
     assert (row["device_id"], row["part"], row["part_grown_ns"]) == (0, part, 500)
@@ -94,7 +94,7 @@ def test_what_made_a_step_slow(trace_of: TraceOf, slow: str, part: str, cause: s
 
 
 def test_the_finding_names_the_step_and_what_grew(trace_of: TraceOf) -> None:
-    """500 of the window's 10 500 ns: 4.8 %."""
+    """The finding takes 500 of 10 500 ns of the window, which is 4.8 %."""
     found = only(trace_of(loop("compute")))
     assert (found.rule, found.severity, found.device_id) == ("steps/uneven", "note", 0)
     assert (found.lost_ns, found.saving_low_ns, found.saving_high_ns) == (500, 0, 500)
@@ -109,7 +109,7 @@ def test_the_finding_names_the_step_and_what_grew(trace_of: TraceOf) -> None:
 
 
 def test_what_another_finding_counts_is_not_counted_again(trace_of: TraceOf) -> None:
-    """The data phase of one step grew: the GPU starves there as in the other steps, only longer."""
+    """The data phase of one step grew. The GPU starves there as in the other steps, only longer."""
     context = find_context(trace_of(loop("data")))
     chosen = choose_window(context)
     assert run_section(steps, context, chosen).findings == ()
@@ -118,7 +118,7 @@ def test_what_another_finding_counts_is_not_counted_again(trace_of: TraceOf) -> 
 
 
 def test_cpu_time_that_only_a_long_step_has_belongs_to_uneven_steps(trace_of: TraceOf) -> None:
-    """A gap of 600 us behind the last launch of one step: more than ten of the 50 us from launch to launch."""
+    """One step has a gap of 600 us after its last launch, which is more than ten launch intervals of 50 us."""
     built = ExportBuilder().os_call("mmap", 0, 1)
     at = 0
     for number in range(12):
@@ -134,14 +134,14 @@ def test_cpu_time_that_only_a_long_step_has_belongs_to_uneven_steps(trace_of: Tr
 
 
 def test_facts_of_spread_and_outliers(trace_of: TraceOf) -> None:
-    """Ten measured steps: nine of 1000 and one of 1500 ns; the 95th percentile lies between the last two."""
+    """Nine measured steps take 1000 ns and one takes 1500 ns; the 95th percentile is between the last two."""
     found = section(trace_of(loop("data")))
     assert (value(found, "outlier_count"), value(found, "outlier_excess_ns")) == (1, 500)
     assert value(found, "spread_share") == pytest.approx((np.percentile([1000] * 9 + [1500], 95) - 1000) / 1000)
 
 
 def test_a_program_without_gpu_work_still_names_the_phase(trace_of: TraceOf) -> None:
-    """There is no device, and the data phase on the CPU grew."""
+    """The report has no device, and the data phase on the CPU grew."""
     built, at = ExportBuilder().session(duration=END), 0
     for number in range(12):
         more = 500 if number == SLOW else 0
@@ -156,7 +156,7 @@ def test_a_program_without_gpu_work_still_names_the_phase(trace_of: TraceOf) -> 
 
 
 def test_a_step_that_grew_where_nothing_is_traced_says_so(trace_of: TraceOf) -> None:
-    """Steps alone, in a domain of their own: the phase of the step itself is what grew."""
+    """Only steps are traced, in their own domain, so the phase of the step itself grew."""
     built, at = ExportBuilder().session(duration=END), 0
     for number in range(12):
         more = 500 if number == SLOW else 0
@@ -167,7 +167,7 @@ def test_a_step_that_grew_where_nothing_is_traced_says_so(trace_of: TraceOf) -> 
 
 
 def test_steps_of_two_processes_are_compared_with_their_own(trace_of: TraceOf) -> None:
-    """A second rank whose steps are all twice as long is no outlier; its slow step is."""
+    """If all steps of a second rank are twice as long, only its slow step is an outlier."""
     built, rank = loop("data"), global_id(5000, 5000)
     for number in range(6):
         built.range(f"batch {number}", number * 2000, number * 2000 + 2000, thread=rank)
@@ -196,7 +196,7 @@ def test_a_capture_without_steps_has_no_outliers(trace_of: TraceOf) -> None:
 
 
 def test_a_short_excess_is_no_finding(trace_of: TraceOf) -> None:
-    """150 ns of 10 150: an outlier, and less than 2 % of the window."""
+    """An excess of 150 of 10 150 ns makes an outlier, but is less than 2 % of the window."""
     built, at = ExportBuilder(), 0
     for number in range(12):
         more = 150 if number == SLOW else 0
@@ -218,13 +218,13 @@ def test_a_short_excess_is_no_finding(trace_of: TraceOf) -> None:
     ],
 )
 def test_which_steps_are_outliers(lengths: list[int], expected: list[int]) -> None:
-    """More than a tenth above the median, and beyond Tukey's fence: 117.5 + 1.5 * 25 in the fourth row."""
+    """An outlier is more than a tenth above the median and above Tukey's fence, 117.5 + 1.5 * 25 in the fourth row."""
     assert np.flatnonzero(is_outlier(np.array(lengths, np.int64))).tolist() == expected
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=40))
 def test_outliers_are_the_longest_and_fewer_than_half(lengths: list[int]) -> None:
-    """Whatever is longer than an outlier is one too, and none is as short as the median."""
+    """A step that is longer than an outlier is an outlier, too, and no outlier is as short as the median."""
     found = is_outlier(np.array(lengths, np.int64))
     assert found.sum() <= len(lengths) / 2
     if found.any():
@@ -235,7 +235,7 @@ def test_outliers_are_the_longest_and_fewer_than_half(lengths: list[int]) -> Non
 
 @WITH_KERNELS
 def test_idle_time_of_steps_is_that_of_the_idle_section(real_context: RealContext, name: str) -> None:
-    """By cause and by rule; the steps have no more of it than the window."""
+    """It agrees by cause and by rule, and the steps have no more idle time than the window."""
     context = real_context(name)
     chosen = choose_window(context)
     table = run_section(idle, context, chosen).tables["attribution"]
@@ -244,7 +244,7 @@ def test_idle_time_of_steps_is_that_of_the_idle_section(real_context: RealContex
         by_cause = mine.groupby("cause")["idle_ns"].sum().reindex(CAUSES, fill_value=0).to_numpy()
         by_rule = mine.groupby("rule")["idle_ns"].sum().reindex(RULES, fill_value=0).to_numpy()
         assert by_rule.tolist() == each.idle_ns.tolist()
-        # Ranks take their steps at the same time, so each process is looked at alone.
+        # Ranks take their steps at the same time, so each process is checked separately.
         for rows in context.steps.frame.groupby("process").indices.values():
             assert (each.steps_by_cause[:, rows].sum(axis=1) <= by_cause).all()
             assert (each.steps_by_rule[:, rows].sum(axis=1) <= by_rule).all()

@@ -1,4 +1,4 @@
-"""The step-time breakdown: each role in a trace small enough to check by eye, its laws, and real captures."""
+"""The step-time breakdown: each role in a trace that can be checked by eye, its laws, and real captures."""
 
 from collections.abc import Callable
 
@@ -252,7 +252,7 @@ def counted(events: list[tuple[str, tuple[int, int]]], low: int, high: int) -> l
     order = ("kernel", "memcpy", "memset", "communication", "runtime", "data", "forward")
     time = [0] * len(ROLES)
     for at in range(low, high):
-        # Nothing of length zero is open at any nanosecond; CUPTI writes 0 and 0 for what it could not time.
+        # An event of length zero is open at no nanosecond. CUPTI writes 0 and 0 for an event that it could not time.
         kinds = {kind for kind, (start, end) in inside if start <= at < end}
         time[next((place for place, kind in enumerate(order) if kind in kinds), len(order))] += 1
     return time

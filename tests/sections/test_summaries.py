@@ -1,4 +1,4 @@
-"""Summaries by name, made by hand: what is one name, what is clipped, and what a copy is called."""
+"""Summaries by name on made traces: which rows share a name, how rows are clipped, and the names of copies."""
 
 from collections.abc import Callable
 
@@ -45,7 +45,7 @@ def test_one_value_has_no_spread_and_two_have_that_of_a_sample(trace_of: TraceOf
 
 
 def test_time_outside_the_window_is_not_counted(trace_of: TraceOf) -> None:
-    """What touches the window is clipped to it; what does not is not there."""
+    """Events that overlap the window are clipped to it; others are left out."""
     builder = ExportBuilder().kernel(-20, 10, "a").kernel(90, 120, "a").kernel(100, 110, "b").kernel(-20, 0, "c")
     assert rows_of(trace_of(builder), summaries.kernels, "name", "count", "total_ns") == [["a", 2, 20]]
 
@@ -55,7 +55,7 @@ def test_a_window_without_kernels_has_an_empty_summary(trace_of: TraceOf) -> Non
 
 
 def test_versions_of_a_cuda_call_are_one_call(trace_of: TraceOf) -> None:
-    """All threads; CUPTI appends the version of the interface."""
+    """Calls of all threads are added up, without the interface version that CUPTI appends to names."""
     builder = ExportBuilder().call("cudaLaunchKernelExC_v11060", 0, 10).call("cudaLaunchKernelExC", 10, 15)
     builder.call("cudaLaunchKernelExC_v11060", 0, 7, thread=thread(4712)).call("cuMemcpyDtoH_v2", 20, 21)
     assert rows_of(trace_of(builder), summaries.host_calls, "name", "count", "total_ns") == [
@@ -65,13 +65,13 @@ def test_versions_of_a_cuda_call_are_one_call(trace_of: TraceOf) -> None:
 
 
 def test_calls_into_the_operating_system_are_summed_over_threads(trace_of: TraceOf) -> None:
-    """Their names are whole, whatever they end in."""
+    """Their names are unchanged, even with an ending like that of a version."""
     builder = ExportBuilder().os_call("poll", 0, 100).os_call("poll", 0, 50, thread=thread(4712))
     builder.os_call("my_v2", 0, 1)
     assert rows_of(trace_of(builder), summaries.os_calls, "name", "total_ns") == [["poll", 150], ["my_v2", 1]]
 
 
 def test_the_tracer_s_own_marks_are_no_calls(trace_of: TraceOf) -> None:
-    """Where it started and ended is a row of thread 0, of no length."""
+    """The tracer's start and end are rows of thread 0 without length."""
     builder = ExportBuilder().os_call("poll", 0, 100).os_call("[Unknown]", 5, 5, thread=0, eventClass=31)
     assert rows_of(trace_of(builder), summaries.os_calls, "name", "count") == [["poll", 1]]

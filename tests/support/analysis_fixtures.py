@@ -1,4 +1,4 @@
-"""Shortcuts for tests of attribution and sections: a window, one section, the attributions, the pieces of idle time."""
+"""Helpers for tests of attribution and sections: a window, one section, the attributions, the pieces of idle time."""
 
 from typing import NamedTuple, Protocol
 
@@ -35,17 +35,17 @@ class HasSection(Protocol):
 
 
 def run_section(module: HasSection, context: TraceContext, window: Window) -> Section:
-    """Return the section of a module, made as a report makes it."""
+    """Return the section of a module, made in the same way as in a report."""
     return run_sections([module.SECTION], context, window)[0]
 
 
 def attributions_of(context: TraceContext, window: Window) -> tuple[Attribution, ...]:
-    """Return the attribution of each device, made as a report makes it."""
+    """Return the attribution of each device, made in the same way as in a report."""
     return find_attributions(context, find_states(context, window), window, find_calls(context, window))
 
 
 def idle_pieces(trace: Trace, start: int, end: int, device: int = 0) -> IdlePieces:
-    """Return the idle time of one device as the rules for root causes read it."""
+    """Return the idle time of one device as the rules for root causes use it."""
     context, chosen = find_context(trace), window(start, end)
     states = find_states(context, chosen)
     return IdlePieces(context, states, device, chosen, find_causes(context, states, device, chosen))

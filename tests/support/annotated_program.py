@@ -59,7 +59,7 @@ def train(modes: set[str], name: str = "losses") -> None:
     torch.set_num_threads(1)
     model: nn.Module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 3))
     model = DistributedDataParallel(model) if "ddp" in modes else model
-    # Marks meet the compiler's frontend only, so the backend is one that starts no C++ compiler.
+    # Marks concern only the compiler's frontend, so the test uses a backend that starts no C++ compiler.
     called = torch.compile(model, backend="aot_eager") if "compile" in modes else model
     optimizer = torch.optim.Adam(model.parameters())
     scaler = torch.amp.GradScaler("cpu", enabled="amp" in modes)
@@ -90,7 +90,7 @@ def main() -> None:
     """Train in the modes of the arguments."""
     modes = set(sys.argv[1:])
     if "ddp" in modes:
-        # Imported first: an optimizer would import it later, and it would keep the group and its threads alive at exit.
+        # Imported first: an optimizer would import it later, and then it would keep the group and its threads alive.
         importlib.import_module("torch._dynamo")
         torch.distributed.init_process_group("gloo")
         train(modes, f"rank {torch.distributed.get_rank()}")

@@ -22,8 +22,8 @@ HEIGHT = 844
 
 needs_chromium = pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium here; apt-get install chromium")
 
-# Every element with its name, its parent's place and the names of its attributes, in order; where the reader is does
-# not count.
+# Every element in order, with its name, the index of its parent and the names of its attributes, without those that
+# depend on the scroll position.
 STRUCTURE = """() => {
   const all = [...document.querySelectorAll("*")];
   const at = new Map(all.map((one, place) => [one, place]));
@@ -33,7 +33,7 @@ STRUCTURE = """() => {
 
 
 def until(page: Page, condition: str) -> None:
-    """Wait until a condition holds; Playwright's own way would need the page to allow ``eval``.
+    """Wait until a condition holds. Playwright's own function needs a page that allows ``eval``.
 
     Raises:
         AssertionError: It does not hold within five seconds.
@@ -54,7 +54,7 @@ def chromium() -> Iterator[Browser]:
         started.close()
 
 
-# The pages of reports, by the identity of the report, which is kept so that no other report takes it.
+# The pages of reports by the id of the report. The report is kept, so that no other report gets its id.
 _PAGES: dict[int, tuple[Report, str]] = {}
 
 

@@ -1,4 +1,4 @@
-"""A slow and simple reference: the same results, found by counting each nanosecond."""
+"""A slow and simple reference implementation, which counts each nanosecond."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -220,7 +220,7 @@ class Counter:
         return any(row.thread == thread and row.open_at(when) for row in rows)
 
     def state(self, thread: int, when: int) -> str:
-        """Return what a thread does at a nanosecond."""
+        """Return the state of a thread at a nanosecond."""
         rows = [*self.calls, *self.os_calls, *self.overheads]
         here = [row for row in rows if row.thread == thread and row.open_at(when)]
         names = {row.name for row in here}

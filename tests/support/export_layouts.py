@@ -75,7 +75,7 @@ LAYOUTS = {
     "EXPORT_META_DATA": _PAIR,
 }
 
-# The first of the three releases that has the table, where it is not 2022.
+# The first of the three releases that has the table, if it is not 2022.
 FIRST_RELEASE = {
     "ANALYSIS_FILE": 2025,
     "DIAGNOSTIC_EVENT": 2025,

@@ -1,4 +1,4 @@
-"""Sections made by hand that the report of ``hand_made`` takes as they are: one of each kind, with numbers that fit."""
+"""Sections made by hand for the report of ``hand_made``: one of each kind, with consistent numbers."""
 
 import numpy as np
 import pandas as pd

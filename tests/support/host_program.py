@@ -1,4 +1,4 @@
-"""A training loop with one trouble of its host, named on the command line: run under the real nsys by tests."""
+"""A training loop with one problem of its host, named on the command line; tests run it under the real nsys."""
 
 import gc
 import os
@@ -12,26 +12,26 @@ import torch
 from torch import nn
 
 STEPS = 14
-# Batches of a step: with many, the loop lasts long enough for some samples.
+# Batches of a step. With many, the loop lasts long enough for some samples.
 MANY, FEW = 10, 2
 OBJECTS = 200_000
 BYTES = 24 << 20
 
 
 def collects() -> Callable[[], object]:
-    """Return what collects garbage among many objects."""
+    """Return a function that collects garbage among many objects."""
     table = [{"row": [number]} for number in range(OBJECTS)]
     return lambda: (len(table), gc.collect())
 
 
 def saves(folder: Path, model: nn.Module) -> Callable[[], object]:
-    """Return what saves a checkpoint of a large state."""
+    """Return a function that saves a checkpoint of a large state."""
     state = {"model": model.state_dict(), "moments": torch.zeros(BYTES // 4)}
     return lambda: torch.save(state, folder / "model.pt")
 
 
 def writes(folder: Path) -> Callable[[], object]:
-    """Return what writes a file and waits until the disk has it."""
+    """Return a function that writes a file and waits until it is on the disk."""
     content = bytes(BYTES)
 
     def write() -> None:
@@ -43,7 +43,7 @@ def writes(folder: Path) -> Callable[[], object]:
 
 
 def reads(folder: Path) -> Callable[[], object]:
-    """Return what reads a file from the disk, in the data phase."""
+    """Return a function that reads a file from the disk, in the data phase."""
     path = folder / "samples"
     path.write_bytes(bytes(3 * BYTES))
     os.sync()
@@ -57,7 +57,7 @@ def reads(folder: Path) -> Callable[[], object]:
 
 
 def shares() -> Callable[[], object]:
-    """Return nothing to do: this process computes on its first core, where the test runs another program."""
+    """Bind this process to its first core, where the test runs another program; return a function that does nothing."""
     core = {min(os.sched_getaffinity(0))}
     for task in Path("/proc/self/task").iterdir():
         os.sched_setaffinity(int(task.name), core)
@@ -65,18 +65,18 @@ def shares() -> Callable[[], object]:
 
 
 def joins(tasks: Path) -> Callable[[], object]:
-    """Return nothing to do: this process has joined a control group with a quota."""
+    """Join a control group with a quota; return a function that does nothing."""
     tasks.write_text(str(os.getpid()))
     return lambda: None
 
 
 def main() -> None:
-    """Train; the trouble is one of collects, saves, writes, reads, shares, quota and none."""
+    """Train with one problem: collects, saves, writes, reads, shares, quota or none."""
     trouble = sys.argv[1]
     torch.set_num_threads(1)
     model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(4)))
     optimizer, inputs = torch.optim.SGD(model.parameters(), lr=0.01), torch.rand(256, 256)
-    # Autograd's threads begin here.
+    # Autograd's threads start here.
     model(inputs).sum().backward()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

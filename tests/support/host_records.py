@@ -1,4 +1,4 @@
-"""Made records of the host, as `host.json` keeps them, in the time of a made capture."""
+"""Made records of the host, as in `host.json`, with the times of a made capture."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ STARTED_NS = 10**18
 
 
 def recorded(times: Sequence[int], **parts: Any) -> dict[str, Any]:  # noqa: ANN401 - any part of the JSON
-    """Return a record with samples at these times, in ns since capture start; parts replace the empty ones."""
+    """Return a record with samples at these times, in ns since capture start. Other parts are empty unless given."""
     empty: dict[str, Any] = {
         "schema": "nsyswrap.host/1",
         "times_ns": [STARTED_NS + each for each in times],
@@ -30,14 +30,14 @@ def recorded(times: Sequence[int], **parts: Any) -> dict[str, Any]:  # noqa: ANN
 def thread_samples(
     delays: Sequence[int], ran: Sequence[int] | None = None, thread: int = PID, process: int = PID
 ) -> dict[str, Any]:
-    """Return the samples of a thread: its time without a core so far, and the time it ran so far, in ns."""
+    """Return the samples of a thread: its total time without a core and its total running time so far, in ns."""
     on_cpu = [0] * len(delays) if ran is None else list(ran)
     at = list(range(len(delays)))
     return {"process": process, "thread": thread, "at": at, "on_cpu_ns": on_cpu, "delay_ns": list(delays)}
 
 
 def gpu_samples(clocks: Sequence[int], reasons: Sequence[int], **rest: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return the samples of a GPU with a highest clock of 2000 MHz."""
+    """Return the samples of a GPU whose highest clock is 2000 MHz."""
     count = len(clocks)
     columns = {"power_mw": [650_000] * count, "celsius": [60] * count, "processes": [1] * count}
     about = {"index": 0, "name": "NVIDIA H200", "max_sm_mhz": 2000, "power_limit_mw": 700_000, "bus": ""}
@@ -45,5 +45,5 @@ def gpu_samples(clocks: Sequence[int], reasons: Sequence[int], **rest: Any) -> d
 
 
 def record_of(made: Mapping[str, Any]) -> HostRecord:
-    """Return a record in the time of a made capture."""
+    """Return a record with the times of a made capture."""
     return read_record(made, STARTED_NS)

@@ -1,4 +1,4 @@
-"""Programs as what they launch and wait for, call by call, to look for the steps of any kind of loop in them.
+"""Made sequences of launches and waits of programs, in which tests look for the steps of any kind of loop.
 
 ::
 
@@ -29,8 +29,8 @@ class Program:
     """A program under construction; every method returns it.
 
     Attributes:
-        steps: When each of its steps begins, in ns, as ``step`` notes it.
-        seed: Of the small differences in the length of calls.
+        steps: Start of each of its steps, in ns, as recorded by ``step``.
+        seed: Seed of the small differences in the length of calls.
     """
 
     seed: int = 0
@@ -39,16 +39,16 @@ class Program:
     _now: int = 1_000
 
     def __post_init__(self) -> None:
-        """Start the source of differences."""
+        """Create the random number generator for the differences."""
         self._random = random.Random(self.seed)  # noqa: S311 - no secret
 
     def step(self) -> "Program":
-        """Note that a step begins."""
+        """Record the start of a step."""
         self.steps.append(self._now)
         return self
 
     def pause(self, ns: int) -> "Program":
-        """Let the host do something else."""
+        """Add time in which the host does something else."""
         self._now += ns
         return self
 
@@ -59,7 +59,7 @@ class Program:
         return self
 
     def layers(self, count: int, *names: str, thread: int = MAIN) -> "Program":
-        """Launch the same kernels for each of some layers."""
+        """Launch the same kernels for each of several layers."""
         return self.kernels(*names * count, thread=thread)
 
     def backward(self, *names: str, count: int = 1) -> "Program":
@@ -89,7 +89,7 @@ class Program:
         return self
 
     def sequence(self) -> WorkSequence:
-        """Return what the program launched and waited for."""
+        """Return the launches and waits of the program."""
         start, end, kind, thread, name, shape = zip(*self._rows, strict=True)
         named = _codes([(each, of == MAIN) for each, of in zip(name, thread, strict=True)])
         meaning = np.array(

@@ -1,4 +1,4 @@
-"""Comparisons that the tests of their forms draw: full, hostile, bare, and of two reports that do not compare."""
+"""Comparisons for tests of their forms: full, hostile, empty, and of two reports that are not comparable."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from nsyswrap.model import Report, Severity
 
 
 def side_report(median_ms: float, seed: int, workers: int) -> Report:
-    """A loop with kernels, copies, phases, a tensor share and findings."""
+    """Return the report of a loop with kernels, copies, phases, a tensor share and findings."""
     whole = pairs.report(pairs.lengths(median_ms, seed=seed))
     wait = max(int((median_ms - 1.5) * MS * 60), 0)
     kernels = {hand_made.GEMM: 20 * MS, hand_made.ELEMENTWISE: 30 * MS, f"only_with_{workers}": 5 * MS}
@@ -33,24 +33,24 @@ def side_report(median_ms: float, seed: int, workers: int) -> Report:
 
 
 def full() -> Comparison:
-    """A comparison with something to say everywhere."""
+    """Return a comparison with content in every part."""
     base, new = side_report(5.7, 1, 1), side_report(2.5, 2, 8)
     return compare_reports([base], [new], ("one-worker", "eight-workers"))
 
 
 def hostile() -> Comparison:
-    """A comparison of two reports in which every text is hostile."""
+    """Return a comparison of two reports in which every text is hostile."""
     base, new = hand_made.hostile_report(), hand_made.full_report()
     return compare_reports([base], [replace(new, findings=base.findings)], (hand_made.HOSTILE, "b"))
 
 
 def bare() -> Comparison:
-    """A comparison of two reports without anything."""
+    """Return a comparison of two empty reports."""
     return compare_reports([hand_made.empty_report()], [hand_made.empty_report()], ("a", "b"))
 
 
 def unlike() -> Comparison:
-    """A comparison of what cannot be compared, without steps on one side."""
+    """Return a comparison of reports that are not comparable; one has no steps."""
     return compare_reports([hand_made.two_gpu_report()], [hand_made.no_gpu_report()], ("two", "none"))
 
 

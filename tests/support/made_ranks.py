@@ -1,4 +1,4 @@
-"""Reports of ranks made from other reports: one for each process, with clocks of their own, and jobs of many ranks."""
+"""Reports of ranks made from other reports: one for each process, each with its own clock; and jobs of many ranks."""
 
 from dataclasses import replace
 
@@ -18,8 +18,8 @@ def split(trace: Trace, offsets: list[int], *, epochs: bool = True) -> list[Rank
 
     Args:
         trace: A report of several processes.
-        offsets: What the clock of each report is ahead of the first one's, in ns; their times differ by it.
-        epochs: Whether the reports state their start in UTC correctly; else they all state the same.
+        offsets: How far the clock of each report is ahead of the clock of the first, in ns. Its times differ by this.
+        epochs: Whether each report states its correct start in UTC; otherwise all state the same start.
     """
     processes = tables.distinct(array(trace[tables.KERNELS], "process")).tolist()
     return [
@@ -49,9 +49,9 @@ def job(ranks: int, steps: int, late: dict[int, int], step: int = 1_000_000) -> 
         rank 1    |..... load ......|#### compute ########|==reduce==|
 
     Args:
-        ranks: How many.
-        steps: How many.
-        late: How much longer a rank loads, in ns, by rank.
+        ranks: Number of ranks.
+        steps: Number of steps.
+        late: Additional loading time in ns, by rank.
         step: Length of a step without a late rank, in ns.
     """
     built, most = ExportBuilder(), max(late.values(), default=0)

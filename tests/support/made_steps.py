@@ -15,20 +15,20 @@ US = 1000
 STEP = 1000 * US
 STEPS = 12
 MEASURED = STEPS - 2
-# Kernels of a step. With one alone, the GPU would go idle before each launch: a launch-bound loop.
+# Kernels of a step. With a single kernel the GPU would be idle before each launch, so the loop would be launch-bound.
 KERNELS = 6
 LAUNCH_EVERY = 2 * US
 
 
 def launched_at_once(builder: ExportBuilder, at: int, start: int, end: int, **columns: int) -> ExportBuilder:
-    """Add kernels that run one right after another, all launched from ``at`` on, one every 2 us.
+    """Add kernels that run without gaps; their launches start at ``at``, one every 2 us.
 
     Args:
         builder: The export.
         at: Start of the first launch call, in ns.
         start: Start of the first kernel, in ns.
         end: End of the last one, in ns.
-        **columns: Of each kernel, such as ``device``.
+        **columns: Columns of each kernel, such as ``device``.
     """
     edges = [start + (end - start) * number // KERNELS for number in range(KERNELS + 1)]
     for number, (begin, stop) in enumerate(pairwise(edges)):
@@ -45,7 +45,7 @@ def made_loop(busy: int = 600, builder: ExportBuilder | None = None) -> ExportBu
         GPU    ..|######600######|....400....|..######
         host   |launch 6|                    |launch 6|
 
-    The GPU is idle from ``busy`` to 10 us into the next step: CPU code, then 1 us of launch call and 9 us queued.
+    The GPU is idle from ``busy`` until 10 us into the next step: CPU code, then 1 us of launch call and 9 us queued.
     """
     made = builder or ExportBuilder().gpu()
     made.os_call("mmap", 0, 1)
@@ -57,7 +57,7 @@ def made_loop(busy: int = 600, builder: ExportBuilder | None = None) -> ExportBu
 
 
 def each_step(builder: ExportBuilder, name: str, start: int, end: int) -> ExportBuilder:
-    """Add a call to each step, at these microseconds of it."""
+    """Add a call to each step, from and to these microseconds after the step's start."""
     for number in range(STEPS):
         builder.call(name, number * STEP + start * US, number * STEP + end * US)
     return builder
@@ -69,6 +69,6 @@ def findings_of(trace: Trace, window: str = "") -> dict[str, Finding]:
 
 
 def lost_per_step(trace: Trace) -> dict[str, float]:
-    """Return the time that each finding but those on kernels loses in a measured step, in microseconds."""
+    """Return the time lost in a measured step for each finding except those on kernels, in microseconds."""
     found = findings_of(trace)
     return {rule: each.lost_ns / US / MEASURED for rule, each in found.items() if not rule.startswith("compute/")}

@@ -3,7 +3,7 @@
 from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost
 
 US = 1_000
-# A launch costs 2, 3 or 5 us, any other CUDA call 1 us; a launch takes 2 us alone.
+# A launch costs 2, 3 or 5 us, any other CUDA call 1 us. Without nsys a launch takes 2 us.
 COST = ProfilerCost(
     {
         "launch": CallCost(2 * US, 3 * US, 5 * US, 2 * US),

@@ -1,6 +1,6 @@
 """Small random traces: two processes with two threads, two GPUs with two streams, and few nanoseconds.
 
-A sketch is plain data, so that hypothesis can shrink it and a test can build it again, later in time or shuffled.
+A sketch is plain data. So hypothesis can shrink it, and a test can build it again with later times or shuffled rows.
 """
 
 import secrets
@@ -47,7 +47,7 @@ threads = st.sampled_from(THREADS)
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation on a GPU. ``launched`` is the start and length of its call, None where the call was lost."""
+    """An operation on a GPU. ``launched`` is the start and length of its call, or None if the call was lost."""
 
     kind: str
     name: str
@@ -137,7 +137,7 @@ def built(sketch: Sketch, shift: int = 0) -> ExportBuilder:
 
 
 def _add(builder: ExportBuilder, each: Operation, shift: int, number: int) -> None:
-    """Add an operation with a correlation id from its number."""
+    """Add an operation; its correlation id is its number plus 1."""
     start, end = each.start + shift, each.start + each.length + shift
     process = each.thread & ~0xFFFFFF
     common: dict[str, Any] = {

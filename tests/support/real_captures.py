@@ -1,4 +1,4 @@
-"""The real captures that lie in tests/captures, and what is known of one made with a secret in its environment."""
+"""The real captures in tests/captures, and the description of a capture with a secret in its environment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ from nsyswrap.tables import Trace
 CAPTURES = Path(__file__).parents[1] / "captures"
 CAPTURE_NAMES = tuple(sorted(path.name.removesuffix(".sqlite.xz") for path in CAPTURES.glob("*.sqlite.xz")))
 
-# The fixtures `real_trace`, `real_context` and `real_report`: by name, and the report by window as well.
+# The types of the fixtures `real_trace`, `real_context` and `real_report`. Their argument is the capture's name; a
+# report has a window, too.
 RealTrace = Callable[[str], Trace]
 RealContext = Callable[[str], TraceContext]
 RealReport = Callable[..., Report]
@@ -19,14 +20,14 @@ RealReport = Callable[..., Report]
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A real export, made where there was a secret to tell.
+    """A real export of a program with a secret in its environment.
 
     Attributes:
         export: The file.
         variable: Name of the environment variable that held the secret.
         secret: Its value.
         folder: Home and working folder of the program.
-        printed: What the program wrote to its output.
+        printed: The output of the program.
     """
 
     export: Path

@@ -1,4 +1,4 @@
-"""Small programs that run by the rules of the simulation: it must reproduce an export of one exactly.
+"""Small programs that run by the rules of the simulation, which must reproduce their exports exactly.
 
 The machine here shares only the rules with the simulation: a launch takes ``CALL`` ns, an operation begins ``LATENCY``
 ns after its launch has returned or ``GAP`` ns after the operation before it in its stream, a wait returns ``WAKE`` ns
@@ -20,11 +20,11 @@ Do = Literal["launch", "wait", "hand"]
 
 @dataclass(frozen=True)
 class Act:
-    """What a thread does next: it works, then launches a kernel, waits for all streams, or hands the work over.
+    """The next act of a thread: its own work, then a kernel launch, a wait for all streams, or a hand-over of the work.
 
     Attributes:
-        do: What it does after its own work.
-        work: Length of its own work in ns.
+        do: Name of the method that runs after the thread's own work.
+        work: Length of the thread's own work in ns.
         length: Length of the kernel in ns.
         stream: Stream of the kernel.
     """
@@ -43,9 +43,9 @@ class Machine:
         builder: The export under construction.
         now: Time of the host in ns.
         thread: The thread that works.
-        free: When the last kernel of each stream ends.
-        asleep: When the thread that does not work began to wait.
-        ended: When the last operation ended.
+        free: End of the last kernel of each stream, in ns.
+        asleep: Start of the wait of the thread that does not work, in ns.
+        ended: End of the last operation, in ns.
     """
 
     builder: ExportBuilder = field(default_factory=ExportBuilder)
@@ -100,7 +100,7 @@ acts = st.builds(
     length=st.integers(1, 90),
     stream=st.sampled_from((7, 7, 7, 8)),
 )
-# Each kind of event happens once on its own, so that the trace shows how long it takes: a launch on an idle GPU, queued
+# Each kind of event happens once on its own, so that the trace shows its duration: a launch on an idle GPU, queued
 # kernels, a long wait, and a wait with nothing pending.
 SAMPLES_OF_EACH = (
     *(Act("launch", 5, 60), Act("launch", 0, 60), Act("launch", 0, 60), Act("wait", 0)),

@@ -1,4 +1,4 @@
-"""Simulations of traces and what changes save in them, made as a report makes them."""
+"""Simulations of traces and the savings of changes, made in the same way as in a report."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ US = 1_000
 
 
 def simulate(context: TraceContext, window: Window | None = None) -> Simulation:
-    """Return the simulation of a window; of the window that a report is about by default."""
+    """Return the simulation of a window; without one, of the default window of a report."""
     window = window or choose_window(context)
     return find_simulation(context, find_states(context, window), window, find_collectives(context))
 
@@ -25,7 +25,7 @@ def simulate_trace(trace: Trace, window: Window | None = None) -> Simulation:
 
 
 def saved_us(simulation: Simulation, what: Callable[[Simulation], WhatIf]) -> tuple[int, int]:
-    """Return what a change saves at least and at most, in whole microseconds, after a check of its evidence."""
+    """Check the evidence of a change; return its least and its most saving in whole microseconds."""
     found = predict(simulation, what)
     assert found.low_ns is not None
     assert found.high_ns is not None

@@ -1,4 +1,4 @@
-"""Check the house rules on the source: layers, import circles, homes of dependencies, lengths, effects of an import.
+"""Check the project's rules on the source: layers, import cycles, places of dependencies, lengths, import effects.
 
 The code is parsed and never imported. Each rule returns the lines that break it, as ``path:line: what``; an empty list
 means that the rule holds.

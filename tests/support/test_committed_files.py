@@ -1,4 +1,4 @@
-"""Committed files are those that git lists; without git there is a reason to skip."""
+"""Committed files are those that git lists; without git the test that needs them is skipped."""
 
 import subprocess
 from pathlib import Path
@@ -8,7 +8,7 @@ from committed_files import committed
 
 
 def test_only_committed_files_are_listed(tmp_path: Path) -> None:
-    """Names with blanks and other letters too; neither untracked files nor files that were deleted."""
+    """Names may have blanks and non-ASCII letters. Untracked and deleted files are left out."""
     folder = tmp_path / "reports"
     folder.mkdir()
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)

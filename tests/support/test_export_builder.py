@@ -23,7 +23,7 @@ def columns_in(path: Path) -> dict[str, list[str]]:
     ("name", "release"), [("cnn_amp", 2025), ("cuda_graph_graph_trace", 2025), ("cnn_fp32_nsys2023", 2023)]
 )
 def test_a_layout_is_that_of_a_real_export(captures: Captures, name: str, release: int) -> None:
-    """The same columns in the same order, for every table that both have."""
+    """Every table that both have has the same columns in the same order."""
     real = columns_in(captures(name))
     shared = [table for table in real if table in LAYOUTS]
     assert len(shared) > 10

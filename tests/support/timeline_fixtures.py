@@ -1,4 +1,4 @@
-"""Timelines made by hand, for the page: two GPUs, a few milliseconds, hostile names, and one too large to be exact."""
+"""Timelines made by hand, for the page: two GPUs for a few ms, one with hostile names, one too large to be exact."""
 
 from dataclasses import replace
 from functools import cache
@@ -36,7 +36,7 @@ def timeline_report(*, is_exact: bool = True, hostile: str = "") -> Report:
 
     Args:
         is_exact: Whether the rows have all items, or only those before 1 ms.
-        hostile: Name of everything that a program can name.
+        hostile: The name of everything that a program can name.
     """
     return replace(hand_made.two_gpu_report(), timeline=timeline_data(is_exact=is_exact, hostile=hostile))
 

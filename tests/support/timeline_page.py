@@ -1,4 +1,4 @@
-"""The timeline of a page in a browser, for tests: opened, moved by keys, read."""
+"""Open, move and read the timeline of a page in a browser, for tests."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ NUMBERS = """(place) => Object.fromEntries([...place.querySelectorAll("tbody tr"
 
 @pytest.fixture(name="context", scope="module")
 def context_fixture(browser: Browser) -> Iterator[BrowserContext]:
-    """A context of a desk's width."""
+    """Return a browser context with the width of a desktop screen."""
     made = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     yield made
     made.close()
@@ -27,7 +27,7 @@ def context_fixture(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture(name="opened")
 def opened_fixture(context: BrowserContext, tmp_path: Path) -> Iterator[Callable[..., Page]]:
-    """Return what opens the page of a report; whatever the page complains of fails the test."""
+    """Return a function that opens the page of a report. Any error or message of the page fails the test."""
     said: list[str] = []
 
     def page_of(report: Report, fragment: str = "") -> Page:
@@ -48,7 +48,7 @@ def opened_fixture(context: BrowserContext, tmp_path: Path) -> Iterator[Callable
 
 
 def load(page: Page, file: Path, fragment: str = "") -> None:
-    """Open a file with a timeline, under a clock that tests move, and wait until the timeline is drawn."""
+    """Open a file with a timeline, with a clock that tests control, and wait until the timeline is drawn."""
     page.clock.install()
     page.goto(file.as_uri() + fragment)
     page.wait_for_selector(LIVE)
@@ -56,24 +56,24 @@ def load(page: Page, file: Path, fragment: str = "") -> None:
 
 
 def settled(page: Page) -> None:
-    """Let the page's clock run until the timeline is drawn and its ledger is shown."""
+    """Advance the page's clock until the timeline is drawn and its ledger is shown."""
     page.clock.run_for(200)
 
 
 def view(page: Page) -> tuple[float, float]:
-    """Return start and end of the interval that is drawn, in ns."""
+    """Return start and end of the visible interval, in ns."""
     start, end = page.evaluate(f"(({{ dataset }}) => [dataset.start, dataset.end])(document.querySelector('{ROWS}'))")
     return float(start), float(end)
 
 
 def ledger(page: Page) -> dict[str, list[int]]:
-    """Return the ledger that is shown: by class, ns of each GPU."""
+    """Return the visible ledger: the ns of each GPU, by class."""
     found: dict[str, list[int]] = page.eval_on_selector(LEDGER, NUMBERS)
     return found
 
 
 def press(page: Page, *keys: str) -> None:
-    """Press keys in the drawing."""
+    """Press keys while the drawing has the focus."""
     page.focus(ROWS)
     for key in keys:
         page.keyboard.press(key)
@@ -81,11 +81,11 @@ def press(page: Page, *keys: str) -> None:
 
 
 def place(page: Page, row: str, at_ns: float) -> tuple[float, float]:
-    """Return where a time of a row is on the screen."""
+    """Return the position of a time of a row on the screen."""
     page.locator(ROWS).scroll_into_view_if_needed()
     box = page.locator(ROWS).bounding_box()
     assert box is not None
-    # Tops of the rows at this width: an axis of 26, then rows and the space between them.
+    # Tops of the rows at this width, in pixels: an axis of 26, then the rows and the space between them.
     tops = {"steps": 31, "GPU 0": 89, "stream 7": 154, "GPU 1": 194}
     start, end = view(page)
     x = box["x"] + 172 + (at_ns - start) / (end - start) * (box["width"] - 172)

@@ -1,4 +1,4 @@
-"""What the verdict of a report must be: its first finding, with possible times."""
+"""Check that the verdict of a report is its first finding, with possible times."""
 
 import re
 

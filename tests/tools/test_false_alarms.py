@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    """The program as a module."""
+    """Import the program as a module."""
     spec = importlib.util.spec_from_file_location("compare_false_alarms", ROOT / "tools" / "compare_false_alarms.py")
     assert spec is not None
     assert spec.loader is not None
@@ -39,7 +39,7 @@ def test_steps_take_after_the_one_before_as_much_as_they_should(tool: ModuleType
 
 
 def test_a_row_says_how_often(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In 100, with those that could not tell in parentheses; half as long again is always seen."""
+    """A row has the percentage of detected changes, with undecided pairs in parentheses. 50 % is always detected."""
     monkeypatch.setattr(tool, "RUNS", 5)
     monkeypatch.setattr(tool, "COUNTS", (58,))
     monkeypatch.setattr(tool, "KINDS", {"measured": tool.autoregressive(0.0, 0.02)})
@@ -47,7 +47,7 @@ def test_a_row_says_how_often(tool: ModuleType, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_runs_are_compared_in_pairs(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each with each, in the order given, and a count at the end."""
+    """Every pair of runs has a row, in the order given; the last line counts the outcomes."""
     for seed in (1, 2, 3):
         whole = pairs.with_session(pairs.report(pairs.lengths(4.0, seed=seed)), started_utc=str(seed))
         (tmp_path / f"{seed}.json").write_text(json_report.render(whole), encoding="utf-8")
@@ -62,7 +62,7 @@ def test_runs_are_compared_in_pairs(tool: ModuleType, tmp_path: Path, capsys: py
 
 
 def test_real_steps_are_split_in_two(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Odd against even, and half against half; too few steps are left out."""
+    """Odd steps are compared with even ones, and the first half with the second; a run of few steps is left out."""
     for name, count in (("long", 60), ("short", 12)):
         path = tmp_path / f"{name}.json"
         path.write_text(json_report.render(pairs.report(pairs.lengths(4.0, count))), encoding="utf-8")

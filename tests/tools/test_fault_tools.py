@@ -1,4 +1,4 @@
-"""The tools around the planted faults: what they need, how captures are cut, and how a fault is judged."""
+"""The tools for the planted faults: what they need, how they cut captures, and how they judge a fault."""
 
 import importlib
 import lzma
@@ -25,14 +25,14 @@ MS = 1_000_000
 
 @pytest.fixture(scope="module")
 def tools() -> Iterator[Callable[[str], ModuleType]]:
-    """Import a tool as it imports its neighbours."""
+    """Return a function that imports a tool, with the folder of the tools on the path."""
     sys.path.insert(0, str(TOOLS))
     yield importlib.import_module
     sys.path.remove(str(TOOLS))
 
 
 def loop(step: int, wait: int, steps: int = 10, *, late: int = 0) -> ExportBuilder:
-    """Steps of some ms in which the GPU waits for a part of the time for the data loader."""
+    """Return steps of ``step`` ms; in each, the GPU waits ``wait`` ms for the data loader."""
     made = ExportBuilder().gpu().os_call("read", 0, 1)
     made.call("cudaMalloc", 1, 2, correlation=900)
     for number in range(steps):
@@ -51,7 +51,7 @@ def report(trace_of: TraceOf, builder: ExportBuilder) -> Report:
 def test_without_a_gpu_it_says_so(
     tools: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cannot tell: exit code 3, and how the table is written all the same."""
+    """The exit code is 3, for cannot tell, and the message names the option that still writes the table."""
     judge = tools("judge_faults")
     monkeypatch.setattr(judge, "gpu_count", lambda: 0)
     assert judge.main([]) == 3
@@ -84,7 +84,7 @@ def test_each_root_cause_has_three_programs_and_a_librarys_loop(tools: Callable[
 
 
 def test_missing_programs_are_named(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
-    """Two programs of one shape count once, and a program's own loop is no library's."""
+    """Two programs of one shape count once, and a program with its own loop does not count as a library's loop."""
     module = tools("fault_programs")
     for name, shape in (("first", "a loop"), ("second", "a loop"), ("third", "a graph")):
         (tmp_path / f"{name}.py").write_text(
@@ -102,7 +102,7 @@ def test_missing_programs_are_named(tools: Callable[[str], ModuleType], tmp_path
 
 
 def test_programs_are_listed_by_root_cause(tools: Callable[[str], ModuleType]) -> None:
-    """In the order of the root causes; rules that are none come last."""
+    """Programs are in the order of the root causes; rules that are not root causes come last."""
     module = tools("fault_programs")
     made = [module.Program(f"p{number}", rule, "s", "", 1) for number, rule in enumerate(reversed(module.ROOT_CAUSES))]
     other = module.Program("a", "occupancy/low", "s", "", 1)
@@ -110,7 +110,7 @@ def test_programs_are_listed_by_root_cause(tools: Callable[[str], ModuleType]) -
 
 
 def test_a_cut_capture_says_the_same(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
-    """What lies before the first step goes; steps, findings and completeness stay."""
+    """Events before the first step are removed; the steps and findings stay."""
     captures = tools("fault_captures")
     export = loop(20, 12).write(tmp_path / "whole.sqlite")
     assert captures.pack(export, tmp_path / "small.sqlite.xz") == 10
@@ -153,7 +153,7 @@ def test_counts_that_nsys_wrote_down_are_those_that_are_left(
 
 
 def test_a_fault_is_judged_by_both_reports(tools: Callable[[str], ModuleType], trace_of: TraceOf) -> None:
-    """Steps of 20 ms become steps of 8 ms: eight measured steps save a wait of 12 ms each."""
+    """Steps of 20 ms become steps of 8 ms, so each of the eight measured steps saves a wait of 12 ms."""
     table = tools("fault_table")
     faulty, fixed = report(trace_of, loop(20, 12)), report(trace_of, loop(8, 0))
     verdict = table.judge("few", "idle/data_wait", faulty, fixed)

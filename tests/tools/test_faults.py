@@ -1,4 +1,4 @@
-"""The verdicts on captures of the planted faults: the fault is found first and alone, and fixing it saves time."""
+"""The verdicts on captures of the planted faults: the fault is the first and only finding, and a fix saves time."""
 
 import importlib
 import lzma
@@ -19,9 +19,9 @@ CAPTURES = ROOT / "tests" / "captures" / "faults"
 PROGRAMS = ROOT / "workloads" / "faults"
 NAMES = sorted(path.name.removesuffix("-fixed.sqlite.xz") for path in CAPTURES.glob("*-fixed.sqlite.xz"))
 MOST_BYTES = 200 * 1024
-# With fewer steps, one step more or less decides: predicted and measured saving are not compared.
+# With fewer steps, a single step changes the result, so predicted and measured saving are not compared.
 ENOUGH_STEPS = 5
-# Where reports of the cut captures miss; docs/faults.md says why. A change of rules may change these.
+# Faults on which the reports of the cut captures are wrong; docs/faults.md says why. New rules may change these.
 NOT_FIRST = {"emptied_by_trainer", "unpinned_columns"}
 RAISE_MORE = {
     *("checkpoints", "emptied_by_trainer", "growing_history", "histograms", "new_lengths", "recurrent_cells"),
@@ -32,7 +32,7 @@ NOT_NEAR = {"checkpoints", "growing_history", "hashed_experts", "one_shard", "un
 
 @pytest.fixture(scope="module")
 def table() -> Iterator[ModuleType]:
-    """Import tools/fault_table.py in the same way as the other tools do."""
+    """Import tools/fault_table.py in the same way as the other tools."""
     sys.path.insert(0, str(ROOT / "tools"))
     yield importlib.import_module("fault_table")
     sys.path.remove(str(ROOT / "tools"))
@@ -60,7 +60,7 @@ def test_each_program_with_captures_is_there() -> None:
 
 @pytest.mark.parametrize("path", sorted(CAPTURES.glob("*.xz")), ids=lambda path: path.name.split(".")[0])
 def test_a_capture_is_small_and_tells_nothing_of_its_machine(path: Path) -> None:
-    """At most 200 KiB, both forms there, and no home folder or variable in it."""
+    """A capture has at most 200 KiB, no home folder and no variable; both forms of the program are committed."""
     assert path.stat().st_size <= MOST_BYTES
     name = path.name.removesuffix(".sqlite.xz").removesuffix("-fixed")
     assert {f"{name}.sqlite.xz", f"{name}-fixed.sqlite.xz"} <= {each.name for each in CAPTURES.iterdir()}
@@ -92,7 +92,7 @@ def test_nothing_else_is_raised_with_the_fault_or_without(name: str) -> None:
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("name", [each for each in NAMES if each not in NOT_NEAR])
 def test_fixing_it_saves(name: str) -> None:
-    """The steps are shorter without the fault, and by what was predicted, within 25 %."""
+    """The steps are shorter without the fault; the predicted saving is within 25 % of the measured one."""
     found = verdict(name)
     assert found.measured_ns > 0  # type: ignore[attr-defined]
     if found.steps >= ENOUGH_STEPS:  # type: ignore[attr-defined]
@@ -103,7 +103,7 @@ def test_fixing_it_saves(name: str) -> None:
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("name", sorted(NOT_NEAR))
 def test_what_is_not_near_is_listed(name: str) -> None:
-    """A prediction that has come near leaves the list."""
+    """Each program in the list still has a wrong prediction; one that is near must be removed from it."""
     assert not verdict(name).is_near  # type: ignore[attr-defined]
 
 

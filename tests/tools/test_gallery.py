@@ -127,7 +127,7 @@ def test_the_page_of_results_is_up_to_date(tools: Tools) -> None:
 
 
 def test_a_cut_report_keeps_what_the_pages_read(tools: Tools, sample: dict[str, Any]) -> None:
-    """It is far smaller; facts, findings, ledger and attribution are unchanged."""
+    """The cut report is far smaller; facts, findings, ledger and attribution are unchanged."""
     cut = tools.results.cut(sample)
     assert len(json.dumps(cut)) < len(json.dumps(sample)) / 8
     assert cut["findings"] == sample["findings"]
@@ -164,7 +164,7 @@ def test_the_page_shows_the_figures_of_a_report(tools: Tools, sample: dict[str, 
 
 
 def test_alexnet_has_a_table_of_activities(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
-    """It has ten rows, longest first, copies included."""
+    """The table has ten rows, longest first, and includes copies."""
     put(tools, sample, tmp_path, "alexnet-8")
     text = tools.page.page(tools.results.results(tmp_path))
     after = text.split("GPU activities of `alexnet-8`, in 58 steps:")[1].split("\n\n")[1].splitlines()[2:]

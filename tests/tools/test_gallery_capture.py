@@ -67,7 +67,7 @@ def test_a_repeated_part_of_a_block_is_written_out(capture: ModuleType, count: i
 
 
 def test_variables_are_found_everywhere_in_a_capture(capture: ModuleType) -> None:
-    """In a block, before and after it, and after a length byte; options and the variables of nsys do not count."""
+    """They may be in a block, around it, or after a length byte. Options and variables of nsys do not count."""
     inside = b"\0HOME=/srv\0http_proxy=x\0NSYS_TSC_SUPPORT=1\0QUADD_AGENT_PID=5\0LD_PRELOAD=y\n!--trace=cuda a==b"
     whole = capture.unpacked(packed(inside, b"\0zPATH=/bin\0", tail=b"\x09LATE_KEY=1"))
     assert capture.variables(whole, {"HOME", "PATH"}) == ["LATE_KEY", "http_proxy"]
@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_unpacked_is_an_error(capture: ModuleType, content
 
 
 def test_a_capture_that_is_cut_short_is_an_error(capture: ModuleType) -> None:
-    """At each possible length, and no other error is raised."""
+    """This holds for each possible length, and no other error is raised."""
     content = packed(b"HOME=/srv")
     for length in range(len(BEGIN), len(content) - 3):
         with pytest.raises(ValueError, match=r"without LZ4 blocks|cut short"):

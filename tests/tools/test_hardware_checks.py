@@ -1,4 +1,4 @@
-"""The programs that check nsyswrap against hardware: what they compute from files, without the hardware."""
+"""The programs that check nsyswrap against hardware, tested on files and without the hardware."""
 
 import importlib.util
 import json
@@ -18,7 +18,7 @@ NS = 1000
 
 
 def load(name: str) -> ModuleType:
-    """One of the programs, as a module."""
+    """Import one of the programs as a module."""
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     assert spec
     assert spec.loader
@@ -29,17 +29,17 @@ def load(name: str) -> ModuleType:
 
 
 def event(name: str, category: str, start: float, end: float, **args: object) -> dict[str, Any]:
-    """An event of a chrome trace; microseconds."""
+    """Return an event of a Chrome trace; times are in microseconds."""
     return {"ph": "X", "name": name, "cat": category, "ts": start, "dur": end - start, "args": args}
 
 
 def a_kernel(start: float, end: float, blocks: float, **args: object) -> dict[str, Any]:
-    """A kernel as Kineto writes it."""
+    """Return a kernel as Kineto writes it."""
     shape = {"block": [256, 1, 1], "registers per thread": 32, "shared memory": 0, "est. achieved occupancy %": 25}
     return event("gemm", "kernel", start, end, **{"blocks per SM": blocks, **shape, **args})
 
 
-# Two steps of 10 µs. In the first: data 0-4, a launch at 3-5, its kernel 5-9; in the second a kernel that outlasts it.
+# Two steps of 10 µs. First step: data 0-4, a launch 3-5, its kernel 5-9. The kernel of the second outlasts the step.
 TRACE = {
     "deviceProperties": [{"computeMajor": 9, "computeMinor": 0}],
     "traceEvents": [
@@ -60,7 +60,11 @@ TRACE = {
 
 
 def test_a_nanosecond_of_a_step_goes_to_the_first_role_that_holds() -> None:
-    """By hand, in both steps: kernel 4 and 2, copy 0.5, calls 2 and 1, data 3, operators 0 and 2, the rest other."""
+    """The roles of both steps, worked out by hand, are as expected.
+
+    In µs: kernel 4 and 2, copy 0.5 in the first step, calls 2 and 1, data 3 in the first step, operators 0 and 2, and
+    the rest is other.
+    """
     trace = load("torch_trace")
     events = trace.events_in(TRACE)
     steps = trace.host_steps(events)
@@ -82,7 +86,7 @@ def test_the_plugins_steps_last_until_their_operations_end() -> None:
 
 
 def test_utilization_and_sm_efficiency() -> None:
-    """Kernels run 6 of 20 µs inside the steps; the first has blocks for half of the multiprocessors."""
+    """Kernels run for 6 of 20 µs inside the steps; the first kernel has blocks for half of the multiprocessors."""
     trace = load("torch_trace")
     events = trace.events_in(TRACE)
     span = (0, 20 * NS)
@@ -92,7 +96,7 @@ def test_utilization_and_sm_efficiency() -> None:
 
 
 def test_the_plugins_zero_for_much_shared_memory_is_corrected() -> None:
-    """64 KiB a block: three blocks of 256 threads fit on a multiprocessor of 2048."""
+    """With 64 KiB a block, three blocks of 256 threads fit on a multiprocessor of 2048 threads."""
     table = load("breakdown_table")
     (big,) = [each["args"] for each in TRACE["traceEvents"] if each.get("args", {}).get("shared memory") == 65536]
     assert table.unlimited_share(big, TRACE) == pytest.approx(3 * 256 / 2048)
@@ -131,7 +135,7 @@ def test_both_breakdowns_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def shaped(share: float, limit: int = 8, **values: float) -> NcuLaunch:
-    """A launch of 256 threads with 32 registers on an H100, as ncu describes it."""
+    """Return a launch of 256 threads with 32 registers on an H100, as ncu describes it."""
     inputs = {
         "launch__block_size": 256,
         "launch__registers_per_thread": 32,
@@ -164,14 +168,14 @@ def test_another_occupancy_is_seen(share: float, limit: int) -> None:
 
 
 def test_a_file_without_occupancy_fails(tmp_path: Path) -> None:
-    """Nothing compared is not everything equal."""
+    """A file without anything to compare does not count as equal."""
     page = tmp_path / "raw.csv"
     page.write_text('"ID","Kernel Name","CC"\n"","",""\n"0","f","9.0"\n')
     assert load("occupancy_table").main([str(page)]) == 1
 
 
 def test_programs_stand_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the kernels that matter and were not named, or named wrongly."""
+    """A second table lists kernels with a wrong name or none, if they take enough time to matter."""
     kernels = [
         {"name": "a|b", "share": 0.5, "outcome": "differs", "verdict": "tensor", "reason": "no matrix instruction"},
         {"name": "c", "share": 0.0005, "outcome": "differs", "verdict": "tensor", "reason": "too small to matter"},
@@ -210,7 +214,7 @@ def test_programs_stand_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_every_case_has_a_name_and_the_run_knows_it() -> None:
-    """The programs that run.sh verifies are those that there are."""
+    """The cases in run.sh are all the cases of programs.py."""
     program = [sys.executable, str(FOLDER / "programs.py"), "--list"]
     there = subprocess.run(program, capture_output=True, text=True, check=True).stdout.split()
     script = (FOLDER / "run.sh").read_text(encoding="utf-8")
@@ -224,14 +228,14 @@ def test_the_script_is_one_that_bash_reads() -> None:
 
 
 def known_operators() -> tuple[ModuleType, list[Any]]:
-    """What was measured of operators on tensors of known sizes, on an H200 with PyTorch 2.11."""
+    """Return measurements of operators on tensors of known sizes, on an H200 with PyTorch 2.11."""
     module = load("known_table")
     listed = json.loads((ROOT / "tests" / "data" / "known_work.json").read_text())
     return module, [module.Known(**each) for each in listed]
 
 
 def test_the_work_of_real_kernels_holds_what_was_measured() -> None:
-    """Of 52 operators names and grids show elements for 36, and bytes for 34; an L2 cache of 60 MiB."""
+    """Names and grids of 52 operators give elements for 36 and bytes for 34; the L2 cache has 60 MiB."""
     module, known = known_operators()
     found = module.works(known)
     shown = [(each, work) for each, work in zip(known, found, strict=True) if work is not None]
@@ -240,7 +244,7 @@ def test_the_work_of_real_kernels_holds_what_was_measured() -> None:
 
 
 def test_a_wrong_number_of_elements_would_show() -> None:
-    """With 4 elements a thread instead of 8, as in older versions, most numbers would lie outside."""
+    """With 4 elements a thread instead of 8, as in older versions, the measurements lie outside the bounds."""
     module, known = known_operators()
     older = [each for each in known if "vectorized_elementwise_kernel<(int)4" in each.kernel]
     doubled = [

@@ -18,7 +18,7 @@ RealTrace = Callable[[str], Trace]
 
 @pytest.fixture(scope="module")
 def tool() -> Iterator[ModuleType]:
-    """tools/judge_ranks.py, which imports its neighbours."""
+    """Import tools/judge_ranks.py, with its folder on the path."""
     sys.path.insert(0, str(ROOT / "tools"))
     yield importlib.import_module("judge_ranks")
     sys.path.remove(str(ROOT / "tools"))

@@ -57,7 +57,7 @@ def test_a_simulated_step_is_compared_with_the_mean_of_the_runs_alone() -> None:
 
 @pytest.mark.parametrize(("low", "high", "held"), [(18, 24, True), (22, 24, True), (23, 24, False), (10, 19, False)])
 def test_an_interval_holds_what_it_overlaps(low: int, high: int, *, held: bool) -> None:
-    """Two runs alone took 20 and 22 ms."""
+    """An interval is counted as correct if it overlaps the times of two runs without nsys, 20 and 22 ms."""
     assert PAGE.is_held(row((20, 22), (low + high) // 2, low, high)) == held
 
 
@@ -106,7 +106,7 @@ def test_the_committed_page_is_that_of_the_committed_results() -> None:
 def test_a_program_times_each_step_and_a_program_that_fails_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On this machine's CPU; without torch there is nothing to time."""
+    """The program runs on this machine's CPU; the test is skipped without torch."""
     pytest.importorskip("torch")
     found = MEASURE.alone(["items"], tmp_path, (sys.executable, "-c", LESS, "3"))
     assert len(found["items"]) == 3
@@ -115,12 +115,12 @@ def test_a_program_times_each_step_and_a_program_that_fails_says_so(
     assert "no such program: exit code 2" in capsys.readouterr().out
 
 
-# Runs the command behind it with fewer steps.
+# Runs the command after it with fewer steps.
 LESS = "import subprocess, sys; sys.exit(subprocess.run([*sys.argv[2:], '--steps', sys.argv[1]]).returncode)"
 
 
 def test_the_programs_to_compare_are_there() -> None:
-    """At least ten, three of them from installed libraries, and those for the options."""
+    """There are at least ten programs, three of them from installed libraries, and the programs for the options."""
     source = (TOOLS / "overhead_programs.py").read_text(encoding="utf-8")
     assert len(MEASURE.PROGRAMS) >= 10
     assert all(f"def {name}(" in source for name in (*MEASURE.PROGRAMS, *MEASURE.OF_OPTIONS))

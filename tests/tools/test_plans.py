@@ -25,7 +25,7 @@ SAVING_NOT_NEAR = {("epochs", "kept"), ("pictures", "workers")}
 
 @pytest.fixture(scope="module")
 def table() -> Iterator[ModuleType]:
-    """Import tools/plan_table.py in the same way as the other tools do."""
+    """Import tools/plan_table.py in the same way as the other tools."""
     sys.path.insert(0, str(ROOT / "tools"))
     yield importlib.import_module("plan_table")
     sys.path.remove(str(ROOT / "tools"))
@@ -74,7 +74,7 @@ def test_an_outcome_is_judged_by_step_saving_interval_and_order(  # noqa: PLR091
     first: bool,
     table: ModuleType,
 ) -> None:
-    """A step of 10 ms: the saving of 2 ms is not near 1 ms, and another change that leaves 4 of 5 ms comes first."""
+    """The judgement of an outcome has four parts: interval, step, saving and order. Steps take 10 ms in each case."""
     low, high, measured, best = (round(each * MS) for each in (low_ms, high_ms, measured_ms, best_ms))
     one = table.Outcome("p", "s", PlannedChange("x/s", low, high), 10 * MS, 10 * MS, 10 * MS, measured, best)
     assert (one.is_within, one.step_is_near, one.saving_is_near, one.is_first) == (within, step, saving, first)
@@ -82,7 +82,7 @@ def test_an_outcome_is_judged_by_step_saving_interval_and_order(  # noqa: PLR091
 
 @pytest.fixture(scope="module")
 def outcomes(table: ModuleType) -> dict[str, list[Any]]:
-    """The outcomes of each program whose captures are there."""
+    """Return the outcomes of each program whose captures are committed."""
     steps = json.loads((CAPTURES / table.STEPS).read_text())
     packed = {each.name: CAPTURES / f"{each.name}.sqlite.xz" for each in table.find_programs(PROGRAMS)}
     found = [each for each in table.find_programs(PROGRAMS) if packed[each.name].exists()]
@@ -96,7 +96,7 @@ def test_each_fault_is_in_the_plan_and_each_change_in_order(outcomes: dict[str, 
 
 
 def test_each_planned_step_is_within_a_quarter_of_the_measured_one(outcomes: dict[str, list[Any]]) -> None:
-    """So are the savings, but where a loader or the CPU had another pace in the second run."""
+    """The savings are, too, unless a loader or the CPU was faster or slower in the second run."""
     every = [each for mine in outcomes.values() for each in mine]
     assert [(each.program, each.switch) for each in every if not each.step_is_near] == []
     assert {(each.program, each.switch) for each in every if not each.saving_is_near} == SAVING_NOT_NEAR

@@ -170,7 +170,7 @@ def test_a_number_that_differs_is_listed_and_fails(
 
 
 def test_idle_time_is_compared_by_cause_and_in_all(tool: ModuleType, folders: tuple[Path, Path]) -> None:
-    """Phases of a cause are added up, so that a moved phase is no difference of the cause."""
+    """The phases of a cause are added up, so idle time that moves to another phase is not a difference of the cause."""
 
     def move(report: dict[str, Any]) -> None:
         rows = report["sections"]["idle"]["tables"]["attribution"]
@@ -209,7 +209,7 @@ def test_a_share_may_differ_by_rounding(tool: ModuleType, folders: tuple[Path, P
 
 
 def test_a_capture_of_one_folder_is_a_difference(tool: ModuleType, folders: tuple[Path, Path]) -> None:
-    """A folder without any capture of the other fails, whatever is expected."""
+    """A folder without any capture of the other fails, even if all differences are expected."""
     old, new = folders
     (old / "more-mended.json").write_text(json.dumps(OLD))
     found = tool.differences(tool.reports(old), tool.reports(new))
@@ -222,7 +222,7 @@ def test_a_capture_of_one_folder_is_a_difference(tool: ModuleType, folders: tupl
 
 
 def test_reasons_on_the_page_are_kept(tool: ModuleType, folders: tuple[Path, Path], tmp_path: Path) -> None:
-    """A reason may have several lines; one of a field that agrees again is dropped."""
+    """A reason may have several lines. The reason for a field that agrees again is dropped."""
     change(folders[1], lambda report: report["findings"][0].update(lost_ns=21))
     page = tmp_path / "page.md"
     command = [*(str(each) for each in folders), "-o", str(page)]

@@ -62,7 +62,7 @@ def test_the_reports_are_up_to_date(sample: Path, tmp_path: Path) -> None:
 
 @BOTH
 def test_the_ledger_adds_up(sample: Path) -> None:
-    """To the nanosecond; attribution and gaps add up to its idle time."""
+    """The rows add up to the nanosecond; attribution and gaps add up to the ledger's idle time."""
     sections = report(sample)["sections"]
     (row,) = sections["ledger"]["tables"]["devices"]
     assert row["window_ns"] == sum(
@@ -95,7 +95,7 @@ def test_eight_workers_feed_it() -> None:
 @BOTH
 @pytest.mark.parametrize("file", FILES)
 def test_a_sample_holds_nothing_private(sample: Path, file: str) -> None:
-    """No home folder, no secret, and no variable but those of the machine on which it was made."""
+    """A sample holds no home folder and no secret; its only variables are harmless ones of the machine that made it."""
     content = (sample / file).read_bytes()
     if file.endswith(".xz"):
         content = lzma.decompress(content)

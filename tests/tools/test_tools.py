@@ -1,4 +1,4 @@
-"""The programs that set up a checkout, pin its packages and render its samples, with stand-ins for what they start."""
+"""The programs that set up a checkout, pin its packages and render its samples; the programs they start are fakes."""
 
 import importlib.util
 import lzma
@@ -11,12 +11,12 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# What setup.sh itself runs on; all else it must find in the folder of stand-ins, or do without.
+# The tools that setup.sh itself needs. Any other program must be in the folder of fakes, or is missing.
 TOOLS = ("bash", "dirname", "grep", "cat", "env", "ls")
 
 
 class Checkout:
-    """A checkout in a folder of its own, on a machine whose programs are stand-ins."""
+    """A checkout in its own folder, on a machine whose programs are fakes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "checkout"
@@ -31,18 +31,18 @@ class Checkout:
         self.program("id", "echo 1000")
 
     def program(self, name: str, text: str, folder: Path | None = None) -> None:
-        """Put a program on PATH, or into another folder, that writes down how it is called."""
+        """Put a program that logs its calls on PATH or into another folder."""
         path = (folder or self.programs) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f'#!{shutil.which("bash")}\necho "{name} $*" >>"{self.log}"\n{text}\n')
         path.chmod(0o755)
 
     def venv(self, text: str = "") -> None:
-        """Make a virtual environment whose Python is a stand-in."""
+        """Make a virtual environment with a fake Python."""
         self.program("python", text, self.folder / ".venv" / "bin")
 
     def setup(self, step: str, **environment: str) -> tuple[int, str]:
-        """Run one step; return its exit code and what it said."""
+        """Run one step; return its exit code and its output."""
         program = [str(self.folder / "tools" / "setup.sh"), step]
         variables = {"PATH": str(self.programs), **environment}
         done = subprocess.run(program, env=variables, capture_output=True, text=True, check=False)
@@ -51,17 +51,17 @@ class Checkout:
 
     @property
     def calls(self) -> list[str]:
-        """How the stand-ins were called, in order."""
+        """Return the calls of the fakes, in order."""
         return self.log.read_text().splitlines()
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
-    """A checkout on a machine with next to nothing, used by someone who is not root."""
+    """Return a checkout on a machine with few programs, used by a user other than root."""
     return Checkout(tmp_path)
 
 
-# A Python of the right version, that lacks the modules in $lacking as Debian's does.
+# A Python of the right version without the modules in $lacking, like Debian's.
 PYTHON = """case "$*" in
   *"import ensurepip"*) [ -e "$0.complete" ] ;;
   "-m pip --version") [ -e "$0.pip" ] ;;
@@ -84,7 +84,7 @@ def test_a_missing_virtual_environment_is_made(checkout: Checkout) -> None:
 
 
 def test_root_installs_the_missing_venv_module(checkout: Checkout) -> None:
-    """Of the very Python that runs; Debian keeps it in a package of its own."""
+    """The module is for the version of Python that runs; Debian has a separate package for it."""
     checkout.program("python3", PYTHON)
     checkout.program("id", "echo 0")
     checkout.program("apt-get", f'case "$*" in *install*) : >"{checkout.programs}/python3.complete" ;; esac')
@@ -178,7 +178,7 @@ def test_a_browser_that_is_there_is_enough(checkout: Checkout) -> None:
 
 
 def test_root_installs_a_browser_and_others_see_how(checkout: Checkout) -> None:
-    """The tests that need none go on either way."""
+    """The step succeeds either way, because other tests need no browser."""
     code, said = checkout.setup("browser")
     assert (code, said.count("\n")) == (0, 1)
     assert "sudo apt-get install chromium" in said
@@ -201,7 +201,7 @@ def test_an_unknown_step_is_refused(checkout: Checkout) -> None:
 
 
 def tool(name: str) -> ModuleType:
-    """One of tools/*.py, which are programs and no package."""
+    """Import a program of tools/, which is not a package."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -211,7 +211,7 @@ def tool(name: str) -> ModuleType:
 
 
 def test_a_lock_is_sorted_and_says_what_it_is_for() -> None:
-    """One pin a line; the CUDA build is pinned to itself, or a +cpu build would do too."""
+    """Each line has one pin. The CUDA build of torch is pinned with ===, because == would allow a +cpu build."""
     module = tool("lock")
     chosen = module.Lock("x.lock", ("For tests.",), ("torch===2.0", "b>1"))
     text = module.render(chosen, {"torch": "2.0", "b": "1.5", "A": "3"})
@@ -219,7 +219,7 @@ def test_a_lock_is_sorted_and_says_what_it_is_for() -> None:
 
 
 def test_each_lock_of_the_project_is_one_that_make_lock_writes() -> None:
-    """Names and purposes; the versions are pip's choice."""
+    """The names and purposes agree; pip chooses the versions."""
     module = tool("lock")
     locks = module.locks(tomllib.loads((ROOT / "pyproject.toml").read_text()))
     assert {lock.name for lock in locks} == {path.name for path in (ROOT / "requirements").iterdir()}
@@ -232,7 +232,7 @@ def test_each_lock_of_the_project_is_one_that_make_lock_writes() -> None:
 def test_samples_are_rendered_by_the_commands_a_user_would_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page and a JSON report for each sample; the unpacked export does not stay."""
+    """Each sample gets a page and a JSON report; the unpacked export is removed."""
     module = tool("sample_reports")
     sample = tmp_path / "samples" / "cnn"
     sample.mkdir(parents=True)
@@ -253,7 +253,7 @@ def test_samples_are_rendered_by_the_commands_a_user_would_type(
 
 
 def test_make_alone_lists_the_targets() -> None:
-    """Each with what it does; nothing is installed."""
+    """Each target has a description; nothing is installed."""
     done = subprocess.run(["make", "-C", str(ROOT), "--no-print-directory"], capture_output=True, text=True, check=True)
     listed = [line.split()[1] for line in done.stdout.splitlines()]
     assert listed == [
@@ -274,7 +274,7 @@ def test_make_alone_lists_the_targets() -> None:
 
 
 def test_continuous_integration_installs_what_is_missing_and_runs_make_test(checkout: Checkout) -> None:
-    """As root on a bare machine: one apt-get install of all that is missing, and the tests at the end."""
+    """As root on a bare machine, one apt-get command installs everything that is missing; the tests run last."""
     (checkout.folder / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", checkout.folder / ".ci")
     checkout.program("id", "echo 0")

@@ -11,15 +11,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "tests" / "captures"
-# Loops of many kinds in small captures: loaders, checkpoints, other lengths, graphs, one kernel a step.
+# Loops of many kinds in small captures: loaders, checkpoints, varying lengths, graphs, one kernel a step.
 SAME = (
     *("cnn_amp", "alexnet_data_parallel_2gpu", "ddp_2gpu_slow_links", "faults/checkpoints", "faults/few_workers"),
     *("faults/uneven_steps", "faults/short_epochs", "faults/new_lengths", "faults/launch_bound", "faults/histograms"),
     *("faults/low_occupancy", "faults/graph_for_each_layer", "faults/recurrent_cells", "faults/exposed_communication"),
     *("faults/features_to_host", "faults/optimizer_kernels", "faults/loading_in_the_training_process"),
 )
-# What differs, and why: phases "data" that compute on the GPU, the finding on the ranges themselves, and a step of
-# 92 us between ranges that leave out 4 us.
+# Known differences, in this order: phases "data" that compute on the GPU; the finding on the ranges themselves; ranges
+# that leave out 4 us of a step of 92 us.
 APART = {
     "faults/growing_history": ("phases",),
     "faults/many_ranges": ("verdict",),
@@ -29,7 +29,7 @@ APART = {
 
 @pytest.fixture(scope="module")
 def tool() -> Iterator[ModuleType]:
-    """The tool, imported as it runs."""
+    """Import the tool with its folder on the path, as when it is started."""
     sys.path.insert(0, str(ROOT / "tools"))
     yield importlib.import_module("without_ranges")
     sys.path.remove(str(ROOT / "tools"))
@@ -38,7 +38,10 @@ def tool() -> Iterator[ModuleType]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAME)
 def test_without_ranges_a_report_says_the_same(tool: ModuleType, name: str) -> None:
-    """Measured steps within 2, their median within 3 %, the same verdict, and 95 % of kernel time in the same phase."""
+    """The number of measured steps agrees within 2, their median within 3 %, and the verdict is the same.
+
+    95 % of kernel time is in the same phase.
+    """
     ((_, trace),) = tool.captures([CAPTURES / f"{name}.sqlite.xz"])
     difference = tool.compare(name, trace)
     assert difference.steps[0] > 0
@@ -49,7 +52,7 @@ def test_without_ranges_a_report_says_the_same(tool: ModuleType, name: str) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("name", APART)
 def test_what_differs_without_ranges_is_known(tool: ModuleType, name: str) -> None:
-    """Where ranges say what no operation shows, the reports differ in just that."""
+    """A report differs only in facts that ranges state and operations do not show."""
     ((_, trace),) = tool.captures([CAPTURES / f"{name}.sqlite.xz"])
     assert tool.compare(name, trace).apart == APART[name]
 
@@ -63,7 +66,7 @@ def test_a_capture_without_a_clear_loop_has_no_steps(tool: ModuleType) -> None:
 def test_the_tool_fails_where_a_report_differs(
     tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It prints one line a capture, with what is apart, and returns 1; it reads exports that are not packed, too."""
+    """It prints a line with the differences of each capture and returns 1; it reads unpacked exports, too."""
     packed = CAPTURES / "faults" / "many_ranges.sqlite.xz"
     (tmp_path / "many_ranges.sqlite").write_bytes(lzma.decompress(packed.read_bytes()))
     assert tool.main([str(tmp_path)]) == 1

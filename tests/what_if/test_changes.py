@@ -1,4 +1,4 @@
-"""What each finding's change takes out of a run, on traces that can be checked by eye."""
+"""Each finding's change removes the right time from a run, on traces that can be checked by eye."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +21,7 @@ WHOLE = window(0, 1_000 * US)
 
 
 def turns(each: Callable[[ExportBuilder, int], object], count: int = 5) -> ExportBuilder:
-    """Return turns of 100 µs, each with a kernel of 5 µs at its start and what ``each`` adds, and a last kernel."""
+    """Return turns of 100 µs and a last kernel. Each turn starts with a kernel of 5 µs, and ``each`` adds the rest."""
     builder = ExportBuilder()
     for number in range(count):
         at = number * 100 * US
@@ -50,13 +50,13 @@ def spans(*pairs: tuple[int, int]) -> Spans:
     [("allocation", "cudaMalloc"), ("module_load", "cuModuleLoadData"), ("allocation", "cudaHostAlloc")],
 )
 def test_time_in_calls_that_are_not_needed_is_saved(cause: str, call: str, trace_of: TraceOf) -> None:
-    """Five calls of 60 µs."""
+    """Five calls of 60 µs take 300 µs; at least half of that is saved."""
     trace = trace_of(turns(lambda builder, at: builder.call(call, at + 20 * US, at + 80 * US)))
     assert saved(trace, changes.OF_CAUSE[cause]) == (150, 300)
 
 
 def test_a_free_that_waits_for_the_gpu_hides_its_work(trace_of: TraceOf) -> None:
-    """The call lasts until the kernel of 60 µs has ended: without the call the kernels still have to run."""
+    """The call lasts until the kernel of 60 µs ends. Without the call, the kernels still have to run."""
 
     def each(builder: ExportBuilder, at: int) -> None:
         builder.kernel(at + 30 * US, at + 90 * US, launched=called(at + 20 * US))
@@ -77,7 +77,7 @@ def test_waiting_for_a_lock_is_saved_on_the_thread_that_waits(trace_of: TraceOf)
 
 
 def test_a_thread_that_is_off_the_cpu_comes_back_sooner(trace_of: TraceOf) -> None:
-    """Five times 30 µs."""
+    """The thread has no core for 30 µs in each of five turns, 150 µs; at least half of that is saved."""
 
     def each(builder: ExportBuilder, at: int) -> None:
         builder.scheduled(at + 20 * US, running=False).scheduled(at + 50 * US, running=True)
@@ -96,7 +96,7 @@ def test_loading_cpu_time_and_launching_are_shortened_separately(trace_of: Trace
 
 @pytest.mark.parametrize(("share", "low"), [(0.25, 75), (1.0, 300), (1.5, 300)])
 def test_fewer_ranges_save_the_marks_or_all_of_the_time_around_them(share: float, low: int, trace_of: TraceOf) -> None:
-    """Ranges are recorded in 60 µs of each turn; the marks take a share of that, which is at most all of it."""
+    """Ranges are recorded in 60 µs of each turn. At least the time of the marks is saved, and at most all 60 µs."""
     trace = trace_of(turns(lambda builder, at: builder.range("data", at + 4 * US, at + 40 * US)))
     host = {MAIN: spans(*((number * 100 + 40, number * 100 + 100) for number in range(5)))}
     assert saved(trace, partial(changes.marks, host, share)) == (low, 300)
@@ -108,7 +108,7 @@ def test_operations_begin_at_once(trace_of: TraceOf) -> None:
 
 
 def copying(direction: int) -> Callable[[ExportBuilder, int], None]:
-    """Return what adds a copy of 2 µs and a wait of 9 µs for it, as ``.item()`` and small ``.to(device)`` calls do."""
+    """Return a function that adds a copy of 2 µs and a wait of 9 µs for it, like ``.item()`` or ``.to(device)``."""
 
     def each(builder: ExportBuilder, at: int) -> None:
         builder.copy(at + 30 * US, at + 32 * US, direction, launched=called(at + 20 * US))
@@ -118,7 +118,7 @@ def copying(direction: int) -> Callable[[ExportBuilder, int], None]:
 
 
 def test_a_removed_wait_lets_the_host_run_on(trace_of: TraceOf) -> None:
-    """Each of five waits holds the host for 5 µs beyond its call, which takes as long as a launch, 4 µs."""
+    """Each of five waits lasts 9 µs: 4 µs for the call itself, as for a launch, and 5 µs of waiting."""
     assert saved(trace_of(turns(copying(DEVICE_TO_HOST))), changes.OF_CAUSE["synchronization"]) == (25, 45)
 
 
@@ -126,7 +126,7 @@ def test_a_removed_wait_lets_the_host_run_on(trace_of: TraceOf) -> None:
 def test_a_removed_copy_saves_its_call_as_well(
     change: Callable[[Simulation], WhatIf], mine: int, trace_of: TraceOf
 ) -> None:
-    """Five times 5 µs of waiting at least; at most also the two calls of 4 µs."""
+    """At least the waiting is saved, 5 µs in each of five turns. At most, the two calls of 4 µs are saved too."""
     assert saved(trace_of(turns(copying(mine))), change) == (25, 65)
     both = turns(copying(mine)).copy(600 * US, 602 * US, 3 - mine, launched=called(560 * US))
     simulation = simulate_trace(trace_of(both), WHOLE)
@@ -136,7 +136,7 @@ def test_a_removed_copy_saves_its_call_as_well(
 
 
 def test_one_copy_removes_only_the_waits_right_behind_copies(trace_of: TraceOf) -> None:
-    """A wait behind a kernel launch stays, and so does one behind a copy of another thread."""
+    """A wait after a kernel launch stays, and so does a wait after a copy of another thread."""
 
     def each(builder: ExportBuilder, at: int) -> None:
         copying(HOST_TO_DEVICE)(builder, at)
@@ -151,10 +151,10 @@ def test_one_copy_removes_only_the_waits_right_behind_copies(trace_of: TraceOf) 
 
 
 def test_exposed_copies_are_hidden_half_or_fully(trace_of: TraceOf) -> None:
-    """A copy of 60 µs before the kernel of each turn, all launched ahead.
+    """Exposed copies of 60 µs, one before each of five kernels, are overlapped by half at least and fully at most.
 
-    Without the copies the first kernel ends at 45, launched at 9 with a latency of 6; four follow, 31 µs each. That is
-    169 in place of 469.
+    All work is launched ahead. Without the copies, the first kernel is launched at 9, has a latency of 6 and ends at
+    45. Four more follow, 31 µs each. The run takes 169 µs instead of 469 µs.
     """
     builder, free = ExportBuilder(), 10 * US
     for number in range(5):
@@ -171,10 +171,10 @@ QUEUED = [(10, 40), (42, 46), (48, 78), (80, 84), (86, 116)]
 
 
 def test_fused_operations_lose_their_gaps_and_short_ones_their_time(trace_of: TraceOf) -> None:
-    """Kernels of 30 and of 4 µs in turn, with gaps of 2 µs, all launched ahead.
+    """Kernels of 30 µs and of 4 µs alternate, with gaps of 2 µs, all launched ahead.
 
-    At most, four gaps of 2 µs and two kernels of 4 µs are saved; at least, half of the short kernels and of the gaps
-    before the long ones. Another GPU loses nothing.
+    At most, four gaps of 2 µs and two kernels of 4 µs are saved. At least, half of the short kernels and half of the
+    gaps before the long ones are saved. Nothing changes on another GPU.
     """
     builder = ExportBuilder()
     for number, (start, end) in enumerate(QUEUED):
@@ -197,9 +197,9 @@ def test_fused_operations_change_only_behind_the_given_gaps(trace_of: TraceOf) -
 
 
 def test_the_launch_of_a_short_fused_operation_is_saved_as_well(trace_of: TraceOf) -> None:
-    """From the return of the first launch, at 4, to that of the short kernel, at 14, the host works for that kernel.
+    """The host time for the short kernel, from the end of one launch call at 4 to that of its own at 14, is saved.
 
-    The last kernel waits for the host, so it begins that much earlier.
+    The last kernel waits for the host, so it begins 10 µs earlier at most.
     """
     builder = ExportBuilder().kernel(10 * US, 40 * US, launched=called(0))
     builder.kernel(42 * US, 46 * US, launched=called(10 * US)).kernel(48 * US, 78 * US, launched=called(20 * US))
@@ -209,7 +209,7 @@ def test_the_launch_of_a_short_fused_operation_is_saved_as_well(trace_of: TraceO
 
 
 def test_a_fused_optimizer_saves_the_host_time_of_its_phase(trace_of: TraceOf) -> None:
-    """The optimizer takes 60 µs of each turn on the CPU, and one short kernel."""
+    """The optimizer takes 60 µs of CPU time in each turn and runs one short kernel."""
 
     def each(builder: ExportBuilder, at: int) -> None:
         builder.range("optimizer", at + 20 * US, at + 80 * US)
@@ -219,7 +219,7 @@ def test_a_fused_optimizer_saves_the_host_time_of_its_phase(trace_of: TraceOf) -
 
 
 def test_a_fused_optimizer_moves_less_memory_and_has_no_short_kernels(trace_of: TraceOf) -> None:
-    """Two kernels of 180 µs take 7/18 of that, 70 µs, and a short one is gone: 6 + 70 + 1 + 70 in place of 377.
+    """Two kernels of 180 µs take 7/18 of that, 70 µs, and a short one is removed: 6 + 70 + 1 + 70 instead of 377 µs.
 
     At least, half of the CPU time before the first kernel is saved, 2 of 4 µs. A kernel of another phase stays.
     """
@@ -235,7 +235,7 @@ def test_a_fused_optimizer_moves_less_memory_and_has_no_short_kernels(trace_of: 
 
 
 def test_a_run_that_cannot_be_simulated_has_no_predicted_saving(trace_of: TraceOf) -> None:
-    """The kernel has no known launch; the change is not even made."""
+    """The kernel has no known launch, so the change is not simulated at all."""
 
     def never(_: Simulation) -> WhatIf:
         raise AssertionError
@@ -245,7 +245,7 @@ def test_a_run_that_cannot_be_simulated_has_no_predicted_saving(trace_of: TraceO
 
 
 def test_a_change_that_makes_a_run_longer_saves_nothing(trace_of: TraceOf) -> None:
-    """Kernels that take twice as long, or four times, save 0 ns, not less."""
+    """Kernels that take two or four times as long save 0 ns, and never a negative time."""
     simulation = simulate_trace(trace_of(turns(lambda *_: None)), WHOLE)
     found = predict(simulation, lambda each: changes.faster(each.operations, 2.0, 4.0, "slower kernels"))
     assert found == Saving(0, 0, "simulated", ("simulated: slower kernels",))

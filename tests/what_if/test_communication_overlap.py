@@ -1,4 +1,4 @@
-"""What communication beside the backward pass saves, on steps that can be checked by eye."""
+"""The saving of communication that overlaps the backward pass, on steps that can be checked by eye."""
 
 from collections.abc import Callable
 from functools import partial
@@ -37,8 +37,8 @@ CHANNELS = 24
 def trained(builder: ExportBuilder, blocks: int, collectives: int, pid: int = 4711, device: int = 0) -> ExportBuilder:
     """Add steps of 1 ms: a kernel in forward and one of 400 µs in backward, then collectives, 300 µs with their gaps.
 
-    Everything is launched at the begin of the step, and its end waits for that. Blocks have 1024 threads, so a
-    multiprocessor holds two.
+    All work is launched at the start of the step, and the host waits for it at the end. Blocks have 1024 threads, so
+    a multiprocessor holds two.
     """
     main = thread(pid, pid)
     whose: dict[str, Any] = {"deviceId": device, "globalPid": global_id(pid), "thread": main}
@@ -61,7 +61,7 @@ def trained(builder: ExportBuilder, blocks: int, collectives: int, pid: int = 47
 
 
 def beside(simulation: Simulation) -> WhatIf:
-    """Return what overlap changes on GPU 0."""
+    """Return the change of overlapping communication on GPU 0."""
     return beside_backward(0, simulation)
 
 
@@ -75,13 +75,13 @@ def collectives_of(context: TraceContext, device: int = 0) -> Indices:
     ("blocks", "slower"),
     [
         (132, 1),  # half a wave of 264: 108 multiprocessors still hold it
-        (216, 1),  # the most that they hold at once
+        (216, 1),  # 108 multiprocessors hold at most 216 at once
         (264, 2),  # one wave that fills the GPU becomes two
-        (264 * 50, 62 / 50),  # many waves: 61.1 of 216
+        (264 * 50, 62 / 50),  # 50 waves become 61.1 waves of 216, so 62
     ],
 )
 def test_kernels_get_slower_by_whole_waves(blocks: int, slower: float, trace_of: TraceOf) -> None:
-    """They keep their speed without a collective and on an unknown GPU."""
+    """Kernels keep their speed without a collective and on an unknown GPU."""
     context = find_context(trace_of(trained(ExportBuilder().gpu(), blocks, 6)))
     kernels, collectives = (np.flatnonzero(context.operations.kind == kind) for kind in (COMPUTE, COMMUNICATION))
     assert slowdown(context, kernels, collectives, 0).tolist() == pytest.approx([slower] * len(kernels))
@@ -93,21 +93,21 @@ def test_kernels_get_slower_by_whole_waves(blocks: int, slower: float, trace_of:
     ("kernels", "slower", "saved"),
     [
         ([1000], [1.0], 90),
-        ([1000], [2.0], 45),  # the kernel loses half of the time beside the collectives
-        ([20, 1000], [2.0, 1.0], 70),  # 40 beside the first, which loses 20; 50 beside the second
-        ([20, 1000], [1.0, 2.0], 55),  # 20 beside the first, 70 beside the second, which loses 35
-        ([30], [1.0], 30),  # the other 60 stay behind the pass
+        ([1000], [2.0], 45),  # the kernel loses half of the overlapped time
+        ([20, 1000], [2.0, 1.0], 70),  # 40 overlap the first kernel, which loses 20; 50 overlap the second
+        ([20, 1000], [1.0, 2.0], 55),  # 20 overlap the first kernel; 70 overlap the second, which loses 35
+        ([30], [1.0], 30),  # the other 60 stay after the backward pass
         ([], [], 0),
     ],
 )
 def test_collectives_run_beside_the_first_kernels(kernels: list[int], slower: list[float], saved: float) -> None:
-    """Of 100 ns in two collectives 10 stay behind the pass."""
+    """Two collectives take 100 ns, and 10 ns of these stay after the backward pass."""
     step = Step(np.array(kernels, np.int64), np.array(slower), np.array([10, 90]))
     assert step.saved(10, 0) == pytest.approx(saved)
 
 
 def test_division_of_the_gradients_is_no_saving() -> None:
-    """It takes what the overlap saves, but a step never gets longer for it."""
+    """The time of dividing the gradients is subtracted from the saving, which is never below 0."""
     step = Step(np.array([1000]), np.array([1.0]), np.array([10, 90]))
     assert [step.saved(10, averaging) for averaging in (0.0, 25.0, 90.0, 120.0)] == [90, 65, 0, 0]
 
@@ -118,10 +118,11 @@ def test_a_single_collective_that_needs_all_gradients_stays_behind_the_pass() ->
 
 
 def test_overlap_removes_the_hidden_collectives(trace_of: TraceOf) -> None:
-    """Six collectives of 49 µs: the upper bound saves all six, the lower bound half of five.
+    """There are six collectives of 49 µs: the upper bound saves all six, the lower bound half of five.
 
-    All six: 299 µs a step, from the end of the kernels and 3 µs, which the first collective needs to begin, to the end
-    of the last. At least: the length of each is 1 - 5/6/2, so six times 20.4 µs.
+    The upper bound is 299 µs a step: from 3 µs after the end of the kernels, when the first collective begins, to the
+    end of the last one. For the lower bound, each collective keeps 1 - 5/6/2 of its length, which saves six times
+    20.4 µs.
     """
     simulation = simulate_trace(trace_of(trained(ExportBuilder().gpu(), 132, 6)))
     change = beside(simulation)
@@ -133,7 +134,7 @@ def test_overlap_removes_the_hidden_collectives(trace_of: TraceOf) -> None:
 
 
 def test_time_that_kernels_lose_is_not_saved(trace_of: TraceOf) -> None:
-    """Kernels take twice as long beside collectives, so half of the saving is lost again."""
+    """Kernels take twice as long while a collective runs, so half of the saving is lost again."""
     simulation = simulate_trace(trace_of(trained(ExportBuilder().gpu(), 264, 6)))
     change = beside(simulation)
     assert change.high.factor == pytest.approx([1 / 2] * 6 * MEASURED)
@@ -144,7 +145,7 @@ def test_time_that_kernels_lose_is_not_saved(trace_of: TraceOf) -> None:
 
 
 def test_averaging_takes_a_pass_of_the_optimizer_at_most(trace_of: TraceOf) -> None:
-    """The optimizer's kernel takes 20 µs in each step; division takes 2/7 of that at best, all of it at worst."""
+    """The optimizer's kernel takes 20 µs a step. Division takes 2/7 of that at best and all of it at worst."""
     builder = trained(ExportBuilder().gpu(), 132, 6)
     for number in range(STEPS):
         at = number * STEP
@@ -156,7 +157,7 @@ def test_averaging_takes_a_pass_of_the_optimizer_at_most(trace_of: TraceOf) -> N
 
 
 def overlapping() -> ExportBuilder:
-    """Return steps with a collective of 300 µs beside the backward kernel, and one of 50 µs behind it."""
+    """Return steps with a collective of 300 µs during the backward kernel and one of 50 µs after it."""
     builder = ExportBuilder().gpu()
     for number in range(STEPS):
         at = number * STEP
@@ -171,7 +172,7 @@ def overlapping() -> ExportBuilder:
 
 
 def test_hidden_collectives_save_nothing(trace_of: TraceOf) -> None:
-    """At best the exposed one disappears; at worst it stays, since it may be the one that has to be last."""
+    """At best the exposed collective disappears. At worst it stays, since it may be the one that has to be last."""
     simulation = simulate_trace(trace_of(overlapping()))
     context, change = simulation.context, beside(simulation)
     assert set(exposed(context, collectives_of(context)).tolist()) == {0, 50 * US}
@@ -183,7 +184,7 @@ def test_hidden_collectives_save_nothing(trace_of: TraceOf) -> None:
 
 
 def test_collectives_overlap_already_where_most_of_their_time_begins_in_the_backward_pass(trace_of: TraceOf) -> None:
-    """Of 350 µs a step 300 begin before the backward kernel ends; the short collectives alone begin behind it."""
+    """Of 350 µs a step, 300 µs begin before the backward kernel ends. Only the short collectives begin after it."""
     context = find_context(trace_of(overlapping()))
     rows = collectives_of(context)
     length = context.operations.end[rows] - context.operations.start[rows]
@@ -193,7 +194,7 @@ def test_collectives_overlap_already_where_most_of_their_time_begins_in_the_back
 
 
 def test_collectives_behind_the_backward_pass_do_not_overlap_yet(trace_of: TraceOf) -> None:
-    """The other GPU's kernels do not count: its backward pass lasts until the end of the step."""
+    """Kernels of the other GPU, whose backward pass lasts until the end of the step, do not count."""
     builder = trained(ExportBuilder().gpu().gpu(1), 132, 6)
     for number in range(STEPS):
         at = number * STEP
@@ -204,7 +205,7 @@ def test_collectives_behind_the_backward_pass_do_not_overlap_yet(trace_of: Trace
 
 @pytest.mark.parametrize(("hidden", "overlaps"), [(50, False), (51, True)])
 def test_half_of_the_time_is_not_most_of_it(hidden: int, overlaps: bool, trace_of: TraceOf) -> None:  # noqa: FBT001
-    """A collective that begins during the kernel, and one of 50 µs behind it."""
+    """One collective begins during the kernel, and one of 50 µs begins after it."""
     builder = ExportBuilder().gpu().kernel(30 * US, 430 * US, launched=(2 * US, 4 * US))
     builder.kernel(100 * US, (100 + hidden) * US, ALL_REDUCE, stream=8, launched=(6 * US, 7 * US))
     builder.kernel(440 * US, 490 * US, ALL_REDUCE, stream=8, launched=(8 * US, 9 * US))
@@ -226,7 +227,7 @@ def test_reductions_are_known_by_the_name_of_their_kernel(trace_of: TraceOf) -> 
 
 
 def test_other_collectives_do_not_move_beside_the_backward_pass(trace_of: TraceOf) -> None:
-    """The next layer needs what an AllGather sends; the reductions behind it change alone."""
+    """The next layer needs the result of an AllGather, so only the reductions after it change."""
     builder = trained(ExportBuilder().gpu(), 132, 6)
     for number in range(STEPS):
         at = number * STEP
@@ -240,7 +241,7 @@ def test_other_collectives_do_not_move_beside_the_backward_pass(trace_of: TraceO
 
 
 def test_fewer_bytes_shorten_the_collectives_of_all_gpus(trace_of: TraceOf) -> None:
-    """Half the bytes: six collectives of 49 µs take half of their time, or three quarters."""
+    """With half the bytes, six collectives of 49 µs take half of their time at best and three quarters at worst."""
     both = trained(trained(ExportBuilder().gpu().gpu(1), 132, 6), 132, 6, pid=4712, device=1)
     simulation = simulate_trace(trace_of(both))
     change = fewer_bytes(simulation)
@@ -252,7 +253,7 @@ def test_fewer_bytes_shorten_the_collectives_of_all_gpus(trace_of: TraceOf) -> N
 
 
 def test_collectives_of_all_gpus_change_together(trace_of: TraceOf) -> None:
-    """One that gets shorter on one GPU alone still waits for the other."""
+    """A collective that gets shorter on one GPU alone would still wait for the other GPU."""
     alone = trained(ExportBuilder().gpu(), 132, 6)
     both = trained(trained(ExportBuilder().gpu().gpu(1), 132, 6), 132, 6, pid=4712, device=1)
     simulation = simulate_trace(trace_of(both))

@@ -1,4 +1,4 @@
-"""The critical path: it adds up to the run, and names what the run waits for."""
+"""The critical path adds up to the run and names the work that the run waits for."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def queued(trace_of: TraceOf, kernel: int, between: int) -> Simulation:
-    """Return a run of five kernels of some µs, launched some µs apart; a later one waits for the one before it."""
+    """Return a run of five kernels of a given length and launch distance in µs. Each waits for the one before it."""
     builder, free = ExportBuilder(), 0
     for number in range(5):
         begin = max(number * between + 10, free + 1)

@@ -1,4 +1,4 @@
-"""Which operation a wait for a CUDA event waits for: the last before the record, not the last one launched."""
+"""A wait for a CUDA event waits for the last operation before the record, and not for the last one launched."""
 
 from collections.abc import Callable
 
@@ -45,7 +45,7 @@ def two_kernels() -> Program:
 
 
 def found(trace: Trace) -> Recorded:
-    """Return what the waits of a program are known to wait for."""
+    """Return the known operations that the waits of a program wait for."""
     context = find_context(trace)
     whole = window(0, END)
     rows = np.flatnonzero(context.operations.call >= 0)
@@ -62,7 +62,7 @@ def test_a_wait_is_for_the_operations_launched_before_the_record(trace_of: Trace
 
 
 def test_an_event_that_is_recorded_again_is_another(trace_of: TraceOf) -> None:
-    """The last record before the wait counts, and none after it."""
+    """The last record before the wait counts, and records after it do not."""
     program = two_kernels().recorded(5, 30).recorded(5, 50).recorded(6, 30).waited(5, 240, 243).recorded(5, 300)
     assert found(trace_of(program)).operation.tolist() == [1]
 
@@ -74,13 +74,13 @@ def test_an_event_of_an_empty_stream_waits_for_nothing(trace_of: TraceOf) -> Non
 
 
 def test_a_wait_is_not_for_an_operation_that_ended_after_it(trace_of: TraceOf) -> None:
-    """The kernel runs for 30 µs after the wait: another thread recorded the event before the launch was done."""
+    """The kernel runs for 30 µs after the wait, because another thread recorded the event during the launch."""
     program = Program().kernel(20, 30_120, launched=(10, 90), stream=7)
     assert not len(found(trace_of(program.recorded(5, 30, thread=thread(4712)).waited(5, 240, 243))).node)
 
 
 def test_without_a_record_nothing_is_known(trace_of: TraceOf) -> None:
-    """Waits for streams are in the same table, with an id that no event has."""
+    """Nothing is known of waits for streams either. They are in the same table, with an id that no event has."""
     assert not len(found(trace_of(two_kernels().waited(5, 240, 243))).node)
     assert not len(found(trace_of(two_kernels().recorded(5, 30))).node)
     other = two_kernels().recorded(5, 30).waited(4_294_967_295, 240, 243, "cudaStreamSynchronize")
@@ -89,7 +89,7 @@ def test_without_a_record_nothing_is_known(trace_of: TraceOf) -> None:
 
 @pytest.mark.parametrize(("recorded", "saved"), [(30, 361 - 242), (50, 361 - 339)])
 def test_a_host_that_gets_ahead_is_held_by_the_event(trace_of: TraceOf, recorded: int, saved: int) -> None:
-    """The host works from 52 to 240; without that work it waits for the event's kernel, until 120 or until 221.
+    """The host works from 52 to 240. Without that work it waits for the event's kernel, until 120 or until 221.
 
     After the wait the host needs 92 ns to launch the last kernel, which takes 20 ns. It begins 6 ns after its launch,
     at 319, if the wait ends at 221. If the wait ends at 120, it begins when the second kernel is done, at 222.

@@ -40,7 +40,7 @@ def spans_of(parts: list[tuple[int, int]]) -> Spans:
 @SOME
 @given(program=programs)
 def test_a_program_that_ran_by_the_rules_is_reproduced(program: tuple[Act, ...], tmp_path: Path) -> None:
-    """Two threads, two streams, waits and hand-overs: the simulated length is the measured one."""
+    """With two threads, two streams, waits and hand-overs, the simulated length equals the measured length."""
     simulation = simulation_of(program, tmp_path)
     assert simulation.simulated_ns == simulation.measured_ns
 
@@ -123,7 +123,7 @@ def test_the_order_of_changes_does_not_matter_and_making_one_twice_counts_once(
 @SOME
 @given(program=programs, data=st.data())
 def test_changes_of_different_things_add_up(program: tuple[Act, ...], data: st.DataObject, tmp_path: Path) -> None:
-    """One changes the host, the other operations; both come out of ``own``, up to rounding."""
+    """One change affects the host and the other operations. Both reduce ``own``, up to rounding."""
     simulation = simulation_of(program, tmp_path)
     whole = drawn_change(data, simulation)
     host = Change(host=whole.host, host_factor=whole.host_factor)

@@ -45,12 +45,12 @@ FAST_THEN_SLOW = (1, 1, 1, 1, 1, *[1.5] * 12)
 
 
 def test_most_steps_are_slower_than_the_fastest(trace_of: TraceOf) -> None:
-    """Three fast steps after the warm-up, then twelve slow ones."""
+    """After the warm-up there are three fast steps and then twelve slow ones."""
     assert pace(trace_of(steps(FAST_THEN_SLOW))) == pytest.approx(1.5, abs=0.02)
 
 
 def test_a_sample_of_fast_steps_is_not_slower(trace_of: TraceOf) -> None:
-    """The first five steps take 24 launches of 20 us each."""
+    """Each of the first five steps has 24 launches, 20 us apart."""
     sample = Window(2 * LAUNCHES * 20 * US, 5 * LAUNCHES * 20 * US, "fast steps", "steps")
     assert pace(trace_of(steps(FAST_THEN_SLOW)), sample) == pytest.approx(1, abs=0.02)
 
@@ -69,12 +69,12 @@ def test_a_machine_that_does_not_change_has_one_pace(trace_of: TraceOf) -> None:
     ids=["few steps", "few launches", "other code in each step"],
 )
 def test_too_little_shows_no_pace(trace_of: TraceOf, builder: ExportBuilder) -> None:
-    """What cannot be compared with the same code counts as recorded at one pace."""
+    """A run without enough of the same code to compare counts as recorded at one pace."""
     assert pace(trace_of(builder)) == 1
 
 
 def test_the_step_without_the_profiler_is_at_the_fastest_pace(trace_of: TraceOf) -> None:
-    """A slow step of 24 launches takes 720 us: at the fast pace 480, less 3 us a launch. At most it takes 672."""
+    """A slow step of 24 launches takes 720 us. At the fast pace it takes 480 us minus 3 us a launch; at most 672."""
     step = build_report(trace_of(steps(FAST_THEN_SLOW)), settings=Settings(profiler_cost=COST)).step
     assert step.median_ns == 720 * US
     assert step.without_profiler_ns == pytest.approx((480 - 72) * US, rel=0.03)

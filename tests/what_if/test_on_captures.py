@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 INCOMPLETE, NO_GPU = "cnn_fp32_nsys2023", "ranges_nsys2022"
 SIMULATED = [name for name in CAPTURE_NAMES if name not in {INCOMPLETE, NO_GPU}]
 
-# The prediction error in thousandths, as in docs/sections/prediction.md: a change of the model changes it.
+# The prediction error in thousandths, as in docs/sections/prediction.md. A change of the model changes it.
 ERROR = {
     "alexnet_data_parallel_2gpu": -0.09,
     "bench_source": -2.22,
@@ -30,7 +30,7 @@ ERROR = {
     "ddp_2gpu_slow_links": -1.53,
     "mnist_counters_python": 0.00,
 }
-# No change follows from what the capture does not show, or is known for what the next layer needs at once.
+# Findings without a change: the capture does not show the cause, or the next layer needs the result at once.
 UNPREDICTED = {"idle/unknown", "idle/not_traced", "graphs/whole", "communication/exposed"}
 
 
@@ -92,7 +92,7 @@ def test_the_saving_of_more_workers_comes_true(sample: RealTrace) -> None:
 
 
 def test_the_second_cause_of_a_starved_run_saves_little(sample: RealTrace) -> None:
-    """CPU time takes more than 40 ms there; without it the loop would only wait longer for its loader."""
+    """CPU time takes more than 60 ms, but without it the loop would only wait longer for its data loader."""
     found = _finding(build_report(sample("mnist-1-worker")).findings, "idle/cpu")
     assert found.lost_ns > 60e6
     assert found.saving_high_ns is not None
@@ -100,7 +100,7 @@ def test_the_second_cause_of_a_starved_run_saves_little(sample: RealTrace) -> No
 
 
 def test_with_enough_workers_launches_are_the_limit(sample: RealTrace) -> None:
-    """CPU time between launches, which saved nothing before, is worth a good part of the run now."""
+    """CPU time between launches, which saves almost nothing with one worker, now saves more than 30 ms."""
     found = build_report(sample("mnist-8-workers")).findings[0]
     assert found.rule == "launches/launch_bound"
     assert found.saving_low_ns is not None
@@ -123,7 +123,7 @@ def test_no_saving_is_larger_than_the_window(name: str, real_report: RealReport)
 
 
 def test_the_main_thread_waits_for_two_autograd_threads(real_context: RealContext) -> None:
-    """The training process makes the batches: loading them elsewhere saves about the time that this takes."""
+    """The training process loads the batches. Loading them in other processes saves about the loading time."""
     context = real_context("alexnet_data_parallel_2gpu")
     saving = changes.predict(simulate(context), changes.loader_work)
     low, high = saving.low_ns, saving.high_ns

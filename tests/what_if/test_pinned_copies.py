@@ -1,4 +1,4 @@
-"""What pinned memory saves: the rate of pinned copies, from the capture or measured beside it, and the waits."""
+"""Pinned memory saves waits, and copy time if the rate of pinned copies is known from the capture or measured."""
 
 from collections.abc import Callable, Mapping
 
@@ -17,12 +17,12 @@ TraceOf = Callable[[ExportBuilder], Trace]
 SIZE = 1 << 20
 WHOLE = window(0, 600 * US)
 UP, DOWN = "Host-to-Device", "Device-to-Host"
-# The rates at which SIZE bytes take 36.5 µs, which is half of what the pageable copies below take.
+# At the higher rate, SIZE bytes take 36.5 µs: half the time of the pageable copies below.
 HALF_RATE = CopyRate(1e9, SIZE / 36_500 * 1e9)
 
 
 def copies(size: int = SIZE, direction: int = HOST_TO_DEVICE) -> ExportBuilder:
-    """Return five turns of 100 µs: a pageable copy of 73 µs in a call of 85 µs that holds the host, and a kernel."""
+    """Return five turns of 100 µs: a pageable copy of 73 µs in a call that blocks the host for 85 µs, and a kernel."""
     source, target = (DEVICE, PAGEABLE) if direction == DEVICE_TO_HOST else (PAGEABLE, DEVICE)
     builder = ExportBuilder()
     for at in range(0, 500 * US, 100 * US):
@@ -38,7 +38,7 @@ def simulation_of(trace: Trace, rates: Mapping[str, CopyRate] | None = None) -> 
 
 
 def factors(simulation: Simulation) -> list[float]:
-    """Return what the lengths of the copies are multiplied by at most."""
+    """Return the factors by which the optimistic change multiplies the lengths of the copies."""
     found = pinned_copies(simulation).high.factor
     assert not isinstance(found, float)
     return [float(each) for each in found]
@@ -51,7 +51,7 @@ def test_without_a_known_rate_copies_stay_as_long_as_they_are(trace_of: TraceOf)
 
 
 def test_the_capture_s_own_pinned_copies_tell_the_rate(trace_of: TraceOf) -> None:
-    """A pinned copy of the same size takes 10 µs, outside of the window; it counts before a measured rate."""
+    """A pinned copy of the same size, outside the window, takes 10 µs. It takes precedence over a measured rate."""
     trace = trace_of(copies().copy(700 * US, 710 * US, bytes=SIZE, launched=(690 * US, 694 * US)))
     for rates in ({}, {UP: HALF_RATE}):
         simulation = simulation_of(trace, rates)
@@ -60,7 +60,7 @@ def test_the_capture_s_own_pinned_copies_tell_the_rate(trace_of: TraceOf) -> Non
 
 
 def test_small_pinned_copies_tell_no_rate(trace_of: TraceOf) -> None:
-    """They take as long whatever their size is, so their rate says nothing of large ones."""
+    """Small copies take the same time whatever their size is, so they do not show the rate of large ones."""
     trace = trace_of(copies().copy(700 * US, 710 * US, bytes=(1 << 16) - 1, launched=(690 * US, 694 * US)))
     assert factors(simulation_of(trace)) == [1.0] * 5
 
@@ -81,14 +81,14 @@ def test_pinned_copies_are_never_slower(trace_of: TraceOf) -> None:
 
 
 def test_small_pageable_copies_are_not_faster_when_pinned(trace_of: TraceOf) -> None:
-    """Below 64 KiB the driver stages nothing; then no rate is needed either."""
+    """Below 64 KiB the driver stages nothing, so the rate of pinned copies is not needed."""
     simulation = simulation_of(trace_of(copies((1 << 16) - 1)))
     assert factors(simulation) == [1.0] * 5
     assert "is not known here" not in pinned_copies(simulation).assumed
 
 
 def test_faster_copies_save_more_than_the_waits_alone(trace_of: TraceOf) -> None:
-    """At least the host is free during the copies, while the GPU still needs 73 + 3 µs for each turn."""
+    """The lower bound only frees the host during the copies; the GPU still needs 73 + 3 µs a turn."""
     trace = trace_of(copies())
     plain, faster = (saved_us(simulation_of(trace, rates), pinned_copies) for rates in ({}, {UP: HALF_RATE}))
     assert plain[0] == faster[0] > 0

@@ -1,4 +1,4 @@
-"""The plan: which change comes first, what the step takes after each, where it ends, and when there is none."""
+"""The plan has an order of changes, the time of a step after each, and an end. Without a simulation there is none."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ NO_ROWS = np.empty(0, np.intp)
 def finding(
     rule: str, low: Change | None, high: Change | None = None, severity: Severity = Severity.WARNING
 ) -> Finding:
-    """Return a finding with the change that fixes it; without a change, one whose saving is not simulated."""
+    """Return a finding with the change that fixes it. Without a change, its saving is not simulated."""
     what_if = None if low is None else WhatIf(low, high or low, "")
     return Finding(
         rule,
@@ -48,7 +48,7 @@ def finding(
 
 
 def host(*parts: tuple[int, int]) -> Change:
-    """Return the change that the host saves some time of each turn, from and to in µs."""
+    """Return a change that removes host time from each turn: pairs of start and end in µs."""
     start = np.array([number * 100 + first for number in range(TURNS) for first, _ in parts], np.int64)
     end = np.array([number * 100 + last for number in range(TURNS) for _, last in parts], np.int64)
     return Change(host={MAIN: Spans(start * US, end * US)})
@@ -67,7 +67,7 @@ def launching(trace_of: TraceOf, length: int = 5) -> Simulation:
 
 
 def test_the_change_that_saves_most_comes_first_and_the_next_is_on_top_of_it(trace_of: TraceOf) -> None:
-    """Of 100 µs a turn one change saves 30, another 50, and both save 10 of these: 50, then 30 µs are left."""
+    """Of 100 µs a turn, one change saves 30 µs and another 50 µs, with 10 µs in common: 50, then 30 µs are left."""
     findings = [finding("a/small", host((10, 40))), finding("b/large", host((30, 80)))]
     plan = find_plan(launching(trace_of), findings, STEP)
     assert [each.rule for each in plan.changes] == ["b/large", "a/small"]
@@ -76,7 +76,7 @@ def test_the_change_that_saves_most_comes_first_and_the_next_is_on_top_of_it(tra
 
 
 def test_the_interval_has_the_pessimistic_forms_of_all_changes(trace_of: TraceOf) -> None:
-    """The first saves 30 to 60 µs, the second 5 to 10: 40 to 70, then 30 to 65 µs are left."""
+    """The first change saves 30 to 60 µs and the second 5 to 10 µs: 40 to 70, then 30 to 65 µs are left."""
     findings = [finding("a/x", host((10, 40)), host((10, 70))), finding("b/x", host((75, 80)), host((75, 85)))]
     plan = find_plan(launching(trace_of), findings, STEP)
     assert [(each.step_low_ns, each.step_high_ns) for each in plan.changes] == [(40_000, 70_000), (30_000, 65_000)]
@@ -88,7 +88,7 @@ def test_the_findings_of_one_rule_on_several_gpus_are_one_change(trace_of: Trace
 
 
 def test_a_change_that_saves_less_than_one_per_cent_is_not_in_the_plan(trace_of: TraceOf) -> None:
-    """Of 101.5 µs a turn one saves 2 µs, the other 1 µs."""
+    """A turn takes 101.5 µs. A saving of 2 µs is in the plan, and a saving of 1 µs is not."""
     simulation = launching(trace_of)
     assert len(find_plan(simulation, [finding("a/x", host((10, 12)))], STEP).changes) == 1
     plan = find_plan(simulation, [finding("a/x", host((10, 11)))], STEP)
@@ -96,7 +96,7 @@ def test_a_change_that_saves_less_than_one_per_cent_is_not_in_the_plan(trace_of:
 
 
 def test_two_changes_that_save_only_together_are_both_planned(trace_of: TraceOf) -> None:
-    """Host and GPU both take 100 µs a turn: either alone leaves the other, both leave 40 µs."""
+    """Host and GPU both take 100 µs a turn. One change alone saves nothing, and both together leave 40 µs."""
     simulation = launching(trace_of, 100)
     rows = simulation.operations
     faster = Change(operations=rows[:-1], factor=0.4)
@@ -108,7 +108,7 @@ def test_two_changes_that_save_only_together_are_both_planned(trace_of: TraceOf)
 
 
 def test_a_finding_that_nothing_simulates_is_named_beside_the_plan(trace_of: TraceOf) -> None:
-    """A note is not worth a sentence."""
+    """Findings that are only notes are not named."""
     findings = [finding("a/x", host((10, 40))), finding("steps/uneven", None)]
     notes = find_plan(launching(trace_of), [*findings, finding("b/note", None, None, Severity.NOTE)], STEP).notes
     assert notes[-1] == "Not in the plan, because nothing simulates their saving: slow steps."
@@ -124,7 +124,7 @@ def test_without_steps_or_a_simulation_there_is_no_plan_and_a_reason(trace_of: T
 
 
 def test_a_simulation_that_is_off_says_so(trace_of: TraceOf) -> None:
-    """The last kernel began 400 µs late and nothing shows why: 40 µs a step of 50 that are left."""
+    """The last kernel begins 400 µs late for no visible reason: 40 µs a step, of the 50 µs that are left."""
     builder = ExportBuilder()
     for number in range(101):
         late = 400 if number == 100 else 0
@@ -139,7 +139,7 @@ def test_a_simulation_that_is_off_says_so(trace_of: TraceOf) -> None:
 
 @pytest.mark.parametrize("name", ["mnist_counters_python", "cnn_amp", "bench_source"])
 def test_the_plan_of_a_real_run_begins_with_a_finding_and_only_gets_shorter(name: str, real_trace: RealTrace) -> None:
-    """Its first change saves what the finding says, and each step takes at most as long as the one before it."""
+    """The first change saves as much as its finding predicts. No change in the plan makes the step longer."""
     report = build_report(real_trace(name))
     plan = report.plan
     assert plan.step_ns is not None

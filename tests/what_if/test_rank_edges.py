@@ -1,4 +1,4 @@
-"""Ranks in the simulation: a collective begins to transfer when all have arrived, whoever gets faster."""
+"""In the simulation, a collective begins to transfer when all ranks have arrived, whichever rank gets faster."""
 
 from collections.abc import Callable
 
@@ -29,8 +29,8 @@ from nsyswrap.what_if.simulate import Simulation, find_simulation
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]
 LATE = 400_000
-# The share of a step that the job without the fault is shorter, on two H200s: docs/ranks.md. The committed captures
-# have eight of its steps.
+# The measured saving in a step without the fault, as a share of the step, on two H200s: docs/ranks.md. The committed
+# captures have eight steps of these jobs.
 MEASURED_SAVING = {"ranks/loader": 25.3 / 46.1, "ranks/uneven_input": 7.9 / 28.7, "ranks/host_in_backward": 18.8 / 39.6}
 
 
@@ -69,7 +69,7 @@ def test_a_faster_rank_that_is_in_time_saves_nothing(trace_of: TraceOf) -> None:
 
 
 def test_half_the_transfer_leaves_the_wait(trace_of: TraceOf) -> None:
-    """The transfer takes 100 ns of a step, the wait 400 us: only the transfer gets shorter."""
+    """In a step the transfer takes 100 ns and the wait 400 us. Only the transfer gets shorter."""
     simulation = simulate_trace(trace_of(job(2, 8, {1: LATE})))
     operations, ran = simulation.context.operations, simulation.operations
     sent = ran[operations.kind[ran] == COMMUNICATION]
@@ -81,7 +81,7 @@ def test_half_the_transfer_leaves_the_wait(trace_of: TraceOf) -> None:
 @settings(max_examples=15, deadline=None)
 @given(st.integers(2, 60), st.randoms(use_true_random=False))
 def test_an_order_puts_each_node_behind_the_two_it_waits_for(count: int, random: st.randoms) -> None:  # type: ignore[valid-type]
-    """The numbers of nodes are shuffled first, so that their own order says nothing."""
+    """The numbers of nodes are shuffled first, so that they do not already have such an order."""
     names = [0, *random.sample(range(1, count), count - 1)]  # type: ignore[attr-defined]
     after, held_by = (np.zeros(count, np.intp) for _ in range(2))
     for number in range(1, count):

@@ -1,4 +1,4 @@
-"""Which part of a window is simulated."""
+"""The simulated part of a window: all of it, a run of typical steps, or its middle."""
 
 from collections.abc import Callable
 
@@ -65,7 +65,7 @@ def test_warm_up_is_not_simulated() -> None:
 
 @pytest.mark.parametrize("make", [lambda: steps(1000), steps])
 def test_without_a_step_that_fits_the_middle_of_the_window_is_simulated(make: Callable[[], Steps]) -> None:
-    """There are a hundred operations, one every 10 ns; the sample has the 46th to the 55th."""
+    """There are a hundred operations, one every 10 ns. The sample has the 46th to the 55th."""
     found = choose_sample(np.arange(0, 1000, 10), make(), window(1000))
     assert (found.window.start_ns, found.window.end_ns, found.steps) == (450, 541, 0)
     assert found.scale == pytest.approx(1000 / 91)

@@ -1,4 +1,4 @@
-"""Which operation of another stream an operation waits for: what an event was recorded behind."""
+"""An operation waits for the operation of another stream that came last before the record of an event."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ def program(*, launched: int = 500) -> Program:
 
 
 def begins_at(made: Program, trace_of: TraceOf) -> int:
-    """Return when the collective begins if the host has nothing to do but its calls, in ns since the first launch."""
+    """Return when the collective begins if the host only makes its calls, in ns since the first launch."""
     simulation = simulate_trace(trace_of(made), window(0, END))
     assert simulation.predicts
     graph = simulation.graph
@@ -75,7 +75,7 @@ def test_a_wait_after_the_launch_does_not_hold_it(trace_of: TraceOf) -> None:
 
 
 def test_collectives_of_a_real_job_wait_for_the_kernels_of_their_gradients(real_trace: Callable[[str], Trace]) -> None:
-    """DDP records an event behind the bucket's last kernel, and NCCL's stream waits for it."""
+    """DDP records an event after the last kernel of a bucket, and the stream of NCCL waits for it."""
     context = find_context(real_trace("ddp_2gpu_slow_links"))
     assert len(context.trace[tables.EVENT_WAITS])
     simulation = simulate(context)
@@ -84,7 +84,7 @@ def test_collectives_of_a_real_job_wait_for_the_kernels_of_their_gradients(real_
     # A collective of several ranks arrives at one node and ends at another; only the end has its length.
     sent = np.flatnonzero((rows >= 0) & (operations.kind[rows] == COMMUNICATION) & (graph.length == 0))
     ready = graph.after[sent]
-    # The node before a collective with two conditions holds what it waits for besides its launch.
+    # A collective with two conditions has a node before it. That node holds the condition other than the launch.
     awaited = graph.held_by[ready[rows[ready] < 0]]
     kinds = operations.kind[rows[awaited[rows[awaited] >= 0]]]
     assert len(kinds) > 0.9 * len(sent)

@@ -1,4 +1,4 @@
-"""The run without the profiler: the cost of each recorded call taken out of the simulated run."""
+"""The run without the profiler is the simulated run without the cost of each recorded call."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,13 +23,13 @@ WHOLE = window(0, 1_000 * US)
 
 
 def found(trace: Trace, cost: ProfilerCost | None = COST, chosen: Window = WHOLE) -> WithoutProfiler | None:
-    """Return the run of a trace without the profiler."""
+    """Return the predicted run of a trace without the profiler."""
     context = find_context(trace, Settings(profiler_cost=cost))
     return without_profiler(simulate(context, chosen), find_calls(context, chosen), chosen)
 
 
 def launches(*, every: int, kernel: int, count: int = 11, call: int = 8) -> ExportBuilder:
-    """Return launches at a fixed pace; the call takes 8 us, its kernel begins 2 us after it or when the GPU is free."""
+    """Return launches at a fixed pace. A kernel begins 2 us after its call of 8 us, or when the GPU is free."""
     builder, free = ExportBuilder(), 0
     for number in range(count):
         at = number * every
@@ -40,7 +40,7 @@ def launches(*, every: int, kernel: int, count: int = 11, call: int = 8) -> Expo
 
 
 def test_each_launch_takes_its_cost_less_where_the_host_sets_the_pace(trace_of: TraceOf) -> None:
-    """Eleven launches each 20 us: 208 us to the end of the last call, and 7 us for its kernel."""
+    """Eleven launches are 20 us apart: 208 us to the end of the last call, and 7 us for its kernel."""
     step = found(trace_of(launches(every=20, kernel=5)))
     assert step is not None
     whole = 200 + 8 + 2 + 5
@@ -49,14 +49,14 @@ def test_each_launch_takes_its_cost_less_where_the_host_sets_the_pace(trace_of: 
 
 
 def test_nothing_changes_where_the_gpu_sets_the_pace(trace_of: TraceOf) -> None:
-    """Kernels of 60 us wait in the queue: only the first begins earlier."""
+    """Kernels of 60 us wait in the queue, so only the first one begins earlier."""
     step = found(trace_of(launches(every=20, kernel=60)))
     assert step is not None
     assert step.low_share == pytest.approx(1 - 5 / 670, abs=0.002)
 
 
 def test_kernels_in_a_queue_follow_each_other_sooner(trace_of: TraceOf) -> None:
-    """The GPU takes 0.3 us less between two of them, where the gap lasts 1 us."""
+    """The gap between two kernels lasts 1 us. Without the profiler it is 0.3 us shorter."""
     builder = ExportBuilder()
     for number in range(11):
         at = 30 + number * 61
@@ -68,14 +68,14 @@ def test_kernels_in_a_queue_follow_each_other_sooner(trace_of: TraceOf) -> None:
 
 
 def test_a_launch_takes_at_least_as_long_as_alone(trace_of: TraceOf) -> None:
-    """Calls of 3 us one after another cost 3 us, and take 2 us without nsys: each loses 1 us."""
+    """Calls of 3 us follow each other. Each costs 3 us but takes 2 us without nsys, so only 1 us is removed."""
     step = found(trace_of(launches(every=3, call=3, kernel=1)))
     assert step is not None
     assert step.share == pytest.approx((11 * 2 + 3) / (11 * 3 + 3), abs=0.01)
 
 
 def test_calls_of_other_threads_do_not_count(trace_of: TraceOf) -> None:
-    """A thread that never launches may record what it wants."""
+    """Recorded calls of a thread that never launches change nothing."""
     builder = launches(every=20, kernel=5)
     without = found(trace_of(launches(every=20, kernel=5)))
     for number in range(100):
@@ -100,7 +100,7 @@ def test_there_is_none_without_a_cost_or_a_simulation(trace_of: TraceOf) -> None
 def test_a_higher_cost_never_makes_the_run_longer(
     tmp_path_factory: pytest.TempPathFactory, costs: list[int], every: int, kernel: int
 ) -> None:
-    """The least, the usual and the most give three lengths in the reverse order, none longer than as recorded."""
+    """Of the low, usual and high cost, a higher cost never gives a longer run, and no run is longer than recorded."""
     from nsyswrap.db.load import load_export  # noqa: PLC0415 - the fixture is made once a test, the trace once an example
 
     path = launches(every=every, kernel=kernel).write(tmp_path_factory.mktemp("launches") / "built.sqlite")

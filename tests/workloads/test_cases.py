@@ -1,4 +1,4 @@
-"""The programs of the gallery: each does its steps on a CPU, in small, with its phases inside."""
+"""The programs of the gallery: each runs a few small steps on a CPU, with its phases inside the steps."""
 
 import contextlib
 import importlib
@@ -33,7 +33,7 @@ WITHOUT_DATA = {"inference", "decoding"}
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[ModuleType]:
-    """workloads/common.py, on the path as for a program started in that folder."""
+    """Import workloads/common.py with its folder on the path, as when a program is started there."""
     sys.path.insert(0, str(WORKLOADS))
     yield importlib.import_module("common")
     sys.path.remove(str(WORKLOADS))
@@ -41,7 +41,7 @@ def shared() -> Iterator[ModuleType]:
 
 @pytest.fixture
 def events(shared: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was opened (+) and closed (-), through a stand-in for nvtx that writes it down."""
+    """Return which ranges were opened (+) and closed (-), recorded by a fake nvtx."""
     written: list[str] = []
 
     @contextlib.contextmanager
@@ -57,7 +57,7 @@ def events(shared: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _precision() -> Iterator[None]:
-    """Programs set how float32 is multiplied; the next test finds it as it was."""
+    """Restore the TF32 settings after each test, because programs change them."""
     before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
     yield
     torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
@@ -82,7 +82,7 @@ def test_a_program_does_its_steps(
 
 @pytest.mark.usefixtures("events")
 def test_a_seed_decides_the_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever the number of loader processes."""
+    """The losses do not depend on the number of loader processes."""
     said = []
     for seed, workers in (("1", "0"), ("1", "2"), ("2", "0")):
         run("image_models", ["--model", "lenet", *TINY[:-1], workers, "--seed", seed], tmp_path)
@@ -147,7 +147,7 @@ def test_images_of_the_pipeline_are_cropped_and_normalized() -> None:
 
 @pytest.mark.usefixtures("shared")
 def test_no_range_of_the_pipeline_is_open_when_a_batch_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NVTX ends the range that began last, whichever was meant."""
+    """An open range would be closed by the wrong call, because NVTX always ends the range that began last."""
     pipeline, common = importlib.import_module("image_pipeline"), importlib.import_module("common")
     opened: list[str] = []
 
@@ -183,7 +183,7 @@ def test_a_png_comes_back_and_a_damaged_one_is_refused() -> None:
 
 @pytest.mark.usefixtures("shared")
 def test_networks_have_the_sizes_that_were_published() -> None:
-    """Parameters in millions, for 1000 classes; on no device, so that nothing is computed."""
+    """The sizes are parameters in millions, for 1000 classes. The networks are on no device and compute nothing."""
     networks = importlib.import_module("networks")
     published = {"alexnet": 61.1, "vgg16": 138.4, "resnet50": 25.6}
     for name, millions in published.items():
@@ -196,7 +196,7 @@ def test_networks_have_the_sizes_that_were_published() -> None:
 
 @pytest.mark.usefixtures("shared")
 def test_transformers_have_the_sizes_that_were_published() -> None:
-    """BERT-base has 108.9 million parameters without its pooling, the smallest GPT-2 124.4."""
+    """BERT-base has 108.9 million parameters without its pooling, and the smallest GPT-2 has 124.4 million."""
     transformer = importlib.import_module("networks.transformer")
     gpt2 = importlib.import_module("decoding").GPT2
     with torch.device("meta"):
@@ -207,7 +207,7 @@ def test_transformers_have_the_sizes_that_were_published() -> None:
 
 @pytest.mark.usefixtures("shared")
 def test_tokens_one_by_one_are_those_of_a_longer_prompt() -> None:
-    """The cache hides nothing: each token follows from all before it."""
+    """With the cache, each token is the one that follows from the whole text before it."""
     transformer = importlib.import_module("networks.transformer")
     decoding = importlib.import_module("decoding")
     torch.manual_seed(0)

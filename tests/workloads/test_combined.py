@@ -1,4 +1,4 @@
-"""The programs with several faults: they say what they show, and do the same steps whatever is fixed."""
+"""The programs with several faults: they state what they show, and run the same steps whichever fault is fixed."""
 
 import ast
 import contextlib
@@ -15,13 +15,13 @@ from nsyswrap.rule_names import RULE_NAMES
 WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
 NAMES = sorted(path.stem for path in (WORKLOADS / "combined").glob("*.py") if path.stem not in {"__init__", "switches"})
 STEPS = 3
-# The modules of the libraries whose training loops run.
+# The modules of the libraries whose training loops the programs run.
 MODULES = {"transformers": ("transformers", "accelerate"), "Lightning": ("lightning",), "": ()}
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[ModuleType]:
-    """workloads/common.py, on the path as for a program started in that folder."""
+    """Import workloads/common.py with its folder on the path, as when a program is started there."""
     sys.path.insert(0, str(WORKLOADS))
     yield importlib.import_module("common")
     sys.path.remove(str(WORKLOADS))
@@ -29,7 +29,7 @@ def shared() -> Iterator[ModuleType]:
 
 @pytest.fixture
 def steps(shared: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The ranges of steps that were opened, through a stand-in for nvtx."""
+    """Return the ranges of steps that were opened, recorded by a fake nvtx."""
     opened: list[str] = []
 
     @contextlib.contextmanager
@@ -63,7 +63,7 @@ def test_a_program_has_two_or_three_faults_of_different_rules(name: str) -> None
 
 
 def test_there_are_eight_programs_of_different_shape() -> None:
-    """Two of them run the training loop of a library."""
+    """Two of the programs run the training loop of a library."""
     found = [constants(name) for name in NAMES]
     assert len({str(each["SHAPE"]) for each in found}) == len(found) >= 8
     assert {str(each["LIBRARY"]) for each in found} == set(MODULES)
@@ -75,7 +75,7 @@ def test_there_are_eight_programs_of_different_shape() -> None:
 def test_a_program_does_the_same_steps_with_all_faults_and_with_none(
     name: str, steps: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a CPU, in small; it says what was fixed."""
+    """The program runs small steps on a CPU, and its output says what was fixed."""
     described = constants(name)
     for module in MODULES[str(described["LIBRARY"])]:
         pytest.importorskip(module)

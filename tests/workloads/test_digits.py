@@ -1,4 +1,4 @@
-"""The digits that workloads learn: IDX files, MNIST's files where they are, drawn digits where they are not."""
+"""The digits that workloads learn: MNIST's IDX files if they exist, else drawn digits."""
 
 import gzip
 import sys
@@ -22,7 +22,7 @@ NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3
 
 @pytest.fixture(scope="module", autouse=True)
 def _on_path() -> Iterator[None]:
-    """Workloads are programs: they find each other as a program started in their folder does."""
+    """Put the workloads' folder on the path, as when a program is started there."""
     sys.path.insert(0, str(WORKLOADS))
     yield
     sys.path.remove(str(WORKLOADS))
@@ -30,14 +30,14 @@ def _on_path() -> Iterator[None]:
 
 @pytest.fixture
 def digits() -> ModuleType:
-    """workloads/digits."""
+    """Import workloads/digits."""
     import digits  # noqa: PLC0415 - only where the path is set
 
     return digits
 
 
 def some(count: int = 5) -> list[Bytes]:
-    """Two small pairs of images and labels."""
+    """Return two small pairs of images and labels."""
     random = np.random.default_rng(3)
     images = random.integers(0, 256, (count, 28, 28), dtype=np.uint8)
     labels = random.integers(0, 10, count, dtype=np.uint8)
@@ -63,7 +63,7 @@ def test_an_array_comes_back_from_an_idx_file(
 
 
 def test_a_header_is_as_the_format_says(digits: ModuleType, tmp_path: Path) -> None:
-    """0, 0, 8 for bytes, the number of dimensions, and big-endian sizes."""
+    """A header is 0, 0, 8 for the type byte, the number of dimensions, and big-endian sizes."""
     path = tmp_path / "array"
     digits.idx.write(path, np.zeros((1, 300), np.uint8))
     assert path.read_bytes()[:12] == bytes([0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 1, 44])
@@ -78,7 +78,7 @@ def test_a_compressed_file_has_the_same_bytes_every_time(digits: ModuleType, tmp
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_a_file_cut_short_anywhere_is_refused(digits: ModuleType, tmp_path: Path, suffix: str) -> None:
-    """After any number of bytes, by an error that names the file."""
+    """It may end after any number of bytes; the error names the file."""
     whole = tmp_path / f"whole{suffix}"
     digits.idx.write(whole, np.arange(24, dtype=np.uint8).reshape(2, 3, 4))
     content = whole.read_bytes()
@@ -135,7 +135,7 @@ def test_files_named_with_a_dot_are_found_too(digits: ModuleType, tmp_path: Path
 
 
 def test_digits_are_drawn_where_there_are_none(digits: ModuleType, tmp_path: Path) -> None:
-    """In a folder of their own, and read back by the same code; the second run draws nothing."""
+    """They are drawn into their own folder and read by the same code; the second run draws nothing."""
     folder = tmp_path / "not" / "there"
     first = digits.load(folder, 50, 20)
     assert first.train_images.shape == (50, 28, 28)
@@ -155,7 +155,7 @@ def test_mnists_own_files_come_before_drawn_ones(digits: ModuleType, tmp_path: P
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_set_with_a_file_missing_is_refused(digits: ModuleType, tmp_path: Path, name: str) -> None:
-    """Drawing the rest would mix two sets of data; the message names what is missing."""
+    """Drawing the missing file would mix two sets of data. The message names the file."""
     write_all(digits, tmp_path, some())
     (tmp_path / name).unlink()
     with pytest.raises(digits.idx.IdxError, match=f"not {name}"):
@@ -163,7 +163,7 @@ def test_a_set_with_a_file_missing_is_refused(digits: ModuleType, tmp_path: Path
 
 
 def test_arrays_that_are_no_digits_are_refused(digits: ModuleType, tmp_path: Path) -> None:
-    """Images of another size, letters, and labels that do not match the images."""
+    """They may be images of another size, letters, or labels that do not match the images."""
     images, labels, *test = some()
     wrong = {
         r"shape \(5, 28, 27\), not images": [images[:, :, 1:], labels],
@@ -193,7 +193,7 @@ def _load(folder: Path) -> int:
 
 
 def test_several_runs_may_draw_at_once(digits: ModuleType, tmp_path: Path) -> None:
-    """All read the same digits, one set stays, and nothing is left beside it."""
+    """All runs read the same digits, one set stays, and no other file is left."""
     with ProcessPoolExecutor(4) as pool:
         sums = set(pool.map(_load, [tmp_path] * 4))
     assert len(sums) == 1
@@ -204,7 +204,7 @@ def test_several_runs_may_draw_at_once(digits: ModuleType, tmp_path: Path) -> No
 def test_drawing_that_fails_leaves_nothing_behind(
     digits: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a full disk: no half a set that a later run would take for a whole one."""
+    """After an error such as a full disk, no partial set is left that a later run would use."""
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -223,7 +223,7 @@ def test_a_seed_decides_what_is_drawn(digits: ModuleType) -> None:
 
 
 def test_drawn_digits_look_like_mnists(digits: ModuleType) -> None:
-    """Ten kinds equally often, mostly black, ink well inside the sheet, and no two alike."""
+    """All ten digits are equally frequent; images are mostly black, with ink away from the edge; no two are equal."""
     images, labels = digits.drawing.draw(3000, seed=0)
     assert (np.bincount(labels, minlength=10) > 200).all()
     assert 15 < images.mean() < 60
@@ -236,7 +236,7 @@ def test_drawn_digits_look_like_mnists(digits: ModuleType) -> None:
 
 
 def test_a_pen_passes_its_control_points(digits: ModuleType) -> None:
-    """A stroke starts at its first point, passes the others, and leaves ink as long as its way."""
+    """A stroke starts at its first point and passes the others; its ink is proportional to its length."""
     stroke = ((0.0, 0.0), (0.5, 0.5), (1.0, 0.0))
     pen = digits.drawing.pen((stroke, ((0.0, 1.0), (1.0, 1.0))))
     path = pen.path @ pen.controls + 0.5

@@ -1,4 +1,4 @@
-"""The planted faults: programs that say what they show, and do the same steps with and without their fault."""
+"""The planted faults: programs that state what they show, and run the same steps with and without their fault."""
 
 import ast
 import contextlib
@@ -18,20 +18,20 @@ SHARED = {
 }
 NAMES = sorted(path.stem for path in (WORKLOADS / "faults").glob("*.py") if path.stem not in SHARED)
 STEPS = 3
-# They start processes, which do not see what a test replaces.
+# These programs start processes, in which a test's replacements have no effect.
 IN_PROCESSES = {"exposed_communication", "one_bucket", "one_shard"}
-# The only ranges they may have beside those of the steps and the usual phases.
+# The only ranges that they may have apart from steps and the usual phases.
 OWN_PHASES = {"log", "look", "tidy", "validate"}
-# The modules of the libraries whose training loops run; accelerate is a part of that of transformers.
+# The modules of the libraries whose training loops the programs run; the loop of transformers uses accelerate.
 MODULES = {"transformers": ("transformers", "accelerate"), "Lightning": ("lightning",)}
-# Libraries that a program needs beside those whose training loops run.
+# Libraries that a program needs in addition.
 NEEDS = {"tokenized_in_the_step": ("transformers",)}
 USUAL_PHASES = {"data", "copy", "forward", "backward", "optimizer"}
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[ModuleType]:
-    """workloads/common.py, on the path as for a program started in that folder."""
+    """Import workloads/common.py with its folder on the path, as when a program is started there."""
     sys.path.insert(0, str(WORKLOADS))
     yield importlib.import_module("common")
     sys.path.remove(str(WORKLOADS))
@@ -39,7 +39,7 @@ def shared() -> Iterator[ModuleType]:
 
 @pytest.fixture
 def events(shared: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was opened (+) and closed (-), through a stand-in for nvtx that writes it down."""
+    """Return which ranges were opened (+) and closed (-), recorded by a fake nvtx."""
     written: list[str] = []
 
     @contextlib.contextmanager
@@ -66,14 +66,14 @@ def constants(name: str) -> dict[str, object]:
 
 
 def skip_without_library(name: str) -> None:
-    """Skip the test where the library is missing whose loop a program runs."""
+    """Skip the test if a program runs the loop of a library that is not installed."""
     for module in (*MODULES.get(str(constants(name)["LIBRARY"]), ()), *NEEDS.get(name, ())):
         pytest.importorskip(module)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_plants_one_fault_and_fixes_it(name: str) -> None:
-    """One rule with the fault, none without it."""
+    """A program expects one rule with the fault, and none without it."""
     expects = constants(name)["EXPECTS"]
     assert isinstance(expects, dict)
     assert set(expects) == {"", "--fixed"}
@@ -83,7 +83,7 @@ def test_a_program_plants_one_fault_and_fixes_it(name: str) -> None:
 
 
 def test_each_program_has_a_shape_of_its_own() -> None:
-    """It is one phrase for a table, and a library is one whose modules the tests know."""
+    """The shape is one phrase for a table. The tests know the modules of each library."""
     shapes = [str(constants(name)["SHAPE"]) for name in NAMES]
     assert len(set(shapes)) == len(shapes)
     assert not [shape for shape in shapes if not shape or "|" in shape or shape.endswith(".")]
@@ -96,7 +96,7 @@ def test_each_program_has_a_shape_of_its_own() -> None:
 def test_both_forms_do_the_same_steps(
     name: str, events: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a CPU, in small: steps in order, each with its phases inside, and something said at the end."""
+    """Small steps on a CPU are in order, each with its phases inside, and the program prints a result at the end."""
     skip_without_library(name)
     for variable in ("CUDA_VISIBLE_DEVICES", "USE_PYTORCH_KERNEL_CACHE"):
         monkeypatch.setenv(variable, "1")
@@ -135,7 +135,7 @@ def test_two_processes_share_the_training_where_there_is_no_gpu(name: str) -> No
 
 @pytest.mark.usefixtures("shared")
 def test_what_a_fault_changes_is_the_time_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """The same numbers come out with and without it, where the precision stays as it is."""
+    """A program prints the same numbers with and without the fault, if both use the same precision."""
     for name in (
         *("few_workers", "loading_in_the_training_process", "pageable_copies", "synchronization", "small_grids"),
         *("columns_one_by_one", "features_to_host", "growing_history", "hashed_experts", "one_token_at_a_time"),

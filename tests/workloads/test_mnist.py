@@ -1,4 +1,4 @@
-"""The MNIST workload: what its ranges promise, that it learns, and that a seed decides everything."""
+"""The MNIST workload: its ranges are correct, it learns, and a seed determines all its results."""
 
 import contextlib
 import re
@@ -40,7 +40,7 @@ def data(mnist: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def events(mnist: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return which ranges were opened (+) and closed (-), recorded by a stand-in for nvtx."""
+    """Return which ranges were opened (+) and closed (-), recorded by a fake nvtx."""
     written: list[str] = []
 
     @contextlib.contextmanager
@@ -55,7 +55,7 @@ def events(mnist: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def losses(output: str) -> list[str]:
-    """Loss and accuracy of each epoch, as printed."""
+    """Return loss and accuracy of each epoch, as printed."""
     return re.findall(r"loss (.*?%), ", output)
 
 
@@ -68,7 +68,7 @@ def trained(mnist: ModuleType, capsys: pytest.CaptureFixture[str], data: Path, *
 def test_each_step_is_a_batch_with_its_phases_in_order(
     mnist: ModuleType, data: Path, capsys: pytest.CaptureFixture[str], events: list[str]
 ) -> None:
-    """`batch N` around data, copy, forward, backward, optimizer; N goes on over epochs, and no batch is empty."""
+    """`batch N` contains data, copy, forward, backward, optimizer. N continues over epochs, and no batch is empty."""
     trained(mnist, capsys, data, "--batch-size", "500", "--steps", "3")
     expected = []
     for number in range(3):
@@ -81,7 +81,7 @@ def test_each_step_is_a_batch_with_its_phases_in_order(
 def test_the_data_range_holds_the_wait_for_the_batch_alone(
     mnist: ModuleType, events: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch is requested inside `data`, once a step, and never again after the last batch."""
+    """A batch is requested inside `data` once a step, and not again after the last batch."""
 
     class Loader:
         def __iter__(self) -> "Loader":
@@ -104,7 +104,7 @@ def test_the_data_range_holds_the_wait_for_the_batch_alone(
 
 @pytest.mark.parametrize("precision", [[], ["--amp"]], ids=["float32", "amp"])
 def test_it_learns(mnist: ModuleType, data: Path, capsys: pytest.CaptureFixture[str], precision: list[str]) -> None:
-    """Two short epochs on drawn digits: the loss falls, and most digits of the test set are recognized."""
+    """In two short epochs on drawn digits the loss falls, and most digits of the test set are recognized."""
     output = trained(mnist, capsys, data, "--epochs", "2", "--device", "cpu", *precision)
     first, second = (float(loss) for loss in re.findall(r"loss ([\d.]+)", output))
     assert second < first
@@ -122,7 +122,7 @@ def test_a_seed_decides_the_training(mnist: ModuleType, data: Path, capsys: pyte
 def test_loader_processes_change_nothing_but_the_time(
     mnist: ModuleType, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two loader processes prepare the same samples as none, over epochs and in a separate process."""
+    """Two loader processes prepare the same samples as the training process, in every epoch."""
     chosen = ["--data", str(data), "--device", "cpu", "--batch-size", "500", "--steps", "3"]
     program = [sys.executable, str(WORKLOADS / "mnist.py"), *chosen, "--workers", "2"]
     done = subprocess.run(program, capture_output=True, text=True, check=True)
@@ -155,26 +155,26 @@ def test_a_digit_is_distorted_differently_in_each_epoch(mnist: ModuleType) -> No
 
 
 class Middle:
-    """A source of random numbers that always gives the middle."""
+    """A source of random numbers that always returns the middle of the distribution."""
 
     def uniform(self, low: float, high: float, size: int = 1) -> Floats:
-        """The middle of the range, `size` times."""
+        """Return the middle of the range, `size` times."""
         return np.full(size, (low + high) / 2)
 
     def standard_normal(self, shape: tuple[int, ...], dtype: type[np.float32]) -> npt.NDArray[np.float32]:
-        """Nothing but zeros."""
+        """Return zeros."""
         return np.zeros(shape, dtype)
 
 
 def test_no_distortion_only_normalises(mnist: ModuleType) -> None:
-    """With every draw in its middle an image stays what it is: gray levels, less the mean, over the deviation."""
+    """If every draw is the middle, an image is only normalised: gray levels less the mean, over the deviation."""
     image = np.arange(784, dtype=np.uint8).reshape(28, 28)
     plain = mnist.Distortion(100, 50)(image, Middle())
     assert plain == pytest.approx((image.astype(float) - 100) / 50, abs=1e-4)
 
 
 def test_what_comes_in_from_outside_the_sheet_is_black(mnist: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A white sheet moved by 3 pixels and 5 is black on two sides."""
+    """A white sheet that is moved by 3 and 5 pixels is black on two sides."""
     read_at = np.array([[3, 13.5, 0, 0, 0, 0, 0], [-5, 0, 13.5, 0, 0, 0, 0]], dtype=np.float32)
     monkeypatch.setattr(mnist.Distortion, "_movement", lambda *_: read_at)
     moved = mnist.Distortion(0, 1)(np.full((28, 28), 255, np.uint8), Middle())
@@ -214,6 +214,6 @@ def test_a_gpu_that_is_not_there_is_refused(mnist: ModuleType, monkeypatch: pyte
 
 
 def test_the_median_leaves_the_first_steps_out(mnist: ModuleType) -> None:
-    """They wait for processes to start; where there are no others they count."""
+    """The first steps wait for processes to start. They count only if there are no others."""
     assert mnist.common.settled_median([900, 800, 700, 600, 500, 1, 2, 3]) == 2
     assert mnist.common.settled_median([9, 1, 5]) == 5

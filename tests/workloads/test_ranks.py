@@ -1,4 +1,4 @@
-"""The program in which one rank is late: it trains on a CPU with one rank, whatever the fault."""
+"""The program in which one rank is late: with each fault it trains on a CPU with one rank."""
 
 import os
 import subprocess

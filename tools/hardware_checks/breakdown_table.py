@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Hold nsyswrap's step-time breakdown against PyTorch's own profiler: `breakdown_table.py report.json trace.json`.
+"""Compare nsyswrap's step-time breakdown with PyTorch's own profiler: `breakdown_table.py report.json trace.json`.
 
 The first is nsyswrap's report of the training loop under nsys, the second the trace of the same loop under
 torch.profiler. Markdown goes to stdout.
@@ -21,7 +21,7 @@ Numbers = Mapping[str, float]
 
 
 def beside(name: str) -> ModuleType:
-    """Return a module that lies beside this file."""
+    """Return a module from the folder of this file."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     if spec is None or spec.loader is None:
         raise ImportError(name)

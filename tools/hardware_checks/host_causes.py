@@ -30,7 +30,7 @@ BLOCKS, BLOCK_S = 6, 0.5
 
 
 def captures(folder: Path, until_s: float) -> None:
-    """Capture each program in turn, while the captures before are analyzed; print the findings of each."""
+    """Capture one program after another, while earlier captures are analyzed; print the findings of each."""
     began, running = time.monotonic(), []
     for name in PROGRAMS:
         for form in FORMS:
@@ -172,7 +172,7 @@ def watch(pid: int) -> None:
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the part that the command line names."""
     what, where = sys.argv[1:3]
     if what == "watch":
         watch(int(where))

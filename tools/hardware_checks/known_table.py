@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Hold the work that names and grids show against tensors of known sizes: `known_table.py EXPORT OUTPUT RAW.csv`.
+"""Compare the work that names and grids show with tensors of known sizes: `known_table.py EXPORT OUTPUT RAW.csv`.
 
 EXPORT is a capture of `known_work.py`, OUTPUT what it printed, and RAW.csv what ncu counted in its measured parts, with
 `--times 1`, `--csv --page raw --print-units base` and the metrics of ``READ`` and ``WRITTEN``. Operators of one kernel
@@ -85,7 +85,7 @@ def joined(export: Path, output: str, raw: Path) -> list[Known]:
     memory, found = counted(raw), []
     for case, kernels in measured(export):
         alike = dict.fromkeys(each[1:] for each in kernels)
-        # ncu measured the operator once, nsys as often as its costliest kernel ran.
+        # ncu measured the operator once. nsys recorded as many runs of it as launches of its costliest kernel.
         launches = sum(1 for each in kernels if each[1:] == kernels[0][1:]) if kernels else 1
         taken, memory = memory[: len(kernels) // launches], memory[len(kernels) // launches :]
         if len(alike) == 1 == len(taken):

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Operators on tensors of known sizes, one after the other: what a report infers of their kernels is compared with it.
+"""Run operators on tensors of known sizes, to check what a report infers from the names and grids of their kernels.
 
-Each runs in a range `case NAME`, its measured part in a range `measured`. The bytes and operations that it really has
-are printed as JSON: bytes as the tensors are, each read or written once, operations of products only.
+Each runs in a range `case NAME`, its measured part in a range `measured`. Its true bytes and operations are printed as
+JSON. Bytes are those of its tensors, each read or written once; operations are those of products only.
 """
 
 import argparse
@@ -148,7 +148,7 @@ def plain_products() -> Iterator[Case]:
 
 
 def run(case: Case, times: int) -> dict[str, object]:
-    """Run a case and return what it really does."""
+    """Run a case and return its true bytes and operations."""
     torch.cuda.nvtx.range_push(f"case {case.name}")
     made = case.work()
     torch.cuda.synchronize()
@@ -164,7 +164,7 @@ def run(case: Case, times: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Run all cases, and print what they do."""
+    """Run all cases, and print their bytes and operations."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--times", type=int, default=20, help="how often each runs (%(default)s)")
     options.add_argument("--kinds", default="elementwise,rows,convolutions,products,plain_products")

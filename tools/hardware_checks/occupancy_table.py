@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Hold nsyswrap's theoretical occupancy against Nsight Compute's, launch by launch: `occupancy_table.py RAW.csv...`.
+"""Compare nsyswrap's theoretical occupancy with Nsight Compute's, launch by launch: `occupancy_table.py RAW.csv...`.
 
 RAW.csv is `ncu --import REPORT --csv --page raw --print-units base` of a report with the sections LaunchStats and
 Occupancy. A Markdown table goes to stdout; the exit code is 1 where anything differs.

@@ -85,7 +85,7 @@ def device_steps(events: Sequence[Event]) -> list[tuple[int, int]]:
 
 
 def of_role(events: Sequence[Event], role: str) -> list[Event]:
-    """Return the events of a role; a step and a wait for data are no work of the program's."""
+    """Return the events of a role; steps and waits for data do not count as work of the program."""
     if role == "dataloader":
         return [each for each in events if each.name.startswith(LOADER)]
     return [each for each in events if each.category in CATEGORIES[role] and not each.name.startswith((STEP, LOADER))]

@@ -3,7 +3,7 @@
 
 `verify_table.py --into docs/kernel_names.md verify_*.json` writes it into a page, between two marks.
 
-Below it stand the kernels above 0.1 % of their program's kernel time that were named wrongly, or not at all.
+A second table lists the kernels above 0.1 % of their program's kernel time with a wrong or unknown classification.
 """
 
 import json
@@ -81,7 +81,7 @@ def table(results: Mapping[str, Result]) -> str:
 
 
 def put_into(page: Path, tables: str) -> None:
-    """Write the tables into a page, in place of what stands between its marks."""
+    """Write the tables into a page, in place of the text between its marks."""
     before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

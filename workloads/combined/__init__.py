@@ -1,6 +1,6 @@
-"""Programs with two or three faults at once, each with a switch: what a plan of several changes is judged by.
+"""Programs with two or three faults at once, each with a switch: they check plans of several changes.
 
-They are started from the folder above, so that they find what all workloads share::
+Start them from the folder above, so that they find the modules that all workloads share::
 
     cd workloads
     python -m combined.pictures                                    with all faults
@@ -9,5 +9,6 @@ They are started from the folder above, so that they find what all workloads sha
 
 Each begins with a docstring that says what it shows, and with three constants. SHAPE says in what kind of program the
 faults sit. LIBRARY names the library whose training loop runs, and is empty where the loop is the program's own. FAULTS
-holds the rule of each fault by the name of its switch. On a CPU the programs run in small, and show nothing.
+holds the rule of each fault by the name of its switch. On a CPU the programs run with small sizes, and do not show the
+faults.
 """

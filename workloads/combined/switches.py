@@ -13,7 +13,7 @@ from torch import Tensor, nn, optim
 def started(
     description: str | None, arguments: list[str] | None, faults: Collection[str], steps: int
 ) -> tuple[Run, frozenset[str]]:
-    """Read the command line; return what the program was started with, and which faults are fixed.
+    """Read the command line; return the settings of the run, and which faults are fixed.
 
     Args:
         description: The program's docstring.

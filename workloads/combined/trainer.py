@@ -1,4 +1,4 @@
-"""A language model in the trainer of transformers, which looks at each loss and runs Adafactor tensor by tensor.
+"""A language model in the trainer of transformers, which checks each loss and runs Adafactor tensor by tensor.
 
 Fixed, the filter of losses is off, and the optimizer is AdamW, fused.
 """

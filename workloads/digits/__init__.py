@@ -18,15 +18,15 @@ CLASSES = 10
 TRAIN_COUNT = 60_000
 TEST_COUNT = 10_000
 
-# Names under which MNIST is handed around: with a dash, as first published, or with a dot. The order is the order of
-# the arrays in `Digits`.
+# Names under which MNIST is distributed: with a dash, as first published, or with a dot. The order is the order of the
+# arrays in `Digits`.
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-# Another number when the drawing changes, so that digits drawn before are not taken for the new ones.
+# The number changes with the drawing code, so that older digits are not used as new ones.
 DRAWN = "drawn-1"
 
 
 class Digits(NamedTuple):
-    """Images and labels to learn from, and others to test with.
+    """Images and labels for training, and others for testing.
 
     Attributes:
         train_images: uint8 [n, 28, 28], white ink on black.
@@ -49,9 +49,9 @@ def load(folder: Path, train_count: int = TRAIN_COUNT, test_count: int = TEST_CO
     Several runs may do this at once in the same folder.
 
     Args:
-        folder: Where MNIST's files are, or where drawn ones are to stand, in a folder of their own.
-        train_count: How many digits to draw to learn from; files that exist are read whole.
-        test_count: How many digits to draw to test with.
+        folder: Folder of MNIST's files; drawn digits are written to a folder of their own in it.
+        train_count: How many training digits to draw; files that exist are read whole.
+        test_count: How many test digits to draw.
 
     Raises:
         idx.IdxError: Some of the four files are missing, or one is no IDX file, is cut short, or holds no digits.
@@ -105,7 +105,7 @@ def check(arrays: list[npt.NDArray[np.uint8]], paths: list[Path]) -> None:
 def draw(folder: Path, train_count: int, test_count: int) -> None:
     """Draw digits and write them to a folder that does not exist yet: all four files appear at once, or none.
 
-    Where another run is faster, its folder is kept: both drew the same.
+    If another run is faster, its folder is kept, since both draw the same digits.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:

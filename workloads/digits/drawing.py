@@ -150,7 +150,7 @@ def pen(strokes: tuple[Stroke, ...]) -> Pen:
 
 
 def _segment(start: int, first: int, last: int, count: int) -> Floats:
-    """Weights [PEN_STEPS, count] of the control points along the curve from point `start` to the next.
+    """Return weights [PEN_STEPS, count] of the control points along the curve from point `start` to the next.
 
     Source: the uniform Catmull-Rom spline, whose basis functions these are; the end points of a stroke count twice.
     """
@@ -212,7 +212,7 @@ def _trace(strokes: Pen, count: int, random: np.random.Generator) -> Floats:
 
 
 def _hands(count: int, random: np.random.Generator) -> Floats:
-    """Matrices [count, 2, 2] that turn, slant and scale a glyph around its middle to pixels."""
+    """Return matrices [count, 2, 2] that turn, slant and scale a glyph around its middle to pixels."""
     turn, slant, wide, high = (
         random.normal(0, each, count).astype(np.float32) for each in (TURN, SLANT, SCALE, SCALE / 2)
     )

@@ -1,6 +1,6 @@
 """Faults planted one by one: small programs, each with one fault and a switch that fixes it.
 
-They are started from the folder above, so that they find what all workloads share::
+Start them from the folder above, so that they find the modules that all workloads share::
 
     cd workloads
     python -m faults.few_workers              with the fault
@@ -9,5 +9,5 @@ They are started from the folder above, so that they find what all workloads sha
 Each begins with a docstring that says what it shows, and with three constants. SHAPE says in what kind of program the
 fault sits. LIBRARY names the library whose training loop runs, and is empty where the loop is the program's own.
 EXPECTS holds, for the options "" and "--fixed", the rules that a profile on a GPU must find, the planted one first. On
-a CPU the programs run in small, and show nothing.
+a CPU the programs run with small sizes, and do not show the faults.
 """

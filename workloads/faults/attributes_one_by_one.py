@@ -1,6 +1,6 @@
 """A vision transformer learns a hundred attributes, and the loss goes through them one by one, in the trainer's loop.
 
-The host is ahead of the GPU, so what is lost lies between the tiny kernels. Fixed, one loss takes all attributes.
+The host is ahead of the GPU, so the time is lost between the tiny kernels. Fixed, one loss takes all attributes.
 """
 
 import torch
@@ -22,7 +22,7 @@ class Attributes(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A vision transformer with one score for each attribute."""
 
     def __init__(self, run: Run) -> None:
-        """Take what the program was started with."""
+        """Take the settings of the run."""
         super().__init__()
         width = run.size(WIDTH)
         config = ViTConfig(

@@ -11,7 +11,7 @@ from faults import training
 from faults.training import Run
 
 ROWS, WIDTH = 4096, 8192
-# As many as are in use at once: one trains, one moves.
+# Batches in use at once: one is trained on while the other is copied.
 KEPT = 2
 
 
@@ -52,7 +52,7 @@ def ahead(run: Run, batches: list[Tensor]) -> Iterator[Tensor]:
 
 
 def train(run: Run, batches: Iterator[Tensor]) -> Tensor:
-    """Train on what comes; return the last loss."""
+    """Train on the batches; return the last loss."""
     model = training.network(run, run.size(WIDTH))
     optimizer = training.sgd(model, run)
     wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)

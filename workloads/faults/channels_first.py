@@ -1,4 +1,4 @@
-"""Convolutions in bfloat16 on images with channels first: tensor cores want channels last, so the library turns them.
+"""Convolutions in bfloat16 on images with channels first: tensor cores need channels last, so cuDNN converts them.
 
 Fixed, model and images have memory_format=torch.channels_last.
 """

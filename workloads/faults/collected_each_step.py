@@ -1,4 +1,4 @@
-"""Each step collects garbage among many objects that are not garbage: the host stands still, and the GPU after it.
+"""Each step collects garbage among many objects that are not garbage: the host stops, then the GPU goes idle.
 
 Fixed, nothing is collected before the end: the loop makes nothing that only the collector could find.
 """

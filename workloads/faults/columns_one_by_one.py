@@ -1,7 +1,7 @@
 """After a large product, the mean and spread of each column are followed one by one: a thousand tiny kernels.
 
-The host has launched them all while the product ran, so what is lost lies between the kernels. Fixed, a few kernels
-take all columns at once.
+The host launches them all while the product runs, so the time is lost between the kernels. Fixed, a few kernels take
+all columns at once.
 """
 
 import common
@@ -22,7 +22,7 @@ class Followed:
     """The mean and the spread of columns over time."""
 
     def __init__(self, run: Run) -> None:
-        """Take what the program was started with."""
+        """Take the settings of the run."""
         self.columns = run.size(COLUMNS, 4)
         self.mean = torch.zeros(self.columns, device=run.device)
         self.spread = torch.ones(self.columns, device=run.device)

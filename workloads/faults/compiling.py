@@ -1,4 +1,4 @@
-"""A compiler whose results are not kept: what an earlier run left on the disk would not be compiled again."""
+"""torch.compile with an empty cache: with results of an earlier run on the disk, it would not compile again."""
 
 import os
 import tempfile
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def afresh() -> Iterator[None]:
-    """Let torch.compile work in this process, with an empty cache of its own, for as many shapes as come."""
+    """Let torch.compile work in this process, with an empty cache of its own, for any number of shapes."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.environ["TRITON_CACHE_DIR"] = folder
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"

@@ -47,7 +47,8 @@ def rank(number: int, run: Run, meeting: str) -> None:
     torch.set_float32_matmul_precision("high")
     own = Run(run.steps, device, run.fixed)
     plain = network(own)
-    # First: what torch imports for it would hold on to the group, whose threads then outlive the interpreter.
+    # It is made before the group: modules that torch imports for it would keep the group, and its threads, alive at
+    # exit.
     optimizer = training.sgd(plain, own)
     kind = "nccl" if on_gpu else "gloo"
     distributed.init_process_group(kind, init_method=f"file://{meeting}", rank=number, world_size=GPUS)
@@ -70,7 +71,7 @@ def rank(number: int, run: Run, meeting: str) -> None:
             optimizer.zero_grad()
     # One write, so that the lines of two ranks do not mix.
     print(f"rank {number}: loss {loss.item():.4f}\n", end="")
-    # No rank may leave while another still talks to it.
+    # No rank may exit while another still communicates with it.
     distributed.barrier()
     distributed.destroy_process_group()
 

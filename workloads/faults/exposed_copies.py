@@ -1,7 +1,7 @@
 """Each batch is copied, and only then used: in one stream the kernels wait for the copy.
 
-The copies are from pinned memory and hold no host. Fixed, the next batch is copied in a stream of its own while this
-one trains.
+The copies are from pinned memory and do not block the host. Fixed, the next batch is copied in a stream of its own
+while this one trains.
 """
 
 from faults import batches, training

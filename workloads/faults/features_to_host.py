@@ -1,4 +1,4 @@
-"""A network's features go to the host with .cpu(): to pageable memory, while the host waits and then the GPU.
+"""A network's features are copied to pageable memory with .cpu(): the host waits for the copy, then the GPU is idle.
 
 Fixed, they go to two pinned buffers in turn, in a stream of their own, and the host reads those of the step before.
 """
@@ -22,7 +22,7 @@ class Buffers:
     """Two pinned buffers that take turns, and a stream that fills them."""
 
     def __init__(self, like: Tensor) -> None:
-        """Take features of the shape that will come."""
+        """Take features with the shape of all later ones."""
         on_gpu = like.device.type == "cuda"
         self.kept = [torch.empty(like.shape, dtype=like.dtype, pin_memory=on_gpu) for _ in range(2)]
         self.stream = torch.cuda.Stream() if on_gpu else None

@@ -1,4 +1,4 @@
-"""The trainer looks at each loss, whether it is a number: the host waits for both passes before it launches more.
+"""The trainer checks whether each loss is a number, so the host waits for both passes before it launches more.
 
 logging_nan_inf_filter=True is the library's default. Fixed, the filter is off.
 """

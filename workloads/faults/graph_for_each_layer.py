@@ -25,7 +25,7 @@ class Layers:
     """Small layers that change a state in place, float32 [cells]."""
 
     def __init__(self, run: Run) -> None:
-        """Take what the program was started with."""
+        """Take the settings of the run."""
         self.state = torch.rand(run.size(CELLS), device=run.device)
         self.scales = torch.linspace(0.9, 1.1, run.size(LAYERS, 10), device=run.device)
 
@@ -49,7 +49,7 @@ def as_graph(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def prepared(run: Run, layers: Layers) -> list[Callable[[], None]]:
-    """Return what a step does behind the products, in order."""
+    """Return the launches of a step after the products, in order."""
     if run.device.type != "cuda":
         return [layers.every]
     layers.every()

@@ -1,7 +1,7 @@
-"""Each step appends to a history with torch.cat, so it asks for tensors larger than all before.
+"""Each step appends to a history with torch.cat, so it allocates larger tensors than all steps before.
 
-No block that is free is large enough. The allocator asks the driver, and where its share of the GPU is full, it gives
-old blocks back first. Fixed, the history has its whole length from the start, and each step writes its part.
+No free block is large enough, so the allocator requests memory from the driver. Where its share of the GPU is full, it
+frees old blocks first. Fixed, the history has its whole length from the start, and each step writes its part.
 """
 
 import common
@@ -16,7 +16,7 @@ LIBRARY = ""
 EXPECTS = {"": ("memory/churn",), "--fixed": ()}
 
 WIDTH, ROWS, FIELDS, MORE, STEPS = 4096, 4096, 12, 512, 30
-# What the program may take: some two steps' worth of the longest history.
+# Memory that the program may use: enough for about two steps with the longest history.
 SHARE_BYTES = 8 << 30
 
 
@@ -24,7 +24,7 @@ class History:
     """What was seen so far, in fields of float32 [rows, width]."""
 
     def __init__(self, run: Run) -> None:
-        """Take what the program was started with."""
+        """Take the settings of the run."""
         self.more, self.width = run.size(MORE, 4), run.size(WIDTH)
         rows = self.more * run.steps if run.fixed else 0
         self.fields = [torch.empty(rows, self.width, device=run.device) for _ in range(FIELDS)]

@@ -1,7 +1,7 @@
-"""A mixture of experts asks of each expert which tokens are its own: .nonzero() waits for the GPU each time.
+"""A mixture of experts finds the tokens of each expert with .nonzero(), which waits for the GPU each time.
 
-A token's expert is a hash of it, so the host can know. Fixed, the loader works the rows of each expert out once, and
-the layers are given them.
+A token's expert is a hash of the token, so the host can compute it. Fixed, the rows of each expert are found once,
+before the first step, and passed to the layers.
 """
 
 import common

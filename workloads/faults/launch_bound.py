@@ -17,7 +17,7 @@ CELLS, INSTANTS, STEPS = 1 << 20, 300, 20
 
 
 def simulate(state: Tensor, drive: Tensor, instants: int) -> None:
-    """Let leaky cells follow what drives them, in place; both float32 [cells]."""
+    """Move leaky cells towards their inputs, in place; both are float32 [cells]."""
     for _ in range(instants):
         state.mul_(0.95)
         state.add_(drive, alpha=0.05)

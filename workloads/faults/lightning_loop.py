@@ -25,7 +25,7 @@ class Marks(lightning.Callback):  # type: ignore[misc]  # lightning is not typed
     """Opens and closes the ranges of steps and phases, and keeps the host's pace."""
 
     def __init__(self, run: Run) -> None:
-        """Take what the program was started with."""
+        """Take the settings of the run."""
         self.steps = run.steps
         self.pace = training.Pace(run.device)
         self.step, self.phase = ExitStack(), ExitStack()
@@ -65,26 +65,26 @@ class Marks(lightning.Callback):  # type: ignore[misc]  # lightning is not typed
 
 
 class Module(lightning.LightningModule):  # type: ignore[misc]  # lightning is not typed here
-    """A network for the library's loop: mean squared error of what it gives, and a fused optimizer."""
+    """A network for the library's loop, with the mean squared error of its output and a fused optimizer."""
 
     def __init__(self, run: Run, network: nn.Module) -> None:
-        """Take what the program was started with, and the network."""
+        """Take the settings of the run, and the network."""
         super().__init__()
         self.run, self.network = run, network
 
     def training_step(self, batch: list[Tensor], number: int) -> Tensor:
-        """Return the loss of a batch of inputs and what is wanted of them."""
+        """Return the loss of a batch of inputs and targets."""
         del number
         with common.phase("forward"):
             return self.loss(self.network(batch[0]), batch[1])
 
     def loss(self, given: Tensor, wanted: Tensor) -> Tensor:
-        """Return the loss of what the network gives."""
+        """Return the loss of the network's output."""
         found: Tensor = functional.mse_loss(given, wanted)
         return found
 
     def transfer_batch_to_device(self, batch: list[Tensor], device: torch.device, number: int) -> list[Tensor]:
-        """Return the batch on the device; the copy does not hold the host."""
+        """Return the batch on the device; the copy does not block the host."""
         del number
         with common.phase("copy"):
             return [each.to(device, non_blocking=True) for each in batch]
@@ -95,7 +95,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # lightning is n
 
 
 def repeated(run: Run, batch: list[Tensor]) -> DataLoader[list[Tensor]]:
-    """Return what yields the same batch in each step."""
+    """Return a loader that yields the same batch in each step."""
     return DataLoader([batch] * run.steps, batch_size=None)
 
 
@@ -103,13 +103,13 @@ def fit(run: Run, module: lightning.LightningModule, batches: object, **changed:
     """Let the library train as many epochs as the steps need.
 
     Args:
-        run: What the program was started with.
+        run: Settings of the run.
         module: What to train.
-        batches: What yields the batches of an epoch.
+        batches: Loader that yields the batches of an epoch.
         changed: Settings of the library's trainer, by their names.
     """
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    # It advises more loader processes, whatever the batches are.
+    # Lightning advises more loader processes for any kind of batches.
     warnings.filterwarnings("ignore", module="lightning")
     usual: dict[str, object] = {
         "accelerator": "gpu" if run.device.type == "cuda" else "cpu",
@@ -121,7 +121,7 @@ def fit(run: Run, module: lightning.LightningModule, batches: object, **changed:
         "enable_progress_bar": False,
         "enable_model_summary": False,
         "callbacks": [Marks(run)],
-        # Else it starts MPI, where that is installed, to see whether it is one of several processes.
+        # Otherwise Lightning starts MPI, where that is installed, to find out whether there are several processes.
         "plugins": [LightningEnvironment()],
     }
     lightning.Trainer(**(usual | changed)).fit(module, batches)

@@ -1,7 +1,7 @@
-"""A kernel whose blocks ask for far more shared memory than they use: a multiprocessor holds one of them at a time.
+"""A kernel whose blocks request far more shared memory than they use: a multiprocessor holds one of them at a time.
 
 Each thread goes through a chain of products, and two warps cannot hide how long each of them takes. Fixed, its blocks
-ask for what they use.
+request only what they use.
 """
 
 import common

@@ -1,4 +1,4 @@
-"""Thousands of NVTX ranges in a step: while a profiler looks, the host writes them down and the GPU waits.
+"""Thousands of NVTX ranges in a step: under a profiler the host records them, and the GPU waits.
 
 Fixed, only the phases have ranges.
 """
@@ -17,7 +17,7 @@ PIECES, STEPS = 7000, 10
 
 
 def look(values: list[float], *, named: bool) -> float:
-    """Return a sum, with a range around each number that goes into it or none at all."""
+    """Return a sum, with or without a range around each summand."""
     total = 0.0
     for value in values:
         if named:

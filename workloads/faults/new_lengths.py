@@ -15,7 +15,7 @@ LIBRARY = ""
 EXPECTS = {"": ("modules/in_window",), "--fixed": ()}
 
 WIDTH, LAYERS, ROWS, STEPS = 1024, 6, 32, 24
-# A new length after so many steps, so much longer than the one before.
+# A new length comes after this many steps, and is this much longer than the one before.
 SAME, SHORTEST, MORE = 4, 192, 64
 
 

@@ -1,6 +1,6 @@
 """A product of small matrices for each expert, one after the other: each is too small for the GPU.
 
-All of them are one CUDA graph, so the host does not hold them up. Fixed, one batched product does all experts.
+All of them are one CUDA graph, so the host does not delay them. Fixed, one batched product does all experts.
 """
 
 from collections.abc import Callable

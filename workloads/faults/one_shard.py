@@ -1,7 +1,7 @@
-"""Two GPUs share the weights, as one shard of the whole network: they gather all before they compute anything.
+"""Two GPUs shard the weights of the whole network as one unit, so they gather all weights before they compute.
 
-The gradients, too, are scattered when all are there. Fixed, each block is a shard of its own, gathered while the one
-before it computes. It needs two GPUs.
+They also scatter the gradients only when all of them are ready. Fixed, each block is a unit of its own, gathered while
+the one before it computes. It needs two GPUs.
 """
 
 import common
@@ -22,7 +22,7 @@ WIDTH, BLOCKS, ROWS, STEPS = 4096, 8, 4096, 16
 
 
 class Block(nn.Module):  # type: ignore[misc]  # torch is not typed here
-    """Two linear layers beside what goes past them."""
+    """Two linear layers with a residual connection."""
 
     def __init__(self, width: int) -> None:
         """Take the number of features."""

@@ -22,10 +22,10 @@ HEAD = 64
 
 
 class Layer(nn.Module):  # type: ignore[misc]  # torch is not typed here
-    """Attention to what was kept, and a feed-forward network, for one new token of each row."""
+    """Attention to the cached tokens, and a feed-forward network, for one new token of each row."""
 
     def __init__(self, rows: int, width: int, kept: int) -> None:
-        """Take the number of rows and features, and how many tokens are kept."""
+        """Take the number of rows and features, and how many tokens are cached."""
         super().__init__()
         self.heads = max(width // HEAD, 1)
         self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -34,12 +34,12 @@ class Layer(nn.Module):  # type: ignore[misc]  # torch is not typed here
         self.register_buffer("kept", torch.zeros(2, rows, self.heads, kept, width // self.heads))
 
     def forward(self, values: Tensor, place: Tensor, seen: Tensor) -> Tensor:
-        """Return values [rows, 1, width]; what is kept of them goes to their place.
+        """Return values [rows, 1, width]; their keys and values are cached at their place.
 
         Args:
             values: Of shape [rows, 1, width].
-            place: Where the new token stands, int64 [1].
-            seen: Which places there are to look at, bool [1, kept].
+            place: Place of the new token in the cache, int64 [1].
+            seen: Which places attention reads, bool [1, kept].
         """
         rows, _, width = values.shape
         query, *new = self.project(self.first(values)).view(rows, 1, 3, self.heads, -1).transpose(1, 3).unbind(2)
@@ -52,10 +52,10 @@ class Layer(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 class Writer:
-    """Writes tokens, in tensors that stay where they are."""
+    """Writes tokens, in tensors at fixed places in memory."""
 
     def __init__(self, run: Run) -> None:
-        """Take what the program was started with."""
+        """Take the settings of the run."""
         rows, width, kept = run.size(ROWS, 2), run.size(WIDTH), run.size(KEPT, TOKENS * 2)
         made = [Layer(rows, width, kept) for _ in range(run.size(LAYERS, 2))]
         self.layers = nn.ModuleList(made).to(run.device, torch.bfloat16)

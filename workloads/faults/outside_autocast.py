@@ -18,7 +18,7 @@ WIDTH, ROWS = 4096, 4096
 
 
 def mixed(first: nn.Module, last: nn.Module, inputs: Tensor, *, reach: bool) -> Tensor:
-    """Return what two parts of a network make of inputs, in float32; autocast reaches the last part or does not."""
+    """Return the float32 output of two parts of a network; autocast covers the last part or leaves it out."""
     kind = inputs.device.type
     with torch.autocast(kind, dtype=torch.bfloat16):
         hidden = first(inputs)

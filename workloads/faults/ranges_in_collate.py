@@ -1,7 +1,6 @@
 """The collate function puts an NVTX range around each field of each record: thousands for one batch.
 
-It runs in the training process, which writes them down while the GPU waits. Fixed, the batch has the one range of its
-phase.
+It runs in the training process, which records them while the GPU waits. Fixed, a batch has only the range of its phase.
 """
 
 import common

@@ -30,7 +30,7 @@ def spawn(work: Callable[[int, Run, int], None], run: Run) -> None:
 
 
 def one_of_two(number: int, run: Run, port: int) -> Run:
-    """Make this process one of the two, for libraries that read who they are from variables; return its run."""
+    """Make this process one of the two, for libraries that read the rank from environment variables; return its run."""
     os.environ |= {
         "RANK": str(number),
         "LOCAL_RANK": str(number),
@@ -50,7 +50,7 @@ def one_of_two(number: int, run: Run, port: int) -> Run:
 
 @contextmanager
 def group(run: Run) -> Iterator[None]:
-    """Keep the group of the two processes; none may leave while the other still talks to it."""
+    """Keep the group of the two processes; neither exits while the other still communicates with it."""
     distributed.init_process_group("nccl" if run.device.type == "cuda" else "gloo")
     try:
         yield

@@ -19,7 +19,7 @@ LIBRARY = "Lightning"
 EXPECTS = {"": ("modules/in_window",), "--fixed": ()}
 
 WIDTH, ROWS, STEPS = 4096, 8192, 14
-# So many rows more count in each step.
+# This many more rows count in each step.
 MORE = 16
 
 
@@ -30,10 +30,10 @@ def focal(given: Tensor, wanted: Tensor) -> Tensor:
 
 
 class Counted(lightning_loop.Module):
-    """A network whose loss leaves rows out that are only there to fill the batch."""
+    """A network whose loss leaves out the rows that only fill the batch."""
 
     def __init__(self, run: Run) -> None:
-        """Take what the program was started with."""
+        """Take the settings of the run."""
         super().__init__(run, training.network(run, run.size(WIDTH), WIDTH))
         on_gpu = run.device.type == "cuda"
         self.focal: Callable[[Tensor, Tensor], Tensor] = torch.compile(focal, dynamic=run.fixed) if on_gpu else focal

@@ -21,7 +21,7 @@ OCTAVES = 4
 
 
 class Waves:
-    """Noise that is filtered, once an octave, or without octaves a number that costs nothing; the same each time."""
+    """Noise, filtered once for each octave; without octaves a constant that costs nothing. Samples repeat exactly."""
 
     def __init__(self, length: int, octaves: int) -> None:
         """Take the number of samples, and how often each is filtered."""
@@ -33,7 +33,7 @@ class Waves:
         return self.length
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        """Return a sample float32 [TOKENS, FEATURES] and what is wanted of it, [TOKENS, OUTPUTS]."""
+        """Return a sample float32 [TOKENS, FEATURES] and its target [TOKENS, OUTPUTS]."""
         if not self.octaves:
             sample = torch.full((TOKENS, FEATURES), index / self.length)
             return sample, sample[:, : training.OUTPUTS]
@@ -60,7 +60,7 @@ def loader(waves: Waves, workers: int, run: Run, *, persistent: bool = True) -> 
 
 
 def train(run: Run, batches: DataLoader[list[Tensor]], layers: int = 3) -> Tensor:
-    """Train that many layers on what a loader brings, as many epochs as the steps need; return the last loss."""
+    """Train this many layers on a loader's batches, for as many epochs as the steps need; return the last loss."""
     model = training.network(run, FEATURES, layers=layers)
     optimizer = training.sgd(model, run)
     loss = torch.zeros(())

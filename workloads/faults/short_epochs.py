@@ -17,7 +17,7 @@ CHANNELS, LAYERS, SIDE, IMAGES, BATCHES, WORKERS, STEPS = 128, 12, 56, 128, 8, 4
 
 
 class Images(Dataset):  # type: ignore[misc]  # torch is not typed here
-    """Images of one brightness each, bfloat16 [3, side, side], and what is wanted of them."""
+    """Images of one brightness each, bfloat16 [3, side, side], and their labels."""
 
     def __init__(self, length: int, side: int) -> None:
         """Take their number and their pixels a side."""
@@ -34,7 +34,7 @@ class Images(Dataset):  # type: ignore[misc]  # torch is not typed here
 
 
 class Judge(nn.Module):  # type: ignore[misc]  # torch is not typed here
-    """Convolutions, and the mean of what they give."""
+    """Convolutions, and the mean of their output."""
 
     def __init__(self, tower: nn.Module) -> None:
         """Take the convolutions."""

@@ -1,4 +1,4 @@
-"""A softmax over each row of a matrix, one row at a time: each kernel is one block, and 131 multiprocessors look on.
+"""A softmax over each row of a matrix, one row at a time: each kernel is one block, and 131 multiprocessors are idle.
 
 Fixed, one kernel takes all rows at once.
 """

@@ -1,7 +1,7 @@
 """The training loop of Hugging Face's transformers, with the ranges that the other programs have.
 
-A step begins where the one before it ends, so the wait for its batch belongs to it. The batches lie on the GPU and the
-loop reads nothing back, unless a program asks for it: what a fault costs is then seen alone.
+A step begins where the one before it ends, so the wait for its batch belongs to it. The batches are on the GPU, and the
+loop reads nothing back unless a program requests it. So the measured cost is that of the fault alone.
 """
 
 import tempfile
@@ -40,7 +40,7 @@ class Batches(Dataset):  # type: ignore[misc]  # torch is not typed here
 
 
 def whole(batches: list[Batch]) -> Batch:
-    """Return the one batch of a list, as it is: the collate function of batches that are made already."""
+    """Return the only batch of a list unchanged: the collate function for complete batches."""
     return batches[0]
 
 
@@ -48,7 +48,7 @@ class Marks(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
     """Opens and closes the range of each step, and keeps the host's pace."""
 
     def __init__(self, run: Run) -> None:
-        """Take what the program was started with."""
+        """Take the settings of the run."""
         self.pace = training.Pace(run.device)
         self.step = ExitStack()
         self.optimizer = ExitStack()
@@ -77,7 +77,7 @@ class Marked(Trainer):  # type: ignore[misc]  # transformers is not typed here
     """The library's trainer; data, forward and backward pass have their ranges."""
 
     def __init__(self, run: Run, model: nn.Module, batches: list[Batch], arguments: TrainingArguments) -> None:
-        """Take what the program was started with, what to train on which batches, and the library's settings."""
+        """Take the settings of the run, what to train on which batches, and the library's settings."""
         super().__init__(model=model, args=arguments, train_dataset=Batches(batches, run.steps), data_collator=whole)
         self.remove_callback(PrinterCallback)
         self.add_callback(Marks(run))
@@ -104,7 +104,7 @@ def settings(run: Run, folder: str, **changed: object) -> TrainingArguments:
     """Return the library's settings for a loop without faults, with some settings changed.
 
     Args:
-        run: What the program was started with.
+        run: Settings of the run.
         folder: Where checkpoints would go.
         changed: Settings by their names in the library.
     """
@@ -133,7 +133,7 @@ def train(run: Run, model: nn.Module, batches: list[Batch], **changed: object) -
     """Let the library train on the batches in turn; return the mean loss.
 
     Args:
-        run: What the program was started with.
+        run: Settings of the run.
         model: What to train.
         batches: What to train on, by the names of the model's arguments.
         changed: The library's settings, by their names.

@@ -1,7 +1,7 @@
-"""The training that faults are planted in: it keeps a GPU busy, with nothing wrong in it.
+"""The training that faults are planted in: it keeps a GPU busy and has no fault of its own.
 
 Products of large matrices in TF32, a fused optimizer, one batch that stays on the GPU, and a host that is never more
-than a step ahead: what a fault costs is then seen against a run that has no other.
+than a step ahead. So the cost of a fault shows in comparison with a run without faults.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SMALL = 32
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a program was started with.
+    """Settings of a run.
 
     Attributes:
         steps: How many steps to do.
@@ -98,7 +98,7 @@ def network(run: Run, inputs: int, width: int = 4096, layers: int = 3) -> nn.Seq
     """Return linear layers with ReLU between them, on the device of the run.
 
     Args:
-        run: What the program was started with.
+        run: Settings of the run.
         inputs: Features of a row.
         width: Features of each hidden layer on a GPU.
         layers: Hidden layers.

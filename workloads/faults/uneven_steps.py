@@ -1,4 +1,4 @@
-"""Every eighth step collects garbage among a million objects: the host stands still, and the GPU after it.
+"""Every eighth step collects garbage among a million objects: the host stops, then the GPU goes idle.
 
 Fixed, it is left to the end: the loop makes nothing that only the collector could find.
 """

@@ -1,7 +1,7 @@
 """Each batch is a dictionary of many columns, which the trainer copies one by one from pageable memory.
 
-dataloader_pin_memory=False: each copy holds the host. Fixed, a thread of the loader pins the batches, and the copies do
-not hold the host.
+dataloader_pin_memory=False: each copy blocks the host. Fixed, a thread of the loader pins the batches, and the copies
+do not block the host.
 """
 
 import torch
@@ -22,7 +22,7 @@ class Columns(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Linear layers over all columns of a table."""
 
     def __init__(self, run: Run) -> None:
-        """Take what the program was started with."""
+        """Take the settings of the run."""
         super().__init__()
         self.network = training.network(run, COLUMNS * FEATURES, WIDTH)
 

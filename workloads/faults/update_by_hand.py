@@ -1,4 +1,4 @@
-"""An update written by hand goes through the parameters one by one: momentum, clipping, and a slow copy of each.
+"""An update written by hand goes through the parameters one by one: momentum, clipping, and a moving average of each.
 
 Some eight tiny kernels for each tensor. Fixed, torch._foreach_ functions do the same for all tensors at once.
 """
@@ -18,7 +18,7 @@ RATE, MOMENTUM, SLOW, MOST = 1e-3, 0.9, 0.01, 1.0
 
 
 class Update:
-    """Gradient descent with momentum and clipped tensors, and a moving average of what comes out."""
+    """Gradient descent with momentum and clipped gradients, and a moving average of the parameters."""
 
     def __init__(self, model: nn.Module) -> None:
         """Take the network; its parameters as they are begin the average."""

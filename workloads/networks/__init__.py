@@ -66,7 +66,7 @@ class Bottleneck(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Three convolutions, each normalised, beside a shortcut."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
-        """Take the channels that come in, those of the middle (a quarter of what goes out), and the stride."""
+        """Take the input channels, the middle channels (a quarter of the output channels), and the stride."""
         super().__init__()
         self.body = nn.Sequential(
             *(nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()),
@@ -80,7 +80,7 @@ class Bottleneck(nn.Module):  # type: ignore[misc]  # torch is not typed here
             )
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return what body and shortcut give together."""
+        """Return the sum of body and shortcut after ReLU."""
         return functional.relu(self.body(images) + self.shortcut(images))
 
 
@@ -121,6 +121,6 @@ NETWORKS: dict[str, tuple[Callable[[int, int], nn.Module], int]] = {
 
 
 def full_precision() -> None:
-    """Let no product of float32 use TF32, which PyTorch allows in convolutions: fp32 is then what it says."""
+    """Disable TF32 in all products of float32; PyTorch allows it in convolutions by default."""
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False

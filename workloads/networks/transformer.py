@@ -52,12 +52,12 @@ class Attention(nn.Module):  # type: ignore[misc]  # torch is not typed here
         self.outside = nn.Linear(size.width, size.width)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return tokens [n, length, width] that have looked at each other."""
+        """Return tokens [n, length, width] after attention to each other."""
         query, key, value = self.split(tokens)
         return self.join(functional.scaled_dot_product_attention(query, key, value))
 
     def step(self, tokens: Tensor, places: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Return tokens [n, length, width], at places int64 [length], that have looked at the cache up to there."""
+        """Return tokens [n, length, width], at places int64 [length], after attention to the cache up to there."""
         query, key, value = self.split(tokens)
         keys.index_copy_(2, places, key)
         values.index_copy_(2, places, value)

@@ -130,7 +130,7 @@ def train(fault: str, steps: int, device: torch.device, folder: Path) -> tuple[f
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train as the rank that torchrun made of this process."""
+    """Train as the rank that torchrun gave this process."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--fault", choices=FAULTS, default="none", help="why one rank is late (%(default)s)")
     options.add_argument("--steps", type=int, default=24, help="steps to do (%(default)s)")

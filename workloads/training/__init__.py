@@ -19,9 +19,9 @@ class Task:
     """What one step works on.
 
     Attributes:
-        loss: From the model and a batch on the device to the loss; runs in the forward phase.
-        optimizer: What changes the model.
-        device: Where.
+        loss: Function from the model and a batch on the device to the loss; runs in the forward phase.
+        optimizer: Updates the model.
+        device: Device of the model.
         amp: Whether forward passes run in half precision.
     """
 
@@ -34,7 +34,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a training showed: the last loss, and the medians of step and wait for data in ns, warm-up left out."""
+    """The results of a training: the last loss, and the medians of step and wait for data in ns, warm-up left out."""
 
     loss: float
     step_ns: float

@@ -49,7 +49,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     for thread, marks in find_marks(idle.context, idle.window).items():
         mine = np.flatnonzero(idle.pieces.thread == thread)
         spent[mine] = marks.time_inside(idle.pieces.start[mine], idle.pieces.end[mine])
-    # The time of the profiler in a piece is a piece of its own behind it; the marks of the two count together.
+    # The profiler's time in a piece is a separate piece right after it; the marks of both count together.
     profiler = idle.is_cause("profiler")
     whole: Indices = np.cumsum(~profiler) - int(not profiler[0])
     time, length = (np.bincount(whole, each)[whole] for each in (spent, idle.length))

@@ -1,7 +1,7 @@
 # ruff: noqa: ANN401 - torch is not imported here, and what a program passes on may be anything
 """Marks work of the host that no CUDA call shows: garbage collection, checkpoints, tokenizers.
 
-Each mark is a range beside those of phases. Where the program calls for the work itself, the text has the line:
+Each mark is a range in addition to those of phases. If the program itself calls for the work, the text has the line:
 "torch.save at train.py:88". Young objects are collected often and quickly: marking these collections would cost more
 than they take, so they are not marked.
 """
@@ -29,7 +29,7 @@ YOUNGEST = 0
 TOKENIZER_CALLS = ("__call__", "encode", "batch_encode_plus", "encode_plus", "tokenize", "batch_decode", "decode")
 TOKENIZER_MODULE, TOKENIZER_CLASS = "transformers.tokenization_utils_base", "PreTrainedTokenizerBase"
 SAFETENSORS_MODULE = "safetensors.torch"
-# Texts of lines are kept for use again. A program has few such lines; after so many, texts have no line.
+# Texts with lines are kept for reuse. A program has few such lines; after this many, new texts have no line.
 MOST_TEXTS = 1000
 MOST_FRAMES = 50
 # Parts of the paths of code that is not the program's own; the last is the standard library.
@@ -61,7 +61,7 @@ class HostMarks:
         self._call(self._openers[getattr(self._threads, "collecting", COLLECTION)])
 
     def collect(self, call: Callable[..., int]) -> Callable[..., int]:
-        """Return ``gc.collect`` for the program: the marks of its collections have the line that calls it."""
+        """Return a replacement of ``gc.collect``; the marks of its collections have the line that calls it."""
         threads = self._threads
 
         def collect(*args: Any, **kwargs: Any) -> int:
@@ -91,7 +91,7 @@ class HostMarks:
         return marked
 
     def _text_at(self, text: str, frame: FrameType | None) -> str:
-        """Return a text with the line of the program that calls, and prepare its range; without, if there are many."""
+        """Return a text with the calling line of the program, without it if there are many; prepare the range."""
         name = f"{text}{AT}{place_of(frame)}"
         if name not in self._openers and len(self._openers) >= MOST_TEXTS:
             name = text

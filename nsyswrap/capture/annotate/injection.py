@@ -88,7 +88,7 @@ class Injection:
         return variables if self.marks else variables | {MARKS_VARIABLE: "0"}
 
     def timed_ranges(self) -> list[dict[str, object]]:
-        """Return what each process of the program wrote of its ranges, after the program has ended."""
+        """Return the timed ranges of each process of the program, after the program has ended."""
         paths = sorted(self._status_files.glob(f"*{SUFFIX}"))
         return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 

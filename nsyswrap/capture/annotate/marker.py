@@ -296,7 +296,7 @@ class Marker:
 
 
 def warn(text: str) -> None:
-    """Print a warning on stderr, if there is one."""
+    """Print a warning on stderr, unless stderr is closed."""
     with contextlib.suppress(Exception):  # the program may have closed stderr
         sys.stderr.write(f"nsyswrap: annotate: {text}\n")
 

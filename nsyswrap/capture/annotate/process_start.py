@@ -64,7 +64,7 @@ def run_hidden_module(name: str) -> None:
 
 
 def _step_clock(environ: Mapping[str, str]) -> "StepClock | None":
-    """Return the clock that times the ranges of this process, started; None where a profiler records them."""
+    """Start and return the clock that times the ranges of this process; None where a profiler records them."""
     folder = environ.get(CLOCK_VARIABLE)
     if not folder:
         return None
@@ -115,7 +115,7 @@ def _install(torch: Any, calls: "Sink | None", environ: Mapping[str, str]) -> No
 
 
 def write_status(torch: Any, environ: Mapping[str, str], *, problem: str = "") -> None:  # noqa: ANN401
-    """Write the status file of this process: it marks its phases, or why it does not."""
+    """Write the status file of this process: whether it marks its phases, or why not."""
     folder = environ.get(STATUS_VARIABLE)
     if not folder:
         return

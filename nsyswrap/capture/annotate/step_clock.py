@@ -127,7 +127,7 @@ def watch_nvtx(nvtx: Any, clock: StepClock) -> None:
 
 
 def _timed(annotate: Any, clock: StepClock) -> Any:
-    """Return the package's class ``annotate`` with times."""
+    """Return a subclass of the package's ``annotate`` that also times its ranges."""
 
     class Timed(annotate):  # type: ignore[misc]
         def __init__(self, message: Any = None, *rest: Any, **named: Any) -> None:

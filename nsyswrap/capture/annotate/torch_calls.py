@@ -189,7 +189,7 @@ def _module_move(call: Call, torch: Any, marker: Marker) -> Call:
 
 
 def _tensor_copy(call: Call, torch: Any, marker: Marker, named: str = "") -> Call:
-    """Wrap a copy of a tensor to a device, to mark it if the device, from name or arguments, is an accelerator."""
+    """Wrap a copy of a tensor to a device, to mark it if the device (``named`` or an argument) is an accelerator."""
     compiling, threads, no_device = compile_check(torch), marker.threads, (torch.dtype, type(None))
 
     # Also called for each change of type: without a device it takes one check.

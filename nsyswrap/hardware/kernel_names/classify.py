@@ -38,7 +38,7 @@ FIRST_WITH: Mapping[str, Capability] = {
 # Only these data-centre GPUs run FP64 products on tensor cores.
 WITH_FP64: frozenset[Capability] = frozenset({(8, 0), (9, 0), (10, 0), (10, 3)})
 
-# Names are cut at this length. What decides comes long before it, and a hostile name must not take long.
+# Names are cut at this length. The part that decides comes much earlier, and the limit bounds the time for one name.
 LONGEST = 16_384
 
 _RETURN_TYPE = re.compile(r"^(?:std::enable_if<.{0,400}?>::type |typename |void |static |__global__ ){1,4}")
@@ -76,7 +76,8 @@ def classify(
     """Return what a kernel's name says.
 
     Args:
-        name: The demangled name from nsys, CUPTI or Nsight Compute. Mangled and short names work too, if less often.
+        name: The demangled name from nsys, CUPTI or Nsight Compute. Mangled and short names work too, but match less
+            often.
         compute_capability: Of the device the kernel ran on, such as (9, 0): an impossible verdict is corrected. Without
             it, the verdict is that on a device which supports everything in the name.
         learned: Rules from a file. They come before all others, and no device corrects them.
@@ -122,7 +123,7 @@ def _subject_of_rule(kernel: str) -> str:
 
 
 def _decoded(mangled: str) -> str:
-    """Return ``a::b<rest`` for ``_ZN1a1bI...``: as much of the Itanium ABI as it takes to find the function."""
+    """Return ``a::b<rest`` for ``_ZN1a1bI...``; decode only the part of the Itanium ABI that names the function."""
     at, parts = (3 if mangled.startswith("_ZN") else 2), []
     while (length := _PART.match(mangled, at)) is not None:
         at = length.end() + int(length[1])

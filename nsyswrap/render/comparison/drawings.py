@@ -29,7 +29,7 @@ class Bar(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """An interval on the scale of changes, in per cent: its ends, the estimate, no change, and the margin about it."""
+    """Positions on the scale of changes, in per cent: the interval, the estimate, zero change, and the margin."""
 
     low: str
     width: str
@@ -154,7 +154,7 @@ def _fill(key: str, colour: str) -> str:
 
 
 def _curve(lengths: npt.NDArray[np.float64], left: float, right: float) -> str:
-    """Return a line from the lower left to the upper right; of many steps, as many quantiles as a screen can show."""
+    """Return a line from the lower left to the upper right; many steps are reduced to quantiles that a screen shows."""
     shares = np.arange(1, len(lengths) + 1) / len(lengths)
     if len(lengths) > _POINTS:
         shares = np.linspace(0, 1, _POINTS)

@@ -74,11 +74,11 @@ class Table(NamedTuple):
 
 
 def lines_of(table: ChangeTable, most: int, least: float = 0.0) -> Table:
-    """Return the changed rows of a table as text; of the ledger and the tensor share all rows that are not zero.
+    """Return the changed rows of a table as text; the ledger and the tensor share keep all rows that are not zero.
 
     Args:
         table: The table.
-        most: Most rows that are shown.
+        most: Largest number of rows that are shown.
         least: The smallest difference that is shown, in the unit of the table.
     """
     whole = table.key in _WHOLE
@@ -232,7 +232,7 @@ def place_of(pair: FindingPair) -> str:
 
 
 def findings_of(comparison: Comparison) -> tuple[tuple[str, Sequence[FindingPair]], ...]:
-    """Return the findings by their change, with the word for it."""
+    """Return the findings grouped by their change, each group with the name of the change."""
     return tuple((change.value, comparison.findings_that_are(change)) for change in FindingChange)
 
 
@@ -253,5 +253,5 @@ def _rate(count: float) -> str:
 
 
 def plan_score(comparison: Comparison) -> tuple[str, ...]:
-    """Return in sentences how new did against the plan of base; none where base has no plan."""
+    """Return sentences that compare new with the plan of base; none where base has no plan."""
     return () if comparison.plan_score is None else comparison.plan_score.notes

@@ -28,7 +28,7 @@ def render(comparison: Comparison, *, width: int = 80, colour: bool = False) -> 
 
     Args:
         comparison: The comparison.
-        width: Columns no line exceeds.
+        width: Largest line width in columns.
         colour: Whether to add terminal colours; no information is in the colour alone.
     """
     return printed(_blocks(comparison), width=width, colour=colour)

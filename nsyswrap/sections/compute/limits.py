@@ -1,8 +1,9 @@
 """What limits each group of kernels, and how near it comes to the GPU's peak.
 
-What is compared with the peak of the memory: the bytes that name and grid show, divided by the mean time of a launch;
-or the counters of the memory, where they were sampled during single kernels. Bytes are those that the threads of a
-kernel read and write. Tensors that fit into the L2 cache may come from there, so they can exceed the memory's peak.
+The rate that is compared with the peak of the memory is the bytes that name and grid show, divided by the mean time of
+a launch. Where the counters of the memory were sampled during single kernels, they are compared instead. Bytes are
+those that the threads of a kernel read and write. Tensors that fit into the L2 cache may come from there, so they can
+exceed the memory's peak.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ BY_NAME, BY_SIZES, BY_COUNTERS, NOT_KNOWN = "name and grid", "recorded sizes", "
 BUSY_SHARE = 0.60
 # A grid with fewer blocks leaves half of the multiprocessors without one. Source: as in ``sections.occupancy``.
 SMALL_GRID = 0.50
-# So many samples of a counter tell about a group of kernels. Source: ours; samples are whole per cent.
+# A group of kernels needs at least this many samples of a counter. Source: ours; samples are whole per cent.
 LEAST_SAMPLES = 5
 _TENSOR_COUNTER, _READ_COUNTER, _WRITE_COUNTER = "tensor_active", "dram_read_bandwidth", "dram_write_bandwidth"
 
@@ -87,7 +88,7 @@ def _limit(group: Group, mean_ns: float) -> Limit:
     low, high = share
     fits = group.work is not None and (group.work.bytes_high or 0) <= group.gpu.cache_bytes
     if not fits:
-        # Faster than the memory can only be what reads a tensor twice.
+        # A rate above the memory's peak means that the kernel reads a tensor twice.
         high = max(low, min(high, 1.0))
     if low >= BUSY_SHARE:
         by = CACHE if fits else MEMORY

@@ -30,7 +30,7 @@ LISTED, LISTED_KINDS = 5, 3
 COLUMNS = ("name", "op", "limited_by", "unit", "peak_share_low", "peak_share_high", "known_from", "total_ns", "count")
 KEYS = ["name", "op", "limited_by", "unit", "known_from"]
 RATES = ["peak_share_low", "peak_share_high"]
-# What kernels of an operation are called; others are called after their operation.
+# Names for the kernels of some operations; other kernels are named after their operation.
 KINDS = {
     "elementwise": "elementwise operators",
     "reduction": "reductions",
@@ -114,7 +114,7 @@ def main_kernels(kernels: GroupedKernels) -> str:
 
 
 def kind_of(group: Group) -> str:
-    """Return what kernels of a group's kind are called."""
+    """Return the name for kernels of a group's kind."""
     if group.kind.op == "conv_depthwise":
         return KINDS["conv_depthwise"]
     if is_matrix(group):

@@ -220,7 +220,7 @@ def rules_from(agreement: Agreement, source: str) -> tuple[NameRule, ...]:
     """Return a rule for each kernel whose name did not show the verdict, or whose verdict by name was wrong.
 
     Args:
-        agreement: Names against hardware.
+        agreement: The names compared with the hardware.
         source: Origin of the measurement, such as ``Nsight Compute 2025.3.1 on NVIDIA H100``.
     """
     return tuple(

@@ -1,4 +1,4 @@
-"""Loaders that repeat their first batches: the same number of batches, new containers, and no loading."""
+"""Loaders with a cache repeat their first batches: the same number of batches, new containers, and no loading."""
 
 import subprocess
 import sys
@@ -90,7 +90,7 @@ def test_a_loader_with_fewer_batches_fills_its_cache_over_several_epochs() -> No
 
 
 def test_the_sampler_yields_indices_for_every_batch() -> None:
-    """Its random numbers are drawn as without the cache."""
+    """The sampler draws the same random numbers as without the cache."""
     drawn: list[int] = []
 
     class Sampler(torch.utils.data.Sampler[int]):  # type: ignore[misc]
@@ -137,7 +137,7 @@ class Holder(Mapping[str, torch.Tensor]):
 
 
 def test_all_tensors_of_a_batch_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This covers lists, tuples, dicts and objects with a method ``to``; other objects are unchanged."""
+    """Tensors in lists, tuples, dicts and objects with a method ``to`` move. Other objects stay unchanged."""
 
     class Cuda:
         is_initialized = staticmethod(lambda: True)
@@ -176,7 +176,7 @@ def test_an_iterable_data_set_is_not_changed(workers: int) -> None:
 
 
 def test_worker_processes_end_with_the_epoch(tmp_path: Path) -> None:
-    """The program ends as usual, because it need not wait for a worker."""
+    """No worker is left, so the program ends as usual."""
     program = tmp_path / "program.py"
     program.write_text(
         "import torch, multiprocessing\nfrom torch.utils.data import DataLoader\n"

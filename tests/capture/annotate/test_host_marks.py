@@ -1,5 +1,5 @@
 # ruff: noqa: ANN401 - torch's own signatures
-"""Marks of work of the host: collections, checkpoints and tokenizers, installed in this process and removed after."""
+"""Work of the host is marked: garbage collections, checkpoints and tokenizers. Marks are removed after each test."""
 
 import gc
 import io
@@ -54,7 +54,7 @@ def test_a_collection_is_marked_with_the_line_that_asks_for_it(marked: Recorder)
 
 
 def test_a_collection_that_python_starts_has_no_line(marked: Recorder) -> None:
-    """The line that happened to make the last object says nothing."""
+    """The line that runs when Python starts a collection does not show its cause."""
     for callback in gc.callbacks[-1:]:
         callback("start", {"generation": 2})
         callback("stop", {"generation": 2})
@@ -67,7 +67,7 @@ def test_collections_of_the_youngest_objects_are_not_marked(marked: Recorder) ->
 
 
 def test_a_checkpoint_is_marked_where_it_is_saved_and_loaded(marked: Recorder) -> None:
-    """What is saved is the same as without marks."""
+    """The saved data is the same as without marks."""
     file = io.BytesIO()
     torch.save({"a": torch.ones(3)}, file)  # saved here
     file.seek(0)
@@ -113,7 +113,7 @@ def test_tokenizers_of_transformers_are_marked_after_their_import(monkeypatch: p
 
 
 def test_a_program_goes_on_when_the_profiler_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    """One warning, and the program's own result."""
+    """There is one warning, and the calls of the program return their own results."""
     for _ in installed(Broken()):
         torch.save(1, io.BytesIO())
         torch.save(2, io.BytesIO())
@@ -121,7 +121,7 @@ def test_a_program_goes_on_when_the_profiler_fails(capsys: pytest.CaptureFixture
 
 
 def test_many_lines_are_marked_without_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The texts of lines are kept, so there is a limit."""
+    """Texts with lines are kept in memory, so their number is limited."""
     monkeypatch.setattr(host_marks, "MOST_TEXTS", 2)
     recorder = Recorder()
     marks = HostMarks(recorder)

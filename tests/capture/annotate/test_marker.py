@@ -1,4 +1,4 @@
-"""Where steps begin and end, in loops of every kind, with direct calls of the marker."""
+"""Steps begin and end at the right calls in loops of every kind, with direct calls of the marker."""
 
 import gc
 import threading

@@ -1,4 +1,4 @@
-"""How a process starts to mark its phases: the profiler's interface, the import of torch, and sitecustomize."""
+"""A process can start to mark its phases: the profiler's interface, the import of torch, and sitecustomize work."""
 
 import ctypes
 import importlib.util

@@ -1,4 +1,4 @@
-"""The clock of a run without a profiler: which ranges it times, and what it writes."""
+"""The clock of a run without a profiler times ranges that may be steps, and writes them to a file."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def texts(clock: StepClock) -> list[tuple[str, str, int, int]]:
 
 
 def test_nested_ranges_close_from_the_inside(clock: StepClock) -> None:
-    """Only ranges whose text may be a step are kept; those inside still close in order."""
+    """Only ranges whose text may be a step are kept. Nested ranges still close in order."""
     for text in ("step 1", "forward", "step 2"):
         clock.push(text)
     for _ in range(3):
@@ -67,7 +67,7 @@ def test_a_program_of_many_ranges_keeps_the_first(clock: StepClock, monkeypatch:
 
 
 def test_a_process_writes_its_ranges_to_a_file_of_its_own(clock: StepClock, tmp_path: Path) -> None:
-    """A process without ranges writes none; a forked one begins without ranges."""
+    """A process without ranges writes no file, and a forked process begins without ranges."""
     clock.write(str(tmp_path))
     assert not list(tmp_path.iterdir())
     clock.push("step 0")
@@ -107,7 +107,7 @@ def test_ranges_of_torch_are_timed_and_still_opened(clock: StepClock) -> None:
 
 
 def test_a_torch_without_cuda_raises_as_without_nsyswrap(clock: StepClock) -> None:
-    """Then no range is open."""
+    """The error is the same as without nsyswrap, and no range stays open."""
     nvtx = torch_module([])
 
     def fails(_msg: str) -> None:
@@ -122,7 +122,7 @@ def test_a_torch_without_cuda_raises_as_without_nsyswrap(clock: StepClock) -> No
 
 
 def test_ranges_of_the_package_nvtx_are_timed_in_each_form(clock: StepClock) -> None:
-    """As a context, as a decorator, with a domain, by push and pop."""
+    """The package's ranges are timed as a context, as a decorator, with a domain, and by push and pop."""
     package = pytest.importorskip("nvtx")
     nvtx = types.SimpleNamespace(push_range=package.push_range, pop_range=package.pop_range, annotate=package.annotate)
     watch_nvtx(nvtx, clock)

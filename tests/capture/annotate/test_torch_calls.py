@@ -62,7 +62,7 @@ def test_a_complete_training_loop_is_marked(marked: Recorder) -> None:
 
 
 def test_losses_are_the_same_bit_for_bit() -> None:
-    """The runs are with marks, with a profiler that fails, and without marks."""
+    """Runs with marks, with a profiler that fails and without marks have the same losses."""
     plain = trained()
     for sink in (Recorder(), Broken()):
         patches = patch(torch, Marker(sink))
@@ -157,7 +157,7 @@ def test_only_copies_from_the_host_to_an_accelerator_are_marked(name: str, marke
 
 
 def test_a_device_number_means_an_accelerator(marked: Recorder) -> None:
-    """So does `cuda()`; without a GPU the call fails and closes its range."""
+    """The call `cuda()` means an accelerator too. Without a GPU it fails and closes its range."""
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises((RuntimeError, AssertionError)):

@@ -80,7 +80,7 @@ def test_all_verdicts_agree(file: str) -> None:
 
 @pytest.mark.parametrize("file", FILES)
 def test_precision_library_and_operation_agree(file: str) -> None:
-    """Except the few that names do not show. The precision counts only for matrix work."""
+    """They agree except for a few that names do not show. The precision is compared only for matrix work."""
     differ: Counter[str] = Counter()
     for row in labelled(file):
         found = classify(row["name"])
@@ -141,7 +141,7 @@ def test_a_name_that_says_nothing_is_unknown(name: str) -> None:
     ],
 )
 def test_all_spellings_say_the_same(nsys: str, cupti: str) -> None:
-    """The spellings of nsys, of CUPTI and of the linker."""
+    """The spellings of nsys, CUPTI and the linker give the same verdict."""
     one, two = classify(nsys), classify(cupti)
     assert one.rule != UNMATCHED
     assert (one.verdict, one.precision, one.library, one.op, one.rule) == (
@@ -268,7 +268,7 @@ def test_a_verdict_is_corrected_for_the_device(name: str, device: tuple[int, int
 
 @pytest.mark.parametrize(("device", "verdict"), [((7, 0), "simt_eligible"), ((7, 5), "tensor"), ((12, 1), "tensor")])
 def test_the_device_decides_how_llama_cpp_multiplies(device: tuple[int, int], verdict: str) -> None:
-    """One name, two implementations: unknown by name, known with the device."""
+    """One name stands for two implementations: the verdict is unknown from the name and known with the device."""
     name = "void mul_mat_q<(ggml_type)12, (int)64, (bool)0>(const char *, const int *)"
     assert classify(name).verdict is Verdict.UNKNOWN
     assert (classify(name, device).verdict, classify(name, device).precision) == (verdict, "int8")

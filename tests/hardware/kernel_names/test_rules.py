@@ -86,7 +86,7 @@ def is_harmless(pattern: str) -> bool:
 
 
 def test_unbounded_repetitions_are_seen() -> None:
-    """The check finds them."""
+    """The check for unbounded repetitions finds them."""
     assert not is_harmless(r"a\w*b")
     assert not is_harmless(r"^[^<]*x")
     assert is_harmless(r"sm\d+_xmma")

@@ -77,7 +77,7 @@ BY_CHANCE = (
     "and_sensor_fusion",
     "dali_painting_kernel",
     "native::attend<float>(float*)",
-    # What is not on tensor cores by its own words.
+    # Kernels whose own names say that they do not use tensor cores.
     "no_wmma_kernel",
     "tensor_core_free_kernel",
     "without_mma_sync",
@@ -93,7 +93,7 @@ def test_a_name_of_an_unknown_maker_is_unknown(name: str) -> None:
 
 @pytest.mark.parametrize("name", BY_CHANCE)
 def test_a_maker_before_the_name_changes_nothing(name: str) -> None:
-    """A prefix and a namespace of an unknown maker make no verdict either."""
+    """A prefix or a namespace of an unknown maker does not change the verdict."""
     assert classify(f"zorp_{name}").verdict is Verdict.UNKNOWN
     assert classify(f"zorp::{name}").verdict is Verdict.UNKNOWN
 

@@ -1,4 +1,4 @@
-"""Files of rules over kernel names: what they may hold, what they decide, and the errors for wrong files."""
+"""Files of rules over kernel names are read and applied, and wrong files give errors."""
 
 import json
 from pathlib import Path

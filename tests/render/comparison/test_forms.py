@@ -1,4 +1,4 @@
-"""A comparison in its four forms: pure, inert, in few columns and few bytes, and the same in all."""
+"""The four forms of a comparison: pure, inert, narrow and small, with the same content."""
 
 import html
 import json
@@ -46,14 +46,14 @@ def test_the_same_comparison_gives_the_same_bytes(form: str, made: object) -> No
 
 @every_form
 def test_the_verdict_is_in_every_form(form: str) -> None:
-    """White space and markup aside."""
+    """White space and markup may differ."""
     shown = html.unescape(re.sub(r"\s+", " ", render(form, full())))
     assert " ".join(full().verdict.split()) in shown
 
 
 @every_form
 def test_no_hostile_name_gets_through(form: str) -> None:
-    """No markup, no escape sequence, no change of direction, no line of a name's own."""
+    """A name adds no markup, no escape sequence, no change of text direction and no line break."""
     shown = render(form, hostile())
     assert "\x1b" not in shown
     assert "\u202e" not in shown
@@ -62,7 +62,7 @@ def test_no_hostile_name_gets_through(form: str) -> None:
 
 
 class Tags(HTMLParser):
-    """Reads which elements a page has, and whether they nest."""
+    """Collects the elements of a page, and checks that they nest."""
 
     void = frozenset({"meta", "link", "br", "hr"})
     shapes = frozenset({"rect", "path", "circle", "line"})
@@ -75,14 +75,14 @@ class Tags(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open an element; none carries a handler of events."""
+        """Open an element, and check that it has no event handler."""
         assert not any(name.startswith("on") for name, _ in attrs)
         self.seen.append(tag)
         if tag not in self.void:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
-        """Take an element that closes itself."""
+        """Collect an element that closes itself."""
         self.seen.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -150,7 +150,7 @@ def test_json_holds_everything_unrounded() -> None:
 
 
 def test_a_row_of_json_is_one_line() -> None:
-    """So that two comparisons can be compared line by line."""
+    """Two JSON files can then be compared line by line."""
     text = render("json", full())
     assert sum('"base_count"' in line for line in text.splitlines()) == sum(
         len(table["rows"]) for table in json_form.tree(full())["tables"].values()
@@ -213,7 +213,7 @@ def test_a_difference_beyond_the_scale_fills_its_half() -> None:
 
 
 def test_both_ledgers_have_one_scale() -> None:
-    """Half the step is half the bar."""
+    """A step of half the length has a bar of half the length."""
     table = ChangeTable(
         "ledger", "Ledger", "a step", "ns", (Change("compute_ns", 1e6, 1e6), Change("idle_ns", 3e6, 1e6))
     )
@@ -254,7 +254,7 @@ def test_curves_of_many_steps_are_short() -> None:
 
 
 def test_each_outcome_has_its_class_on_the_page() -> None:
-    """Colour is beside the word, never instead of it."""
+    """The page shows the outcome as a word and in colour, never in colour alone."""
     page = render("html", full())
     assert f'<span class="outcome faster">{Outcome.FASTER.value}</span>' in page
     assert '<span class="outcome cannot">cannot tell</span>' in render("html", unlike())

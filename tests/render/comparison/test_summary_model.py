@@ -1,4 +1,4 @@
-"""What every form of a comparison shows: lines, cuts, scales and words, one rule each."""
+"""The lines, cuts, scales and words that every form of a comparison shows."""
 
 from dataclasses import replace
 
@@ -17,18 +17,18 @@ NEW = pairs.with_session(pairs.report(pairs.lengths(2.0, seed=2)), started_utc="
 
 
 def table(*changes: Change, key: str = "kernels", unit: str = "ns") -> ChangeTable:
-    """A table of changes."""
+    """Return a table of changes."""
     return ChangeTable(key, key.capitalize(), "a step", unit, changes)  # type: ignore[arg-type]
 
 
 def shares() -> Comparison:
-    """A comparison of two windows that are not steps."""
+    """Return a comparison of two windows that are not steps."""
     base, new = (replace(one, window=replace(one.window, source="operations")) for one in (BASE, NEW))
     return pairs.compared(base, new)
 
 
 def with_share(low: float | None, high: float | None) -> Comparison:
-    """A comparison in which new alone has a tensor share."""
+    """Return a comparison in which only new has a tensor share."""
     return pairs.compared(BASE, pairs.with_section(NEW, "tensor_cores", {"share_low": low, "share_high": high}))
 
 
@@ -48,7 +48,7 @@ def test_what_moved_too_little_is_counted_as_moved() -> None:
 
 
 def test_the_ledger_is_whole_but_for_what_neither_side_has() -> None:
-    """Rows that did not move stay: they are parts of a sum."""
+    """Rows without a change are shown, because they are parts of a sum."""
     changes = (Change("compute_ns", 1e6, 1e6), Change("memset_exposed_ns", 0.0, 0.0), Change("idle_ns", 0.0, 5.0))
     shown = summary_model.lines_of(table(*changes, key="ledger"), 1, 1e9)
     assert [line.name for line in shown.lines] == ["compute", "idle"]
@@ -57,7 +57,7 @@ def test_the_ledger_is_whole_but_for_what_neither_side_has() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=12), st.integers(0, 6), st.integers(0, 20))
 def test_shown_and_counted_rows_are_all_rows(amounts: list[tuple[int, int]], most: int, least: int) -> None:
-    """No row is lost: each is shown, counted as moved, or counted as not moved."""
+    """Each row is shown, counted as moved, or counted as not moved."""
     changes = [Change(str(at), float(base), float(new)) for at, (base, new) in enumerate(amounts)]
     changes.sort(key=lambda one: -abs(one.delta))
     shown = summary_model.lines_of(table(*changes), most, float(least))
@@ -82,7 +82,7 @@ def test_counts_are_whole_where_they_nearly_are(counts: tuple[float | None, floa
 
 
 def test_half_a_per_cent_of_a_step_is_the_least_that_is_shown() -> None:
-    """Of what is measured in time; bytes have no such share."""
+    """The limit applies to times only; bytes have no share of a step."""
     comparison = pairs.compared(BASE, NEW)
     whole = comparison.estimates[1].base_ns
     assert summary_model.least_of(comparison, table()) == pytest.approx(0.005 * whole)
@@ -91,7 +91,7 @@ def test_half_a_per_cent_of_a_step_is_the_least_that_is_shown() -> None:
 
 
 def test_one_scale_serves_all_tables() -> None:
-    """The largest part of what moved; where next to nothing did, the margin, so that noise looks like noise."""
+    """The scale is the largest change, or the margin if all changes are smaller, so that noise has short bars."""
     comparison = pairs.compared(BASE, NEW)
     parts = summary_model.moved(comparison)
     assert parts is not None
@@ -108,7 +108,7 @@ def test_shares_have_a_scale_of_their_own() -> None:
 
 
 def test_the_tensor_share_is_words_on_both_sides() -> None:
-    """With its bounds; nothing where neither side knows."""
+    """The words include the bounds. Without a share on either side there are no words."""
     assert (
         summary_model.tensor_words(with_share(0.2, 0.3)) == "not measured of kernel time in base, 20.0 to 30.0 % in new"
     )
@@ -117,7 +117,7 @@ def test_the_tensor_share_is_words_on_both_sides() -> None:
 
 
 def test_a_share_without_its_other_bound_is_no_share() -> None:
-    """Every share of tensor cores has both."""
+    """Every share of tensor cores has a lower and an upper bound."""
     new = pairs.with_section(NEW, "tensor_cores", {"counter_share": 0.4})
     assert summary_model.tensor_words(pairs.compared(BASE, new)) == ""
 
@@ -182,7 +182,7 @@ def test_a_finding_is_of_a_gpu_or_of_the_whole_capture() -> None:
 
 
 def test_without_causes_idle_time_is_one_part() -> None:
-    """A report may have a ledger and no section on idle time."""
+    """A report may have a ledger without a section on idle time."""
     base, new = (replace(one, sections=tuple(s for s in one.sections if s.key != "idle")) for one in (BASE, NEW))
     parts = summary_model.moved(pairs.compared(base, new))
     assert parts is not None
@@ -202,7 +202,7 @@ def test_bars_stay_in_their_cell(deltas: list[float], most: float) -> None:
 
 
 def test_steps_that_all_take_as_long_have_a_curve() -> None:
-    """A range of nothing is no division by it."""
+    """If all times are equal, their range is 0, and nothing is divided by it."""
     found = drawings.curves(np.full(5, 3e6), np.full(5, 3e6))
     assert found is not None
     assert "nan" not in found.base
@@ -210,7 +210,7 @@ def test_steps_that_all_take_as_long_have_a_curve() -> None:
 
 
 def test_an_interval_beyond_all_measure_ends_at_the_edge() -> None:
-    """One giant step makes the interval of the mean reach twenty times as far as the rest."""
+    """One giant step can extend the interval to a factor of 20. It is drawn up to the edge."""
     one = pairs.compared(BASE, NEW).estimates[0]
     wide = replace(one, low=-0.9, high=19.0)
     (found,) = drawings.intervals([wide], 0.03)

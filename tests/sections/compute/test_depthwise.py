@@ -1,4 +1,4 @@
-"""Depthwise convolutions in PyTorch's own kernels."""
+"""The section finds depthwise convolutions in PyTorch's own kernels."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,7 @@ def test_a_convolution_needs_to_read_and_write_each_element_once(trace_of: Trace
 
 
 def test_own_kernels_are_worth_a_finding(trace_of: TraceOf) -> None:
-    """Those of cuDNN are not."""
+    """PyTorch's own kernels have a finding, those of cuDNN have none."""
     built = export().kernel(0, 40 * US, FORWARD, gridX=1000, blockX=1024).kernel(50 * US, 60 * US, CUDNN, gridX=999)
     built.kernel(40 * US, 50 * US, WEIGHT, gridX=288, blockX=256)
     found = {
@@ -47,7 +47,7 @@ def test_own_kernels_are_worth_a_finding(trace_of: TraceOf) -> None:
 
 
 def test_in_float32_channels_last_may_save_nothing(trace_of: TraceOf) -> None:
-    """Half-way to the peak at least in bfloat16, nothing in float32."""
+    """The lower bound of the saving is half of the way to the peak in bfloat16, and 0 in float32."""
     for name, low in ((FORWARD, 1.0), (FORWARD.replace("float", "c10::BFloat16"), (1 + 0.125) / 2)):
         trace = trace_of(export().kernel(0, 4 * US, name, launched=(-9, -8), gridX=1000, blockX=1024))
         context, chosen = find_context(trace), window(-10, 100 * US)

@@ -1,4 +1,4 @@
-"""What limits kernels: by name and grid, by counters, by recorded sizes."""
+"""The limits of kernels, found from name and grid, from counters, and from recorded sizes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ ADD = (
     "std::array<char *, (unsigned long)3>>(int, T2, T3)"
 )
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel"
-# 6.144 MB in a microsecond would be 6,144 GB/s: at this peak 1000 blocks take 1 us at least, 10 us at a tenth of it.
+# 6.144 MB in 1 us are 6,144 GB/s. At this peak, 1000 blocks take at least 1 us; at a tenth of it, 10 us.
 PEAK, CACHE = 6_144_000_000_000, 1_000_000
 
 
@@ -51,7 +51,7 @@ def found(trace: Trace, end: int = 10_000 * US) -> list[Limit]:
     ],
 )
 def test_bytes_by_time_are_a_share_of_the_peak(trace_of: TraceOf, length: int, by: str, share: float) -> None:
-    """At least, both tensors that an addition reads are one: two thirds of the bytes."""
+    """For the lower bound, both tensors that an addition reads are the same: two thirds of the bytes."""
     (limit,) = found(trace_of(export().kernel(0, length, ADD, gridX=1000, blockX=128)))
     assert (limit.by, limit.known_from, limit.unit) == (by, limits.BY_NAME, limits.MEMORY)
     assert limit.peak_share_high == pytest.approx(share)
@@ -59,7 +59,7 @@ def test_bytes_by_time_are_a_share_of_the_peak(trace_of: TraceOf, length: int, b
 
 
 def test_what_is_faster_than_the_memory_reads_a_tensor_twice(trace_of: TraceOf) -> None:
-    """The bytes of three tensors would take 1.25 times the time."""
+    """The bytes of three tensors would take 1.25 times as long as the kernel."""
     (limit,) = found(trace_of(export().kernel(0, 800, ADD, gridX=1000, blockX=128)))
     assert (limit.by, limit.peak_share_high) == (limits.MEMORY, 1)
 
@@ -84,7 +84,7 @@ def test_without_the_peak_nothing_is_known(trace_of: TraceOf) -> None:
 
 
 def test_elements_that_are_not_known_for_sure_leave_an_interval(trace_of: TraceOf) -> None:
-    """4 or 8 elements a thread, of 4 or 6 bytes: between 26.7 and 80 % of the peak."""
+    """4 or 8 elements a thread of 4 or 6 bytes give between 26.7 and 80 % of the peak."""
     name = ADD.replace("(int)8", "(int)4").replace("c10::BFloat16", "short")
     (limit,) = found(trace_of(export().kernel(0, 1_250, name, gridX=1000, blockX=128)))
     assert limit.by == limits.MEMORY_OR_LATENCY
@@ -112,14 +112,14 @@ def sampled(built: ExportBuilder, read: int, written: int, tensor: int) -> Expor
 def test_counters_during_a_kernel_show_its_limit(
     trace_of: TraceOf, counters: tuple[int, int, int], by: str, bounds: tuple[float, float], unit: str
 ) -> None:
-    """Samples are rounded up to whole per cent."""
+    """Samples are rounded up to a whole per cent."""
     (limit,) = found(trace_of(sampled(export().kernel(0, 100 * US, GEMM, gridX=132), *counters)))
     assert (limit.by, limit.known_from, limit.unit) == (by, limits.BY_COUNTERS, unit)
     assert (limit.peak_share_low, limit.peak_share_high) == pytest.approx(bounds)
 
 
 def test_samples_of_two_kernels_tell_of_neither(trace_of: TraceOf) -> None:
-    """Kernels of 8 us each: all samples meet two of them, or idle time."""
+    """With kernels of 8 us, each sample overlaps two kernels, or idle time."""
     built = export()
     for number in range(10):
         built.kernel(number * 8 * US, (number + 1) * 8 * US, GEMM, gridX=132)
@@ -128,7 +128,7 @@ def test_samples_of_two_kernels_tell_of_neither(trace_of: TraceOf) -> None:
 
 
 def test_recorded_sizes_show_the_rate_of_a_product(trace_of: TraceOf) -> None:
-    """132 SMs at 1 GHz with 4096 operations a cycle: 540.7 TFLOP/s. 2 * 1024^3 operations take 3.97 us at least."""
+    """132 SMs at 1 GHz, 4096 operations a cycle, are 540.7 TFLOP/s. So 2 * 1024^3 operations take at least 3.97 us."""
     text = "aten::mm, op_id = 1, sizes = [[1024, 1024], [1024, 1024]]"
     built = export().range(text, 0, 50 * US, registered=False)
     built.kernel(60 * US, 65 * US, GEMM, gridX=132, launched=(10 * US, 20 * US))
@@ -138,7 +138,7 @@ def test_recorded_sizes_show_the_rate_of_a_product(trace_of: TraceOf) -> None:
 
 
 def test_a_product_of_a_row_is_limited_by_the_memory(trace_of: TraceOf) -> None:
-    """One row: 2 operations for 2 bytes of the matrix. 8192 x 8192 values of 2 bytes are 134 MB, 22 us at the peak."""
+    """With one row there are 2 operations for 2 bytes. 8192 x 8192 values of 2 bytes are 134 MB, 22 us at the peak."""
     text = "aten::mm, op_id = 1, sizes = [[1, 8192], [8192, 8192]]"
     built = export().range(text, 0, 50 * US, registered=False)
     built.kernel(60 * US, 85 * US, GEMM, gridX=132, launched=(10 * US, 20 * US))
@@ -158,7 +158,7 @@ def test_a_group_with_a_product_of_unknown_size_has_no_rate(trace_of: TraceOf) -
 
 @pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
 def test_no_kernel_of_a_real_capture_is_faster_than_the_memory(real_trace: RealTrace, name: str) -> None:
-    """The bytes that neither the cache holds before nor after a kernel come through the memory, at its peak rate."""
+    """Bytes that are in the cache neither before nor after a kernel are read or written at most at the peak rate."""
     context = find_context(real_trace(name))
     kernels = grouped_kernels(context, choose_window(context, "all"))
     length = context.operations.end[kernels.rows] - context.operations.start[kernels.rows]
@@ -174,7 +174,7 @@ def test_no_kernel_of_a_real_capture_is_faster_than_the_memory(real_trace: RealT
 
 
 def test_small_matrices_may_come_from_the_cache(trace_of: TraceOf) -> None:
-    """The same product, and a cache that holds all of it."""
+    """The product is the same, but the cache holds all of it."""
     text = "aten::mm, op_id = 1, sizes = [[1, 8192], [8192, 8192]]"
     built = export(l2CacheSize=200_000_000).range(text, 0, 50 * US, registered=False)
     built.kernel(60 * US, 85 * US, GEMM, gridX=132, launched=(10 * US, 20 * US))

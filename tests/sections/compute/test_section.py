@@ -35,7 +35,7 @@ def export() -> ExportBuilder:
 
 
 def test_a_name_with_two_grids_is_one_row(trace_of: TraceOf) -> None:
-    """Rates are means weighted by time."""
+    """Its rates are means weighted by time."""
     found = run_section(section, find_context(trace_of(export())), window(0, 100 * US)).tables["kernels"]
     assert found["name"].tolist() == [GEMM, TO_HALF]
     assert found["total_ns"].tolist() == [60 * US, 20 * US]

@@ -1,4 +1,4 @@
-"""Small products in a row, which one launch could compute."""
+"""Runs of small products that one launch could compute."""
 
 from collections.abc import Callable, Sequence
 
@@ -29,13 +29,13 @@ def export(names: Sequence[str], length: int = 5 * US, blocks: int = 8) -> Expor
 
 
 def counted(trace: Trace) -> list[int]:
-    """Return how many equal products are in the run of each kernel."""
+    """Return the number of equal products in the run of each kernel."""
     context = find_context(trace)
     return [int(each) for each in runs(context, grouped_kernels(context, window(0, 10_000 * US)))]
 
 
 def test_equal_products_in_a_row_are_a_run(trace_of: TraceOf) -> None:
-    """The sum of split products belongs to the one before it."""
+    """The kernel that sums a split product belongs to the product before it."""
     assert counted(trace_of(export([GEMM, GEMM, "k", GEMM, SPLIT, GEMM]))) == [2, 2, 0, 2, 0, 2]
 
 

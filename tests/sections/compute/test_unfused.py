@@ -1,4 +1,4 @@
-"""Chains of elementwise kernels: which make a chain, and what fusion saves."""
+"""Chains of elementwise kernels: which kernels make a chain, and how much fusion saves."""
 
 from collections.abc import Callable, Sequence
 
@@ -48,7 +48,7 @@ def chains(trace: Trace) -> Chains:
 
 
 def test_a_tensor_between_two_kernels_is_neither_written_nor_read(trace_of: TraceOf) -> None:
-    """Of two tensors of each kernel the one between them goes; the last addition keeps one of three and its result."""
+    """The tensors between kernels are saved. The last addition has three and keeps one operand and its result."""
     found = chains(trace_of(export([SCALED, SCALED, ADDED])))
     assert found.linked.tolist() == [True, True, True]
     assert found.saved_high.tolist() == pytest.approx([1 / 2, 1, 1 / 3])
@@ -62,7 +62,7 @@ def test_kernels_that_are_not_fused_end_a_chain(trace_of: TraceOf, between: str)
 
 
 def test_other_numbers_of_elements_make_no_chain(trace_of: TraceOf) -> None:
-    """A grid of 1000 blocks holds up to 1023 elements fewer than one of 1001 at least: they never agree."""
+    """A grid of 1000 blocks always has fewer elements than one of 1001, so they never agree."""
     assert chains(trace_of(export([SCALED, SCALED], blocks=[1000, 1001]))).links == 0
 
 
@@ -71,7 +71,7 @@ def test_kernels_of_two_streams_make_no_chain(trace_of: TraceOf) -> None:
 
 
 def test_a_norm_may_read_what_was_just_written(trace_of: TraceOf) -> None:
-    """Nothing shows that it does, so at least nothing is saved. It takes as long to read the tensor as the other."""
+    """The capture does not show whether it does, so the lower bound is 0. Both tensors take the same time to read."""
     found = chains(trace_of(export([SCALED, NORM])))
     assert found.linked.tolist() == [True, False]
     assert found.saved_low.tolist() == [0, 0]
@@ -104,7 +104,7 @@ KERNELS = st.lists(st.sampled_from([SCALED, ADDED, NORM, GEMM, COMPILED]), min_s
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(KERNELS)
 def test_fusion_saves_no_more_than_the_time(trace_of: TraceOf, names: list[str]) -> None:
-    """The pessimistic saving is no larger than the optimistic one, and that no larger than a kernel."""
+    """The pessimistic saving is at most the optimistic one, which is at most the time of the kernel."""
     assert_bounded(chains(trace_of(export(names))))
 
 

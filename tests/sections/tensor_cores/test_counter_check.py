@@ -117,7 +117,7 @@ def test_the_noise_of_ordinary_kernels_is_no_finding(trace_of: TraceOf, value: i
 
 
 def test_samples_that_are_all_but_idle_are_no_finding(trace_of: TraceOf) -> None:
-    """A kernel of 1 ns in each 100 ns gives a counter of 1 %, as if it was active all the time."""
+    """A kernel of 1 ns in each 100 ns gives a counter of 1 %, as if it were active all the time."""
     samples = [(at, 1) for at in range(0, 1100, 100)]
     builder = ExportBuilder().metric("Tensor Active", samples)
     for at in range(0, 1000, 100):

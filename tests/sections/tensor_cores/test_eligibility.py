@@ -1,4 +1,4 @@
-"""Reasons why matrix work ran without tensor cores: each reason alone, the sums, the finding, real captures."""
+"""Reasons why matrix work ran without tensor cores: each reason, the sums, the finding, real captures."""
 
 from collections.abc import Callable
 
@@ -215,7 +215,7 @@ def test_the_table_adds_up_to_the_eligible_time(name: str, real_context: RealCon
 REAL = {
     # FP32 throughout, TF32 left off: PyTorch's default for products.
     "bench_source": {"tf32_off"},
-    # autocast: what is left is a convolution of one channel.
+    # autocast: only a convolution of one channel is left.
     "cnn_amp": {"shape_or_layout"},
     # Convolutions may use TF32 by default, and most do; products may not.
     "alexnet_data_parallel_2gpu": {"tf32_off", "shape_or_layout"},

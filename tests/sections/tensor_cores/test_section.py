@@ -1,4 +1,4 @@
-"""The share of kernel time on tensor cores: a lower and an upper bound, by kernel and phase, and what it advises."""
+"""The share of kernel time on tensor cores: a lower and an upper bound, by kernel and phase, and the advice."""
 
 from collections.abc import Callable
 
