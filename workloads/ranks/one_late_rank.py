@@ -35,7 +35,7 @@ LATE_S = 0.025
 CHECKPOINT_STEPS = 4
 
 
-class Tokens(Dataset[Tensor]):
+class Tokens(Dataset[Tensor]):  # type: ignore[misc]  # torch is not typed here
     """Batches of random tokens; each takes some seconds to prepare."""
 
     def __init__(self, steps: int, rows: int, length: int, seconds: float) -> None:
@@ -52,7 +52,7 @@ class Tokens(Dataset[Tensor]):
         return torch.randint(VOCABULARY, self.shape, generator=torch.Generator().manual_seed(number))
 
 
-class Language(nn.Module):
+class Language(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """A language model: embedding, encoder layers and a projection."""
 
     def __init__(self, width: int, fault: Callable[[], None]) -> None:
