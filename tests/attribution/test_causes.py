@@ -1,8 +1,7 @@
 """Each cause of idle time is found with its phase and its evidence, in traces small enough to check by eye.
 
-In the drawings one character is 5 ns and the window is 0 to 100. ``#`` is the kernel before the gap. ``E`` is the
-kernel that ends the gap, and ``r`` is the launch call of E. Usually r begins when E begins, so the whole gap lies
-before the launch::
+In the drawings one character is 5 ns and the window is 0 to 100. ``#`` is the kernel before the gap, ``E`` the kernel
+that ends it, ``r`` the launch call of E. Usually r begins when E begins, so the whole gap lies before the launch::
 
     GPU     ####............EEEE
     main                    r
