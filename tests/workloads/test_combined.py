@@ -3,7 +3,6 @@
 import ast
 import contextlib
 import importlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -17,14 +16,6 @@ NAMES = sorted(path.stem for path in (WORKLOADS / "combined").glob("*.py") if pa
 STEPS = 3
 # The modules of the libraries whose training loops the programs run.
 MODULES = {"transformers": ("transformers", "accelerate"), "Lightning": ("lightning",), "": ()}
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[ModuleType]:
-    """Import workloads/common.py with its folder on the path, as when a program is started there."""
-    sys.path.insert(0, str(WORKLOADS))
-    yield importlib.import_module("common")
-    sys.path.remove(str(WORKLOADS))
 
 
 @pytest.fixture

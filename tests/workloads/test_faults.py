@@ -29,14 +29,6 @@ NEEDS = {"tokenized_in_the_step": ("transformers",)}
 USUAL_PHASES = {"data", "copy", "forward", "backward", "optimizer"}
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[ModuleType]:
-    """Import workloads/common.py with its folder on the path, as when a program is started there."""
-    sys.path.insert(0, str(WORKLOADS))
-    yield importlib.import_module("common")
-    sys.path.remove(str(WORKLOADS))
-
-
 @pytest.fixture
 def events(shared: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return which ranges were opened (+) and closed (-), recorded by a fake nvtx."""

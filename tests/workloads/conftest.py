@@ -1,0 +1,19 @@
+"""Fixtures of the programs in workloads."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[ModuleType]:
+    """Import workloads/common.py with its folder on the path, as when a program is started there."""
+    sys.path.insert(0, str(WORKLOADS))
+    yield importlib.import_module("common")
+    sys.path.remove(str(WORKLOADS))
