@@ -10,7 +10,7 @@ from typing import Any
 
 import hand_made
 import pytest
-from capture_fixtures import fake_nsys, options
+from capture_fixtures import fake_nsys, options, results_in
 from click.testing import CliRunner, Result
 
 from nsyswrap.capture.locate import Nsys
@@ -78,7 +78,7 @@ def test_ctrl_c_during_the_export_keeps_the_report(fake_nsys: Nsys, tmp_path: Pa
 
     with pytest.raises(CaptureInterruptedError) as caught:
         profile(options(tmp_path / "result", "true"), fake_nsys, interrupt)
-    assert [path.name for path in (tmp_path / "result").iterdir()] == ["capture.nsys-rep"]
+    assert results_in(tmp_path / "result") == ["capture.nsys-rep"]
     assert f"nsyswrap report {tmp_path / 'result' / 'capture.nsys-rep'}" in caught.value.hint
 
 
@@ -119,11 +119,7 @@ def test_ctrl_c_during_the_analysis_keeps_the_capture(tmp_path: Path, monkeypatc
     assert result.exit_code == 130
     assert "nsyswrap: stopped before the report was made\n" in result.output
     assert f"nsyswrap report {tmp_path / 'out' / 'capture.sqlite'}" in result.output
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "capture.nsys-rep",
-        "capture.sqlite",
-        "run.json",
-    ]
+    assert results_in(tmp_path / "out") == ["capture.nsys-rep", "capture.sqlite", "run.json"]
 
 
 @pytest.mark.parametrize(("form", "quiet"), [("text", False), ("text", True), ("json", False)])

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from capture_fixtures import executable, fake_nsys, options, private_tmp, python, report_of
+from capture_fixtures import executable, fake_nsys, options, private_tmp, python, report_of, results_in
 
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import export_report, is_export, profile, resolved_command
@@ -36,7 +36,7 @@ def names(folder: Path) -> set[str]:
 def test_a_capture_leaves_a_report_and_an_export(fake_nsys: Nsys, tmp_path: Path) -> None:
     """The folder contains both and nothing else."""
     result = profile(options(tmp_path / "result", "true"), fake_nsys)
-    assert names(tmp_path / "result") == {"capture.nsys-rep", "capture.sqlite"}
+    assert results_in(tmp_path / "result") == ["capture.nsys-rep", "capture.sqlite"]
     assert (result.report, result.export) == (
         tmp_path / "result" / "capture.nsys-rep",
         tmp_path / "result" / "capture.sqlite",
@@ -53,9 +53,10 @@ def test_the_result_describes_the_run(fake_nsys: Nsys, tmp_path: Path) -> None:
 def test_only_the_owner_can_read_a_capture(fake_nsys: Nsys, tmp_path: Path) -> None:
     """It holds the program's environment, so the folder has mode 0700 and its files 0600."""
     profile(options(tmp_path / "result", "true"), fake_nsys)
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "result").iterdir()}
-    assert modes == {"capture.nsys-rep": 0o600, "capture.sqlite": 0o600}
-    assert stat.S_IMODE((tmp_path / "result").stat().st_mode) == 0o700
+    folder = tmp_path / "result"
+    assert results_in(folder) == ["capture.nsys-rep", "capture.sqlite"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_nothing_is_left_in_the_temporary_folder(fake_nsys: Nsys, tmp_path: Path, private_tmp: Path) -> None:
@@ -86,7 +87,7 @@ def test_a_program_without_tmpdir_gets_none(fake_nsys: Nsys, tmp_path: Path, mon
 def test_folders_of_any_name_work(fake_nsys: Nsys, tmp_path: Path, name: str) -> None:
     """Nsys does not expand a %, and no shell splits the name."""
     profile(options(tmp_path / name, "true"), fake_nsys)
-    assert names(tmp_path / name) == {"capture.nsys-rep", "capture.sqlite"}
+    assert results_in(tmp_path / name) == ["capture.nsys-rep", "capture.sqlite"]
     assert "%" not in next(word for word in report_of(tmp_path / name)["arguments"] if word.startswith("--output="))
 
 
@@ -97,7 +98,7 @@ def test_a_relative_folder_is_relative_to_us_and_not_to_the_program(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     profile(options(Path("result"), "true", cwd=tmp_path / "elsewhere"), fake_nsys)
-    assert names(tmp_path / "result") == {"capture.nsys-rep", "capture.sqlite"}
+    assert results_in(tmp_path / "result") == ["capture.nsys-rep", "capture.sqlite"]
 
 
 def test_the_program_runs_in_its_working_folder(fake_nsys: Nsys, tmp_path: Path) -> None:
@@ -133,7 +134,7 @@ def test_force_replaces_the_complete_result(fake_nsys: Nsys, tmp_path: Path) -> 
     for name in ("report.html", "run.json", "notes.txt"):
         (folder / name).write_text("old")
     profile(options(folder, "false", force=True), fake_nsys)
-    assert names(folder) == {"capture.nsys-rep", "capture.sqlite", "notes.txt"}
+    assert results_in(folder) == ["capture.nsys-rep", "capture.sqlite", "notes.txt"]
     assert report_of(folder)["arguments"][-1].endswith("/false")
 
 
@@ -194,7 +195,7 @@ def test_the_report_is_kept_if_the_export_fails(
     failing(monkeypatch, "export-fails")
     with pytest.raises(CaptureError):
         profile(options(tmp_path / "result", "true"), fake_nsys)
-    assert names(tmp_path / "result") == {"capture.nsys-rep"}
+    assert results_in(tmp_path / "result") == ["capture.nsys-rep"]
 
 
 def test_a_capture_range_that_never_started_is_named(

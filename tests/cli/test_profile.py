@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from capture_fixtures import results_in
 
 from nsyswrap.capture.locate import Nsys
 
@@ -30,8 +31,6 @@ for number in range(6):
 sys.exit(int(sys.argv[1]))
 """
 RESULTS = ["capture.nsys-rep", "capture.sqlite", "report.html", "report.json", "run.json"]
-# A program that ends before the first sample of the host leaves none.
-SAMPLES = "host.json"
 FOR_EVERYONE = ["report.html", "report.json", "run.json"]
 LONGEST_S = 120
 
@@ -74,11 +73,6 @@ def profile(place: Path, *arguments: str, umask: int = 0o022) -> Run:
         umask=umask,
     )
     return Run(place / "out", done.returncode, done.stdout, done.stderr)
-
-
-def results_in(folder: Path) -> list[str]:
-    """Return the names of the files of a run without the samples of the host."""
-    return sorted(path.name for path in folder.iterdir() if path.name != SAMPLES)
 
 
 @pytest.fixture(scope="module")

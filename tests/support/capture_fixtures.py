@@ -18,6 +18,7 @@ import pytest
 
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.capture.result_folder import HOST_NAME
 
 SUPPORT = Path(__file__).parent
 DRIVER = SUPPORT / "capture_driver.py"
@@ -70,6 +71,14 @@ def options(folder: Path, *command: str, **fields: Any) -> CaptureOptions:  # no
 def python(program: str, *arguments: str) -> tuple[str, ...]:
     """Return a command that runs a few lines of Python."""
     return (sys.executable, "-c", program, *arguments)
+
+
+def results_in(folder: Path) -> list[str]:
+    """Return the names of a result's files without the samples of the host.
+
+    The program is looked for every 50 ms; one that is over by then leaves no samples.
+    """
+    return sorted(path.name for path in folder.iterdir() if path.name != HOST_NAME)
 
 
 def report_of(folder: Path) -> dict[str, Any]:
