@@ -15,6 +15,7 @@ from markupsafe import Markup
 from nsyswrap import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import (
+    markdown_report,
     page_counters,
     page_findings,
     page_parts,
@@ -32,7 +33,7 @@ from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_parts import SectionView
 
 STYLES = ("page.css", "tables.css")
-SCRIPTS = ("page.js", "tables.js")
+SCRIPTS = ("copying.js", "page.js", "tables.js")
 _MOST_GAPS = 20
 _TITLE_WIDTH = 80
 _SPECIAL = ("ledger", "idle")
@@ -123,6 +124,7 @@ def _context(report: Report) -> dict[str, Any]:
         "idle_notes": _notes(report, "ledger") + _notes(report, "idle"),
         "provenance": list(page_provenance.provenance(report)),
         "vocabulary": vocabulary,
+        "summary": markdown_report.render(report),
     }
 
 

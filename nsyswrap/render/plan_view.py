@@ -1,14 +1,39 @@
-"""The plan as all outputs show it: the step now, the step after each change, and what limits the run then."""
+"""The plan as all outputs show it: the step now, the step after each change, and what limits the run then.
 
+The first changes say what to do: the advice, the line of Python where it was sampled, and the change as code.
+"""
+
+import shlex
 from typing import NamedTuple
 
 from nsyswrap import units
-from nsyswrap.model import PlannedChange, Report
+from nsyswrap.model import MOST_SAMPLES, Finding, PlannedChange, Report
 from nsyswrap.render import page_findings
+from nsyswrap.render.code_changes import CodeChange, code_changes
+from nsyswrap.render.escape import elide, visible
 from nsyswrap.verdict import IF_FIXED
 
 TITLE = "Plan"
 NOW = "now"
+# So many changes say what to do; the findings say it for the rest. Source: ours, so that the plan fits on a screen.
+MOST_ACTIONS = 3
+# Stands for the folder of the report in the command that checks the plan.
+FOLDER = "FOLDER"
+_LINE_WIDTH = 200
+
+
+class Action(NamedTuple):
+    """What to do for one change of the plan.
+
+    Attributes:
+        advice: The change to make, in words.
+        line: The line of Python with most samples, such as "train.py:40 in batch_of (12 of 20)"; empty if unknown.
+        code: The change as code, for PyTorch and for other training loops; empty where no few lines make it.
+    """
+
+    advice: str
+    line: str
+    code: tuple[CodeChange, ...]
 
 
 class PlanRow(NamedTuple):
@@ -20,6 +45,8 @@ class PlanRow(NamedTuple):
         low: Its lower bound as a share of the step now, in per cent.
         high: Its upper bound, in per cent.
         anchor: Anchor of the first finding that the change fixes; empty where there is none.
+        speed: Steps in the same time, such as "1.97 to 2.34 times as fast"; empty in the first row.
+        action: What to do; None in the first row, after the first changes, and where no finding tells.
     """
 
     label: str
@@ -27,6 +54,8 @@ class PlanRow(NamedTuple):
     low: str
     high: str
     anchor: str
+    speed: str = ""
+    action: Action | None = None
 
 
 class PlanView(NamedTuple):
@@ -36,11 +65,13 @@ class PlanView(NamedTuple):
         measure: Which time of a step it shows.
         rows: The step now, then the step after each change; empty where there is no plan.
         notes: What limits the run after the changes, or why there is no plan.
+        check: The command that profiles the changed program and compares it with the plan; empty without a plan.
     """
 
     measure: str
     rows: tuple[PlanRow, ...]
     notes: tuple[str, ...]
+    check: str = ""
 
 
 def plan(report: Report) -> PlanView:
@@ -49,22 +80,45 @@ def plan(report: Report) -> PlanView:
     if found.step_ns is None or not found.changes:
         return PlanView("", (), found.notes)
     now = PlanRow(NOW, units.duration(found.step_ns), "100.00", "100.00", "")
-    rows = tuple(_row(report, found.step_ns, each) for each in found.changes)
-    return PlanView(
-        f"{'mean' if found.is_mean else 'median'} step, each change with those before it", (now, *rows), found.notes
+    rows = tuple(
+        _row(report, found.step_ns, each, with_action=number < MOST_ACTIONS)
+        for number, each in enumerate(found.changes)
     )
+    measure = f"{'mean' if found.is_mean else 'median'} step, each change with those before it"
+    return PlanView(measure, (now, *rows), found.notes, _check(report))
 
 
-def _row(report: Report, now_ns: int, change: PlannedChange) -> PlanRow:
-    rules = {finding.rule for finding in report.findings}
+def _row(report: Report, now_ns: int, change: PlannedChange, *, with_action: bool) -> PlanRow:
+    finding = next((each for each in report.findings if each.rule == change.rule), None)
     low, high = (f"{100 * bound / max(now_ns, 1):.2f}" for bound in (change.step_low_ns, change.step_high_ns))
     return PlanRow(
         label=IF_FIXED.get(change.rule, "if fixed"),
         time=interval(change.step_low_ns, change.step_high_ns),
         low=low,
         high=high,
-        anchor=page_findings.anchor(change.rule) if change.rule in rules else "",
+        anchor=page_findings.anchor(change.rule) if finding else "",
+        speed=_speed(now_ns, change),
+        action=_action(finding) if finding and with_action else None,
     )
+
+
+def _action(finding: Finding) -> Action:
+    line = next((each.removeprefix(MOST_SAMPLES) for each in finding.lines), "")
+    return Action(visible(finding.advice), elide(line, _LINE_WIDTH), code_changes(finding.rule))
+
+
+def _speed(now_ns: int, change: PlannedChange) -> str:
+    """Return how many times as fast a step is with a change and those before it; empty where that is not known."""
+    if change.step_low_ns <= 0:
+        return ""
+    slow, fast = (f"{now_ns / bound:.2f}" for bound in (change.step_high_ns, change.step_low_ns))
+    return f"{slow if slow == fast else f'{slow} to {fast}'} times as fast"
+
+
+def _check(report: Report) -> str:
+    command = report.session.command
+    program = f"-- {shlex.join(command)}" if command else "-- PROGRAM"
+    return visible(f"nsyswrap profile --then {FOLDER} {program}")
 
 
 def interval(low_ns: int, high_ns: int) -> str:

@@ -49,7 +49,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Keep the visible text."""
-        if not {"style", "script", "title"} & set(self.open):
+        if not {"style", "script", "template", "title"} & set(self.open):
             self.words.append(data)
 
     def all(self, tag: str) -> list[dict[str, str]]:

@@ -1,5 +1,6 @@
 """The plan as the outputs show it."""
 
+import html
 from dataclasses import replace
 
 import hand_made
@@ -7,6 +8,7 @@ from hand_made import MS
 
 from nsyswrap.model import NO_PLAN, Plan, PlannedChange
 from nsyswrap.render import html_report, markdown_report, plan_view, text_report
+from nsyswrap.render.code_changes import code_changes
 
 REPORT = hand_made.full_report()
 TWO = Plan(
@@ -58,3 +60,52 @@ def test_where_there_is_no_plan_the_reason_is_said_or_nothing() -> None:
         assert "No plan: the window is not made of steps." in render(reason)
         assert "No plan" not in render(nothing)
     assert 'id="plan"' not in html_report.render(nothing)
+
+
+def test_the_first_three_changes_say_what_to_do() -> None:
+    """The advice is that of the finding; a change without a finding has none."""
+    rows = plan_view.plan(PLANNED).rows
+    waits = next(each for each in REPORT.findings if each.rule == "idle/data_wait")
+    assert [row.action is not None for row in rows] == [False, True, False]
+    assert rows[1].action == plan_view.Action(waits.advice, "", code_changes("idle/data_wait"))
+    many = replace(TWO, changes=(PlannedChange("idle/data_wait", 78 * MS, 90 * MS),) * 4)
+    actions = [row.action for row in plan_view.plan(replace(PLANNED, plan=many)).rows]
+    assert [each is not None for each in actions] == [False, True, True, True, False]
+
+
+def test_an_action_names_the_line_of_python_with_most_samples() -> None:
+    findings = tuple(replace(each, evidence=("most samples: train.py:40, 12 of 20",)) for each in REPORT.findings)
+    action = plan_view.plan(replace(PLANNED, findings=findings)).rows[1].action
+    assert action is not None
+    assert action.line == "train.py:40, 12 of 20"
+
+
+def test_each_change_says_how_many_times_as_fast_the_step_gets() -> None:
+    assert [row.speed for row in plan_view.plan(PLANNED).rows] == [
+        "",
+        "1.23 to 1.42 times as fast",
+        "2.00 times as fast",
+    ]
+
+
+def test_the_check_runs_the_profiled_command_again() -> None:
+    session = replace(REPORT.session, command=("python3", "train it.py", "--lr", "1"))
+    assert plan_view.plan(replace(PLANNED, session=session)).check == (
+        "nsyswrap profile --then FOLDER -- python3 'train it.py' --lr 1"
+    )
+    session = replace(REPORT.session, command=())
+    assert plan_view.plan(replace(PLANNED, session=session)).check == "nsyswrap profile --then FOLDER -- PROGRAM"
+
+
+def test_the_page_holds_advice_code_and_the_check() -> None:
+    page = html_report.render(PLANNED)
+    part = page[page.index('id="plan"') : page.index('class="notes"')]
+    assert "persistent_workers=True,\n" in part
+    assert part.count("<pre ") == len(code_changes("idle/data_wait")) + 1
+    assert "nsyswrap profile --then FOLDER" in part
+
+
+def test_the_page_holds_the_summary_in_markdown() -> None:
+    page = html_report.render(PLANNED)
+    held = page[page.index('<template id="summary">') + 23 : page.index("</template>")]
+    assert html.unescape(held) == markdown_report.render(PLANNED)

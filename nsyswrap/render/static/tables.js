@@ -20,21 +20,6 @@
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
 
-  async function toClipboard(text) {
-    try {
-      await navigator.clipboard.writeText(text);
-      return true;
-    } catch {
-      const area = make("textarea", "unseen");
-      area.value = text;
-      document.body.append(area);
-      area.select();
-      const done = document.execCommand("copy");
-      area.remove();
-      return done;
-    }
-  }
-
   class Table {
     constructor(table) {
       this.table = table;
@@ -60,7 +45,7 @@
       this.count = make("span");
       const copy = make("button", "copy", "Copy CSV");
       copy.setAttribute("aria-label", `Copy CSV of ${caption.textContent}`);
-      copy.addEventListener("click", () => this.copy(copy));
+      copy.addEventListener("click", () => globalThis.nsyswrap.copy(copy, this.csv(), `Copied ${this.left.size} rows`));
       bar.append(title, this.count, copy);
       this.scroll.before(bar);
       this.none = make("p", "none-left", "No row matches.");
@@ -128,13 +113,6 @@
       return `${lines.join("\r\n")}\r\n`;
     }
 
-    async copy(button) {
-      const done = await toClipboard(this.csv());
-      const words = done ? `Copied ${this.left.size} rows` : "Could not copy";
-      button.textContent = words;
-      document.getElementById("status").textContent = words;
-      setTimeout(() => { button.textContent = "Copy CSV"; }, 2000);
-    }
   }
 
   function startSearch(tables) {

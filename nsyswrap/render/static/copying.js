@@ -1,0 +1,53 @@
+// Copies texts: tables, code and the summary. Without this script code can be selected and copied by hand.
+(() => {
+  "use strict";
+
+  async function toClipboard(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      const area = document.createElement("textarea");
+      area.className = "unseen";
+      area.value = text;
+      // Text outside an open dialog cannot be selected.
+      (document.querySelector("dialog[open]") || document.body).append(area);
+      area.select();
+      const done = document.execCommand("copy");
+      area.remove();
+      return done;
+    }
+  }
+
+  // Copy a text; the button says for two seconds what happened.
+  async function copy(button, text, done) {
+    const label = (button.dataset.label ??= button.textContent);
+    const words = (await toClipboard(text)) ? done : "Could not copy";
+    button.textContent = words;
+    document.getElementById("status").textContent = words;
+    setTimeout(() => { button.textContent = label; }, 2000);
+  }
+
+  function addButton(code) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "clip";
+    button.textContent = "Copy";
+    button.addEventListener("click", () => copy(button, code.textContent, "Copied"));
+    code.parentElement.before(button);
+  }
+
+  function startSummary() {
+    const button = document.getElementById("copy-summary");
+    const summary = document.getElementById("summary");
+    if (!button || !summary) return;
+    button.hidden = false;
+    button.addEventListener("click", () => copy(button, summary.content.textContent, "Copied"));
+  }
+
+  globalThis.nsyswrap = { copy };
+  document.addEventListener("DOMContentLoaded", () => {
+    document.querySelectorAll("pre > code").forEach(addButton);
+    startSummary();
+  });
+})();
