@@ -150,7 +150,7 @@ def _contents(
     planned = [("plan", "Plan")] if report.plan.changes else []
     first = [("verdict", "Verdict"), *planned, ("ledger", "Breakdown"), ("findings", "Findings")]
     first += [("timeline", "Timeline")] if has_timeline else []
-    yield "Answer", [*first, ("gaps", "Longest gaps")] if has_gaps else first
+    yield "Answer", [*first, ("gaps", "Gaps")] if has_gaps else first
     for group in groups[:-1]:
         yield group.title, [(f"section-{one.key}", one.title) for one in group.sections]
     last = [(f"section-{one.key}", one.title) for one in groups[-1].sections]

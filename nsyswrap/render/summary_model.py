@@ -185,6 +185,43 @@ def worst_gaps(report: Report, most: int) -> gaps.Longest:
     return gaps.longest(section.tables["gaps"], most)
 
 
+@dataclass(frozen=True, slots=True)
+class GapPattern:
+    """Gaps of one GPU that have one rule and phase.
+
+    Attributes:
+        device_id: Their GPU.
+        rule: Rule of the idle time.
+        phase: Phase of the host.
+        count: Number of gaps.
+        median_ns: Median length.
+        often: How many there are in a step, such as "1.2 a step"; empty where the window is not made of steps.
+    """
+
+    device_id: int
+    rule: str
+    phase: str
+    count: int
+    median_ns: int
+    often: str
+
+
+def gap_patterns(report: Report) -> tuple[GapPattern, ...]:
+    """Return the gaps by GPU, rule and phase, most idle time first."""
+    section = report.section("idle")
+    table = None if section is None else section.tables.get("patterns")
+    if table is None:
+        return ()
+    rows = table.sort_values("idle_ns", ascending=False, kind="stable")
+    names = ("device_id", "rule", "phase", "count", "median_ns", "per_step")
+    return tuple(
+        GapPattern(
+            int(device), str(rule), str(phase), int(count), int(median), "" if pd.isna(often) else f"{often:.3g} a step"
+        )
+        for device, rule, phase, count, median, often in zip(*(rows[name].tolist() for name in names), strict=True)
+    )
+
+
 def key_numbers(report: Report) -> tuple[KeyNumber, ...]:
     """Return busy share, idle share, tensor-core share and median step, those that were measured."""
     return (*_busy_and_idle(report), *_tensor_cores(report), *_median_step(report))

@@ -202,18 +202,19 @@ def _phases(report: Report) -> Iterator[RenderableType]:
 
 
 def _gaps(report: Report) -> Iterator[RenderableType]:
-    found, count, _ = summary_model.worst_gaps(report, _MOST_GAPS)
+    found = summary_model.gap_patterns(report)
     if not found:
         return
-    yield _title("Longest gaps", f"{len(found)} of {units.count(count)}")
+    rest = len(found) - _MOST_GAPS
+    more = f"; {rest} more, and the longest gaps, on the page" if rest > 0 else ""
+    yield _title("Gaps by reason", f"number and median length{more}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    for gap in found:
-        first, *others = gap.by_rule()
-        name = visible(vocabulary.rule_name(first.rule))
-        reason = f"{name} in {elide(first.phase, _PHASE_WIDTH)} {units.duration(first.ns)}"
-        more = f", {len(others)} more" if others else ""
-        place = (f"GPU {gap.device_id}", f"at {units.point(gap.start_ns)}", units.duration(gap.length_ns))
-        table.add_row(*place, f"{reason}{more}")
+    for _ in range(2):
+        table.add_column(justify="right", no_wrap=True)
+    for one in found[:_MOST_GAPS]:
+        gpu = f"GPU {one.device_id}: " if len(report.gpus) > 1 else ""
+        reason = f"{gpu}{shorten(vocabulary.rule_name(one.rule), _RULE_WIDTH)} in {elide(one.phase, _PHASE_WIDTH)}"
+        table.add_row(f"{units.count(one.count)} x", units.duration(one.median_ns), reason, one.often)
     yield _indented(table)
 
 

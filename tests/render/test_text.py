@@ -113,9 +113,19 @@ def test_steps_are_counted_before_their_median() -> None:
     assert "STEPS  18 steps; median step 111 ms; 2 warm-up steps; warm-up time 2.14 s" in FULL
 
 
-def test_the_longest_gaps_have_place_length_and_reason() -> None:
-    assert "GPU 0  at 1.432000 s  36.0 ms  data loader wait in data 33.0 ms, 1 more" in FULL
-    assert "LONGEST GAPS  3 of 36" in FULL
+def test_gaps_are_counted_by_reason_and_phase() -> None:
+    assert "GAPS BY REASON  number and median length\n" in FULL
+    assert "     18 x  33.0 ms  data loader wait in data          1 a step\n" in FULL
+    assert "  2,310 x  34.0 µs  launch-bound kernels in backward  128 a step\n" in FULL
+
+
+def test_gaps_without_steps_have_no_number_a_step() -> None:
+    idle = hand_made.full_report().section("idle")
+    assert idle is not None
+    tables = {**idle.tables, "patterns": idle.tables["patterns"].assign(per_step=float("nan"))}
+    shown = text_report.render(hand_made.report_with(replace(idle, tables=tables)))
+    assert "launch-bound kernels in backward\n" in shown
+    assert "a step\n" not in shown[shown.index("GAPS BY REASON") :]
 
 
 def test_without_a_gpu_phases_and_steps_are_left() -> None:
