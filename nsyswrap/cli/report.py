@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="The page to write.",
 )
+@click.option("--slim", is_flag=True, help="Only the first part, at most some 60 kB: for mail and CI.")
 @click.option("-f", "--force", is_flag=True, help="Replace the page if it exists.")
-def report(*, capture: Path, options: ReadOptions, output: Path, force: bool) -> None:
+def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, force: bool) -> None:
     """Write the report of CAPTURE, a .nsys-rep, a .sqlite export or a report.json, as one offline HTML page.
+
+    With --slim the page has the verdict, the plan, the breakdown and the first findings, and no timeline.
 
     A page made from a report.json has no timeline. A report.json takes none of the options --window, --step-range,
     --step-kernel, --phase and --kernel-rules.
@@ -36,11 +39,18 @@ def report(*, capture: Path, options: ReadOptions, output: Path, force: bool) ->
       nsyswrap report capture.nsys-rep
       nsyswrap report capture.sqlite --window all -o whole.html
       nsyswrap report report.json
+      nsyswrap report report.json --slim -o summary.html
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     options.check()
     check_not_input(output, capture, *options.kernel_rules)
-    found = page_report(capture, options)
-    write_result(rendered("html", found, to_terminal=False), output, force=force)
+    page = _slim_page(capture, options) if slim else rendered("html", page_report(capture, options), to_terminal=False)
+    write_result(page, output, force=force)
+
+
+def _slim_page(capture: Path, options: ReadOptions) -> str:
+    from nsyswrap.render import html_report  # noqa: PLC0415 - loads jinja2
+
+    return html_report.render_slim(report_from(capture, options))
 
 
 def page_report(capture: Path, options: ReadOptions) -> "Report":

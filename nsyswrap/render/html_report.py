@@ -5,7 +5,8 @@ program chose go through ``visible`` first. The script adds sorting, filtering a
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -34,7 +35,10 @@ from nsyswrap.render.page_parts import SectionView
 
 STYLES = ("page.css", "tables.css")
 SCRIPTS = ("copying.js", "page.js", "tables.js")
+SLIM_SCRIPTS = ("copying.js", "page.js")
 _MOST_GAPS = 20
+_SHOWN_FINDINGS = 3
+_SLIM_DEVICES = 2
 _TITLE_WIDTH = 80
 _SPECIAL = ("ledger", "idle")
 _GROUPS = (
@@ -58,6 +62,11 @@ class Group(NamedTuple):
     title: str
     sections: tuple[SectionView, ...]
 
+    @property
+    def titles(self) -> str:
+        """Return the titles of its sections."""
+        return ", ".join(section.title for section in self.sections)
+
 
 def render(report: Report) -> str:
     """Return the report as one self-contained HTML page."""
@@ -65,8 +74,17 @@ def render(report: Report) -> str:
     return page
 
 
+def render_slim(report: Report) -> str:
+    """Return the first part of the page, for mail and CI artefacts: verdict, plan, breakdown and first findings.
+
+    It has at most some 60 kB, whatever the size of the capture, and no links to the parts that it leaves out.
+    """
+    page: str = _environment(slim=True).get_template("page.html.j2").render(**_slim_context(report))
+    return page
+
+
 @functools.cache
-def _environment() -> jinja2.Environment:
+def _environment(*, slim: bool = False) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("nsyswrap.render"),
         autoescape=True,
@@ -80,7 +98,9 @@ def _environment() -> jinja2.Environment:
     environment.filters["share"] = units.share
     environment.filters["count"] = units.count
     environment.filters["point"] = units.point
-    environment.filters["term"] = vocabulary.term_anchor
+    # The slim page has no glossary to lead to.
+    environment.filters["term"] = (lambda _label: "") if slim else vocabulary.term_anchor
+    environment.globals["slim"] = slim
     return environment
 
 
@@ -97,8 +117,9 @@ def _context(report: Report) -> dict[str, Any]:
     groups = [shown for group in everything if (shown := _shown(group)).sections or group.title == _LAST]
     gaps = page_parts.worst_gaps(report, _MOST_GAPS)
     timeline = timeline_view.view(report)
+    findings = page_findings.findings(report)
     return {
-        **_assets(with_timeline=timeline is not None),
+        **_assets(SCRIPTS, () if timeline is None else (timeline_view.script(),)),
         "contents": list(_contents(report, groups, has_gaps=bool(gaps.gaps), has_timeline=timeline is not None)),
         "title": _title(report),
         "gpus": page_provenance.gpus(report),
@@ -108,7 +129,8 @@ def _context(report: Report) -> dict[str, Any]:
         "devices": page_parts.devices(report, ledgers),
         "plan": plan_view.plan(report),
         "numbers": summary_model.key_numbers(report),
-        "findings": page_findings.findings(report),
+        "findings": findings[:_SHOWN_FINDINGS],
+        "more_findings": findings[_SHOWN_FINDINGS:],
         "gaps": gaps,
         "patterns": page_parts.patterns(report),
         "verdict_finding": page_findings.verdict_anchor(report),
@@ -128,17 +150,54 @@ def _context(report: Report) -> dict[str, Any]:
     }
 
 
-def _assets(*, with_timeline: bool) -> dict[str, Any]:
-    """Return styles and scripts, and the policy that allows them and nothing else."""
-    styles, scripts = ([_static(name) for name in names] for names in (STYLES, SCRIPTS))
-    # This script reads the page when it starts, so it comes after the page.
-    late_scripts = [timeline_view.script()] if with_timeline else []
-    styles += [timeline_view.style()] if with_timeline else []
+def _slim_context(report: Report) -> dict[str, Any]:
+    """Return the values of the page without timeline, gaps and groups of sections, and without links to them."""
+    whole = _context(replace(report, timeline=None))
+    findings = [
+        finding._replace(evidence=tuple(line._replace(span=None) for line in finding.evidence), section=None)
+        for finding in whole["findings"]
+    ]
+    anchors = {finding.anchor for finding in findings}
+    plan = whole["plan"]
+    rows = tuple(row._replace(anchor=row.anchor if row.anchor in anchors else "") for row in plan.rows)
     return {
-        "policy": policy(styles, [*scripts, *late_scripts]),
+        **whole,
+        **_assets(SLIM_SCRIPTS, ()),
+        "contents": [(group, links[: -1 if whole["gaps"].gaps else None]) for group, links in whole["contents"][:1]],
+        "plan": plan._replace(rows=rows),
+        "devices": [device._replace(attribution=page_parts.NO_TABLE) for device in whole["devices"][:_SLIM_DEVICES]],
+        "findings": findings,
+        "more_findings": (),
+        "verdict_finding": whole["verdict_finding"] if whole["verdict_finding"] in anchors else "",
+        "gaps": page_parts.NO_GAPS,
+        "left_out": _left_out(whole),
+        "groups": (),
+    }
+
+
+def _left_out(whole: Mapping[str, Any]) -> str:
+    """Return what the slim page does not have."""
+    findings, sections = len(whole["more_findings"]), sum(len(group.sections) for group in whole["groups"])
+    gpus = len(whole["devices"]) - _SLIM_DEVICES
+    more = [f"{findings} more finding{'s' * (findings > 1)}"] if findings else []
+    more += [f"{gpus} more GPU{'s' * (gpus > 1)}"] if gpus > 0 else []
+    return ", ".join([*more, "the timeline", "the longest gaps"]) + f" and {sections} more sections"
+
+
+def _assets(scripts: tuple[str, ...], late_scripts: tuple[str, ...]) -> dict[str, Any]:
+    """Return styles and scripts, and the policy that allows them and nothing else.
+
+    Args:
+        scripts: Names of the scripts at the top of the page.
+        late_scripts: Scripts that read the page when they start, so they come after it.
+    """
+    styles = [_static(name) for name in STYLES] + ([timeline_view.style()] if late_scripts else [])
+    loaded = [_static(name) for name in scripts]
+    return {
+        "policy": policy(styles, [*loaded, *late_scripts]),
         # These are our own files, and the policy holds their hashes; everything else in the page is escaped.
         "styles": [Markup(text) for text in styles],  # noqa: S704
-        "scripts": [Markup(text) for text in scripts],  # noqa: S704
+        "scripts": [Markup(text) for text in loaded],  # noqa: S704
         "late_scripts": [Markup(text) for text in late_scripts],  # noqa: S704
     }
 

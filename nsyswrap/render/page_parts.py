@@ -101,6 +101,10 @@ class GapsView(NamedTuple):
     cut: str
 
 
+NO_GAPS = GapsView((), "")
+NO_TABLE = TableView("", "", (), (), "")
+
+
 class SectionView(NamedTuple):
     """A section as it is printed; one that measured nothing says in its notes why."""
 
@@ -251,7 +255,7 @@ def _attribution(report: Report, device_id: int) -> TableView:
     """Return the idle time of one GPU by rule, cause and phase, largest first."""
     section = report.section("idle")
     if section is None or "attribution" not in section.tables:
-        return TableView("attribution", "", (), (), "")
+        return NO_TABLE
     table = section.tables["attribution"]
     mine = table[table["device_id"] == device_id].sort_values("idle_ns", ascending=False, kind="stable")
     return table_view(_named(mine[_ATTRIBUTION]), "", "attribution", "idle")

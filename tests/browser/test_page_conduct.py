@@ -187,7 +187,7 @@ def test_both_ways_to_the_dark_theme_are_the_same(browser: Browser, path: Path) 
 
 
 def test_on_paper_all_is_open_and_light_and_without_handles(browser: Browser, path: Path) -> None:
-    with opened(browser, path, color_scheme="dark") as page:
+    with opened(browser, path, color_scheme="dark", folded=True) as page:
         page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0

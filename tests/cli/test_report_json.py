@@ -189,3 +189,16 @@ def test_the_input_is_not_overwritten(small: Path) -> None:
     result = run("analyze", small, "-o", small, "--force")
     assert result.exit_code == 2
     assert small.read_bytes() == before
+
+
+def test_the_slim_page_is_the_first_part(report: Path, capture: Path, tmp_path: Path) -> None:
+    """A report.json gives the same page as its capture."""
+    pages = []
+    for path in (report, capture):
+        page = tmp_path / f"{path.suffix}.html"
+        assert run("report", path, "--slim", "-o", page).exit_code == 0
+        pages.append(page.read_text(encoding="utf-8"))
+    assert pages[0] == pages[1]
+    assert "This is the short form." in pages[0]
+    assert "timeline-ready" not in pages[0]
+    assert len(pages[0].encode()) < 60_000

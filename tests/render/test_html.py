@@ -70,6 +70,11 @@ PAGES = {
     "no GPU": Page(html_report.render(hand_made.no_gpu_report())),
     "empty": Page(html_report.render(hand_made.empty_report())),
     "hostile": Page(html_report.render(hand_made.hostile_report())),
+    "slim": Page(html_report.render_slim(hand_made.full_report())),
+    "slim, two GPUs": Page(html_report.render_slim(hand_made.two_gpu_report())),
+    "slim, no GPU": Page(html_report.render_slim(hand_made.no_gpu_report())),
+    "slim, empty": Page(html_report.render_slim(hand_made.empty_report())),
+    "slim, hostile": Page(html_report.render_slim(hand_made.hostile_report())),
 }
 every_page = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 
@@ -86,7 +91,8 @@ def test_elements_nest_and_close(page: Page) -> None:
 
 @every_page
 def test_the_only_scripts_are_our_own_and_nothing_has_a_handler(page: Page) -> None:
-    assert page.all("script") == [{}] * len(html_report.SCRIPTS)
+    is_slim = "This is the short form." in page.text
+    assert page.all("script") == [{}] * len(html_report.SLIM_SCRIPTS if is_slim else html_report.SCRIPTS)
     assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
 
 
@@ -345,3 +351,31 @@ def test_more_rules_than_shades_are_added_up() -> None:
     sections = tuple(changed if one.key == "idle" else one for one in report.sections)
     page = Page(html_report.render(replace(report, sections=sections)))
     assert "other not traced, unknown cause" in page.text
+
+
+def test_the_slim_page_has_the_first_part_and_says_what_it_leaves_out() -> None:
+    page = PAGES["slim"]
+    for words in ("The training loop waits for its data loader", "if the data loader kept up", "38.6 %", "Try this"):
+        assert words in page.text
+    sections = len(FULL.all("section")) - len(page.all("section")) - len(("gaps", "provenance", "glossary"))
+    left_out = f"The whole report has the timeline, the longest gaps and {sections} more sections"
+    assert f"{left_out}: nsyswrap report capture.sqlite" in page.text
+    assert page.all("table")
+    assert not {"gaps", "idle-attribution"} & {one.get("data-name") for one in page.all("table")}
+
+
+def test_the_slim_page_of_many_gpus_and_findings_stays_small() -> None:
+    """It shows two GPUs and three findings; 60 kB fit into a mail."""
+    report = hand_made.full_report()
+    tables = {}
+    for key, name in (("ledger", "devices"), ("idle", "attribution")):
+        section = report.section(key)
+        assert section is not None
+        tables[key] = {name: pd.concat([section.tables[name].assign(device_id=number) for number in range(64)])}
+    sections = tuple(replace(one, tables={**one.tables, **tables.get(one.key, {})}) for one in report.sections)
+    gpus = tuple(replace(report.gpus[0], device_id=number) for number in range(64))
+    report, first = replace(report, gpus=gpus, sections=sections), report.findings[0]
+    many = tuple(replace(first, rule=f"idle/rule_{number}") for number in range(30))
+    slim = html_report.render_slim(replace(report, findings=many))
+    assert "27 more findings, 62 more GPUs, the timeline" in slim
+    assert len(slim.encode()) < 60_000

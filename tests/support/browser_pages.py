@@ -73,7 +73,15 @@ def write(report: Report, folder: Path, name: str = "report") -> Path:
 
 
 @contextmanager
-def opened(browser: Browser, path: Path, *, anchor: str = "", width: int = WIDE, **options: Any) -> Iterator[Page]:  # noqa: ANN401 - as Playwright has them
+def opened(
+    browser: Browser,
+    path: Path,
+    *,
+    anchor: str = "",
+    width: int = WIDE,
+    folded: bool = False,
+    **options: Any,  # noqa: ANN401 - as Playwright has them
+) -> Iterator[Page]:
     """Open a page in a new context; at the end, check that it logged nothing and requested only itself.
 
     Args:
@@ -81,6 +89,7 @@ def opened(browser: Browser, path: Path, *, anchor: str = "", width: int = WIDE,
         path: The page.
         anchor: What follows the # of its address.
         width: Width of the window in pixels.
+        folded: Leave the groups of sections closed, as a reader finds them.
         options: Further options of Playwright's ``new_context``.
     """
     context = browser.new_context(viewport={"width": width, "height": HEIGHT}, **options)
@@ -97,6 +106,8 @@ def opened(browser: Browser, path: Path, *, anchor: str = "", width: int = WIDE,
     page.on("dialog", refuse)
     page.on("request", lambda request: requested_urls.append(request.url))
     page.goto(path.as_uri() + anchor)
+    if not folded:
+        page.evaluate("document.querySelectorAll('details.group').forEach((group) => { group.open = true; })")
     yield page
     assert messages == []
     assert {url.partition("#")[0] for url in requested_urls if not url.startswith("data:")} == {path.as_uri()}

@@ -132,7 +132,7 @@
     document.addEventListener("keydown", (event) => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.target instanceof Element && event.target.closest(`${typing}, dialog[open]`)) return;
-      const acts = { "/": () => byId("search").focus(), "?": openHelp, n: () => toFinding(1), p: () => toFinding(-1) };
+      const acts = { "/": () => byId("search")?.focus(), "?": openHelp, n: () => toFinding(1), p: () => toFinding(-1) };
       const act = Object.hasOwn(acts, event.key) ? acts[event.key] : null;
       if (!act) return;
       event.preventDefault();

@@ -118,11 +118,21 @@
   function startSearch(tables) {
     const box = document.getElementById("search");
     const found = document.getElementById("found");
+    const groups = [...document.querySelectorAll("details.group")];
+    let opened = [];
     let at = -1;
+    // A group with a match is open while it has one.
+    const unfold = (searching) => {
+      opened.forEach((group) => { group.open = false; });
+      const holds = (group) => tables.some((one) => one.sought && one.left.size && group.contains(one.table));
+      opened = searching ? groups.filter((group) => !group.open && holds(group)) : [];
+      opened.forEach((group) => { group.open = true; });
+    };
     const seek = () => {
       const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
       const counts = tables.map((one) => one.filter(words));
       const rows = counts.reduce((sum, one) => sum + one, 0);
+      unfold(words.length > 0);
       found.textContent = words.length ? `${rows} rows in ${counts.filter(Boolean).length} tables` : "";
       at = -1;
     };

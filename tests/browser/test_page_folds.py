@@ -1,0 +1,58 @@
+"""The page opens folded: verdict, plan, breakdown, findings and gaps; the rest is one click or a search away."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import hand_made
+import pytest
+from browser_pages import HEIGHT, NARROW, WIDE, needs_chromium, opened, write
+from playwright.sync_api import Browser, Page
+
+pytestmark = needs_chromium
+
+KERNELS = "table[data-name=kernels-summary]"
+MOST_SCREENS = {WIDE: 5, NARROW: 9}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of the full report."""
+    return write(hand_made.full_report(), tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture
+def page(browser: Browser, path: Path) -> Iterator[Page]:
+    """Open the page as a reader finds it."""
+    with opened(browser, path, folded=True) as page:
+        yield page
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_the_page_takes_a_few_screens_and_the_plan_is_on_the_first(browser: Browser, path: Path, width: int) -> None:
+    with opened(browser, path, folded=True, width=width) as page:
+        assert page.evaluate("document.documentElement.scrollHeight") < MOST_SCREENS[width] * HEIGHT
+        advice = page.locator("#plan .action").first.bounding_box()
+        assert advice is not None
+        assert advice["y"] + advice["height"] < HEIGHT
+
+
+def test_a_click_opens_a_group(page: Page) -> None:
+    table = page.locator(KERNELS)
+    assert not table.is_visible()
+    page.locator("details.group > summary").filter(has_text="Kernels").click()
+    assert table.is_visible()
+
+
+def test_a_link_to_a_section_opens_its_group(page: Page) -> None:
+    page.locator("nav a", has_text="Kernels").click()
+    page.locator(KERNELS).wait_for(state="visible")
+
+
+def test_a_search_opens_the_groups_with_matches_while_it_lasts(page: Page) -> None:
+    """A group that the reader opened stays open."""
+    page.locator("details.group > summary").filter(has_text="Glossary").click()
+    page.locator("#search").fill("triton")
+    page.locator(KERNELS).wait_for(state="visible")
+    page.locator("#search").fill("")
+    page.locator(KERNELS).wait_for(state="hidden")
+    assert page.locator("#glossary").is_visible()
