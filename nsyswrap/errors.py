@@ -11,7 +11,7 @@
     |   `-- CommandNotFoundError        127
     `-- ExportError          1    an export cannot be read: truncated, foreign, incomplete, locked
 
-``nsyswrap.cli.errors`` prints them as ``nsyswrap: message`` and ``hint: hint``. Any other exception is a bug and keeps
+``nsyswrap.cli`` prints them as ``nsyswrap: message`` and ``hint: hint``. Any other exception is a bug and keeps
 its traceback.
 """
 

@@ -191,11 +191,10 @@ def _without(
     left = np.zeros(len(outliers), np.int64)
     costs = {}
     for process, steps in context.steps.measured_inside(window).groupby("process"):
-        start, length = array(steps, "start"), array(steps, "end") - array(steps, "start")
+        length = array(steps, "end") - array(steps, "start")
         of_steps = unexplained(length, explained[steps.index])
         costs[int(str(process))] = lost_to_outliers(length, of_steps)
-        mine = np.flatnonzero(outliers["process"] == process)
-        left[mine] = pd.Series(of_steps, index=start)[outliers["start_ns"].iloc[mine]]
+        left[np.flatnonzero(outliers["process"] == process)] = of_steps[is_outlier(length)]
     return outliers.assign(excess_ns=left)[left > 0], costs
 
 

@@ -16,7 +16,7 @@ class SectionSpec:
         title: Heading of the section.
         needs: Tables that must have rows; without them the section is left out and the report says so.
         run: Returns the section; a pure function. Its parameters name the values that it reads: ``context``,
-            ``window``, ``states``, ``attributions`` and ``simulation``, as ``report.py`` builds them.
+            ``window``, and those of ``report.VALUES``, such as ``attributions`` and ``simulation``.
         of_operations: Whether it needs GPU operations; without any, the section is left out.
     """
 
