@@ -135,7 +135,7 @@ class Finding:
         rule: Key of the rule, such as "idle/data_wait".
         severity: How much it matters.
         headline: One sentence: what is wrong.
-        lost_ns: Time lost to the problem inside the window.
+        lost_ns: Time lost to the problem inside the window; the mean over GPUs where it is about several of them.
         saving_low_ns, saving_high_ns: Bounds of the time that fixing it saves; None where nothing can be predicted.
         advice: One sentence: what to try.
         evidence: The numbers that support it, one line each.

@@ -51,6 +51,8 @@ RULE_NAMES: Mapping[str, str] = MappingProxyType(
         "capture/incomplete": "incomplete capture",
         "capture/no_ranges": "no NVTX ranges",
         "communication/exposed": "exposed communication",
+        "graphs/hidden": "CUDA graphs without a trace",
+        "graphs/whole": "CUDA graphs traced as a whole",
         "compute/depthwise": "depthwise convolutions",
         "compute/kernels": "what limits the kernels",
         "compute/small_matrices": "many products of small matrices",

@@ -96,7 +96,7 @@ def _limit(
     first = next((each for each in findings if each.rule != INCOMPLETE), None)
     limits = first is not None and first.severity is not Severity.NOTE
     least_ns = round(LIMIT_SHARE * window.length_ns * gpus)
-    if outweighs(check, _lost_ns(findings, first) if first and limits else least_ns):
+    if outweighs(check, _lost_ns(findings, first, gpus) if first and limits else least_ns):
         return f"Cannot tell: the capture is incomplete, and up to {_affected(check)} of the time may be wrong.", None
     if first is None or not limits:
         unexplained = sum(each.lost_ns for each in findings if each.rule in CANNOT_TELL)
@@ -117,9 +117,9 @@ def _of_host(findings: Sequence[Finding], window: Window, step: StepTimes) -> tu
     return f"{NO_GPU_WORK} {first.headline}{_per_step(first, window, step)}", first.rule
 
 
-def _lost_ns(findings: Sequence[Finding], first: Finding) -> int:
+def _lost_ns(findings: Sequence[Finding], first: Finding, gpus: int) -> int:
     """Return the time lost to the rule of a finding, summed over GPUs as ``capture_check`` sums its time."""
-    return sum(each.lost_ns for each in findings if each.rule == first.rule)
+    return sum(each.lost_ns * (gpus if each.device_id is None else 1) for each in findings if each.rule == first.rule)
 
 
 def _affected(check: Section | None) -> str:

@@ -1,6 +1,7 @@
 """The verdict: the first finding as a sentence with step times, or kernels limit the run, or the reason is unknown."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -112,6 +113,13 @@ def test_missing_events_of_all_gpus_are_compared_with_the_time_lost_on_all(affec
     assert ("up to 50.0 %" in text) == (rule is None)
 
 
+def test_a_finding_on_all_gpus_has_lost_its_time_on_each() -> None:
+    """Two GPUs lose 300 ms each to one finding, which has their mean; missing events can change 500 ms in all."""
+    of_all = replace(finding(lost_ns=300 * MS), device_id=None)
+    assert verdict(of_all, affected_ns=500 * MS, gpus=2)[1] == "launches/launch_bound"
+    assert verdict(of_all, affected_ns=601 * MS, gpus=2)[1] is None
+
+
 @pytest.mark.parametrize(("affected_ms", "start"), [(100, "Kernels do not run for 50.0 %"), (101, "Cannot tell: ")])
 def test_without_a_finding_missing_events_matter_from_a_tenth_of_the_time_on(affected_ms: int, start: str) -> None:
     """A note is not stated, so it does not count."""
@@ -171,6 +179,14 @@ def test_a_busy_gpu_is_compute_bound(trace_of: TraceOf) -> None:
     report = build_report(trace_of(builder))
     assert report.verdict.startswith("Compute-bound: kernels run 100.0 % of the time, in all GPU operations")
     assert report.verdict_rule is None
+
+
+def test_impossible_rows_do_not_limit_a_run(trace_of: TraceOf) -> None:
+    """A row without times is left out and noted; the verdict is about the rest."""
+    builder = ExportBuilder().gpu().kernel(S, 2 * S, launched=(S - 10, S - 5), gridX=132 * 50, blockX=1024)
+    report = build_report(trace_of(builder.kernel(0, 0, launched=(5, 6))))
+    assert any(each.rule == "capture/impossible_rows" for each in report.findings)
+    assert report.verdict.startswith("Compute-bound: ")
 
 
 @pytest.mark.parametrize("launched", [None, (3 * S, 3 * S + 1)])

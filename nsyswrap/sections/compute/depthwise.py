@@ -31,7 +31,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         make_finding(
             rule="compute/depthwise",
             headline=f"Depthwise convolutions in PyTorch's own kernels take {units.share(share)} of the time.",
-            lost_ns=lost,
+            lost_ns=kernels.per_gpu(lost),
             saving=predict(simulation, partial(at_peak, kernels)),
             advice="Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
             "each batch. cuDNN then runs these convolutions. In float32, and above all with large filters, time both "

@@ -65,6 +65,10 @@ class GroupedKernels:
         """Return how many GPUs ran kernels, at least 1."""
         return max(len({group.gpu.device_id for group in self.groups}), 1)
 
+    def per_gpu(self, time_ns: int) -> int:
+        """Return a time of kernels as the mean over the GPUs that ran kernels, in ns."""
+        return round(time_ns / self.gpu_count)
+
     def share_of(self, time_ns: int, window: Window) -> float:
         """Return a time of kernels as a share of the window, on average over the GPUs that ran kernels."""
         return time_ns / (window.length_ns * self.gpu_count)

@@ -134,7 +134,7 @@ def _overall(
         make_finding(
             rule="compute/kernels",
             headline=f"Kernels take {units.share(share)} of the time: {main_kernels(kernels)}.",
-            lost_ns=_beyond_peak(kernels, found),
+            lost_ns=kernels.per_gpu(_beyond_peak(kernels, found)),
             saving=predict(simulation, partial(_at_peak, kernels, found)),
             advice=ADVICE[max(by_limit, key=lambda each: by_limit[each])],
             evidence=_evidence(kernels, found),

@@ -51,7 +51,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         make_finding(
             rule="compute/small_matrices",
             headline=f"Equal products of small matrices, one after the other, take {units.share(share)} of the time.",
-            lost_ns=lost,
+            lost_ns=kernels.per_gpu(lost),
             saving=predict(simulation, partial(_batched, kernels, following)),
             advice="Compute them at once: torch.bmm or torch.matmul over stacked tensors instead of a loop over heads, "
             "experts or samples; torch.vmap does that for a function.",

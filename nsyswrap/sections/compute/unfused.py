@@ -90,7 +90,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
             rule="compute/unfused",
             headline=f"Elementwise kernels in chains take {units.share(share)} of the time; torch.compile fuses such "
             "chains.",
-            lost_ns=lost,
+            lost_ns=kernels.per_gpu(lost),
             saving=predict(simulation, partial(_fused, kernels, chains)),
             advice="Fuse them: torch.compile makes one kernel of a chain. By hand: operators that do several of these "
             "steps at once, such as functional.rms_norm, functional.layer_norm or scaled_dot_product_attention.",

@@ -192,13 +192,14 @@ def _most_faster(found: Classification, capability: Capability | None, target: s
 
 
 def find_findings(
-    table: pd.DataFrame, total: dict[Verdict, int], saving: Callable[[], Saving], window: Window
+    table: pd.DataFrame, total: dict[Verdict, int], gpus: int, saving: Callable[[], Saving], window: Window
 ) -> tuple[Finding, ...]:
     """Return one finding where improvable kernels take at least 5 % of kernel time, with the main reason.
 
     Args:
         table: Result of ``not_used``.
         total: Kernel time by verdict, in ns.
+        gpus: Number of GPUs that ran the kernels.
         saving: Returns the predicted saving; called only where there is a finding.
         window: Window of the kernels.
     """
@@ -215,7 +216,7 @@ def find_findings(
             rule="tensor_cores/not_used",
             headline=f"{share} of kernel time is matrix work that could run on tensor cores and does not"
             f"{part}{',' if part else ''} because {REASONS[main].words}.",
-            lost_ns=lost,
+            lost_ns=round(lost / gpus),
             saving=saving(),
             advice=REASONS[main].advice,
             evidence=tuple(_evidence(improvable, by_reason, total)),

@@ -20,21 +20,22 @@ LISTED = 3
 
 
 def find_findings(
-    simulation: Simulation, kernels: ClassifiedKernels, rows: Indices, window: Window
+    simulation: Simulation, kernels: ClassifiedKernels, rows: Indices, gpus: int, window: Window
 ) -> tuple[Finding, ...]:
-    """Return a finding where kernels that convert layouts for convolutions take enough of the window.
+    """Return a finding where kernels that convert layouts for convolutions take enough of the window of their GPUs.
 
     Args:
         simulation: The run as it was.
         kernels: The kernels of a window with the classification of their names.
         rows: Row of each kernel in the context's operations.
+        gpus: Number of GPUs that ran the kernels.
         window: Window of the kernels.
     """
     if not any(each.op.startswith(CONVOLUTION) for each in kernels.classifications):
         return ()
     converts = np.array([each.rule == RULE and each.library == LIBRARY for each in kernels.classifications], bool)
     mine = np.flatnonzero(converts[kernels.code]) if len(kernels.code) else np.empty(0, np.intp)
-    lost = int(kernels.duration[mine].sum())
+    lost = round(int(kernels.duration[mine].sum()) / gpus)
     if not worth_printing(lost, window):
         return ()
     frame = pd.DataFrame({"kind": kernels.code[mine], "duration": kernels.duration[mine]})

@@ -35,8 +35,9 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
     saving = partial(predict, simulation, lambda _: on_tensor_cores(kernels, rows))
-    layout = layout_kernels.find_findings(simulation, kernels, rows, window)
-    advice = (*find_findings(unused, total, saving, window), *layout)
+    gpus = max(len(tables.distinct(operations.device_id[rows])), 1)
+    layout = layout_kernels.find_findings(simulation, kernels, rows, gpus, window)
+    advice = (*find_findings(unused, total, gpus, saving, window), *layout)
     counted = count_tensor_work(context, window, rows[is_tensor], rows[is_unknown])
     return Section(
         key="tensor_cores",

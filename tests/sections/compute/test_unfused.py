@@ -123,3 +123,17 @@ def test_savings_of_real_captures_are_bounded(real_trace: RealTrace, name: str) 
     assert_bounded(found)
     unlinked = ~found.linked
     assert np.all(found.saved_low[unlinked] == 0)
+
+
+@pytest.mark.parametrize("gpus", [1, 3])
+def test_time_lost_is_the_mean_over_gpus(gpus: int, trace_of: TraceOf) -> None:
+    """Each GPU runs a chain of two kernels of 60 us in 1000 us."""
+    made = ExportBuilder()
+    for device in range(gpus):
+        made.gpu(device)
+        for number in range(2):
+            at = number * 60 * US
+            made.kernel(at, at + 60 * US, SCALED, device=device, gridX=1000, blockX=128)
+    findings = run_section(section, find_context(trace_of(made)), window(0, 1000 * US)).findings
+    (found,) = [each for each in findings if each.rule == "compute/unfused"]
+    assert (found.lost_ns, "take 12.0 % of the time" in found.headline) == (120 * US, True)

@@ -1,0 +1,43 @@
+"""The finding on kernels that change layouts, for several GPUs; tests/attribution/test_root_causes.py has the rest."""
+
+from collections.abc import Callable
+
+import pytest
+from analysis_fixtures import run_section, window
+from export_builder import ExportBuilder
+
+from nsyswrap.loop.context import find_context
+from nsyswrap.model import Finding
+from nsyswrap.sections.tensor_cores import section
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+TURN = "void cudnn::engines_precompiled::nchwToNhwcKernel<__half, __half, float, false, true, 0>(int)"
+CONVOLUTION = "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckcrs_nhwc_tilesize128x128x32_stage4_warpsize2x2x1_g1"
+PRODUCT = "ampere_sgemm_128x64_nn"
+
+
+def found(trace: Trace) -> dict[str, Finding]:
+    """Return the findings on tensor cores in a window of 1000 ns, by rule."""
+    return {each.rule: each for each in run_section(section, find_context(trace), window(0, 1000)).findings}
+
+
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_time_lost_is_the_mean_over_gpus(gpus: int, trace_of: TraceOf) -> None:
+    """Each GPU spends 300 of 1000 ns on the layout and 100 ns on a product without tensor cores."""
+    made = ExportBuilder()
+    for device in range(gpus):
+        made.gpu(device).kernel(0, 300, TURN, device=device).kernel(300, 500, CONVOLUTION, device=device)
+        made.kernel(500, 600, PRODUCT, device=device)
+    findings = found(trace_of(made))
+    layout = findings["tensor_cores/layout"]
+    assert (layout.lost_ns, "take 30.0 % of the time" in layout.headline) == (300, True)
+    assert findings["tensor_cores/not_used"].lost_ns == 100
+
+
+def test_a_gpu_that_spends_little_does_not_add_up_with_others(trace_of: TraceOf) -> None:
+    """Each of four GPUs spends 1 % of the window, which is too little for a finding."""
+    made = ExportBuilder()
+    for device in range(4):
+        made.gpu(device).kernel(0, 10, TURN, device=device).kernel(10, 500, CONVOLUTION, device=device)
+    assert "tensor_cores/layout" not in found(trace_of(made))
