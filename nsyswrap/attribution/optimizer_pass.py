@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from nsyswrap import tables
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.intervals import Indices, Times, Window, containing, merge
@@ -61,10 +59,7 @@ def find_pass(context: TraceContext, device_id: int, window: Window) -> Pass | N
 
 def _per_step(context: TraceContext, rows: Indices, window: Window) -> float | None:
     """Return how many of the operations a measured step of the window launches; None where it contains no step."""
-    steps = context.steps.measured_inside(window)
-    own = np.isin(array(steps, "process"), tables.distinct(context.operations.process[rows]))
-    # All ranks run the same steps at the same time: where a process marks no steps, those of another rank are used.
-    steps = steps[own] if own.any() else steps
+    steps = context.steps.measured_of(tables.distinct(context.operations.process[rows]), window)
     if not len(steps):
         return None
     launched = array(context.trace[tables.CALLS], "start")[context.operations.call[rows]]

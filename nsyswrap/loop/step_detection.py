@@ -74,6 +74,16 @@ class Steps:
         inside = (self.frame["start"] >= window.start_ns) & (self.frame["end"] <= window.end_ns)
         return self.frame[inside & ~self.frame["warm_up"]]
 
+    def measured_of(self, processes: npt.NDArray[np.int64], window: Window) -> pd.DataFrame:
+        """Return the measured steps inside a window of some processes; those of all where these mark none.
+
+        All ranks run the same steps at the same time, so the steps of another rank stand for those of one that marks
+        none.
+        """
+        steps = self.measured_inside(window)
+        own = np.isin(array(steps, "process"), processes)
+        return steps[own] if own.any() else steps
+
     @property
     def measured_count(self) -> int:
         """Return the number of measured steps of one process: ranks take the same steps at the same time."""

@@ -63,6 +63,21 @@ def test_a_call_that_frees_explains_the_gap_that_its_wait_causes(trace_of: Trace
     assert lost_per_step(trace_of(made)) == {"memory/churn": pytest.approx(5 + 395 + 10, abs=2)}
 
 
+def test_memory_that_one_of_many_ranks_allocates_in_each_step_is_churn(trace_of: TraceOf) -> None:
+    """Twelve ranks run the same steps, each on a GPU of its own. The first one allocates, from 650 to 850 of each."""
+    made = each_step(made_loop(), "cudaMalloc_v3020", 650, 850)
+    for rank in range(1, 12):
+        made.gpu(rank)
+        for number in range(STEPS):
+            at, process = number * STEP, global_id(5000 + rank)
+            made.range(f"batch {number}", at, at + STEP, thread=global_id(5000 + rank, 5000 + rank))
+            made.kernel(at + 10 * US, at + STEP, launched=(at, at + US), device=rank, process=process)
+    lost = {
+        each.device_id: each.lost_ns for each in build_report(trace_of(made)).findings if each.rule == "memory/churn"
+    }
+    assert lost == {0: MEASURED * 200 * US}
+
+
 def test_memory_allocated_once_is_an_allocation(trace_of: TraceOf) -> None:
     """An allocation in one step of ten is not churn. Its 390 us are 39 us a step."""
     at = 5 * STEP

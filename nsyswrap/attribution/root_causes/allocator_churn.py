@@ -37,20 +37,24 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
 
 
 def _is_habit(idle: IdlePieces) -> bool:
-    """Return whether more than a few measured steps allocate or free."""
-    steps = idle.context.steps.measured_inside(idle.window)
+    """Return whether the processes of the device allocate or free in more than a few of their measured steps."""
+    operations = idle.context.operations
+    processes = tables.distinct(operations.process[operations.on(idle.device_id)])
+    steps = idle.context.steps.measured_of(processes, idle.window)
     if not len(steps):
         return False
     start, end = array(steps, "start"), array(steps, "end")
     order = np.argsort(start, kind="stable")
-    step = containing(Spans(start[order], end[order]), _allocations(idle.context))
+    step = containing(Spans(start[order], end[order]), _allocations(idle.context, processes))
     return len(np.unique(step[step >= 0])) > CHURN_SHARE * len(steps)
 
 
-def _allocations(context: TraceContext) -> Times:
-    """Return when the calls that allocate or free began, on all threads, in ns."""
-    kinds = tables.by_name(context.trace, tables.CALLS, _allocates, np.int8)
-    found: Times = array(context.trace[tables.CALLS], "start")[kinds > 0]
+def _allocations(context: TraceContext, processes: Times) -> Times:
+    """Return when the calls of some processes that allocate or free began, on all their threads, in ns."""
+    calls = context.trace[tables.CALLS]
+    rows = np.flatnonzero(tables.by_name(context.trace, tables.CALLS, _allocates, np.int8) > 0)
+    rows = rows[np.isin(tables.process_of(array(calls, "thread")[rows]), processes)]
+    found: Times = array(calls, "start")[rows]
     return found
 
 
