@@ -15,7 +15,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events import api_calls
-from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
+from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations, launching_threads
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Indices, Spans, Times, Window, covered, gaps
 from nsyswrap.loop.context import TraceContext
@@ -184,9 +184,7 @@ def _active_threads(context: TraceContext, states: ThreadStates, launcher: Times
 
 def _launching_threads(context: TraceContext) -> dict[int, list[int]]:
     """Return the threads of each process that launched an operation, which excludes pollers and watchdogs."""
-    call = context.operations.call
-    threads = pd.unique(array(context.trace[tables.CALLS], "thread")[call[call >= 0]])
     found: dict[int, list[int]] = {}
-    for thread in threads:
-        found.setdefault(int(thread) & ~tables.THREAD_MASK, []).append(int(thread))
+    for thread in launching_threads(context.trace, context.operations).tolist():
+        found.setdefault(thread & ~tables.THREAD_MASK, []).append(thread)
     return found

@@ -68,7 +68,7 @@ def _taken(pieces: Pieces, calls: RecordedCalls) -> Times:
         mine = np.flatnonzero(pieces.thread == thread)
         added = calls.added(int(thread), pieces.start[mine], pieces.end[mine])
         cost[mine] = np.rint(added.usual).astype(np.int64)
-    running = np.isin(pieces.cause, [CODE[cause] for cause in RUNNING_CAUSES if cause in CODE])
+    running = np.isin(pieces.cause, [CODE[cause] for cause in RUNNING_CAUSES])
     room = np.where(running, pieces.length, 0)
     same = (pieces.gap[1:] == pieces.gap[:-1]) & (pieces.thread[1:] == pieces.thread[:-1])
     spilled = np.append(np.where(same & running[1:], np.maximum(cost - room, 0)[1:], 0), 0)

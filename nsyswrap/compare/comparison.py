@@ -165,16 +165,6 @@ class ChangeTable:
     unit: Unit
     changes: tuple[Change, ...]
 
-    @property
-    def only_in_new(self) -> tuple[Change, ...]:
-        """Return the changes that base has no amount for."""
-        return tuple(one for one in self.changes if one.base is None)
-
-    @property
-    def only_in_base(self) -> tuple[Change, ...]:
-        """Return the changes that new has no amount for."""
-        return tuple(one for one in self.changes if one.new is None)
-
 
 @dataclass(frozen=True, slots=True)
 class FactChange:

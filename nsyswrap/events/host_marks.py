@@ -15,6 +15,7 @@ from nsyswrap.events import api_calls
 from nsyswrap.intervals import Spans, merge
 from nsyswrap.tables import Trace, array
 
+# The ranges of --annotate have this domain. Source: nsyswrap/capture/annotate/nvtx_calls.py.
 DOMAIN = "nsyswrap"
 AT = " at "
 COLLECTION, TOKENIZER = "garbage collection", "tokenizer"

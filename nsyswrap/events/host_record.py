@@ -86,10 +86,6 @@ class HostRecord:
         """Return the samples of a thread by its global id in the capture."""
         return self.threads.get((tables.pid(thread), tables.tid(thread)), NO_SAMPLES)
 
-    def covers(self, start_ns: int, end_ns: int) -> bool:
-        """Return whether samples were taken before and after an interval."""
-        return len(self.times) > 1 and bool(self.times[0] <= start_ns) and bool(self.times[-1] >= end_ns)
-
 
 NO_RECORD = HostRecord()
 

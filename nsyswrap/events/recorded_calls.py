@@ -16,6 +16,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
+from nsyswrap.events.host_marks import DOMAIN
 from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
 from nsyswrap.hardware import profiler_cost as kinds
 from nsyswrap.hardware.profiler_cost import ProfilerCost
@@ -27,8 +28,6 @@ Costs = npt.NDArray[np.float64]
 # nsys itself makes this call before each launch, and records it: it is part of the cost of the launch. Source: captures
 # of nsys 2025.3.1 of a program that does not make it.
 OWN_CALLS = frozenset({"cuKernelGetName"})
-# The ranges of --annotate have this domain. Source: nsyswrap/capture/annotate/nvtx_calls.py.
-MARKS_DOMAIN = "nsyswrap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +153,7 @@ def _cuda_calls(
 def _range_ends(trace: Trace, window: Window, threads: Iterable[int]) -> Iterator[tuple[int, CallTimes]]:
     """Yield the begins and ends of ranges."""
     ranges = trace[tables.RANGES]
-    ours = np.array([str(each) == MARKS_DOMAIN for each in ranges["domain"].cat.categories], bool)
+    ours = np.array([str(each) == DOMAIN for each in ranges["domain"].cat.categories], bool)
     marks = ours[ranges["domain"].cat.codes.to_numpy()] if len(ours) else np.zeros(len(ranges), bool)
     thread, start, end = (array(ranges, name) for name in ("thread", "start", "end"))
     for each in threads:

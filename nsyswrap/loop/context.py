@@ -76,7 +76,7 @@ class TraceContext:
     trace: Trace
     settings: Settings
     operations: Operations
-    silences: list[SilentThread]
+    silences: tuple[SilentThread, ...]
     counter_samples: tuple[CounterSamples, ...]
     lines: SourceLines
     steps: Steps
@@ -106,7 +106,7 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
         trace=trace,
         settings=settings,
         operations=operations,
-        silences=silent_threads(trace, operations),
+        silences=tuple(silent_threads(trace, operations)),
         counter_samples=counter_samples,
         lines=lines,
         steps=steps,
@@ -144,7 +144,7 @@ def find_states(context: TraceContext, window: Window) -> ThreadStates:
 
 
 def find_calls(context: TraceContext, window: Window) -> RecordedCalls:
-    """Return the calls of these threads that nsys recorded inside a window, with what recording each of them cost."""
+    """Return the recorded calls of the launching and main threads inside a window, with what recording each cost."""
     cost = context.settings.profiler_cost
     return find_recorded_calls(context.trace, context.operations, cost, window, _host_threads(context))
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
+from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
 from nsyswrap.attribution.launch_pace import usual_gap_ns
 from nsyswrap.attribution.root_causes import blocking_waits
 from nsyswrap.events.operations import SOURCES
@@ -212,7 +213,7 @@ def _of_waits(context: TraceContext, attribution: Attribution) -> str:
     return SMALL_COPIES if length[to_gpu].sum() > max(length[to_host].sum(), length[chosen].sum() / 2) else ""
 
 
-_DIRECTIONS = ("Host-to-Device", "Device-to-Host")
+_DIRECTIONS = (UPLOAD, DOWNLOAD)
 
 
 def _behind(
@@ -275,8 +276,3 @@ _FITTED: dict[str, Callable[[TraceContext, Attribution], str]] = {
     "idle/unknown": _of_unknown,
     blocking_waits.RULE: _of_waits,
 }
-
-
-def share_of(lost_ns: int, window_ns: int) -> str:
-    """Return the share of the window as text."""
-    return units.share(lost_ns / window_ns)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables, units
+from nsyswrap.attribution.optimizer_pass import SHORT_NS
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.launch_estimates import UNKNOWN_LIMITER
@@ -38,9 +39,6 @@ NOTE_SHARE, WARNING_SHARE = 0.05, 0.20
 # Matrix kernels keep their tiles in registers and shared memory, and hide latency inside each warp: they run few warps
 # by design. Source: V. Volkov, "Better performance at lower occupancy", GTC 2010.
 FEW_WARPS_BY_DESIGN = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
-# Launching a shorter kernel takes longer than the kernel, whatever its grid. Source: launches take 5 to 10 us in all
-# captures of tests/captures.
-SHORT_NS = 10_000
 LISTED = 3
 
 

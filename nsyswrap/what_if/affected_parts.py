@@ -145,8 +145,7 @@ def pinned_factor(simulation: Simulation, rows: Indices) -> tuple[npt.NDArray[np
     """
     operations, trace = simulation.context.operations, simulation.context.trace
     copies = trace[tables.COPIES]
-    pageable = [kind for kind, label in trace.memory_kinds.items() if label == "Pageable"]
-    staged = np.isin(array(copies, "source_kind"), pageable) | np.isin(array(copies, "target_kind"), pageable)
+    staged = api_calls.is_pageable(trace, np.arange(len(copies)))
     size, length = array(copies, "bytes"), array(copies, "end") - array(copies, "start")
     direction, own = array(copies, "copy_kind"), operations.row[rows]
     factor, known = np.ones(len(rows)), True

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from nsyswrap.attribution.copy_table import UPLOAD
+from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import COMPUTE
@@ -139,7 +139,7 @@ def waits(simulation: Simulation) -> WhatIf:
 
 def reads(simulation: Simulation) -> WhatIf:
     """Return the change "read values later": synchronizing calls and copies to the host no longer block the CPU."""
-    mine = copies_in_direction(simulation, "Device-to-Host")
+    mine = copies_in_direction(simulation, DOWNLOAD)
     reading = np.unique(simulation.context.operations.call[mine])
     synchronizing = calls_named(simulation, lambda name: api_calls.call_kind(name) == api_calls.SYNCHRONIZATION)
     rows = np.union1d(synchronizing, reading[reading >= 0])

@@ -5,7 +5,6 @@ import re
 from nsyswrap.hardware.kernel_names.rule import KNOWN_FUNCTION, KNOWN_LIBRARY, NAMESPACES, NO_MATRIX, Rule, Verdict
 
 PROFILES = "public profiles on GitHub"
-H200 = "capture of PyTorch 2.11 on an H200"
 MEASURED = "capture of PyTorch 2.11 on an H200; Nsight Compute there: tensor pipe under 3 %"
 
 COLLECTIVES: tuple[Rule, ...] = (

@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import units
+from nsyswrap.attribution.optimizer_pass import SHORT_NS
 from nsyswrap.events.operations import streams_of
 from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
 from nsyswrap.sections.compute.limits import is_matrix
-from nsyswrap.sections.occupancy import SHORT_NS, WARNING_SHARE
+from nsyswrap.sections.occupancy import WARNING_SHARE
 from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.changes import HALF, WhatIf, predict
