@@ -209,7 +209,8 @@ def _changed_parts(base: Report, cached: Report) -> pd.DataFrame:
 def _parts(report: Report) -> dict[str, tuple[float, bool]]:
     """Return the time of each part of a step, a mean over steps and GPUs, and whether it goes away with the loader."""
     ledger, idle, phases = (report.section(key) for key in ("ledger", "idle", "phases"))
-    steps = max(len(_measured(report)), 1)
+    # Ranks take the same steps at the same time: steps of one process count.
+    steps = report.step.count or max(len(_measured(report)), 1)
     if ledger is None or idle is None:
         frame = phases.tables["phases"] if phases is not None else pd.DataFrame({"phase": [], "host_ns": []})
         return {

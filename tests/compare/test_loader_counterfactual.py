@@ -17,7 +17,7 @@ from nsyswrap.cli.profile import COUNTERFACTUAL_FOLDER, KEPT_BATCHES, add_counte
 from nsyswrap.compare.loader_counterfactual import agreement, attributed_share, failed, mean_of, saving, without_loader
 from nsyswrap.errors import CaptureError
 from nsyswrap.intervals import Window
-from nsyswrap.model import Report, Section
+from nsyswrap.model import Report, Section, StepTimes
 from nsyswrap.render import RENDERERS
 
 WINDOW = Window(0, 1_000_000, "the measured steps", "steps")
@@ -99,6 +99,21 @@ def test_parts_of_the_mean_step_are_listed_for_both_runs() -> None:
         "compute",
         "copy exposed",
     }
+
+
+def test_parts_of_two_ranks_are_means_over_steps_and_gpus() -> None:
+    """Two ranks take the same 38 measured steps, each on its GPU; a step of each waits 395 ns for data."""
+    table = pd.concat([BASE.sections[0].tables["steps"]] * 2, ignore_index=True)
+    table.loc[40:, "end_ns"] += 1
+    ledger, idle = gpu(38_000, data_wait_data=15_000, cpu_forward=3_000)
+    both = [
+        Section(each.key, each.title, WINDOW, tables={name: pd.concat([rows, rows.assign(device_id=1)])})
+        for each, (name, rows) in ((ledger, *ledger.tables.items()), (idle, *idle.tables.items()))
+    ]
+    two = report_with(Section("steps", "Steps", WINDOW, tables={"steps": table}), *both)
+    two = dataclasses.replace(two, step=StepTimes(38, 1000))
+    row = without_loader(two, FASTER, 4).tables["parts"].iloc[0]
+    assert (row["part"], row["base_ns"]) == ("idle: data loader wait in data", 395)
 
 
 def test_a_smaller_saving_names_the_work_that_the_wait_hid() -> None:
