@@ -13,7 +13,7 @@ late rank has itself waited longer, for a third rank, the wait goes on to that r
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -116,8 +116,7 @@ def find_lateness(
     if not collectives.matched.any():
         return Lateness(NO_CHARGES, {}, wait, transfer)
     activities = find_activities(context, collectives, attributions)
-    charged = _Charging(context, collectives, window, activities, wait).charge()
-    return Lateness(charged, activities, wait, transfer)
+    return Lateness(_charging(context, collectives, window, activities, wait).charge(), activities, wait, transfer)
 
 
 def exposed_parts(context: TraceContext, collectives: Collectives, window: Window) -> tuple[Times, Times]:
@@ -140,54 +139,94 @@ def exposed_parts(context: TraceContext, collectives: Collectives, window: Windo
     return wait, transfer
 
 
-@dataclass
+# The charges of each wait, by its kernel: ns by late GPU and account of it.
+_Made = dict[int, dict[tuple[int, int], int]]
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """The collectives of one GPU in the window, and what it did before each.
+
+    Attributes:
+        mine: Its collectives, as indices into ``Collectives``, in order.
+        gates: Those that its compute waited for, with nothing left to compute before.
+        at_start: The time of each account from the start of the window to the start of each, shape (mine, accounts).
+        at_end: The same to the end of each.
+    """
+
+    mine: Indices
+    gates: Indices
+    at_start: npt.NDArray[np.int64]
+    at_end: npt.NDArray[np.int64]
+
+
+def _charging(
+    context: TraceContext,
+    collectives: Collectives,
+    window: Window,
+    activities: Mapping[int, Activity],
+    exposed: Times,
+) -> "_Charging":
+    """Return what the charges of exposed waits follow from."""
+    lags, place, ran = find_lags(context, collectives), np.zeros(len(collectives.row), np.intp), {}
+    for device, activity in activities.items():
+        mine = collectives.on(device)
+        place[mine] = np.arange(len(mine))
+        sides = (collectives.start[mine], collectives.end[mine])
+        at_start, at_end = (activity.until(window.start_ns, each) for each in sides)
+        ran[device] = _Ran(mine, mine[lags[mine] <= GATED_NS], at_start, at_end)
+    members: dict[int, dict[int, int]] = defaultdict(dict)
+    for index in np.flatnonzero(collectives.matched).tolist():
+        members[int(collectives.group[index])][int(collectives.device_id[index])] = index
+    return _Charging(context, collectives, window, activities, exposed, lags, place, ran, members)
+
+
+@dataclass(frozen=True)
 class _Charging:
-    """The inputs, and the charges made so far; used by one call of ``find_lateness``."""
+    """What the charges of exposed waits follow from.
+
+    Attributes:
+        context: The trace, its events and its loop.
+        collectives: The collectives of all ranks.
+        window: Interval of the charges.
+        activities: What each rank did, by GPU.
+        exposed: Exposed wait of each kernel of the collectives, in ns.
+        lags: How much a rank still had to compute when each collective ended, as ``find_lags`` returns it.
+        place: Number of each collective among those of its GPU.
+        ran: The collectives of each GPU.
+        members: The kernels of each collective, by GPU.
+    """
 
     context: TraceContext
     collectives: Collectives
     window: Window
     activities: Mapping[int, Activity]
     exposed: Times
-    made: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
+    lags: Times
+    place: Indices
+    ran: Mapping[int, _Ran]
+    members: Mapping[int, Mapping[int, int]]
 
     def charge(self) -> Charges:
         """Return the charges of all exposed waits, in order of collectives."""
-        at_start, at_end = {}, {}
-        self._lags = find_lags(self.context, self.collectives)
-        since = {device: self._went_on(device) for device in self.activities}
-        for device, activity in self.activities.items():
-            mine = self.collectives.on(device)
-            first = self.window.start_ns
-            at_start[device] = (mine, activity.until(first, self.collectives.start[mine]))
-            at_end[device] = activity.until(first, self.collectives.end[mine])
-        self._at_start, self._at_end = at_start, at_end
-        self._place = np.zeros(len(self.collectives.row), np.intp)
-        for mine, _ in at_start.values():
-            self._place[mine] = np.arange(len(mine))
-        members: dict[int, dict[int, int]] = defaultdict(dict)
-        for index in np.flatnonzero(self.collectives.matched).tolist():
-            members[int(self.collectives.group[index])][int(self.collectives.device_id[index])] = index
         waits = np.flatnonzero((self.exposed > 0) & self.collectives.matched)
         waits = waits[np.argsort(self.collectives.arrival[waits], kind="stable")]
+        made: _Made = {}
         for index in waits.tolist():
-            self.made[index] = self._of_wait(index, since, members)
-        return self._collected(waits)
+            made[index] = self._of_wait(index, made)
+        return self._collected(waits, made)
 
-    def _went_on(self, device: int) -> Indices:
-        """Return the collectives of a GPU that its compute waited for, with nothing left to compute before."""
-        mine = self.collectives.on(device)
-        found: Indices = mine[self._lags[mine] <= GATED_NS]
-        return found
+    def _of_wait(self, index: int, made: _Made) -> dict[tuple[int, int], int]:
+        """Return one exposed wait, divided by late GPU and account of it, in ns.
 
-    def _of_wait(
-        self, index: int, since: Mapping[int, Indices], members: Mapping[int, Mapping[int, int]]
-    ) -> dict[tuple[int, int], int]:
-        """Return one exposed wait, divided by late GPU and account of it, in ns."""
+        Args:
+            index: The kernel that waits.
+            made: The charges of the waits before it, which it may pass on.
+        """
         found, last = self.collectives, int(self.collectives.last[index])
         mine, late = int(found.device_id[index]), int(found.device_id[last])
         whole = int(self.exposed[index])
-        begin = self._last_in_step(index, mine, late, since, members)
+        begin = self._last_in_step(index, mine, late)
         late_times, own_times = self._between(late, begin.get(late), last), self._between(mine, begin.get(mine), index)
         more = {code: ns - own_times.get(code, 0) for code, ns in late_times.items()}
         more = {code: ns for code, ns in more.items() if ns > 0}
@@ -198,7 +237,7 @@ class _Charging:
         for code, ns in more.items():
             part = whole * ns / everything
             if account_of(code, len(self.context.phases.names))[0] == WAITS:
-                for target, share in self._passed_on(late, begin.get(late), last).items():
+                for target, share in self._passed_on(late, begin.get(late), last, made).items():
                     shares[target] += part * share
             else:
                 shares[late, code] += part
@@ -208,48 +247,39 @@ class _Charging:
         """Return the account of a late rank that spent no more time on anything than the rank that waits."""
         return code_of(WAITS, NO_PHASE, len(self.context.phases.names))
 
-    def _last_in_step(
-        self,
-        index: int,
-        mine: int,
-        late: int,
-        since: Mapping[int, Indices],
-        members: Mapping[int, Mapping[int, int]],
-    ) -> dict[int, int]:
+    def _last_in_step(self, index: int, mine: int, late: int) -> dict[int, int]:
         """Return the kernels of two GPUs in the last collective after which both went on; empty where there is none."""
-        gates = since[mine]
+        gates = self.ran[mine].gates
         at = int(np.searchsorted(gates, index)) - 1
         while at >= 0 and self.collectives.end[gates[at]] > self.window.start_ns:
-            part = members.get(int(self.collectives.group[gates[at]]), {}).get(late)
-            if part is not None and self._lags[part] <= LAG_SHARE * self.exposed[index]:
+            part = self.members.get(int(self.collectives.group[gates[at]]), {}).get(late)
+            if part is not None and self.lags[part] <= LAG_SHARE * self.exposed[index]:
                 return {mine: int(gates[at]), late: part}
             at -= 1
         return {}
 
     def _between(self, device: int, begin: int | None, arrival: int) -> dict[int, int]:
         """Return the time of each account of a GPU from the end of one collective to its arrival at another, in ns."""
-        _, at_start = self._at_start[device]
-        times = at_start[self._place[arrival]]
+        times = self.ran[device].at_start[self.place[arrival]]
         if begin is not None:
-            times = times - self._at_end[device][self._place[begin]]
+            times = times - self.ran[device].at_end[self.place[begin]]
         return dict(zip(self.activities[device].accounts.tolist(), times.tolist(), strict=True))
 
-    def _passed_on(self, device: int, begin: int | None, arrival: int) -> dict[tuple[int, int], float]:
+    def _passed_on(self, device: int, begin: int | None, arrival: int, made: _Made) -> dict[tuple[int, int], float]:
         """Return the shares of what a GPU itself waited for between two of its collectives, by late GPU and account."""
-        mine, _ = self._at_start[device]
-        first = self._place[begin] + 1 if begin is not None else 0
+        first = self.place[begin] + 1 if begin is not None else 0
         sums: dict[tuple[int, int], int] = defaultdict(int)
-        for index in mine[first : self._place[arrival]].tolist():
-            for target, ns in self.made.get(index, {}).items():
+        for index in self.ran[device].mine[first : self.place[arrival]].tolist():
+            for target, ns in made.get(index, {}).items():
                 sums[target] += ns
         whole = sum(sums.values())
         return {target: ns / whole for target, ns in sums.items()} if whole else {(device, self._unknown()): 1.0}
 
-    def _collected(self, waits: Indices) -> Charges:
+    def _collected(self, waits: Indices, made: _Made) -> Charges:
         rows = [
             (int(self.collectives.device_id[index]), late, account, ns, int(self.collectives.group[index]))
             for index in waits.tolist()
-            for (late, account), ns in self.made[index].items()
+            for (late, account), ns in made[index].items()
             if ns
         ]
         waiting, late, account, wait_ns, group = (np.array([row[at] for row in rows], np.int64) for at in range(5))
