@@ -26,8 +26,24 @@ def event_records(trace: Trace) -> pd.DataFrame:
 def recorded_stream_waits(trace: Trace) -> pd.DataFrame:
     """Return each wait of a stream with the last record of its event before the wait, in order of the record."""
     records = event_records(trace).rename(columns={"device_id": "of_device", "stream": "of_stream"})
-    found = pd.merge_asof(_waits(trace), records, on="start", by=["process", "event_id"])
-    return found.dropna().astype(np.int64).sort_values("record", kind="stable", ignore_index=True)
+    return with_last_record(_waits(trace), records)
+
+
+def with_last_record(waits: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
+    """Return the waits for events that were recorded before, each with that last record, in order of the record.
+
+    Args:
+        waits: Columns process, event_id and start, and others, all integers; in order of start.
+        records: As ``event_records`` returns them; its columns have other names than those of the waits.
+    """
+    keys = ["process", "event_id"]
+    # Times can be beyond what floats hold to the nanosecond, so only the place of the record is joined.
+    places = records[[*keys, "start"]].assign(place=np.arange(len(records)))
+    found = pd.merge_asof(waits, places, on="start", by=keys).dropna(subset="place")
+    rows = array(found, "place").astype(np.intp)
+    more = {name: array(records, name)[rows] for name in records if name not in {*keys, "start"}}
+    whole = found.drop(columns="place").astype(np.int64).assign(**more)
+    return whole.sort_values("record", kind="stable", ignore_index=True)
 
 
 def _waits(trace: Trace) -> pd.DataFrame:

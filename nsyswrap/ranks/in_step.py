@@ -80,10 +80,9 @@ def _end_before(launched: pd.DataFrame, end: Times) -> Times:
         end: End of each operation, by its number in ``following``.
     """
     ends = pd.Series(end[array(launched, "following")], index=launched.index)
-    before = ends.groupby([launched["process"], launched["stream"]]).shift()
     found = np.zeros(len(end), np.int64)
-    known = before.notna().to_numpy()
-    found[array(launched, "following")[known]] = before[known].to_numpy().astype(np.int64)
+    before = ends.groupby([launched["process"], launched["stream"]]).shift(fill_value=0)
+    found[array(launched, "following")] = before.to_numpy(np.int64)
     return found
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
-from nsyswrap.events.cuda_events import event_records
+from nsyswrap.events.cuda_events import event_records, with_last_record
 from nsyswrap.events.operations import Operations, launch_calls
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array
@@ -188,8 +188,7 @@ def find_recorded(trace: Trace, operations: Operations, nodes: HostNodes, queued
     if not len(trace[tables.EVENT_RECORDS]) or not len(trace[tables.EVENT_WAITS]):
         return Recorded(np.empty(0, np.intp), np.empty(0, np.intp))
     # A wait is for the last record before it: an event may be recorded again and again.
-    recorded = pd.merge_asof(_waits(trace, nodes), event_records(trace), on="start", by=["process", "event_id"])
-    recorded = recorded.dropna().astype(np.int64).sort_values("record", kind="stable")
+    recorded = with_last_record(_waits(trace, nodes), event_records(trace))
     ran = by_launch(trace, operations, queued, launched)
     found = pd.merge_asof(recorded, ran, left_on="record", right_on="launched", by=OF_STREAM)
     node, operation = (array(found.fillna(NONE).astype(np.int64), name) for name in ("node", "operation"))
