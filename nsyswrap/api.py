@@ -14,7 +14,7 @@ from nsyswrap.capture.locate import find_nsys
 from nsyswrap.capture.nsys import export_report
 from nsyswrap.capture.run_record import recorded_copy_rates, recorded_host, recorded_profiler_cost
 from nsyswrap.db.load import load_export
-from nsyswrap.errors import UsageError
+from nsyswrap.errors import CaptureError, ExportError, UsageError
 from nsyswrap.events.host_record import read_record
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.hardware.kernel_names.user_rules import read_rules
@@ -183,10 +183,17 @@ def _phase_rules(phases: Mapping[str, str]) -> tuple[PhaseRule, ...]:
 
 
 def _trace_of(path: Path) -> Trace:
-    """Return the tables of an export, or of a capture that is exported first."""
+    """Return the tables of an export, or of a capture that is exported first.
+
+    Raises:
+        ExportError: The file cannot be exported, as where there is no nsys, or it cannot be read.
+    """
     if path.suffix != CAPTURE_SUFFIX:
         return load_export(path)
     with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
         target = Path(folder) / f"{path.stem}.sqlite"
-        export_report(find_nsys(), path, target)
+        try:
+            export_report(find_nsys(), path, target)
+        except CaptureError as error:
+            raise ExportError(error.message, hint=error.hint) from error
         return load_export(target)

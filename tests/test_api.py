@@ -132,6 +132,15 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
         nsyswrap.open(tmp_path / "none.sqlite")
 
 
+def test_without_nsys_an_nsys_rep_is_an_error_of_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to do about it, as it does on the command line."""
+    monkeypatch.setenv("NSYSWRAP_NSYS", str(tmp_path / "nsys"))
+    (tmp_path / "mine.nsys-rep").touch()
+    with pytest.raises(ExportError) as caught:
+        nsyswrap.open(tmp_path / "mine.nsys-rep")
+    assert "NSYSWRAP_NSYS" in caught.value.hint
+
+
 def test_an_nsys_rep_is_exported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nsys exports it into a temporary folder, which is removed afterwards."""
     made: list[Path] = []
