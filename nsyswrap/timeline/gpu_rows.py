@@ -8,7 +8,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import RULES
-from nsyswrap.events.operations import SOURCES
+from nsyswrap.events.operations import streams_of
 from nsyswrap.intervals import Indices, LabelledSpans, Spans, Times, Window, intersect, layered, merge
 from nsyswrap.intervals import gaps as uncovered
 from nsyswrap.loop.context import TraceContext
@@ -144,7 +144,9 @@ def _lanes(context: TraceContext, device_id: int) -> list[_Lane]:
     mine = operations.on(device_id)
     # Each process numbers its own streams.
     of_process, processes = pd.factorize(operations.process[mine])
-    codes, keys = pd.factorize(of_process.astype(np.int64) << _STREAM_BITS | _streams(context, mine) + 1)
+    codes, keys = pd.factorize(
+        of_process.astype(np.int64) << _STREAM_BITS | streams_of(context.trace, operations, mine) + 1
+    )
     busy = np.bincount(codes, weights=operations.end[mine] - operations.start[mine], minlength=len(keys))
     ranked = np.argsort(-busy, kind="stable")
     shown = max(int((busy[ranked[:MOST_STREAMS]] > SMALL_STREAM * busy.max()).sum()), 1)
@@ -159,16 +161,6 @@ def _lanes(context: TraceContext, device_id: int) -> list[_Lane]:
     if len(others):
         lanes.append(_Lane(f"{len(others)} other streams", 0, mine[np.isin(codes, others)]))
     return lanes
-
-
-def _streams(context: TraceContext, rows: Indices) -> Numbers:
-    """Return the number of the stream of each operation."""
-    operations = context.operations
-    found = np.empty(len(rows), np.int64)
-    for table, spec in enumerate(SOURCES):
-        mine = operations.table[rows] == table
-        found[mine] = array(context.trace[spec], "stream")[operations.row[rows[mine]]]
-    return found
 
 
 def _stream_row(  # noqa: PLR0913, PLR0917 - one argument a thing that a row is made of
