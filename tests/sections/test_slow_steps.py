@@ -108,7 +108,7 @@ def test_the_finding_names_the_step_and_what_grew(trace_of: TraceOf) -> None:
     assert "similar size" in found.advice
 
 
-def test_steps_that_begin_together_are_told_apart(trace_of: TraceOf) -> None:
+def test_steps_that_begin_together_are_distinct(trace_of: TraceOf) -> None:
     """A step of usual length begins with the slow one; the finding has the slow one only."""
     found = only(trace_of(loop("compute").range("batch 99", 6000, 7000)))
     assert found.headline.startswith("1 of 11 measured steps are outliers")

@@ -25,8 +25,7 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     """Return kernel time by verdict, kernel and phase; collectives do not count as kernels."""
     rows = kernels_in(context, window)
     operations = context.operations
-    start = np.maximum(operations.start[rows], window.start_ns)
-    duration = np.minimum(operations.end[rows], window.end_ns) - start
+    duration = np.minimum(operations.end[rows], window.end_ns) - np.maximum(operations.start[rows], window.start_ns)
     kernels = _classified(context, rows, duration)
     verdict = _verdicts(kernels)
     unused = not_used(kernels, context.phases)
