@@ -134,7 +134,7 @@ def _findings(report: Report) -> Iterator[str]:
 def _finding(report: Report, number: int, group: tuple[Finding, ...]) -> str:
     first = group[0]
     where = "" if first.device_id is None else f"{summary_model.place(first)}: "
-    lines = [f"{number}. **{summary_model.shown_severity(first).value}** {where}{escape(first.headline)}  "]
+    lines = [f"{number}. **{first.severity.value}** {where}{escape(first.headline)}  "]
     for at, one in enumerate(group):
         times = summary_model.lost_and_saved(report, one)
         lines.extend([f"   {summary_model.place(one) + ': ' if at else ''}{escape(times)}  "] if times else [])

@@ -59,7 +59,7 @@ def _findings(report: Report) -> str:
     if not report.findings:
         return "<p>No findings.</p>"
     rows = "".join(
-        f"<tr><td>{summary_model.shown_severity(each).value}</td><td>{_text(each.headline)}</td><td>{_text(each.advice)}</td>"
+        f"<tr><td>{each.severity.value}</td><td>{_text(each.headline)}</td><td>{_text(each.advice)}</td>"
         f"<td>{_text(summary_model.lost_and_saved(report, each))}</td></tr>"
         for each in report.findings[:MOST_FINDINGS]
     )

@@ -95,7 +95,7 @@ def _finding(report: Report, group: tuple[Finding, ...], name: str) -> FindingVi
     share = first.lost_ns / first.window.length_ns
     return FindingView(
         anchor=name,
-        severity=summary_model.shown_severity(first).value,
+        severity=first.severity.value,
         rule=visible(rule_name(first.rule)),
         headline=visible(first.headline),
         where=summary_model.place(first),

@@ -12,7 +12,7 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.intervals import Window
-from nsyswrap.model import Fact, Finding, Report, Section, Severity
+from nsyswrap.model import Fact, Finding, Report, Section
 from nsyswrap.render import gaps
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
 from nsyswrap.what_if.plan import TypicalStep
@@ -248,11 +248,6 @@ def place(finding: Finding) -> str:
     return "whole capture" if finding.device_id is None else f"GPU {finding.device_id}"
 
 
-def shown_severity(finding: Finding) -> Severity:
-    """Return the severity that is shown: a finding whose fix saves nothing is a note."""
-    return Severity.NOTE if finding.saving_high_ns == 0 and finding.lost_ns > 0 else finding.severity
-
-
 def time_lost(finding: Finding) -> str:
     """Return the time lost to a finding, with its share of the window; empty where none is lost."""
     if finding.lost_ns <= 0:
@@ -312,7 +307,7 @@ def lost_and_saved(report: Report, finding: Finding) -> str:
 
 
 def finding_share(finding: Finding) -> str:
-    """Return the time lost as a share of the window; empty where it is summed over several GPUs and exceeds it."""
+    """Return the time lost as a share of the window; empty where it exceeds it, as doubt summed over several GPUs can."""
     if not 0 < finding.lost_ns <= finding.window.length_ns:
         return ""
     return f"{units.share_of(finding.lost_ns, finding.window.length_ns)} of {short(finding.window)}"

@@ -168,7 +168,7 @@ def _findings(report: Report) -> Iterator[RenderableType]:
 
 def _finding(report: Report, number: int, group: tuple[Finding, ...]) -> RenderableType:
     """Return a finding; on further GPUs it takes one line each, and its advice is cut at the first semicolon."""
-    first, severity = group[0], summary_model.shown_severity(group[0])
+    first, severity = group[0], group[0].severity
     where = "" if first.device_id is None else f"{summary_model.place(first)}: "
     head = Text(f"{number} ").append(severity.value.upper(), style=_STYLES[severity])
     times = [(summary_model.lost_and_saved(report, one), summary_model.place(one)) for one in group]

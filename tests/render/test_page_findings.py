@@ -6,7 +6,7 @@ import hand_made
 import pytest
 from hand_made import MS
 
-from nsyswrap.model import Finding, Report
+from nsyswrap.model import Finding, Report, Severity
 from nsyswrap.render import page_findings
 from nsyswrap.rule_names import rule_name
 
@@ -61,9 +61,10 @@ def test_a_finding_without_time_lost_may_still_save_time(saving_ns: int, saving:
     assert (view.lost, view.saving) == ("", saving)
 
 
-def test_a_finding_whose_fix_saves_nothing_is_a_note() -> None:
-    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], saving_low_ns=0, saving_high_ns=0)))
-    assert (view.severity, view.saving, view.step_saving) == ("note", "none", "")
+def test_the_page_shows_the_severity_of_the_report() -> None:
+    incomplete = replace(FULL.findings[0], severity=Severity.PROBLEM, saving_low_ns=0, saving_high_ns=0)
+    (view,) = page_findings.findings(report_of(incomplete))
+    assert (view.severity, view.saving, view.step_saving) == ("problem", "none", "")
 
 
 def test_a_finding_without_a_prediction_says_how_it_was_placed() -> None:

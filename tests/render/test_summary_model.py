@@ -162,13 +162,6 @@ def test_a_saving_that_cannot_be_predicted_is_said_so() -> None:
     )
 
 
-def test_a_warning_whose_fix_saves_nothing_is_shown_as_a_note() -> None:
-    warning = finding(severity=Severity.WARNING)
-    assert summary_model.shown_severity(replace(warning, saving_high_ns=0)) is Severity.NOTE
-    assert summary_model.shown_severity(warning) is Severity.WARNING
-    assert summary_model.shown_severity(replace(warning, saving_low_ns=None, saving_high_ns=None)) is Severity.WARNING
-
-
 def test_the_same_matter_on_several_gpus_is_one_group() -> None:
     both = (finding(1), finding(0), finding(0, rule="idle/launch"), finding(0, advice="do else"))
     groups = summary_model.finding_groups(replace(FULL, findings=both))
