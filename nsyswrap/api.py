@@ -162,7 +162,7 @@ def open_capture(  # noqa: PLR0913, PLR0917 - one argument an option
     trace = _trace_of(path)
     named = replace(trace, capture=replace(trace.capture, name=neutral(path.name)))
     rates, cost = read_rates(recorded_copy_rates(path)), read_cost(recorded_profiler_cost(path))
-    host = read_record(recorded_host(path), trace.session.started_ns)
+    host = read_record(recorded_host(path), trace.epoch_ns)
     return OpenedCapture(named, window, replace(settings, copy_rates=rates, host=host, profiler_cost=cost))
 
 

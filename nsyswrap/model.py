@@ -59,7 +59,6 @@ class Session:
         graph_trace: How CUDA graphs were traced: "Graph", "Node" or empty.
         driver_version: NVIDIA driver, such as "580.159.04"; empty if unknown.
         cuda_version: CUDA version the driver supports, such as "13.0"; empty if unknown.
-        started_ns: The same start, in ns since 1970 (UTC); 0 if unknown.
         secrets: Names of environment variables in the capture that look like secrets.
     """
 
@@ -73,7 +72,6 @@ class Session:
     driver_version: str = ""
     cuda_version: str = ""
     secrets: tuple[str, ...] = ()
-    started_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,7 +246,7 @@ def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -
         trace = load_export(export)
     named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
     rates, cost = read_rates(recorded_copy_rates(capture)), read_cost(recorded_profiler_cost(capture))
-    host = read_record(recorded_host(capture), trace.session.started_ns)
+    host = read_record(recorded_host(capture), trace.epoch_ns)
     return find_context(named, replace(options.settings(), copy_rates=rates, host=host, profiler_cost=cost))
 
 

@@ -46,7 +46,6 @@ def read_session(export: Export) -> Session:
         driver_version="" if system.get("NvDriverVersion") == "0" else system.get("NvDriverVersion", ""),
         cuda_version=_cuda_version(system.get("CudaDriverVersion", "")),
         secrets=secret_names(export),
-        started_ns=export.whole(_first(export, schema.SESSION_START, "utcEpochNs"), schema.SESSION_START, "utcEpochNs"),
     )
 
 

@@ -90,23 +90,23 @@ class HostRecord:
 NO_RECORD = HostRecord()
 
 
-def read_record(recorded: object, started_ns: int) -> HostRecord:
+def read_record(recorded: object, epoch_ns: int | None) -> HostRecord:
     """Return the samples of a `host.json` in the time of a capture; none where they cannot be read or aligned.
 
     Args:
         recorded: What the file holds; None for no file.
-        started_ns: Start of the capture, in ns since 1970; 0 if unknown.
+        epoch_ns: Time 0 of the capture in ns since 1970, UTC; 0 where its times are UTC already, None if unknown.
     """
-    if not isinstance(recorded, Mapping) or not started_ns:
+    if not isinstance(recorded, Mapping) or epoch_ns is None:
         return NO_RECORD
     try:
-        return _record(recorded, started_ns)
+        return _record(recorded, epoch_ns)
     except (AttributeError, KeyError, TypeError, ValueError, IndexError):
         return NO_RECORD
 
 
-def _record(recorded: Mapping[str, Any], started_ns: int) -> HostRecord:
-    times = np.array(recorded["times_ns"], np.int64) - started_ns
+def _record(recorded: Mapping[str, Any], epoch_ns: int) -> HostRecord:
+    times = np.array(recorded["times_ns"], np.int64) - epoch_ns
     quota = recorded["quota_cores"]
     return HostRecord(
         times=times,

@@ -307,7 +307,7 @@ def lost_and_saved(report: Report, finding: Finding) -> str:
 
 
 def finding_share(finding: Finding) -> str:
-    """Return the time lost as a share of the window; empty where it exceeds it, as doubt summed over several GPUs can."""
+    """Return the time lost as a share of the window; empty where it exceeds it, as a sum over GPUs can."""
     if not 0 < finding.lost_ns <= finding.window.length_ns:
         return ""
     return f"{units.share_of(finding.lost_ns, finding.window.length_ns)} of {short(finding.window)}"

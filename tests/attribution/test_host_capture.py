@@ -25,7 +25,7 @@ def loaded(folder: Path) -> tuple[Trace, HostRecord]:
     export.write_bytes(lzma.decompress((FOLDER / "shared_core.sqlite.xz").read_bytes()))
     trace = load_export(export)
     recorded = json.loads((FOLDER / "shared_core.json").read_text())
-    return trace, read_record(recorded, trace.session.started_ns)
+    return trace, read_record(recorded, trace.epoch_ns)
 
 
 @pytest.fixture(scope="module")

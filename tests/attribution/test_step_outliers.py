@@ -87,8 +87,8 @@ def loop(*ends: int) -> ExportBuilder:
         # Two steps are 300 us longer. This is less than half of the 700 us of CPU time in each, so no piece is
         # attributed to uneven steps. CPU time is 16 times 400, twice 700 and twice 100; the finding has all of it.
         ([1000] * 9 + [1300, 700] + [1000] * 9 + [1300, 700], {"steps/uneven": (0, 0), "idle/cpu": (8000, 8000)}),
-        # Two steps are 500 us longer, and the next ones 390 us shorter, so 220 us are lost: no finding. The 900 us of CPU
-        # time in each long step stay with the finding on CPU time.
+        # Two steps are 500 us longer, and the next ones 390 us shorter, so 220 us are lost: no finding. The 900 us
+        # of CPU time in each long step stay with the finding on CPU time.
         ([1000] * 9 + [1500, 610] + [1000] * 9 + [1500, 610], {"steps/uneven": (0, 0), "idle/cpu": (8220, 8220)}),
     ],
 )

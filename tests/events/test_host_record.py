@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from export_builder import MAIN, PID, thread
 from host_records import STARTED_NS, gpu_samples, record_of, recorded, thread_samples
@@ -59,4 +60,8 @@ def test_a_broken_record_is_no_record(broken: Any) -> None:  # noqa: ANN401 - an
 
 
 def test_without_the_start_of_the_capture_samples_cannot_be_placed() -> None:
-    assert read_record(MADE, 0) is NO_RECORD
+    assert read_record(MADE, None) is NO_RECORD
+
+
+def test_samples_keep_their_times_where_the_times_of_the_capture_are_utc() -> None:
+    np.testing.assert_array_equal(read_record(MADE, 0).times, MADE["times_ns"])
