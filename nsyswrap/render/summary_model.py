@@ -15,7 +15,7 @@ from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Report, Section
 from nsyswrap.render import gaps
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
-from nsyswrap.what_if.plan import TypicalStep
+from nsyswrap.verdict import typical
 
 Row = dict[str, Any]
 
@@ -271,21 +271,22 @@ NO_SAVING = "no saving predicted (placed by time lost)"
 def step_saving(report: Report, finding: Finding) -> str:
     """Return a predicted saving as step times: ``5.68 ms a step; 2.5 to 2.9 ms if fixed, 1.96 to 2.27 times as fast``.
 
+    The time of a step is that of the verdict: the mean where a few long steps hold much of the time.
     Empty where the window is not made of steps, where nothing is saved, or where the saving is larger than the time
     of the steps of one process.
     """
-    count, median = report.step.count, report.step.median_ns
+    step = typical(report.step, report.window, report.verdict_rule)
     low, high = finding.saving_low_ns, finding.saving_high_ns
-    if not count or not median or low is None or high is None or high <= 0:
+    if step is None or low is None or high is None or high <= 0:
         return ""
-    step = TypicalStep(median, report.window.length_ns)
     longest, shortest = step.after(low), step.after(high)
     if shortest <= 0:
         return ""
     times = duration_range(shortest, longest)
-    slow, fast = (f"{median / one:.2f}" for one in (longest, shortest))
+    slow, fast = (f"{step.length_ns / one:.2f}" for one in (longest, shortest))
     speed = fast if slow == fast else f"up to {fast}" if low <= 0 else f"{slow} to {fast}"
-    return f"{units.duration(median)} a step; {times} if fixed, {speed} times as fast"
+    kind = "mean step" if step.is_mean else "step"
+    return f"{units.duration(step.length_ns)} a {kind}; {times} if fixed, {speed} times as fast"
 
 
 def duration_range(low_ns: float, high_ns: float) -> str:

@@ -149,6 +149,13 @@ def test_a_saving_is_a_step_time(low: int | None, high: int | None, expected: st
     assert summary_model.step_saving(report, finding(saving_low_ns=low, saving_high_ns=high)) == expected
 
 
+def test_where_steps_are_uneven_the_step_is_the_mean_as_in_the_verdict() -> None:
+    """Nine steps of 10 ms at the median take 180 ms together."""
+    report = replace(FULL, step=StepTimes(9, 10 * MS), window=Window(0, 180 * MS, "9 steps", "steps"))
+    saved = finding(saving_low_ns=90 * MS, saving_high_ns=90 * MS)
+    assert summary_model.step_saving(report, saved) == "20.0 ms a mean step; 10.0 ms if fixed, 2.00 times as fast"
+
+
 def test_a_finding_that_takes_no_time_has_no_time_lost() -> None:
     empty = hand_made.empty_report()
     assert summary_model.lost_and_saved(empty, finding(lost_ns=0)) == "predicted saving up to 1.00 ms"
