@@ -22,6 +22,7 @@ from nsyswrap.render import (
     page_parts,
     page_phases,
     page_provenance,
+    page_ranks,
     page_steps,
     page_tensor,
     plan_view,
@@ -33,14 +34,14 @@ from nsyswrap.render.content_policy import policy
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_parts import SectionView
 
-STYLES = ("page.css", "tables.css")
+STYLES = ("page.css", "tables.css", "ranks.css")
 SCRIPTS = ("copying.js", "page.js", "tables.js")
 SLIM_SCRIPTS = ("copying.js", "page.js")
 _MOST_GAPS = 20
 _SHOWN_FINDINGS = 3
 _SLIM_DEVICES = 2
 _TITLE_WIDTH = 80
-_SPECIAL = ("ledger", "idle")
+_SPECIAL = ("ledger", "idle", "ranks")
 _GROUPS = (
     (
         "GPU",
@@ -116,11 +117,13 @@ def _context(report: Report) -> dict[str, Any]:
     everything = list(_groups(report))
     groups = [shown for group in everything if (shown := _shown(group)).sections or group.title == _LAST]
     gaps = page_parts.worst_gaps(report, _MOST_GAPS)
-    timeline = timeline_view.view(report)
+    timeline, ranks = timeline_view.view(report), page_ranks.ranks(report)
     findings = page_findings.findings(report)
+    has_gaps, has_timeline, has_ranks = bool(gaps.gaps), timeline is not None, ranks is not None
+    contents = _contents(report, groups, has_gaps=has_gaps, has_timeline=has_timeline, has_ranks=has_ranks)
     return {
         **_assets(SCRIPTS, () if timeline is None else (timeline_view.script(),)),
-        "contents": list(_contents(report, groups, has_gaps=bool(gaps.gaps), has_timeline=timeline is not None)),
+        "contents": list(contents),
         "title": _title(report),
         "gpus": page_provenance.gpus(report),
         "report": report,
@@ -140,6 +143,7 @@ def _context(report: Report) -> dict[str, Any]:
         "steps": page_steps.steps(report),
         "phases": page_phases.phases(report),
         "counters": page_counters.counters(report),
+        "ranks": ranks,
         "groups": groups,
         "missing": [one for group in everything for one in group.sections if not _is_shown(one)],
         "idle_facts": page_parts.facts(report.section("ledger")) + page_parts.facts(report.section("idle")),
@@ -203,10 +207,11 @@ def _assets(scripts: tuple[str, ...], late_scripts: tuple[str, ...]) -> dict[str
 
 
 def _contents(
-    report: Report, groups: list[Group], *, has_gaps: bool, has_timeline: bool
+    report: Report, groups: list[Group], *, has_gaps: bool, has_timeline: bool, has_ranks: bool
 ) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each group of the table of contents: its title, then anchor and label of its entries."""
     planned = [("plan", "Plan")] if report.plan.changes else []
+    planned += [("ranks", "Ranks")] if has_ranks else []
     first = [("verdict", "Verdict"), *planned, ("ledger", "Breakdown"), ("findings", "Findings")]
     first += [("timeline", "Timeline")] if has_timeline else []
     yield "Answer", [*first, ("gaps", "Gaps")] if has_gaps else first

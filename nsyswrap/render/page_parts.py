@@ -24,6 +24,7 @@ _SPECIAL = {
     "counters": ("over_time",),
     "tensor_cores": ("phases",),
     "phases": ("phases",),
+    "ranks": ("ranks", "matrix", "steps", "segments", "collectives"),
 }
 _ATTRIBUTION = ["rule", "cause", "phase", "idle_ns", "gap_count"]
 # Where the counter was not measured, the fact ``counter_share`` says so once for both bounds.

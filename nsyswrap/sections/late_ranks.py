@@ -69,8 +69,13 @@ def find_findings(
     return tuple(
         _finding(simulation, collectives, lateness, attributions, window, each)
         for each in late
-        if each.low_ns >= NOTE_SHARE * window.length_ns and each.net_ns >= WARNING_SHARE * window.length_ns
+        if is_named(each, window)
     )
+
+
+def is_named(late: LateRank, window: Window) -> bool:
+    """Return whether a late rank takes enough of a window to be named, chance left out."""
+    return late.low_ns >= NOTE_SHARE * window.length_ns and late.net_ns >= WARNING_SHARE * window.length_ns
 
 
 def _finding(  # noqa: PLR0913, PLR0917 - one argument a source

@@ -1,0 +1,145 @@
+"""The steps of a job on the GPUs of its ranks, and the step that stands for all of them.
+
+A step of a rank lasts from the end of the last operation of the step before to the end of its own last operation. So
+the steps of a rank follow one another without a gap, also where the host is ahead of its GPU::
+
+    host       |-- step 3 --|-- step 4 --|
+    GPU             |##### step 3 ####|....##### step 4 ####|
+                                      ^ it begins           ^ it ends
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.ranks.collectives import Collectives
+from nsyswrap.ranks.identity import Rank, Ranks
+from nsyswrap.tables import array
+
+# The median step stands for the job unless it has less than this share of the mean wait. Ours; it selects a picture.
+TYPICAL_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class JobSteps:
+    """The measured steps of a job.
+
+    Attributes:
+        names: Name of each step, as its first rank has it.
+        ranks: The ranks.
+        begin: When each step begins on the GPU of each rank, in ns since capture start, shape (steps, ranks).
+        end: When it ends there.
+    """
+
+    names: tuple[str, ...]
+    ranks: tuple[Rank, ...]
+    begin: Times
+    end: Times
+
+    @property
+    def length(self) -> Times:
+        """Return the time from when the last rank begins each step to when the last one ends it, in ns."""
+        found: Times = self.end.max(axis=1) - self.begin.max(axis=1)
+        return found
+
+    def waits(self, collectives: Collectives, exposed_wait: Times) -> Times:
+        """Return how long all ranks together wait in each step, in ns.
+
+        Args:
+            collectives: The collectives of all ranks.
+            exposed_wait: Exposed wait of each of their kernels; a kernel belongs to the step in which it ends.
+        """
+        found = np.zeros(len(self.names), np.int64)
+        for place, rank in enumerate(self.ranks):
+            mine = collectives.on(rank.device_id)
+            ended = collectives.end[mine]
+            step = np.searchsorted(self.begin[:, place], ended) - 1
+            inside = (step >= 0) & (ended <= self.end[np.maximum(step, 0), place])
+            np.add.at(found, step[inside], exposed_wait[mine[inside]])
+        return found
+
+    def chosen(self, waits: Times) -> tuple[int, ...]:
+        """Return the step of median length; with it, where it has unusually little waiting, the one with most.
+
+        Args:
+            waits: How long all ranks wait in each step.
+        """
+        order = np.argsort(self.length, kind="stable")
+        median, longest = int(order[(len(order) - 1) // 2]), int(np.argmax(waits))
+        is_typical = waits[median] >= TYPICAL_SHARE * waits.mean()
+        return (median,) if is_typical or median == longest else (median, longest)
+
+
+def find_job_steps(context: TraceContext, ranks: Ranks, window: Window) -> JobSteps | None:
+    """Return the measured steps of a job inside a window; None without any.
+
+    The rank with most steps names them. On each other rank a step is the one in the middle of it. A rank without steps
+    of its own has those of that rank. Where no step ends in the window on all ranks, those that touch it are cut.
+
+    Args:
+        context: The trace, its events and its loop.
+        ranks: The ranks.
+        window: Interval of the steps.
+    """
+    frames = [_steps_of(context, rank) for rank in ranks.each]
+    if not any(len(frame) for frame in frames):
+        return None
+    bounds = [_bounds(context, rank, frame) for rank, frame in zip(ranks.each, frames, strict=True)]
+    first = int(np.argmax([int((~frame["warm_up"]).sum()) for frame in frames]))
+    measured = np.flatnonzero(~array(frames[first], "warm_up"))
+    begin, end = _aligned(bounds, first, measured)
+    whole = (begin.min(axis=1) >= window.start_ns) & (end.max(axis=1) <= window.end_ns)
+    begin, end = (np.clip(each, window.start_ns, window.end_ns) for each in (begin, end))
+    kept = whole if whole.any() else (end > begin).all(axis=1)
+    if not kept.any():
+        return None
+    names = frames[first]["name"].astype(str).to_numpy()[measured[kept]]
+    return JobSteps(tuple(names.tolist()), ranks.each, begin[kept], end[kept])
+
+
+def _steps_of(context: TraceContext, rank: Rank) -> pd.DataFrame:
+    frame = context.steps.counted
+    return frame[frame["process"] == rank.process].sort_values("start", kind="stable")
+
+
+def _bounds(context: TraceContext, rank: Rank, frame: pd.DataFrame) -> Times:
+    """Return when the GPU of a rank begins each step, and when it ends the last one, in ns, shape (steps + 1,)."""
+    if not len(frame):
+        return np.empty(0, np.int64)
+    operations = context.operations
+    rows = operations.on(rank.device_id)
+    rows = rows[operations.process[rows] == rank.process]
+    launched = _launched(context, rows)
+    order = np.argsort(launched, kind="stable")
+    ended = np.maximum.accumulate(operations.end[rows[order]])
+    edges = np.append(array(frame, "start"), array(frame, "end")[-1])
+    before = np.searchsorted(launched[order], edges)
+    found: Times = np.where(before > 0, ended[before - 1], edges)
+    return found
+
+
+def _launched(context: TraceContext, rows: Indices) -> Times:
+    """Return when some operations were launched, in ns; their start where the call is not known."""
+    operations, calls = context.operations, context.trace[tables.CALLS]
+    found = operations.start[rows].copy()
+    known = operations.call[rows] >= 0
+    found[known] = array(calls, "start")[operations.call[rows[known]]]
+    return found
+
+
+def _aligned(bounds: Sequence[Times], first: int, measured: Indices) -> tuple[Times, Times]:
+    """Return begin and end of the measured steps of one rank on all ranks, shape (steps, ranks)."""
+    own = bounds[first]
+    middle = (own[measured] + own[measured + 1]) // 2
+    begin, end = [], []
+    for its in bounds:
+        mine = its if len(its) else own
+        at = np.clip(np.searchsorted(mine, middle, side="right") - 1, 0, len(mine) - 2)
+        begin.append(mine[at])
+        end.append(mine[at + 1])
+    return np.stack(begin, axis=1), np.stack(end, axis=1)

@@ -1,0 +1,218 @@
+"""The ranks on the page: what is said first, the picture of a step, the table rank by rank, and who waits for whom."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from nsyswrap import units
+from nsyswrap.model import Report, Section
+from nsyswrap.render import charts, page_findings, page_parts, summary_model
+from nsyswrap.render.escape import visible
+from nsyswrap.render.rank_picture import PARTS, PictureView, pictures, why
+from nsyswrap.render.summary_model import Row
+
+MOST_ROWS = 100
+# Ranks up to which the matrix has a number in each cell; above that it is a picture.
+_MOST_NUMBERS = 12
+# The side of a cell of the drawn matrix, and of the whole, in pixels.
+_LARGEST_CELL, _MATRIX_SIDE = 18, 448
+# Shades of a cell, by share of the longest wait. Ours. Cells below the first are blank.
+_SHADES = (0.02, 0.1, 0.25, 0.5, 0.75)
+_LABELS = {
+    "compute": "compute",
+    "copy": "copies and memsets",
+    "communication": "transfer",
+    "rank_wait": "waiting for other ranks",
+    "idle": "idle",
+}
+
+
+class RankRow(NamedTuple):
+    """One rank of the table: name, GPU, its bar, its numbers with raw values, and why it is late or waits."""
+
+    rank: int
+    device_id: int
+    is_late: bool
+    bar: tuple[tuple[str, str, charts.Segment], ...]
+    numbers: tuple[tuple[str, int], ...]
+    why: str
+
+
+class CellView(NamedTuple):
+    """One cell of the matrix: its text and its shade, from 0 for none."""
+
+    text: str
+    raw: str
+    shade: int
+
+
+class Block(NamedTuple):
+    """Neighbouring cells of one column of the drawn matrix that have one shade, in pixels."""
+
+    x: int
+    y: int
+    height: int
+    shade: int
+
+
+class MatrixView(NamedTuple):
+    """Who waits for whom: numbers for a few ranks, else a picture.
+
+    Attributes:
+        names: Name of each rank or group.
+        cells: A row for each waiting rank; empty where it is a picture.
+        blocks: The picture; empty where there are numbers.
+        cell: Side of a cell in pixels.
+        side: Side of the picture in pixels.
+        marks: Labels of rows and columns of the picture: position in pixels, text, whether it is late.
+        longest: The longest waits in words.
+    """
+
+    names: tuple[str, ...]
+    cells: tuple[tuple[CellView, ...], ...]
+    blocks: tuple[Block, ...]
+    cell: int
+    side: int
+    marks: tuple[tuple[int, str, bool], ...]
+    longest: str
+
+
+class RanksView(NamedTuple):
+    """The section on ranks as the template prints it.
+
+    Attributes:
+        said: What a reader must know first, with the anchor of the finding; no anchor where no rank is late.
+        pictures: The picture of each chosen step.
+        legend: Key, fill and label of each colour.
+        measure: What the times of the table are.
+        rows: The ranks, late ones first where there are many.
+        cut: Which ranks the table leaves out.
+        matrix: Who waits for whom; None where nobody does.
+        facts: Further facts of the section.
+        notes: Its notes.
+    """
+
+    said: tuple[tuple[str, str], ...]
+    pictures: tuple[PictureView, ...]
+    legend: tuple[tuple[str, str, str], ...]
+    measure: str
+    rows: tuple[RankRow, ...]
+    cut: str
+    matrix: MatrixView | None
+    facts: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
+def ranks(report: Report) -> RanksView | None:
+    """Return the section on ranks; None where the report has none or one rank only."""
+    section = report.section("ranks")
+    found = summary_model.rows(section, "ranks")
+    if section is None or not found:
+        return None
+    most = max(int(row["length_ns"]) for row in found)
+    ordered = in_order(found)
+    cut = f"{MOST_ROWS} of {units.count(len(found))} ranks" if len(found) > MOST_ROWS else ""
+    return RanksView(
+        said=_said(report, found),
+        pictures=pictures(section),
+        legend=tuple((key, fill, _LABELS[key]) for _, key, fill in PARTS),
+        measure="mean step" if section.window.is_of_steps else "window",
+        rows=tuple(_row(row, most) for row in ordered[:MOST_ROWS]),
+        cut=cut,
+        matrix=_matrix(section, {int(row["rank"]) for row in found if row["late"]}),
+        facts=page_parts.facts(section),
+        notes=tuple(visible(note) for note in section.notes),
+    )
+
+
+def in_order(rows: Sequence[Row]) -> list[Row]:
+    """Return ranks in the order of tables: by number; of more than a screen holds, first those that others wait for."""
+    if len(rows) <= _MOST_NUMBERS:
+        return sorted(rows, key=lambda row: int(row["rank"]))
+    return sorted(rows, key=lambda row: (not row["late"], -int(row["waited_for_ns"]), int(row["rank"])))
+
+
+def reason(row: Row) -> str:
+    """Return why others wait for a rank, or else for which rank it waits."""
+    kept = why(row) if row["waited_for_ns"] else ""
+    if row["late"] or not row["wait_ns"] or int(row["waited_for_ns"]) > int(row["wait_ns"]):
+        return kept
+    return f"waits for rank {row['waits_for_rank']}" if int(row["waits_for_rank"]) >= 0 else kept
+
+
+def _said(report: Report, rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:
+    """Return the headlines on late ranks; without any, that no rank is late beyond chance."""
+    anchors = {view.headline: view.anchor for view in page_findings.findings(report)}
+    late = [visible(finding.headline) for finding in report.findings if finding.rule == "ranks/late"]
+    if late:
+        return tuple((headline, anchors.get(headline, "")) for headline in late)
+    waited = units.share_of(sum(row["wait_ns"] for row in rows), sum(row["length_ns"] for row in rows))
+    return ((f"No rank is late beyond chance. Ranks wait for one another for {waited} of their time.", ""),)
+
+
+def _row(row: Row, most: int) -> RankRow:
+    times = [int(row[column]) for column, *_ in PARTS]
+    *segments, _ = charts.bar([*times, most - sum(times)])
+    bar = tuple((key, fill, segment) for (_, key, fill), segment in zip(PARTS, segments, strict=True))
+    columns = ("length_ns", "compute_ns", "copies_ns", "wait_ns", "transfer_ns", "idle_ns", "waited_for_ns")
+    numbers = tuple((units.duration(int(row[name])), int(row[name])) for name in columns)
+    return RankRow(int(row["rank"]), int(row["device_id"]), bool(row["late"]), bar, numbers, reason(row))
+
+
+def _matrix(section: Section, late: set[int]) -> MatrixView | None:
+    """Return who waits for whom; None where nobody does."""
+    rows = summary_model.rows(section, "matrix")
+    numbers = sorted(int(row["rank"]) for row in summary_model.rows(section, "ranks"))
+    if not rows:
+        return None
+    size = max(-(-len(numbers) // 64), 1)
+    groups = [(part[0], part[-1]) for part in (numbers[at : at + size] for at in range(0, len(numbers), size))]
+    return _drawn(rows, groups, late)
+
+
+def _drawn(rows: Sequence[Row], groups: Sequence[tuple[int, int]], late: set[int]) -> MatrixView:
+    place = {first: at for at, (first, _) in enumerate(groups)}
+    names = tuple(str(first) if first == last else f"{first} to {last}" for first, last in groups)
+    times = {(place[int(row["waiting_first"])], place[int(row["late_first"])]): int(row["mean_wait_ns"]) for row in rows}
+    most = max(times.values(), default=0) or 1
+    shades = {where: sum(ns >= share * most for share in _SHADES) for where, ns in times.items()}
+    few = len(groups) <= _MOST_NUMBERS
+    cell = min(_LARGEST_CELL, _MATRIX_SIDE // len(groups))
+    cells = tuple(
+        tuple(
+            CellView(units.duration(times[at, to]), str(times[at, to]), shades[at, to]) if times.get((at, to)) else CellView("", "", 0)
+            for to in range(len(groups))
+        )
+        for at in range(len(groups))
+    )
+    marks = [(first <= one <= last for one in late) for first, last in groups]
+    is_late = [any(each) for each in marks]
+    every = max(len(groups) // 8, 1)
+    return MatrixView(
+        names=names,
+        cells=cells if few else (),
+        blocks=() if few else _blocks(shades, len(groups), cell),
+        cell=cell,
+        side=cell * len(groups),
+        marks=tuple((at * cell, name, is_late[at]) for at, name in enumerate(names) if is_late[at] or at % every == 0),
+        longest=_longest(times, names),
+    )
+
+
+def _blocks(shades: dict[tuple[int, int], int], count: int, cell: int) -> tuple[Block, ...]:
+    """Return the cells of each column as few shapes: neighbours of one shade are one."""
+    found = []
+    for column in range(count):
+        first = 0
+        for row in range(1, count + 1):
+            shade = shades.get((first, column), 0)
+            if row == count or shades.get((row, column), 0) != shade:
+                if shade:
+                    found.append(Block(column * cell, first * cell, (row - first) * cell, shade))
+                first = row
+    return tuple(found)
+
+
+def _longest(times: dict[tuple[int, int], int], names: Sequence[str]) -> str:
+    """Return the longest wait of all pairs in words."""
+    (waiting, late), ns = max(times.items(), key=lambda pair: (pair[1], (-pair[0][0], -pair[0][1])))
+    return f"longest: {names[waiting]} waits {units.duration(ns)} for {names[late]}"
