@@ -38,6 +38,8 @@ _KIND = re.compile(r"nccl(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|Sen
 TOGETHER_NS = 200_000
 # Share of two ranks' collectives that must be of the same kind for them to be the same collectives. Ours.
 ALIKE_SHARE = 0.99
+# Ranks that a sentence names one by one. Ours.
+MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -342,8 +344,10 @@ def bus_bytes(kind: str, size: int, ranks: int) -> float | None:
 
 
 def names_of(numbers: Iterable[int]) -> str:
-    """Return ranks in words: "rank 0", "ranks 0 and 2", "ranks 0, 1 and 3"."""
+    """Return ranks in words: "rank 0", "ranks 0 and 2", "ranks 0, 1 and 3"; of more than a few, their number."""
     listed = [str(each) for each in numbers]
+    if len(listed) > MOST_NAMED:
+        return f"{len(listed)} ranks"
     if len(listed) == 1:
         return f"rank {listed[0]}"
     return f"ranks {', '.join(listed[:-1])} and {listed[-1]}"

@@ -5,17 +5,20 @@ from typing import NamedTuple
 
 from nsyswrap import units
 from nsyswrap.model import Report, Section
+from nsyswrap.ranks.lateness import UNNAMED
 from nsyswrap.render import charts, page_findings, page_parts, summary_model
 from nsyswrap.render.escape import visible
-from nsyswrap.render.rank_picture import PARTS, PictureView, pictures, why
+from nsyswrap.render.rank_picture import PARTS, PictureView, pictures, reason, sizes_for, why
 from nsyswrap.render.summary_model import Row
 
 MOST_ROWS = 100
 # Ranks up to which the matrix has a number in each cell; above that it is a picture.
 _MOST_NUMBERS = 12
-# The side of a cell of the drawn matrix, and of the whole, in pixels.
-_LARGEST_CELL, _MATRIX_SIDE = 18, 448
+# Pixels: the most width of the drawn matrix and of a cell. A cell is as high as a row of the picture beside it.
+_MATRIX_WIDTH, _WIDEST_CELL = 320, 20
 # Shades of a cell, by share of the longest wait. Ours. Cells below the first are blank.
+# A wait for a rank that is not late beyond chance is said from this share of its time on. Ours.
+_WORTH = 0.05
 _SHADES = (0.02, 0.1, 0.25, 0.5, 0.75)
 _LABELS = {
     "compute": "compute",
@@ -46,11 +49,11 @@ class CellView(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Neighbouring cells of one column of the drawn matrix that have one shade, in pixels."""
+    """Neighbouring cells of one column of the drawn matrix that have one shade: column, first row, number, shade."""
 
-    x: int
-    y: int
-    height: int
+    column: int
+    row: int
+    count: int
     shade: int
 
 
@@ -61,17 +64,19 @@ class MatrixView(NamedTuple):
         names: Name of each rank or group.
         cells: A row for each waiting rank; empty where it is a picture.
         blocks: The picture; empty where there are numbers.
-        cell: Side of a cell in pixels.
-        side: Side of the picture in pixels.
-        marks: Labels of rows and columns of the picture: position in pixels, text, whether it is late.
+        cell: Width and height of a cell in pixels.
+        width: Width of the picture in pixels.
+        height: Height of the picture in pixels.
+        marks: Labels of rows and columns of the picture: number of the row, text, whether it is late.
         longest: The longest waits in words.
     """
 
     names: tuple[str, ...]
     cells: tuple[tuple[CellView, ...], ...]
     blocks: tuple[Block, ...]
-    cell: int
-    side: int
+    cell: tuple[int, int]
+    width: int
+    height: int
     marks: tuple[tuple[int, str, bool], ...]
     longest: str
 
@@ -112,7 +117,7 @@ def ranks(report: Report) -> RanksView | None:
     ordered = in_order(found)
     cut = f"{MOST_ROWS} of {units.count(len(found))} ranks" if len(found) > MOST_ROWS else ""
     return RanksView(
-        said=_said(report, found),
+        said=_said(report, found, "a step" if section.window.is_of_steps else "in the window"),
         pictures=pictures(section),
         legend=tuple((key, fill, _LABELS[key]) for _, key, fill in PARTS),
         measure="mean step" if section.window.is_of_steps else "window",
@@ -131,22 +136,19 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (not row["late"], -int(row["waited_for_ns"]), int(row["rank"])))
 
 
-def reason(row: Row) -> str:
-    """Return why others wait for a rank, or else for which rank it waits."""
-    kept = why(row) if row["waited_for_ns"] else ""
-    if row["late"] or not row["wait_ns"] or int(row["waited_for_ns"]) > int(row["wait_ns"]):
-        return kept
-    return f"waits for rank {row['waits_for_rank']}" if int(row["waits_for_rank"]) >= 0 else kept
-
-
-def _said(report: Report, rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:
+def _said(report: Report, rows: Sequence[Row], measure: str) -> tuple[tuple[str, str], ...]:
     """Return the headlines on late ranks; without any, that no rank is late beyond chance."""
     anchors = {view.headline: view.anchor for view in page_findings.findings(report)}
     late = [visible(finding.headline) for finding in report.findings if finding.rule == "ranks/late"]
     if late:
         return tuple((headline, anchors.get(headline, "")) for headline in late)
     waited = units.share_of(sum(row["wait_ns"] for row in rows), sum(row["length_ns"] for row in rows))
-    return ((f"No rank is late beyond chance. Ranks wait for one another for {waited} of their time.", ""),)
+    first = max(rows, key=lambda row: int(row["waited_for_ns"]))
+    longest = ""
+    if first["rule"] not in UNNAMED and first["waited_for_ns"] >= _WORTH * first["length_ns"]:
+        time = units.duration(int(first["waited_for_ns"]))
+        longest = f" Longest for rank {first['rank']}, {time} {measure}: {why(first)}."
+    return ((f"No rank is late beyond chance. Ranks wait for one another for {waited} of their time.{longest}", ""),)
 
 
 def _row(row: Row, most: int) -> RankRow:
@@ -176,7 +178,7 @@ def _drawn(rows: Sequence[Row], groups: Sequence[tuple[int, int]], late: set[int
     most = max(times.values(), default=0) or 1
     shades = {where: sum(ns >= share * most for share in _SHADES) for where, ns in times.items()}
     few = len(groups) <= _MOST_NUMBERS
-    cell = min(_LARGEST_CELL, _MATRIX_SIDE // len(groups))
+    cell = min(_WIDEST_CELL, _MATRIX_WIDTH // len(groups)), sizes_for(len(groups)).pitch
     cells = tuple(
         tuple(
             CellView(units.duration(times[at, to]), str(times[at, to]), shades[at, to]) if times.get((at, to)) else CellView("", "", 0)
@@ -190,15 +192,16 @@ def _drawn(rows: Sequence[Row], groups: Sequence[tuple[int, int]], late: set[int
     return MatrixView(
         names=names,
         cells=cells if few else (),
-        blocks=() if few else _blocks(shades, len(groups), cell),
+        blocks=() if few else _blocks(shades, len(groups)),
         cell=cell,
-        side=cell * len(groups),
-        marks=tuple((at * cell, name, is_late[at]) for at, name in enumerate(names) if is_late[at] or at % every == 0),
+        width=cell[0] * len(groups),
+        height=cell[1] * len(groups),
+        marks=tuple((at, str(groups[at][0]), is_late[at]) for at in range(len(groups)) if is_late[at] or at % every == 0),
         longest=_longest(times, names),
     )
 
 
-def _blocks(shades: dict[tuple[int, int], int], count: int, cell: int) -> tuple[Block, ...]:
+def _blocks(shades: dict[tuple[int, int], int], count: int) -> tuple[Block, ...]:
     """Return the cells of each column as few shapes: neighbours of one shade are one."""
     found = []
     for column in range(count):
@@ -207,7 +210,7 @@ def _blocks(shades: dict[tuple[int, int], int], count: int, cell: int) -> tuple[
             shade = shades.get((first, column), 0)
             if row == count or shades.get((row, column), 0) != shade:
                 if shade:
-                    found.append(Block(column * cell, first * cell, (row - first) * cell, shade))
+                    found.append(Block(column, first, row - first, shade))
                 first = row
     return tuple(found)
 

@@ -26,9 +26,9 @@ PARTS = (
 _ON_DARK, _ON_LIGHT = "#FFFFFF", "#000000"
 _TEXT_ON = {"compute": _ON_DARK, "copy": _ON_DARK, "communication": _ON_DARK, "rank_wait": _ON_LIGHT, "idle": _ON_LIGHT}
 _NAME_WIDTH = 24
+WAITS = "waits"
 # Pixels of a letter, of the narrowest and of a wide page, and the least height of a part with a text.
 _LETTER, _NARROW, _WIDE, _TEXT_HEIGHT = 6.3, 340, 980, 12
-_LEFT = 100
 _MOST_LINES = 4
 # A collective has a line where a rank waits for it for this share of the axis, or where it is the longest. Ours.
 _LINE_SHARE = 0.05
@@ -158,6 +158,11 @@ class Axis(NamedTuple):
 Row = summary_model.Row
 
 
+def sizes_for(ranks: int) -> Sizes:
+    """Return the sizes of a picture of a number of ranks."""
+    return next((sizes for most, sizes in _SIZES if ranks <= most), _SMALL)
+
+
 def pictures(section: Section) -> tuple[PictureView, ...]:
     """Return the picture of each step that the section on ranks has."""
     ranks = {int(row["rank"]): row for row in summary_model.rows(section, "ranks")}
@@ -175,7 +180,7 @@ def _picture(step: Row, ranks: Mapping[int, Row], segments: Sequence[Row], bars:
     axis = Axis(int(step["start_ns"]), int(step["end_ns"]))
     drawn = sorted({int(row["rank"]) for row in segments})
     awaited = _awaited(axis, bars)
-    sizes = next((sizes for most, sizes in _SIZES if len(drawn) <= most), _SMALL)
+    sizes = sizes_for(len(drawn))
     rows = []
     for at, number in enumerate(drawn):
         mine = [row for row in segments if row["rank"] == number]
@@ -200,7 +205,7 @@ def _note(step: Row) -> str:
     """Return which step it is, and how many of its collectives are drawn."""
     which = "the median" if step["which"] == "median" else "the longest waits"
     drawn, every = int(step["collective_count"]), int(step["all_collectives"])
-    part = f"; the {drawn} longest of {units.count(every)} collectives" if drawn < every else ""
+    part = f"; the longest {drawn} of {units.count(every)} collectives" if drawn < every else ""
     return f"{which} of {units.count(int(step['step_count']))} steps{part}"
 
 
@@ -224,18 +229,25 @@ def _row(
         y=top,
         lane_y=top + sizes.bar + 1,
         anchor=span.anchor,
-        segments=tuple(_segment(row, axis, top, sizes) for row in segments),
+        segments=_labelled_once([_segment(row, axis, top, sizes) for row in segments]),
         bars=tuple(_bar(row, axis, is_marked=row["is_last"] and row["collective"] in awaited) for row in bars),
     )
 
 
 def _said(rank: Row) -> str:
-    """Return what is said of a rank in a few words: why it is late, or for whom it waits."""
-    if rank["late"]:
-        return f"late: {why(rank)}"
-    if int(rank["waits_for_rank"]) >= 0 and rank["wait_ns"]:
-        return f"waits for rank {rank['waits_for_rank']}"
-    return ""
+    """Return what is said of a rank in a few words: why others wait for it, or for which rank it waits."""
+    said = reason(rank)
+    if not said or said.startswith(WAITS):
+        return said
+    return f"late: {said}" if rank["late"] else f"others wait: {said}"
+
+
+def reason(rank: Row) -> str:
+    """Return why others wait for a rank; where it waits longer itself, for which rank."""
+    kept = why(rank) if rank["waited_for_ns"] else ""
+    if rank["late"] or not rank["wait_ns"] or int(rank["waited_for_ns"]) > int(rank["wait_ns"]):
+        return kept
+    return f"{WAITS} for rank {rank['waits_for_rank']}" if int(rank["waits_for_rank"]) >= 0 else kept
 
 
 def why(rank: Row) -> str:
@@ -259,6 +271,20 @@ def _segment(row: Row, axis: Axis, top: int, sizes: Sizes) -> SegmentView:
     return SegmentView(_per_cent(left), _per_cent(right - left), tuple(parts), labels, _title(row))
 
 
+def _labelled_once(segments: Sequence[SegmentView]) -> tuple[SegmentView, ...]:
+    """Return segments of which only the widest has a text where several have the same."""
+    widest: dict[tuple[str, str], float] = {}
+    for one in segments:
+        for label in one.labels:
+            widest[label.text, label.fits] = max(widest.get((label.text, label.fits), 0.0), float(one.width))
+    found = []
+    for one in segments:
+        kept = [label for label in one.labels if widest.get((label.text, label.fits)) == float(one.width)]
+        found.append(one._replace(labels=tuple(kept)))
+        widest.update({(label.text, label.fits): -1.0 for label in kept})
+    return tuple(found)
+
+
 def _labels(row: Row, parts: Sequence[Part], left: float, right: float) -> tuple[Label, ...]:
     """Return the longest text that fits on a wide page, and the longest that fits on a narrow one."""
     largest = max(parts, key=lambda part: float(part.height), default=None)
@@ -280,8 +306,8 @@ def _labels(row: Row, parts: Sequence[Part], left: float, right: float) -> tuple
 def _texts(row: Row) -> tuple[str, ...]:
     """Return what a segment is in words, the longest first."""
     if row["what"] == "wait":
-        whom = [f"waits for rank {row['waits_for_rank']}"] if int(row["waits_for_rank"]) >= 0 else []
-        return (*whom, "waits")
+        whom = [f"{WAITS} for rank {row['waits_for_rank']}"] if int(row["waits_for_rank"]) >= 0 else []
+        return (*whom, WAITS)
     if row["what"] == "transfer":
         return ("transfer",)
     phase = elide(str(row["phase"]), _NAME_WIDTH) if row["phase"] not in ("", "none") else ""

@@ -37,7 +37,7 @@ NO_STEP = "There is no picture of a step: no measured step was found."
 MISSING = "{seen} of {all} ranks are in the capture."
 GROUPED = "The matrix has groups of {size} ranks: each cell is the sum of all waits of one group for another."
 SELECTED = (
-    "The picture has {shown} of {all} ranks: those that others wait for longest, those that wait longest, and others "
+    "The picture has {shown} of {all:,} ranks: those that others wait for longest, those that wait longest, and others "
     "at equal distances."
 )
 
@@ -76,7 +76,7 @@ def _ranks(context: TraceContext, window: Window, collectives: Collectives, late
     ledgers = [ledger_rows(context.operations, rank.device_id, window, collectives) for rank in each]
     late = find_late_ranks(context, window, collectives, charges)
     named = {one.device_id for one in late if is_named(one, window)}
-    kept, waited, longest = _kept(charges), _waited_for(charges), _waits_for(charges)
+    kept, waited, longest = _kept(charges, named), _waited_for(charges), _waits_for(charges)
     number = {rank.device_id: rank.number for rank in each}
     whys = [kept.get(rank.device_id, ("", -1)) for rank in each]
     times = np.array([_parts(ledger) for ledger in ledgers], np.int64)
@@ -123,20 +123,20 @@ def _others(charges: Charges) -> pd.DataFrame:
     return frame[frame["waiting"] != frame["late"]]
 
 
-def _kept(charges: Charges) -> dict[int, tuple[str, int]]:
-    """Return what kept each late rank longest, by GPU: rule and phase code. A rule that names a cause comes first."""
-    frame = pd.DataFrame({"late": charges.late, "rule": charges.rule, "phase": charges.phase, "ns": charges.wait_ns})
-    sums = frame.groupby(["late", "rule", "phase"], as_index=False)["ns"].sum()
-    sums["of_rule"] = sums.groupby(["late", "rule"])["ns"].transform("sum")
-    sums["named"] = ~sums["rule"].isin(list(UNNAMED))
-    order = sums.sort_values(
-        ["late", "named", "of_rule", "ns", "rule", "phase"],
-        ascending=[True, False, False, False, True, True],
-        kind="stable",
-    )
-    first = order.drop_duplicates("late")
-    columns = (first[name].tolist() for name in ("late", "rule", "phase"))
-    return {int(late): (str(rule), int(phase)) for late, rule, phase in zip(*columns, strict=True)}
+def _kept(charges: Charges, late: set[int]) -> dict[int, tuple[str, int]]:
+    """Return what kept each rank that others wait for longest, by GPU: rule and phase code.
+
+    For late ranks a rule that names a cause comes first, as in their findings.
+    """
+    frame = pd.DataFrame({"gpu": charges.late, "rule": charges.rule, "phase": charges.phase, "ns": charges.wait_ns})
+    sums = frame.groupby(["gpu", "rule", "phase"], as_index=False)["ns"].sum()
+    sums["of_rule"] = sums.groupby(["gpu", "rule"])["ns"].transform("sum")
+    sums["last"] = sums["rule"].isin(list(UNNAMED)) & sums["gpu"].isin(list(late))
+    keys = ["gpu", "last", "of_rule", "ns", "rule", "phase"]
+    order = sums.sort_values(keys, ascending=[True, True, False, False, True, True], kind="stable")
+    first = order.drop_duplicates("gpu")
+    columns = (first[name].tolist() for name in ("gpu", "rule", "phase"))
+    return {int(gpu): (str(rule), int(phase)) for gpu, rule, phase in zip(*columns, strict=True)}
 
 
 def _waited_for(charges: Charges) -> dict[int, int]:
