@@ -97,7 +97,9 @@ def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = 
         sections=tuple(sections),
         findings=findings,
         notes=(*_unmet(context, window, chosen), *left_out),
-        timeline=timeline(context, chosen, idle, collectives) if with_timeline and idle is not None else None,
+        timeline=timeline(context, chosen, idle, collectives, _drawn(collectives.ranks, sections))
+        if with_timeline and idle is not None
+        else None,
         verdict_rule=rule,
         step=step,
         plan=plan,
@@ -109,6 +111,13 @@ def _ranked(gpus: tuple[Gpu, ...], ranks: Ranks) -> tuple[Gpu, ...]:
     if len(ranks.each) < 2 and all(rank.source == "order" for rank in ranks.each):  # noqa: PLR2004 - several
         return gpus
     return tuple(replace(gpu, rank=ranks.number(gpu.device_id)) for gpu in gpus)
+
+
+def _drawn(ranks: Ranks, sections: list[Section]) -> frozenset[int]:
+    """Return the GPUs of the ranks in the picture of a step; none where there is no picture."""
+    found = next((section.tables for section in sections if section.key == "ranks"), {})
+    numbers = set(found["segments"]["rank"].tolist()) if "segments" in found else set()
+    return frozenset(rank.device_id for rank in ranks.each if rank.number in numbers)
 
 
 def _step_times(context: TraceContext, window: Window, sections: list[Section]) -> StepTimes:

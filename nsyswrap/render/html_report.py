@@ -26,6 +26,7 @@ from nsyswrap.render import (
     page_steps,
     page_tensor,
     plan_view,
+    rank_rows,
     summary_model,
     timeline_view,
     vocabulary,
@@ -40,6 +41,8 @@ SLIM_SCRIPTS = ("copying.js", "page.js")
 _MOST_GAPS = 20
 _SHOWN_FINDINGS = 3
 _SLIM_DEVICES = 2
+# GPUs whose bars are drawn, and of those the most that are all open. Ours: more fill many screens.
+_MOST_GPUS, _OPEN_GPUS = 32, 8
 _TITLE_WIDTH = 80
 _SPECIAL = ("ledger", "idle", "ranks")
 _GROUPS = (
@@ -129,7 +132,9 @@ def _context(report: Report) -> dict[str, Any]:
         "report": report,
         "window": page_provenance.window(report),
         "ledger_window": visible(summary_model.short(window)),
-        "devices": page_parts.devices(report, ledgers),
+        "devices": page_parts.devices(report, rank_rows.first_ledgers(report, ledgers, _MOST_GPUS)),
+        "open_gpus": len(ledgers) if len(ledgers) <= _OPEN_GPUS else _OPEN_GPUS // 2,
+        "gpu_count": len(ledgers),
         "plan": plan_view.plan(report),
         "numbers": summary_model.key_numbers(report),
         "findings": findings[:_SHOWN_FINDINGS],
@@ -170,6 +175,9 @@ def _slim_context(report: Report) -> dict[str, Any]:
         "contents": [(group, links[: -1 if whole["gaps"].gaps else None]) for group, links in whole["contents"][:1]],
         "plan": plan._replace(rows=rows),
         "devices": [device._replace(attribution=page_parts.NO_TABLE) for device in whole["devices"][:_SLIM_DEVICES]],
+        "open_gpus": _SLIM_DEVICES,
+        "gpu_count": 0,
+        "ranks": page_ranks.slim(whole["ranks"], anchors),
         "findings": findings,
         "more_findings": (),
         "verdict_finding": whole["verdict_finding"] if whole["verdict_finding"] in anchors else "",
@@ -182,7 +190,7 @@ def _slim_context(report: Report) -> dict[str, Any]:
 def _left_out(whole: Mapping[str, Any]) -> str:
     """Return what the slim page does not have."""
     findings, sections = len(whole["more_findings"]), sum(len(group.sections) for group in whole["groups"])
-    gpus = len(whole["devices"]) - _SLIM_DEVICES
+    gpus = whole["gpu_count"] - _SLIM_DEVICES
     more = [f"{findings} more finding{'s' * (findings > 1)}"] if findings else []
     more += [f"{gpus} more GPU{'s' * (gpus > 1)}"] if gpus > 0 else []
     return ", ".join([*more, "the timeline", "the longest gaps"]) + f" and {sections} more sections"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section
-from nsyswrap.render import plan_view, rows, summary_model, vocabulary
+from nsyswrap.render import plan_view, rank_rows, rows, summary_model, vocabulary
 from nsyswrap.render.escape import elide, shorten
 
 MOST_BYTES = 8_000
@@ -69,6 +69,7 @@ def _parts(report: Report) -> Iterator[str]:
     if report.notes:
         yield "\n".join(f"> {escape(note)}  " for note in report.notes)
     yield from _plan(report)
+    yield from _ranks(report)
     yield from _ledger(report)
     yield from _key_numbers(report)
     yield from _findings(report)
@@ -95,6 +96,23 @@ def _plan(report: Report) -> Iterator[str]:
         yield escape(" ".join(shown.notes))
 
 
+def _ranks(report: Report) -> Iterator[str]:
+    """Yield the ranks: the mean step of each in parts, and why others wait for it or for whom it waits."""
+    found = rank_rows.shown(report, _MOST_ROWS)
+    if found is None:
+        return
+    columns = ("compute_ns", "copies_ns", "wait_ns", "transfer_ns", "idle_ns", "waited_for_ns")
+    body = [
+        (escape(rank_rows.said(row)), str(row["rank"]), *(units.duration(int(row[name])) for name in columns))
+        for row in found.rows
+    ]
+    heads = ("", "rank", "compute", "copies", "waiting", "transfer", "idle", "others wait")
+    rest = found.count - len(found.rows)
+    note = f" {rest} more ranks are on the page." if rest else ""
+    length = units.duration(int(found.rows[0]["length_ns"]))
+    yield f"Ranks, {found.measure} of {length}.{note}\n\n{pipe_table(heads, body, 1)}"
+
+
 def _ledger(report: Report) -> Iterator[str]:
     found = summary_model.ledgers(report)
     section = report.section("ledger")
@@ -103,7 +121,7 @@ def _ledger(report: Report) -> Iterator[str]:
     heads = ("GPU", "window", *(amount.part.label for amount in found[0].parts))
     body = [
         (str(one.device_id), units.duration(one.window_ns), *(units.share(amount.share) for amount in one.parts))
-        for one in found
+        for one in rank_rows.first_ledgers(report, found, _MOST_ROWS)
     ]
     lead = f"Shares of {escape(summary_model.short(section.window))}; each row adds up to its window."
     yield f"{lead}\n\n{pipe_table(heads, body, 0)}"
@@ -135,9 +153,10 @@ def _finding(report: Report, number: int, group: tuple[Finding, ...]) -> str:
     first = group[0]
     where = "" if first.device_id is None else f"{summary_model.place(first)}: "
     lines = [f"{number}. **{first.severity.value}** {where}{escape(first.headline)}  "]
-    for at, one in enumerate(group):
+    for at, one in enumerate(group[:_MOST_ROWS]):
         times = summary_model.lost_and_saved(report, one)
         lines.extend([f"   {summary_model.place(one) + ': ' if at else ''}{escape(times)}  "] if times else [])
+    lines.extend([f"   {len(group) - _MOST_ROWS} more GPUs  "] if len(group) > _MOST_ROWS else [])
     lines.append(f"   Try this: {escape(first.advice)}")
     evidence = [line for one in group for line in one.evidence][:_MOST_EVIDENCE]
     if evidence:

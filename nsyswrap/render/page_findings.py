@@ -16,6 +16,8 @@ from nsyswrap.render.vocabulary import rule_name
 _ANCHOR_WIDTH = 60
 _LINE_WIDTH = 200
 _MOST_SPANS = 20
+# GPUs of one finding that are listed. Ours.
+_MOST_GPUS = 8
 
 
 class Line(NamedTuple):
@@ -104,11 +106,20 @@ def _finding(report: Report, group: tuple[Finding, ...], name: str) -> FindingVi
         bar=f"{100 * share:.2f}" if 0 < share <= 1 else "",
         saving=summary_model.predicted_saving(first),
         step_saving=summary_model.step_saving(report, first),
-        also=tuple((summary_model.place(one), visible(summary_model.lost_and_saved(report, one))) for one in group[1:]),
+        also=_also(report, group),
         advice=visible(first.advice),
-        evidence=tuple(line for one in group for line in _lines(report, one, alone=len(group) == 1)),
+        evidence=tuple(line for one in group[:_MOST_GPUS] for line in _lines(report, one, alone=len(group) == 1)),
         section=_section(report, first),
     )
+
+
+def _also(report: Report, group: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:
+    """Return time lost and saving on each further GPU; of many, the first few and their number."""
+    rest = len(group) - _MOST_GPUS
+    listed = (
+        (summary_model.place(one), visible(summary_model.lost_and_saved(report, one))) for one in group[1:_MOST_GPUS]
+    )
+    return (*listed, *([(f"{rest} more GPUs", "in report.json")] if rest > 0 else []))
 
 
 def _lines(report: Report, finding: Finding, *, alone: bool) -> Iterator[Line]:
@@ -139,6 +150,9 @@ def _longest(gaps: pd.DataFrame) -> pd.Index:
 
 def _section(report: Report, finding: Finding) -> tuple[str, str] | None:
     """Return anchor and title of the part of the page that holds a finding's numbers."""
+    ranks = report.section("ranks")
+    if finding.rule == "ranks/late" and ranks is not None and ranks.tables:
+        return ("ranks", visible(ranks.title))
     section = next((one for one in report.sections if finding in one.findings), None)
     section = section or report.section(finding.rule.partition("/")[0])
     if section is None:

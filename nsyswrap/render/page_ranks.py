@@ -1,6 +1,6 @@
-"""The ranks on the page: what is said first, the picture of a step, the table rank by rank, and who waits for whom."""
+"""The ranks on the page: a headline, the picture of a step, the table rank by rank, and who waits for whom."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from nsyswrap import units
@@ -8,16 +8,15 @@ from nsyswrap.model import Report, Section
 from nsyswrap.ranks.lateness import UNNAMED
 from nsyswrap.render import charts, page_findings, page_parts, summary_model
 from nsyswrap.render.escape import visible
-from nsyswrap.render.rank_picture import PARTS, PictureView, pictures, reason, sizes_for, why
+from nsyswrap.render.rank_picture import PARTS, PictureView, pictures, sizes_for
+from nsyswrap.render.rank_rows import MOST_BY_NUMBER, in_order, reason, why
 from nsyswrap.render.summary_model import Row
 
-MOST_ROWS = 100
-# Ranks up to which the matrix has a number in each cell; above that it is a picture.
-_MOST_NUMBERS = 12
+MOST_ROWS, SLIM_ROWS = 100, 8
 # Pixels: the most width of the drawn matrix and of a cell. A cell is as high as a row of the picture beside it.
 _MATRIX_WIDTH, _WIDEST_CELL = 320, 20
 # Shades of a cell, by share of the longest wait. Ours. Cells below the first are blank.
-# A wait for a rank that is not late beyond chance is said from this share of its time on. Ours.
+# The headline names a rank that is not late beyond chance from this share of its time on. Ours.
 _WORTH = 0.05
 _SHADES = (0.02, 0.1, 0.25, 0.5, 0.75)
 _LABELS = {
@@ -91,7 +90,8 @@ class RanksView(NamedTuple):
         measure: What the times of the table are.
         rows: The ranks, late ones first where there are many.
         cut: Which ranks the table leaves out.
-        matrix: Who waits for whom; None where nobody does.
+        count: How many ranks there are.
+        matrix: Who waits for whom; None where none does.
         facts: Further facts of the section.
         notes: Its notes.
     """
@@ -102,6 +102,7 @@ class RanksView(NamedTuple):
     measure: str
     rows: tuple[RankRow, ...]
     cut: str
+    count: int
     matrix: MatrixView | None
     facts: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
@@ -123,17 +124,29 @@ def ranks(report: Report) -> RanksView | None:
         measure="mean step" if section.window.is_of_steps else "window",
         rows=tuple(_row(row, most) for row in ordered[:MOST_ROWS]),
         cut=cut,
+        count=len(found),
         matrix=_matrix(section, {int(row["rank"]) for row in found if row["late"]}),
         facts=page_parts.facts(section),
         notes=tuple(visible(note) for note in section.notes),
     )
 
 
-def in_order(rows: Sequence[Row]) -> list[Row]:
-    """Return ranks in the order of tables: by number; of more than a screen holds, first those that others wait for."""
-    if len(rows) <= _MOST_NUMBERS:
-        return sorted(rows, key=lambda row: int(row["rank"]))
-    return sorted(rows, key=lambda row: (not row["late"], -int(row["waited_for_ns"]), int(row["rank"])))
+def slim(view: RanksView | None, anchors: Collection[str]) -> RanksView | None:
+    """Return the section for a page without a timeline: the pictures without links, and the first ranks.
+
+    Args:
+        view: The section; None where there is none.
+        anchors: The findings that the page has.
+    """
+    if view is None:
+        return None
+    without = [each._replace(rows=tuple(row._replace(anchor="") for row in each.rows)) for each in view.pictures]
+    return view._replace(
+        said=tuple((headline, anchor if anchor in anchors else "") for headline, anchor in view.said),
+        pictures=tuple(without),
+        rows=view.rows[:SLIM_ROWS],
+        cut=f"{SLIM_ROWS} of {units.count(view.count)} ranks" if view.count > SLIM_ROWS else "",
+    )
 
 
 def _said(report: Report, rows: Sequence[Row], measure: str) -> tuple[tuple[str, str], ...]:
@@ -161,7 +174,7 @@ def _row(row: Row, most: int) -> RankRow:
 
 
 def _matrix(section: Section, late: set[int]) -> MatrixView | None:
-    """Return who waits for whom; None where nobody does."""
+    """Return who waits for whom; None where none does."""
     rows = summary_model.rows(section, "matrix")
     numbers = sorted(int(row["rank"]) for row in summary_model.rows(section, "ranks"))
     if not rows:
@@ -174,14 +187,18 @@ def _matrix(section: Section, late: set[int]) -> MatrixView | None:
 def _drawn(rows: Sequence[Row], groups: Sequence[tuple[int, int]], late: set[int]) -> MatrixView:
     place = {first: at for at, (first, _) in enumerate(groups)}
     names = tuple(str(first) if first == last else f"{first} to {last}" for first, last in groups)
-    times = {(place[int(row["waiting_first"])], place[int(row["late_first"])]): int(row["mean_wait_ns"]) for row in rows}
+    times = {
+        (place[int(row["waiting_first"])], place[int(row["late_first"])]): int(row["mean_wait_ns"]) for row in rows
+    }
     most = max(times.values(), default=0) or 1
     shades = {where: sum(ns >= share * most for share in _SHADES) for where, ns in times.items()}
-    few = len(groups) <= _MOST_NUMBERS
+    few = len(groups) <= MOST_BY_NUMBER
     cell = min(_WIDEST_CELL, _MATRIX_WIDTH // len(groups)), sizes_for(len(groups)).pitch
     cells = tuple(
         tuple(
-            CellView(units.duration(times[at, to]), str(times[at, to]), shades[at, to]) if times.get((at, to)) else CellView("", "", 0)
+            CellView(units.duration(times[at, to]), str(times[at, to]), shades[at, to])
+            if times.get((at, to))
+            else CellView("", "", 0)
             for to in range(len(groups))
         )
         for at in range(len(groups))
@@ -196,7 +213,9 @@ def _drawn(rows: Sequence[Row], groups: Sequence[tuple[int, int]], late: set[int
         cell=cell,
         width=cell[0] * len(groups),
         height=cell[1] * len(groups),
-        marks=tuple((at, str(groups[at][0]), is_late[at]) for at in range(len(groups)) if is_late[at] or at % every == 0),
+        marks=tuple(
+            (at, str(groups[at][0]), is_late[at]) for at in range(len(groups)) if is_late[at] or at % every == 0
+        ),
         longest=_longest(times, names),
     )
 

@@ -12,6 +12,7 @@ from nsyswrap.model import Section
 from nsyswrap.render import summary_model
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_tables import Span
+from nsyswrap.render.rank_rows import WAITS, said
 from nsyswrap.render.vocabulary import rule_name
 
 # The parts of a stack from its bottom: column, key of the colour, and fill without a style sheet.
@@ -26,7 +27,6 @@ PARTS = (
 _ON_DARK, _ON_LIGHT = "#FFFFFF", "#000000"
 _TEXT_ON = {"compute": _ON_DARK, "copy": _ON_DARK, "communication": _ON_DARK, "rank_wait": _ON_LIGHT, "idle": _ON_LIGHT}
 _NAME_WIDTH = 24
-WAITS = "waits"
 # Pixels of a letter, of the narrowest and of a wide page, and the least height of a part with a text.
 _LETTER, _NARROW, _WIDE, _TEXT_HEIGHT = 6.3, 340, 980, 12
 _MOST_LINES = 4
@@ -91,7 +91,7 @@ class Bar(NamedTuple):
 
 
 class RowView(NamedTuple):
-    """One rank: top of its bar and of its lane in pixels, its name, what is said of it, segments and collectives."""
+    """One rank: top of its bar and of its lane in pixels, its name, why others wait for it, segments and collectives."""
 
     name: str
     short: str
@@ -224,7 +224,7 @@ def _row(
     return RowView(
         name=f"rank {number}, GPU {rank['device_id']}",
         short=str(number) if is_labelled else "",
-        said=_said(rank) if sizes.head else "",
+        said=said(rank) if sizes.head else "",
         is_late=is_late,
         y=top,
         lane_y=top + sizes.bar + 1,
@@ -232,30 +232,6 @@ def _row(
         segments=_labelled_once([_segment(row, axis, top, sizes) for row in segments]),
         bars=tuple(_bar(row, axis, is_marked=row["is_last"] and row["collective"] in awaited) for row in bars),
     )
-
-
-def _said(rank: Row) -> str:
-    """Return what is said of a rank in a few words: why others wait for it, or for which rank it waits."""
-    said = reason(rank)
-    if not said or said.startswith(WAITS):
-        return said
-    return f"late: {said}" if rank["late"] else f"others wait: {said}"
-
-
-def reason(rank: Row) -> str:
-    """Return why others wait for a rank; where it waits longer itself, for which rank."""
-    kept = why(rank) if rank["waited_for_ns"] else ""
-    if rank["late"] or not rank["wait_ns"] or int(rank["waited_for_ns"]) > int(rank["wait_ns"]):
-        return kept
-    return f"{WAITS} for rank {rank['waits_for_rank']}" if int(rank["waits_for_rank"]) >= 0 else kept
-
-
-def why(rank: Row) -> str:
-    """Return what keeps a rank: the rule and the phase; empty where nobody waits for it."""
-    if not rank["rule"]:
-        return ""
-    phase = f" in {elide(str(rank['phase']), _NAME_WIDTH)}" if rank["phase"] not in ("", "none") else ""
-    return visible(rule_name(str(rank["rule"]))) + phase
 
 
 def _segment(row: Row, axis: Axis, top: int, sizes: Sizes) -> SegmentView:
@@ -272,7 +248,7 @@ def _segment(row: Row, axis: Axis, top: int, sizes: Sizes) -> SegmentView:
 
 
 def _labelled_once(segments: Sequence[SegmentView]) -> tuple[SegmentView, ...]:
-    """Return segments of which only the widest has a text where several have the same."""
+    """Return segments; where several have the same text, only the widest keeps it."""
     widest: dict[tuple[str, str], float] = {}
     for one in segments:
         for label in one.labels:
@@ -340,7 +316,9 @@ def _awaited(axis: Axis, bars: Sequence[Row]) -> dict[int, int]:
         longest[int(row["collective"])] = max(longest.get(int(row["collective"]), 0), wait)
     ordered = sorted(longest, key=lambda each: -longest[each])[:_MOST_LINES]
     least = _LINE_SHARE * (axis.end_ns - axis.start_ns)
-    return {each: longest[each] for at, each in enumerate(ordered) if longest[each] >= least or (not at and longest[each])}
+    return {
+        each: longest[each] for at, each in enumerate(ordered) if longest[each] >= least or (not at and longest[each])
+    }
 
 
 def _lines(axis: Axis, bars: Sequence[Row], awaited: Mapping[int, int]) -> Iterator[Line]:
@@ -348,8 +326,8 @@ def _lines(axis: Axis, bars: Sequence[Row], awaited: Mapping[int, int]) -> Itera
     for row in bars:
         if row["is_last"] and row["collective"] in awaited:
             wait = units.duration(awaited[row["collective"]])
-            said = f"rank {row['rank']} arrives last at an {row['kind']}; the first rank waits {wait}"
-            yield Line(_per_cent(axis.x(int(row["arrival_ns"]))), visible(said))
+            title = f"rank {row['rank']} arrives last at an {row['kind']}; the first rank waits {wait}"
+            yield Line(_per_cent(axis.x(int(row["arrival_ns"]))), visible(title))
 
 
 def _ticks(axis: Axis) -> Iterator[Tick]:
@@ -359,7 +337,9 @@ def _ticks(axis: Axis) -> Iterator[Tick]:
     power = 10 ** (len(str(int(least))) - 1)
     distance = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)
     for at in range(0, length, distance):
-        yield Tick(_per_cent(100 * at / length), units.duration(at).replace(".00 ", " ").replace(".0 ", " ") if at else "0")
+        yield Tick(
+            _per_cent(100 * at / length), units.duration(at).replace(".00 ", " ").replace(".0 ", " ") if at else "0"
+        )
 
 
 def _per_cent(value: float) -> str:

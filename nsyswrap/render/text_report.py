@@ -11,7 +11,7 @@ from rich.text import Text
 
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section, Severity
-from nsyswrap.render import plan_view, rows, summary_model, vocabulary
+from nsyswrap.render import plan_view, rank_rows, rows, summary_model, vocabulary
 from nsyswrap.render.escape import ELISION, elide, shorten, visible
 
 _EXPOSED = "exposed "
@@ -23,13 +23,15 @@ _ON_PAGE_ONLY = (
     *("step_breakdown", "cuda_graphs", "host_waits", "machine", "python_lines", "counters", "device_memory"),
     *("communication", "compute", "occupancy", "prediction", "profiler_cost"),
 )
-_SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases")
+_SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases", "ranks")
 _LEFT_OUT = ("p05_ns", "p95_ns")
 _MOST_FINDINGS = 3
 _MOST_PARTS = 4
 _MOST_PHASES = 6
 _MOST_GAPS = 3
 _MOST_ROWS = 5
+_MOST_RANKS = 8
+_REASON_WIDTH = 25
 _NAME_WIDTH = 36
 _RULE_WIDTH = 30
 _CAUSE_WIDTH = 17
@@ -79,6 +81,7 @@ def _blocks(report: Report) -> Iterator[RenderableType]:
     yield Text("\n").append(visible(report.verdict), style=_HEADING)
     yield from _plan(report)
     yield from (_line(f"Note: {note}", _MUTED) for note in report.notes)
+    yield from _ranks(report)
     yield from _ledger(report)
     yield from _idle(report)
     yield from _findings(report)
@@ -110,18 +113,38 @@ def _plan(report: Report) -> Iterator[RenderableType]:
     yield from (_indented(_line(note, _MUTED)) for note in shown.notes)
 
 
+def _ranks(report: Report) -> Iterator[RenderableType]:
+    """Yield the ranks: the mean step of each in parts, and why others wait for it or for whom it waits."""
+    found = rank_rows.shown(report, _MOST_RANKS)
+    if found is None:
+        return
+    rest = found.count - len(found.rows)
+    more = f"; {rest} more on the page" if rest else ""
+    yield _title("Ranks", f"{found.measure}, {units.duration(found.rows[0]['length_ns'])}{more}")
+    table = _table(())
+    for head in ("rank", "compute", "copies", "waiting", "transfer", "idle"):
+        table.add_column(head, justify="right", no_wrap=True, min_width=max(len(head), 4 if head == "rank" else 7))
+    table.add_column("", no_wrap=True, overflow="ellipsis")
+    for row in found.rows:
+        columns = ("compute_ns", "copies_ns", "wait_ns", "transfer_ns", "idle_ns")
+        times = (units.duration(int(row[name])) for name in columns)
+        table.add_row(str(row["rank"]), *times, elide(rank_rows.said(row), _REASON_WIDTH))
+    yield _indented(table)
+
+
 def _ledger(report: Report) -> Iterator[RenderableType]:
     found, section = summary_model.ledgers(report), report.section("ledger")
     if not found or section is None:
         return
     exposed = any(amount.part.label.startswith(_EXPOSED) for amount in found[0].parts)
     note = f"share of {summary_model.short(section.window)}" + ("; * exposed: no kernel runs" if exposed else "")
+    note += f"; {len(found) - _MOST_RANKS} more on the page" if len(found) > _MOST_RANKS else ""
     yield _title("GPU time breakdown", note)
     labels = [amount.part.label for amount in found[0].parts]
     # The note explains the star, since the word "exposed" in each heading would make the line too long.
     heads = [f"{one.removeprefix(_EXPOSED)}*" if one.startswith(_EXPOSED) else one for one in labels]
     table = _table(("GPU", "window", *heads))
-    for one in found:
+    for one in rank_rows.first_ledgers(report, found, _MOST_RANKS):
         shares = (units.share(amount.share) for amount in one.parts)
         table.add_row(str(one.device_id), units.duration(one.window_ns), *shares)
     yield _indented(table)
@@ -173,7 +196,8 @@ def _finding(report: Report, number: int, group: tuple[Finding, ...]) -> Rendera
     head = Text(f"{number} ").append(severity.value.upper(), style=_STYLES[severity])
     times = [(summary_model.lost_and_saved(report, one), summary_model.place(one)) for one in group]
     lines = [Text(visible(time)) for time, _ in times[:1] if time]
-    lines += [Text(f"{place}: {visible(time)}") for time, place in times[1:]]
+    lines += [Text(f"{place}: {visible(time)}") for time, place in times[1:_MOST_RANKS]]
+    lines += [Text(f"{len(times) - _MOST_RANKS} more GPUs")] if len(times) > _MOST_RANKS else []
     lines += [Text(visible(each)) for each in first.lines]
     clause, more, _ = visible(first.advice).partition(";")
     advice = [Text(f"Try this: {clause}{more and ELISION}")] if clause else []

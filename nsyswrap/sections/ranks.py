@@ -85,7 +85,9 @@ def _ranks(context: TraceContext, window: Window, collectives: Collectives, late
         "device_id": [rank.device_id for rank in each],
         "late": [rank.device_id in named for rank in each],
         "length_ns": np.rint(times.sum(axis=1) / steps).astype(np.int64),
-        **dict(zip(("compute_ns", "copies_ns", "wait_ns", "transfer_ns", "idle_ns"), _mean(times, steps).T, strict=True)),
+        **dict(
+            zip(("compute_ns", "copies_ns", "wait_ns", "transfer_ns", "idle_ns"), _mean(times, steps).T, strict=True)
+        ),
         "waited_for_ns": [round(waited.get(rank.device_id, 0) / steps) for rank in each],
         "rule": [rule for rule, _ in whys],
         "phase": [context.phases.name(phase) if rule else "" for rule, phase in whys],

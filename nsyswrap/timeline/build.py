@@ -1,5 +1,7 @@
 """The timeline: rows of GPUs, streams, phases, steps, threads and counters over one grid of bins."""
 
+from collections.abc import Collection
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -8,9 +10,9 @@ import pandas as pd
 from nsyswrap.intervals import Spans, Times, Window, times
 from nsyswrap.intervals import gaps as uncovered
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import LongGap, TimelineData
+from nsyswrap.model import LongGap, TimelineData, TimelineRow
 from nsyswrap.ranks.collectives import Collectives
-from nsyswrap.tables import array
+from nsyswrap.tables import array, pid
 from nsyswrap.timeline.bins import Grid, bins_of, cut
 from nsyswrap.timeline.gpu_rows import counter_rows, gpu_row, stream_rows
 from nsyswrap.timeline.host_rows import host_rows, phase_rows, step_rows
@@ -21,10 +23,18 @@ LISTED_GAPS = 50
 FARTHEST = 1 << 53
 # Number of the longest gaps around which every item is shown, whatever the size of the capture.
 SHOWN_GAPS = 20
+# With more GPUs than this, their streams and counters have no rows. Ours: the rows of eight fill several screens.
+MOST_WITH_STREAMS = 8
+NO_STREAMS = "The streams of {count} GPUs are not shown; analyze the report of one rank for them."
+NOT_SHOWN = "{shown} of {count} GPUs are shown: those in the picture of the ranks."
 
 
 def timeline(
-    context: TraceContext, window: Window, gaps: pd.DataFrame, collectives: Collectives
+    context: TraceContext,
+    window: Window,
+    gaps: pd.DataFrame,
+    collectives: Collectives,
+    drawn: Collection[int] = (),
 ) -> TimelineData | None:
     """Return the timeline of a report; None where no GPU ran anything, or where it would span months.
 
@@ -33,6 +43,7 @@ def timeline(
         window: Window of the report.
         gaps: The table ``gaps`` of the section on idle time: rule, phase and evidence of each idle ns of the window.
         collectives: When the last rank of each collective had arrived.
+        drawn: GPUs that have rows; empty for all.
     """
     operations = context.operations
     if not operations.devices or _reach(_whole(context, window)) > FARTHEST:
@@ -44,20 +55,49 @@ def timeline(
     evidence = tuple(str(text) for text in gaps["evidence"].cat.categories)
     threads = host_rows(context, grid, window)
     rows = [*step_rows(context, grid), *phase_rows(context, grid)]
-    for device in operations.devices:
-        rows.append(gpu_row(context, collectives, grid, window, gaps, device))
-        rows.extend(stream_rows(context, grid, names, threads.threads, device))
-        rows.extend(counter_rows(context, grid, device))
+    devices = [device for device in operations.devices if device in drawn or not drawn]
+    gpus = {device: gpu_row(context, collectives, grid, window, gaps, device) for device in devices}
+    streams = {
+        device: [*stream_rows(context, grid, names, threads.threads, device), *counter_rows(context, grid, device)]
+        for device in devices
+        if len(devices) <= MOST_WITH_STREAMS
+    }
+    if collectives.matched.any():  # the GPUs of ranks lie next to one another, so that they can be compared
+        rows += [*gpus.values(), *(row for each in streams.values() for row in each)]
+    else:
+        rows += [row for device in devices for row in (gpus[device], *streams.get(device, []))]
     return TimelineData(
         window=window,
         edges=grid.edges,
-        rows=(*rows, *threads.rows),
+        rows=tuple(_of_rank(row, collectives) for row in (*rows, *threads.rows)),
         gaps=longest,
         phases=context.phases.names,
         texts={**threads.texts, "evidence": evidence, "call": names.call_names},
         kernels=names.names,
-        left_out=threads.left_out,
+        left_out=(*_left_out(len(devices), len(operations.devices)), *threads.left_out),
     )
+
+
+def _left_out(shown: int, count: int) -> tuple[str, ...]:
+    """Return which GPUs and streams are left out, in sentences."""
+    found = [NOT_SHOWN.format(shown=shown, count=count)] if shown < count else []
+    return (*found, *([NO_STREAMS.format(count=shown)] if shown > MOST_WITH_STREAMS else []))
+
+
+def _of_rank(row: TimelineRow, collectives: Collectives) -> TimelineRow:
+    """Return a row with the number of its rank in its label, where the capture has ranks that communicate."""
+    ranks = collectives.ranks
+    if not collectives.matched.any():
+        return row
+    of_gpu = row.device_id >= 0
+    numbers = [
+        rank.number
+        for rank in ranks.each
+        if (rank.device_id == row.device_id if of_gpu else pid(rank.process) == row.process)
+    ]
+    if len(numbers) != 1:
+        return row
+    return replace(row, label=f"rank {numbers[0]}, {row.label.removesuffix(f' of {row.process}')}")
 
 
 def longest_gaps(context: TraceContext, window: Window) -> tuple[LongGap, ...]:

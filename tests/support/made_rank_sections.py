@@ -1,12 +1,14 @@
 """The section on ranks of made jobs with any number of ranks, in which one rank waits for its data loader."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Report, Section, Severity
-from nsyswrap.sections.ranks import LONGEST_WAIT, MATRIX, MEDIAN, MOST_DRAWN, SELECTED, STEPS
 from nsyswrap.ranks.step_picture import COLLECTIVES, SEGMENTS
+from nsyswrap.sections.ranks import LONGEST_WAIT, MATRIX, MEDIAN, MOST_DRAWN, SELECTED, STEPS
 
 MS = 1_000_000
 LOAD, FORWARD, BACKWARD, LATE, TRANSFER = 2 * MS, 10 * MS, 20 * MS, 15 * MS, 1 * MS
@@ -52,8 +54,6 @@ def rank_section(count: int, late: int, window: Window, *, pictures: int = 1) ->
 
 def with_ranks(report: Report, count: int, late: int, *, pictures: int = 1) -> Report:
     """Return a report with the section on the ranks of a made job, and its finding first."""
-    from dataclasses import replace
-
     section = rank_section(count, late, report.window, pictures=pictures)
     others = tuple(one for one in report.sections if one.key != "ranks")
     return replace(report, sections=(*others, section), findings=(*section.findings, *report.findings))
@@ -115,7 +115,16 @@ def _segments(step: str, ranks: list[int], late: int, start: int) -> pd.DataFram
 def _collectives(step: str, ranks: list[int], late: int, start: int) -> pd.DataFrame:
     end = start + LENGTH
     rows = [
-        (step, 7, rank, end - TRANSFER - (0 if rank == late or late < 0 else LATE), end - TRANSFER, end, "AllReduce", rank == late)
+        (
+            step,
+            7,
+            rank,
+            end - TRANSFER - (0 if rank == late or late < 0 else LATE),
+            end - TRANSFER,
+            end,
+            "AllReduce",
+            rank == late,
+        )
         for rank in ranks
     ]
     return pd.DataFrame(rows, columns=list(COLLECTIVES))

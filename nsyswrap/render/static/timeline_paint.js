@@ -8,6 +8,9 @@ const AXIS = 26;
 const LABEL_LINE = 15;
 const MOST_LABELS = 2500;
 const SHOWN_FLAGS = 20;
+// Above this many GPUs their rows get lower, so that they fit on a screen or two.
+const TALL_GPUS = 4;
+const LEAST_GPU = 14;
 
 /** Return the top and height of each row, and the width of the column of names. */
 function layOut(data, width) {
@@ -15,13 +18,20 @@ function layOut(data, width) {
   const places = [];
   let top = AXIS;
   let group = "";
+  const gpus = data.rows.filter(({ kind }) => kind === "gpu").length;
+  const many = gpus > TALL_GPUS;
+  const gpuHeight = many ? Math.max(LEAST_GPU, Math.round((TALL_GPUS * HEIGHTS.gpu) / gpus)) : HEIGHTS.gpu;
+  const heightOf = (kind) => (kind === "gpu" ? gpuHeight : HEIGHTS[kind]);
+  let before = "";
   for (const row of data.rows) {
     const own = row.device >= 0 ? `gpu ${row.device}` : row.kind === "thread" || row.kind === "python" ? "host" : "loop";
-    top += own !== group && group ? 12 : 5;
+    const near = many && row.kind === "gpu" && before === "gpu";
+    top += near ? 2 : own !== group && group ? 12 : 5;
     top += narrow ? LABEL_LINE : 0;
-    places.push({ row, top, height: HEIGHTS[row.kind], opens: own !== group && group !== "" });
-    top += HEIGHTS[row.kind];
+    places.push({ row, top, height: heightOf(row.kind), opens: own !== group && group !== "" && !near });
+    top += heightOf(row.kind);
     group = own;
+    before = row.kind;
   }
   return { places, height: top + 6, gutter: narrow ? 0 : GUTTER, narrow };
 }
