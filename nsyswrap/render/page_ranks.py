@@ -203,8 +203,7 @@ def _drawn(rows: Sequence[Row], groups: Sequence[tuple[int, int]], late: set[int
         )
         for at in range(len(groups))
     )
-    marks = [(first <= one <= last for one in late) for first, last in groups]
-    is_late = [any(each) for each in marks]
+    is_late = [any(first <= one <= last for one in late) for first, last in groups]
     every = max(len(groups) // 8, 1)
     return MatrixView(
         names=names,

@@ -91,9 +91,10 @@ class Bar(NamedTuple):
 
 
 class RowView(NamedTuple):
-    """One rank: top of its bar and of its lane in pixels, its name, why others wait for it, segments and collectives."""
+    """One rank: its name, why others wait for it, top of its bar and its lane in pixels, segments and collectives."""
 
     name: str
+    brief: str
     short: str
     said: str
     is_late: bool
@@ -223,6 +224,7 @@ def _row(
     is_labelled = is_late or at % sizes.every == 0
     return RowView(
         name=f"rank {number}, GPU {rank['device_id']}",
+        brief=f"rank {number}",
         short=str(number) if is_labelled else "",
         said=said(rank) if sizes.head else "",
         is_late=is_late,

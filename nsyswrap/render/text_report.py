@@ -128,7 +128,9 @@ def _ranks(report: Report) -> Iterator[RenderableType]:
     for row in found.rows:
         columns = ("compute_ns", "copies_ns", "wait_ns", "transfer_ns", "idle_ns")
         times = (units.duration(int(row[name])) for name in columns)
-        table.add_row(str(row["rank"]), *times, elide(rank_rows.said(row), _REASON_WIDTH))
+        said = rank_rows.said(row)
+        said = said if len(said) <= _REASON_WIDTH else rank_rows.said({**row, "phase": ""})
+        table.add_row(str(row["rank"]), *times, elide(said, _REASON_WIDTH))
     yield _indented(table)
 
 

@@ -49,7 +49,7 @@ def run(context: TraceContext, window: Window, collectives: Collectives, latenes
         return Section("ranks", TITLE, window, notes=(ONE_RANK,))
     table = _ranks(context, window, collectives, lateness)
     steps = find_job_steps(context, ranks, window) if lateness.activities else None
-    shown = _drawn(ranks.each, table)
+    shown = drawn_ranks(ranks.each, table)
     matrix, size = _matrix(collectives, lateness.charges, _count(context, window))
     waited = int(table["wait_ns"].sum()) / max(int(table["length_ns"].sum()), 1)
     facts = (
@@ -154,7 +154,7 @@ def _waits_for(charges: Charges) -> dict[int, int]:
     return dict(zip(first["waiting"].tolist(), first["late"].tolist(), strict=True))
 
 
-def _drawn(each: Sequence[Rank], table: pd.DataFrame) -> tuple[Rank, ...]:
+def drawn_ranks(each: Sequence[Rank], table: pd.DataFrame) -> tuple[Rank, ...]:
     """Return the ranks of the picture, by number: all, or a quarter waited for, a quarter waiting, and a sample."""
     if len(each) <= MOST_DRAWN:
         return tuple(each)

@@ -5,7 +5,7 @@ import pandas as pd
 
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Plan, PlannedChange, Section
-from nsyswrap.sections import machine, prediction, profiler_cost
+from nsyswrap.sections import machine, prediction, profiler_cost, ranks
 
 MS = 1_000_000
 STEPS, STEP_NS = 18, 111 * MS
@@ -17,7 +17,7 @@ PLAN = Plan(
 
 
 def more_sections(window: Window, kernels: tuple[str, ...]) -> tuple[Section, ...]:
-    """Return the sections on Python lines, counters, steps, launches, memory, graphs, ranges and waits.
+    """Return the sections on Python lines, counters, steps, launches, ranks, memory, graphs, ranges and waits.
 
     Args:
         window: The window of all of them; it holds 18 steps.
@@ -31,6 +31,7 @@ def more_sections(window: Window, kernels: tuple[str, ...]) -> tuple[Section, ..
         _occupancy(window, kernels),
         _launches(window),
         _communication(window),
+        Section("ranks", ranks.TITLE, window, notes=(ranks.ONE_RANK,)),
         _memory(window),
         _graphs(window, kernels),
         _ranges(window, kernels),

@@ -1,0 +1,144 @@
+"""The ranks on the page: a headline, the picture, the table rank by rank, and who waits for whom, for any number."""
+
+from dataclasses import replace
+
+import hand_made
+import pytest
+from made_rank_sections import HEADLINE, LATE, LENGTH, with_ranks
+
+from nsyswrap.model import Report
+from nsyswrap.render import page_ranks, render
+from nsyswrap.render.page_ranks import RanksView
+
+FULL = hand_made.full_report()
+# What the page of many ranks may take more than the page without them.
+MOST_BYTES = {8: 40_000, 64: 150_000, 1_024: 200_000}
+
+
+def view_of(count: int, late: int) -> RanksView:
+    """Return the view of a report with ranks."""
+    found = page_ranks.ranks(with_ranks(FULL, count, late))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("report", [FULL, hand_made.empty_report(), hand_made.no_gpu_report()])
+def test_without_ranks_there_is_no_part(report: Report) -> None:
+    assert page_ranks.ranks(report) is None
+    assert 'id="ranks"' not in render("html", report)
+
+
+def test_the_headline_is_that_of_the_finding_and_leads_to_it() -> None:
+    view = view_of(8, 3)
+    assert view.said == ((HEADLINE.format(3), "finding-ranks-late"),)
+    page = render("html", with_ranks(FULL, 8, 3))
+    assert '<a href="#finding-ranks-late">' in page
+    assert 'All numbers: <a href="#ranks">Ranks</a>' in page
+
+
+def test_without_a_late_rank_the_headline_names_none() -> None:
+    (said,) = view_of(8, -1).said
+    assert said == ("No rank is late beyond chance. Ranks wait for one another for 0.0 % of their time.", "")
+
+
+def test_a_wait_that_may_be_chance_is_named_with_its_cause() -> None:
+    report = with_ranks(FULL, 2, 1)
+    section = report.section("ranks")
+    assert section is not None
+    table = section.tables["ranks"].assign(late=False)
+    sections = tuple(
+        replace(one, tables={**one.tables, "ranks": table}) if one is section else one for one in report.sections
+    )
+    view = page_ranks.ranks(replace(report, sections=sections, findings=FULL.findings))
+    assert view is not None
+    assert view.said[0][0].endswith("Longest for rank 1, 15.0 ms a step: data loader wait in data.")
+
+
+def test_the_table_marks_the_late_rank_and_its_numbers_add_up() -> None:
+    view = view_of(4, 2)
+    assert [row.is_late for row in view.rows] == [False, False, True, False]
+    for row in view.rows:
+        length, *parts, waited = (raw for _, raw in row.numbers)
+        assert (length, sum(parts)) == (LENGTH, LENGTH)
+        assert waited == (LATE if row.is_late else 0)
+        assert sum(float(one.width) for *_, one in row.bar) == pytest.approx(100)
+    assert [row.why for row in view.rows][1:3] == ["waits for rank 2", "data loader wait in data"]
+
+
+def test_the_table_of_many_ranks_begins_with_the_late_one_and_says_what_it_leaves_out() -> None:
+    view = view_of(1_024, 700)
+    assert (view.rows[0].rank, len(view.rows), view.cut) == (700, 100, "100 of 1,024 ranks")
+
+
+def test_the_matrix_of_a_few_ranks_has_numbers() -> None:
+    matrix = view_of(3, 1).matrix
+    assert matrix is not None
+    texts = [[cell.text for cell in row] for row in matrix.cells]
+    assert texts == [["", "15.0 ms", ""], ["", "", ""], ["", "15.0 ms", ""]]
+    assert matrix.cells[0][1].shade == 5
+    assert matrix.longest == "longest: 0 waits 15.0 ms for 1"
+
+
+def test_the_matrix_of_many_ranks_is_a_picture_of_few_shapes() -> None:
+    matrix = view_of(64, 21).matrix
+    assert matrix is not None
+    assert matrix.cells == ()
+    assert [(one.column, one.row, one.count) for one in matrix.blocks] == [(21, 0, 21), (21, 22, 42)]
+    assert (21, "21", True) in matrix.marks
+
+
+def test_the_matrix_of_a_thousand_ranks_has_groups() -> None:
+    matrix = view_of(1_024, 700).matrix
+    assert matrix is not None
+    assert (len(matrix.names), matrix.names[1]) == (64, "16 to 31")
+    assert {one.column for one in matrix.blocks} == {700 // 16}
+    assert matrix.height < 600
+
+
+def test_without_waits_there_is_no_matrix() -> None:
+    assert view_of(4, -1).matrix is None
+
+
+@pytest.mark.parametrize("count", MOST_BYTES)
+def test_the_page_of_many_ranks_stays_small(count: int) -> None:
+    more = len(render("html", with_ranks(FULL, count, 1))) - len(render("html", FULL))
+    assert more < MOST_BYTES[count]
+
+
+def test_ranks_come_before_the_breakdown_and_are_in_the_contents() -> None:
+    page = render("html", with_ranks(FULL, 2, 1))
+    assert page.index('<a href="#ranks">Ranks</a>') < page.index('id="ranks"') < page.index('id="ledger"')
+    assert 'id="section-ranks"' not in page
+
+
+def test_every_row_of_the_picture_leads_to_the_timeline() -> None:
+    page = render("html", with_ranks(FULL, 2, 1))
+    start = FULL.window.start_ns
+    assert page.count(f'<a href="#t={start}-{start + LENGTH}" aria-label="rank ') == 2
+
+
+def test_names_of_steps_and_phases_are_text() -> None:
+    report = with_ranks(FULL, 2, 1)
+    section = report.section("ranks")
+    assert section is not None
+    hostile = {
+        name: table.assign(**{column: hand_made.HOSTILE for column in ("step", "phase") if column in table})
+        for name, table in section.tables.items()
+    }
+    sections = tuple(replace(one, tables=hostile) if one is section else one for one in report.sections)
+    page = render("html", replace(report, sections=sections))
+    assert "<img" not in page
+    assert "\u202e" not in page
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_terminal_and_markdown_show_the_ranks(form: str) -> None:
+    shown = render(form, with_ranks(FULL, 64, 40))
+    assert "late: data loader wait" in shown.replace("&#58;", ":")
+    assert "waits for rank 40" in shown
+    assert "56 more" in shown
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_the_forms_for_programs_have_all_ranks(form: str) -> None:
+    assert "1023" in render(form, with_ranks(FULL, 1_024, 700))
