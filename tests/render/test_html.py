@@ -12,6 +12,7 @@ import hand_made
 import numpy as np
 import pandas as pd
 import pytest
+from made_rank_sections import with_ranks
 
 from nsyswrap.model import Section
 from nsyswrap.render import html_report, vocabulary
@@ -70,6 +71,9 @@ PAGES = {
     "no GPU": Page(html_report.render(hand_made.no_gpu_report())),
     "empty": Page(html_report.render(hand_made.empty_report())),
     "hostile": Page(html_report.render(hand_made.hostile_report())),
+    "2 ranks": Page(html_report.render(with_ranks(hand_made.full_report(), 2, 1, pictures=2))),
+    "1,024 ranks": Page(html_report.render(with_ranks(hand_made.full_report(), 1_024, 700))),
+    "slim, 64 ranks": Page(html_report.render_slim(with_ranks(hand_made.full_report(), 64, 21))),
     "slim": Page(html_report.render_slim(hand_made.full_report())),
     "slim, two GPUs": Page(html_report.render_slim(hand_made.two_gpu_report())),
     "slim, no GPU": Page(html_report.render_slim(hand_made.no_gpu_report())),

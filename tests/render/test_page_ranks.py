@@ -114,7 +114,7 @@ def test_ranks_come_before_the_breakdown_and_are_in_the_contents() -> None:
 def test_every_row_of_the_picture_leads_to_the_timeline() -> None:
     page = render("html", with_ranks(FULL, 2, 1))
     start = FULL.window.start_ns
-    assert page.count(f'<a href="#t={start}-{start + LENGTH}" aria-label="rank ') == 2
+    assert page.count(f'<a href="#t={start}-{start + LENGTH}"><title>rank ') == 2
 
 
 def test_names_of_steps_and_phases_are_text() -> None:
