@@ -12,7 +12,9 @@ from nsyswrap.render.rank_picture import PARTS, PictureView, pictures, sizes_for
 from nsyswrap.render.rank_rows import MOST_BY_NUMBER, in_order, reason, why
 from nsyswrap.render.summary_model import Row
 
-MOST_ROWS, SLIM_ROWS = 100, 8
+MOST_ROWS = 100
+# Ranks of the table on the slim page, and segments of its pictures. Ours: the page is to stay below 60 kB.
+SLIM_ROWS, SLIM_SEGMENTS = 8, 40
 # Pixels: the most width of the drawn matrix and of a cell. A cell is as high as a row of the picture beside it.
 _MATRIX_WIDTH, _WIDEST_CELL = 320, 20
 # Shades of a cell, by share of the longest wait. Ours. Cells below the first are blank.
@@ -132,7 +134,7 @@ def ranks(report: Report) -> RanksView | None:
 
 
 def slim(view: RanksView | None, anchors: Collection[str]) -> RanksView | None:
-    """Return the section for a page without a timeline: the pictures without links, and the first ranks.
+    """Return the section for the slim page: small pictures, without links to the timeline, and the first ranks.
 
     Args:
         view: The section; None where there is none.
@@ -141,6 +143,8 @@ def slim(view: RanksView | None, anchors: Collection[str]) -> RanksView | None:
     if view is None:
         return None
     without = [each._replace(rows=tuple(row._replace(anchor="") for row in each.rows)) for each in view.pictures]
+    if sum(len(row.segments) for each in without for row in each.rows) > SLIM_SEGMENTS:
+        without = []
     return view._replace(
         said=tuple((headline, anchor if anchor in anchors else "") for headline, anchor in view.said),
         pictures=tuple(without),

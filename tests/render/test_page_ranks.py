@@ -7,7 +7,7 @@ import pytest
 from made_rank_sections import HEADLINE, LATE, LENGTH, with_ranks
 
 from nsyswrap.model import Report
-from nsyswrap.render import page_ranks, render
+from nsyswrap.render import html_report, page_ranks, render
 from nsyswrap.render.page_ranks import RanksView
 
 FULL = hand_made.full_report()
@@ -103,6 +103,14 @@ def test_without_waits_there_is_no_matrix() -> None:
 def test_the_page_of_many_ranks_stays_small(count: int) -> None:
     more = len(render("html", with_ranks(FULL, count, 1))) - len(render("html", FULL))
     assert more < MOST_BYTES[count]
+
+
+def test_the_slim_page_has_the_picture_of_a_few_ranks_and_stays_small() -> None:
+    few, many = (html_report.render_slim(with_ranks(FULL, count, 1)) for count in (4, 64))
+    assert few.count('class="rank-row"') == 4
+    assert 'class="rank-row"' not in many
+    assert "8 of 64 ranks" in many
+    assert max(len(few.encode()), len(many.encode())) < 60_000
 
 
 def test_ranks_come_before_the_breakdown_and_are_in_the_contents() -> None:
