@@ -107,7 +107,7 @@ def _ranks(report: Report) -> Iterator[str]:
         for row in found.rows
     ]
     heads = ("", "rank", "compute", "copies", "waiting", "transfer", "idle", "others wait")
-    rest = found.count - len(found.rows)
+    rest = found.total - len(found.rows)
     note = f" {rest} more ranks are on the page." if rest else ""
     length = units.duration(int(found.rows[0]["length_ns"]))
     yield f"Ranks, {found.measure} of {length}.{note}\n\n{pipe_table(heads, body, 1)}"

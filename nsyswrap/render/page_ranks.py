@@ -54,7 +54,7 @@ class Block(NamedTuple):
 
     column: int
     row: int
-    count: int
+    rows: int
     shade: int
 
 
@@ -92,7 +92,7 @@ class RanksView(NamedTuple):
         measure: What the times of the table are.
         rows: The ranks, late ones first where there are many.
         cut: Which ranks the table leaves out.
-        count: How many ranks there are.
+        total: How many ranks there are.
         matrix: Who waits for whom; None where none does.
         facts: Further facts of the section.
         notes: Its notes.
@@ -104,7 +104,7 @@ class RanksView(NamedTuple):
     measure: str
     rows: tuple[RankRow, ...]
     cut: str
-    count: int
+    total: int
     matrix: MatrixView | None
     facts: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
@@ -126,7 +126,7 @@ def ranks(report: Report) -> RanksView | None:
         measure="mean step" if section.window.is_of_steps else "window",
         rows=tuple(_row(row, most) for row in ordered[:MOST_ROWS]),
         cut=cut,
-        count=len(found),
+        total=len(found),
         matrix=_matrix(section, {int(row["rank"]) for row in found if row["late"]}),
         facts=page_parts.facts(section),
         notes=tuple(visible(note) for note in section.notes),
@@ -149,7 +149,7 @@ def slim(view: RanksView | None, anchors: Collection[str]) -> RanksView | None:
         said=tuple((headline, anchor if anchor in anchors else "") for headline, anchor in view.said),
         pictures=tuple(without),
         rows=view.rows[:SLIM_ROWS],
-        cut=f"{SLIM_ROWS} of {units.count(view.count)} ranks" if view.count > SLIM_ROWS else "",
+        cut=f"{SLIM_ROWS} of {units.count(view.total)} ranks" if view.total > SLIM_ROWS else "",
     )
 
 

@@ -19,7 +19,7 @@ class Shown(NamedTuple):
     """The first ranks of a table, how many there are in all, and what their times are: "mean step" or "window"."""
 
     rows: tuple[Row, ...]
-    count: int
+    total: int
     measure: str
 
 

@@ -118,7 +118,7 @@ def _ranks(report: Report) -> Iterator[RenderableType]:
     found = rank_rows.shown(report, _MOST_RANKS)
     if found is None:
         return
-    rest = found.count - len(found.rows)
+    rest = found.total - len(found.rows)
     more = f"; {rest} more on the page" if rest else ""
     yield _title("Ranks", f"{found.measure}, {units.duration(found.rows[0]['length_ns'])}{more}")
     table = _table(())

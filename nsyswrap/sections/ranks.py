@@ -131,7 +131,7 @@ def _kept(charges: Charges, late: set[int]) -> dict[int, tuple[str, int]]:
     For late ranks a rule that names a cause comes first, as in their findings.
     """
     frame = pd.DataFrame({"gpu": charges.late, "rule": charges.rule, "phase": charges.phase, "ns": charges.wait_ns})
-    sums = frame.groupby(["gpu", "rule", "phase"], as_index=False)["ns"].sum()
+    sums: pd.DataFrame = frame.groupby(["gpu", "rule", "phase"], as_index=False).agg(ns=("ns", "sum"))
     sums["of_rule"] = sums.groupby(["gpu", "rule"])["ns"].transform("sum")
     sums["last"] = sums["rule"].isin(list(UNNAMED)) & sums["gpu"].isin(list(late))
     keys = ["gpu", "last", "of_rule", "ns", "rule", "phase"]
@@ -149,7 +149,7 @@ def _waited_for(charges: Charges) -> dict[int, int]:
 
 def _waits_for(charges: Charges) -> dict[int, int]:
     """Return by GPU the GPU of the rank that it waits for longest."""
-    pairs = _others(charges).groupby(["waiting", "late"], as_index=False)["ns"].sum()
+    pairs: pd.DataFrame = _others(charges).groupby(["waiting", "late"], as_index=False).agg(ns=("ns", "sum"))
     first = pairs.sort_values(["ns", "late"], ascending=[False, True], kind="stable").drop_duplicates("waiting")
     return dict(zip(first["waiting"].tolist(), first["late"].tolist(), strict=True))
 

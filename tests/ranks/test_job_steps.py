@@ -14,6 +14,7 @@ from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.ranks.identity import Rank
 from nsyswrap.ranks.job_steps import JobSteps, find_job_steps
+from nsyswrap.render.summary_model import records
 from nsyswrap.report import choose_window
 from nsyswrap.tables import Trace
 
@@ -54,10 +55,10 @@ def test_steps_of_a_real_job_agree_with_a_plain_loop(name: str, real_trace: Real
     found = steps_of(context)
     frame = context.steps.counted
     for place, rank in enumerate(found.ranks):
-        mine = frame[frame["process"] == rank.process].set_index("name")
+        mine = frame[frame["process"] == rank.process]
         for at in (0, len(found.names) // 2):
-            start, end = (int(mine.loc[found.names[at], side]) for side in ("start", "end"))
-            following = mine["start"][mine["start"] >= end]
+            (step,) = records(mine[mine["name"] == found.names[at]])
+            start, following = step["start"], mine["start"][mine["start"] >= step["end"]]
             assert int(found.begin[at, place]) == ended_before(context, rank, start)
             assert int(found.end[at, place]) == ended_before(context, rank, int(following.min()))
 

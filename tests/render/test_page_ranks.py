@@ -83,7 +83,7 @@ def test_the_matrix_of_many_ranks_is_a_picture_of_few_shapes() -> None:
     matrix = view_of(64, 21).matrix
     assert matrix is not None
     assert matrix.cells == ()
-    assert [(one.column, one.row, one.count) for one in matrix.blocks] == [(21, 0, 21), (21, 22, 42)]
+    assert [(one.column, one.row, one.rows) for one in matrix.blocks] == [(21, 0, 21), (21, 22, 42)]
     assert (21, "21", True) in matrix.marks
 
 

@@ -32,7 +32,7 @@ def test_of_many_ranks_the_late_one_comes_first() -> None:
 def test_a_form_shows_the_first_ranks_and_how_many_there_are() -> None:
     found = rank_rows.shown(with_ranks(FULL, 64, 40), 8)
     assert found is not None
-    assert ([each["rank"] for each in found.rows][:2], len(found.rows), found.count) == ([40, 0], 8, 64)
+    assert ([each["rank"] for each in found.rows][:2], len(found.rows), found.total) == ([40, 0], 8, 64)
     assert found.measure == "mean step"
 
 

@@ -14,6 +14,7 @@ from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.model import Report, Section
 from nsyswrap.ranks.identity import Rank
 from nsyswrap.ranks.join import join
+from nsyswrap.render.summary_model import records
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.sections import ranks
 from nsyswrap.tables import Trace
@@ -42,18 +43,13 @@ def test_the_parts_of_a_mean_step_add_up_and_are_those_of_the_ledger(name: str, 
     table, ledger = tables_of(report, "ranks")["ranks"], tables_of(report, "ledger")["devices"]
     assert (table[PARTS].sum(axis=1) == table["length_ns"]).all()
     steps = report.step.count or 1
-    for row, device in zip(table.itertuples(), ledger.sort_values("device_id").itertuples(), strict=True):
-        assert row.device_id == device.device_id
-        copies = device.copy_exposed_ns + device.memset_exposed_ns
-        expected = (
-            device.compute_ns,
-            copies,
-            device.communication_wait_ns,
-            device.communication_transfer_ns,
-            device.idle_ns,
-        )
+    for row, device in zip(records(table), records(ledger.sort_values("device_id")), strict=True):
+        assert row["device_id"] == device["device_id"]
+        copies = device["copy_exposed_ns"] + device["memset_exposed_ns"]
+        wait, transfer = device["communication_wait_ns"], device["communication_transfer_ns"]
+        expected = (device["compute_ns"], copies, wait, transfer, device["idle_ns"])
         for column, whole in zip(PARTS, expected, strict=True):
-            assert abs(getattr(row, column) - whole / steps) <= 1
+            assert abs(row[column] - whole / steps) <= 1
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -63,17 +59,18 @@ def test_waits_agree_with_a_plain_loop_over_those_of_the_section_on_communicatio
     report = real_report(name)
     found, waits = tables_of(report, "ranks"), tables_of(report, "communication")["waits"]
     pairs: dict[tuple[int, int], int] = {}
-    for row in waits.itertuples():
-        pairs[row.waiting_rank, row.late_rank] = pairs.get((row.waiting_rank, row.late_rank), 0) + row.wait_ns
+    for row in records(waits):
+        pair = row["waiting_rank"], row["late_rank"]
+        pairs[pair] = pairs.get(pair, 0) + row["wait_ns"]
     matrix = found["matrix"]
     keys = zip(matrix["waiting_first"], matrix["late_first"], strict=True)
     assert dict(zip(keys, matrix["wait_ns"], strict=True)) == pairs
     steps = report.step.count or 1
-    for row in found["ranks"].itertuples():
-        others = [ns for (waiting, late), ns in pairs.items() if late == row.rank != waiting]
-        assert row.waited_for_ns == round(max(others, default=0) / steps)
-        mine = {late: ns for (waiting, late), ns in pairs.items() if waiting == row.rank != late}
-        assert row.waits_for_rank == (max(mine, key=lambda late: mine[late]) if mine else -1)
+    for row in records(found["ranks"]):
+        others = [ns for (waiting, late), ns in pairs.items() if late == row["rank"] != waiting]
+        assert row["waited_for_ns"] == round(max(others, default=0) / steps)
+        mine = {late: ns for (waiting, late), ns in pairs.items() if waiting == row["rank"] != late}
+        assert row["waits_for_rank"] == (max(mine, key=lambda late: mine[late]) if mine else -1)
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -88,8 +88,10 @@ def _matrix(count: int, late: int) -> pd.DataFrame:
     size = -(-count // MOST_DRAWN)
     groups = [(at, min(at + size, count) - 1) for at in range(0, count, size)]
     whom = next((group for group in groups if group[0] <= late <= group[1]), None)
-    rows = []
-    for group in groups if whom is not None else []:
+    rows: list[tuple[int, ...]] = []
+    if whom is None:
+        return pd.DataFrame(rows, columns=list(MATRIX))
+    for group in groups:
         members = group[1] - group[0] + 1 - (group == whom)
         if members:
             rows.append((*group, *whom, 10 * members * LATE, members * LATE))
