@@ -114,27 +114,25 @@ def _static(name: str) -> str:
 
 
 def _context(report: Report) -> dict[str, Any]:
-    ledgers = summary_model.ledgers(report)
     ledger = report.section("ledger")
     window = ledger.window if ledger is not None else report.window
     everything = list(_groups(report))
     groups = [shown for group in everything if (shown := _shown(group)).sections or group.title == _LAST]
     gaps = page_parts.worst_gaps(report, _MOST_GAPS)
     timeline, ranks = timeline_view.view(report), page_ranks.ranks(report)
-    findings = page_findings.findings(report)
-    has_gaps, has_timeline, has_ranks = bool(gaps.gaps), timeline is not None, ranks is not None
-    contents = _contents(report, groups, has_gaps=has_gaps, has_timeline=has_timeline, has_ranks=has_ranks)
+    findings, has = (
+        page_findings.findings(report),
+        {"has_timeline": timeline is not None, "has_ranks": ranks is not None},
+    )
     return {
         **_assets(SCRIPTS, () if timeline is None else (timeline_view.script(),)),
-        "contents": list(contents),
+        "contents": list(_contents(report, groups, has_gaps=bool(gaps.gaps), **has)),
         "title": _title(report),
         "gpus": page_provenance.gpus(report),
         "report": report,
         "window": page_provenance.window(report),
         "ledger_window": visible(summary_model.short(window)),
-        "devices": page_parts.devices(report, rank_rows.first_ledgers(report, ledgers, _MOST_GPUS)),
-        "open_gpus": len(ledgers) if len(ledgers) <= _OPEN_GPUS else _OPEN_GPUS // 2,
-        "gpu_count": len(ledgers),
+        **_devices(report),
         "plan": plan_view.plan(report),
         "numbers": summary_model.key_numbers(report),
         "findings": findings[:_SHOWN_FINDINGS],
@@ -156,6 +154,16 @@ def _context(report: Report) -> dict[str, Any]:
         "provenance": list(page_provenance.provenance(report)),
         "vocabulary": vocabulary,
         "summary": markdown_report.render(report),
+    }
+
+
+def _devices(report: Report) -> dict[str, Any]:
+    """Return the bars of GPUs, how many of them are open, and how many GPUs there are."""
+    ledgers = summary_model.ledgers(report)
+    return {
+        "devices": page_parts.devices(report, rank_rows.first_ledgers(report, ledgers, _MOST_GPUS)),
+        "open_gpus": len(ledgers) if len(ledgers) <= _OPEN_GPUS else _OPEN_GPUS // 2,
+        "gpu_count": len(ledgers),
     }
 
 

@@ -14,7 +14,7 @@ from nsyswrap.render.summary_model import Row
 
 MOST_ROWS = 100
 # Ranks of the table on the slim page, and segments of its pictures. Ours: the page is to stay below 60 kB.
-SLIM_ROWS, SLIM_SEGMENTS = 8, 40
+SLIM_ROWS, SLIM_SEGMENTS = 8, 20
 # Pixels: the most width of the drawn matrix and of a cell. A cell is as high as a row of the picture beside it.
 _MATRIX_WIDTH, _WIDEST_CELL = 320, 20
 # Shades of a cell, by share of the longest wait. Ours. Cells below the first are blank.
@@ -134,7 +134,7 @@ def ranks(report: Report) -> RanksView | None:
 
 
 def slim(view: RanksView | None, anchors: Collection[str]) -> RanksView | None:
-    """Return the section for the slim page: small pictures, without links to the timeline, and the first ranks.
+    """Return the section for the slim page: pictures without links where they are small, else the first ranks.
 
     Args:
         view: The section; None where there is none.
@@ -143,13 +143,14 @@ def slim(view: RanksView | None, anchors: Collection[str]) -> RanksView | None:
     if view is None:
         return None
     without = [each._replace(rows=tuple(row._replace(anchor="") for row in each.rows)) for each in view.pictures]
-    if sum(len(row.segments) for each in without for row in each.rows) > SLIM_SEGMENTS:
-        without = []
+    is_small = 0 < sum(len(row.segments) for each in without for row in each.rows) <= SLIM_SEGMENTS
+    rows = () if is_small else view.rows[:SLIM_ROWS]
     return view._replace(
         said=tuple((headline, anchor if anchor in anchors else "") for headline, anchor in view.said),
-        pictures=tuple(without),
-        rows=view.rows[:SLIM_ROWS],
-        cut=f"{SLIM_ROWS} of {units.count(view.total)} ranks" if view.total > SLIM_ROWS else "",
+        pictures=tuple(without) if is_small else (),
+        rows=rows,
+        cut=f"{len(rows)} of {units.count(view.total)} ranks" if rows and len(rows) < view.total else "",
+        matrix=None,
     )
 
 

@@ -1,6 +1,6 @@
 """The timeline: rows of GPUs, streams, phases, steps, threads and counters over one grid of bins."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -54,28 +54,34 @@ def timeline(
     names = operation_names(context)
     evidence = tuple(str(text) for text in gaps["evidence"].cat.categories)
     threads = host_rows(context, grid, window)
-    rows = [*step_rows(context, grid), *phase_rows(context, grid)]
     devices = [device for device in operations.devices if device in drawn or not drawn]
-    gpus = {device: gpu_row(context, collectives, grid, window, gaps, device) for device in devices}
-    streams = {
-        device: [*stream_rows(context, grid, names, threads.threads, device), *counter_rows(context, grid, device)]
+    gpus = [gpu_row(context, collectives, grid, window, gaps, device) for device in devices]
+    streams = [
+        [*stream_rows(context, grid, names, threads.threads, device), *counter_rows(context, grid, device)]
         for device in devices
         if len(devices) <= MOST_WITH_STREAMS
-    }
-    if collectives.matched.any():  # the GPUs of ranks lie next to one another, so that they can be compared
-        rows += [*gpus.values(), *(row for each in streams.values() for row in each)]
-    else:
-        rows += [row for device in devices for row in (gpus[device], *streams.get(device, []))]
+    ]
+    of_gpus = _in_order(gpus, streams, is_job=bool(collectives.matched.any()))
+    rows = (*step_rows(context, grid), *phase_rows(context, grid), *of_gpus, *threads.rows)
     return TimelineData(
         window=window,
         edges=grid.edges,
-        rows=tuple(_of_rank(row, collectives) for row in (*rows, *threads.rows)),
+        rows=tuple(_of_rank(row, collectives) for row in rows),
         gaps=longest,
         phases=context.phases.names,
         texts={**threads.texts, "evidence": evidence, "call": names.call_names},
         kernels=names.names,
         left_out=(*_left_out(len(devices), len(operations.devices)), *threads.left_out),
     )
+
+
+def _in_order(
+    gpus: Sequence[TimelineRow], streams: Sequence[Sequence[TimelineRow]], *, is_job: bool
+) -> list[TimelineRow]:
+    """Return the rows of GPUs, each before its streams; in a job of ranks all GPUs first, to be compared."""
+    if is_job or not streams:
+        return [*gpus, *(row for each in streams for row in each)]
+    return [row for gpu, its in zip(gpus, streams, strict=True) for row in (gpu, *its)]
 
 
 def _left_out(shown: int, count: int) -> tuple[str, ...]:
