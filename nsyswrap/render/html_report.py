@@ -141,11 +141,7 @@ def _context(report: Report) -> dict[str, Any]:
         "patterns": page_parts.patterns(report),
         "verdict_finding": page_findings.verdict_anchor(report),
         "timeline": timeline,
-        "tensor": page_parts.tensor_bar(report),
-        "tensor_bars": page_tensor.tensor_bars(report),
-        "steps": page_steps.steps(report),
-        "phases": page_phases.phases(report),
-        "counters": page_counters.counters(report),
+        **_charts(report),
         "ranks": ranks,
         "groups": groups,
         "missing": [one for group in everything for one in group.sections if not _is_shown(one)],
@@ -154,6 +150,17 @@ def _context(report: Report) -> dict[str, Any]:
         "provenance": list(page_provenance.provenance(report)),
         "vocabulary": vocabulary,
         "summary": markdown_report.render(report),
+    }
+
+
+def _charts(report: Report) -> dict[str, Any]:
+    """Return the charts of sections."""
+    return {
+        "tensor": page_parts.tensor_bar(report),
+        "tensor_bars": page_tensor.tensor_bars(report),
+        "steps": page_steps.steps(report),
+        "phases": page_phases.phases(report),
+        "counters": page_counters.counters(report),
     }
 
 

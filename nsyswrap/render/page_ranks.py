@@ -14,7 +14,7 @@ from nsyswrap.render.summary_model import Row
 
 MOST_ROWS = 100
 # Ranks of the table on the slim page, and segments of its pictures. Ours: the page is to stay below 60 kB.
-SLIM_ROWS, SLIM_SEGMENTS = 8, 20
+SLIM_ROWS, SLIM_SEGMENTS = 8, 12
 # Pixels: the most width of the drawn matrix and of a cell. A cell is as high as a row of the picture beside it.
 _MATRIX_WIDTH, _WIDEST_CELL = 320, 20
 # Shades of a cell, by share of the longest wait. Ours. Cells below the first are blank.

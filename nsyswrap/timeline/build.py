@@ -15,8 +15,8 @@ from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.tables import array, pid
 from nsyswrap.timeline.bins import Grid, bins_of, cut
 from nsyswrap.timeline.gpu_rows import counter_rows, gpu_row, stream_rows
-from nsyswrap.timeline.host_rows import host_rows, phase_rows, step_rows
-from nsyswrap.timeline.operation_names import operation_names
+from nsyswrap.timeline.host_rows import HostRows, host_rows, phase_rows, step_rows
+from nsyswrap.timeline.operation_names import OperationNames, operation_names
 
 LISTED_GAPS = 50
 # JavaScript numbers are floats of 64 bits, exact for integers up to 53 bits: 104 days in ns.
@@ -56,11 +56,7 @@ def timeline(
     threads = host_rows(context, grid, window)
     devices = [device for device in operations.devices if device in drawn or not drawn]
     gpus = [gpu_row(context, collectives, grid, window, gaps, device) for device in devices]
-    streams = [
-        [*stream_rows(context, grid, names, threads.threads, device), *counter_rows(context, grid, device)]
-        for device in devices
-        if len(devices) <= MOST_WITH_STREAMS
-    ]
+    streams = _streams(context, grid, names, threads, devices if len(devices) <= MOST_WITH_STREAMS else [])
     of_gpus = _in_order(gpus, streams, is_job=bool(collectives.matched.any()))
     rows = (*step_rows(context, grid), *phase_rows(context, grid), *of_gpus, *threads.rows)
     return TimelineData(
@@ -73,6 +69,16 @@ def timeline(
         kernels=names.names,
         left_out=(*_left_out(len(devices), len(operations.devices)), *threads.left_out),
     )
+
+
+def _streams(
+    context: TraceContext, grid: Grid, names: OperationNames, threads: HostRows, devices: Sequence[int]
+) -> list[list[TimelineRow]]:
+    """Return the rows of the streams and counters of each of some GPUs."""
+    return [
+        [*stream_rows(context, grid, names, threads.threads, device), *counter_rows(context, grid, device)]
+        for device in devices
+    ]
 
 
 def _in_order(
