@@ -56,6 +56,7 @@ class _Order:
         codes: Code ``named`` of each in the usual order.
         kind: KERNEL, TO_DEVICE, TO_HOST, OTHER or WAIT.
         optimizer: Whether it is a kernel of an optimizer.
+        collective: Whether it is a collective.
         gap: Median time from the end of the last call or wait of the thread before it to its start, in ns.
         waited: Whether the thread waited just before it.
         after_backward: Whether other threads launched kernels just before it.
@@ -66,6 +67,7 @@ class _Order:
     codes: Codes
     kind: npt.NDArray[np.int8]
     optimizer: Flags
+    collective: Flags
     gap: npt.NDArray[np.float64]
     waited: Flags
     after_backward: Flags
@@ -124,6 +126,7 @@ def _usual_order(sequence: WorkSequence, pattern: Pattern, items: Indices) -> _O
         codes=sequence.named[model],
         kind=sequence.kind[model],
         optimizer=sequence.optimizer[model],
+        collective=sequence.collective[model],
         gap=np.median(sequence.start[chosen] - sequence.end[last_call], axis=0),
         waited=np.median(sequence.kind[last_call] == WAIT, axis=0) > 0,
         after_backward=np.median(foreign[chosen] - foreign[before], axis=0) > 0,
@@ -166,10 +169,25 @@ def _after_optimizer(order: _Order, part: Indices, last: int) -> int:
     kernels = np.cumsum(order.kind[rest] == KERNEL)
     # A copy in the middle of the forward pass is not a batch.
     batches = rest[(order.kind[rest] == TO_DEVICE) & (kernels <= TOLERANCE * max(int(kernels[-1]), 1))]
-    if len(batches):
-        return int(batches[0])
     working = rest[~np.isin(order.kind[rest], (WAIT, TO_HOST))]
-    return int(working[0] if len(working) else rest[0])
+    if not len(batches):
+        return int(working[0] if len(working) else rest[0])
+    return _before_batch(order, working[: int(np.flatnonzero(working == batches[0])[0]) + 1])
+
+
+def _before_batch(order: _Order, working: Indices) -> int:
+    """Return the position at which a step begins, given its launches between the optimizer and a copy, and that copy.
+
+    The copy is the batch, unless it comes in the middle of the forward pass. This is so after a collective, with which
+    sharded weights are gathered. It is also so if the host took longer before another launch that follows a wait: in
+    this time, the loop turns.
+    """
+    copy = int(working[-1])
+    turned = np.flatnonzero(order.waited[working] | (order.kind[working - 1] == TO_HOST))
+    since = working[turned[-1] :] if len(turned) else working
+    if order.collective[since].any():
+        return int(since[0])
+    return int(since[0]) if len(turned) and order.gap[since[0]] > order.gap[copy] else copy
 
 
 def _longest_gap(order: _Order, part: Indices) -> int:
@@ -201,9 +219,45 @@ def _first_items(sequence: WorkSequence, order: _Order, first: int) -> Indices:
         anchor = int(np.argmin(reluctance))
         at = np.flatnonzero(codes == order.codes[anchor])
         begins = _followed(codes, order.codes, at, anchor, sign * int(distance[anchor])) + (sign > 0)
-        found.append((int(reluctance[anchor]), np.unique(order.items[begins[begins < len(codes)]])))
+        found.append((int(reluctance[anchor]), np.unique(begins[begins < len(codes)])))
+    heads, tails = found[0][1], found[1][1]
+    heads = heads[codes[heads] == order.codes[first]]
+    tails = _past_other_work(tails, heads, codes[tails] == order.codes[first])
+    found = [found[0], (found[1][0], tails)]
     (_, chosen), (_, other) = sorted(found, key=lambda each: each[0])
-    return _with_lone(chosen, other) if len(chosen) and len(other) else chosen
+    begins = _with_lone(order.items[chosen], order.items[other]) if len(chosen) and len(other) else order.items[chosen]
+    return _with_earlier(order, codes, begins, first)
+
+
+def _past_other_work(tails: Indices, heads: Indices, usual: Flags) -> Indices:
+    """Return where steps begin after the end of the step before: past a checkpoint or a log that follows that end.
+
+    Args:
+        tails: The position after the end of each step, ascending.
+        heads: Where a step begins as usual, ascending.
+        usual: Whether the usual first item is at each of ``tails``.
+    """
+    until = np.append(tails[1:], np.iinfo(np.int64).max)[: len(tails)]
+    following = np.append(heads, np.iinfo(np.int64).max)[np.searchsorted(heads, tails)]
+    return np.where(~usual & (following < until), following, tails)
+
+
+def _with_earlier(order: _Order, codes: Codes, begins: Indices, first: int) -> Indices:
+    """Return where steps begin, together with the steps before the first one that no wait separates from it.
+
+    The first step has no step before it, so what a step usually ends with may be the only item that occurs once.
+    """
+    size = len(order.codes)
+    usual = np.bincount(order.codes, minlength=int(codes.max()) + 1)
+    while len(begins):
+        at = int(np.searchsorted(order.items, begins[0]))
+        before = max(at - size, 0)
+        held = np.bincount(codes[before:at], minlength=len(usual))
+        if np.minimum(held, usual).sum() < (1 - TOLERANCE) * size or order.items[before] >= begins[0]:
+            break
+        same = before + np.flatnonzero(codes[before:at] == order.codes[first])
+        begins = np.append(order.items[same[0] if len(same) else before], begins)
+    return begins
 
 
 def _with_lone(chosen: Indices, other: Indices) -> Indices:
@@ -292,6 +346,8 @@ def _times(
     following = np.minimum(final + 1, len(calls) - 1)
     final = np.where(sequence.kind[calls[following]] == WAIT, following, final)
     end[last] = np.maximum(sequence.end[calls[final]], sequence.start[begin[last]])
+    # Where the capture ends in a backward pass, the last launches are on autograd's thread.
+    end[-1] = max(end[-1], int(sequence.end[begin[-1] : after[-1]][~sequence.own[begin[-1] : after[-1]]].max(initial=0)))
     return start, end
 
 
