@@ -92,8 +92,7 @@ def find_parts(sequence: WorkSequence, pattern: Pattern) -> StepParts:
     own = np.flatnonzero(sequence.own)
     if order is not None:
         position = _first_position(order)
-        waits = bool(order.waited[position])
-        parts = _parts(sequence, pattern, own, _first_items(sequence, order, position), ends_with_wait=waits)
+        parts = _parts(sequence, pattern, own, _first_items(sequence, order, position))
         if len(parts.start) >= pattern.repetitions / 2:
             return parts
     # Marks are less exact, but they are always there.
@@ -292,9 +291,7 @@ def _followed(codes: Codes, usual: Codes, at: Indices, anchor: int, away: int) -
     return at + sign * matched
 
 
-def _parts(
-    sequence: WorkSequence, pattern: Pattern, own: Indices, first: Indices, *, ends_with_wait: bool = False
-) -> StepParts:
+def _parts(sequence: WorkSequence, pattern: Pattern, own: Indices, first: Indices) -> StepParts:
     """Return the steps that begin with some items.
 
     A part that lacks too much of the usual content is no step. A small part is the beginning of the step after it, for
@@ -306,7 +303,8 @@ def _parts(
     after = np.append(first[1:], len(sequence.start))[: len(first)]
     missing, more = _differences(sequence, pattern, first, after)
     whole = missing <= MOST_MISSING
-    after = _with_other_work(sequence, first, after, whole)
+    until = _with_other_work(sequence, first, after, whole)
+    more, after = np.where(until > after, np.inf, more), until
     begin = _with_small_parts(first, whole, TOLERANCE * items)
     # The first part may begin with set-up.
     whole[: int(np.argmax(whole & (more <= 1)))] = False
@@ -314,15 +312,16 @@ def _parts(
     if not len(begin):
         none = np.empty(0, np.int64)
         return StepParts(none, none, none, none, np.empty(0, bool))
-    # The last step has no next one, and an evaluation may follow.
-    if after[-1] - begin[-1] > (1 + TOLERANCE) * items:
-        after[-1] = begin[-1] + items
-    start, end = _times(sequence, own, begin, after, ends_with_wait=ends_with_wait)
-    return StepParts(start, end, begin, after, (missing <= TOLERANCE) & (more <= TOLERANCE))
+    alike = (missing <= TOLERANCE) & (more <= TOLERANCE)
+    # The last step has no next one, and an evaluation or a barrier may follow. It is no longer than the others.
+    others = (after - begin)[:-1][alike[:-1]]
+    after[-1] = min(after[-1], begin[-1] + int(others.max(initial=items)))
+    start, end = _times(sequence, own, begin, after, alike)
+    return StepParts(start, end, begin, after, alike)
 
 
 def _times(
-    sequence: WorkSequence, own: Indices, begin: Indices, after: Indices, *, ends_with_wait: bool
+    sequence: WorkSequence, own: Indices, begin: Indices, after: Indices, alike: Flags
 ) -> tuple[Times, Times]:
     """Return when each step starts and ends: where the last call of the step before ends, so that waits for data count.
 
@@ -331,21 +330,28 @@ def _times(
         own: The items of the loop's thread.
         begin: First item of each step.
         after: Item after the last one of each step.
-        ends_with_wait: Whether the thread waits at the end of each step.
+        alike: Whether each holds the usual items, except a few.
     """
     before = np.searchsorted(own, begin) - 1
     start = np.minimum(sequence.end[own[np.maximum(before, 0)]], sequence.start[begin])
     start = _after_sleeps(sequence, start, sequence.start[begin])
+    # A checkpoint writes its file after its last copy, and its step ends then.
+    lead = sequence.start[begin] - start
+    late = np.append(False, ~alike[:-1] & (begin[1:] == after[:-1]))
+    if late.any() and not late.all():
+        start[late] = (sequence.start[begin] - np.minimum(lead, np.median(lead[~late]).astype(np.int64)))[late]
     # What came before the first step is set-up.
     start[0] = sequence.start[begin[0]]
     end = np.append(start[1:], 0)
     last = np.append(begin[1:] != after[:-1], True)
-    # A wait after the loop is not part of the last step, unless each step ends with a wait.
-    calls = own if ends_with_wait else own[sequence.kind[own] != WAIT]
-    final = np.searchsorted(calls, after[last]) - 1
-    following = np.minimum(final + 1, len(calls) - 1)
-    final = np.where(sequence.kind[calls[following]] == WAIT, following, final)
-    end[last] = np.maximum(sequence.end[calls[final]], sequence.start[begin[last]])
+    calls, waits = own[sequence.kind[own] != WAIT], own[sequence.kind[own] == WAIT]
+    final = calls[np.maximum(np.searchsorted(calls, after) - 1, 0)]
+    # The waits after the last call of a step. After the loop there may be more of them.
+    first_wait = np.searchsorted(waits, final)
+    following = np.searchsorted(waits, np.append(begin[1:], len(sequence.start))) - first_wait
+    usual = int(np.median(following[~last])) if not last.all() else 0
+    ends = np.where((following > 0) & (usual > 0), np.append(waits, 0)[first_wait + np.minimum(following, usual) - 1], final)
+    end[last] = np.maximum(sequence.end[ends], sequence.start[begin])[last]
     # Where the capture ends in a backward pass, the last launches are on autograd's thread.
     end[-1] = max(end[-1], int(sequence.end[begin[-1] : after[-1]][~sequence.own[begin[-1] : after[-1]]].max(initial=0)))
     return start, end
