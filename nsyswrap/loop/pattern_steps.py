@@ -10,11 +10,15 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.errors import UsageError
 from nsyswrap.events.operations import SOURCES, Operations
+from nsyswrap.loop.nested_pattern import find_step_pattern
 from nsyswrap.loop.step_bounds import StepParts, find_parts
 from nsyswrap.loop.step_detection import PATTERN, Steps, at_one_time, counted, gpu_time, warm_up
-from nsyswrap.loop.work_pattern import LEAST_REPETITIONS, find_pattern
+from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import KERNEL, WorkSequence
 from nsyswrap.tables import Trace
+
+# Said where only waits show what a repetition is: the layers of a network may wait too.
+UNSURE = "They copy no batch and update no weights, so each may be only a part of a step. "
 
 
 def find_pattern_steps(trace: Trace, sequences: Sequence[WorkSequence]) -> Steps:
@@ -26,12 +30,12 @@ def find_pattern_steps(trace: Trace, sequences: Sequence[WorkSequence]) -> Steps
     """
     parts, evidence = {}, []
     for sequence in sequences:
-        pattern = find_pattern(sequence)
+        pattern = find_step_pattern(sequence)
         found = find_parts(sequence, pattern) if pattern is not None else None
         if pattern is None or found is None or len(found.start) < LEAST_REPETITIONS:
             continue
         parts[sequence.process] = (sequence.thread, found)
-        evidence.append((len(found.start), pattern.items, float(found.alike.mean())))
+        evidence.append((len(found.start), pattern.items, float(found.alike.mean()), pattern.is_whole))
     return _steps(trace, parts, _how(evidence))
 
 
@@ -86,15 +90,21 @@ def _wanted(
     return found
 
 
-def _how(evidence: Sequence[tuple[int, int, float]]) -> tuple[str, ...]:
-    """Return a note on how the steps were found: steps, operations in each and share of similar steps, by process."""
+def _how(evidence: Sequence[tuple[int, int, float, bool]]) -> tuple[str, ...]:
+    """Return a note on how the steps were found.
+
+    Args:
+        evidence: For each process the number of steps, the number of operations in each, the share of similar steps,
+            and whether each is surely a whole step.
+    """
     if not evidence:
         return ()
-    steps, items, alike = (np.array(column) for column in zip(*evidence, strict=True))
+    steps, items, alike, whole = (np.array(column) for column in zip(*evidence, strict=True))
     where = f" of {counted(len(steps), 'process', 'processes')}" if len(steps) > 1 else ""
     note = (
         f"No range names a step. {_span(steps)} steps{where} were found by a pattern that the GPU's work repeats, "
         f"{_span(items)} operations and waits each; {alike.mean():.0%} of the steps hold the same ones, except a few. "
+        f"{'' if whole.all() else UNSURE}"
         "If this is not the training loop, --step-kernel names the kernel that begins a step."
     )
     return (note,)

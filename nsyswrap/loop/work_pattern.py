@@ -81,6 +81,11 @@ class Pattern:
         return int(self.usual.sum())
 
     @property
+    def is_whole(self) -> bool:
+        """Return whether a repetition trains or copies a batch, which shows that it is a whole step."""
+        return bool(self.backward or self.optimizer or self.batches)
+
+    @property
     def as_good(self) -> float:
         """Return how much smaller its share of explained kernels may be than that of the best pattern."""
         if self.backward:
@@ -90,8 +95,8 @@ class Pattern:
 
 def find_pattern(sequence: WorkSequence) -> Pattern | None:
     """Return the pattern that one process repeats for each step; None where it repeats nothing, or it is not clear."""
-    kinds = _of_codes(sequence)
-    found = [pattern for marks in _marks(sequence) if (pattern := _pattern(sequence, marks, kinds)) is not None]
+    kinds = kinds_of_codes(sequence)
+    found = [pattern for marks in _marks(sequence) if (pattern := pattern_of(sequence, marks, kinds)) is not None]
     found = [each for each in found if each.backward or each.optimizer or each.rounds]
     found = [each for each in found if each.backward] or found
     found = [each for each in found if each.optimizer] or found
@@ -128,26 +133,29 @@ def _is_foretold(sequence: WorkSequence, pattern: Pattern) -> bool:
 
 
 @dataclass(frozen=True)
-class _Kinds:
+class Kinds:
     """What the items of each code ``named`` are: masks of shape (codes,)."""
 
     kernel: npt.NDArray[np.bool_]
     backward: npt.NDArray[np.bool_]
     optimizer: npt.NDArray[np.bool_]
     batches: npt.NDArray[np.bool_]
+    to_host: npt.NDArray[np.bool_]
     rounds: npt.NDArray[np.bool_]
 
 
-def _of_codes(sequence: WorkSequence) -> _Kinds:
+def kinds_of_codes(sequence: WorkSequence) -> Kinds:
+    """Return what the items of each code ``named`` are."""
     codes = int(sequence.named.max()) + 1 if len(sequence.named) else 0
     first = np.zeros(codes, np.intp)
     first[sequence.named[::-1]] = np.arange(len(sequence.named))[::-1]
     kind = sequence.kind[first]
-    return _Kinds(
+    return Kinds(
         kernel=kind == KERNEL,
         backward=sequence.foreign[first],
         optimizer=sequence.optimizer[first],
         batches=(kind == TO_DEVICE) & sequence.own[first],
+        to_host=kind == TO_HOST,
         rounds=((kind == TO_DEVICE) | (kind == TO_HOST) | (kind == WAIT)) & sequence.own[first],
     )
 
@@ -195,7 +203,7 @@ def _regular(own: Indices, codes: Codes) -> list[tuple[float, int, int, Indices]
     ]
 
 
-def _pattern(sequence: WorkSequence, marks: Indices, kinds: _Kinds) -> Pattern | None:
+def pattern_of(sequence: WorkSequence, marks: Indices, kinds: Kinds) -> Pattern | None:
     """Return the pattern that begins with some marks; None where too little repeats."""
     length = np.diff(marks)
     # A mark may occur several times at the beginning of a step, as the wait for each of several copies does.
@@ -234,7 +242,7 @@ def _pattern(sequence: WorkSequence, marks: Indices, kinds: _Kinds) -> Pattern |
 
 
 def _explained(
-    counts: npt.NDArray[np.int64], content: npt.NDArray[np.float64], kinds: _Kinds
+    counts: npt.NDArray[np.int64], content: npt.NDArray[np.float64], kinds: Kinds
 ) -> tuple[float, float, float]:
     """Return which share of all items and of the kernels a content explains, and the kernels of an optimizer in it.
 

@@ -22,6 +22,8 @@ PROCESS = 7 << 24
 MAIN = PROCESS | 7
 AUTOGRAD = PROCESS | 9
 CALL_NS, GAP_NS, KERNEL_NS = 5_000, 10_000, 8_000
+# A link of 25 GB/s.
+BYTES_PER_NS = 25
 
 
 @dataclass
@@ -100,7 +102,10 @@ class Program:
             thread=MAIN,
             start=np.array(start, np.int64),
             end=np.array(end, np.int64),
-            length=np.where(np.array(kind) == KERNEL, KERNEL_NS, 0),
+            length=np.select(
+                [np.array(kind) == KERNEL, np.isin(kind, (TO_DEVICE, TO_HOST))],
+                [KERNEL_NS, np.array(shape) // BYTES_PER_NS],
+            ),
             operation=np.where(np.array(kind) == WAIT, -1, np.arange(len(start))),
             launcher=np.array(thread, np.int64),
             kind=np.array(kind, np.int8),

@@ -1,0 +1,127 @@
+"""Whether a pattern repeats a whole step or a part of one: a layer, a micro-batch, or one network of two.
+
+A repetition that is a part of a step has more work after each k-th one, and k is constant. So does a step with a log
+after each k-th one. What this work holds shows which of both it is::
+
+    layers        H2D embed | layer wait | layer wait | layer wait | head D2H embed | layer wait | ...
+    with a log    H2D net wait | H2D net wait | H2D net wait | mean D2H | H2D net wait | ...
+    with prompts  H2D prompt D2H | token D2H | token D2H | token D2H | H2D prompt D2H | token D2H | ...
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap.loop.work_pattern import (
+    LEAST_REPETITIONS,
+    Kinds,
+    Pattern,
+    contents,
+    find_pattern,
+    kinds_of_codes,
+    pattern_of,
+)
+from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, WorkSequence
+
+# The largest networks have at most about this many layers. Source: 126 layers of Llama 3.1 405B, 201 of DenseNet-201.
+MOST_LAYERS = 256
+# Number of counts in memory at a time.
+MOST_COUNTS = 1 << 22
+
+
+def find_step_pattern(sequence: WorkSequence) -> Pattern | None:
+    """Return the pattern whose repetitions are the steps of one process; None where it is not clear that they are."""
+    pattern = find_pattern(sequence)
+    if pattern is None:
+        return None
+    kinds = kinds_of_codes(sequence)
+    if not pattern.backward and _is_upload(sequence, pattern, kinds):
+        return None
+    more = _regular_work(sequence, pattern, kinds)
+    if more is None:
+        return None if _may_be_layers(sequence, pattern, kinds) else pattern
+    if not _is_part(pattern, more, kinds):
+        return pattern
+    whole = pattern_of(sequence, pattern.marks[more.after], kinds) if more.is_input or pattern.backward else None
+    return whole if whole is not None and len(more.after) >= LEAST_REPETITIONS - 1 else None
+
+
+@dataclass(frozen=True)
+class _RegularWork:
+    """The work that each k-th repetition holds in addition, where k is constant.
+
+    Attributes:
+        after: The repetitions that hold it, ascending.
+        counts: Number of its items of each code ``named`` (the median), shape (codes,).
+        is_input: Whether it copies to the device.
+    """
+
+    after: npt.NDArray[np.intp]
+    counts: npt.NDArray[np.float64]
+    is_input: bool
+
+
+def _regular_work(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> _RegularWork | None:
+    """Return what each k-th repetition holds in addition to a whole usual one; None where there is no such k > 1."""
+    marks = pattern.marks[: MOST_COUNTS // len(kinds.kernel) + 2]
+    counts = contents(sequence.named, marks[:-1], marks[1:], len(kinds.kernel))
+    more, lacking = np.maximum(counts - pattern.content, 0), np.maximum(pattern.content - counts, 0)
+    holds = more[:, kinds.kernel].any(axis=1)
+    # The work may be spread over two repetitions in a row.
+    after = np.flatnonzero(holds & ~np.append(False, holds[:-1]))
+    distance = np.diff(after)
+    if len(after) < LEAST_REPETITIONS - 2 or (distance != distance[0]).any():
+        return None
+    runs = np.add.reduceat(more, after, axis=0)[: len(after) - 1]
+    # A prompt is computed by other kernels than a token, and takes the place of a repetition.
+    replaced = bool(lacking[holds][:, kinds.kernel].any()) and not pattern.backward
+    if replaced or (runs[:, kinds.kernel] != runs[0, kinds.kernel]).any():
+        return None
+    usual = np.median(runs, axis=0)
+    return _RegularWork(after, usual, bool(usual[kinds.batches].sum()))
+
+
+def _is_part(pattern: Pattern, more: _RegularWork, kinds: Kinds) -> bool:
+    """Return whether a step consists of several repetitions and more work.
+
+    A second network has a backward pass. The optimizer after accumulated gradients computes, and neither reads nor
+    waits. The input and output of a network compute less than a layer, and copy a batch, which no layer does.
+    """
+    if pattern.backward:
+        if pattern.optimizer:
+            return bool(more.counts[kinds.backward].sum())
+        return not more.counts[kinds.rounds].sum() and not more.counts[kinds.backward].sum()
+    small = more.counts[kinds.kernel].sum() < pattern.content[kinds.kernel].sum()
+    return bool(small and (more.is_input or not pattern.batches))
+
+
+def _may_be_layers(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> bool:
+    """Return whether the repetitions may be the layers of one pass, each of which waits.
+
+    They are at most as many as a network has layers. Nothing is copied to the device in them. Other kernels run just
+    before the first one and just after the last one: the input and the output of the network.
+    """
+    if pattern.backward or pattern.optimizer or pattern.batches or pattern.repetitions > MOST_LAYERS:
+        return False
+    usual = np.flatnonzero(pattern.usual)
+    first, last = int(pattern.marks[usual[0]]), int(pattern.marks[usual[-1] + 1])
+
+    def others(begin: int, end: int) -> bool:
+        inside = slice(max(begin, 0), end)
+        codes = sequence.named[inside][sequence.kind[inside] == KERNEL]
+        return bool((pattern.content[codes] == 0).any()) if len(codes) else False
+
+    return others(first - pattern.items, first) and others(last, last + 2 * pattern.items) and kinds.kernel.any()
+
+
+def _is_upload(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> bool:
+    """Return whether the repetitions copy weights to the device: nothing comes back, and copies take longest.
+
+    Kernels that only convert what was copied run at the speed of the GPU's memory, which is many times that of a copy.
+    """
+    if not pattern.batches or pattern.content[kinds.to_host].sum():
+        return False
+    inside = slice(int(pattern.marks[0]), int(pattern.marks[-1]))
+    kind, length = sequence.kind[inside], sequence.length[inside]
+    return bool(length[kind == TO_DEVICE].sum() > length[kind == KERNEL].sum())
