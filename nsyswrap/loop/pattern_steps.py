@@ -115,6 +115,12 @@ def _span(numbers: npt.NDArray[np.int64]) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
+def _warm_up(parts: StepParts) -> npt.NDArray[np.bool_]:
+    """Return which steps of one process are warm-up; a step that had begun before the first one is one of them."""
+    length = parts.end - parts.start
+    return warm_up(np.append(length[0], length))[1:] if parts.begun else warm_up(length)
+
+
 def _steps(trace: Trace, parts: Mapping[int, tuple[int, StepParts]], notes: tuple[str, ...]) -> Steps:
     """Return the steps of all processes, with warm-up marked, from the thread and the steps of each."""
     frames = [
@@ -125,7 +131,7 @@ def _steps(trace: Trace, parts: Mapping[int, tuple[int, StepParts]], notes: tupl
                 "name": [f"step {number}" for number in range(1, len(found.start) + 1)],
                 "start": found.start,
                 "end": found.end,
-                "warm_up": warm_up(found.end - found.start),
+                "warm_up": _warm_up(found),
                 "alike": found.alike,
             }
         )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.loop.step_order import StepOrder, first_position, usual_order
-from nsyswrap.loop.work_pattern import TOLERANCE, Pattern, contents
+from nsyswrap.loop.work_pattern import CONTEXT, TOLERANCE, Pattern, contents
 from nsyswrap.loop.work_sequence import KERNEL, UNFINISHED, WAIT, Codes, Flags, WorkSequence
 
 # A repetition that lacks more than this share of the usual items is no step: an evaluation lacks the backward pass.
@@ -34,6 +34,8 @@ class StepParts(NamedTuple):
         first: Its first item of the sequence.
         after: The item after its last one.
         alike: Whether it holds the usual items, except a few.
+        begun: Whether a step before the first one had begun, whose end is all that the capture holds of it, or that is
+            as usual.
     """
 
     start: Times
@@ -41,6 +43,7 @@ class StepParts(NamedTuple):
     first: Indices
     after: Indices
     alike: Flags
+    begun: bool = False
 
 
 def find_parts(sequence: WorkSequence, pattern: Pattern) -> StepParts:
@@ -58,9 +61,17 @@ def find_parts(sequence: WorkSequence, pattern: Pattern) -> StepParts:
         position = first_position(order)
         parts = _parts(sequence, pattern, own, _first_items(sequence, order, position))
         if len(parts.start) >= pattern.repetitions / 2:
-            return parts
+            return parts._replace(begun=_has_begun(sequence, order, position, int(parts.first[0])))
     # Marks are less exact, but they are always there.
     return _parts(sequence, pattern, own, pattern.marks)
+
+
+def _has_begun(sequence: WorkSequence, order: StepOrder, position: int, first: int) -> bool:
+    """Return whether the items before the first step are those that a step usually ends with."""
+    ends = np.roll(order.codes, -position)[-CONTEXT:]
+    at = int(np.searchsorted(order.items, first))
+    before = sequence.named[order.items[max(at - CONTEXT, 0) : at]]
+    return len(order.codes) > CONTEXT and np.array_equal(before, ends)
 
 
 def _first_items(sequence: WorkSequence, order: StepOrder, first: int) -> Indices:
