@@ -110,8 +110,8 @@ def _batches(sequence: WorkSequence, rows: Indices, step: Indices, steps: StepSp
 def _last_reads(sequence: WorkSequence, own: Indices, begins: Indices, steps: StepSpans) -> Times:
     """Return when the last read of a file before the first call of each step ends; its start where none is.
 
-    Where nothing is copied to the device, this shows how long a step loads data. A single read may be of something else,
-    so most steps must have one.
+    Where nothing is copied to the device, this shows how long a step loads data. A single read may be of something
+    else, so most steps must have one.
     """
     first_call = np.append(sequence.start[own], steps.end[-1:])[np.searchsorted(own, begins)]
     last = np.searchsorted(sequence.reads.end, first_call, side="right") - 1

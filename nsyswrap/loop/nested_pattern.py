@@ -86,13 +86,15 @@ def _is_part(pattern: Pattern, more: _RegularWork, kinds: Kinds) -> bool:
     """Return whether a step consists of several repetitions and more work.
 
     A second network has a backward pass. The optimizer after accumulated gradients computes, and neither reads nor
-    waits. The input and output of a network compute less than a layer, and copy a batch, which no layer does.
+    waits. The input and output of a network compute less than a layer, and copy a batch, which no layer does. A prompt
+    runs through layers itself, so its kernels repeat.
     """
     if pattern.backward:
         if pattern.optimizer:
             return bool(more.counts[kinds.backward].sum())
         return not more.counts[kinds.rounds].sum() and not more.counts[kinds.backward].sum()
-    small = more.counts[kinds.kernel].sum() < pattern.content[kinds.kernel].sum()
+    kernels = more.counts[kinds.kernel]
+    small = kernels.sum() < min(pattern.content[kinds.kernel].sum(), LEAST_REPETITIONS * np.count_nonzero(kernels))
     return bool(small and (more.is_input or not pattern.batches))
 
 

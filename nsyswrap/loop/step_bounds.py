@@ -54,12 +54,12 @@ def find_parts(sequence: WorkSequence, pattern: Pattern) -> StepParts:
         pattern: What repeats in it.
     """
     order = usual_order(sequence, pattern, np.flatnonzero(sequence.own & (sequence.kind != WAIT)))
-    if order is None or not order.once.any():
+    if order is None or not order.once(pattern.repetitions, sequence.named[order.items]).any():
         order = usual_order(sequence, pattern, np.flatnonzero(sequence.own))
     own = np.flatnonzero(sequence.own)
     if order is not None:
         position = first_position(order)
-        parts = _parts(sequence, pattern, own, _first_items(sequence, order, position))
+        parts = _parts(sequence, pattern, own, _first_items(sequence, pattern, order, position))
         if len(parts.start) >= pattern.repetitions / 2:
             return parts._replace(begun=_has_begun(sequence, order, position, int(parts.first[0])))
     # Marks are less exact, but they are always there.
@@ -74,7 +74,7 @@ def _has_begun(sequence: WorkSequence, order: StepOrder, position: int, first: i
     return len(order.codes) > CONTEXT and np.array_equal(before, ends)
 
 
-def _first_items(sequence: WorkSequence, order: StepOrder, first: int) -> Indices:
+def _first_items(sequence: WorkSequence, pattern: Pattern, order: StepOrder, first: int) -> Indices:
     """Return the first item of each step, ascending.
 
     The item at the position ``first`` may occur more than once in a step. So the search begins at the nearest items
@@ -82,9 +82,12 @@ def _first_items(sequence: WorkSequence, order: StepOrder, first: int) -> Indice
     match the usual order. The nearer one counts. The other one finds the first step, which has no step before it, and
     the steps after other work.
     """
-    size, codes, once = len(order.codes), sequence.named[order.items], order.once
+    size, codes = len(order.codes), sequence.named[order.items]
+    once = order.once(pattern.repetitions, codes)
     if not once.any():
-        return order.items[order.marks[order.marks < len(order.items)]]
+        marks = order.marks[order.marks < len(order.items)]
+        begins = _followed(codes, order.codes, marks, 0, first)
+        return _with_earlier(order, codes, np.unique(order.items[begins[begins < len(codes)]]), first)
     found: list[tuple[int, Indices]] = []
     position = np.arange(size)
     for sign, distance in ((-1, (position - first) % size), (1, (first - 1 - position) % size)):

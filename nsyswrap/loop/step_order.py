@@ -40,10 +40,15 @@ class StepOrder:
     waited: Flags
     after_backward: Flags
 
-    @property
-    def once(self) -> Flags:
-        """Return which items occur once."""
-        found: Flags = np.bincount(self.codes)[self.codes] == 1
+    def once(self, repetitions: int, codes: Codes) -> Flags:
+        """Return which items occur once, in most repetitions; a log after each second step is in half of them.
+
+        Args:
+            repetitions: Number of repetitions.
+            codes: Codes of all items.
+        """
+        often: Flags = np.bincount(codes)[self.codes] >= (1 - TOLERANCE) * repetitions
+        found: Flags = (np.bincount(self.codes)[self.codes] == 1) & often
         return found
 
 

@@ -154,7 +154,9 @@ def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequenc
         found = _sequence(process, thread, names, rows, (start, end, launcher), others, kinds)
         length = (operations.end - operations.start)[np.maximum(found.operation, 0)]
         length[found.operation < 0] = 0
-        yield replace(found, length=length, sleeps=_os_calls(trace, thread, SLEEP), reads=_os_calls(trace, thread, READ))
+        yield replace(
+            found, length=length, sleeps=_os_calls(trace, thread, SLEEP), reads=_os_calls(trace, thread, READ)
+        )
 
 
 def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_programs import AUTOGRAD, MAIN, Program
 
+from nsyswrap.loop.nested_pattern import find_step_pattern
 from nsyswrap.loop.step_bounds import StepParts, find_parts
-from nsyswrap.loop.work_pattern import find_pattern
 
 FORWARD, BACKWARD = ("conv", "bias", "relu"), ("conv_bwd", "bias_bwd", "relu_bwd")
 LAYER = ("norm", "gemm", "attention", "gemm_out", "norm", "mlp", "gelu", "mlp_out")
@@ -23,7 +23,7 @@ NEAR_NS = 20_000
 def parts_of(program: Program) -> StepParts | None:
     """Return the steps that are found in a program."""
     sequence = program.sequence()
-    pattern = find_pattern(sequence)
+    pattern = find_step_pattern(sequence)
     return None if pattern is None else find_parts(sequence, pattern)
 
 

@@ -1,0 +1,105 @@
+"""Where the steps of a pattern begin and end: set-up, checkpoints, sharded weights and a cut capture."""
+
+import numpy as np
+from loop_programs import AUTOGRAD, Program
+
+from nsyswrap.loop.nested_pattern import find_step_pattern
+from nsyswrap.loop.step_bounds import StepParts, find_parts
+
+ADAM = "multi_tensor_apply_kernel<FusedAdam>"
+MS = 1_000_000
+# The tolerance for the start of a step: a call and the time after it.
+NEAR_NS = 20_000
+
+
+def parts_of(program: Program) -> StepParts:
+    """Return the steps that are found in a program."""
+    sequence = program.sequence()
+    pattern = find_step_pattern(sequence)
+    assert pattern is not None
+    return find_parts(sequence, pattern)
+
+
+def passes(program: Program) -> Program:
+    """Add a forward and a backward pass on data that is on the device."""
+    return program.layers(4, "conv", "relu").kernels("loss").backward("conv_bwd", "relu_bwd", count=4)
+
+
+def assert_begins(found: StepParts, program: Program) -> None:
+    """Check that each step but the first, which set-up may precede, begins where the program begins it."""
+    begins = np.array(program.steps)
+    assert len(found.start) == len(begins)
+    assert np.abs(found.start[1:] - begins[1:]).max() < NEAR_NS
+
+
+def test_a_checkpoint_belongs_to_the_step_before_it() -> None:
+    """Its copies, and the time in which it writes its file, come before the next step."""
+    program = Program()
+    for number in range(24):
+        passes(program.step()).kernels(ADAM)
+        if number % 4 == 3:
+            for weight in range(4):
+                program.to_host(1000 + weight)
+            program.pause(5 * MS)
+        program.wait()
+    found = parts_of(program)
+    assert_begins(found, program)
+    length = found.end - found.start
+    assert (length[3:-1:4] > 5 * MS).all()
+    assert np.delete(length, np.arange(3, 24, 4)).max() < 5 * MS
+
+
+def test_the_first_step_is_found_without_a_step_before_it() -> None:
+    """If only the wait at the end of a step occurs once in it, the first step has no such wait before it."""
+    program = Program()
+    for _ in range(8):
+        program.step().layers(40, "axpy", "gelu").wait()
+    assert_begins(parts_of(program), program)
+
+
+def test_a_step_with_sharded_weights_begins_before_they_are_gathered() -> None:
+    """A copy after the collective is not a batch."""
+    program = Program()
+    for _ in range(12):
+        program.step().kernels("cast", "cast", "nccl_all_gather").to_device(64)
+        for _ in range(4):
+            program.kernels("cast", "nccl_all_gather").to_device(64).kernels("gemm", "gelu")
+        program.kernels("loss").backward("gemm_bwd", "gelu_bwd", count=4).kernels(ADAM).wait()
+    assert_begins(parts_of(program), program)
+
+
+def test_the_last_step_ends_with_the_last_launch_of_any_thread() -> None:
+    """If the capture ends in a backward pass, autograd's launches belong to the last step."""
+    program = Program()
+    for _ in range(10):
+        passes(program.step().to_device()).kernels(ADAM).wait()
+    program.step().to_device().layers(4, "conv", "relu").kernels("loss").backward("conv_bwd", "relu_bwd", count=3)
+    sequence, found = program.sequence(), parts_of(program)
+    assert sequence.launcher[-1] == AUTOGRAD
+    assert len(found.end) == len(program.steps)
+    assert found.end[-1] == sequence.end[-1]
+
+
+def test_a_barrier_after_the_loop_is_not_in_the_last_step() -> None:
+    """The last step has as many calls as the others, and ends with as many waits."""
+    program = Program()
+    for _ in range(10):
+        passes(program.step()).kernels(ADAM).wait()
+    program.pause(3 * MS).kernels("nccl_all_reduce").pause(3 * MS).wait()
+    length = np.diff([*program.steps, parts_of(program).end[-1]])
+    assert length[-1] < MS
+
+
+def test_a_step_that_had_begun_before_the_capture_is_known() -> None:
+    """Its end is at the beginning of the capture. Without it, the first step is the program's first."""
+
+    def captured(*, within: bool) -> StepParts:
+        program = Program()
+        if within:
+            program.kernels("conv_bwd", "relu_bwd", thread=AUTOGRAD).kernels("norm", "scale", ADAM).wait()
+        for _ in range(10):
+            passes(program.step()).kernels("norm", "scale", ADAM).wait()
+        return parts_of(program)
+
+    assert captured(within=True).begun
+    assert not captured(within=False).begun
