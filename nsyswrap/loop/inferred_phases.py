@@ -101,23 +101,7 @@ def _batches(sequence: WorkSequence, rows: Indices, step: Indices, steps: StepSp
     copied = steps.start.copy()
     copied[which] = end
     known = (which > 0) & steps.alike[np.maximum(which - 1, 0)]
-    if not len(which):
-        read = _last_reads(sequence, own, begins, steps)
-        return read, [(DATA, steps.start, read)]
     return copied, [(DATA, steps.start[which][known], start[known]), (COPY, start, end)]
-
-
-def _last_reads(sequence: WorkSequence, own: Indices, begins: Indices, steps: StepSpans) -> Times:
-    """Return when the last read of a file before the first call of each step ends; its start where none is.
-
-    Where nothing is copied to the device, this shows how long a step loads data. A single read may be of something
-    else, so most steps must have one.
-    """
-    first_call = np.append(sequence.start[own], steps.end[-1:])[np.searchsorted(own, begins)]
-    last = np.searchsorted(sequence.reads.end, first_call, side="right") - 1
-    end = np.append(sequence.reads.end, 0)[last]
-    found = (last >= 0) & (end > steps.start)
-    return np.where(found, end, steps.start) if found.mean() >= MOST_STEPS else steps.start.copy()
 
 
 def _runs(sequence: WorkSequence, rows: Indices, step: Indices, begin: Times) -> _Runs:

@@ -43,8 +43,10 @@ def find_step_pattern(sequence: WorkSequence) -> Pattern | None:
         return None if _may_be_layers(sequence, pattern, kinds) else pattern
     if not _is_part(pattern, more, kinds):
         return pattern
-    whole = pattern_of(sequence, pattern.marks[more.after], kinds) if more.is_input or pattern.backward else None
-    return whole if whole is not None and len(more.after) >= LEAST_REPETITIONS - 1 else None
+    often = len(more.after) >= LEAST_REPETITIONS - 1
+    if pattern.backward:
+        return (pattern_of(sequence, pattern.marks[more.after], kinds) if often else None) or pattern
+    return pattern_of(sequence, pattern.marks[more.after], kinds) if often and more.is_input else None
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,6 @@ BACKWARD_KERNEL = re.compile(r"backward|[_a-z]bwd|bwd_|dgrad|wgrad|_grad_", re.I
 LAUNCH = re.compile(r"cu(?:da)?(?:Launch|GraphLaunch|Memcpy|Memset)")
 _WAITS, _LAUNCHES = 1, 2
 SLEEP = re.compile(r"(?:clock_)?nanosleep|u?sleep")
-# Calls that read files, and pipes from loader processes.
-READ = re.compile(r"p?readv?(?:64|v2)?|fread(?:_unlocked)?")
 LATEST = np.iinfo(np.int64).max
 
 # The loop's thread launches at least this share of what its process launches. Source: ours; the fewest in
@@ -77,7 +75,6 @@ class WorkSequence:
         collective: Whether it is a collective.
         backward_name: Whether it is a kernel of a backward pass, by its name.
         sleeps: When the loop's thread sleeps, in ns; apart from the items.
-        reads: When it reads files or pipes, in ns; apart from the items.
     """
 
     process: int
@@ -94,7 +91,6 @@ class WorkSequence:
     collective: Flags
     backward_name: Flags
     sleeps: Spans
-    reads: Spans
 
     @property
     def own(self) -> Flags:
@@ -154,9 +150,7 @@ def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequenc
         found = _sequence(process, thread, names, rows, (start, end, launcher), others, kinds)
         length = (operations.end - operations.start)[np.maximum(found.operation, 0)]
         length[found.operation < 0] = 0
-        yield replace(
-            found, length=length, sleeps=_os_calls(trace, thread, SLEEP), reads=_os_calls(trace, thread, READ)
-        )
+        yield replace(found, length=length, sleeps=_sleeps(trace, thread))
 
 
 def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
@@ -198,16 +192,15 @@ def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
         collective=both(names.collective[rows], false),
         backward_name=both(names.backward[rows], false),
         sleeps=NOTHING,
-        reads=NOTHING,
     )
 
 
-def _os_calls(trace: Trace, thread: int, wanted: re.Pattern[str]) -> Spans:
-    """Return when a thread is in system calls of some names."""
+def _sleeps(trace: Trace, thread: int) -> Spans:
+    """Return when a thread sleeps."""
     calls = trace[tables.OS_CALLS]
     if not len(calls):
         return NOTHING
-    named = tables.by_name(trace, tables.OS_CALLS, lambda name: int(wanted.fullmatch(name) is not None), np.int8) > 0
+    named = tables.by_name(trace, tables.OS_CALLS, lambda name: int(SLEEP.fullmatch(name) is not None), np.int8) > 0
     rows = np.flatnonzero(named & (array(calls, "thread") == thread))
     return merge(array(calls, "start")[rows], array(calls, "end")[rows])
 

@@ -115,7 +115,6 @@ class Program:
             collective=np.array(["nccl" in each for each in name]),
             backward_name=meaning & 2 > 0,
             sleeps=NOTHING,
-            reads=NOTHING,
         )
 
 
