@@ -40,7 +40,7 @@ def find_step_pattern(sequence: WorkSequence) -> Pattern | None:
         return None
     more = _regular_work(sequence, pattern, kinds)
     if more is None:
-        return None if _may_be_layers(sequence, pattern, kinds) else pattern
+        return None if _may_be_layers(sequence, pattern) else pattern
     if not _is_part(pattern, more, kinds):
         return pattern
     often = len(more.after) >= LEAST_REPETITIONS - 1
@@ -69,7 +69,7 @@ def _regular_work(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> _Re
     marks = pattern.marks[: MOST_COUNTS // len(kinds.kernel) + 2]
     counts = contents(sequence.named, marks[:-1], marks[1:], len(kinds.kernel))
     more, lacking = np.maximum(counts - pattern.content, 0), np.maximum(pattern.content - counts, 0)
-    holds = more[:, kinds.kernel].any(axis=1)
+    holds = more[:, kinds.kernel].sum(axis=1) > 0
     # The work may be spread over two repetitions in a row.
     after = np.flatnonzero(holds & ~np.append(False, holds[:-1]))
     distance = np.diff(after)
@@ -100,8 +100,8 @@ def _is_part(pattern: Pattern, more: _RegularWork, kinds: Kinds) -> bool:
     return bool(small and (more.is_input or not pattern.batches))
 
 
-def _may_be_layers(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> bool:
-    """Return whether the repetitions may be the layers of one pass, each of which waits.
+def _may_be_layers(sequence: WorkSequence, pattern: Pattern) -> bool:
+    """Return whether the repetitions may be the layers of one pass, where each layer waits.
 
     They are at most as many as a network has layers. Nothing is copied to the device in them. Other kernels run just
     before the first one and just after the last one: the input and the output of the network.
@@ -116,7 +116,7 @@ def _may_be_layers(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> bo
         codes = sequence.named[inside][sequence.kind[inside] == KERNEL]
         return bool((pattern.content[codes] == 0).any()) if len(codes) else False
 
-    return others(first - pattern.items, first) and others(last, last + 2 * pattern.items) and kinds.kernel.any()
+    return others(first - pattern.items, first) and others(last, last + 2 * pattern.items)
 
 
 def _is_upload(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> bool:

@@ -76,6 +76,21 @@ def test_steps_without_ranges_make_the_window(trace_of: TraceOf) -> None:
     assert "9 operations and waits each; 100% of the steps" in section.notes[0]
 
 
+def test_steps_that_only_waits_show_are_in_doubt(trace_of: TraceOf) -> None:
+    """If a repetition copies no batch and does not train, a note says that it may be a part of a step."""
+    made = ExportBuilder().gpu()
+    for number in range(12):
+        at = (number + 1) * STEP_NS
+        for index, name in enumerate(("conv", "relu", "pool", "linear", "softmax")):
+            begin = at + index * 50 * US
+            made.kernel(begin + 10 * US, begin + 40 * US, name, launched=(begin, begin + 5 * US))
+        made.call("cudaDeviceSynchronize", at + 300 * US, at + 310 * US)
+    steps = find_context(trace_of(made)).steps
+    assert len(steps.frame) == 12
+    assert "each may be only a part of a step" in steps.notes[0]
+    assert "only a part" not in find_context(trace_of(loop())).steps.notes[0]
+
+
 def test_phases_without_ranges_are_inferred(trace_of: TraceOf) -> None:
     """What the threads launch shows the phases, which the table marks as inferred."""
     report = build_report(trace_of(loop()))

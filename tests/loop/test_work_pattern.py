@@ -182,6 +182,29 @@ def three_steps(program: Program) -> None:
         trained(program)
 
 
+def read_once(program: Program) -> None:
+    """Compute many quantities of one table, and read each."""
+    program.to_device(10_000_000)
+    for number in range(40):
+        program.kernels(f"reduce_{number % 11}", "reduce_last", f"formula_{number}").to_host()
+
+
+def of_random_blocks(program: Program) -> None:
+    """Read a number after each of many random computations."""
+    draw = random.Random(1)  # noqa: S311 - no secret
+    for _ in range(60):
+        for _ in range(draw.randrange(3, 40)):
+            program.kernels(f"k{draw.randrange(30)}", grid=draw.randrange(5))
+        program.to_host()
+
+
+def initialized(program: Program) -> None:
+    """Initialize the weights of a network."""
+    for _ in range(200):
+        program.kernels("normal", "mul", "add")
+    program.wait()
+
+
 LOOPS = (
     *(plain, logged, saved, tuned_before, with_evaluations, accumulated, by_hand, skipped, of_two_networks, of_cells),
     *(of_other_lengths, decoded, of_graphs),
@@ -202,9 +225,12 @@ def test_a_loop_is_found_with_the_begin_of_each_step(loop: Callable[[Program], N
     assert np.all(found.start[1:] >= found.end[:-1])
 
 
-@pytest.mark.parametrize("program_of", [tried, one_pass, cast_weights, replicated, three_steps])
+@pytest.mark.parametrize(
+    "program_of",
+    [tried, one_pass, cast_weights, replicated, three_steps, read_once, of_random_blocks, initialized],
+)
 def test_nothing_is_found_without_a_loop(program_of: Callable[[Program], None]) -> None:
-    """Autotuning, one pass over the layers, the copies of weights and three steps are no loop."""
+    """Autotuning, one pass, copies of weights, three steps, a script and random work are no loop."""
     program = Program()
     program_of(program)
     assert parts_of(program) is None
