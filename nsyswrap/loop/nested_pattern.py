@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.loop.work_pattern import (
+    LEAST_CONTENT,
     LEAST_REPETITIONS,
+    TOLERANCE,
     Kinds,
     Pattern,
     contents,
@@ -26,6 +28,8 @@ from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, WorkSequence
 
 # The largest networks have at most about this many layers. Source: 126 layers of Llama 3.1 405B, 201 of DenseNet-201.
 MOST_LAYERS = 256
+# A copy to the host and the wait for it.
+ONE_ROUND = 2
 # Number of counts in memory at a time.
 MOST_COUNTS = 1 << 22
 
@@ -38,15 +42,18 @@ def find_step_pattern(sequence: WorkSequence) -> Pattern | None:
     kinds = kinds_of_codes(sequence)
     if not pattern.backward and _is_upload(sequence, pattern, kinds):
         return None
-    more = _regular_work(sequence, pattern, kinds)
-    if more is None:
-        return None if _may_be_layers(sequence, pattern) else pattern
-    if not _is_part(pattern, more, kinds):
-        return pattern
-    often = len(more.after) >= LEAST_REPETITIONS - 1
-    if pattern.backward:
-        return (pattern_of(sequence, pattern.marks[more.after], kinds) if often else None) or pattern
-    return pattern_of(sequence, pattern.marks[more.after], kinds) if often and more.is_input else None
+    whole = pattern
+    while (more := _regular_work(sequence, whole, kinds)) is not None and _is_part(whole, more, kinds):
+        often = len(more.after) >= LEAST_REPETITIONS - 1
+        longer = pattern_of(sequence, whole.marks[more.after], kinds) if often else None
+        if whole.backward:
+            return longer or whole
+        if longer is None:
+            return None
+        whole = longer
+    if whole is not pattern:
+        return whole if whole.batches else None
+    return None if more is None and _may_be_layers(sequence, pattern, kinds) else pattern
 
 
 @dataclass(frozen=True)
@@ -73,14 +80,15 @@ def _regular_work(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> _Re
     # The work may be spread over two repetitions in a row.
     after = np.flatnonzero(holds & ~np.append(False, holds[:-1]))
     distance = np.diff(after)
-    if len(after) < LEAST_REPETITIONS - 2 or (distance != distance[0]).any():
+    if len(after) < LEAST_REPETITIONS - 2 or (distance == np.median(distance)).mean() < 1 - TOLERANCE:
         return None
     runs = np.add.reduceat(more, after, axis=0)[: len(after) - 1]
     # A prompt is computed by other kernels than a token, and takes the place of a repetition.
     replaced = bool(lacking[holds][:, kinds.kernel].any()) and not pattern.backward
-    if replaced or (runs[:, kinds.kernel] != runs[0, kinds.kernel]).any():
-        return None
     usual = np.median(runs, axis=0)
+    common = runs.min(axis=0)[kinds.kernel].sum()
+    if replaced or not common or common < LEAST_CONTENT * usual[kinds.kernel].sum():
+        return None
     return _RegularWork(after, usual, bool(usual[kinds.batches].sum()))
 
 
@@ -88,35 +96,42 @@ def _is_part(pattern: Pattern, more: _RegularWork, kinds: Kinds) -> bool:
     """Return whether a step consists of several repetitions and more work.
 
     A second network has a backward pass. The optimizer after accumulated gradients computes, and neither reads nor
-    waits. The input and output of a network compute less than a layer, and copy a batch, which no layer does. A prompt
-    runs through layers itself, so its kernels repeat.
+    waits. Without a backward pass, attention may come before several experts, and the input and output of a network
+    before and after several layers. A prompt runs through layers itself, so its kernels repeat; then a repetition is
+    whole. So it is if it copies a batch and the other work does not, as a log.
     """
     if pattern.backward:
         if pattern.optimizer:
             return bool(more.counts[kinds.backward].sum())
         return not more.counts[kinds.rounds].sum() and not more.counts[kinds.backward].sum()
-    kernels = more.counts[kinds.kernel]
-    small = kernels.sum() < min(pattern.content[kinds.kernel].sum(), LEAST_REPETITIONS * np.count_nonzero(kernels))
-    return bool(small and (more.is_input or not pattern.batches))
+    return not _repeats(more.counts, kinds) and (more.is_input or not pattern.batches)
 
 
-def _may_be_layers(sequence: WorkSequence, pattern: Pattern) -> bool:
+def _repeats(counts: npt.NDArray[np.float64], kinds: Kinds) -> bool:
+    """Return whether the kernels of some work repeat, as those of a whole network with several equal layers do."""
+    kernels = counts[kinds.kernel]
+    return bool(kernels.sum() >= LEAST_REPETITIONS * np.count_nonzero(kernels))
+
+
+def _may_be_layers(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> bool:
     """Return whether the repetitions may be the layers of one pass, where each layer waits.
 
     They are at most as many as a network has layers. Nothing is copied to the device in them. Other kernels run just
-    before the first one and just after the last one: the input and the output of the network.
+    before the first one and just after the last one: the input and the output of the network. A repetition that holds
+    layers itself, and reads or waits once, is a pass.
     """
-    if pattern.backward or pattern.optimizer or pattern.batches or pattern.repetitions > MOST_LAYERS:
+    is_pass = _repeats(pattern.content, kinds) and pattern.rounds <= ONE_ROUND
+    if pattern.is_whole or pattern.repetitions > MOST_LAYERS or is_pass:
         return False
     usual = np.flatnonzero(pattern.usual)
-    first, last = int(pattern.marks[usual[0]]), int(pattern.marks[usual[-1] + 1])
+    first, last = int(pattern.marks[usual[0]]), int(pattern.marks[usual[-1]])
 
     def others(begin: int, end: int) -> bool:
         inside = slice(max(begin, 0), end)
         codes = sequence.named[inside][sequence.kind[inside] == KERNEL]
         return bool((pattern.content[codes] == 0).any()) if len(codes) else False
 
-    return others(first - pattern.items, first) and others(last, last + 2 * pattern.items)
+    return others(first - pattern.items, first) and others(last, last + 3 * pattern.items)
 
 
 def _is_upload(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> bool:

@@ -40,6 +40,19 @@ def with_waits(passes: int, layers: int, *, batch: bool) -> Program:
     return program
 
 
+def of_experts(passes: int, layers: int, experts: int) -> Program:
+    """Infer with a mixture of experts, where each expert reads how many tokens it gets."""
+    program = Program()
+    for _ in range(passes):
+        program.step().to_device().kernels("embed")
+        for _ in range(layers):
+            program.kernels("norm", "qkv", "attention", "projection", "norm", "router", "softmax", "top_k")
+            for _ in range(experts):
+                program.kernels("nonzero").to_host().kernels("gather", "gate", "silu", "down", "scatter")
+        program.kernels("norm", "head", "argmax").to_host(64)
+    return program
+
+
 def of_critics(critics: int) -> Program:
     """Train a critic several times and a generator once in each step, with one kind of optimizer."""
     program = Program()
@@ -102,6 +115,7 @@ def in_turn() -> Program:
 WHOLE = (
     pytest.param(lambda: with_waits(12, 24, batch=True), id="layers that wait"),
     pytest.param(lambda: with_waits(20, 4, batch=True), id="few layers that wait"),
+    pytest.param(lambda: of_experts(12, 6, 8), id="experts that wait"),
     pytest.param(lambda: of_critics(2), id="two critics"),
     pytest.param(lambda: of_critics(5), id="five critics"),
     pytest.param(lambda: accumulated(2, optimizer=BY_HAND, reads=False), id="two passes, weights updated by hand"),
@@ -130,6 +144,14 @@ def test_a_repetition_is_a_whole_step(program_of: Callable[[], Program]) -> None
 def test_layers_that_wait_are_never_steps(passes: int, layers: int, *, batch: bool) -> None:
     """The passes are found or nothing is, with any number of layers."""
     found = parts_of(with_waits(passes, layers, batch=batch))
+    assert found is None or abs(len(found.start) - passes) <= 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(passes=st.integers(1, 8), layers=st.integers(2, 8), experts=st.integers(2, 8))
+def test_experts_that_wait_are_never_steps(passes: int, layers: int, experts: int) -> None:
+    """The passes are found or nothing is, with any number of layers and experts."""
+    found = parts_of(of_experts(passes, layers, experts))
     assert found is None or abs(len(found.start) - passes) <= 1
 
 
