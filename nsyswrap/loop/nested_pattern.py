@@ -23,6 +23,7 @@ from nsyswrap.loop.work_pattern import (
     find_pattern,
     kinds_of_codes,
     pattern_of,
+    row_keys,
 )
 from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, WorkSequence
 
@@ -72,7 +73,10 @@ class _RegularWork:
 
 
 def _regular_work(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> _RegularWork | None:
-    """Return what each k-th repetition holds in addition to a whole usual one; None where there is no such k > 1."""
+    """Return what each k-th repetition holds in addition to a whole usual one; None where there is no such k > 1.
+
+    Where an outer repetition ends, k may differ: the last layer of a network is followed by more than the others.
+    """
     marks = pattern.marks[: MOST_COUNTS // len(kinds.kernel) + 2]
     counts = contents(sequence.named, marks[:-1], marks[1:], len(kinds.kernel))
     more, lacking = np.maximum(counts - pattern.content, 0), np.maximum(pattern.content - counts, 0)
@@ -84,10 +88,12 @@ def _regular_work(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> _Re
         return None
     runs = np.add.reduceat(more, after, axis=0)[: len(after) - 1]
     # A prompt is computed by other kernels than a token, and takes the place of a repetition.
-    replaced = bool(lacking[holds][:, kinds.kernel].any()) and not pattern.backward
+    replaced = lacking[holds][:, kinds.kernel].any(axis=1).mean() > TOLERANCE and not pattern.backward
     usual = np.median(runs, axis=0)
-    common = runs.min(axis=0)[kinds.kernel].sum()
-    if replaced or not common or common < LEAST_CONTENT * usual[kinds.kernel].sum():
+    kernels = runs[:, kinds.kernel]
+    common = kernels.min(axis=0).sum() >= LEAST_CONTENT * usual[kinds.kernel].sum() > 0
+    alike = np.unique(row_keys(kernels), return_counts=True)[1].max(initial=0) >= (1 - TOLERANCE) * len(runs)
+    if replaced or not (common or alike):
         return None
     return _RegularWork(after, usual, bool(usual[kinds.batches].sum()))
 
