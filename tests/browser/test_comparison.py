@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser_pages import NARROW, WIDTHS, contrast, needs_chromium
+from browser_pages import NARROW, WIDTHS, contrast, needs_chromium, opened
 from made_comparisons import ALL, full
 from playwright.sync_api import Browser, Page
 
@@ -24,63 +24,46 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """Open an empty page of a phone's width."""
-    context = browser.new_context(viewport={"width": NARROW, "height": 844})
-    yield context.new_page()
-    context.close()
-
-
 @every_page
-def test_the_page_requests_only_itself_and_logs_no_message(page: Page, files: dict[str, Path], name: str) -> None:
+def test_the_page_requests_only_itself_and_logs_no_message(browser: Browser, files: dict[str, Path], name: str) -> None:
     """The page makes no other request. It logs no message, no error and no violation of its own policy."""
-    requested_urls: list[str] = []
-    messages: list[str] = []
-    page.on("request", lambda request: requested_urls.append(request.url))
-    page.on("console", lambda message: messages.append(message.text))
-    page.on("pageerror", lambda error: messages.append(str(error)))
-    page.goto(files[name].as_uri(), wait_until="networkidle")
-    assert [url for url in requested_urls if not url.startswith("data:")] == [files[name].as_uri()]
-    assert messages == []
+    with opened(browser, files[name], width=NARROW, wait_until="networkidle") as page:
+        assert page.locator("h1").count() == 1
 
 
-def test_hostile_names_are_text(page: Page, files: dict[str, Path]) -> None:
-    dialogs: list[str] = []
-    page.on("dialog", lambda dialog: dialogs.append(dialog.message))
-    page.goto(files["hostile"].as_uri(), wait_until="networkidle")
-    assert dialogs == []
-    assert page.locator("img, script").count() == 0
-    assert "<img src=x onerror=alert(1)></script>" in page.inner_text("h1")
+@pytest.fixture
+def page(browser: Browser, files: dict[str, Path]) -> Iterator[Page]:
+    """Open the full comparison on a phone."""
+    with opened(browser, files["full"], width=NARROW) as page:
+        yield page
+
+
+def test_hostile_names_are_text(browser: Browser, files: dict[str, Path]) -> None:
+    with opened(browser, files["hostile"], width=NARROW, wait_until="networkidle") as page:
+        assert page.locator("img, script").count() == 0
+        assert "<img src=x onerror=alert(1)></script>" in page.inner_text("h1")
 
 
 @every_page
 @pytest.mark.parametrize("width", WIDTHS)
 def test_tables_scroll_and_the_page_does_not(browser: Browser, files: dict[str, Path], name: str, width: int) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 844})
-    opened = context.new_page()
-    opened.goto(files[name].as_uri())
-    opened.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    assert opened.evaluate("document.documentElement.scrollWidth") <= width
-    context.close()
+    with opened(browser, files[name], width=width) as page:
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_from_the_page(browser: Browser, files: dict[str, Path], scheme: str) -> None:
     """Contrast of at least 4.5 in both schemes (WCAG 2.2, 1.4.3)."""
-    context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
-    opened = context.new_page()
-    opened.goto(files["full"].as_uri())
     colour_of = "(one) => getComputedStyle(document.querySelector(one)).color"
     places = ("body", ".outcome", ".sides dt", ".fine", ".change-tag", ".scale", ".curves figcaption")
-    ground = opened.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert min(contrast(opened.evaluate(colour_of, one), ground) for one in places) >= 4.5
-    context.close()
+    with opened(browser, files["full"], color_scheme=scheme) as page:
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert min(contrast(page.evaluate(colour_of, one), ground) for one in places) >= 4.5
 
 
-def test_the_shorter_step_is_the_shorter_bar(page: Page, files: dict[str, Path]) -> None:
+def test_the_shorter_step_is_the_shorter_bar(page: Page) -> None:
     """The lengths are proportional to the times per step."""
-    page.goto(files["full"].as_uri())
     widths = page.evaluate(
         "[...document.querySelectorAll('.pair svg')].map((one) => "
         "[...one.querySelectorAll('rect')].reduce((sum, each) => sum + each.getBBox().width, 0))"
@@ -89,8 +72,7 @@ def test_the_shorter_step_is_the_shorter_bar(page: Page, files: dict[str, Path])
     assert widths[1] / widths[0] == pytest.approx(of_mean.new_ns / of_mean.base_ns, abs=0.01)
 
 
-def test_the_interval_lies_left_of_no_change_where_new_is_faster(page: Page, files: dict[str, Path]) -> None:
-    page.goto(files["full"].as_uri())
+def test_the_interval_lies_left_of_no_change_where_new_is_faster(page: Page) -> None:
     ends, zero = page.evaluate(
         "(() => { const reach = document.querySelector('.reach').getBBox(); "
         "return [[reach.x, reach.x + reach.width], document.querySelector('.picture .zero').getBBox().x]; })()"
@@ -98,13 +80,11 @@ def test_the_interval_lies_left_of_no_change_where_new_is_faster(page: Page, fil
     assert ends[0] < ends[1] < zero
 
 
-def test_the_page_prints(page: Page, files: dict[str, Path]) -> None:
-    page.goto(files["full"].as_uri())
+def test_the_page_prints(page: Page) -> None:
     assert page.pdf().startswith(b"%PDF")
 
 
-def test_a_narrow_page_still_says_what_it_is(page: Page, files: dict[str, Path]) -> None:
+def test_a_narrow_page_still_says_what_it_is(page: Page) -> None:
     """In a report, the search field replaces the title; a comparison has no search field."""
-    page.goto(next(iter(files.values())).as_uri())
     assert page.locator("p.mark").is_visible()
     assert page.inner_text("p.mark") == "nsyswrap compare"

@@ -11,12 +11,11 @@ import pytest
 from browser_pages import needs_chromium, write
 from playwright.sync_api import Browser, Page
 from timeline_fixtures import DATA_WAIT, US, WINDOW, timeline_report
-from timeline_page import (  # noqa: F401 - fixtures
+from timeline_page import (  # noqa: F401 - a fixture
     DETAIL,
     LEDGER,
     LIVE,
     ROWS,
-    context_fixture,
     ledger,
     load,
     opened_fixture,

@@ -1,9 +1,9 @@
 """Pages in a headless Chromium: tests write them to the disk, open them and read them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, sync_playwright
@@ -51,6 +51,7 @@ def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS])
         yield started
+        _FREE.clear()
         started.close()
 
 
@@ -72,46 +73,80 @@ def write(report: Report, folder: Path, name: str = "report") -> Path:
     return path
 
 
+# Tabs that no test uses now, by their options. To start a tab takes the browser longer than to load a page in it.
+_FREE: dict[str, Page] = {}
+
+
+@contextmanager
+def tab(browser: Browser, *, width: int = WIDE, **options: Any) -> Iterator[Page]:  # noqa: ANN401 - as Playwright has them
+    """Give an empty tab, which later tests use again. It is closed if the test fails or the page stored something.
+
+    Args:
+        browser: The browser.
+        width: Width of the window in pixels.
+        options: Further options of Playwright's ``new_context``.
+    """
+    everything = {"viewport": {"width": width, "height": HEIGHT}, **options}
+    key = f"{id(browser)} {sorted(everything.items())}"
+    page = _FREE.pop(key, None) or browser.new_context(**everything).new_page()
+    is_as_before = False
+    try:
+        yield page
+        page.mouse.move(0, 0)
+        page.emulate_media(media="null")
+        is_as_before = page.evaluate("localStorage.length") == 0
+        page.goto("about:blank")
+    finally:
+        if is_as_before:
+            _FREE[key] = page
+        else:
+            page.context.close()
+
+
 @contextmanager
 def opened(
     browser: Browser,
     path: Path,
     *,
     anchor: str = "",
-    width: int = WIDE,
     folded: bool = False,
+    wait_until: Literal["load", "networkidle"] = "load",
     **options: Any,  # noqa: ANN401 - as Playwright has them
 ) -> Iterator[Page]:
-    """Open a page in a new context; at the end, check that it logged nothing and requested only itself.
+    """Open a page in a tab; at the end, check that it logged nothing and requested only itself.
 
     Args:
         browser: The browser.
         path: The page.
         anchor: What follows the # of its address.
-        width: Width of the window in pixels.
         folded: Leave the groups of sections closed, as a reader finds them.
-        options: Further options of Playwright's ``new_context``.
+        wait_until: The event of the page that ends loading.
+        options: The width of the tab in pixels, and further options of Playwright's ``new_context``.
     """
-    context = browser.new_context(viewport={"width": width, "height": HEIGHT}, **options)
-    page = context.new_page()
+    messages: list[str] = []
+    requested_urls: list[str] = []
 
     def refuse(dialog: Dialog) -> None:
         messages.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
-    messages: list[str] = []
-    requested_urls: list[str] = []
-    page.on("console", lambda message: messages.append(message.text))
-    page.on("pageerror", lambda error: messages.append(str(error)))
-    page.on("dialog", refuse)
-    page.on("request", lambda request: requested_urls.append(request.url))
-    page.goto(path.as_uri() + anchor)
-    if not folded:
-        page.evaluate("document.querySelectorAll('details.group').forEach((group) => { group.open = true; })")
-    yield page
-    assert messages == []
-    assert {url.partition("#")[0] for url in requested_urls if not url.startswith("data:")} == {path.as_uri()}
-    context.close()
+    listeners: dict[Any, Callable[[Any], None]] = {
+        "console": lambda message: messages.append(message.text),
+        "pageerror": lambda error: messages.append(str(error)),
+        "dialog": refuse,
+        "request": lambda request: requested_urls.append(request.url),
+    }
+    with tab(browser, **options) as page:
+        for event, listener in listeners.items():
+            page.on(event, listener)
+        page.goto(path.as_uri() + anchor, wait_until=wait_until)
+        if not folded:
+            page.evaluate("document.querySelectorAll('details.group').forEach((group) => { group.open = true; })")
+        yield page
+        assert messages == []
+        assert {url.partition("#")[0] for url in requested_urls if not url.startswith("data:")} == {path.as_uri()}
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
 
 
 def contrast(one: str, other: str) -> float:

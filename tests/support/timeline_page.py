@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from browser_pages import write
-from playwright.sync_api import Browser, BrowserContext, Page
+from browser_pages import tab, write
+from playwright.sync_api import Browser, Page
 
 from nsyswrap.model import Report
 
+# Addresses that a page may request.
+OWN = ("file:", "data:", "about:blank")
 LIVE = '[data-tl="live"]:not([hidden])'
 ROWS = '[data-tl="rows"]'
 LEDGER = '[data-tl="ledger"]'
@@ -17,34 +20,28 @@ NUMBERS = """(place) => Object.fromEntries([...place.querySelectorAll("tbody tr"
   [row.dataset.class, [...row.querySelectorAll("[data-ns]")].map((cell) => Number(cell.dataset.ns))]))"""
 
 
-@pytest.fixture(name="context", scope="module")
-def context_fixture(browser: Browser) -> Iterator[BrowserContext]:
-    """Return a browser context with the width of a desktop screen."""
-    made = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    yield made
-    made.close()
-
-
 @pytest.fixture(name="opened")
-def opened_fixture(context: BrowserContext, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+def opened_fixture(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
     """Return a function that opens the page of a report. Any error or message of the page fails the test."""
     said: list[str] = []
+    listeners: dict[Any, Callable[[Any], None]] = {
+        "console": lambda message: said.append(message.text),
+        "pageerror": lambda error: said.append(str(error)),
+        "request": lambda request: None if request.url.startswith(OWN) else said.append(request.url),
+    }
+    with tab(browser, reduced_motion="reduce") as page:
+        for event, listener in listeners.items():
+            page.on(event, listener)
 
-    def page_of(report: Report, fragment: str = "") -> Page:
-        file = write(report, tmp_path)
-        page = context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on(
-            "request", lambda request: None if request.url.startswith(("file:", "data:")) else said.append(request.url)
-        )
-        load(page, file, fragment)
-        return page
+        def page_of(report: Report, fragment: str = "") -> Page:
+            page.goto("about:blank")  # from the same file, only the fragment would be followed
+            load(page, write(report, tmp_path), fragment)
+            return page
 
-    yield page_of
-    for page in context.pages:
-        page.close()
-    assert not said, said
+        yield page_of
+        assert not said, said
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
 
 
 def load(page: Page, file: Path, fragment: str = "") -> None:
