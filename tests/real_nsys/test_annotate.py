@@ -1,7 +1,6 @@
 """An unchanged program under the real nsys: its losses stay the same, bit for bit, and its phases are recorded."""
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from nsyswrap.loop.step_detection import find_steps
 from nsyswrap.tables import RANGES, Trace
 
 PROGRAM = Path(__file__).parents[1] / "support" / "annotated_program.py"
-TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29731")
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,34 +48,64 @@ def run(nsys: Nsys, folder: Path, command: tuple[str, ...], **fields: object) ->
 
 
 MODES = {
-    "plain": (),
     "workers": ("workers",),
     "persistent workers, AMP and accumulation": ("persistent", "amp", "accumulate"),
     "spawned worker": ("spawned",),
     "compiled": ("compile",),
     "child process": ("children",),
+    "without the nvtx package": (),
 }
+
+# Runs of the program without marks and nsys, each in a process of its own. Torch is imported once for all of them.
+UNMARKED = """
+import os, runpy, socket, sys, torch, torch._dynamo, torch.utils.data
+program, *runs = sys.argv[1:]
+with socket.socket() as free:
+    free.bind(("localhost", 0))
+    port = str(free.getsockname()[1])
+for run in runs:
+    if not os.fork():
+        rank, *sys.argv[1:] = run.split()
+        if rank != "alone":
+            os.environ.update(RANK=rank, WORLD_SIZE="2", MASTER_ADDR="localhost", MASTER_PORT=port)
+        runpy.run_path(program, run_name="__main__")
+codes = sorted(os.waitstatus_to_exitcode(os.wait()[1]) for _ in runs)
+assert codes == [0, 0, 5, 5], codes
+"""
+RANKS = ("ddp", "accumulate")
 
 
 @cache
-def unmarked(*modes: str) -> str:
-    """Return the hash of the losses of a run without marks and without nsys."""
-    done = subprocess.run([sys.executable, PROGRAM, *modes], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.split()[0]) == (5, "losses")
-    return done.stdout.split()[1]
+def unmarked() -> list[str]:
+    """Return the lines that runs without marks and without nsys print: plain, with AMP, and two ranks."""
+    modes = " ".join(MODES["persistent workers, AMP and accumulation"])
+    runs = ("alone", f"alone {modes}", *(f"{rank} {' '.join(RANKS)}" for rank in range(2)))
+    command = [sys.executable, "-c", UNMARKED, PROGRAM, *runs]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return sorted(done.stdout.splitlines())
+
+
+def losses_of(*modes: str) -> str:
+    """Return the hash of the losses of a run without marks."""
+    (found,) = [line.split()[1] for line in unmarked() if line.startswith("losses") and line.endswith(f" {[*modes]}")]
+    return found
 
 
 @pytest.mark.parametrize("name", MODES)
 def test_losses_and_exit_codes_are_unchanged_and_phases_are_recorded(
-    name: str, nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    name: str, nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is one step for each optimizer step, and one forward and backward pass for each batch.
+
+    The nvtx package is not needed: the last run disables it.
 
     The losses are those of a run without marks. In one epoch without AMP, loader processes, the compiler and a child
     process change no loss, so those runs share the plain one.
     """
     modes = MODES[name]
-    losses = unmarked(*modes) if "amp" in modes else unmarked()
+    losses = losses_of(*modes) if "amp" in modes else losses_of()
+    if name == "without the nvtx package":
+        monkeypatch.setenv("NVTX_DISABLE", "1")
     marked = run(nsys, tmp_path / "result", (sys.executable, str(PROGRAM), *modes))
     assert [note.startswith("Phases were marked in ") for note in marked.notes] == [True, False]
     assert marked.notes[1] == f"The program ended with exit code {marked.code}"
@@ -89,30 +118,10 @@ def test_losses_and_exit_codes_are_unchanged_and_phases_are_recorded(
     assert (marked.count("loader worker") > 0) == (name == "spawned worker")
 
 
-def test_phases_are_recorded_without_the_nvtx_package(
-    nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The test disables the package."""
-    monkeypatch.setenv("NVTX_DISABLE", "1")
-    marked = run(nsys, tmp_path / "result", (sys.executable, str(PROGRAM)))
-    assert list(find_steps(marked.trace).frame["name"]) == [f"step {number}" for number in range(STEPS)]
-    assert (marked.count("backward"), marked.count("forward")) == (STEPS, STEPS + 12)
-
-
-def ranks_without_marks(*modes: str) -> list[str]:
-    """Return the lines that two ranks print without marks, nsys and torchrun, sorted."""
-    common = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29732"}
-    command = [sys.executable, str(PROGRAM), *modes]
-    ranks = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**common, "RANK": rank}) for rank in "01"
-    ]
-    return sorted(line for rank in ranks for line in rank.communicate()[0].splitlines())
-
-
 def test_each_rank_of_torchrun_is_marked(nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The program uses DistributedDataParallel with gradient accumulation, two processes and gloo."""
-    plain = ranks_without_marks("ddp", "accumulate")
-    marked = run(nsys, tmp_path / "result", (sys.executable, *TORCHRUN, str(PROGRAM), "ddp", "accumulate"))
+    plain = [line for line in unmarked() if line.startswith("rank")]
+    marked = run(nsys, tmp_path / "result", (sys.executable, *TORCHRUN, str(PROGRAM), *RANKS))
     assert sorted(capfd.readouterr().out.splitlines()) == plain
     assert [line[:6] for line in plain] == ["rank 0", "rank 1"]
     assert find_steps(marked.trace).frame.groupby("process").size().to_list() == [STEPS, STEPS]

@@ -22,7 +22,7 @@ from nsyswrap import tables
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.intervals import Spans, gaps, merge, total
-from nsyswrap.loop.context import find_context
+from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.report import run_sections
 from nsyswrap.sections import copies, ranges, summaries
 from nsyswrap.sections.spec import SectionSpec
@@ -54,9 +54,9 @@ def nsys_reports(nsys: Nsys, captures: Callable[[str], Path], tmp_path_factory: 
     return reports
 
 
-def whole(trace: Trace, spec: SectionSpec) -> dict[str, pd.DataFrame]:
+def whole(context: TraceContext, spec: SectionSpec) -> dict[str, pd.DataFrame]:
     """Return the tables of a section for the whole session."""
-    (section,) = run_sections([spec], find_context(trace), whole_session(trace))
+    (section,) = run_sections([spec], context, whole_session(context.trace))
     return dict(section.tables)
 
 
@@ -78,21 +78,21 @@ def compared(found: pd.DataFrame, expected: Rows, key: str, total_key: str, coun
 
 
 @every_capture
-def test_kernels_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
-    table = whole(real_trace(name), summaries.KERNELS)["summary"]
+def test_kernels_match_nsys(name: str, nsys_reports: NsysReports, real_context: RealContext) -> None:
+    table = whole(real_context(name), summaries.KERNELS)["summary"]
     compared(table, nsys_reports(name)["cuda_gpu_kern_sum"], "Name", "Total Time (ns)", "Instances")
 
 
 @every_capture
-def test_operating_system_calls_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
-    table = whole(real_trace(name), summaries.OS_CALLS)["summary"]
+def test_operating_system_calls_match_nsys(name: str, nsys_reports: NsysReports, real_context: RealContext) -> None:
+    table = whole(real_context(name), summaries.OS_CALLS)["summary"]
     compared(table, nsys_reports(name)["osrt_sum"], "Name", "Total Time (ns)", "Num Calls")
 
 
 @every_capture
-def test_cuda_calls_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
+def test_cuda_calls_match_nsys(name: str, nsys_reports: NsysReports, real_context: RealContext) -> None:
     """Nsys keeps version suffixes of five digits in names; without them some of its rows are one row here."""
-    table = whole(real_trace(name), summaries.HOST_CALLS)["summary"]
+    table = whole(real_context(name), summaries.HOST_CALLS)["summary"]
     by_name: dict[str, Rows] = defaultdict(list)
     for row in nsys_reports(name)["cuda_api_sum"]:
         by_name[base_name(row["Name"])].append(row)
@@ -111,9 +111,9 @@ def operation_name(kind: str) -> str:
 
 
 @every_capture
-def test_copies_and_memsets_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
+def test_copies_and_memsets_match_nsys(name: str, nsys_reports: NsysReports, real_context: RealContext) -> None:
     """Nsys does not distinguish kinds of memory, and prints sizes with three decimals of a megabyte."""
-    table = whole(real_trace(name), copies.SECTION)["summary"]
+    table = whole(real_context(name), copies.SECTION)["summary"]
     grouped = table.assign(operation=table["kind"].map(operation_name)).groupby("operation")
     found = grouped.agg(total_ns=("total_ns", "sum"), count=("count", "sum"), bytes=("bytes", "sum"))
     times = {row["Operation"]: row for row in nsys_reports(name)["cuda_gpu_mem_time_sum"]}
@@ -127,9 +127,9 @@ def test_copies_and_memsets_match_nsys(name: str, nsys_reports: NsysReports, rea
 
 
 @every_capture
-def test_ranges_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
+def test_ranges_match_nsys(name: str, nsys_reports: NsysReports, real_context: RealContext) -> None:
     """There is one row for each name, for all styles; a range that was never closed lasts until the last event."""
-    table = whole(real_trace(name), ranges.SECTION)["summary"]
+    table = whole(real_context(name), ranges.SECTION)["summary"]
     expected = summed(nsys_reports(name)["nvtx_sum"], ("Total Time (ns)", "Instances"))
     found = {row["name"]: [row["total_ns"], row["count"]] for row in table.to_dict("records")}
     assert found == expected
@@ -149,7 +149,7 @@ def test_projections_match_nsys(name: str, nsys_reports: NsysReports, real_trace
     """A range covers what its own thread launched; both leave out CUDA graphs that are traced as a whole."""
     trace = real_trace(name)
     frames = {**trace.frames, tables.GRAPHS.name: trace[tables.GRAPHS].iloc[:0]}
-    table = whole(replace(trace, frames=frames), ranges.SECTION)["projection"]
+    table = whole(find_context(replace(trace, frames=frames)), ranges.SECTION)["projection"]
     columns = ("Total Proj Time (ns)", "Total Range Time (ns)", "Range Instances")
     expected = summed(nsys_reports(name)["nvtx_gpu_proj_sum"], columns)
     own = table[table["count"] > 0]
@@ -158,9 +158,9 @@ def test_projections_match_nsys(name: str, nsys_reports: NsysReports, real_trace
 
 
 @every_capture
-def test_kernels_by_range_match_nsys(name: str, nsys_reports: NsysReports, real_trace: RealTrace) -> None:
+def test_kernels_by_range_match_nsys(name: str, nsys_reports: NsysReports, real_context: RealContext) -> None:
     """A kernel counts in each range around its launch; nsys lists kernels outside all ranges without a name."""
-    table = whole(real_trace(name), ranges.SECTION)["kernels"]
+    table = whole(real_context(name), ranges.SECTION)["kernels"]
     expected: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     for row in nsys_reports(name)["nvtx_kern_sum"]:
         if row["NVTX Range"]:
