@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -176,9 +177,10 @@ def _values_and_sections(specs: list[SectionSpec], context: TraceContext, window
     return found
 
 
-def _named(make: Callable[..., Any]) -> list[str]:
-    """Return the values that a function names as parameters."""
-    return list(inspect.signature(make).parameters)
+@cache
+def _named(make: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the values that a function names as parameters; asked for each function again while others finish."""
+    return tuple(inspect.signature(make).parameters)
 
 
 def _needed(specs: list[SectionSpec]) -> dict[str, Callable[..., Any]]:

@@ -8,6 +8,7 @@ the process and the higher bits the machine.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +42,13 @@ class TableSpec:
 
     def empty(self) -> pd.DataFrame:
         """Return the table without rows."""
-        return pd.DataFrame({name: pd.Series([], dtype=dtype) for name, dtype in self.columns.items()})
+        return _empty(self).copy()
+
+
+@cache
+def _empty(spec: TableSpec) -> pd.DataFrame:
+    """Return the table without rows, made once: an export lacks about ten tables, and each takes as long as a read."""
+    return pd.DataFrame({name: pd.Series([], dtype=dtype) for name, dtype in spec.columns.items()})
 
 
 def _spec(name: str, columns: Mapping[str, str], missing: Mapping[str, int | str] | None = None) -> TableSpec:
