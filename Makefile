@@ -21,6 +21,8 @@ SOURCES := nsyswrap workloads tests tools bench
 .DELETE_ON_ERROR:
 # pip must not write to one environment twice at the same time.
 .NOTPARALLEL:
+# Tests start some hundred processes. Without bytecode, each compiles nsyswrap again.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help profile test quick check format docs reports gallery faults overhead bench lock nsys nsys-if-possible browser
 
 help: ## list the targets

@@ -2,11 +2,12 @@
 
 import importlib
 import lzma
+import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from export_builder import ExportBuilder
@@ -73,10 +74,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _turn(item.path))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa: ANN401 - only xdist has the types
+    """Give a process one file after another, and all files that share the analysis of whole captures to one process.
+
+    A capture is then read and analyzed once and not in each process.
+    """
+    if config.getoption("dist") != "loadfile" or config.getoption("markexpr"):
+        return None
+    by_file = importlib.import_module("xdist.scheduler").LoadFileScheduling
+
+    class Scheduling(by_file):  # type: ignore[misc, valid-type]
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return "whole captures" if _shares_analysis(TESTS.parent / file) else file
+
+    return Scheduling(config, log)
+
+
+@cache
+def _shares_analysis(path: Path) -> bool:
+    """Return whether tests of a file use what others read from whole captures."""
+    if not path.is_file() or path.relative_to(TESTS).parts[0] in {"real_nsys", "browser", "conftest.py"}:
+        return False
+    words = set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    return not words.isdisjoint(WHOLE_CAPTURES - {"captures"})
+
+
 def _turn(path: Path) -> int:
-    """Return when a file is run: those with the real nsys first, then pages in a browser, slow files and the rest."""
+    """Return when a file is run: first those of whole captures, then the real nsys, pages, slow files and the rest."""
     name = path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
-    return 0 if name.startswith("real_nsys/") else 1 if name.startswith("browser/") else 3 - (name in SLOW)
+    if name and _shares_analysis(path):
+        return 0
+    return 1 if name.startswith("real_nsys/") else 2 if name.startswith("browser/") else 4 - (name in SLOW)
 
 
 @pytest.fixture

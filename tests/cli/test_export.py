@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,7 @@ from real_captures import CAPTURE_NAMES, RealReport, RealTrace
 
 from nsyswrap import tables
 from nsyswrap.cli import cli
-from nsyswrap.report import build_report
 from nsyswrap.rule_names import rule_name
-from nsyswrap.tables import Trace
 from nsyswrap.timeline.event_frames import COLUMNS
 
 Event = dict[str, Any]
@@ -55,12 +54,21 @@ def idle_of(events: list[Event]) -> Counter[str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def events_of(
+    captures: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], list[Event]]:
+    """Return a function that gives the events of the Perfetto trace of a real capture, made once."""
+    folder = tmp_path_factory.mktemp("traces")
+    return cache(lambda name: trace_json(captures(name), folder / f"{name}.json")["traceEvents"])
+
+
 @pytest.mark.parametrize("name", CAPTURE_NAMES)
 def test_the_trace_of_a_real_capture_agrees_with_its_report(
-    name: str, captures: Callable[[str], Path], real_trace: RealTrace, real_report: RealReport, tmp_path: Path
+    name: str, events_of: Callable[[str], list[Event]], real_trace: RealTrace, real_report: RealReport
 ) -> None:
     """It has the same number of kernels, copies and memsets, and the same idle time for each rule."""
-    events = trace_json(captures(name), tmp_path / "trace.json")["traceEvents"]
+    events = events_of(name)
     trace = real_trace(name)
     for spec in (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS, tables.CALLS, tables.RANGES):
         assert len(of_kind(events, spec.name)) == len(trace[spec])
@@ -92,10 +100,9 @@ def misplaced(spans: list[Event]) -> int:
 
 
 @pytest.mark.parametrize("name", ["cnn_amp", SMALL, "alexnet_data_parallel_2gpu"])
-def test_the_viewer_can_draw_the_trace(name: str, captures: Callable[[str], Path], tmp_path: Path) -> None:
+def test_the_viewer_can_draw_the_trace(name: str, events_of: Callable[[str], list[Event]]) -> None:
     """Each track is named once, spans nest, and each arrow leads from a call to a later operation."""
-    document = trace_json(captures(name), tmp_path / "trace.json")
-    events = document["traceEvents"]
+    events = events_of(name)
     named = Counter(each["tid"] for each in events if each["name"] == "thread_name")
     assert set(named.values()) == {1}
     tracks: dict[int, list[Event]] = {}
@@ -160,7 +167,7 @@ def test_within_window_leaves_out_other_events(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [SMALL, "mnist_counters_python", "ranges_nsys2022"])
 def test_parquet_holds_every_event_and_describes_its_columns(
-    name: str, captures: Callable[[str], Path], real_trace: Callable[[str], Trace], tmp_path: Path
+    name: str, captures: Callable[[str], Path], real_trace: RealTrace, real_report: RealReport, tmp_path: Path
 ) -> None:
     folder = tmp_path / "tables"
     assert run(captures(name), "--format", "parquet", "-o", folder).exit_code == 0
@@ -175,7 +182,7 @@ def test_parquet_holds_every_event_and_describes_its_columns(
     assert len(kernels) == len(trace[tables.KERNELS])
     # A file without rows has no dictionary.
     assert kernels["name"].dtype == ("category" if len(kernels) else "object")
-    idle = build_report(trace).section("idle")
+    idle = real_report(name).section("idle")
     gaps = pd.read_parquet(folder / "gaps.parquet")
     assert int((gaps["end_ns"] - gaps["start_ns"]).sum()) == (
         int(idle.tables["attribution"]["idle_ns"].sum()) if idle else 0

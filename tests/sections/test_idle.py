@@ -10,7 +10,7 @@ from export_builder import ExportBuilder, global_id
 from hypothesis import given, settings
 from made_steps import MEASURED, US, each_step, made_loop
 from random_traces import LONGEST, Sketch, context_of, same_examples, sketches
-from real_captures import CAPTURE_NAMES, RealContext
+from real_captures import CAPTURE_NAMES, RealContext, RealReport
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.causes import CAUSES
@@ -34,9 +34,16 @@ def summed(table: pd.DataFrame, keys: list[str], lengths: "pd.Series[int]") -> d
     return {key: int(total) for key, total in found.items() if total}
 
 
-def check_tables(context: TraceContext, chosen: Window) -> Section:
+def checked(context: TraceContext, chosen: Window) -> Section:
     """Check that all tables agree on the idle time, and return the section."""
     section = run_section(idle, context, chosen)
+    check_tables(section)
+    check_against_ledger(context, section, run_section(ledger, context, chosen))
+    return section
+
+
+def check_tables(section: Section) -> None:
+    """Check that all tables agree on the idle time."""
     accounts, gaps, patterns = (section.tables[name] for name in ("attribution", "gaps", "patterns"))
     length = gaps["end_ns"] - gaps["start_ns"]
     assert (length > 0).all()
@@ -49,13 +56,11 @@ def check_tables(context: TraceContext, chosen: Window) -> Section:
     for each in (accounts, patterns):
         for _, mine in each.groupby("device_id"):
             assert mine["idle_ns"].is_monotonic_decreasing
-    check_against_ledger(context, section)
-    return section
 
 
-def check_against_ledger(context: TraceContext, section: Section) -> None:
+def check_against_ledger(context: TraceContext, section: Section, busy: Section) -> None:
     """Check that the idle time equals the ledger's for each device, and the attribution's for each rule."""
-    devices = run_section(ledger, context, section.window).tables["devices"].set_index("device_id")
+    devices = busy.tables["devices"].set_index("device_id")
     accounts, fact = section.tables["attribution"], section.fact("idle_ns")
     assert fact is not None
     assert fact.value == devices["idle_ns"].sum()
@@ -77,16 +82,23 @@ def check_findings(section: Section) -> None:
 
 @WITH_GPU
 @pytest.mark.parametrize("wanted", ["", "all"])
-def test_the_tables_of_a_real_capture_agree(real_context: RealContext, name: str, wanted: str) -> None:
-    context = real_context(name)
-    check_findings(check_tables(context, choose_window(context, wanted)))
+def test_the_tables_of_a_real_capture_agree(
+    real_context: RealContext, real_report: RealReport, name: str, wanted: str
+) -> None:
+    report = real_report(name, wanted)
+    section, busy = report.section("idle"), report.section("ledger")
+    assert section
+    assert busy
+    check_tables(section)
+    check_findings(section)
+    check_against_ledger(real_context(name), section, busy)
 
 
 @settings(max_examples=25)
 @same_examples
 @given(sketches)
 def test_the_tables_of_random_traces_agree(sketch: Sketch) -> None:
-    check_findings(check_tables(context_of(sketch), window(-10, LONGEST + 20)))
+    check_findings(checked(context_of(sketch), window(-10, LONGEST + 20)))
 
 
 def gap_in_three() -> ExportBuilder:
@@ -110,7 +122,7 @@ def test_a_gap_has_a_row_for_each_cause_and_phase(trace_of: TraceOf) -> None:
     that time. So the 40 ns of CPU code after it belong to the wait, too.
     """
     context = find_context(trace_of(gap_in_three()))
-    table = check_tables(context, window(0, 1000)).tables["gaps"]
+    table = checked(context, window(0, 1000)).tables["gaps"]
     columns = ["start_ns", "end_ns", "cause", "phase"]
     assert list(table[columns].itertuples(index=False, name=None)) == [
         (100, 140, "synchronization", "forward"),
@@ -152,7 +164,7 @@ def test_patterns_count_gaps_in_a_step(trace_of: TraceOf) -> None:
     context = find_context(trace_of(made_loop()))
     chosen = choose_window(context)
     assert chosen.source == "steps"
-    table = check_tables(context, chosen).tables["patterns"]
+    table = checked(context, chosen).tables["patterns"]
     (cpu,) = table[table["rule"] == "idle/cpu"].to_dict("records")
     assert (cpu["phase"], cpu["count"], cpu["per_step"]) == ("forward", MEASURED, 1.0)
     assert (cpu["median_ns"], cpu["idle_ns"]) == (400 * US, MEASURED * 400 * US)
@@ -164,7 +176,7 @@ def test_a_pattern_of_one_step_has_a_tenth_in_a_step(trace_of: TraceOf) -> None:
     """Only the last step has a module load. The CPU code before it, from 600 to 950 us, belongs to it, too."""
     built = made_loop().call("cuLibraryLoadData", 11_900 * US, 11_950 * US)
     context = find_context(trace_of(built))
-    table = check_tables(context, choose_window(context)).tables["patterns"]
+    table = checked(context, choose_window(context)).tables["patterns"]
     (load,) = table[table["rule"] == "modules/in_window"].to_dict("records")
     assert (load["count"], load["per_step"], load["idle_ns"]) == (1, 1 / MEASURED, 350 * US)
 
@@ -173,7 +185,7 @@ def test_the_median_is_that_of_gaps_and_not_of_pieces(trace_of: TraceOf) -> None
     """Two loads in a gap, each with the CPU code before it, count as one gap of 250 us, from 600 to 850 us."""
     built = each_step(each_step(made_loop(), "cuLibraryLoadData", 650, 700), "cuLibraryLoadData", 800, 850)
     context = find_context(trace_of(built))
-    section = check_tables(context, choose_window(context))
+    section = checked(context, choose_window(context))
     (load,) = section.tables["patterns"].query("rule == 'modules/in_window'").to_dict("records")
     assert (load["count"], load["median_ns"]) == (MEASURED, 250 * US)
     gaps = section.tables["gaps"]
@@ -185,12 +197,12 @@ def test_each_device_has_its_own_rows(trace_of: TraceOf) -> None:
     built = ExportBuilder().kernel(0, 300, launched=(0, 1))
     built.kernel(0, 100, launched=(2, 3), device=1, process=global_id(5000)).kernel(399, 400, launched=(390, 395))
     built.kernel(399, 400, launched=(390, 395), device=1, process=global_id(5000))
-    section = check_tables(find_context(trace_of(built)), window(0, 400))
+    section = checked(find_context(trace_of(built)), window(0, 400))
     assert section.tables["attribution"].groupby("device_id")["idle_ns"].sum().to_dict() == {0: 99, 1: 299}
 
 
 def test_a_busy_gpu_has_empty_tables(trace_of: TraceOf) -> None:
-    section = check_tables(find_context(trace_of(ExportBuilder().kernel(0, 100, launched=(0, 1)))), window(0, 100))
+    section = checked(find_context(trace_of(ExportBuilder().kernel(0, 100, launched=(0, 1)))), window(0, 100))
     assert [len(section.tables[name]) for name in ("attribution", "gaps", "patterns")] == [0, 0, 0]
     assert [fact.value for fact in section.facts] == [0, 1.0]
     assert section.findings == ()
@@ -210,7 +222,7 @@ def test_the_explained_share_leaves_out_what_the_capture_cannot_show(trace_of: T
 def test_no_threshold_of_display_changes_the_tables(trace_of: TraceOf) -> None:
     """15 of 1000 ns are too little for a finding, but they are in all tables."""
     built = ExportBuilder().os_call("mmap", 0, 1).kernel(0, 500, launched=(0, 1))
-    section = check_tables(find_context(trace_of(built.kernel(515, 1000, launched=(510, 515)))), window(0, 1000))
+    section = checked(find_context(trace_of(built.kernel(515, 1000, launched=(510, 515)))), window(0, 1000))
     assert section.findings == ()
     assert section.tables["attribution"]["idle_ns"].sum() == 15
     assert np.array_equal(section.tables["gaps"]["end_ns"].iloc[-1:], [515])
