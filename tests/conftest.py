@@ -57,6 +57,16 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files without a wanted test: `make quick` then imports neither torch nor a browser."""
+    wanted = config.getoption("markexpr")
+    if " or " in wanted or not collection_path.is_relative_to(TESTS):
+        return None
+    name = collection_path.relative_to(TESTS).as_posix()
+    kinds = {"browser": name == "browser", "nsys": name == "real_nsys", "slow": name in SLOW}
+    return any(is_kind and f"not {kind}" in wanted.split(" and ") for kind, is_kind in kinds.items()) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by its folder, its file and its fixtures: `browser`, `nsys` and `slow`; put long files first.
 

@@ -14,7 +14,7 @@ from nsyswrap.sections import idle, ledger
 from nsyswrap.sections.ledger import ROWS, ledger_rows
 
 START, END = -10, LONGEST + 20
-several = settings(deadline=None, max_examples=60)
+several = settings(deadline=None, max_examples=40)
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,7 @@ from nsyswrap.errors import ExportError
 from nsyswrap.tables import SPECS, Trace
 
 Build = Callable[..., ExportBuilder]
-ROUNDS = 25
+ROUNDS = 16
 
 
 @pytest.fixture(scope="module")

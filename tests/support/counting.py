@@ -126,6 +126,7 @@ class Counter:
         self.os_calls = rows_of(trace, tables.OS_CALLS)
         self.overheads = rows_of(trace, tables.OVERHEADS)
         self.ranges = rows_of(trace, tables.RANGES)
+        self.switches = trace[tables.SCHEDULING][["thread", "start", "running"]].to_numpy().tolist()
         self.launch = {(self._process(c.thread), c.correlation): c for c in self.calls if c.correlation}
         self.staged = {(w.process, w.correlation) for w in self.work if w.pageable}
         self.launchers = {c.thread for w in self.work if (c := self.call_of(w)) is not None}
@@ -236,9 +237,8 @@ class Counter:
         return {row.name for row in self.overheads}
 
     def _off(self, thread: int, when: int) -> bool:
-        switches = self.trace[tables.SCHEDULING]
-        before = switches[(switches["thread"] == thread) & (switches["start"] <= when)]
-        return bool(len(before)) and not bool(before["running"].iloc[-1])
+        before = [running for each, start, running in self.switches if each == thread and start <= when]
+        return bool(before) and not before[-1]
 
     def phase(self, thread: int, when: int) -> str:
         """Return the innermost phase open on a thread, else on the main thread of its process."""
