@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent
 # The fixtures that unpack or read whole captures.
 WHOLE_CAPTURES = {"captures", "real_trace", "real_context", "real_report"}
-# Files whose tests take more than a second each, by `pytest --durations=40` on two cores: laws over random traces,
-# programs that train or compile, and programs that run to a time limit.
+# Files whose tests or imports take more than a second, by `pytest --durations=40` on two cores: laws over random
+# traces, programs that train or compile, and programs that run to a time limit. Single tests have the mark themselves.
 SLOW = frozenset({
     *("attribution/test_laws.py", "what_if/test_laws.py", "test_report_laws.py", "timeline/test_build.py"),
     *("sections/test_step_breakdown.py", "sections/test_on_captures.py", "db/test_fuzz.py", "db/test_broken.py"),
@@ -40,7 +40,7 @@ SLOW = frozenset({
     *("cli/test_output.py", "capture/test_install.py"),
     *("workloads/test_mnist.py", "workloads/test_cases.py", "workloads/test_digits.py", "workloads/test_faults.py"),
     *("tools/test_samples.py", "tools/test_gallery.py", "tools/test_gallery_capture.py", "tools/test_faults.py"),
-    *("test_package.py", "test_words.py"),
+    *("test_package.py", "test_words.py", "workloads/test_ranks.py", "capture/annotate/test_host_marks.py"),
     *("tools/test_plans.py", "workloads/test_combined.py"),
 })  # fmt: skip
 # Any example may take long on a busy machine, so a deadline would make tests fail at random.

@@ -30,6 +30,7 @@ def ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
 
+@pytest.mark.slow
 def test_every_check_that_does_not_pass_has_a_remedy(fake_nsys: Nsys) -> None:
     """This is the real machine with a fake nsys."""
     checks = list(run_checks(Machine(fake_nsys)))

@@ -71,6 +71,7 @@ def test_only_failures_fail(checks: tuple[Check, ...], *, failed: bool) -> None:
     assert has_failed(checks) is failed
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fake_nsys")
 def test_a_working_machine_exits_with_0() -> None:
     """Stdout has one line a check, and stderr is empty."""
@@ -80,6 +81,7 @@ def test_a_working_machine_exits_with_0() -> None:
     assert "failed" not in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fake_nsys")
 def test_a_failed_check_exits_with_1() -> None:
     """Its remedy is printed."""
@@ -89,6 +91,7 @@ def test_a_failed_check_exits_with_1() -> None:
     assert "remedy: Install the version that works with it" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fake_nsys")
 def test_stdout_holds_only_json() -> None:
     """Programs can parse it."""

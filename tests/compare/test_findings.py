@@ -145,6 +145,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(ROWS, ROWS)
 def test_moved_time_is_never_more_than_what_a_rule_lost_or_took(
     before: list[tuple[str, str, str, int]], now: list[tuple[str, str, str, int]]

@@ -88,6 +88,7 @@ def test_a_trace_without_stacks_has_no_lines() -> None:
     assert find_lines(trace()).own == ()
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.sampled_from(FILES), min_size=1, max_size=5), max_size=6))
 def test_each_stack_has_one_line_that_is_in_it(files: list[list[str]]) -> None:
     """The line of a stack is one of its own lines, and no file is shown with an absolute path."""

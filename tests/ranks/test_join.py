@@ -61,6 +61,7 @@ def test_clocks_that_differ_are_joined_by_the_collectives(real_trace: RealTrace,
             assert mine[name] == pytest.approx(its[name], rel=0.02, abs=191 * found.error_ns)
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=3), st.integers(0, 300_000))
 def test_the_split_does_not_depend_on_when_each_recording_began(offsets: list[int], late: int) -> None:

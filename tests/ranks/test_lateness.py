@@ -145,6 +145,7 @@ def test_a_wait_for_a_rank_that_waited_itself_goes_on_to_the_first_cause(trace_o
     assert found.xs(1, level="waiting").groupby(["late", "rule"]).sum().idxmax() == (0, "idle/data_wait")
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.integers(0, 500_000), min_size=2, max_size=5), st.integers(3, 6))
 def test_every_wait_is_charged_once_whoever_is_late(delays: list[int], steps: int) -> None:

@@ -295,6 +295,7 @@ PLACES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(PLACES, JSON)
 def test_any_value_in_a_field_is_read_or_refused(place: tuple[str | int, ...], value: object) -> None:
     """No other exception than ExportError is raised, and a report that was read can be compared."""

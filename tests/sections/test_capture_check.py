@@ -250,6 +250,7 @@ def test_without_the_section_no_verdict_is_silenced() -> None:
     assert not outweighs(None, 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @same_examples
 @given(sketches)

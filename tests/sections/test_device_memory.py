@@ -145,6 +145,7 @@ def test_without_records_the_section_says_how_to_get_them(trace_of: TraceOf) -> 
     assert "--cuda-memory" in found.notes[0]
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 99), st.integers(1, 50), st.booleans()), min_size=1, max_size=12),

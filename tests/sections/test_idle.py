@@ -94,6 +94,7 @@ def test_the_tables_of_a_real_capture_agree(
     check_against_ledger(real_context(name), section, busy)
 
 
+@pytest.mark.slow
 @settings(max_examples=16)
 @same_examples
 @given(sketches)

@@ -213,6 +213,7 @@ def test_programs_stand_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixtu
         load("verify_table").main(["--into", str(page)])
 
 
+@pytest.mark.slow
 def test_every_case_has_a_name_and_the_run_knows_it() -> None:
     """The cases in run.sh are all the cases of programs.py."""
     program = [sys.executable, str(FOLDER / "programs.py"), "--list"]

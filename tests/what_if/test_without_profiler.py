@@ -92,6 +92,7 @@ def test_there_is_none_without_a_cost_or_a_simulation(trace_of: TraceOf) -> None
     assert without_profiler(lost, find_calls(simulation.context, WHOLE), WHOLE) is None
 
 
+@pytest.mark.slow
 @given(
     costs=st.lists(st.integers(0, 20_000), min_size=3, max_size=3).map(sorted),
     every=st.integers(9, 40),

@@ -101,6 +101,7 @@ def test_a_chain_is_worth_a_finding(trace_of: TraceOf) -> None:
 KERNELS = st.lists(st.sampled_from([SCALED, ADDED, NORM, GEMM, COMPILED]), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(KERNELS)
 def test_fusion_saves_no_more_than_the_time(trace_of: TraceOf, names: list[str]) -> None:

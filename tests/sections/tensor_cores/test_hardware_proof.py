@@ -173,6 +173,7 @@ def test_a_cell_without_opcodes_has_none(cell: str) -> None:
     assert opcodes_in(cell) == {}
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(st.from_regex(r"[A-Z][A-Z0-9]{1,6}(\.[A-Z0-9]{1,5}){0,3}", fullmatch=True), st.integers(0, 10**15))
 )
