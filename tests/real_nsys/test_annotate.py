@@ -80,7 +80,7 @@ def unmarked() -> list[str]:
     """Return the lines that runs without marks and without nsys print: plain, with AMP, and two ranks."""
     modes = " ".join(MODES["persistent workers, AMP and accumulation"])
     runs = ("alone", f"alone {modes}", *(f"{rank} {' '.join(RANKS)}" for rank in range(2)))
-    command = [sys.executable, "-c", UNMARKED, PROGRAM, *runs]
+    command = [sys.executable, "-c", UNMARKED, str(PROGRAM), *runs]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return sorted(done.stdout.splitlines())
 
