@@ -301,7 +301,7 @@ class ExportBuilder:
         """Write the export; an existing file is replaced."""
         path.unlink(missing_ok=True)
         with closing(sqlite3.connect(path)) as database, database:
-            # Nobody reads the file after a crash, so nothing waits for the disk.
+            # The file need not survive a crash of the machine, so no write waits for the disk.
             database.execute("pragma synchronous = off")
             database.execute("pragma journal_mode = off")
             for name, labels in ENUMS.items():
