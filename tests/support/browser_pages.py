@@ -123,6 +123,18 @@ def opened(
         wait_until: The event of the page that ends loading.
         options: The width of the tab in pixels, and further options of Playwright's ``new_context``.
     """
+    with tab(browser, **options) as page, listening(page) as (messages, requested_urls):
+        page.goto(path.as_uri() + anchor, wait_until=wait_until)
+        if not folded:
+            page.evaluate("document.querySelectorAll('details.group').forEach((group) => { group.open = true; })")
+        yield page
+        assert messages == []
+        assert {url.partition("#")[0] for url in requested_urls if not url.startswith("data:")} == {path.as_uri()}
+
+
+@contextmanager
+def listening(page: Page) -> Iterator[tuple[list[str], list[str]]]:
+    """Give the messages of a page, with its errors and dialogs, and the addresses that it requests; both grow."""
     messages: list[str] = []
     requested_urls: list[str] = []
 
@@ -136,17 +148,11 @@ def opened(
         "dialog": refuse,
         "request": lambda request: requested_urls.append(request.url),
     }
-    with tab(browser, **options) as page:
-        for event, listener in listeners.items():
-            page.on(event, listener)
-        page.goto(path.as_uri() + anchor, wait_until=wait_until)
-        if not folded:
-            page.evaluate("document.querySelectorAll('details.group').forEach((group) => { group.open = true; })")
-        yield page
-        assert messages == []
-        assert {url.partition("#")[0] for url in requested_urls if not url.startswith("data:")} == {path.as_uri()}
-        for event, listener in listeners.items():
-            page.remove_listener(event, listener)
+    for event, listener in listeners.items():
+        page.on(event, listener)
+    yield messages, requested_urls
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
 
 
 def contrast(one: str, other: str) -> float:
