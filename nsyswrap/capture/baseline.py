@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
+from nsyswrap.capture.inherited import inherited
 from nsyswrap.capture.isolate import kept_environment
 from nsyswrap.capture.nsys import private_folder, resolved_command
 from nsyswrap.capture.options import CaptureOptions
@@ -47,7 +48,7 @@ def run_alone(options: CaptureOptions, timed_text: str, progress: Progress = sil
     """
     program = resolved_command(options)
     with private_folder() as temporary:
-        run_dir = RunDir(temporary, os.environ.get("TMPDIR", ""))
+        run_dir = RunDir(temporary, inherited(os.environ, options.umask))
         environ = kept_environment(os.environ) if options.hide_environment else dict(os.environ)
         complete = {**environ, **dict(options.environment)}
         injection = _injection(options, temporary, timed_text)

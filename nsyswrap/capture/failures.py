@@ -49,6 +49,20 @@ def no_report(run: RunResult, options: CaptureOptions, nsys: Nsys, unfinished: P
     )
 
 
+def import_failed(nsys: Nsys, unfinished: Path, reason: str) -> CaptureError:
+    """Return the error for recorded data from which nsys cannot make its report.
+
+    Args:
+        nsys: The nsys that should read it.
+        unfinished: The ``.qdstrm``.
+        reason: The output of nsys, or the system's error.
+    """
+    return CaptureError(
+        f"nsys {nsys.version_text} cannot make a report of {unfinished}{quoted_output(reason)}",
+        hint="Run 'nsyswrap doctor', or open the file in the Nsight Systems GUI",
+    )
+
+
 def export_failed(nsys: Nsys, report: Path, reason: str) -> ExportError:
     """Return the error for a report that cannot be exported.
 

@@ -25,6 +25,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,7 +42,9 @@ from nsyswrap.capture.process_tree import (
 )
 from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress
 from nsyswrap.capture.run_dir import RunDir, quoted_output
-from nsyswrap.capture.stopping import Stopper, aborted_error, collected_signals
+from nsyswrap.capture.signals import Received, aborted_error, collected_signals, survives
+from nsyswrap.capture.stopping import Stopper
+from nsyswrap.capture.watchdog import watched
 from nsyswrap.errors import CaptureError
 
 _POLL_S = 0.05
@@ -101,6 +104,8 @@ class ForegroundCall:
         cwd: Working folder of both; None for the current one.
         limits: Time limits.
         output_to_stderr: Send the program's stdout to stderr, because stdout is for results.
+        launched: Whether a launcher started this process, which may repeat signals.
+        hidden: Whether nsys and the program run in a process namespace of their own.
         on_start: Called once with the program's process id, when it is known.
     """
 
@@ -111,6 +116,8 @@ class ForegroundCall:
     cwd: Path | None = None
     limits: Limits = field(default_factory=Limits)
     output_to_stderr: bool = False
+    launched: bool = False
+    hidden: bool = False
     on_start: Callable[[int], None] | None = None
 
 
@@ -137,16 +144,29 @@ def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
             env=call.env,
             cwd=call.cwd,
             start_new_session=True,
+            pass_fds=call.run_dir.inherited.descriptors,
         )
         stopper = Stopper(call.stop, call.run_dir, call.env, call.limits.collect_s)
-        run = _Run(process, call.run_dir, call.limits, received, stopper, excluded, call.on_start)
+        run = _Run(process, call.run_dir, call.limits, received, stopper, excluded, call.launched)
         try:
-            return run.to_the_end(progress)
+            with _watched(call, process.pid) as tell:
+                run.on_start = (tell,) if call.on_start is None else (tell, call.on_start)
+                return run.to_the_end(progress)
         finally:
             if run.abandoned:
                 kill_all(os.getpid(), excluded)
             process.wait()
             reap_children(excluded)
+
+
+def _watched(call: ForegroundCall, nsys: int) -> AbstractContextManager[Callable[[int], None]]:
+    """Return the block in which the run ends if this process is killed.
+
+    In a process namespace the stop command needs the program's id; without it nsys writes its report at the end.
+    """
+    run_dir, hidden = call.run_dir, call.hidden
+    stop = call.stop(0) if call.stop is not None and not hidden else ()
+    return watched(nsys, Path(os.devnull) if hidden else run_dir.pid, stop, call.env)
 
 
 @dataclass(slots=True)
@@ -156,10 +176,11 @@ class _Run:
     process: subprocess.Popen[bytes]
     run_dir: RunDir
     limits: Limits
-    received: list[signal.Signals]
+    received: Received
     stopper: Stopper
     excluded: frozenset[int]
-    on_start: Callable[[int], None] | None = None
+    by_launcher: bool
+    on_start: tuple[Callable[[int], None], ...] = ()
     abandoned: bool = True
     launched: bool = False
     program: int | None = None
@@ -190,7 +211,7 @@ class _Run:
         wall_ns = round((time.monotonic() - self.started_at) * 1e9)
         self._write(progress)
         self.abandoned = False
-        stopped_by = self.ending if self.received and not self.timed_out else None
+        stopped_by = self.ending if self.received.ending and not self.timed_out else None
         return RunResult(self._code(), self.launched, wall_ns, stopped_by, self.timed_out, self.run_dir.nsys_output())
 
     def _passed(self, limit_s: float | None) -> bool:
@@ -203,8 +224,9 @@ class _Run:
             inner = int(self.run_dir.pid.read_text(encoding="ascii"))
             self.launched, self.started_at = True, time.monotonic()
             self.program = outer_pid(inner, descendants(os.getpid(), self.excluded))
-            if self.program is not None and self.on_start is not None:
-                self.on_start(self.program)
+            if self.program is not None:
+                for call in self.on_start:
+                    call(self.program)
         self._abandon_if_repeated(allowed=1)
 
     def _program_runs(self) -> bool:
@@ -217,13 +239,24 @@ class _Run:
     def _stop_recording_if_due(self) -> None:
         """Stop the recording if its time is over, or if a signal or the time-out is to end the program."""
         self._abandon_if_repeated(allowed=1)
+        self._pass_on()
         if self.ending is None:
-            if self.received:
-                self.ending = self.received[0]
+            if self.received.ending:
+                self.ending = self.received.ending[0]
             elif self._passed(self.limits.timeout_s):
                 self.ending, self.timed_out = signal.SIGTERM, True
         if self.program is not None and (self.ending is not None or self._passed(self.limits.record_s)):
             self.stopper.start(self.program)
+
+    def _pass_on(self) -> None:
+        """Give the program the signals that do not end it; one that does is treated as an ending signal."""
+        while self.received.passed and self.program is not None:
+            number = self.received.passed.pop(0)
+            if survives(self.program, number):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.program, number)
+            else:
+                self.received.ending.append(number)
 
     def _end_program(self) -> None:
         """Signal the program once nsys has collected the recorded data; kill it if it ignores the time-out."""
@@ -251,7 +284,7 @@ class _Run:
         """Wait until nsys has written its report, as long as its files keep growing."""
         update = MonotonicProgress(progress, Phase.WRITING)
         last_change, sizes = time.monotonic(), self.run_dir.file_sizes()
-        handled = max(len(self.received), 1)
+        handled = max(len(self.received.ending), 1)
         while not self.stopper.has_ended() or self.process.poll() is None:
             self._abandon_if_repeated(allowed=handled)
             update(self.run_dir.progress_output())
@@ -274,8 +307,8 @@ class _Run:
 
     def _abandon_if_repeated(self, allowed: int) -> None:
         """Raise an error if the user repeated the signal; the caller then kills all processes."""
-        if len(self.received) > allowed:
-            raise aborted_error(self.received[-1])
+        if self.received.demands_abort(allowed, launched=self.by_launcher):
+            raise aborted_error(self.received.ending[-1])
 
     def _pause(self) -> None:
         if self.process.returncode is not None:

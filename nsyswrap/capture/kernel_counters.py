@@ -18,7 +18,7 @@ from types import FrameType
 from nsyswrap.capture.ncu import Ncu, NcuFailedError, counter_lists, failure, quoted_output
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.process_tree import children_by_parent, kill_all
-from nsyswrap.capture.stopping import CaptureTerminatedError
+from nsyswrap.capture.signals import CaptureTerminatedError
 from nsyswrap.errors import CaptureError
 
 _REPORT = "counters.ncu-rep"

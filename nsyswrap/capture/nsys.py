@@ -10,8 +10,8 @@ import shutil
 import signal
 import sqlite3
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,9 @@ from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.failures import export_failed, no_report
 from nsyswrap.capture.foreground import ForegroundCall, Limits, RunResult, run_in_foreground
 from nsyswrap.capture.host_monitor import HostMonitor
+from nsyswrap.capture.inherited import inherited
 from nsyswrap.capture.isolate import kept_environment, namespace_entry, namespace_prefix
+from nsyswrap.capture.launcher import started_by_launcher
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import (
     CaptureOptions,
@@ -31,12 +33,22 @@ from nsyswrap.capture.options import (
 )
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress, silent
-from nsyswrap.capture.result_folder import EXPORT_NAME, HOST_NAME, REPORT_NAME, UNFINISHED_NAME, result_folder
+from nsyswrap.capture.result_folder import (
+    EXPORT_NAME,
+    HOST_NAME,
+    REPORT_NAME,
+    TEMPORARY_LINK,
+    UNFINISHED_NAME,
+    Claim,
+    claimed_folder,
+    run_folder,
+)
 from nsyswrap.capture.run_dir import RunDir, files_below
-from nsyswrap.capture.stopping import CaptureInterruptedError
+from nsyswrap.capture.signals import number_of, stopped_error
 from nsyswrap.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
 
 _EXPORT_TIMEOUT_S = 24 * 3600.0
+TEMPORARY_PREFIX = "nsyswrap-"
 _SQLITE_HEADER = b"SQLite format 3\0"
 
 # Exit codes of a shell for signals. Codes of real-time signals are left out: they are more often a program's own.
@@ -73,7 +85,13 @@ class CaptureResult:
     notes: tuple[str, ...]
 
 
-def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) -> CaptureResult:
+def profile(
+    options: CaptureOptions,
+    nsys: Nsys,
+    progress: Progress = silent,
+    claim: Claim | None = None,
+    on_recorded: Callable[[CaptureResult, Path], None] | None = None,
+) -> CaptureResult:
     """Run a program under nsys and export the capture.
 
     Ctrl-C and other ending signals go to the program, and the recorded data is kept; a second one ends everything.
@@ -82,6 +100,8 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
         options: What to run and to record.
         nsys: The nsys to use.
         progress: Called with each phase.
+        claim: The folder for the result, if it is claimed already; ``options.folder`` is then left unread.
+        on_recorded: Called with the capture and its folder before it is exported, to write what belongs to it.
 
     Returns:
         The capture: a new report and its export, in ``options.folder``.
@@ -95,14 +115,28 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
     """
     program = resolved_command(options)
     capabilities = capabilities_of(nsys)
-    reserved = result_folder(options.folder, force=options.force, next_free=options.next_free)
-    with private_folder() as temporary, reserved as run_folder:
-        folder = run_folder.parent
-        call, notes = _prepared(options, nsys, capabilities, program, (temporary, run_folder))
+    with private_folder() as temporary, _claimed(options, claim) as folder, run_folder(folder) as private:
+        (private / TEMPORARY_LINK).symlink_to(temporary, target_is_directory=True)
+        call, notes = _prepared(options, nsys, capabilities, program, (temporary, private))
         run, samples = _monitored(call, progress)
         annotated = _injection(options, temporary).notes() if options.annotate else ()
-        _keep_report((run, samples), options, nsys, (temporary, run_folder))
-        _export(nsys, run_folder, progress)
+        _keep_report((run, samples), options, nsys, (temporary, private))
+        result = _result(folder.folder, run, options, nsys, notes + annotated)
+        with _kept_on_interrupt(folder.folder):
+            if on_recorded is not None:
+                on_recorded(result, private)
+            _export(nsys, private, progress)
+    return result
+
+
+def _claimed(options: CaptureOptions, claim: Claim | None) -> AbstractContextManager[Claim]:
+    """Return the block in which the folder for the result is claimed, by its caller or here."""
+    if claim is not None:
+        return nullcontext(claim)
+    return claimed_folder(options.folder, force=options.force, next_free=options.next_free)
+
+
+def _result(folder: Path, run: RunResult, options: CaptureOptions, nsys: Nsys, notes: tuple[str, ...]) -> CaptureResult:
     return CaptureResult(
         folder=folder,
         report=folder / REPORT_NAME,
@@ -111,7 +145,7 @@ def profile(options: CaptureOptions, nsys: Nsys, progress: Progress = silent) ->
         wall_ns=run.wall_ns,
         command=options.command,
         nsys=nsys,
-        notes=(*notes, *annotated, *_notes(run, options)),
+        notes=(*notes, *_notes(run, options)),
     )
 
 
@@ -133,17 +167,22 @@ def _write_samples(samples: dict[str, object] | None, target: Path) -> None:
             target.write_text(json.dumps(samples, separators=(",", ":")), encoding="utf-8")
 
 
-def _export(nsys: Nsys, run_folder: Path, progress: Progress) -> None:
+@contextmanager
+def _kept_on_interrupt(folder: Path) -> Iterator[None]:
+    """Turn an interrupt into an error that says how to finish the run; its report is kept."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        hint = f"The capture is kept: run 'nsyswrap resume {folder}' to finish"
+        raise stopped_error(number_of(error), "stopped before the capture was exported", hint) from error
+
+
+def _export(nsys: Nsys, private: Path, progress: Progress) -> None:
     """Export the report of a run; if that fails, the report is kept."""
     try:
-        export_report(nsys, run_folder / REPORT_NAME, run_folder / EXPORT_NAME, progress)
+        export_report(nsys, private / REPORT_NAME, private / EXPORT_NAME, progress)
     except ExportError as error:
         raise CaptureError(error.message, hint=error.hint) from error
-    except KeyboardInterrupt as error:
-        kept = run_folder.parent / REPORT_NAME
-        raise CaptureInterruptedError(
-            "stopped before the capture was exported", hint=f"It is kept: run 'nsyswrap report {kept}' to continue"
-        ) from error
 
 
 def export_report(nsys: Nsys, report: Path, target: Path, progress: Progress = silent) -> None:
@@ -223,9 +262,9 @@ def _prepared(
 
     ``folders`` are the folder for nsys's temporary files and the folder of the run.
     """
-    temporary, run_folder = folders
-    run_dir = RunDir(temporary, os.environ.get("TMPDIR", ""))
-    run_dir.out.symlink_to(run_folder.absolute(), target_is_directory=True)
+    temporary, private = folders
+    run_dir = RunDir(temporary, inherited(os.environ, options.umask))
+    run_dir.out.symlink_to(private.absolute(), target_is_directory=True)
     invocation = profile_invocation(options, nsys, capabilities, run_dir, program)
     hidden = options.hide_environment
     environ = kept_environment(os.environ) if hidden else dict(os.environ)
@@ -244,6 +283,8 @@ def _prepared(
             record_s=options.delay_s + options.duration_s if options.duration_s else None, timeout_s=options.timeout_s
         ),
         output_to_stderr=options.output_to_stderr,
+        launched=started_by_launcher(os.environ),
+        hidden=hidden,
     )
     return call, invocation.notes
 
@@ -267,17 +308,17 @@ def _keep_report(recorded: Recorded, options: CaptureOptions, nsys: Nsys, folder
 
     Without a report, keep the recorded data and raise an error with the cause.
     """
-    (run, samples), (temporary, run_folder) = recorded, folders
-    report = run_folder / REPORT_NAME
+    (run, samples), (temporary, private) = recorded, folders
+    report = private / REPORT_NAME
     if report.is_file() and report.stat().st_size:
         report.chmod(0o600)
-        _write_samples(samples, run_folder / HOST_NAME)
+        _write_samples(samples, private / HOST_NAME)
         return
-    written = (*files_below(run_folder), *files_below(temporary))
+    written = (*files_below(private), *files_below(temporary))
     unfinished = [path for path in written if path.suffix == ".qdstrm"]
     if unfinished:
-        _rescue(unfinished[0], run_folder / UNFINISHED_NAME)
-    raise no_report(run, options, nsys, run_folder.parent / UNFINISHED_NAME if unfinished else None)
+        _rescue(unfinished[0], private / UNFINISHED_NAME)
+    raise no_report(run, options, nsys, private.parent / UNFINISHED_NAME if unfinished else None)
 
 
 def _rescue(unfinished: Path, target: Path) -> None:
@@ -316,7 +357,7 @@ def private_folder(parent: Path | None = None) -> Iterator[Path]:
     if parent is None and "%" in place:
         place = "/tmp"  # noqa: S108 - the folder below it is made exclusively and for its owner only
     # Absolute, because nsys would treat a name that begins with dashes as an option.
-    folder = Path(tempfile.mkdtemp(prefix=".nsyswrap-" if parent else "nsyswrap-", dir=place)).absolute()
+    folder = Path(tempfile.mkdtemp(prefix=f".{TEMPORARY_PREFIX}" if parent else TEMPORARY_PREFIX, dir=place)).absolute()
     try:
         yield folder
     finally:

@@ -53,6 +53,7 @@ class CaptureOptions:
         hide_environment: Run in a new process namespace, with only the variables of an allow-list.
         force: Replace an earlier result in the folder.
         output_to_stderr: Send the program's stdout to stderr, because ours is for results.
+        umask: The program's umask; None for that of this process.
     """
 
     command: tuple[str, ...]
@@ -81,6 +82,7 @@ class CaptureOptions:
     hide_environment: bool = False
     force: bool = False
     output_to_stderr: bool = False
+    umask: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

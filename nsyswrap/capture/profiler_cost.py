@@ -53,7 +53,12 @@ Times = Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
 
 
 def profiler_cost(
-    options: CaptureOptions, nsys: Nsys, announce: Callable[[], object], *, again: bool = False
+    options: CaptureOptions,
+    nsys: Nsys,
+    announce: Callable[[], object],
+    *,
+    again: bool = False,
+    kept_only: bool = False,
 ) -> dict[str, Any]:
     """Return what nsys adds to each call, as `run.json` keeps it: measured now, or kept from an earlier measurement.
 
@@ -62,6 +67,7 @@ def profiler_cost(
         nsys: The nsys that records.
         announce: Called before a measurement, which takes some seconds.
         again: Measure even if a measurement is kept.
+        kept_only: Measure nothing: other ranks of the job use the same machine.
 
     Returns:
         ``conditions`` and ``calls``: ``low_ns``, ``usual_ns``, ``high_ns`` and ``alone_ns`` of each kind, with the
@@ -72,6 +78,8 @@ def profiler_cost(
     kept = None if again else _kept(path)
     if kept is not None:
         return {"conditions": conditions, "calls": kept}
+    if kept_only:
+        return {}
     announce()
     calls = costs(*measure(options, nsys))
     if calls:
@@ -126,7 +134,7 @@ def _under_nsys(options: CaptureOptions, nsys: Nsys, folder: Path) -> tuple[str,
     run_dir.out.mkdir()
     whole = replace(options, delay_s=0.0, duration_s=0.0, capture_range="", pytorch="")
     argv = profile_invocation(whole, nsys, capabilities_of(nsys), run_dir, ()).argv
-    return argv[: argv.index("sh")]
+    return argv[: -len(run_dir.inner(()))]
 
 
 def _timed(prefix: tuple[str, ...], target: Path) -> Times:

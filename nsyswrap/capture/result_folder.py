@@ -1,94 +1,164 @@
-"""The folder of a result: created once, filled in one step, and never overwritten by accident."""
+"""The folder of a result: written by one process at a time, filled by renames, and never overwritten by accident.
 
-import contextlib
-import fcntl
+A run writes to ``FOLDER/.run`` and moves what is complete to FOLDER. If the run is killed, ``.run`` keeps what it had
+written; :mod:`nsyswrap.capture.resume` finishes it.
+"""
+
 import itertools
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+from nsyswrap.capture.folder_lock import LOCK_NAME, FolderInUseError, folder_lock
 from nsyswrap.errors import CaptureError, UsageError
 
 REPORT_NAME = "capture.nsys-rep"
 EXPORT_NAME = "capture.sqlite"
 UNFINISHED_NAME = "capture.qdstrm"
 HOST_NAME = "host.json"
+RECORD_NAME = "run.json"
+REPORT_NAMES = ("report.json", "report.html")
+RUN_FOLDER = ".run"
+# In the folder of a run, a link to the temporary folder, in which nsys keeps what it has not put into its report.
+TEMPORARY_LINK = "temporary"
 
 # The files of a result. All belong to one run, so a new capture also removes the reports of the old run.
-_RESULT_NAMES = (REPORT_NAME, EXPORT_NAME, UNFINISHED_NAME, HOST_NAME, "run.json", "report.json", "report.html")
+_RESULT_NAMES = (REPORT_NAME, EXPORT_NAME, UNFINISHED_NAME, HOST_NAME, RECORD_NAME, *REPORT_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A folder that only this process writes to.
+
+    Args:
+        folder: The folder.
+        created: Whether it is new.
+    """
+
+    folder: Path
+    created: bool
 
 
 @contextmanager
-def result_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iterator[Path]:
-    """Reserve a folder for a result, and yield a private folder inside it to write to.
-
-    At the end of the block, also after an error, the written files move from the private folder to the result folder.
-    If nothing was written and the result folder is new, it is removed.
+def claimed_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iterator[Claim]:
+    """Reserve a folder for a result until the end of the block. A new folder in which nothing was written is removed.
 
     Args:
         folder: The result folder. Its parents are created; a new folder is accessible to its owner only.
-        force: Accept an existing folder, and replace the result in it.
+        force: Accept an existing folder with a result, to replace it.
         next_free: If the folder is taken, create the first free one of folder-2, folder-3, ...
 
-    Yields:
-        A folder inside the result folder that no other run uses.
-
     Raises:
-        UsageError: The folder exists and is not empty, and ``force`` is not given.
+        UsageError: The folder exists and is not empty, and ``force`` is not given, or another run uses it.
         CaptureError: It cannot be created.
     """
-    private, created = _reserve_next_free(folder) if next_free else _reserve(folder, force=force)
-    folder = private.parent
-    try:
-        with _locked(private):
-            try:
-                yield private
-            finally:
-                _publish(private, folder)
-    finally:
-        shutil.rmtree(private, ignore_errors=True)
-        if created:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+    with ExitStack() as stack:
+        claim = _next_free(stack, folder) if next_free else _claimed(stack, folder, force=force)
+        yield claim
 
 
-def _reserve_next_free(folder: Path) -> tuple[Path, bool]:
+def _next_free(stack: ExitStack, folder: Path) -> Claim:
     """Reserve the folder, or the first free one with a number appended."""
     numbers, candidate = itertools.count(2), folder
     while True:
         try:
-            return _reserve(candidate, force=False)
+            return _claimed(stack, candidate, force=False)
         except UsageError:
             candidate = folder.with_name(f"{folder.name}-{next(numbers)}")
 
 
-def _reserve(folder: Path, *, force: bool) -> tuple[Path, bool]:
-    """Create the folder and a private folder in it; return the private one and whether the folder is new.
+def _claimed(stack: ExitStack, folder: Path, *, force: bool) -> Claim:
+    """Create and lock the folder; the stack unlocks it, and removes it if it is new and empty."""
+    with ExitStack() as attempt:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            created = not folder.is_dir()
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if created:
+                attempt.callback(_remove_empty, folder)
+            attempt.enter_context(folder_lock(folder))
+            _check_no_nsys(folder)
+        except FileExistsError as error:
+            raise (_taken(folder) if folder.parent.is_dir() else _cannot_create(folder, error)) from error
+        except OSError as error:
+            raise _cannot_create(folder, error) from error
+        if not force:
+            _check_free(folder)
+        stack.push(attempt.pop_all())
+    return Claim(folder, created)
 
-    If two runs want the same folder, one is refused: both try to create the same private folder, and only one succeeds.
-    After that, the check that the folder is empty is safe.
+
+def _check_no_nsys(folder: Path) -> None:
+    """Check that no nsys of a killed run still writes its report."""
+    link = folder / RUN_FOLDER / TEMPORARY_LINK
+    if not link.is_symlink():
+        return
+    session = f"--session-new={link.readlink().name}".encode()
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and session in (entry / "cmdline").read_bytes().split(b"\0"):
+                raise FolderInUseError(
+                    f"{folder} is in use by nsys, process {entry.name}, of a run that was killed",
+                    hint="Wait until it has written its report, or end that process",
+                )
+
+
+def _check_free(folder: Path) -> None:
+    """Check that a folder holds nothing but what a run left that was killed before it had recorded anything."""
+    if is_interrupted(folder):
+        raise UsageError(
+            f"{folder} holds an interrupted run",
+            hint=f"Finish it with 'nsyswrap resume {folder}', or replace it with --force",
+        )
+    if any(path.name not in {LOCK_NAME, RUN_FOLDER} for path in folder.iterdir()):
+        raise _taken(folder)
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+
+
+@contextmanager
+def run_folder(claim: Claim) -> Iterator[Path]:
+    """Yield an empty folder inside a claimed one, to write to.
+
+    At the end of the block, also after an error, the written files move to the result folder. What an interrupted run
+    has left is removed.
     """
+    private = claim.folder / RUN_FOLDER
+    shutil.rmtree(private, ignore_errors=True)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        created = not folder.is_dir()
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if force:
-            return Path(tempfile.mkdtemp(prefix=".run-", dir=folder)), created
-        private = folder / ".run"
         private.mkdir(mode=0o700)
-        if any(path != private for path in folder.iterdir()):
-            private.rmdir()
-            raise _taken(folder)
-    except FileExistsError as error:
-        if folder.parent.is_dir():
-            raise _taken(folder) from error
-        raise _cannot_create(folder, error) from error
     except OSError as error:
-        raise _cannot_create(folder, error) from error
-    return private, created
+        raise _cannot_create(private, error) from error
+    try:
+        yield private
+    finally:
+        publish(claim.folder)
+        shutil.rmtree(private, ignore_errors=True)
+
+
+def is_interrupted(folder: Path) -> bool:
+    """Return whether a folder holds recorded data of a run that did not end, or a capture without its report."""
+    private = folder / RUN_FOLDER
+    if any((private / name).is_file() for name in (REPORT_NAME, UNFINISHED_NAME)) or left_behind(folder):
+        return True
+    captured, record = (folder / REPORT_NAME).is_file(), (folder / RECORD_NAME).is_file()
+    return captured and record and not all((folder / name).is_file() for name in REPORT_NAMES)
+
+
+def was_begun(folder: Path) -> bool:
+    """Return whether a folder holds anything of a run that has not ended, also without recorded data."""
+    captured = any((folder / name).is_file() for name in (REPORT_NAME, UNFINISHED_NAME))
+    return (folder / RUN_FOLDER).is_dir() or (captured and not all((folder / name).is_file() for name in REPORT_NAMES))
+
+
+def left_behind(folder: Path) -> list[Path]:
+    """Return the recorded data that nsys left in the temporary folder of an interrupted run."""
+    return sorted((folder / RUN_FOLDER / TEMPORARY_LINK).rglob("*.qdstrm"))
 
 
 def _taken(folder: Path) -> UsageError:
@@ -99,40 +169,19 @@ def _cannot_create(folder: Path, error: OSError) -> CaptureError:
     return CaptureError(f"{folder} cannot be created: {error.strerror}", hint="Give another folder with -o")
 
 
-def _publish(private: Path, folder: Path) -> None:
-    """Replace the files of an earlier run by the new ones."""
+def publish(folder: Path) -> None:
+    """Move what a run has written to its folder, and remove the files of an earlier run.
+
+    Each file appears whole, by a rename. Reports of an earlier run go first, so that none is beside another's capture.
+    """
+    private = folder / RUN_FOLDER
     written = [name for name in _RESULT_NAMES if (private / name).exists()]
     if not written:
         return
     if REPORT_NAME in written and UNFINISHED_NAME in written:
         written.remove(UNFINISHED_NAME)  # nsys creates the report from it, and may remove it only later
-    for name in _RESULT_NAMES:
-        (folder / name).unlink(missing_ok=True)
+    for name in reversed(_RESULT_NAMES):
+        if name not in written:
+            (folder / name).unlink(missing_ok=True)
     for name in written:
-        (private / name).rename(folder / name)
-    _remove_leftovers(folder)
-
-
-@contextmanager
-def _locked(private: Path) -> Iterator[bool]:
-    """Try to lock a private folder, and yield whether it worked; the system unlocks it when its process ends."""
-    descriptor = os.open(private, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        locked = True
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            locked = False
-        yield locked
-    finally:
-        os.close(descriptor)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove the private folders of killed runs. An empty one stays, because its run may be about to lock it."""
-    for private in (folder / ".run", *folder.glob(".run-*")):
-        with contextlib.suppress(OSError):
-            if any(private.iterdir()):
-                with _locked(private) as locked:
-                    if locked:
-                        shutil.rmtree(private, ignore_errors=True)
+        (private / name).replace(folder / name)

@@ -1,21 +1,28 @@
 """The private folder of one run, and the shell scripts around nsys and the program.
 
 The program should see the terminal as if it ran alone, but nsys gives it pipes. So an outer shell keeps our stdout and
-stderr open as descriptors 8 and 9, redirects nsys's own output to a file, and becomes nsys. nsys starts an inner shell,
-which writes its process id to a file and becomes the program, with 8 and 9 as stdout and stderr.
+stderr open as two more descriptors, redirects nsys's own output to a file, and becomes nsys. nsys starts an inner
+shell, which writes its process id to a file, restores what nsys changed (:mod:`nsyswrap.capture.inherited`), and
+becomes the program, with those two descriptors as stdout and stderr.
 """
 
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-# One-digit descriptors, because POSIX shells support no others by number.
-_OUTER_SCRIPT = 'exec 8>&1 9>&2 >"$1" 2>&1; shift; exec "$@"'
+from nsyswrap.capture.inherited import Inherited
+
+# $1 is the file for nsys's output; the two numbers are descriptors that keep our stdout and stderr.
+_OUTER_SCRIPT = 'exec {0}>&1 {1}>&2 >"$1" 2>&1; shift; exec "$@"'
+# $1 is the file for the process id, $2 to $5 what nsys changed and is restored: TMPDIR, the umask, the signals that are
+# ignored, and whether LD_LIBRARY_PATH was set. Where it was not, nsys's value begins with an empty entry, which is the
+# working folder.
 _INNER_SCRIPT = (
-    'echo $$ >"$1"; if [ -n "$2" ]; then TMPDIR=$2; export TMPDIR; else unset TMPDIR; fi; shift 2; '
-    'exec "$@" >&8 2>&9 8>&- 9>&-'
+    'echo $$ >"$1"; if [ -n "$2" ]; then TMPDIR=$2; export TMPDIR; else unset TMPDIR; fi; '
+    '[ -z "$3" ] || umask "$3"; [ -z "$4" ] || trap "" $4; [ -n "$5" ] || LD_LIBRARY_PATH=${{LD_LIBRARY_PATH#:}}; '
+    'shift 5; exec "$@" >&{0} 2>&{1} {0}>&- {1}>&-'
 )
 # In a new process namespace this shell is the first process, and all others die with it. So it waits for the command
 # that stops the recording, which writes the report and may end after nsys.
@@ -29,11 +36,11 @@ class RunDir:
 
     Args:
         folder: The folder of nsys's temporary files; accessible to the user only.
-        program_tmpdir: The program's own TMPDIR; empty for none.
+        inherited: What the program inherits without nsys.
     """
 
     folder: Path
-    program_tmpdir: str = ""
+    inherited: Inherited = field(default_factory=Inherited)
 
     @property
     def session(self) -> str:
@@ -67,11 +74,13 @@ class RunDir:
 
     def outer(self, nsys: Sequence[str]) -> tuple[str, ...]:
         """Return the command that starts nsys with its output redirected to a file."""
-        return ("/bin/sh", "-c", _OUTER_SCRIPT, "nsyswrap", str(self.status), *nsys)
+        script = _OUTER_SCRIPT.format(*self.inherited.free_descriptors())
+        return (*self.inherited.shell, "-c", script, "nsyswrap", str(self.status), *nsys)
 
     def inner(self, program: Sequence[str]) -> tuple[str, ...]:
-        """Return the command that nsys starts: the program, connected to the terminal."""
-        return ("sh", "-c", _INNER_SCRIPT, "nsyswrap", str(self.pid), self.program_tmpdir, *program)
+        """Return the command that nsys starts: the program, connected to the terminal, as its user started it."""
+        script = _INNER_SCRIPT.format(*self.inherited.free_descriptors())
+        return (*self.inherited.shell, "-c", script, "nsyswrap", str(self.pid), *self.inherited.words(), *program)
 
     def namespace_init(self, nsys: Sequence[str]) -> tuple[str, ...]:
         """Return the first command of a process namespace; it ends after nsys and after the stop command."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from nsyswrap.capture.copy_rates import copy_rates
 from nsyswrap.capture.host_monitor import SCHEMA as HOST_SCHEMA
 from nsyswrap.capture.isolate import kept_environment
+from nsyswrap.capture.launcher import RANK_VARIABLES, SIZE_VARIABLES
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions, extra_environment
 from nsyswrap.capture.process import output_of
@@ -56,10 +57,6 @@ RECORDED_VARIABLES = (
     "TORCH_*",
     "WORLD_SIZE",
 )
-
-# Variables in which launchers set the rank and the number of ranks: torchrun, Open MPI, SLURM.
-RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
-SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
 
 _TOOL_TIMEOUT_S = 20
 _PACKAGES = ("torch", "nvtx")

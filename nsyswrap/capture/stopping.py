@@ -6,34 +6,15 @@ the program continues, and ``nsys profile`` still waits for its end and returns 
 """
 
 import contextlib
-import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import current_thread, main_thread
-from types import FrameType
 
 from nsyswrap.capture.run_dir import RunDir
-from nsyswrap.errors import CaptureError
-
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # nsys prints this when it has collected all data and starts to write the report.
 _COLLECTED = b"Generating "
-
-
-class CaptureInterruptedError(CaptureError):
-    """The user pressed Ctrl-C a second time, before nsys had written its report."""
-
-    exit_code = 130
-
-
-class CaptureTerminatedError(CaptureError):
-    """The run got a second ending signal, before nsys had written its report."""
-
-    exit_code = 143
 
 
 @dataclass(slots=True)
@@ -89,28 +70,3 @@ class Stopper:
         if ended:
             self.run_dir.stopping.unlink(missing_ok=True)
         return ended
-
-
-@contextmanager
-def collected_signals() -> Iterator[list[signal.Signals]]:
-    """Yield a list that collects ending signals, which do not end this process, so that nsys can write its report."""
-    received: list[signal.Signals] = []
-
-    def collect(number: int, _frame: FrameType | None) -> None:
-        received.append(signal.Signals(number))
-
-    if current_thread() is not main_thread():
-        yield received
-        return
-    before = {number: signal.signal(number, collect) for number in ENDING_SIGNALS}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def aborted_error(number: signal.Signals) -> CaptureError:
-    """Return the error for a run that this signal ended at the second time."""
-    error = CaptureInterruptedError if number is signal.SIGINT else CaptureTerminatedError
-    return error("stopped before nsys had written its report", hint="Interrupt only once to keep the recorded data")

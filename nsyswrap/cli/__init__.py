@@ -14,6 +14,7 @@ from nsyswrap.errors import CaptureError, NsyswrapError, UsageError
 # Each command and its line in the help. Its module is `nsyswrap.cli.<command>`, with `_` for `-`.
 COMMANDS: Mapping[str, str] = {
     "profile": "Run a program under Nsight Systems and report where the GPU's time went.",
+    "resume": "Finish a run that was interrupted: its capture and its report.",
     "analyze": "Print the report of a capture.",
     "report": "Write the report of a capture as one HTML page.",
     "ranks": "Print one report of all ranks of a job that has a capture for each rank.",

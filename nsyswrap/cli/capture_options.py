@@ -65,6 +65,12 @@ _OPTIONS = (
         help="Folder for the result; a rank of torchrun, srun or mpirun writes to rank-N in it.  "
         "[default: reports/<script>-<time>]",
     ),
+    click.option(
+        "--ranks",
+        metavar="LIST",
+        help="Ranks to record, such as 0,3 or 0-7 or all; the others run without nsys.  [default: all of up to 16 "
+        "ranks, else 0-7]",
+    ),
     click.option("-f", "--force", is_flag=True, help="Replace an earlier result in the folder."),
     click.option(
         "-t",
@@ -149,14 +155,14 @@ def options_of(
     Raises:
         UsageError: A variable is not NAME=VALUE.
     """
-    from nsyswrap.capture.launcher import folder_of_rank  # noqa: PLC0415 - so that --help stays fast
+    from nsyswrap.capture.launcher import folder_of_rank, launched_as  # noqa: PLC0415 - so that --help stays fast
     from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415
 
     sampled = "process-tree" if given["sample_cpu"] else "none"
     return CaptureOptions(
         command=program(command, given["python"]),
-        folder=folder_of_rank(given["output"] or default_folder(command[0]), os.environ),
-        next_free=given["output"] is None,
+        folder=folder_of_rank(given["output"] or default_folder(command[0], os.environ), os.environ),
+        next_free=given["output"] is None and launched_as(os.environ) is None,
         sample=sampled,
         context_switches=sampled,
         delay_s=given["delay"],
@@ -206,9 +212,23 @@ def active_python(environ: Mapping[str, str]) -> str:
     return sys.executable
 
 
-def default_folder(script: str) -> Path:
-    """Return a folder under reports/ named after the script and the time."""
-    return Path("reports") / f"{Path(script).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+def default_folder(script: str, environ: Mapping[str, str]) -> Path:
+    """Return a folder under reports/ named after the script and the time, or after the job for one of its ranks.
+
+    Raises:
+        UsageError: The ranks of the job cannot find a common name.
+    """
+    from nsyswrap.capture.launcher import common_name, launched_as  # noqa: PLC0415 - so that --help stays fast
+
+    name = time.strftime("%Y%m%d-%H%M%S")
+    if launched_as(environ) is not None:
+        name = common_name(environ) or ""
+        if not name:
+            raise UsageError(
+                "the ranks of a job on several nodes need one folder for their results",
+                hint="Give it with -o, on a disk that all nodes share",
+            )
+    return Path("reports") / f"{Path(script).stem}-{name}"
 
 
 def _variable(text: str) -> tuple[str, str]:

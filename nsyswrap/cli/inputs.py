@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from nsyswrap.cli.interrupts import leaving_at_once
 from nsyswrap.errors import CaptureError, ExportError, UsageError
 from nsyswrap.privacy import neutral
 
@@ -217,7 +218,7 @@ def report_of_capture(
     from nsyswrap.report import report_of  # noqa: PLC0415 - heavy
 
     context = trace_context(capture, options, quiet=quiet)
-    with working("analyzing", quiet=quiet):
+    with working("analyzing", quiet=quiet), leaving_at_once("stopped before the report was made"):
         return report_of(context, options.window, with_timeline=with_timeline)
 
 

@@ -16,20 +16,35 @@ from nsyswrap.cli.baseline import add_baseline
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
 from nsyswrap.cli.compare import report_at
 from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
+from nsyswrap.cli.interrupts import leaving_at_once
 from nsyswrap.cli.output import write_text
 from nsyswrap.cli.progress import shown
+from nsyswrap.cli.rank_launch import (
+    LAUNCH,
+    Launch,
+    finish_rank,
+    for_launch,
+    is_joint,
+    remove_joint_report,
+    this_launch,
+)
 from nsyswrap.cli.terminal import rendered
 from nsyswrap.errors import CaptureError, NsyswrapError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from nsyswrap.capture.nsys import CaptureResult
     from nsyswrap.capture.options import CaptureOptions
+    from nsyswrap.capture.result_folder import Claim
     from nsyswrap.model import Report, Section
 
 # The folder of the second run, inside that of the first.
 COUNTERFACTUAL_FOLDER = "counterfactual-data"
+
+_STOPPED = "stopped before the report was made"
+_RESUME = "The capture is kept: run 'nsyswrap resume {}' to make the report"
 
 # How many batches each loader keeps: too many for the GPU's caches, few enough to fit beside the model.
 KEPT_BATCHES = 4
@@ -84,6 +99,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
     baseline: bool,
     with_cost: bool,
     quiet: bool,
+    ranks: str | None,
     **capture: object,
 ) -> None:
     """Run SCRIPT.py, or a command after --, under Nsight Systems and report where the GPU's time went.
@@ -95,29 +111,84 @@ def profile(  # noqa: PLR0913 - one parameter an option
 
     The exit code is that of the program, or 125 if nsys or nsyswrap fails.
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    from nsyswrap.capture.run_record import run_record  # noqa: PLC0415 - loaded when something is captured
-
     options.check()
     planned = plan_before(before, options)
-    os.umask(0o077)
+    umask = os.umask(0o077)
+    launch = this_launch(ranks, os.environ)
     wanted = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
+    wanted = for_launch(dataclasses.replace(wanted, umask=umask), launch)
     record = functools.partial(captured, quiet=quiet)
     read = functools.partial(report_of_capture, options=options, with_timeline=True, quiet=quiet)
-    cost = measured_cost(wanted, quiet=quiet) if with_cost else {}
-    result = record(wanted)
-    wanted = dataclasses.replace(wanted, folder=result.folder, next_free=False)
-    with interrupt_hint(result.export):
-        write_json(result.folder / "run.json", run_record(result, wanted, __version__, cost=cost))
-        report = add_plan_score(with_notes(analyzed(result.export, read), result.notes), planned)
+    cost = measured_cost(wanted, quiet=quiet, kept_only=launch is not None) if with_cost else {}
+    with claimed(wanted) as claim:
+        wanted = dataclasses.replace(wanted, folder=claim.folder, next_free=False)
+        result = record(wanted, claim=claim, on_recorded=recorder(wanted, cost, launch))
+        with stopping_at_once(claim.folder):
+            report = add_plan_score(with_notes(analyzed(result.export, read), result.notes), planned)
         report = add_counterfactual(report, wanted, counterfactual, record, read, code=result.exit_code)
         report = add_baseline(report, wanted, options.step_range, wanted=baseline, code=result.exit_code)
-        write_report(report, result.folder)
-    print_summary(report, result.folder, result.notes, form=form, quiet=quiet)
+        write_report(report, claim.folder)
+    show = functools.partial(print_summary, form=form, quiet=quiet)
+    if launch is not None and is_joint(launch):
+        finish_rank(claim.folder, launch, options, functools.partial(write_joint, show=show))
+    else:
+        show(report, claim.folder, result.notes)
     sys.exit(result.exit_code)
 
 
-def measured_cost(options: "CaptureOptions", *, quiet: bool) -> "dict[str, Any]":
+@contextmanager
+def claimed(options: "CaptureOptions") -> "Iterator[Claim]":
+    """Claim the folder of the result until the end of the block; an ending signal is an error that says how to go on.
+
+    Raises:
+        UsageError: The folder is taken.
+        CaptureInterruptedError: Ctrl-C was pressed, or another ending signal arrived.
+    """
+    from nsyswrap.capture.result_folder import claimed_folder  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.signals import signals_as_errors  # noqa: PLC0415
+
+    reserved = claimed_folder(options.folder, force=options.force, next_free=options.next_free)
+    with signals_as_errors(), reserved as claim, interrupt_hint(claim.folder):
+        yield claim
+
+
+def stopping_at_once(folder: Path) -> "AbstractContextManager[None]":
+    """Return a block in which an ending signal ends this process without waiting for the analysis."""
+    from nsyswrap.capture.folder_lock import LOCK_NAME  # noqa: PLC0415 - loaded when something is captured
+
+    message, hint = _STOPPED, _RESUME.format(folder)
+    return leaving_at_once(message, hint, clean_up=lambda: (folder / LOCK_NAME).unlink(missing_ok=True))
+
+
+def recorder(
+    options: "CaptureOptions", cost: "dict[str, Any]", launch: Launch | None
+) -> "Callable[[CaptureResult, Path], None]":
+    """Return the function that writes run.json beside a fresh capture."""
+    from nsyswrap.capture.run_record import run_record  # noqa: PLC0415 - loaded when something is captured
+
+    def write(result: "CaptureResult", folder: Path) -> None:
+        record = run_record(result, options, __version__, cost=cost)
+        if launch is not None:
+            remove_joint_report(result.folder)
+            record[LAUNCH] = launch.record()
+        write_json(folder / "run.json", record)
+
+    return write
+
+
+def write_joint(report: "Report", folder: Path, show: "Callable[[Report, Path, tuple[str, ...]], None]") -> None:
+    """Write and show the joint report of the ranks of a job."""
+    write_report(report, folder)
+    show(report, folder, ())
+
+
+def measured_cost(options: "CaptureOptions", *, quiet: bool, kept_only: bool = False) -> "dict[str, Any]":
     """Return what nsys adds to each call on this machine: kept from an earlier measurement, or measured now.
+
+    Args:
+        options: What is recorded.
+        quiet: Announce no measurement.
+        kept_only: Measure nothing, because other ranks use the machine at the same time.
 
     Raises:
         NsyswrapError: There is no nsys, or the program cannot be run.
@@ -132,11 +203,23 @@ def measured_cost(options: "CaptureOptions", *, quiet: bool) -> "dict[str, Any]"
         if not quiet:
             click.echo("nsyswrap: measuring what nsys adds to each call on this machine, once ...", err=True)
 
-    return profiler_cost(options, find_nsys(), announce)
+    return profiler_cost(options, find_nsys(), announce, kept_only=kept_only)
 
 
-def captured(options: "CaptureOptions", *, quiet: bool) -> "CaptureResult":
+def captured(
+    options: "CaptureOptions",
+    *,
+    quiet: bool,
+    claim: "Claim | None" = None,
+    on_recorded: "Callable[[CaptureResult, Path], None] | None" = None,
+) -> "CaptureResult":
     """Run a program under the nsys of this machine, showing progress, and return the capture.
+
+    Args:
+        options: What to run and to record.
+        quiet: Show no progress.
+        claim: The folder for the result, if it is claimed already.
+        on_recorded: Called with the capture and its folder before it is exported.
 
     Raises:
         NsyswrapError: The program cannot be run or recorded.
@@ -145,25 +228,24 @@ def captured(options: "CaptureOptions", *, quiet: bool) -> "CaptureResult":
     from nsyswrap.capture.nsys import profile as record  # noqa: PLC0415
 
     with shown(quiet=quiet) as progress:
-        return record(options, find_nsys(), progress)
+        return record(options, find_nsys(), progress, claim, on_recorded)
 
 
 @contextmanager
-def interrupt_hint(export: Path) -> "Iterator[None]":
-    """Turn Ctrl-C into an error that says that the capture is kept, and how to continue.
+def interrupt_hint(folder: Path) -> "Iterator[None]":
+    """Turn Ctrl-C or another ending signal into an error that says that the capture is kept, and how to continue.
 
     Raises:
-        CaptureInterruptedError: Ctrl-C was pressed.
+        CaptureInterruptedError: Ctrl-C was pressed, or another ending signal arrived.
     """
-    from nsyswrap.capture.stopping import CaptureInterruptedError  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.result_folder import REPORT_NAME  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.signals import number_of, stopped_error  # noqa: PLC0415
 
     try:
         yield
     except KeyboardInterrupt as error:
-        raise CaptureInterruptedError(
-            "stopped before the report was made",
-            hint=f"The capture is kept: run 'nsyswrap report {export}' to make the report",
-        ) from error
+        hint = _RESUME.format(folder) if (folder / REPORT_NAME).is_file() else ""
+        raise stopped_error(number_of(error), _STOPPED, hint) from error
 
 
 def with_notes(report: "Report", notes: tuple[str, ...]) -> "Report":

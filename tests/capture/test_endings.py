@@ -17,7 +17,7 @@ from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.progress import Phase
-from nsyswrap.capture.stopping import CaptureInterruptedError
+from nsyswrap.capture.signals import CaptureInterruptedError
 from nsyswrap.cli import cli
 from nsyswrap.cli.profile import print_summary, with_notes
 from nsyswrap.errors import CaptureError

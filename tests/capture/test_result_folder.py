@@ -1,13 +1,25 @@
 """The folder of a result: created once, filled in one step, and never overwritten by accident."""
 
+import os
 import stat
+import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from nsyswrap.capture.result_folder import result_folder
+from nsyswrap.capture.folder_lock import FolderInUseError
+from nsyswrap.capture.result_folder import claimed_folder, is_interrupted, run_folder, was_begun
 from nsyswrap.errors import CaptureError, UsageError
+
+
+@contextmanager
+def result_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iterator[Path]:
+    """Claim a folder, and yield the private folder in it, as a run does."""
+    with claimed_folder(folder, force=force, next_free=next_free) as claim, run_folder(claim) as private:
+        yield private
 
 
 def names(folder: Path) -> set[str]:
@@ -32,7 +44,7 @@ def test_before_the_end_the_folder_holds_no_result(tmp_path: Path) -> None:
     """An incomplete result is not visible."""
     with result_folder(tmp_path / "r", force=False) as private:
         (private / "capture.sqlite").write_text("half")
-        assert names(tmp_path / "r") == {private.name}
+        assert names(tmp_path / "r") == {private.name, ".lock"}
 
 
 def test_only_the_owner_can_access_the_private_folder(tmp_path: Path) -> None:
@@ -154,15 +166,16 @@ def test_only_one_of_many_runs_gets_the_folder(tmp_path: Path) -> None:
     assert names(tmp_path / "r") == {"capture.sqlite"}
 
 
-def test_forced_runs_at_once_have_separate_private_folders(tmp_path: Path) -> None:
-    """The complete result is that of the last run to end."""
-    fill(tmp_path / "r", "capture.sqlite")
-    with result_folder(tmp_path / "r", force=True) as first, result_folder(tmp_path / "r", force=True) as second:
-        assert first != second
-        for private, text in ((first, "first"), (second, "second")):
-            (private / "capture.sqlite").write_text(text)
-            (private / "capture.nsys-rep").write_text(text)
-    assert {path.read_text() for path in (tmp_path / "r").iterdir()} == {"first"}
+def test_a_second_run_is_refused_and_hears_who_writes(tmp_path: Path) -> None:
+    """Also with --force: two writers would mix their files."""
+    with result_folder(tmp_path / "r", force=False) as private:
+        (private / "capture.sqlite").write_text("first")
+        for force in (False, True):
+            with pytest.raises(FolderInUseError, match=rf"r is in use by process {os.getpid()} on ") as caught:
+                fill(tmp_path / "r", "capture.sqlite", force=force)
+            assert "Wait" in caught.value.hint
+    assert (tmp_path / "r" / "capture.sqlite").read_text() == "first"
+    assert names(tmp_path / "r") == {"capture.sqlite"}
 
 
 def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
@@ -193,20 +206,70 @@ def test_runs_at_once_take_the_next_free_folder(tmp_path: Path) -> None:
         assert (tmp_path / name / "capture.sqlite").read_text() == name
 
 
-def test_force_removes_the_private_folders_of_killed_runs(tmp_path: Path) -> None:
-    """Both names are removed, and nothing else."""
-    for name in (".run", ".run-abc", ".runner", "mine"):
-        (tmp_path / "r" / name).mkdir(parents=True)
-        (tmp_path / "r" / name / "capture.nsys-rep").write_text("old")
+def killed(folder: Path, *files: str) -> None:
+    """Leave a folder as a killed run does, after it wrote some files."""
+    (folder / ".run").mkdir(parents=True)
+    for name in files:
+        (folder / ".run" / name).write_text(name)
+    (folder / ".lock").write_text('{"pid": 999999999, "host": "gone", "started": "1"}')
+
+
+def test_the_next_run_says_that_the_last_one_was_interrupted(tmp_path: Path) -> None:
+    killed(tmp_path / "r", "capture.nsys-rep")
+    with pytest.raises(UsageError, match="r holds an interrupted run") as caught:
+        fill(tmp_path / "r", "capture.sqlite")
+    assert caught.value.hint == f"Finish it with 'nsyswrap resume {tmp_path / 'r'}', or replace it with --force"
+    assert (tmp_path / "r" / ".run" / "capture.nsys-rep").exists()
     fill(tmp_path / "r", "capture.sqlite", force=True)
-    assert names(tmp_path / "r") == {"capture.sqlite", ".runner", "mine"}
+    assert names(tmp_path / "r") == {"capture.sqlite"}
 
 
-def test_force_keeps_the_private_folder_of_a_running_run(tmp_path: Path) -> None:
-    """It is locked, or still empty because it is new."""
-    (tmp_path / "r" / ".run-new").mkdir(parents=True)
-    with result_folder(tmp_path / "r", force=True) as private:
-        (private / "capture.sqlite").write_text("first")
-        fill(tmp_path / "r", "capture.sqlite", force=True)
-        assert names(tmp_path / "r") == {"capture.sqlite", private.name, ".run-new"}
-    assert (tmp_path / "r" / "capture.sqlite").read_text() == "first"
+def test_a_run_killed_before_it_recorded_anything_leaves_the_folder_free(tmp_path: Path) -> None:
+    """Its lock is stale."""
+    killed(tmp_path / "r")
+    assert (was_begun(tmp_path / "r"), is_interrupted(tmp_path / "r")) == (True, False)
+    fill(tmp_path / "r", "capture.sqlite")
+    assert names(tmp_path / "r") == {"capture.sqlite"}
+
+
+def test_data_that_nsys_has_not_put_into_a_report_counts_as_recorded(tmp_path: Path) -> None:
+    killed(tmp_path / "r")
+    (tmp_path / "nsyswrap-x").mkdir()
+    (tmp_path / "nsyswrap-x" / "report.qdstrm").write_text("recorded")
+    (tmp_path / "r" / ".run" / "temporary").symlink_to(tmp_path / "nsyswrap-x")
+    assert is_interrupted(tmp_path / "r")
+
+
+@pytest.mark.parametrize(
+    ("files", "interrupted"),
+    [
+        (("capture.nsys-rep", "run.json"), True),
+        (("capture.nsys-rep", "capture.sqlite", "run.json", "report.json"), True),
+        (("capture.nsys-rep", "capture.sqlite", "run.json", "report.json", "report.html"), False),
+        (("capture.nsys-rep",), False),
+        (("report.html",), False),
+    ],
+)
+def test_a_run_ends_with_its_page(tmp_path: Path, files: tuple[str, ...], *, interrupted: bool) -> None:
+    """A capture without run.json is not of a run."""
+    fill(tmp_path / "r", *files)
+    assert is_interrupted(tmp_path / "r") is interrupted
+
+
+def test_a_folder_that_nsys_still_writes_to_is_in_use(tmp_path: Path) -> None:
+    """Nsys may outlive a killed run by some seconds."""
+    killed(tmp_path / "r", "capture.nsys-rep")
+    (tmp_path / "r" / ".run" / "temporary").symlink_to(tmp_path / "nsyswrap-of-this-test")
+    argv = ["sh", "-c", "read x", "--session-new=nsyswrap-of-this-test"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE) as nsys:
+        with pytest.raises(FolderInUseError, match=f"in use by nsys, process {nsys.pid}, of a run that was killed"):
+            fill(tmp_path / "r", "capture.sqlite", force=True)
+        nsys.communicate(b"x\n")
+    fill(tmp_path / "r", "capture.sqlite", force=True)
+
+
+def test_a_result_is_published_without_a_mix_of_two_runs(tmp_path: Path) -> None:
+    """A run with fewer files removes those that only the earlier run had."""
+    fill(tmp_path / "r", "capture.nsys-rep", "capture.sqlite", "host.json", "run.json", "report.json", "report.html")
+    fill(tmp_path / "r", "capture.nsys-rep", "run.json", force=True)
+    assert names(tmp_path / "r") == {"capture.nsys-rep", "run.json"}

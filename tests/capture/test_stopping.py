@@ -14,13 +14,7 @@ from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import silent
 from nsyswrap.capture.run_dir import RunDir
-from nsyswrap.capture.stopping import (
-    CaptureInterruptedError,
-    CaptureTerminatedError,
-    Stopper,
-    aborted_error,
-    collected_signals,
-)
+from nsyswrap.capture.stopping import Stopper
 
 __all__ = ["driven", "fake_nsys", "marker"]
 
@@ -216,42 +210,3 @@ def test_the_command_gets_the_process_id_of_the_program(tmp_path: Path) -> None:
     stopper.start(4711)
     until(stopper.has_ended, "the end")
     assert seen == [4711]
-
-
-def test_signals_are_collected_in_order() -> None:
-    """They do not end this process."""
-    with collected_signals() as received:
-        signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGINT)
-    assert received == [signal.SIGTERM, signal.SIGINT]
-
-
-def test_another_thread_collects_no_signals() -> None:
-    """Python allows signal handlers only in the main thread."""
-    outcome: list[list[signal.Signals]] = []
-
-    def run() -> None:
-        with collected_signals() as received:
-            outcome.append(received)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert outcome == [[]]
-
-
-@pytest.mark.parametrize(
-    ("number", "kind", "code"),
-    [
-        (signal.SIGINT, CaptureInterruptedError, 130),
-        (signal.SIGTERM, CaptureTerminatedError, 143),
-        (signal.SIGHUP, CaptureTerminatedError, 143),
-    ],
-)
-def test_an_aborted_run_has_the_exit_code_of_its_signal(
-    number: signal.Signals, kind: type[Exception], code: int
-) -> None:
-    """A shell gives the same exit code."""
-    error = aborted_error(number)
-    assert isinstance(error, kind)
-    assert error.exit_code == code

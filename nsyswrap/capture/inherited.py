@@ -1,0 +1,126 @@
+"""What a program inherits from the process that starts it, as far as nsys or this package changes it.
+
+Compared with ``/proc/self/status``, limits, environment and descriptors of a program alone and under nsys 2023.4.4:
+
+==========================  ======================  =====================================================
+what                        under nsys              restored
+==========================  ======================  =====================================================
+umask                       0                       yes
+ignored signals             SIGINT, SIGQUIT caught  yes (``nohup``, ``&`` in a script)
+LD_LIBRARY_PATH             searches the working    yes, where it was not set
+                            folder first
+TMPDIR                      a folder for sockets    yes
+inherited descriptors       kept                    yes: this package does not close them
+names no shell variable     kept                    yes, where there is a bash: other shells drop them
+can have
+session and process group   its own                 no: Ctrl-C must not reach nsys
+blocked SIGCHLD             not blocked             no
+more variables              ``QUADD_*``, ``NSYS_*``  no: they carry the recording
+                            ``LD_PRELOAD`` and so on
+==========================  ======================  =====================================================
+
+Limits, nice value, scheduler, core affinity, ``oom_score_adj``, cgroup and working folder are the same.
+"""
+
+import os
+import re
+import signal
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_BASH = Path("/bin/bash")
+_SHELL_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# POSIX shells redirect descriptors of one digit only.
+_ONE_DIGIT = range(9, 2, -1)
+# Python ignores these two itself and restores them in its children.
+_OF_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+_LAST_PLAIN_SIGNAL = 31
+
+
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """What the program inherits without nsys.
+
+    Args:
+        tmpdir: TMPDIR; empty for none.
+        umask: The umask; None to leave it as it is.
+        ignored: Numbers of the signals that are ignored.
+        descriptors: Open descriptors other than the standard streams.
+        has_library_path: Whether LD_LIBRARY_PATH is set.
+        shell: The shell that restores them.
+    """
+
+    tmpdir: str = ""
+    umask: int | None = None
+    ignored: tuple[int, ...] = ()
+    descriptors: tuple[int, ...] = ()
+    has_library_path: bool = True
+    shell: tuple[str, ...] = ("/bin/sh",)
+
+    def words(self) -> tuple[str, str, str, str]:
+        """Return TMPDIR, umask, ignored signals and whether there is a library path, as words of a command line."""
+        umask = "" if self.umask is None else f"{self.umask:04o}"
+        return self.tmpdir, umask, " ".join(map(str, self.ignored)), "set" if self.has_library_path else ""
+
+    def free_descriptors(self) -> tuple[int, int]:
+        """Return two descriptors of one digit that the program does not inherit; the last two if it has all."""
+        second, first, *_ = sorted(_ONE_DIGIT, key=lambda number: number in self.descriptors)
+        return first, second
+
+
+def inherited(environ: Mapping[str, str], umask: int | None = None) -> Inherited:
+    """Return what a program inherits from this process.
+
+    Args:
+        environ: Its environment.
+        umask: The umask that this process was started with; None for the present one.
+    """
+    return Inherited(
+        tmpdir=environ.get("TMPDIR", ""),
+        umask=present_umask() if umask is None else umask,
+        ignored=ignored_signals(),
+        descriptors=inherited_descriptors(),
+        has_library_path=bool(environ.get("LD_LIBRARY_PATH")),
+        shell=_shell(environ),
+    )
+
+
+def present_umask() -> int:
+    """Return the umask of this process. ``os.umask`` would have to change it for a moment."""
+    for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("Umask:"):
+            return int(line.split()[1], 8)
+    raise OSError("/proc/self/status has no umask")  # pragma: no cover - Linux has it since 4.7
+
+
+def ignored_signals() -> tuple[int, ...]:
+    """Return the numbers of the signals that this process was started with as ignored."""
+    plain = (number for number in signal.valid_signals() if number <= _LAST_PLAIN_SIGNAL)
+    return tuple(
+        sorted(int(each) for each in plain if signal.getsignal(each) is signal.SIG_IGN and each not in _OF_PYTHON)
+    )
+
+
+def inherited_descriptors() -> tuple[int, ...]:
+    """Return the open descriptors, other than the standard streams, that programs started here are meant to have.
+
+    Python's own are not inheritable. Folders are left out, because a program is started to read files and pipes.
+    """
+    found = []
+    for entry in Path("/proc/self/fd").iterdir():
+        number = int(entry.name)
+        try:
+            if number > 2 and os.get_inheritable(number) and not stat.S_ISDIR(os.fstat(number).st_mode):  # noqa: PLR2004
+                found.append(number)
+        except OSError:  # the descriptor of the listing itself
+            continue
+    return tuple(sorted(found))
+
+
+def _shell(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a shell that keeps all variables; dash drops names like ``BASH_FUNC_module%%``, exported functions."""
+    if all(_SHELL_VARIABLE.fullmatch(name) for name in environ) or not _BASH.exists():
+        return ("/bin/sh",)
+    return (str(_BASH), "-p")  # -p: it runs no file of BASH_ENV

@@ -1,0 +1,102 @@
+"""Finish an interrupted run: keep what nsys recorded, and export it."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nsyswrap.capture.failures import import_failed
+from nsyswrap.capture.locate import Nsys, find_nsys, importer_of
+from nsyswrap.capture.nsys import TEMPORARY_PREFIX, export_report, is_export
+from nsyswrap.capture.process import output_of
+from nsyswrap.capture.progress import Phase, Progress
+from nsyswrap.capture.result_folder import (
+    EXPORT_NAME,
+    REPORT_NAME,
+    RUN_FOLDER,
+    TEMPORARY_LINK,
+    UNFINISHED_NAME,
+    Claim,
+    claimed_folder,
+    left_behind,
+    publish,
+)
+from nsyswrap.errors import UsageError
+
+_IMPORT_TIMEOUT_S = 24 * 3600.0
+
+
+@contextmanager
+def resumed(folder: Path, progress: Progress) -> Iterator[Path]:
+    """Yield the export of an interrupted run; until the end of the block only this process writes to its folder.
+
+    Args:
+        folder: The folder of the run.
+        progress: Called with each phase.
+
+    Raises:
+        UsageError: The folder does not exist, is in use, or holds nothing that was recorded.
+        CaptureError: nsys cannot write its report, or cannot export it.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", hint="Give the folder that 'nsyswrap profile' wrote to")
+    with claimed_folder(folder, force=True) as claim:
+        _keep_recorded(claim)
+        report, export = folder / REPORT_NAME, folder / EXPORT_NAME
+        if not report.is_file() and (folder / UNFINISHED_NAME).is_file():
+            _import(find_nsys(), folder / UNFINISHED_NAME, report, progress)
+        if not report.is_file():
+            raise UsageError(
+                f"{folder} holds nothing that a run recorded",
+                hint="The run ended before nsys had collected its data: record it again, with --force",
+            )
+        if not is_export(export) or export.stat().st_mtime < report.stat().st_mtime:
+            export_report(find_nsys(), report, export, progress)
+        yield export
+
+
+def _keep_recorded(claim: Claim) -> None:
+    """Move what the run left in its private folders to the folder of the result, and remove those folders."""
+    private = claim.folder / RUN_FOLDER
+    if not (private / REPORT_NAME).is_file():
+        for path in left_behind(claim.folder)[:1]:
+            shutil.move(path, private / UNFINISHED_NAME)
+    publish(claim.folder)
+    link = private / TEMPORARY_LINK
+    if link.is_symlink():
+        temporary = link.readlink()
+        if temporary.name.startswith(TEMPORARY_PREFIX) and temporary.is_dir() and temporary.owner() == private.owner():
+            shutil.rmtree(temporary, ignore_errors=True)
+    shutil.rmtree(private, ignore_errors=True)
+
+
+def _import(nsys: Nsys, unfinished: Path, report: Path, progress: Progress) -> None:
+    """Make nsys's report from the data that it recorded.
+
+    Raises:
+        CaptureError: nsys cannot read the data.
+    """
+    importer = importer_of(nsys)
+    if importer is None:
+        raise import_failed(nsys, unfinished, "this nsys has no importer")
+    progress(Phase.WRITING, None)
+    fresh = report.with_name(f".{report.name}")
+    argv: list[str | Path] = [
+        importer,
+        "--input-file",
+        unfinished.absolute(),
+        "--output-file",
+        fresh.absolute(),
+        "--force-overwrite",
+    ]
+    try:
+        output = output_of(argv, timeout_s=_IMPORT_TIMEOUT_S)
+        if output.code or not fresh.is_file():
+            raise import_failed(nsys, unfinished, output.text)
+        fresh.chmod(0o600)
+        fresh.replace(report)
+        unfinished.unlink()
+    except (OSError, TimeoutError) as error:
+        raise import_failed(nsys, unfinished, str(error)) from error
+    finally:
+        fresh.unlink(missing_ok=True)

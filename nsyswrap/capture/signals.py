@@ -1,0 +1,152 @@
+"""The signals of a run: which end the recording, which go to the program as they are, and which a launcher repeats."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import current_thread, main_thread
+from types import FrameType
+
+from nsyswrap.errors import CaptureError
+
+# What a terminal, a user or a scheduler ends a program with.
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+# What the program may have a handler for: SLURM sends SIGUSR1 before a time limit, so that the program saves its state.
+PASSED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT, signal.SIGALRM, signal.SIGXCPU)
+
+# Those that end the run at once if they come a second time. SIGHUP does not: when a terminal is closed, the
+# kernel sends it, and the shell.
+_URGENT = {signal.SIGINT, signal.SIGTERM, signal.SIGQUIT}
+
+
+class CaptureInterruptedError(CaptureError):
+    """The user pressed Ctrl-C a second time, before nsys had written its report."""
+
+    exit_code = 130
+
+
+class CaptureTerminatedError(CaptureError):
+    """The run got a second ending signal, before nsys had written its report."""
+
+    exit_code = 143
+
+
+class CaptureHungUpError(CaptureError):
+    """The terminal was closed while the capture was exported or read."""
+
+    exit_code = 129
+
+
+class StopRequest(KeyboardInterrupt):
+    """An ending signal that arrived while no program runs.
+
+    Args:
+        number: The signal.
+    """
+
+    def __init__(self, number: signal.Signals) -> None:
+        """Keep the signal."""
+        super().__init__(number.name)
+        self.number = number
+
+
+@dataclass(slots=True)
+class Received:
+    """The signals that arrived during a run.
+
+    Args:
+        ending: Those that are to end the program, in order.
+        passed: Those that the program has yet to get, in order.
+    """
+
+    ending: list[signal.Signals] = field(default_factory=list)
+    passed: list[signal.Signals] = field(default_factory=list)
+
+    def collect(self, number: int, _frame: FrameType | None) -> None:
+        """Keep a signal; this is a signal handler."""
+        (self.ending if number in ENDING_SIGNALS else self.passed).append(signal.Signals(number))
+
+    def demands_abort(self, handled: int, *, launched: bool) -> bool:
+        """Return whether a signal was repeated to end the run at once, without a report.
+
+        Args:
+            handled: How many ending signals the run has reacted to.
+            launched: Whether a launcher started this process. Launchers repeat what a terminal or a scheduler sends to
+                each process as well, and kill what does not end.
+        """
+        return not launched and any(number in _URGENT for number in self.ending[handled:])
+
+
+@contextmanager
+def collected_signals() -> Iterator[Received]:
+    """Yield the signals that arrive; they do not end this process, so that nsys can write its report.
+
+    A signal that this process ignores, as under ``nohup``, stays ignored.
+    """
+    received = Received()
+    if current_thread() is not main_thread():
+        yield received
+        return
+    caught = [each for each in (*ENDING_SIGNALS, *PASSED_SIGNALS) if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, received.collect) for number in caught}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def signals_as_errors() -> Iterator[None]:
+    """Raise ``StopRequest`` for an ending signal, so that what was recorded can be kept.
+
+    Raises:
+        StopRequest: A signal arrived.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise StopRequest(signal.Signals(number))
+
+    caught = [each for each in ENDING_SIGNALS if signal.getsignal(each) in {signal.SIG_DFL, signal.default_int_handler}]
+    before = {number: signal.signal(number, stop) for number in caught}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def survives(pid: int, number: signal.Signals) -> bool:
+    """Return whether a process has a handler for a signal, blocks it or ignores it; all of these end it otherwise."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    return any(int(fields[name], 16) >> (number - 1) & 1 for name in ("SigCgt", "SigIgn", "SigBlk"))
+
+
+def aborted_error(number: signal.Signals) -> CaptureError:
+    """Return the error for a run that this signal ended at the second time."""
+    hint = "Interrupt only once to keep the recorded data"
+    return stopped_error(number, "stopped before nsys had written its report", hint)
+
+
+def stopped_error(number: signal.Signals | None, message: str, hint: str) -> CaptureError:
+    """Return the error for a run that a signal ended, with the exit code that a shell gives; None is Ctrl-C."""
+    kinds: dict[signal.Signals | None, type[CaptureError]] = {
+        None: CaptureInterruptedError,
+        signal.SIGINT: CaptureInterruptedError,
+        signal.SIGHUP: CaptureHungUpError,
+    }
+    return kinds.get(number, CaptureTerminatedError)(message, hint=hint)
+
+
+def number_of(error: KeyboardInterrupt) -> signal.Signals | None:
+    """Return the signal of an interrupt; None for Python's own, which is Ctrl-C."""
+    return error.number if isinstance(error, StopRequest) else None

@@ -1,0 +1,93 @@
+"""A process that ends a run if this one is killed: without it nsys and the program would go on, and nobody would know.
+
+mpirun sends SIGKILL one second after SIGTERM, and torchrun after 30 s, but only to the process that they started. nsys
+and the program run in sessions of their own. So a shell waits for the end of a pipe. If the pipe ends without a word,
+it stops the recording and ends the program; nsys then writes its report, which `nsyswrap resume` finds.
+"""
+
+import contextlib
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+# Seconds that the program has between SIGTERM and SIGKILL: as many as after a time-out.
+GRACE_S = 10
+
+# $1 is the process id of nsys, $2 the file with the program's id, $3 the grace period; the rest stops the recording.
+# Its input names the program and when it started, as in /proc/<pid>/stat, since process ids are used again.
+_SCRIPT = """
+started() { read -r line <"/proc/$1/stat" && set -- ${line##*) } && echo "${20}"; }
+end() { kill -s "$1" -- "-$2" || kill -s "$1" "$2"; }
+program=
+while read -r word born; do
+    [ "$word" = over ] && exit
+    program=$word
+done
+nsys=$1 file=$2 left=$3
+shift 3
+if [ -z "$program" ]; then
+    kill -s KILL "$nsys"
+    [ -s "$file" ] && end KILL "$(cat "$file")"
+    exit
+fi
+[ "$(started "$program")" = "$born" ] || exit
+[ $# -eq 0 ] || "$@"
+end TERM "$program"
+while [ "$left" -gt 0 ] && [ "$(started "$program")" = "$born" ]; do
+    sleep 1
+    left=$((left - 1))
+done
+[ "$(started "$program")" = "$born" ] && end KILL "$program"
+"""
+
+
+@contextmanager
+def watched(
+    nsys: int, pid_file: Path, stop: Sequence[str], env: Mapping[str, str], grace_s: int = GRACE_S
+) -> Iterator[Callable[[int], None]]:
+    """End the run if this process is killed inside the block.
+
+    Args:
+        nsys: The process id of nsys.
+        pid_file: The file with the program's process id; one that never exists if that id is of another namespace.
+        stop: The command that stops the recording; empty for none.
+        env: Environment of that command.
+        grace_s: Seconds from SIGTERM to SIGKILL for the program.
+
+    Yields:
+        A function to call with the program's process id once it is known.
+    """
+    watchdog = subprocess.Popen(  # noqa: S603 - a script of this module
+        ("/bin/sh", "-c", _SCRIPT, "nsyswrap", str(nsys), str(pid_file), str(grace_s), *stop),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=env,
+        cwd="/",
+        start_new_session=True,
+    )
+
+    def tell(line: str) -> None:
+        if watchdog.stdin is not None:
+            with contextlib.suppress(OSError):  # somebody ended it
+                watchdog.stdin.write(line.encode())
+                watchdog.stdin.flush()
+
+    try:
+        yield lambda program: tell(f"{program} {_start_time(program)}\n")
+    finally:
+        tell("over\n")
+        if watchdog.stdin is not None:
+            with contextlib.suppress(OSError):
+                watchdog.stdin.close()
+        watchdog.wait()
+
+
+def _start_time(pid: int) -> str:
+    """Return when a process started, in clock ticks since the boot; empty if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return text.rpartition(")")[2].split()[19]

@@ -1,0 +1,146 @@
+"""Which signals end a run, which the program gets as they are, and which count as a demand to end at once."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from capture_fixtures import until
+
+from nsyswrap.capture.signals import (
+    CaptureHungUpError,
+    CaptureInterruptedError,
+    CaptureTerminatedError,
+    Received,
+    StopRequest,
+    aborted_error,
+    collected_signals,
+    number_of,
+    signals_as_errors,
+    stopped_error,
+    survives,
+)
+
+
+def test_signals_are_collected_in_order() -> None:
+    """They do not end this process."""
+    with collected_signals() as received:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+    assert received.ending == [signal.SIGTERM, signal.SIGINT]
+
+
+def test_another_thread_collects_no_signals() -> None:
+    """Python allows signal handlers only in the main thread."""
+    outcome: list[Received] = []
+
+    def run() -> None:
+        with collected_signals() as received:
+            outcome.append(received)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert outcome == [Received()]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "code"),
+    [
+        (signal.SIGINT, CaptureInterruptedError, 130),
+        (signal.SIGTERM, CaptureTerminatedError, 143),
+        (signal.SIGHUP, CaptureHungUpError, 129),
+    ],
+)
+def test_an_aborted_run_has_the_exit_code_of_its_signal(
+    number: signal.Signals, kind: type[Exception], code: int
+) -> None:
+    """A shell gives the same exit code."""
+    error = aborted_error(number)
+    assert isinstance(error, kind)
+    assert error.exit_code == code
+
+
+def test_the_signals_for_the_program_are_kept_apart() -> None:
+    """They do not end the run."""
+    with collected_signals() as received:
+        signal.raise_signal(signal.SIGUSR1)
+        signal.raise_signal(signal.SIGXCPU)
+    assert (received.ending, received.passed) == ([], [signal.SIGUSR1, signal.SIGXCPU])
+
+
+@pytest.mark.parametrize("block", [collected_signals, signals_as_errors])
+def test_an_ignored_signal_stays_ignored(block: Callable[[], AbstractContextManager[object]]) -> None:
+    """As under nohup: the run goes on when the terminal is closed."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with block():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_without_a_program_an_ending_signal_is_an_error(number: signal.Signals) -> None:
+    with pytest.raises(KeyboardInterrupt) as caught, signals_as_errors():
+        signal.raise_signal(number)
+    assert number_of(caught.value) is number
+
+
+def test_the_collection_of_signals_comes_before_the_error() -> None:
+    """While a program runs, a signal is for it."""
+    with signals_as_errors():
+        with collected_signals() as received:
+            signal.raise_signal(signal.SIGTERM)
+        assert received.ending == [signal.SIGTERM]
+        with pytest.raises(StopRequest):
+            signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "launched", "demanded"),
+    [
+        (signal.SIGINT, signal.SIGINT, False, True),
+        (signal.SIGTERM, signal.SIGTERM, False, True),
+        (signal.SIGHUP, signal.SIGHUP, False, False),
+        (signal.SIGUSR1, signal.SIGUSR1, False, False),
+        (signal.SIGTERM, signal.SIGTERM, True, False),
+        (signal.SIGINT, signal.SIGINT, True, False),
+    ],
+)
+def test_launchers_and_terminals_may_repeat_a_signal(
+    first: signal.Signals, second: signal.Signals, *, launched: bool, demanded: bool
+) -> None:
+    """Torchrun forwards a Ctrl-C that the terminal has sent to its ranks already; the capture must not be lost."""
+    received = Received(ending=[first, second])
+    assert received.demands_abort(1, launched=launched) is demanded
+    assert not received.demands_abort(2, launched=launched)
+
+
+HANDLERS = {
+    "signal.signal(signal.SIGUSR1, lambda *_: None)": True,
+    "signal.signal(signal.SIGUSR1, signal.SIG_IGN)": True,
+    "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])": True,
+    "pass": False,
+}
+
+
+@pytest.mark.parametrize("line", HANDLERS)
+def test_a_process_survives_what_it_handles(tmp_path: Path, line: str) -> None:
+    code = f"import signal, sys, time\n{line}\nopen(sys.argv[1], 'w').close()\ntime.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "ready"]) as process:
+        until((tmp_path / "ready").exists, "the handler")
+        assert survives(process.pid, signal.SIGUSR1) is HANDLERS[line]
+        process.kill()
+    assert not survives(process.pid, signal.SIGUSR1)
+
+
+def test_an_interrupt_of_python_is_ctrl_c() -> None:
+    assert number_of(KeyboardInterrupt()) is None
+    assert stopped_error(None, "stopped", "").exit_code == 130
+    assert stopped_error(signal.SIGTERM, "stopped", "").exit_code == 143
