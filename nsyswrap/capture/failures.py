@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nsyswrap.capture.foreground import RunResult
+from nsyswrap.capture.foreground import DISK_FULL_HINT, RunResult
 from nsyswrap.capture.locate import Nsys, importer_of, missing_libraries
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.run_dir import quoted_output
@@ -24,7 +24,7 @@ def no_report(run: RunResult, options: CaptureOptions, nsys: Nsys, unfinished: P
     if "No space left on device" in run.nsys_output:
         return CaptureError(
             "the disk is full, so nsys wrote no report",
-            hint="Free some space, give a folder on another disk with -o and TMPDIR, or record less (--duration)",
+            hint=DISK_FULL_HINT,
         )
     if not run.started:
         return CaptureError(

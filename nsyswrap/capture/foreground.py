@@ -29,6 +29,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nsyswrap.capture.disk_space import FULL_BYTES, is_below, low_limit
 from nsyswrap.capture.process_tree import (
     adopting_orphans,
     children_by_parent,
@@ -49,6 +50,8 @@ from nsyswrap.errors import CaptureError
 
 _POLL_S = 0.05
 
+DISK_FULL_HINT = "Free some space, give a folder on another disk with -o and TMPDIR, or record less (--duration)"
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -61,6 +64,7 @@ class Limits:
         start_s: Time that nsys may take to start the program.
         collect_s: Time that nsys may take to collect the recorded data before the program is ended.
         silence_s: Time that nsys may write nothing while it creates its report.
+        full_s: The same, if the disk is full.
     """
 
     record_s: float | None = None
@@ -69,6 +73,7 @@ class Limits:
     start_s: float = 120.0
     collect_s: float = 60.0
     silence_s: float = 600.0
+    full_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,7 @@ class RunResult:
         stopped_by: The signal that was received and forwarded to the program, or None.
         timed_out: Whether the time-out ended the program.
         nsys_output: What nsys printed.
+        out_of_space: Whether the recording was stopped because the disk of its temporary files was almost full.
     """
 
     code: int
@@ -90,6 +96,7 @@ class RunResult:
     stopped_by: signal.Signals | None
     timed_out: bool
     nsys_output: str
+    out_of_space: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,10 +195,13 @@ class _Run:
     ending: signal.Signals | None = None
     sent_at: float | None = None
     timed_out: bool = False
+    low_bytes: int = 0
+    out_of_space: bool = False
     started_at: float = field(default_factory=time.monotonic)
 
     def to_the_end(self, progress: Progress) -> RunResult:
         """Wait for the program's start, its end, and nsys's report; return the result."""
+        self.low_bytes = low_limit(self.run_dir.folder)
         progress(Phase.RUNNING, None)
         while not self.launched and self.process.poll() is None:
             self._look_for_program()
@@ -212,7 +222,10 @@ class _Run:
         self._write(progress)
         self.abandoned = False
         stopped_by = self.ending if self.received.ending and not self.timed_out else None
-        return RunResult(self._code(), self.launched, wall_ns, stopped_by, self.timed_out, self.run_dir.nsys_output())
+        printed = self.run_dir.nsys_output()
+        return RunResult(
+            self._code(), self.launched, wall_ns, stopped_by, self.timed_out, printed, out_of_space=self.out_of_space
+        )
 
     def _passed(self, limit_s: float | None) -> bool:
         """Return whether this much time has passed since the program's start, or since ours if it has not started."""
@@ -237,7 +250,7 @@ class _Run:
         return False
 
     def _stop_recording_if_due(self) -> None:
-        """Stop the recording if its time is over, or if a signal or the time-out is to end the program."""
+        """Stop the recording if its time or the disk's space is over, or if the program is to be ended."""
         self._abandon_if_repeated(allowed=1)
         self._pass_on()
         if self.ending is None:
@@ -245,7 +258,10 @@ class _Run:
                 self.ending = self.received.ending[0]
             elif self._passed(self.limits.timeout_s):
                 self.ending, self.timed_out = signal.SIGTERM, True
-        if self.program is not None and (self.ending is not None or self._passed(self.limits.record_s)):
+        due = self.ending is not None or self._passed(self.limits.record_s)
+        if not due and not self.out_of_space:
+            due = self.out_of_space = is_below(self.run_dir.folder, self.low_bytes)
+        if self.program is not None and due:
             self.stopper.start(self.program)
 
     def _pass_on(self) -> None:
@@ -291,6 +307,10 @@ class _Run:
             current = self.run_dir.file_sizes()
             if current != sizes:
                 last_change, sizes = time.monotonic(), current
+            elif time.monotonic() - last_change > self.limits.full_s and self._full_disk() is not None:
+                raise CaptureError(
+                    f"the disk of {self._full_disk()} is full, so nsys wrote no report", hint=DISK_FULL_HINT
+                )
             elif time.monotonic() - last_change > self.limits.silence_s:
                 printed = quoted_output(self.run_dir.nsys_output())
                 raise CaptureError(
@@ -298,6 +318,11 @@ class _Run:
                     hint="Record less (--duration, --capture-range), or run 'nsyswrap doctor'",
                 )
             self._pause()
+
+    def _full_disk(self) -> Path | None:
+        """Return the folder of nsys's files whose disk is full; None if there is space."""
+        folders = (self.run_dir.folder, self.run_dir.out)
+        return next((each for each in folders if is_below(each, FULL_BYTES)), None)
 
     def _code(self) -> int:
         """Return the program's exit code: from the program itself if it became our child, else from nsys."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.failures import export_failed, no_report
-from nsyswrap.capture.foreground import ForegroundCall, Limits, RunResult, run_in_foreground
+from nsyswrap.capture.foreground import DISK_FULL_HINT, ForegroundCall, Limits, RunResult, run_in_foreground
 from nsyswrap.capture.host_monitor import HostMonitor
 from nsyswrap.capture.inherited import inherited
 from nsyswrap.capture.isolate import kept_environment, namespace_entry, namespace_prefix
@@ -44,7 +44,12 @@ from nsyswrap.capture.result_folder import (
     run_folder,
 )
 from nsyswrap.capture.run_dir import RunDir, files_below
-from nsyswrap.capture.signals import number_of, stopped_error
+from nsyswrap.capture.signals import (
+    CaptureInterruptedError,
+    CaptureTerminatedError,
+    number_of,
+    stopped_error,
+)
 from nsyswrap.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
 
 _EXPORT_TIMEOUT_S = 24 * 3600.0
@@ -118,7 +123,7 @@ def profile(
     with private_folder() as temporary, _claimed(options, claim) as folder, run_folder(folder) as private:
         (private / TEMPORARY_LINK).symlink_to(temporary, target_is_directory=True)
         call, notes = _prepared(options, nsys, capabilities, program, (temporary, private))
-        run, samples = _monitored(call, progress)
+        run, samples = _monitored_or_rescued(call, progress, (temporary, private))
         annotated = _injection(options, temporary).notes() if options.annotate else ()
         _keep_report((run, samples), options, nsys, (temporary, private))
         result = _result(folder.folder, run, options, nsys, notes + annotated)
@@ -147,6 +152,22 @@ def _result(folder: Path, run: RunResult, options: CaptureOptions, nsys: Nsys, n
         nsys=nsys,
         notes=(*notes, *_notes(run, options)),
     )
+
+
+def _monitored_or_rescued(call: ForegroundCall, progress: Progress, folders: tuple[Path, Path]) -> Recorded:
+    """Run the program as ``_monitored`` does; if nsys fails, keep what it recorded."""
+    try:
+        return _monitored(call, progress)
+    except (CaptureInterruptedError, CaptureTerminatedError):
+        raise
+    except CaptureError as error:
+        temporary, private = folders
+        unfinished = next((path for path in files_below(temporary) if path.suffix == ".qdstrm"), None)
+        if unfinished is None:
+            raise
+        _rescue(unfinished, private / UNFINISHED_NAME)
+        hint = f"{error.hint}. What was recorded is kept: 'nsyswrap resume {private.parent}' tries to read it"
+        raise CaptureError(error.message, hint=hint) from error
 
 
 def _monitored(call: ForegroundCall, progress: Progress) -> Recorded:
@@ -330,12 +351,17 @@ def _rescue(unfinished: Path, target: Path) -> None:
         target.unlink(missing_ok=True)
         raise CaptureError(
             f"nsys could not write its report, and the recorded data cannot be kept: {error.strerror}",
-            hint="Free some space, give a folder on another disk with -o and TMPDIR, or record less (--duration)",
+            hint=DISK_FULL_HINT,
         ) from error
 
 
 def _notes(run: RunResult, options: CaptureOptions) -> tuple[str, ...]:
-    """Return a note on what ended the program, if it did not end with exit code 0."""
+    """Return notes on what ended the recording, and the program if it did not end with exit code 0."""
+    full = "The recording was stopped before the program ended, because the disk of TMPDIR was almost full"
+    return (*((full,) if run.out_of_space else ()), *_ending_note(run, options))
+
+
+def _ending_note(run: RunResult, options: CaptureOptions) -> tuple[str, ...]:
     if run.timed_out:
         return (f"The program was ended after {options.timeout_s:g} s (--timeout)",)
     if run.stopped_by is not None:

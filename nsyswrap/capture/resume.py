@@ -61,6 +61,9 @@ def _keep_recorded(claim: Claim) -> None:
     if not (private / REPORT_NAME).is_file():
         for path in left_behind(claim.folder)[:1]:
             shutil.move(path, private / UNFINISHED_NAME)
+    for name in (REPORT_NAME, UNFINISHED_NAME):
+        if (private / name).is_file():
+            (private / name).chmod(0o600)
     publish(claim.folder)
     link = private / TEMPORARY_LINK
     if link.is_symlink():

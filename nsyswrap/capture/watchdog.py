@@ -20,9 +20,9 @@ _SCRIPT = """
 started() { read -r line <"/proc/$1/stat" && set -- ${line##*) } && echo "${20}"; }
 end() { kill -s "$1" -- "-$2" || kill -s "$1" "$2"; }
 program=
-while read -r word born; do
+while read -r word rest; do
     [ "$word" = over ] && exit
-    program=$word
+    program=$word born=$rest
 done
 nsys=$1 file=$2 left=$3
 shift 3
