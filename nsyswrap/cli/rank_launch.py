@@ -100,7 +100,10 @@ def for_launch(wanted: "CaptureOptions", launch: Launch | None) -> "CaptureOptio
         become_program(wanted)
     if launch.place.rank == launch.chosen[0] and len(launch.chosen) < launch.place.size:
         recorded = ", ".join(map(str, launch.chosen))
-        click.echo(f"nsyswrap: recording ranks {recorded} of {launch.place.size} (--ranks)", err=True)
+        click.echo(
+            f"nsyswrap: of {launch.place.size} ranks, {recorded} are recorded; the others run without nsys (--ranks)",
+            err=True,
+        )
     sampling = wanted.gpu_metrics and is_first_on_node(launch.place, launch.chosen)
     return dataclasses.replace(wanted, gpu_metrics=wanted.gpu_metrics if sampling else "")
 

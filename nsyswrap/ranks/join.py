@@ -191,11 +191,14 @@ class _Whole:
     devices: Sequence[Mapping[int, int]]
 
     def extent(self, number: int) -> tuple[int, int]:
-        """Return the start of the first operation of a report and the end of the last, in ns of the first clock."""
+        """Return the start of the first kernel of a report and the end of the last, in ns of the first clock.
+
+        Where no kernel ran, as with gloo on the CPU, it is the time that was recorded.
+        """
         frame = self.traces[number][tables.KERNELS]
         offset = self.offsets[number]
         if not len(frame):
-            return offset, offset + 1
+            return offset, offset + max(self.traces[number].session.duration_ns, 1)
         return int(frame["start"].min()) + offset, int(frame["end"].max()) + offset
 
     def joined(self, name: str, gpus: tuple[Gpu, ...]) -> Trace:

@@ -79,7 +79,7 @@ def test_ctrl_c_during_the_export_keeps_the_report(fake_nsys: Nsys, tmp_path: Pa
     with pytest.raises(CaptureInterruptedError) as caught:
         profile(options(tmp_path / "result", "true"), fake_nsys, interrupt)
     assert results_in(tmp_path / "result") == ["capture.nsys-rep"]
-    assert f"nsyswrap report {tmp_path / 'result' / 'capture.nsys-rep'}" in caught.value.hint
+    assert f"nsyswrap resume {tmp_path / 'result'}'" in caught.value.hint
 
 
 def test_a_folder_name_that_begins_with_dashes_is_not_an_option(
@@ -118,7 +118,7 @@ def test_ctrl_c_during_the_analysis_keeps_the_capture(tmp_path: Path, monkeypatc
     result = interrupted(monkeypatch, "-o", str(tmp_path / "out"), "--", "true")
     assert result.exit_code == 130
     assert "nsyswrap: stopped before the report was made\n" in result.output
-    assert f"nsyswrap report {tmp_path / 'out' / 'capture.sqlite'}" in result.output
+    assert f"nsyswrap resume {tmp_path / 'out'}'" in result.output
     assert results_in(tmp_path / "out") == ["capture.nsys-rep", "capture.sqlite", "run.json"]
 
 

@@ -38,7 +38,7 @@ def executable(path: Path, text: str) -> Path:
 def fake_tree(folder: Path, version: str = "") -> Path:
     """Create a fake nsys with an importer, in NVIDIA's folder layout, and return its path."""
     set_version = f"FAKE_NSYS_VERSION={version} " if version else ""
-    text = f'#!/bin/sh\n{set_version}exec "{sys.executable}" "{FAKE}" "$@"\n'
+    text = f'#!/bin/bash -p\n{set_version}exec "{sys.executable}" "{FAKE}" "$@"\n'
     executable(folder / "host-linux-x64" / "QdstrmImporter", "#!/bin/sh\necho 2023.4.4\n")
     return executable(folder / "target-linux-x64" / "nsys", text)
 

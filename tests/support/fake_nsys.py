@@ -12,14 +12,16 @@ The tests put it on PATH under the name nsys. ``FAKE_NSYS_FAILURE`` selects the 
 ``disk-full``       prints the error, and exits with 1
 ``export-fails``    cannot export, because the report is of a newer version
 ``export-missing``  exits with 0 without an export
+``export-hangs``    logs that it exports, and does not end
 ``empty``           exports a database without tables
 ``stop-fails``      cannot stop a recording
 ``stop-hangs``      does not end and prints nothing when it should stop a recording
 ==================  =====================================================================================
 
-``FAKE_NSYS_LOG`` is a file that gets a line when a recording is stopped. ``FAKE_NSYS_VERSION`` is its version,
-``FAKE_NSYS_RANGE`` the text of the NVTX range in its exports. A report is JSON with the arguments of the call, and the
-variables whose names start with FAKE, NSYS or TMPDIR.
+Like the real one, it starts the program with umask 0, without ignored signals, and with an empty entry at the start of
+LD_LIBRARY_PATH. ``FAKE_NSYS_LOG`` is a file that gets a line when a recording is stopped. ``FAKE_NSYS_VERSION`` is its
+version, ``FAKE_NSYS_RANGE`` the text of the NVTX range in its exports. A report is JSON with the arguments of the call, and
+the variables whose names start with FAKE, NSYS or TMPDIR.
 """
 
 import json
@@ -123,8 +125,13 @@ def profile(arguments: list[str]) -> int:
         return 1
     if FAILURE == "hangs-at-start":
         time.sleep(600)
+    os.umask(0)
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    own = os.environ.get("LD_LIBRARY_PATH", "")
     code = subprocess.run(
         arguments[first:],
+        env={**os.environ, "LD_LIBRARY_PATH": f"{own}:/usr/local/cuda/lib"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         close_fds=False,
@@ -175,6 +182,10 @@ def export(arguments: list[str]) -> int:
     """Export the report that the last argument names."""
     target = Path(next(flag.partition("=")[2] for flag in arguments if flag.startswith("--output=")))
     sys.stderr.write("\rProcessing 2764 events: [=6%   ]\rProcessing 2764 events: [===60%]")
+    if FAILURE == "export-hangs":
+        with Path(os.environ["FAKE_NSYS_LOG"]).open("a", encoding="utf-8") as log:
+            log.write("exporting\n")
+        time.sleep(600)
     if FAILURE == "export-fails":
         sys.stderr.write("\nERROR: protobuf: the report was made by a newer version\n")
         return 1
