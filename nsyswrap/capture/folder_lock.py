@@ -61,7 +61,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
         os.pwrite(descriptor, text, 0)
         yield
     finally:
-        path.unlink(missing_ok=True)  # while it is held, so that nobody waits for a file that is gone
+        path.unlink(missing_ok=True)  # while it is held: afterwards it may be another's
         os.close(descriptor)
 
 

@@ -39,8 +39,8 @@ from nsyswrap.capture.result_folder import (
     REPORT_NAME,
     TEMPORARY_LINK,
     UNFINISHED_NAME,
-    Claim,
-    claimed_folder,
+    ReservedFolder,
+    reserve_folder,
     run_folder,
 )
 from nsyswrap.capture.run_dir import RunDir, files_below
@@ -94,8 +94,8 @@ def profile(
     options: CaptureOptions,
     nsys: Nsys,
     progress: Progress = silent,
-    claim: Claim | None = None,
-    on_recorded: Callable[[CaptureResult, Path], None] | None = None,
+    place: ReservedFolder | None = None,
+    on_recorded: Callable[[CaptureResult, Path], None] = lambda _result, _folder: None,
 ) -> CaptureResult:
     """Run a program under nsys and export the capture.
 
@@ -105,11 +105,11 @@ def profile(
         options: What to run and to record.
         nsys: The nsys to use.
         progress: Called with each phase.
-        claim: The folder for the result, if it is claimed already; ``options.folder`` is then left unread.
+        place: The folder for the result, if it is reserved already; ``options.folder`` is then left unread.
         on_recorded: Called with the capture and its folder before it is exported, to write what belongs to it.
 
     Returns:
-        The capture: a new report and its export, in ``options.folder``.
+        The capture: a new report and its export.
 
     Raises:
         CommandNotFoundError: The program does not exist.
@@ -118,27 +118,25 @@ def profile(
         CaptureError: nsys recorded nothing, or its report cannot be exported.
         CaptureInterruptedError: Ctrl-C was pressed twice, or during the export.
     """
-    program = resolved_command(options)
-    capabilities = capabilities_of(nsys)
-    with private_folder() as temporary, _claimed(options, claim) as folder, run_folder(folder) as private:
+    program, capabilities = resolved_command(options), capabilities_of(nsys)
+    with private_folder() as temporary, _reserved(options, place) as folder, run_folder(folder) as private:
         (private / TEMPORARY_LINK).symlink_to(temporary, target_is_directory=True)
         call, notes = _prepared(options, nsys, capabilities, program, (temporary, private))
         run, samples = _monitored_or_rescued(call, progress, (temporary, private))
-        annotated = _injection(options, temporary).notes() if options.annotate else ()
+        notes += _injection(options, temporary).notes() if options.annotate else ()
         _keep_report((run, samples), options, nsys, (temporary, private))
-        result = _result(folder.folder, run, options, nsys, notes + annotated)
+        result = _result(folder.folder, run, options, nsys, notes)
         with _kept_on_interrupt(folder.folder):
-            if on_recorded is not None:
-                on_recorded(result, private)
+            on_recorded(result, private)
             _export(nsys, private, progress)
     return result
 
 
-def _claimed(options: CaptureOptions, claim: Claim | None) -> AbstractContextManager[Claim]:
-    """Return the block in which the folder for the result is claimed, by its caller or here."""
-    if claim is not None:
-        return nullcontext(claim)
-    return claimed_folder(options.folder, force=options.force, next_free=options.next_free)
+def _reserved(options: CaptureOptions, place: ReservedFolder | None) -> AbstractContextManager[ReservedFolder]:
+    """Return the block in which the folder for the result is reserved, by its caller or here."""
+    if place is not None:
+        return nullcontext(place)
+    return reserve_folder(options.folder, force=options.force, next_free=options.next_free)
 
 
 def _result(folder: Path, run: RunResult, options: CaptureOptions, nsys: Nsys, notes: tuple[str, ...]) -> CaptureResult:

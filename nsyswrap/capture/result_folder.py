@@ -29,7 +29,7 @@ _RESULT_NAMES = (REPORT_NAME, EXPORT_NAME, UNFINISHED_NAME, HOST_NAME, RECORD_NA
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ReservedFolder:
     """A folder that only this process writes to.
 
     Args:
@@ -42,7 +42,7 @@ class Claim:
 
 
 @contextmanager
-def claimed_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iterator[Claim]:
+def reserve_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iterator[ReservedFolder]:
     """Reserve a folder for a result until the end of the block. A new folder in which nothing was written is removed.
 
     Args:
@@ -55,21 +55,21 @@ def claimed_folder(folder: Path, *, force: bool, next_free: bool = False) -> Ite
         CaptureError: It cannot be created.
     """
     with ExitStack() as stack:
-        claim = _next_free(stack, folder) if next_free else _claimed(stack, folder, force=force)
-        yield claim
+        place = _next_free(stack, folder) if next_free else _reserved(stack, folder, force=force)
+        yield place
 
 
-def _next_free(stack: ExitStack, folder: Path) -> Claim:
+def _next_free(stack: ExitStack, folder: Path) -> ReservedFolder:
     """Reserve the folder, or the first free one with a number appended."""
     numbers, candidate = itertools.count(2), folder
     while True:
         try:
-            return _claimed(stack, candidate, force=False)
+            return _reserved(stack, candidate, force=False)
         except UsageError:
             candidate = folder.with_name(f"{folder.name}-{next(numbers)}")
 
 
-def _claimed(stack: ExitStack, folder: Path, *, force: bool) -> Claim:
+def _reserved(stack: ExitStack, folder: Path, *, force: bool) -> ReservedFolder:
     """Create and lock the folder; the stack unlocks it, and removes it if it is new and empty."""
     with ExitStack() as attempt:
         try:
@@ -87,7 +87,7 @@ def _claimed(stack: ExitStack, folder: Path, *, force: bool) -> Claim:
         if not force:
             _check_free(folder)
         stack.push(attempt.pop_all())
-    return Claim(folder, created)
+    return ReservedFolder(folder, created)
 
 
 def _check_no_nsys(folder: Path) -> None:
@@ -122,13 +122,13 @@ def _remove_empty(folder: Path) -> None:
 
 
 @contextmanager
-def run_folder(claim: Claim) -> Iterator[Path]:
-    """Yield an empty folder inside a claimed one, to write to.
+def run_folder(place: ReservedFolder) -> Iterator[Path]:
+    """Yield an empty folder inside a reserved one, to write to.
 
     At the end of the block, also after an error, the written files move to the result folder. What an interrupted run
     has left is removed.
     """
-    private = claim.folder / RUN_FOLDER
+    private = place.folder / RUN_FOLDER
     shutil.rmtree(private, ignore_errors=True)
     try:
         private.mkdir(mode=0o700)
@@ -137,7 +137,7 @@ def run_folder(claim: Claim) -> Iterator[Path]:
     try:
         yield private
     finally:
-        publish(claim.folder)
+        publish(place.folder)
         shutil.rmtree(private, ignore_errors=True)
 
 

@@ -16,10 +16,10 @@ from nsyswrap.capture.result_folder import (
     RUN_FOLDER,
     TEMPORARY_LINK,
     UNFINISHED_NAME,
-    Claim,
-    claimed_folder,
+    ReservedFolder,
     left_behind,
     publish,
+    reserve_folder,
 )
 from nsyswrap.errors import UsageError
 
@@ -40,8 +40,8 @@ def resumed(folder: Path, progress: Progress) -> Iterator[Path]:
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder", hint="Give the folder that 'nsyswrap profile' wrote to")
-    with claimed_folder(folder, force=True) as claim:
-        _keep_recorded(claim)
+    with reserve_folder(folder, force=True) as place:
+        _keep_recorded(place)
         report, export = folder / REPORT_NAME, folder / EXPORT_NAME
         if not report.is_file() and (folder / UNFINISHED_NAME).is_file():
             _import(find_nsys(), folder / UNFINISHED_NAME, report, progress)
@@ -55,16 +55,16 @@ def resumed(folder: Path, progress: Progress) -> Iterator[Path]:
         yield export
 
 
-def _keep_recorded(claim: Claim) -> None:
+def _keep_recorded(place: ReservedFolder) -> None:
     """Move what the run left in its private folders to the folder of the result, and remove those folders."""
-    private = claim.folder / RUN_FOLDER
+    private = place.folder / RUN_FOLDER
     if not (private / REPORT_NAME).is_file():
-        for path in left_behind(claim.folder)[:1]:
+        for path in left_behind(place.folder)[:1]:
             shutil.move(path, private / UNFINISHED_NAME)
     for name in (REPORT_NAME, UNFINISHED_NAME):
         if (private / name).is_file():
             (private / name).chmod(0o600)
-    publish(claim.folder)
+    publish(place.folder)
     link = private / TEMPORARY_LINK
     if link.is_symlink():
         temporary = link.readlink()

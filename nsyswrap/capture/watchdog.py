@@ -1,4 +1,4 @@
-"""A process that ends a run if this one is killed: without it nsys and the program would go on, and nobody would know.
+"""A process that ends a run if this one is killed: without it nsys and the program would go on unseen.
 
 mpirun sends SIGKILL one second after SIGTERM, and torchrun after 30 s, but only to the process that they started. nsys
 and the program run in sessions of their own. So a shell waits for the end of a pipe. If the pipe ends without a word,

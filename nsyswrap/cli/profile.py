@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.nsys import CaptureResult
     from nsyswrap.capture.options import CaptureOptions
-    from nsyswrap.capture.result_folder import Claim
+    from nsyswrap.capture.result_folder import ReservedFolder
     from nsyswrap.model import Report, Section
 
 # The folder of the second run, inside that of the first.
@@ -120,36 +120,36 @@ def profile(  # noqa: PLR0913 - one parameter an option
     record = functools.partial(captured, quiet=quiet)
     read = functools.partial(report_of_capture, options=options, with_timeline=True, quiet=quiet)
     cost = measured_cost(wanted, quiet=quiet, kept_only=launch is not None) if with_cost else {}
-    with claimed(wanted) as claim:
-        wanted = dataclasses.replace(wanted, folder=claim.folder, next_free=False)
-        result = record(wanted, claim=claim, on_recorded=recorder(wanted, cost, launch))
-        with stopping_at_once(claim.folder):
+    with reserved(wanted) as place:
+        wanted = dataclasses.replace(wanted, folder=place.folder, next_free=False)
+        result = record(wanted, place=place, on_recorded=recorder(wanted, cost, launch))
+        with stopping_at_once(place.folder):
             report = add_plan_score(with_notes(analyzed(result.export, read), result.notes), planned)
         report = add_counterfactual(report, wanted, counterfactual, record, read, code=result.exit_code)
         report = add_baseline(report, wanted, options.step_range, wanted=baseline, code=result.exit_code)
-        write_report(report, claim.folder)
+        write_report(report, place.folder)
     show = functools.partial(print_summary, form=form, quiet=quiet)
     if launch is not None and is_joint(launch):
-        finish_rank(claim.folder, launch, options, functools.partial(write_joint, show=show))
+        finish_rank(place.folder, launch, options, functools.partial(write_joint, show=show))
     else:
-        show(report, claim.folder, result.notes)
+        show(report, place.folder, result.notes)
     sys.exit(result.exit_code)
 
 
 @contextmanager
-def claimed(options: "CaptureOptions") -> "Iterator[Claim]":
-    """Claim the folder of the result until the end of the block; an ending signal is an error that says how to go on.
+def reserved(options: "CaptureOptions") -> "Iterator[ReservedFolder]":
+    """Reserve the folder of the result until the end of the block; an ending signal says how to go on.
 
     Raises:
         UsageError: The folder is taken.
         CaptureInterruptedError: Ctrl-C was pressed, or another ending signal arrived.
     """
-    from nsyswrap.capture.result_folder import claimed_folder  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.result_folder import reserve_folder  # noqa: PLC0415 - loaded when something is captured
     from nsyswrap.capture.signals import signals_as_errors  # noqa: PLC0415
 
-    reserved = claimed_folder(options.folder, force=options.force, next_free=options.next_free)
-    with signals_as_errors(), reserved as claim, interrupt_hint(claim.folder):
-        yield claim
+    held = reserve_folder(options.folder, force=options.force, next_free=options.next_free)
+    with signals_as_errors(), held as place, interrupt_hint(place.folder):
+        yield place
 
 
 def stopping_at_once(folder: Path) -> "AbstractContextManager[None]":
@@ -210,15 +210,15 @@ def captured(
     options: "CaptureOptions",
     *,
     quiet: bool,
-    claim: "Claim | None" = None,
-    on_recorded: "Callable[[CaptureResult, Path], None] | None" = None,
+    place: "ReservedFolder | None" = None,
+    on_recorded: "Callable[[CaptureResult, Path], None]" = lambda _result, _folder: None,
 ) -> "CaptureResult":
     """Run a program under the nsys of this machine, showing progress, and return the capture.
 
     Args:
         options: What to run and to record.
         quiet: Show no progress.
-        claim: The folder for the result, if it is claimed already.
+        place: The folder for the result, if it is reserved already.
         on_recorded: Called with the capture and its folder before it is exported.
 
     Raises:
@@ -228,7 +228,7 @@ def captured(
     from nsyswrap.capture.nsys import profile as record  # noqa: PLC0415
 
     with shown(quiet=quiet) as progress:
-        return record(options, find_nsys(), progress, claim, on_recorded)
+        return record(options, find_nsys(), progress, place, on_recorded)
 
 
 @contextmanager

@@ -69,7 +69,6 @@ def test_nsys_is_not_waited_for_on_a_full_disk(
     )
     monkeypatch.setattr("nsyswrap.capture.nsys.Limits", lambda **_rest: Limits(full_s=0.2))
     recorded = "import os, sys; open(os.path.join(os.environ['NSYS_TMP'], 'report.qdstrm'), 'w').write('recorded')"
-    monkeypatch.setattr("nsyswrap.capture.nsys.extra_environment", lambda _options: {})
     wanted = options(
         tmp_path / "result",
         "sh",

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.capture.folder_lock import FolderInUseError
-from nsyswrap.capture.result_folder import claimed_folder, is_interrupted, run_folder, was_begun
+from nsyswrap.capture.result_folder import is_interrupted, reserve_folder, run_folder, was_begun
 from nsyswrap.errors import CaptureError, UsageError
 
 
 @contextmanager
 def result_folder(folder: Path, *, force: bool, next_free: bool = False) -> Iterator[Path]:
-    """Claim a folder, and yield the private folder in it, as a run does."""
-    with claimed_folder(folder, force=force, next_free=next_free) as claim, run_folder(claim) as private:
+    """ReservedFolder a folder, and yield the private folder in it, as a run does."""
+    with reserve_folder(folder, force=force, next_free=next_free) as place, run_folder(place) as private:
         yield private
 
 

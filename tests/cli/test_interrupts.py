@@ -105,7 +105,7 @@ def test_a_signal_during_the_export_keeps_the_capture(
 
 
 def test_a_blocked_terminal_does_not_keep_the_process(tmp_path: Path) -> None:
-    """Nobody reads its messages any more."""
+    """Its messages have no reader any more."""
     reader, writer = os.pipe()
     with subprocess.Popen([sys.executable, "-c", BUSY, tmp_path], stderr=writer) as process:
         os.close(reader)

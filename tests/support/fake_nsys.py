@@ -20,8 +20,8 @@ The tests put it on PATH under the name nsys. ``FAKE_NSYS_FAILURE`` selects the 
 
 Like the real one, it starts the program with umask 0, without ignored signals, and with an empty entry at the start of
 LD_LIBRARY_PATH. ``FAKE_NSYS_LOG`` is a file that gets a line when a recording is stopped. ``FAKE_NSYS_VERSION`` is its
-version, ``FAKE_NSYS_RANGE`` the text of the NVTX range in its exports. A report is JSON with the arguments of the call, and
-the variables whose names start with FAKE, NSYS or TMPDIR.
+version, ``FAKE_NSYS_RANGE`` the text of the NVTX range in its exports. A report is JSON with the arguments of the call,
+and the variables whose names start with FAKE, NSYS or TMPDIR.
 """
 
 import json
