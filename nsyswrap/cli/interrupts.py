@@ -1,4 +1,4 @@
-"""Ctrl-C and other ending signals while a capture is read: the command ends at once, and says how to go on."""
+"""Ctrl-C and other ending signals while no program runs: the command ends, keeps the capture, and says how to go on."""
 
 import os
 import signal
@@ -7,10 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from nsyswrap.cli.terminal import printable
 
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from nsyswrap.capture.options import CaptureOptions
+    from nsyswrap.capture.result_folder import ReservedFolder
+
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOPPED = "stopped before the report was made"
+_RESUME = "The capture is kept: run 'nsyswrap resume {}' to make the report"
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -56,3 +66,44 @@ def leaving_at_once(message: str, hint: str = "", clean_up: Callable[[], object]
     finally:
         for number, handler in changed.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def reserved(options: "CaptureOptions") -> "Iterator[ReservedFolder]":
+    """Reserve the folder of the result until the end of the block; an ending signal says how to go on.
+
+    Raises:
+        UsageError: The folder is taken.
+        CaptureInterruptedError: Ctrl-C was pressed, or another ending signal arrived.
+    """
+    from nsyswrap.capture.result_folder import reserve_folder  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.signals import signals_as_errors  # noqa: PLC0415
+
+    held = reserve_folder(options.folder, force=options.force, next_free=options.next_free)
+    with signals_as_errors(), held as place, interrupt_hint(place.folder):
+        yield place
+
+
+def stopping_at_once(folder: "Path") -> "AbstractContextManager[None]":
+    """Return a block in which an ending signal ends this process without waiting for the analysis."""
+    from nsyswrap.capture.folder_lock import LOCK_NAME  # noqa: PLC0415 - loaded when something is captured
+
+    message, hint = _STOPPED, _RESUME.format(folder)
+    return leaving_at_once(message, hint, clean_up=lambda: (folder / LOCK_NAME).unlink(missing_ok=True))
+
+
+@contextmanager
+def interrupt_hint(folder: "Path") -> "Iterator[None]":
+    """Turn Ctrl-C or another ending signal into an error that says that the capture is kept, and how to continue.
+
+    Raises:
+        CaptureInterruptedError: Ctrl-C was pressed, or another ending signal arrived.
+    """
+    from nsyswrap.capture.result_folder import REPORT_NAME  # noqa: PLC0415 - loaded when something is captured
+    from nsyswrap.capture.signals import number_of, stopped_error  # noqa: PLC0415
+
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        hint = _RESUME.format(folder) if (folder / REPORT_NAME).is_file() else ""
+        raise stopped_error(number_of(error), _STOPPED, hint) from error

@@ -5,7 +5,6 @@ import functools
 import json
 import os
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from nsyswrap.cli.baseline import add_baseline
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
 from nsyswrap.cli.compare import report_at
 from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
-from nsyswrap.cli.interrupts import leaving_at_once
+from nsyswrap.cli.interrupts import reserved, stopping_at_once
 from nsyswrap.cli.output import write_text
 from nsyswrap.cli.progress import shown
 from nsyswrap.cli.rank_launch import (
@@ -32,8 +31,7 @@ from nsyswrap.cli.terminal import rendered
 from nsyswrap.errors import CaptureError, NsyswrapError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
 
     from nsyswrap.capture.nsys import CaptureResult
     from nsyswrap.capture.options import CaptureOptions
@@ -42,9 +40,6 @@ if TYPE_CHECKING:
 
 # The folder of the second run, inside that of the first.
 COUNTERFACTUAL_FOLDER = "counterfactual-data"
-
-_STOPPED = "stopped before the report was made"
-_RESUME = "The capture is kept: run 'nsyswrap resume {}' to make the report"
 
 # How many batches each loader keeps: too many for the GPU's caches, few enough to fit beside the model.
 KEPT_BATCHES = 4
@@ -123,41 +118,32 @@ def profile(  # noqa: PLR0913 - one parameter an option
     with reserved(wanted) as place:
         wanted = dataclasses.replace(wanted, folder=place.folder, next_free=False)
         result = record(wanted, place=place, on_recorded=recorder(wanted, cost, launch))
-        with stopping_at_once(place.folder):
-            report = add_plan_score(with_notes(analyzed(result.export, read), result.notes), planned)
+        report = first_report(result, read, planned)
         report = add_counterfactual(report, wanted, counterfactual, record, read, code=result.exit_code)
         report = add_baseline(report, wanted, options.step_range, wanted=baseline, code=result.exit_code)
         write_report(report, place.folder)
-    show = functools.partial(print_summary, form=form, quiet=quiet)
-    if launch is not None and is_joint(launch):
-        finish_rank(place.folder, launch, options, functools.partial(write_joint, show=show))
-    else:
-        show(report, place.folder, result.notes)
+    show_end(report, result, launch, options, functools.partial(print_summary, form=form, quiet=quiet))
     sys.exit(result.exit_code)
 
 
-@contextmanager
-def reserved(options: "CaptureOptions") -> "Iterator[ReservedFolder]":
-    """Reserve the folder of the result until the end of the block; an ending signal says how to go on.
-
-    Raises:
-        UsageError: The folder is taken.
-        CaptureInterruptedError: Ctrl-C was pressed, or another ending signal arrived.
-    """
-    from nsyswrap.capture.result_folder import reserve_folder  # noqa: PLC0415 - loaded when something is captured
-    from nsyswrap.capture.signals import signals_as_errors  # noqa: PLC0415
-
-    held = reserve_folder(options.folder, force=options.force, next_free=options.next_free)
-    with signals_as_errors(), held as place, interrupt_hint(place.folder):
-        yield place
+def first_report(result: "CaptureResult", read: "Callable[[Path], Report]", planned: "Report | None") -> "Report":
+    """Return the report of a fresh capture, with its notes and with how well an earlier plan came true."""
+    with stopping_at_once(result.folder):
+        return add_plan_score(with_notes(analyzed(result.export, read), result.notes), planned)
 
 
-def stopping_at_once(folder: Path) -> "AbstractContextManager[None]":
-    """Return a block in which an ending signal ends this process without waiting for the analysis."""
-    from nsyswrap.capture.folder_lock import LOCK_NAME  # noqa: PLC0415 - loaded when something is captured
-
-    message, hint = _STOPPED, _RESUME.format(folder)
-    return leaving_at_once(message, hint, clean_up=lambda: (folder / LOCK_NAME).unlink(missing_ok=True))
+def show_end(
+    report: "Report",
+    result: "CaptureResult",
+    launch: Launch | None,
+    options: ReadOptions,
+    show: "Callable[[Report, Path, tuple[str, ...]], None]",
+) -> None:
+    """Show the report of a run; of one of several ranks only the joint report, once all have ended."""
+    if launch is not None and is_joint(launch):
+        finish_rank(result.folder, launch, options, functools.partial(write_joint, show=show))
+    else:
+        show(report, result.folder, result.notes)
 
 
 def recorder(
@@ -229,23 +215,6 @@ def captured(
 
     with shown(quiet=quiet) as progress:
         return record(options, find_nsys(), progress, place, on_recorded)
-
-
-@contextmanager
-def interrupt_hint(folder: Path) -> "Iterator[None]":
-    """Turn Ctrl-C or another ending signal into an error that says that the capture is kept, and how to continue.
-
-    Raises:
-        CaptureInterruptedError: Ctrl-C was pressed, or another ending signal arrived.
-    """
-    from nsyswrap.capture.result_folder import REPORT_NAME  # noqa: PLC0415 - loaded when something is captured
-    from nsyswrap.capture.signals import number_of, stopped_error  # noqa: PLC0415
-
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        hint = _RESUME.format(folder) if (folder / REPORT_NAME).is_file() else ""
-        raise stopped_error(number_of(error), _STOPPED, hint) from error
 
 
 def with_notes(report: "Report", notes: tuple[str, ...]) -> "Report":

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
-from nsyswrap.cli.profile import analyzed, interrupt_hint, print_summary, stopping_at_once, write_report
+from nsyswrap.cli.interrupts import interrupt_hint, stopping_at_once
+from nsyswrap.cli.profile import analyzed, print_summary, write_report
 from nsyswrap.cli.progress import shown
 from nsyswrap.errors import UsageError
 

@@ -9,7 +9,7 @@ import pytest
 from capture_fixtures import fake_nsys, options, python, results_in
 
 from nsyswrap.capture import foreground
-from nsyswrap.capture.disk_space import LOW_BYTES, free_bytes, is_below, low_limit
+from nsyswrap.capture.disk_space import FULL_BYTES, LOW_BYTES, free_bytes, is_below, low_limit
 from nsyswrap.capture.foreground import Limits
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
@@ -51,7 +51,7 @@ def test_a_recording_ends_before_its_disk_is_full(
 ) -> None:
     """On a full disk nsys kills the program with SIGSEGV; so the recording is stopped, and the program goes on."""
     monkeypatch.setenv("FAKE_NSYS_LOG", str(tmp_path / "log"))
-    monkeypatch.setattr(foreground, "is_below", lambda _folder, limit: limit > foreground.FULL_BYTES)
+    monkeypatch.setattr(foreground, "is_below", lambda _folder, limit: limit > FULL_BYTES)
     result = profile(options(tmp_path / "result", *python(UNTIL_STOPPED)), fake_nsys)
     assert result.exit_code == 0
     assert result.notes == (
@@ -64,9 +64,7 @@ def test_nsys_is_not_waited_for_on_a_full_disk(
 ) -> None:
     """The error names the disk, and what was recorded is kept."""
     monkeypatch.setenv("FAKE_NSYS_FAILURE", "hangs-writing")
-    monkeypatch.setattr(
-        foreground, "is_below", lambda folder, limit: limit == foreground.FULL_BYTES and folder.exists()
-    )
+    monkeypatch.setattr(foreground, "is_below", lambda folder, limit: limit == FULL_BYTES and folder.exists())
     monkeypatch.setattr("nsyswrap.capture.nsys.Limits", lambda **_rest: Limits(full_s=0.2))
     recorded = "import os, sys; open(os.path.join(os.environ['NSYS_TMP'], 'report.qdstrm'), 'w').write('recorded')"
     wanted = options(

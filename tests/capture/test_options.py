@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.capture.capabilities import Capabilities
+from nsyswrap.capture.inherited import Inherited
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import (
     DEFAULT_TRACES,
@@ -24,7 +25,7 @@ from nsyswrap.errors import UsageError
 OLD = Nsys(Path("/opt/old/nsys"), (2023, 4, 4, 54), "test")
 NEW = Nsys(Path("/opt/new/nsys"), (2025, 3, 2, 0), "test")
 
-WORK = RunDir(Path("/private/nsyswrap-x"), "/own/tmp")
+WORK = RunDir(Path("/private/nsyswrap-x"), Inherited(tmpdir="/own/tmp"))
 
 _BOTH = {
     "--capture-range",

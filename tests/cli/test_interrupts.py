@@ -32,7 +32,8 @@ HANGING = """
 import sys, time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from nsyswrap.cli import cli, profile
+import nsyswrap.cli.profile
+from nsyswrap.cli import cli
 def hang(*_):
     with ThreadPoolExecutor(1) as pool:
         Path(sys.argv[1]).touch()
@@ -67,7 +68,12 @@ def test_the_handlers_are_those_of_before() -> None:
 @pytest.mark.usefixtures("fake_nsys")
 def test_an_analysis_ends_at_once_and_can_be_resumed(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "out"
-    argv = [sys.executable, "-c", HANGING.replace("import cli, profile", "import cli, profile as _"), tmp_path / "busy"]
+    argv = [
+        sys.executable,
+        "-c",
+        HANGING.replace("import cli, profile", "import cli, profile as _"),
+        str(tmp_path / "busy"),
+    ]
     words = ["profile", "-q", "--no-profiler-cost", "-o", str(out), "--", "true"]
     with subprocess.Popen([*argv, *words], stderr=subprocess.PIPE, text=True) as process:
         until((tmp_path / "busy").exists, "the analysis")

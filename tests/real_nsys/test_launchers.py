@@ -82,7 +82,7 @@ def script_of(launcher: str) -> str:
     """Return the script of docs/ranks.md for a launcher; skip the test if there is no such launcher here."""
     if launcher == "mpirun" and shutil.which("mpirun") is None:
         pytest.skip("there is no mpirun here: install Debian's openmpi-bin")
-    return next(script for script in SCRIPTS if launcher in script)
+    return next(str(script) for script in SCRIPTS if launcher in script)
 
 
 def free_port(script: str) -> str:
