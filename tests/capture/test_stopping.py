@@ -60,6 +60,74 @@ def test_nsys_stops_recording_before_the_program_gets_its_signal(driven: Driven,
     assert "log: stopped --session=nsyswrap-" in run.output
 
 
+# Gets SIGTERM once, whatever its launcher does, and ends at SIGUSR1.
+REPEATED = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: print("got", flush=True))
+signal.signal(signal.SIGUSR1, lambda *_: sys.exit(8))
+print("ready", flush=True)
+while True:
+    time.sleep(0.02)
+"""
+
+# Says which signal of a scheduler it got, and goes on until it is told to end.
+HANDLER = """
+import signal, sys, time
+for name in sys.argv[1:]:
+    signal.signal(getattr(signal, name), lambda number, _frame: print("got", number, flush=True))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(6))
+print("ready", flush=True)
+while True:
+    time.sleep(0.02)
+"""
+FOR_THE_PROGRAM = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGQUIT, signal.SIGXCPU]
+
+
+@pytest.mark.usefixtures("fake_nsys")
+def test_signals_for_the_program_reach_it_and_the_recording_goes_on(driven: Driven, log: Path) -> None:
+    """SLURM sends SIGUSR1 so that a program saves its state before the time limit."""
+    run = driven(*python(HANDLER, *(number.name for number in FOR_THE_PROGRAM)))
+    run.wait_for_output("ready")
+    for number in FOR_THE_PROGRAM:
+        run.send(number)
+        run.wait_for_output(f"got {int(number)}\n")
+    assert not log.exists()
+    run.send(signal.SIGTERM)
+    assert run.finish() == 6
+
+
+@pytest.mark.parametrize("number", FOR_THE_PROGRAM)
+@pytest.mark.usefixtures("fake_nsys")
+def test_a_signal_that_would_kill_the_program_stops_the_recording_first(
+    driven: Driven, log: Path, number: signal.Signals
+) -> None:
+    """Neither nsys nor the program is left behind, and the exit code is that of the signal."""
+    run = driven(*python(HANDLER))
+    run.wait_for_output("ready")
+    run.send(number)
+    assert run.finish() == 128 + number
+    assert log.read_text().startswith("stopped --session=nsyswrap-")
+    note = f"The program was stopped by {number.name}; the capture holds what was recorded until then"
+    assert run.result["notes"] == [note]
+
+
+@pytest.mark.parametrize("launcher", ["TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_RANK"])
+@pytest.mark.usefixtures("fake_nsys", "log")
+def test_a_signal_that_a_launcher_repeats_does_not_lose_the_capture(
+    driven: Driven, monkeypatch: pytest.MonkeyPatch, launcher: str
+) -> None:
+    """Torchrun forwards the SIGTERM that SLURM has sent to each process of the job."""
+    monkeypatch.setenv(launcher, "0")
+    run = driven(*python(REPEATED))
+    run.wait_for_output("ready")
+    for _ in range(2):
+        run.send(signal.SIGTERM)
+        run.wait_for_output("got")
+    run.send(signal.SIGUSR1)
+    assert run.finish() == 8
+    assert (run.result_path.parent / "result" / "capture.nsys-rep").exists()
+
+
 @pytest.mark.usefixtures("fake_nsys", "log")
 def test_a_time_out_also_stops_the_recording_first(driven: Driven) -> None:
     """The order is the same."""

@@ -131,7 +131,19 @@ def test_a_virtual_environment_takes_precedence_over_conda(tmp_path: Path) -> No
 def test_the_folder_is_named_after_the_script_and_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it exists is checked when it is created."""
     monkeypatch.setattr("time.strftime", lambda _: "20260102-030405")
-    assert default_folder("workloads/mnist.py") == Path("reports/mnist-20260102-030405")
+    assert default_folder("workloads/mnist.py", {}) == Path("reports/mnist-20260102-030405")
+
+
+RANK = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+STEP = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "3"}
+
+
+def test_the_ranks_of_a_job_have_one_folder() -> None:
+    """They start at different times."""
+    assert default_folder("train.py", STEP) == Path("reports/train-4711.3")
+    with pytest.raises(UsageError, match="ranks of a job on several nodes need one folder") as caught:
+        default_folder("train.py", RANK)
+    assert "-o" in caught.value.hint
 
 
 COUNTERS: dict[str, tuple[list[str], str, tuple[str, ...]]] = {

@@ -78,6 +78,15 @@ def test_a_rank_that_is_there_twice_is_refused(folder: Path, tmp_path: Path) -> 
     assert "are both of rank 1" in error
 
 
+def test_ranks_that_were_interrupted_are_named(folder: Path) -> None:
+    """Their captures can be finished."""
+    (folder / "rank-2" / ".run").mkdir(parents=True)
+    (folder / "rank-2" / ".run" / "capture.nsys-rep").touch()
+    code, _, error = run(folder, "--format", "json")
+    assert code == 0
+    assert f"warning: rank-2 was interrupted: run 'nsyswrap resume {folder}' first\n" in error
+
+
 @pytest.mark.parametrize(
     ("name", "rank"),
     [
