@@ -1,5 +1,6 @@
 """Finish an interrupted run: keep what nsys recorded, and export it."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,7 +69,11 @@ def _keep_recorded(place: ReservedFolder) -> None:
     link = private / TEMPORARY_LINK
     if link.is_symlink():
         temporary = link.readlink()
-        if temporary.name.startswith(TEMPORARY_PREFIX) and temporary.is_dir() and temporary.owner() == private.owner():
+        if (
+            temporary.name.startswith(TEMPORARY_PREFIX)
+            and temporary.is_dir()
+            and temporary.stat().st_uid == os.getuid()
+        ):
             shutil.rmtree(temporary, ignore_errors=True)
     shutil.rmtree(private, ignore_errors=True)
 

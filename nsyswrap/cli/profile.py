@@ -127,7 +127,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
 
 
 def first_report(result: "CaptureResult", read: "Callable[[Path], Report]", planned: "Report | None") -> "Report":
-    """Return the report of a fresh capture, with its notes and with how well an earlier plan came true."""
+    """Return the report of a fresh capture, with its notes and its comparison with an earlier plan."""
     with stopping_at_once(result.folder):
         return add_plan_score(with_notes(analyzed(result.export, read), result.notes), planned)
 

@@ -5,6 +5,7 @@ joint report. A rank that is killed leaves none; then the user asks for the repo
 """
 
 import dataclasses
+import hashlib
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ import click
 
 from nsyswrap.capture.folder_lock import FolderInUseError
 from nsyswrap.capture.result_folder import EXPORT_NAME, RECORD_NAME, REPORT_NAMES
+from nsyswrap.cli.interrupts import leaving_at_once
 from nsyswrap.errors import NsyswrapError, UsageError
 
 if TYPE_CHECKING:
@@ -77,7 +79,8 @@ def this_launch(ranks: str | None, environ: Mapping[str, str]) -> Launch | None:
         return None
     named = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "PMIX_NAMESPACE", "MASTER_ADDR", "MASTER_PORT")
     job = common_name(environ) or "/".join(environ.get(name, "") for name in named)
-    return Launch(place, chosen_ranks(ranks, place.size), job)
+    # Hashed, because run.json holds no address of a host.
+    return Launch(place, chosen_ranks(ranks, place.size), hashlib.sha256(job.encode()).hexdigest()[:16])
 
 
 def for_launch(wanted: "CaptureOptions", launch: Launch | None) -> "CaptureOptions":
@@ -161,7 +164,9 @@ def finish_rank(folder: Path, launch: Launch, options: "ReadOptions", write: "Ca
         if _is_newer(job, folders):
             return
         try:
-            write(report_of_ranks([each / EXPORT_NAME for each in folders], options, with_timeline=True), job)
+            with leaving_at_once("stopped before the joint report was made", f"Make it with 'nsyswrap ranks {job}'"):
+                report = report_of_ranks([each / EXPORT_NAME for each in folders], options, with_timeline=True)
+            write(report, job)
         except NsyswrapError as error:
             click.echo(f"nsyswrap: the ranks have no joint report: {error.message}", err=True)
 

@@ -70,7 +70,7 @@ while True:
     time.sleep(0.02)
 """
 
-# Says which signal of a scheduler it got, and goes on until it is told to end.
+# Says which signal of a scheduler it got, and goes on until SIGTERM.
 HANDLER = """
 import signal, sys, time
 for name in sys.argv[1:]:

@@ -19,7 +19,7 @@ from nsyswrap.cli.rank_launch import LAUNCH, Launch, finish_rank, for_launch, is
 from nsyswrap.errors import UsageError
 from nsyswrap.model import Report
 
-LAUNCHED = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "x"}
+LAUNCHED = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none"}
 
 
 def launch_of(rank: int, size: int = 2, chosen: tuple[int, ...] = (0, 1)) -> Launch:
@@ -43,6 +43,7 @@ def test_a_rank_knows_the_ranks_that_are_recorded() -> None:
     assert found is not None
     assert (found.place.rank, found.chosen) == (1, (1, 3))
     assert found.record() == {"job": found.job, "rank": 1, "size": 4, "recorded": [1, 3]}
+    assert "none" not in found.job
     assert is_joint(found)
     assert not is_joint(found._replace(chosen=(1,)))
 
