@@ -142,7 +142,7 @@ def test_a_time_limit_of_slurm_leaves_the_captures_of_all_ranks(place: Path) -> 
         until(lambda: collected(place / "out" / "rank-1"), "the capture of the rank that does not end")
         srun.send_signal(signal.SIGTERM)  # launchers may repeat it
         srun.send_signal(signal.SIGALRM)
-        assert srun.wait(300) == 137
+        assert srun.wait(300) == 137, (place / "log").read_text()
     assert json.loads((place / "out" / "rank-0" / "run.json").read_text())["exit_code"] == 7
     assert not (place / "out" / "rank-1" / "capture.sqlite").exists()
     done = subprocess.run(["nsyswrap", "resume", "-q", "out"], check=False)
