@@ -137,8 +137,10 @@ def collected(run: Path) -> bool:
 def test_a_time_limit_of_slurm_leaves_the_captures_of_all_ranks(place: Path) -> None:
     """SIGUSR1 goes to the programs. After SIGTERM and SIGKILL each rank has a capture, and resume finishes the job."""
     with step(place) as srun:
+        ranks = tasks_of(srun.pid)
         srun.send_signal(signal.SIGTERM)
-        until((place / "out" / "rank-0" / "report.html").exists, "the report of the rank that ends")
+        until(lambda: not is_rank(ranks[0], srun.pid), "the end of the rank that ends")
+        assert (place / "out" / "rank-0" / "report.html").exists()
         until(lambda: collected(place / "out" / "rank-1"), "the capture of the rank that does not end")
         srun.send_signal(signal.SIGTERM)  # launchers may repeat it
         srun.send_signal(signal.SIGALRM)
@@ -154,11 +156,16 @@ def test_a_time_limit_of_slurm_leaves_the_captures_of_all_ranks(place: Path) -> 
 def test_a_rank_that_is_killed_leaves_the_others_alone(place: Path) -> None:
     """Its own recording is finished by nsys, and its program ended, since both outlive a SIGKILL for one process."""
     with step(place) as srun:
-        ranks = {number_of(pid): pid for pid in living("nsyswrap") if is_rank(pid, srun.pid)}
+        ranks = tasks_of(srun.pid)
         os.kill(ranks[1], signal.SIGKILL)
         until((place / "out" / "rank-1" / ".run" / "capture.nsys-rep").exists, "the report of the killed rank")
         os.kill(ranks[0], signal.SIGTERM)
         until((place / "out" / "rank-0" / "report.html").exists, "the report of the other rank")
+
+
+def tasks_of(srun: int) -> dict[int, int]:
+    """Return the process id of each rank of a step."""
+    return {number_of(pid): pid for pid in living("nsyswrap") if is_rank(pid, srun)}
 
 
 def is_rank(pid: int, srun: int) -> bool:
