@@ -12,7 +12,7 @@ import pandas as pd
 
 from nsyswrap.capture.locate import find_nsys
 from nsyswrap.capture.nsys import export_report
-from nsyswrap.capture.run_record import recorded_copy_rates, recorded_host, recorded_profiler_cost
+from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_host, recorded_profiler_cost
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import CaptureError, ExportError, UsageError
 from nsyswrap.events.host_record import read_record

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from nsyswrap.capture import cpu_quota, nvml
 from nsyswrap.capture.process_tree import descendants, is_alive
+from nsyswrap.capture.recorded_run import HOST_SCHEMA
 
-SCHEMA = "nsyswrap.host/1"
 PERIOD_S = 0.1
 # The pause after a sample is at least this many times as long as the sample: at most 1 % of one core.
 PAUSE_FACTOR = 100
@@ -105,7 +105,7 @@ class HostMonitor:
         if not self._times:
             return None
         return {
-            "schema": SCHEMA,
+            "schema": HOST_SCHEMA,
             "times_ns": self._times,
             "spent_ns": self._spent_ns,
             "cores": dict(self._cores),

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from nsyswrap.capture.recorded_run import RANK_VARIABLES, SIZE_VARIABLES
 from nsyswrap.errors import UsageError
 
-# Variables in which torchrun, Open MPI and SLURM set the rank and the number of ranks, in the job and on the node.
-RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
-SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
+# Variables in which torchrun, Open MPI and SLURM set the rank on the node, and the number of ranks there.
 _LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 _LOCAL_SIZE_VARIABLES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE")
 

@@ -229,7 +229,7 @@ def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -
         ExportError: The file cannot be exported or read.
         UsageError: A pattern, a phase or a rules file is invalid.
     """
-    from nsyswrap.capture.run_record import (  # noqa: PLC0415
+    from nsyswrap.capture.recorded_run import (  # noqa: PLC0415
         recorded_copy_rates,
         recorded_host,
         recorded_profiler_cost,

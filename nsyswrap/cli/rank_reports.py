@@ -76,7 +76,7 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
         UsageError: The captures are not of one job, or an option is invalid.
         CannotTellError: The captures hold too little.
     """
-    from nsyswrap.capture.run_record import recorded_copy_rates, recorded_rank  # noqa: PLC0415
+    from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_rank  # noqa: PLC0415
     from nsyswrap.cli.progress import working  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
     from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415

@@ -3,9 +3,9 @@
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -41,7 +41,7 @@ class Export:
 
     path: Path
     connection: Any
-    columns: dict[str, frozenset[str]]
+    columns: Mapping[str, frozenset[str]]
 
     def batches(self, query: SelectBase, table: str = "") -> Iterator[pa.RecordBatch]:
         """Run a query and stream its rows.
@@ -128,7 +128,11 @@ def opened(path: Path) -> Iterator[Export]:
         ExportError: The file is missing, empty, truncated, locked, damaged or not an export of nsys.
     """
     check(path)
-    with connected(path) as export:
+    with connected(path, {}) as bare:
+        columns: dict[str, set[str]] = {}
+        for table, name in bare.rows(queries.table_columns()):
+            columns.setdefault(table, set()).add(name)
+        export = replace(bare, columns={table: frozenset(names) for table, names in columns.items()})
         if not any(marker in export.columns for marker in schema.MARKERS):
             raise ExportError(
                 f"{path.name} is a SQLite file, but not an export of nsys: it has none of its tables",
@@ -143,19 +147,20 @@ def address_of(path: Path) -> str:
 
 
 @contextmanager
-def connected(path: Path) -> Iterator[Export]:
-    """Connect to a file that passed ``check``."""
+def connected(path: Path, columns: Mapping[str, frozenset[str]]) -> Iterator[Export]:
+    """Connect to a file that passed ``check``.
+
+    Args:
+        path: The file.
+        columns: Table name to the names of its columns, where they are known already.
+    """
     address = f"{address_of(path)}&immutable=1"
     try:
         connection = adbc_driver_sqlite.dbapi.connect(address)
     except adbc_driver_manager.Error as error:
         raise ExportError(f"cannot open {path.name}: {_first_line(error)}", hint=AGAIN) from error
     with connection:
-        bare = Export(path, connection, {})
-        columns: dict[str, set[str]] = {}
-        for table, name in bare.rows(queries.table_columns()):
-            columns.setdefault(table, set()).add(name)
-        yield Export(path, connection, {table: frozenset(names) for table, names in columns.items()})
+        yield Export(path, connection, columns)
 
 
 def check(path: Path) -> None:

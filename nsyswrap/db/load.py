@@ -14,7 +14,7 @@ from nsyswrap.db import counters, queries, schema
 from nsyswrap.db.connection import AGAIN, Export, opened
 from nsyswrap.db.description import read_epoch, read_gpus, read_session, read_uuids
 from nsyswrap.db.nccl_calls import read_nccl_calls
-from nsyswrap.db.read_table import UNKNOWN, Array, Arrays, TableReader
+from nsyswrap.db.read_table import UNKNOWN, Array, Arrays, TableReader, shown_text
 from nsyswrap.db.samples import read_samples
 from nsyswrap.db.schema import Source
 from nsyswrap.errors import ExportError
@@ -165,7 +165,7 @@ def _lookup(export: Export, ids: Iterable[int]) -> dict[int, str]:
         return {}
     found: dict[int, str] = {}
     for some in _batched(ids, IDS_AT_ONCE):
-        found |= {key: neutral(str(value)) for key, value in export.rows(queries.strings(some)) if value is not None}
+        found |= {key: shown_text(str(value)) for key, value in export.rows(queries.strings(some)) if value is not None}
     return found
 
 
@@ -202,7 +202,7 @@ def _domains(export: Export, texts: Mapping[int, str]) -> dict[tuple[int, int], 
     for thread, number, text, text_id in _domain_rows(export):
         process = export.whole(thread, "NVTX_EVENTS", "globalTid") & ~tables.THREAD_MASK
         key = process, export.whole(number, "NVTX_EVENTS", "domainId")
-        found[key] = neutral(str(text)) if text is not None else texts.get(text_id, "")
+        found[key] = shown_text(str(text)) if text is not None else texts.get(text_id, "")
     return found
 
 

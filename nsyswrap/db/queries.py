@@ -57,8 +57,13 @@ def _stored(source: Source, ours: str, theirs: str) -> ColumnElement[Any]:
     The driver takes a column's type from its first rows, and reads a text column that begins with NULLs as numbers.
     """
     if ours in source.texts:
-        return func.coalesce(cast(column(theirs), LargeBinary), literal_column("x''")).label(ours)
+        return func.coalesce(_bytes(column(theirs)), literal_column("x''")).label(ours)
     return _number(theirs).label(ours)
+
+
+def _bytes(stored: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return a column of texts as their bytes, up to the length at which texts are cut."""
+    return func.substr(cast(stored, LargeBinary), 1, schema.MOST_BYTES_OF_TEXT)
 
 
 def _number(stored: str) -> ColumnElement[Any]:
@@ -137,7 +142,7 @@ def pairs(name: str, key: str, value: str) -> SelectBase:
 def strings(ids: Iterable[int]) -> SelectBase:
     """Return only the texts of these string ids: the table also holds the environment of the machine."""
     found = pairs(schema.STRINGS, "id", "value").subquery()
-    return select(found).where(found.c.id.in_(list(ids)))
+    return select(found.c.id, _bytes(found.c.value)).where(found.c.id.in_(list(ids)))
 
 
 def texts_with_nul() -> SelectBase:

@@ -88,7 +88,7 @@ class TableReader:
         Raises:
             ExportError: The table is damaged, or a column holds a value of the wrong type.
         """
-        with connected(self.export.path) as own:
+        with connected(self.export.path, self.export.columns) as own:
             try:
                 return self._stream(own, part)
             except ExportError as error:
@@ -161,12 +161,18 @@ def _missing(source: Source, name: str) -> int | str:
     return source.spec.missing.get(name, int(UNKNOWN) if _dtype(source, name) == "int64" else 0)
 
 
+def shown_text(text: str) -> str:
+    """Return a text of the export without what is private, cut at ``schema.LONGEST_TEXT`` characters."""
+    # What is private may get shorter, so more is read than shown.
+    return neutral(text[: 2 * schema.LONGEST_TEXT])[: schema.LONGEST_TEXT]
+
+
 def _values(values: pa.Array, source: Source, name: str, path: Path) -> Array:
     """Return one batch of a column as a numpy array of its type."""
     column = {**source.required, **source.optional}[name]
     if name in source.texts:
         codes = values.dictionary_encode()
-        labels = [neutral(text_of(label)) for label in codes.dictionary.to_pylist()]
+        labels = [shown_text(text_of(label)) for label in codes.dictionary.to_pylist()]
         texts: Array = np.array(labels, dtype=object)[codes.indices.to_numpy()]
         return texts
     if values.null_count and name in schema.NEVER_NULL:

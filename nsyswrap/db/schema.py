@@ -152,6 +152,11 @@ SOURCES: tuple[Source, ...] = (
     ),
 )
 
+# Texts are cut at this many characters when they are read. The longest kernel names of real captures have some thousand
+# characters, and what decides about a kernel comes earlier. A character takes at most four bytes.
+LONGEST_TEXT = 16_384
+MOST_BYTES_OF_TEXT = 2 * 4 * LONGEST_TEXT
+
 STRINGS = "StringIds"
 COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
 MEMORY_KINDS = "ENUM_CUDA_MEM_KIND"

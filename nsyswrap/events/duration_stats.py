@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 COLUMNS = ("count", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns", "share")
+_WHOLE = frozenset({"total_ns", "min_ns", "max_ns"})
 
 
 def summarize(codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64], groups: int) -> pd.DataFrame:
@@ -23,33 +24,28 @@ def summarize(codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int6
         two middle ones. The standard deviation is that of a sample (n - 1), and 0 for one value. ``share`` is the
         share of the total of all groups. Source: the statistics of nsys's own reports, so that both can be compared.
     """
-    # numpy sorts integers of one or two bytes by counting, which is faster.
-    small = codes.astype(np.min_scalar_type(groups))
-    order = np.argsort(small, kind="stable")
-    ordered = duration[order]
     count = np.bincount(codes, minlength=groups).astype(np.int64)
     ends = np.cumsum(count)
-    total = np.zeros(groups, np.int64)
-    rest = np.zeros((groups, 4))
-    least, most = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
-    for group in np.flatnonzero(count):
+    # numpy sorts integers of one or two bytes by counting, which is faster.
+    ordered = duration[np.argsort(codes.astype(np.min_scalar_type(groups)), kind="stable")]
+    numbers = {name: np.zeros(groups, np.int64 if name in _WHOLE else np.float64) for name in COLUMNS[1:-1]}
+    # Where each event has a name of its own, as in "step 17", there are as many groups as events.
+    single = np.flatnonzero(count == 1)
+    for name in ("total_ns", "mean_ns", "median_ns", "min_ns", "max_ns"):
+        numbers[name][single] = ordered[ends[single] - 1]
+    for group in np.flatnonzero(count > 1).tolist():
         mine = ordered[ends[group] - count[group] : ends[group]]
-        total[group], least[group], most[group] = mine.sum(), mine.min(), mine.max()
-        spread = float(mine.std(ddof=1)) if len(mine) > 1 else 0.0
-        rest[group] = total[group] / len(mine), float(np.median(mine)), spread, 0.0
+        for name, value in zip(numbers, _statistics(mine), strict=True):
+            numbers[name][group] = value
+    total = numbers["total_ns"]
     whole = int(total.sum())
-    return pd.DataFrame(
-        {
-            "count": count,
-            "total_ns": total,
-            "mean_ns": rest[:, 0],
-            "median_ns": rest[:, 1],
-            "min_ns": least,
-            "max_ns": most,
-            "stddev_ns": rest[:, 2],
-            "share": total / whole if whole else np.zeros(groups),
-        }
-    )
+    return pd.DataFrame({"count": count, **numbers, "share": total / whole if whole else np.zeros(groups)})
+
+
+def _statistics(values: npt.NDArray[np.int64]) -> tuple[float, ...]:
+    """Return total, mean, median, minimum, maximum and standard deviation of at least two values."""
+    total = values.sum()
+    return total, total / len(values), np.median(values), values.min(), values.max(), values.std(ddof=1)
 
 
 def by_name(names: Sequence[str], codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64]) -> pd.DataFrame:

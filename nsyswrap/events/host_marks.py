@@ -38,7 +38,8 @@ def find_marks(trace: Trace) -> pd.DataFrame:
     texts, domains = ranges["text"].cat, ranges["domain"].cat
     ours = np.array([str(each) == DOMAIN for each in domains.categories], bool)
     # A capture without marks may have many texts.
-    kinds = np.array([KINDS.get(str(each).split(AT)[0], -1) for each in texts.categories if ours.any()], np.int64)
+    names = texts.categories.tolist() if ours.any() else []
+    kinds = np.array([KINDS.get(str(each).split(AT)[0], -1) for each in names], np.int64)
     if not (kinds >= 0).any():
         return ranges.iloc[:0][_COLUMNS].assign(text=pd.Series([], dtype=str), kind=pd.Series([], dtype="int64"))
     kind = kinds[texts.codes.to_numpy()]

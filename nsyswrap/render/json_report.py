@@ -29,6 +29,8 @@ Ranks = Mapping[int, int | None]
 NO_RANKS: Ranks = MappingProxyType({})
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(", ", ": "), default=str)
+_COLUMN_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=("\n", ": "), default=str)
+_INFINITE = (float("inf"), -float("inf"))
 
 
 def render(report: Report) -> str:
@@ -139,7 +141,8 @@ def section_tree(section: Section, ranks: Ranks = NO_RANKS) -> Tree:
 
 def _fact_value(fact: Fact) -> object:
     """Return a fact's value for JSON: a numpy number becomes a Python number, a missing value None."""
-    return records(pd.DataFrame({"value": [fact.value]}))[0]["value"]
+    value = fact.value.item() if isinstance(fact.value, np.generic) else fact.value
+    return None if units.is_missing(value) or value in _INFINITE else value
 
 
 def _section_of(report: Report, finding: Finding) -> str | None:
@@ -208,17 +211,16 @@ def _one_line_each(items: list[Tree]) -> list[str]:
     Items are encoded column by column: encoding row by row would take seconds.
     """
     keys = list(items[0])
-    known: dict[str, str] = {}
-    columns = [[_cell(item[key], known) for item in items] for key in keys]
+    columns = [_cells([item[key] for item in items]) for key in keys]
     form = ", ".join(_ENCODER.encode(key).replace("%", "%%") + ": %s" for key in keys)
     return [f"{{{form % row}}}" for row in zip(*columns, strict=True)]
 
 
-def _cell(value: object, known: dict[str, str]) -> str:
-    if type(value) is int:
-        return str(value)
-    if not isinstance(value, str):
-        return _ENCODER.encode(value)
-    if value not in known:
-        known[value] = _ENCODER.encode(value)
-    return known[value]
+def _cells(values: list[object]) -> list[str]:
+    """Return each value as JSON.
+
+    The JSON of a text or a number holds no line break, so all values of a column are encoded at once.
+    """
+    if any(issubclass(kind, Mapping | list | tuple) for kind in set(map(type, values))):
+        return [_ENCODER.encode(value) for value in values]
+    return _COLUMN_ENCODER.encode(values)[1:-1].split("\n")

@@ -114,6 +114,8 @@ def plain(column: "pd.Series[Any]") -> list[Any]:
         return values
     if column.dtype.kind == "f":
         return [value if -float("inf") < value < float("inf") else None for value in values]
+    if set(map(type, values)) <= {str, int, bool}:
+        return values
     return [None if units.is_missing(value) else value for value in values]
 
 

@@ -46,11 +46,11 @@ def _names(ranges: pd.DataFrame) -> pd.Index:
     codes = ranges["text"].cat.codes.to_numpy().astype(np.int64)
     domains = ranges["domain"].cat.codes.to_numpy().astype(np.int64)
     pairs, unique = pd.factorize(domains * (1 << 32) + codes)
-    text, domain = ranges["text"].cat.categories, ranges["domain"].cat.categories
+    text, domain = (list(map(str, ranges[name].cat.categories)) for name in ("text", "domain"))
     labels = []
-    for pair in unique:
-        of_domain = str(domain[int(pair) >> 32])
-        labels.append(f"{of_domain}:{text[int(pair) & 0xFFFFFFFF]}" if of_domain else str(text[int(pair) & 0xFFFFFFFF]))
+    for pair in unique.tolist():
+        of_domain, own = domain[pair >> 32], text[pair & 0xFFFFFFFF]
+        labels.append(f"{of_domain}:{own}" if of_domain else own)
     return pd.Index(np.array(labels, dtype=object)[pairs] if len(pairs) else [], dtype=object)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables, units
@@ -33,6 +34,7 @@ _TEXTS = frozenset({"name", "part", "cause", "phase"})
 NO_DEVICE = -1
 
 Key = TypeVar("Key", bound=Hashable)
+Growth = npt.NDArray[np.float64]
 
 PART_ADVICE = {
     "compute_ns": "More was computed in them: put inputs of similar size in one batch, and keep evaluation out of the "
@@ -63,18 +65,18 @@ def find_outliers(
         outliers = np.flatnonzero(is_outlier(length))
         if not len(outliers):
             continue
-        times = _times(context, collectives, attributions, int(str(process)), steps)
-        excess = length - np.median(length)
-        for at in outliers:
-            start, end = int(array(steps, "start")[at]), int(array(steps, "end")[at])
-            row = (process, steps["name"].iloc[at], start, end, end - start, round(float(excess[at])))
-            found.append((*row, *_reason(times, int(at))))
+        grown = _grown(context, collectives, attributions, int(str(process)), steps)
+        chosen = steps.iloc[outliers]
+        excess = _against_median(length)[outliers].tolist()
+        of_step = (chosen["name"].tolist(), array(chosen, "start").tolist(), array(chosen, "end").tolist(), excess)
+        for at, name, start, end, more in zip(outliers.tolist(), *of_step, strict=True):
+            found.append((process, name, start, end, end - start, round(more), *_reason(grown, at)))
     frame = pd.DataFrame(found, columns=list(COLUMNS))
     return frame.astype({name: "object" if name in _TEXTS else "int64" for name in COLUMNS})
 
 
-class _Times(NamedTuple):
-    """The time of each measured step of one process, in ns: arrays of one value a step.
+class _Grown(NamedTuple):
+    """How much more time each measured step of one process takes than the median, in ns: one value a step.
 
     Attributes:
         parts: Time by device and row of the ledger.
@@ -82,41 +84,48 @@ class _Times(NamedTuple):
         phases: Host time by phase.
     """
 
-    parts: Mapping[tuple[int, str], Times]
-    causes: Mapping[tuple[int, str], Times]
-    phases: Mapping[str, Times]
+    parts: Mapping[tuple[int, str], Growth]
+    causes: Mapping[tuple[int, str], Growth]
+    phases: Mapping[str, Growth]
 
 
-def _times(
+def _grown(
     context: TraceContext,
     collectives: Collectives,
     attributions: tuple[Attribution, ...],
     process: int,
     steps: pd.DataFrame,
-) -> _Times:
+) -> _Grown:
     operations, start, end = context.operations, array(steps, "start"), array(steps, "end")
-    parts, rules = {}, {}
+    parts, causes = {}, {}
     for each in attributions:
         device, mine = each.device_id, operations.on(each.device_id)
         if not (operations.process[mine] == process).any():
             continue
         ledger = ledger_of_spans(collectives.exclusive(operations, device, each.window), start, end)
-        parts.update({(device, row): ledger[row] for row in ROWS})
+        parts.update({(device, row): _against_median(ledger[row]) for row in ROWS})
         of_steps = each.steps_by_cause[:, steps.index]
-        rules.update({(device, cause): of_steps[code] for code, cause in enumerate(CAUSES)})
-    return _Times(parts, rules, _phase_times(context, process, start, end))
+        causes.update({(device, cause): _against_median(of_steps[code]) for code, cause in enumerate(CAUSES)})
+    phases = {phase: _against_median(each) for phase, each in _phase_times(context, process, start, end).items()}
+    return _Grown(parts, causes, phases)
 
 
-def _reason(times: _Times, at: int) -> tuple[int, str, int, str, int, str, int]:
+def _against_median(times: Times) -> Growth:
+    """Return how much more time each step takes than the median step, in ns."""
+    grown: Growth = times - np.median(times)
+    return grown
+
+
+def _reason(grown: _Grown, at: int) -> tuple[int, str, int, str, int, str, int]:
     """Return what grew most in one step against the median: device, part, cause and phase, with the growth of each."""
-    (device, part), part_grown = _most_grown(times.parts, at, (NO_DEVICE, ""))
-    causes = {cause: each for (of, cause), each in times.causes.items() if of == device and part == "idle_ns"}
-    return device, part, part_grown, *_most_grown(causes, at, ""), *_most_grown(times.phases, at, "")
+    (device, part), part_grown = _most_grown(grown.parts, at, (NO_DEVICE, ""))
+    causes = {cause: each for (of, cause), each in grown.causes.items() if of == device and part == "idle_ns"}
+    return device, part, part_grown, *_most_grown(causes, at, ""), *_most_grown(grown.phases, at, "")
 
 
-def _most_grown(values: Mapping[Key, Times], at: int, nothing: Key) -> tuple[Key, int]:
-    """Return the key whose time grew most in one step against its median, and the growth in ns."""
-    grown = {key: round(float(each[at] - np.median(each))) for key, each in values.items()}
+def _most_grown(growth: Mapping[Key, Growth], at: int, nothing: Key) -> tuple[Key, int]:
+    """Return the key whose time grew most in one step, and its growth in ns."""
+    grown = {key: round(float(each[at])) for key, each in growth.items()}
     if not grown:
         return nothing, 0
     key = max(grown, key=lambda each: grown[each])

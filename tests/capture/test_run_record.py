@@ -12,12 +12,10 @@ from nsyswrap.capture import run_record as run_record_module
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_profiler_cost
 from nsyswrap.capture.run_record import (
-    SCHEMA,
     git_state,
     program_versions,
-    recorded_copy_rates,
-    recorded_profiler_cost,
     run_record,
     shareable_command,
     shareable_environment,
@@ -232,48 +230,6 @@ def test_a_record_holds_the_measured_copy_rates(tmp_path: Path, monkeypatch: pyt
     assert record["pinned_copy_rates"] == RATES
     write_record(tmp_path, json.dumps(record))
     assert recorded_copy_rates(tmp_path / "capture.sqlite") == RATES
-
-
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("capture.sqlite", RATES),
-        ("capture.nsys-rep", RATES),
-        ("other.sqlite", None),
-        ("capture-2.sqlite", None),
-        ("my.capture.sqlite", None),
-    ],
-)
-def test_only_the_capture_that_profile_wrote_has_the_rates_beside_it(tmp_path: Path, name: str, found: object) -> None:
-    """Other files in the folder may come from another machine, so they have no rates."""
-    write_record(tmp_path, json.dumps({"schema": SCHEMA, "pinned_copy_rates": RATES}))
-    assert recorded_copy_rates(tmp_path / name) == found
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "[]",
-        "7",
-        json.dumps({"pinned_copy_rates": RATES}),
-        json.dumps({"schema": "someone.else/1", "pinned_copy_rates": RATES}),
-        json.dumps({"schema": SCHEMA}),
-    ],
-)
-def test_a_damaged_or_foreign_record_has_no_rates(tmp_path: Path, text: str) -> None:
-    write_record(tmp_path, text)
-    assert recorded_copy_rates(tmp_path / "capture.sqlite") is None
-
-
-def test_a_capture_without_a_record_has_no_rates(tmp_path: Path) -> None:
-    assert recorded_copy_rates(tmp_path / "capture.sqlite") is None
-
-
-def test_a_record_that_is_no_text_has_no_rates(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_bytes(b"\xff\xfe\x00")
-    assert recorded_copy_rates(tmp_path / "capture.sqlite") is None
 
 
 def test_a_record_holds_the_measured_cost_of_recording(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_nothing_can_be_written_through_it(path: Path) -> None:
 
 
 def test_a_connection_ends_with_its_block(path: Path) -> None:
-    with connected(path) as export:
+    with connected(path, {}) as export:
         pass
     with pytest.raises(ExportError, match="INVALID_STATE"):
         export.rows(queries.row_count("StringIds"))
