@@ -4,6 +4,7 @@ import os
 import sys
 
 from nsyswrap.cli import cli
+from nsyswrap.cli.collector_settings import tune_collector
 
 
 def open_standard_streams() -> None:
@@ -25,6 +26,7 @@ def open_standard_streams() -> None:
 def main() -> None:
     """Run the command line and exit with its code."""
     open_standard_streams()
+    tune_collector()
     cli(prog_name="nsyswrap")
 
 

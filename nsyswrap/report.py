@@ -12,6 +12,8 @@ import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import find_attributions
+from nsyswrap.attribution.copy_table import find_copies
+from nsyswrap.attribution.launch_pace import find_launches
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_calls, find_context, find_states
@@ -46,6 +48,8 @@ SAMPLE = (
 VALUES: Mapping[str, Callable[..., Any]] = {
     "states": find_states,
     "recorded_calls": find_calls,
+    "copies": find_copies,
+    "launches": find_launches,
     "attributions": find_attributions,
     "collectives": find_collectives,
     "lateness": find_lateness,

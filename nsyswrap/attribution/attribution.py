@@ -13,6 +13,7 @@ import pandas as pd
 
 from nsyswrap.attribution.causes import CAUSES, find_causes
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
+from nsyswrap.attribution.launch_pace import LaunchTimes
 from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.attribution.profiler_time import with_profiler_time
 from nsyswrap.attribution.root_causes import ROOT_CAUSES, uneven_steps
@@ -41,6 +42,7 @@ class Attribution:
         steps_by_rule: Idle time by rule and row of the context's steps, clipped to the window, shape (rules, steps).
         steps_by_cause: The same by cause, shape (causes, steps).
         lines: Sampled lines of Python by cause, rule and phase, as ``find_sampled_lines`` returns them.
+        usual_gap_ns: The longest gap that the usual pace of launches explains, in ns; infinite where no pace is known.
     """
 
     device_id: int
@@ -51,6 +53,7 @@ class Attribution:
     steps_by_rule: npt.NDArray[np.int64]
     steps_by_cause: npt.NDArray[np.int64]
     lines: pd.DataFrame
+    usual_gap_ns: float
 
     def of_rule(self, rule: str) -> Mask:
         """Return a mask of the pieces that are attributed to a rule."""
@@ -71,42 +74,44 @@ class Attribution:
         return found
 
 
-def find_attributions(
-    context: TraceContext, states: ThreadStates, window: Window, recorded_calls: RecordedCalls
-) -> tuple[Attribution, ...]:
-    """Return the attribution of each device that is in use in a window, by device id."""
-    devices = context.operations.used_in(window)
-    return tuple(find_attribution(context, states, device, window, recorded_calls) for device in devices)
-
-
-def find_attribution(
+def find_attributions(  # noqa: PLR0913, PLR0917 - one argument a value
     context: TraceContext,
     states: ThreadStates,
-    device_id: int,
     window: Window,
     recorded_calls: RecordedCalls,
-) -> Attribution:
-    """Return the attribution of the idle time of one device inside a window.
+    copies: pd.DataFrame,
+    launches: LaunchTimes,
+) -> tuple[Attribution, ...]:
+    """Return the attribution of each device that is in use in a window, by device id.
 
     Args:
         context: The trace, its events and its loop.
         states: What the threads do inside the window.
-        device_id: The GPU.
         window: Interval of time.
         recorded_calls: The calls that nsys recorded, with what recording each cost.
+        copies: The copies of the window.
+        launches: The operations of the window whose launch is known.
     """
-    pieces = with_profiler_time(find_causes(context, states, device_id, window), recorded_calls)
-    rule = _rules(IdlePieces(context, states, device_id, window, pieces))
-    steps_by_rule = _by_step(context, pieces, rule, len(RULES))
+    found = []
+    for device in context.operations.used_in(window):
+        pieces = with_profiler_time(find_causes(context, states, device, window), recorded_calls)
+        found.append(_attribution(IdlePieces(context, states, device, window, pieces, copies, launches)))
+    return tuple(found)
+
+
+def _attribution(idle: IdlePieces) -> Attribution:
+    """Return the attribution of the idle time of one device."""
+    context, pieces, rule = idle.context, idle.pieces, _rules(idle)
     return Attribution(
-        device_id=device_id,
-        window=window,
+        device_id=idle.device_id,
+        window=idle.window,
         pieces=pieces,
         rule=rule,
         idle_ns=_sums(rule, pieces.length),
-        steps_by_rule=steps_by_rule,
+        steps_by_rule=_by_step(context, pieces, rule, len(RULES)),
         steps_by_cause=_by_step(context, pieces, pieces.cause, len(CAUSES)),
         lines=find_sampled_lines(context, pieces, rule, (CAUSES, RULES)),
+        usual_gap_ns=idle.usual_gap_ns,
     )
 
 

@@ -12,10 +12,11 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.causes import CODE
-from nsyswrap.attribution.launch_pace import usual_gap_ns
+from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, find_pace, usual_gap_at
 from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.events import api_calls
@@ -42,6 +43,8 @@ class IdlePieces:
         device_id: The GPU.
         window: Interval of time.
         pieces: Its idle time with causes.
+        copies: The copies of the window on all devices, as ``find_copies`` returns them.
+        launches: The operations of the window on all devices whose launch is known.
     """
 
     context: TraceContext
@@ -49,6 +52,8 @@ class IdlePieces:
     device_id: int
     window: Window
     pieces: Pieces
+    copies: pd.DataFrame
+    launches: LaunchTimes
 
     @property
     def none(self) -> Mask:
@@ -82,9 +87,14 @@ class IdlePieces:
         return tables.process_of(self.pieces.thread)
 
     @cached_property
+    def pace(self) -> Pace | None:
+        """Return the pace of launches on the device; None where too few launches are known."""
+        return find_pace(self.context, self.launches, self.device_id)
+
+    @cached_property
     def usual_gap_ns(self) -> float:
         """Return how long a gap may last between launches at their usual pace, in ns."""
-        return usual_gap_ns(self.context, self.device_id, self.window)
+        return usual_gap_at(self.pace)
 
     @cached_property
     def ender(self) -> Indices:

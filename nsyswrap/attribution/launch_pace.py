@@ -125,15 +125,19 @@ def _reach_before(context: TraceContext, rows: Indices) -> Times:
     return reach[rows]
 
 
-def find_pace(context: TraceContext, device_id: int, window: Window) -> Pace | None:
-    """Return the pace of one device inside a window; None where too few operations have a known launch."""
-    launched = on_device(context, find_launches(context, window), device_id)
+def find_pace(context: TraceContext, launches: LaunchTimes, device_id: int) -> Pace | None:
+    """Return the pace of one device; None where too few of its operations have a known launch."""
+    launched = on_device(context, launches, device_id)
     return pace_of(context, launched) if len(launched.row) >= FEW else None
 
 
 def usual_gap_ns(context: TraceContext, device_id: int, window: Window) -> float:
-    """Return the longest gap that the usual pace of launches explains, in ns; infinite where no pace is known."""
-    pace = find_pace(context, device_id, window)
+    """Return the longest gap that the usual pace of a window explains, in ns; infinite where no pace is known."""
+    return usual_gap_at(find_pace(context, find_launches(context, window), device_id))
+
+
+def usual_gap_at(pace: Pace | None) -> float:
+    """Return the longest gap that a pace of launches explains, in ns; infinite where no pace is known."""
     interval = pace.median_launch_interval_ns if pace else None
     return USUAL_INTERVALS * interval if interval else float("inf")
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.attribution.attribution import Attribution
-from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_copies, find_memsets, held_by, staged_of
+from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by, staged_of
 from nsyswrap.attribution.root_causes import pageable_copies
 from nsyswrap.events.duration_stats import summarize
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY
@@ -34,11 +34,14 @@ ADVICE = {
 
 
 def run(
-    context: TraceContext, window: Window, attributions: tuple[Attribution, ...], simulation: Simulation
+    context: TraceContext,
+    window: Window,
+    copies: pd.DataFrame,
+    attributions: tuple[Attribution, ...],
+    simulation: Simulation,
 ) -> Section:
     """Return copies by direction and kind of memory, and memsets, with bytes, rate, exposed time and blocked calls."""
     operations = context.operations
-    copies = find_copies(context, window)
     exposed, busy = 0, 0
     for device in operations.devices:
         exposed += total(operations.exclusive(device, window)[COPY])

@@ -10,8 +10,10 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.causes import CAUSES
+from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.events.duration_stats import summarize
 from nsyswrap.events.thread_states import NO_NAME, ThreadStates
-from nsyswrap.intervals import Window
+from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
@@ -146,23 +148,30 @@ def _patterns(context: TraceContext, attribution: Attribution, window: Window) -
     pieces = attribution.pieces
     key = attribution.rule.astype(np.int64) * (len(context.phases.names) + 1) + pieces.phase + 1
     codes, unique = pd.factorize(key)
-    frame = pd.DataFrame({"gap": pieces.gap, "code": codes, "length": pieces.length})
-    whole = frame.groupby(["code", "gap"], sort=False)["length"].sum().groupby("code")
-    summed = whole.agg(["size", "median", "sum"]).reindex(range(len(unique)))
+    summed = summarize(*_by_gap(codes, pieces), len(unique))
     steps = context.steps.measured_count if window.is_of_steps else 0
-    count = summed["size"].to_numpy(np.int64)
+    count = summed["count"].to_numpy(np.int64)
     found = pd.DataFrame(
         {
             "device_id": np.full(len(unique), attribution.device_id),
             "rule": [RULES[int(each) // (len(context.phases.names) + 1)] for each in unique],
             "phase": [context.phases.name(int(each) % (len(context.phases.names) + 1) - 1) for each in unique],
             "count": count,
-            "median_ns": summed["median"].to_numpy(float),
-            "idle_ns": summed["sum"].to_numpy(np.int64),
+            "median_ns": summed["median_ns"].to_numpy(float),
+            "idle_ns": summed["total_ns"].to_numpy(np.int64),
             "per_step": count / steps if steps else np.full(len(unique), np.nan),
         }
     )
     return found.sort_values(["idle_ns", "rule", "phase"], ascending=[False, True, True], ignore_index=True)
+
+
+def _by_gap(codes: npt.NDArray[np.intp], pieces: Pieces) -> tuple[npt.NDArray[np.intp], Times]:
+    """Return the code and the total length of all pieces of one code in one gap; pieces are ordered by gap."""
+    order = np.argsort(codes.astype(np.min_scalar_type(len(codes))), kind="stable")
+    code, gap = codes[order], pieces.gap[order]
+    first = np.flatnonzero(np.append(True, (code[1:] != code[:-1]) | (gap[1:] != gap[:-1]))[: len(code)])
+    length: Times = np.add.reduceat(pieces.length[order], first) if len(first) else pieces.length
+    return code[first], length
 
 
 def _evidence(context: TraceContext, states: ThreadStates, attribution: Attribution) -> "pd.Series[Any]":

@@ -8,7 +8,6 @@ import numpy as np
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
-from nsyswrap.attribution.launch_pace import usual_gap_ns
 from nsyswrap.attribution.root_causes import blocking_waits
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.intervals import Window
@@ -198,10 +197,10 @@ def advice_for(context: TraceContext, attribution: Attribution, rule: str) -> Ad
     return replace(advice, headline=headline, advice=text or advice.advice)
 
 
-def _of_cpu(context: TraceContext, attribution: Attribution) -> str:
+def _of_cpu(attribution: Attribution) -> str:
     """Return advice to launch less where most of the CPU time is between launches at their usual pace; else empty."""
     length = attribution.pieces.length[attribution.of_rule("idle/cpu")]
-    usual = length <= usual_gap_ns(context, attribution.device_id, attribution.window)
+    usual = length <= attribution.usual_gap_ns
     return SHORT_CODE if length[usual].sum() > length.sum() / 2 else ""
 
 

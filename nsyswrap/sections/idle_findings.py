@@ -1,7 +1,7 @@
 """The findings on idle time: one for each device and rule that takes enough of the window."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -56,11 +56,13 @@ def find_findings(
         window: Interval of the findings.
     """
     found, first = [], 0
+    # A fix of the program is one for all devices, so it is simulated once.
+    of_program = cache(partial(_saving_of_program, simulation, attributions))
     for each in attributions:
         mine = gaps.iloc[first : first + len(each.rule)]
         first += len(each.rule)
         found += [
-            _finding(simulation, attributions, each, rule, mine)
+            _finding(simulation, of_program, each, rule, mine)
             for rule in _printed_here(simulation.context)
             if worth_printing(each.idle_of(rule), window)
         ]
@@ -75,14 +77,15 @@ def _printed_here(context: TraceContext) -> Iterator[str]:
 
 def _finding(
     simulation: Simulation,
-    attributions: tuple[Attribution, ...],
+    of_program: Callable[[str, Advice, float], Saving],
     attribution: Attribution,
     rule: str,
     gaps: pd.DataFrame,
 ) -> Finding:
     context, window = simulation.context, attribution.window
     advice, lost = advice_for(context, attribution, rule), attribution.idle_of(rule)
-    saving = _saving(simulation, attributions, attribution, rule, advice)
+    share = _mark_share(context, attribution) if rule == capture_overhead.RULE else 0.0
+    saving = _saving_of_device(simulation, attribution, rule) or of_program(rule, advice, share)
     return make_finding(
         rule=rule,
         headline=advice.headline.format(share=units.share(lost / window.length_ns)),
@@ -104,21 +107,30 @@ def _finding(
     )
 
 
-def _saving(
-    simulation: Simulation,
-    attributions: tuple[Attribution, ...],
-    attribution: Attribution,
-    rule: str,
-    advice: Advice,
+def _saving_of_device(simulation: Simulation, attribution: Attribution, rule: str) -> Saving | None:
+    """Return what fixing a rule on one device saves; None where the fix is one of the whole program."""
+    chosen = attribution.of_rule(rule)
+    if rule == between_operations.RULE:
+        between = Spans(attribution.pieces.start[chosen], attribution.pieces.end[chosen])
+        return predict(simulation, partial(changes.fewer_operations, between, attribution.device_id))
+    return None
+
+
+def _saving_of_program(
+    simulation: Simulation, attributions: tuple[Attribution, ...], rule: str, advice: Advice, mark_share: float
 ) -> Saving:
-    """Return what fixing a rule saves; the change applies to all ranks, since they run the same program."""
+    """Return what fixing a rule saves; the change applies to all ranks, since they run the same program.
+
+    Args:
+        simulation: The run as it was.
+        attributions: The idle time of each device.
+        rule: The rule.
+        advice: Its advice.
+        mark_share: Share of the rule's idle time that the marks of ranges take, where the rule is about them.
+    """
     if not advice.can_save:
         # Time that is not traced cannot be predicted. No change of the program saves the time of the profiler.
         return NO_SAVING if rule == "idle/profiler" else Saving(None, None, None, ())
-    if rule == between_operations.RULE:
-        chosen = attribution.pieces.of(attribution.of_rule(rule))
-        between = Spans(chosen.start, chosen.end)
-        return predict(simulation, partial(changes.fewer_operations, between, attribution.device_id))
     cause = rule.removeprefix("idle/")
     if cause in changes.OF_CAUSE:
         return predict(simulation, changes.OF_CAUSE[cause])
@@ -127,7 +139,7 @@ def _saving(
         allocator_churn.RULE: changes.allocation,
         blocking_waits.RULE: changes.one_copy if advice.advice == SMALL_COPIES else changes.reads,
         worker_start.RULE: partial(changes.worker_starts, spans),
-        capture_overhead.RULE: partial(changes.marks, spans, _mark_share(simulation.context, attribution)),
+        capture_overhead.RULE: partial(changes.marks, spans, mark_share),
     }
     return predict(simulation, of_root.get(rule, partial(changes.idle_host, spans)))
 
@@ -150,12 +162,11 @@ def host_spans(simulation: Simulation, attributions: tuple[Attribution, ...], ru
     found = {}
     for thread in simulation.threads:
         process = thread & ~tables.THREAD_MASK
-        mine = [
-            each.pieces.of(each.of_rule(rule) & (tables.process_of(each.pieces.thread) == process))
-            for each in attributions
-        ]
+        mine = [each.of_rule(rule) & (tables.process_of(each.pieces.thread) == process) for each in attributions]
+        chosen = list(zip(attributions, mine, strict=True))
         found[thread] = merge(
-            np.concatenate([each.start for each in mine]), np.concatenate([each.end for each in mine])
+            np.concatenate([each.pieces.start[rows] for each, rows in chosen]),
+            np.concatenate([each.pieces.end[rows] for each, rows in chosen]),
         )
     return found
 
@@ -203,11 +214,14 @@ def most_sampled(attribution: Attribution, rule: str) -> tuple[str, ...]:
 
 def _by_phase(context: TraceContext, attribution: Attribution, rule: str) -> tuple[str, ...]:
     """Return a line for each phase: idle time and number of gaps, largest first."""
-    pieces = attribution.pieces.of(attribution.of_rule(rule))
+    chosen = attribution.of_rule(rule)
+    phase, gap, length = (
+        each[chosen] for each in (attribution.pieces.phase, attribution.pieces.gap, attribution.pieces.length)
+    )
     rows = []
-    for code in np.unique(pieces.phase).tolist():
-        mine = pieces.phase == code
-        rows.append((int(pieces.length[mine].sum()), context.phases.name(code), len(np.unique(pieces.gap[mine]))))
+    for code in np.unique(phase).tolist():
+        mine = phase == code
+        rows.append((int(length[mine].sum()), context.phases.name(code), len(np.unique(gap[mine]))))
     rows.sort(key=lambda row: (-row[0], row[1]))
     return tuple(f"{units.duration(idle)} in phase {phase}, {count} gaps" for idle, phase, count in rows)
 
@@ -216,9 +230,13 @@ def _longest(gaps: pd.DataFrame, attribution: Attribution, rule: str) -> tuple[s
     """Return the longest pieces of a rule with their evidence."""
     rows = np.flatnonzero(attribution.of_rule(rule))
     length = attribution.pieces.length[rows]
-    longest = rows[np.argsort(-length, kind="stable")[:WORST_GAPS]]
-    start, evidence = array(gaps, "start_ns"), gaps["evidence"].to_numpy()
+    if len(rows) > WORST_GAPS:
+        # Only the longest are sorted.
+        mine = np.flatnonzero(length >= np.partition(length, -WORST_GAPS)[-WORST_GAPS])
+        rows, length = rows[mine], length[mine]
+    order = np.argsort(-length, kind="stable")[:WORST_GAPS]
+    chosen = gaps.iloc[rows[order]]
     return tuple(
-        f"{units.duration(int(attribution.pieces.length[row]))} at {start[row] / 1e9:.6f} s: {evidence[row]}"
-        for row in longest
+        f"{units.duration(ns)} at {start / 1e9:.6f} s: {evidence}"
+        for ns, start, evidence in zip(length[order].tolist(), chosen["start_ns"], chosen["evidence"], strict=True)
     )

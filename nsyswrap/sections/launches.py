@@ -1,13 +1,14 @@
 """Launches: latency from call to operation, queue time behind earlier work, and the pace of launches."""
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
-from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, by_phase, find_launches, on_device, pace_of, paces
+from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, by_phase, on_device, pace_of, paces
 from nsyswrap.attribution.optimizer_pass import PHASE, SHORT_NS, find_pass
 from nsyswrap.attribution.root_causes import launch_bound, optimizer_kernels
 from nsyswrap.events.api_calls import base_name
@@ -19,12 +20,16 @@ from nsyswrap.sections.idle_findings import host_spans, most_sampled
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
-from nsyswrap.what_if.changes import fused_optimizer, idle_host, predict
+from nsyswrap.what_if.changes import Saving, fused_optimizer, idle_host, predict
 from nsyswrap.what_if.simulate import Simulation
 
 
 def run(
-    context: TraceContext, window: Window, attributions: tuple[Attribution, ...], simulation: Simulation
+    context: TraceContext,
+    window: Window,
+    launches: LaunchTimes,
+    attributions: tuple[Attribution, ...],
+    simulation: Simulation,
 ) -> Section:
     """Return launch latency and queue time by the call that launched.
 
@@ -35,8 +40,7 @@ def run(
     one process on one device.
     """
     operations, trace = context.operations, context.trace
-    launched = find_launches(context, window)
-    rows, began, idle = launched.row, launched.began, launched.just_in_time
+    rows, began, idle = launches.row, launches.began, launches.just_in_time
     calls = trace[tables.CALLS]
     call = operations.call[rows]
     start, returned = operations.start[rows], array(calls, "end")[call]
@@ -57,10 +61,10 @@ def run(
             Fact("just_in_time_share", float(idle.mean()) if len(rows) else None, "share"),
             Fact("median_launch_latency_ns", _median(latency[idle]), "ns"),
             Fact("median_operation_ns", _median(operations.end[rows] - start), "ns"),
-            Fact("median_launch_interval_ns", _median(launched.since[launched.since >= 0]), "ns"),
+            Fact("median_launch_interval_ns", _median(launches.since[launches.since >= 0]), "ns"),
         ),
-        tables={"summary": pd.concat(parts, ignore_index=True), "phases": by_phase(context, launched)},
-        findings=_findings(simulation, attributions, launched, window),
+        tables={"summary": pd.concat(parts, ignore_index=True), "phases": by_phase(context, launches)},
+        findings=_findings(simulation, attributions, launches, window),
     )
 
 
@@ -69,27 +73,33 @@ def _findings(
 ) -> tuple[Finding, ...]:
     """Return the findings on launches of each device: the launch-bound one and the one on the optimizer."""
     found: list[Finding | None] = []
+
+    # A fix of the program is one for all devices, so it is simulated once.
+    @cache
+    def saving() -> Saving:
+        return predict(simulation, partial(idle_host, host_spans(simulation, attributions, launch_bound.RULE)))
+
     for each in attributions:
-        found += [_launch_bound(simulation, attributions, each, launches), _optimizer(simulation, each, window)]
+        found += [_launch_bound(simulation.context, each, launches, saving), _optimizer(simulation, each, window)]
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
 def _launch_bound(
-    simulation: Simulation, attributions: tuple[Attribution, ...], attribution: Attribution, launches: LaunchTimes
+    context: TraceContext, attribution: Attribution, launches: LaunchTimes, saving: Callable[[], Saving]
 ) -> Finding | None:
     """Return the finding on a launch-bound device; None where it takes too little of the window."""
     window, lost = attribution.window, attribution.idle_of(launch_bound.RULE)
-    mine = on_device(simulation.context, launches, attribution.device_id)
+    mine = on_device(context, launches, attribution.device_id)
     if not worth_printing(lost, window) or not len(mine.row):
         return None
-    pace, spans = pace_of(simulation.context, mine), host_spans(simulation, attributions, launch_bound.RULE)
-    phases = {name: each for name, each in paces(simulation.context, mine).items() if each.is_bound}
+    pace = pace_of(context, mine)
+    phases = {name: each for name, each in paces(context, mine).items() if each.is_bound}
     return make_finding(
         rule=launch_bound.RULE,
         headline=f"The GPU waits {units.share(lost / window.length_ns)} of the time for the next launch: "
         f"{units.share(pace.late_share)} of the operations are launched after the GPU went idle.",
         lost_ns=lost,
-        saving=predict(simulation, partial(idle_host, spans)),
+        saving=saving(),
         advice="Launch fewer and longer operations: torch.compile, CUDA graphs "
         '(torch.compile(mode="reduce-overhead")), a fused optimizer (fused=True), or a larger batch.',
         evidence=(

@@ -119,7 +119,7 @@ def find_candidates(findings: Sequence[Finding]) -> tuple[Candidate, ...]:
 
 
 def _start(simulation: Simulation) -> _Reached:
-    whole = simulation.length()
+    whole = simulation.simulated_ns or 0
     return _Reached((), whole, whole)
 
 

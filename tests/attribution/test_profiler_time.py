@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from analysis_fixtures import Piece, explained, idle_section, window
+from analysis_fixtures import Piece, attributions_of, explained, idle_section, window
 from export_builder import ExportBuilder
 from measured_costs import COST, US
 
-from nsyswrap.attribution.attribution import RULE_CODE, find_attributions
-from nsyswrap.loop.context import Settings, find_calls, find_context, find_states
+from nsyswrap.attribution.attribution import RULE_CODE
+from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -85,7 +85,6 @@ def test_ranges_in_an_inner_loop_own_the_time_that_recording_them_takes(trace_of
     for number in range(50):
         builder.range(f"item {number}", 111 * US + number * 4 * US, 113 * US + number * 4 * US)
     context, chosen = find_context(trace_of(builder), MEASURED), window(110 * US, 325 * US)
-    states, calls = find_states(context, chosen), find_calls(context, chosen)
-    (found,) = find_attributions(context, states, chosen, calls)
+    (found,) = attributions_of(context, chosen)
     assert found.idle_ns[RULE_CODE["capture/overhead"]] == 200 * US
     assert np.array_equal(found.idle_ns.sum(), 215 * US)

@@ -4,7 +4,9 @@ from typing import NamedTuple, Protocol
 
 from nsyswrap.attribution.attribution import Attribution, find_attributions
 from nsyswrap.attribution.causes import find_causes
+from nsyswrap.attribution.copy_table import find_copies
 from nsyswrap.attribution.idle_pieces import IdlePieces
+from nsyswrap.attribution.launch_pace import find_launches
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.model import Section
@@ -41,14 +43,18 @@ def run_section(module: HasSection, context: TraceContext, window: Window) -> Se
 
 def attributions_of(context: TraceContext, window: Window) -> tuple[Attribution, ...]:
     """Return the attribution of each device, made in the same way as in a report."""
-    return find_attributions(context, find_states(context, window), window, find_calls(context, window))
+    states, calls = find_states(context, window), find_calls(context, window)
+    copies, launches = find_copies(context, window), find_launches(context, window)
+    return find_attributions(context, states, window, calls, copies, launches)
 
 
 def idle_pieces(trace: Trace, start: int, end: int, device: int = 0) -> IdlePieces:
     """Return the idle time of one device as the rules for root causes use it."""
     context, chosen = find_context(trace), window(start, end)
     states = find_states(context, chosen)
-    return IdlePieces(context, states, device, chosen, find_causes(context, states, device, chosen))
+    pieces = find_causes(context, states, device, chosen)
+    copies, launches = find_copies(context, chosen), find_launches(context, chosen)
+    return IdlePieces(context, states, device, chosen, pieces, copies, launches)
 
 
 def idle_section(trace: Trace, start: int, end: int, settings: Settings | None = None) -> Section:

@@ -4,7 +4,6 @@ import numpy as np
 
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
-from nsyswrap.attribution.launch_pace import find_pace
 
 RULE = "launches/launch_bound"
 
@@ -20,8 +19,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     other = sum(float(by_cause[CAUSES.index(cause)]) for cause in OTHER_CAUSES)
     if other >= OTHER_SHARE * by_cause.sum():
         return idle.none
-    pace = find_pace(idle.context, idle.device_id, idle.window)
-    if pace is None or not pace.is_bound:
+    if idle.pace is None or not idle.pace.is_bound:
         return idle.none
     short = idle.gaps.end - idle.gaps.start <= idle.usual_gap_ns
     found: Mask = short[idle.gap] & idle.is_cause("cpu", "launch", "queued")

@@ -1,6 +1,6 @@
 """Root cause: a copy of pageable memory blocks the host while the driver stages the data."""
 
-from nsyswrap.attribution.copy_table import find_copies, staging
+from nsyswrap.attribution.copy_table import staging
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.events import api_calls
 from nsyswrap.intervals import containing
@@ -10,7 +10,7 @@ RULE = "copies/pageable"
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
     """Return the pieces inside calls that stage pageable memory of this GPU, and the idle time that they cause."""
-    held = staging(idle.context, find_copies(idle.context, idle.window), idle.device_id, idle.window)
+    held = staging(idle.context, idle.copies, idle.device_id, idle.window)
     inside = free & idle.is_cause("blocking_copy", "launch") & (containing(held, idle.pieces.start) >= 0)
     begins = (inside & idle.is_cause("blocking_copy"))[idle.first]
     rest = free & ~inside & idle.is_cause(*GENERIC)

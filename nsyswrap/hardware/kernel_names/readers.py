@@ -5,16 +5,17 @@ from collections.abc import Mapping
 
 from nsyswrap.hardware.kernel_names.rule import HEAD
 
-Reader = tuple[tuple[re.Pattern[str], str], ...]
+# Patterns are texts: few are used in one capture, and ``re`` compiles and keeps those.
+Reader = tuple[tuple[str, str], ...]
 
 
 def _reader(*lines: tuple[str, str]) -> Reader:
-    return tuple((re.compile(pattern), value) for pattern, value in lines)
+    return lines
 
 
 def _heads(*lines: tuple[str, str]) -> Reader:
     """Return a reader of words in the head of a name, in upper or lower case."""
-    return tuple((re.compile(f"(?i){HEAD}(?:{words})"), value) for words, value in lines)
+    return tuple((f"(?i){HEAD}(?:{words})", value) for words, value in lines)
 
 
 PRECISIONS = frozenset({"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8", "int4"})
@@ -318,4 +319,4 @@ def value_of(field: str, subject: str) -> str:
     """
     if not field.startswith("@"):
         return field
-    return next((value for pattern, value in READERS[field] if pattern.search(subject)), "")
+    return next((value for pattern, value in READERS[field] if re.search(pattern, subject)), "")

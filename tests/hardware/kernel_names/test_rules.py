@@ -96,7 +96,7 @@ def test_unbounded_repetitions_are_seen() -> None:
 @pytest.mark.parametrize("name", sorted(READERS))
 def test_readers_are_tried_in_order_and_each_line_can_win(name: str) -> None:
     """An empty pattern matches everything, so it may only be the last one."""
-    patterns = [pattern.pattern for pattern, _ in READERS[name]]
+    patterns = [pattern for pattern, _ in READERS[name]]
     assert "" not in patterns[:-1]
     assert len(set(patterns)) == len(patterns)
 
