@@ -5,6 +5,7 @@ a phase, and which line called it: "torch.save at train.py:88".
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 
 import numpy as np
@@ -30,6 +31,7 @@ KINDS: Mapping[str, int] = MappingProxyType(
 """The kind of each mark, by its text without the line."""
 
 _COLUMNS = ["start", "end", "thread"]
+_TYPES = {"start": "int64", "end": "int64", "thread": "int64", "text": "str", "kind": "int64"}
 
 
 def find_marks(trace: Trace) -> pd.DataFrame:
@@ -41,10 +43,16 @@ def find_marks(trace: Trace) -> pd.DataFrame:
     names = texts.categories.tolist() if ours.any() else []
     kinds = np.array([KINDS.get(str(each).split(AT)[0], -1) for each in names], np.int64)
     if not (kinds >= 0).any():
-        return ranges.iloc[:0][_COLUMNS].assign(text=pd.Series([], dtype=str), kind=pd.Series([], dtype="int64"))
+        return _none()
     kind = kinds[texts.codes.to_numpy()]
     rows = np.flatnonzero((kind >= 0) & ours[domains.codes.to_numpy()])
     return ranges.iloc[rows][_COLUMNS].assign(text=ranges["text"].iloc[rows].astype(str), kind=kind[rows])
+
+
+@cache
+def _none() -> pd.DataFrame:
+    """Return the marks of a trace that has none."""
+    return pd.DataFrame({name: pd.Series([], dtype=of) for name, of in _TYPES.items()})
 
 
 def spans_of(marks: pd.DataFrame, thread: int, kinds: Iterable[int]) -> Spans:

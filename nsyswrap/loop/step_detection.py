@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
@@ -27,7 +28,7 @@ WARM_UP_STEPS = 2
 WARM_UP_FACTOR = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Steps:
     """The steps of all processes, by process and start.
 
@@ -43,12 +44,12 @@ class Steps:
     notes: tuple[str, ...] = ()
     source: Literal["steps", "pattern"] = "steps"
 
-    @property
+    @cached_property
     def counted(self) -> pd.DataFrame:
         """Return the rows of the processes whose steps count."""
         return self.frame if self.processes is None else self.frame[self.frame["process"].isin(self.processes)]
 
-    @property
+    @cached_property
     def measured(self) -> pd.DataFrame:
         """Return the counted steps that are not warm-up."""
         return self.counted[~self.counted["warm_up"]]
@@ -84,7 +85,7 @@ class Steps:
         own = np.isin(array(steps, "process"), processes)
         return steps[own] if own.any() else steps
 
-    @property
+    @cached_property
     def measured_count(self) -> int:
         """Return the number of measured steps of one process: ranks take the same steps at the same time."""
         measured = self.measured

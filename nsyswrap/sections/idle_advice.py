@@ -197,7 +197,7 @@ def advice_for(context: TraceContext, attribution: Attribution, rule: str) -> Ad
     return replace(advice, headline=headline, advice=text or advice.advice)
 
 
-def _of_cpu(attribution: Attribution) -> str:
+def _of_cpu(_context: TraceContext, attribution: Attribution) -> str:
     """Return advice to launch less where most of the CPU time is between launches at their usual pace; else empty."""
     length = attribution.pieces.length[attribution.of_rule("idle/cpu")]
     usual = length <= attribution.usual_gap_ns

@@ -82,20 +82,26 @@ def classify(
             it, the verdict is that on a device which supports everything in the name.
         learned: Rules from a file. They come before all others, and no device corrects them.
     """
-    text = subject(name)
+    text = subject(name) if learned else ""
     known = next((each for each in learned if _matches(each, text)), None)
     if known is not None:
         return Classification(name, known.verdict, known.precision, known.library, known.op, FROM_FILE)
+    found = _by_rules(name)
+    return found if compute_capability is None else _on_device(found, compute_capability)
+
+
+@lru_cache(maxsize=4096)
+def _by_rules(name: str) -> Classification:
+    """Return what our own rules say about a name. Several sections ask about each name, for each device and size."""
+    text = subject(name)
     rule = next((each for each in RULES if each.pattern.search(text)), None)
     if rule is None:
-        found = Classification(name, Verdict.UNKNOWN, "", "", "", UNMATCHED)
-    else:
-        is_matrix = rule.verdict in {Verdict.TENSOR, Verdict.SIMT_ELIGIBLE}
-        precision = value_of(rule.precision, text) if is_matrix else ""
-        found = Classification(
-            name, rule.verdict, precision, value_of(rule.library, text), value_of(rule.op, text), rule.key
-        )
-    return found if compute_capability is None else _on_device(found, compute_capability)
+        return Classification(name, Verdict.UNKNOWN, "", "", "", UNMATCHED)
+    is_matrix = rule.verdict in {Verdict.TENSOR, Verdict.SIMT_ELIGIBLE}
+    precision = value_of(rule.precision, text) if is_matrix else ""
+    return Classification(
+        name, rule.verdict, precision, value_of(rule.library, text), value_of(rule.op, text), rule.key
+    )
 
 
 def subject(name: str) -> str:
