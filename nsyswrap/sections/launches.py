@@ -39,11 +39,9 @@ def run(
     One call may launch many operations, for example a CUDA graph. The launch interval is the time from call to call of
     one process on one device.
     """
-    operations, trace = context.operations, context.trace
-    rows, began, idle = launches.row, launches.began, launches.just_in_time
-    calls = trace[tables.CALLS]
-    call = operations.call[rows]
-    start, returned = operations.start[rows], array(calls, "end")[call]
+    operations, rows = context.operations, launches.row
+    began, idle, call = launches.began, launches.just_in_time, operations.call[rows]
+    start, returned = operations.start[rows], array(context.trace[tables.CALLS], "end")[call]
     # Because of clock errors, an operation may seem to begin before its call.
     latency, queue = np.maximum(start - began, 0), np.maximum(start - returned, 0)
     codes, names = _names(context, call)

@@ -288,6 +288,28 @@ def test_row_numbers_do_not_give_the_number_of_rows(build: Build, tmp_path: Path
     assert load_export(export).frames["os_calls"]["start"].tolist() == list(range(70_000))
 
 
+def test_long_texts_are_cut_when_they_are_read(build: Build, trace_of: TraceOf) -> None:
+    """A name may have any length in an export. What is cut off changes no time and no other name."""
+    long = "k" * 300_000
+    builder = build(2025).kernel(100, 200, long, launched=(10, 20)).kernel(300, 400, "short", launched=(30, 40))
+    trace = trace_of(builder.range(long, 5, 45).range("\N{SNOWMAN}" * 100_000, 50, 60))
+    names = [trace.text(each) for each in trace.frames["kernels"]["name_id"].tolist()]
+    assert names == [long[: schema.LONGEST_TEXT], "short"]
+    assert trace.frames["ranges"]["text"].tolist() == [
+        long[: schema.LONGEST_TEXT],
+        "\N{SNOWMAN}" * schema.LONGEST_TEXT,
+    ]
+    assert rows(trace, "kernels", "start", "end") == [(100, 200), (300, 400)]
+
+
+def test_a_cut_text_holds_no_part_of_a_home_folder(build: Build, trace_of: TraceOf) -> None:
+    """The cut comes after the home folder became a tilde."""
+    path = "x" * (schema.LONGEST_TEXT - 10) + " /home/somebody/train.py " + "y" * 300_000
+    trace = trace_of(build(2025).range(path, 5, 45))
+    (text,) = trace.frames["ranges"]["text"].tolist()
+    assert text.endswith(" ~/train.p")
+
+
 def test_home_folders_do_not_reach_the_trace(build: Build, trace_of: TraceOf) -> None:
     builder = build().kernel(1, 2, "k at /home/ann/a.cu").range("/home/ann/x", 1, 2).domain("/home/ann", 1)
     builder.range("/root/y", 3, 4, registered=False, domain=1).thread_name(MAIN, "/home/ann/bin/python")

@@ -134,6 +134,21 @@ def test_the_text_means_the_tree(make: Any) -> None:  # noqa: ANN401 (a function
     assert parsed(make()) == json_report.tree(make())
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["a\nb", "", '", "', "\u2028", "\x00", "\ud800"],
+        [1, -(2**63), 2**64, True, None, 0],
+        [0.1, None, 1e300, -0.0, 3, "3"],
+        [["a\n", "b"], [], None, {"c": ["\n"]}, "d", 5],
+    ],
+)
+def test_a_column_of_any_values_comes_back(column: list[object]) -> None:
+    """Columns are encoded as a whole and cut at line breaks, so no value may hold one."""
+    document = {"rows": [{"value": value, "other": 0} for value in column]}
+    assert json.loads(json_report.format_document(document)) == document
+
+
 def test_a_column_with_a_per_cent_sign_in_its_name_is_no_format() -> None:
     section = hand_made.section_with("odd", t=pd.DataFrame({"100 % \u202e": [1]}))
     assert parsed(hand_made.report_with(section))["sections"]["odd"]["tables"]["t"] == [{"100 % \u202e": 1}]

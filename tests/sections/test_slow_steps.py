@@ -1,5 +1,7 @@
 """Steps that take longer than the others: how they are found, what grew in them, and the finding on them."""
 
+import cProfile
+import pstats
 from collections.abc import Callable
 
 import numpy as np
@@ -268,3 +270,31 @@ def test_what_grew_in_a_real_step_is_no_more_than_the_step(real_context: RealCon
     for column in ("part_grown_ns", "cause_grown_ns", "phase_grown_ns", "excess_ns"):
         assert (found[column] >= 0).all()
         assert (found[column] <= found["length_ns"]).all()
+
+
+def uneven(count: int) -> ExportBuilder:
+    """Return a loop of many steps in which each tenth takes longer."""
+    made, at = ExportBuilder(), 0
+    for number in range(count):
+        more = 500 if number % 10 == 9 else 0
+        made.range(f"step {number}", at, at + LENGTH + more)
+        made.kernel(at + 200, at + 700, "k", launched=(at + 100, at + 150))
+        at += LENGTH + more
+    return made
+
+
+def test_each_outlier_costs_a_bounded_amount_of_work(trace_of: TraceOf) -> None:
+    """A median over all steps for each outlier would take minutes for 100,000 steps. Here their number is counted."""
+
+    def medians(count: int) -> tuple[int, int]:
+        context = find_context(trace_of(uneven(count)))
+        chosen = choose_window(context)
+        arguments = context, find_collectives(context), attributions_of(context, chosen), chosen
+        with cProfile.Profile() as profile:
+            outliers = len(find_outliers(*arguments))
+        stats = pstats.Stats(profile).stats  # type: ignore[attr-defined] - missing in typeshed
+        return outliers, sum(calls[0] for (_, _, name), calls in stats.items() if name == "median")
+
+    (few, work), (many, more_work) = medians(100), medians(400)
+    assert (few, many) == (10, 40)
+    assert more_work == work > 0
