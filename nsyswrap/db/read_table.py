@@ -163,7 +163,6 @@ def _missing(source: Source, name: str) -> int | str:
 
 def shown_text(text: str) -> str:
     """Return a text of the export without what is private, cut at ``schema.LONGEST_TEXT`` characters."""
-    # What is private may get shorter, so more is read than shown.
     return neutral(text[: 2 * schema.LONGEST_TEXT])[: schema.LONGEST_TEXT]
 
 
