@@ -16,6 +16,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_nesting import enclosing
 from nsyswrap.model import Report
 from nsyswrap.render import render
+from nsyswrap.render.json_reader import parse_report
 from nsyswrap.report import build_report
 from nsyswrap.sections.ledger import ROWS
 from nsyswrap.tables import Trace, array
@@ -66,6 +67,15 @@ def launched_together() -> Sketch:
 def test_the_order_of_rows_does_not_matter(sketch: Sketch) -> None:
     """New versions of nsys do not guarantee an order of rows."""
     assert render("json", report_from(trace_of(sketch, shuffle=0))) == render("json", report_of(sketch))
+
+
+@several
+@same_examples
+@given(sketches)
+def test_what_is_written_is_read_again(sketch: Sketch) -> None:
+    """A report.json is read back as the report that it was written from, so that it has the same bytes again."""
+    text = render("json", report_of(sketch))
+    assert render("json", parse_report(text, "report.json")) == text
 
 
 @several

@@ -152,7 +152,9 @@ def _step(tree: Tree) -> StepTimes:
     if "step" in tree and tree["step"] is None:
         return NO_STEP
     found = _field(tree, "step", dict)
-    return StepTimes(**{each.name: _optional(found, each.name, int) for each in fields(StepTimes)})
+    # A field may be added within a version, so an earlier report of the same version may lack one.
+    named = (each.name for each in fields(StepTimes) if each.name in found)
+    return StepTimes(**{name: _optional(found, name, int) for name in named})
 
 
 def _named_section(key: str, tree: object) -> Section:

@@ -18,7 +18,7 @@ from nsyswrap.model import Fact, Finding, Gpu, Plan, Report, Section, Session, S
 from nsyswrap.render import gaps
 from nsyswrap.render.escape import escape_in_json
 from nsyswrap.render.rows import weight_column
-from nsyswrap.render.summary_model import records
+from nsyswrap.render.summary_model import plain, records
 
 SCHEMA = "nsyswrap.report/2"
 MOST_ROWS = 20_000
@@ -28,8 +28,15 @@ Tree = dict[str, Any]
 Ranks = Mapping[int, int | None]
 NO_RANKS: Ranks = MappingProxyType({})
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(", ", ": "), default=str)
-_COLUMN_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=("\n", ": "), default=str)
+
+def _python_value(value: object) -> object:
+    """Return a number of numpy as Python's own, so that it is not written as a text; anything else as a text."""
+    return plain(pd.Series([value.item()]))[0] if isinstance(value, np.generic) else str(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(", ", ": "), default=_python_value)
+_COLUMN_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=("
+", ": "), default=_python_value)
 _INFINITE = (float("inf"), -float("inf"))
 
 

@@ -8,20 +8,35 @@ from pathlib import Path
 from typing import Any
 
 import hand_made
+import numpy as np
 import paired_reports as pairs
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from real_captures import RealReport
+from real_captures import CAPTURE_NAMES, RealReport
 
 from nsyswrap.compare import compare_reports
 from nsyswrap.errors import ExportError
 from nsyswrap.intervals import Window
-from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity, StepTimes
+from nsyswrap.model import (
+    Capture,
+    Fact,
+    Finding,
+    Gpu,
+    Plan,
+    PlannedChange,
+    Report,
+    Section,
+    Session,
+    Severity,
+    StepTimes,
+)
 from nsyswrap.render import json_report
 from nsyswrap.render.json_reader import parse_report, read_report
 
+# The reports in the repository, which docs/ci.md and docs/compare.md invite to compare.
+COMMITTED = sorted((Path(__file__).parents[2] / "reports").glob("*/*/report.json"))
 REPORTS = [
     hand_made.full_report(),
     hand_made.two_gpu_report(),
@@ -125,7 +140,13 @@ RANDOM_REPORTS = st.builds(
     findings=st.lists(FINDINGS, max_size=3).map(tuple),
     notes=st.lists(NAMES, max_size=2).map(tuple),
     verdict_rule=st.none() | NAMES,
-    step=st.builds(StepTimes, st.none() | st.integers(1, 99), st.none() | st.integers(0, 1 << 40)),
+    step=st.builds(StepTimes, st.none() | st.integers(1, 99), *[st.none() | st.integers(0, 1 << 40)] * 5),
+    plan=st.builds(
+        Plan,
+        st.none() | WHOLE,
+        changes=st.lists(st.builds(PlannedChange, NAMES, WHOLE, WHOLE), max_size=2).map(tuple),
+        notes=st.lists(NAMES, max_size=2).map(tuple),
+    ),
 )
 
 
@@ -158,9 +179,28 @@ def test_each_hand_made_report_is_read_back_as_it_was(report: Report) -> None:
     assert_read_back(report)
 
 
-@pytest.mark.parametrize("name", ["cnn_amp", "alexnet_data_parallel_2gpu", "ranges_nsys2022"])
+@pytest.mark.parametrize("name", CAPTURE_NAMES)
 def test_the_report_of_a_real_capture_is_read_back_as_it_was(name: str, real_report: RealReport) -> None:
     assert_read_back(real_report(name))
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
+def test_each_committed_report_is_read_and_can_be_compared(path: Path) -> None:
+    """The gallery's reports were once converted by hand: their medians had become fractions, and none could be read."""
+    found = read_report(path)
+    assert compare_reports([found], [found], ("base", "new")).verdict
+
+
+def test_an_earlier_report_of_the_same_version_may_lack_a_field_of_steps() -> None:
+    tree = json.loads(full_text())
+    del tree["step"]["without_profiler_ns"]
+    assert parse_report(json.dumps(tree), "x").step.without_profiler_ns is None
+
+
+def test_numbers_of_numpy_are_written_as_numbers() -> None:
+    plan = Plan(np.int64(7), changes=(PlannedChange("idle/launch", np.int64(3), np.int64(4)),))  # type: ignore[arg-type]
+    found = parse_report(json_report.render(replace(hand_made.full_report(), plan=plan)), "x")
+    assert found.plan == plan
 
 
 def test_a_report_without_steps_may_have_no_step_at_all() -> None:

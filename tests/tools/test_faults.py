@@ -13,6 +13,8 @@ import pytest
 from verdict_checks import check_verdict
 
 from nsyswrap.model import Report
+from nsyswrap.render import json_report
+from nsyswrap.render.json_reader import parse_report
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "tests" / "captures" / "faults"
@@ -80,6 +82,14 @@ def test_the_planted_fault_is_the_first_finding(name: str) -> None:
 def test_the_verdict_of_each_report_is_its_first_finding(name: str) -> None:
     for report in reports(name):
         check_verdict(report)
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("name", NAMES)
+def test_each_report_is_written_and_read_again(name: str) -> None:
+    for report in reports(name):
+        text = json_report.render(report)
+        assert json_report.render(parse_report(text, "report.json")) == text
 
 
 @pytest.mark.usefixtures("table")
