@@ -16,6 +16,9 @@ MEDIAN, MEAN = "median step", "time per step"
 CONFIDENCE = 0.975
 # An interval that reaches farther than this, beyond the noise between runs, is too wide for "no difference".
 WIDEST = 0.15
+# A change by more than this factor is given as this factor: for a larger one, a float cannot hold 1 - 1 / factor, and
+# Student's t of few runs widens intervals beyond what a float holds.
+FARTHEST = math.log(1e15)
 
 
 class Bounds(NamedTuple):
@@ -128,12 +131,17 @@ def _estimate(
         label=label,
         base_ns=base_ns,
         new_ns=new_ns,
-        low=math.expm1(spread.low),
-        high=math.expm1(spread.high),
-        drift=math.expm1(drifted),
-        noise=math.expm1(bounds.noise) if one_each else 0.0,
+        low=_share(spread.low),
+        high=_share(spread.high),
+        drift=_share(drifted),
+        noise=_share(bounds.noise) if one_each else 0.0,
         outcome=outcome,
     )
+
+
+def _share(logarithm: float) -> float:
+    """Return a change as a share from its natural logarithm."""
+    return math.expm1(min(max(logarithm, -FARTHEST), FARTHEST))
 
 
 def _typical(of_runs: Series) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,18 +22,34 @@ from nsyswrap.model import Capture
 from nsyswrap.privacy import neutral
 from nsyswrap.tables import SPECS, TableSpec, Trace
 
-# No valid time is 70 years from the start of its capture, and sums of times below this cannot overflow.
+# No valid time is 70 years from 1970, or from the start of its capture.
 FARTHEST = np.int64(1 << 61)
+# No event is 52 days from the middle of its capture. Sums of such times over 1,000 GPUs or threads fit into int64.
+LONGEST = np.int64(1 << 52)
+# The lengths of a table's events must not add up to more, in ns.
+MOST_NS = 1 << 62
 # SQLite reads without Python's global lock, so two threads read two parts at once.
 READERS = 2
 # A statement of SQLite has at most a million characters.
 IDS_AT_ONCE = 20_000
 # More bytes than any memory has, and small enough that sums cannot overflow.
 MOST_BYTES = np.int64(1 << 48)
+# The largest number of a device: tables store it in 32 bits.
+MOST_DEVICE = (1 << 31) - 1
 # Largest first, so that all threads end at about the same time.
 BY_SIZE = ("GPU_METRICS", "OSRT_API", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL")
 OPERATIONS = ("kernels", "copies", "memsets", "graphs")
 Devices = Mapping[tuple[int, int], tuple[int, ...]]
+
+
+class Bounds(NamedTuple):
+    """The bounds of valid times: later than ``low`` and earlier than ``high``, in ns since capture start."""
+
+    low: int
+    high: int
+
+
+EVERY = Bounds(-int(FARTHEST), int(FARTHEST))
 
 
 def load_export(path: Path) -> Trace:
@@ -49,12 +65,13 @@ def load_export(path: Path) -> Trace:
         ExportError: The file is missing, empty, truncated, locked, damaged or foreign, or a table lacks a column.
     """
     with opened(path) as export:
-        arrays, counts, dropped = _all_arrays(export)
+        arrays, counts, dropped, bounds = _all_arrays(export)
         texts, strings, session = _texts(export, arrays), _strings(export, arrays), read_session(export)
         devices, domains = _devices(export), _domains(export, texts)
         if tables.RANGES.name in arrays:
             arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains)
-            dropped[tables.RANGES.name] = _finish_ranges(arrays, session.duration_ns)
+            dropped[tables.RANGES.name] = _finish_ranges(arrays, session.duration_ns, bounds)
+        _check_sums(export, arrays)
         lookup = partial(_lookup, export)
         arrays[tables.SAMPLES.name], stacks, dropped[tables.SAMPLES.name] = read_samples(export, lookup)
         arrays[tables.NCCL_CALLS.name] = read_nccl_calls(export, lookup)
@@ -98,42 +115,46 @@ def _frame(spec: TableSpec, columns: Arrays | None, texts: Mapping[int, str], de
     return pd.DataFrame({name: columns[name] for name in spec.columns}, copy=False)
 
 
-def _finish_ranges(arrays: Mapping[str, Arrays], duration_ns: int) -> int:
+def _finish_ranges(arrays: Mapping[str, Arrays], duration_ns: int, bounds: Bounds) -> int:
     """End open ranges and drop invalid ones, in place; return how many were dropped."""
     ranges = arrays[tables.RANGES.name]
-    _close(ranges, _latest(arrays, duration_ns), duration_ns)
-    return _keep_possible(ranges, is_operation=False)
+    _close(ranges, _latest(arrays, duration_ns, bounds), duration_ns)
+    return _keep_possible(ranges, bounds, is_operation=False)
 
 
-def _latest(arrays: Mapping[str, Arrays], duration_ns: int) -> int:
+def _latest(arrays: Mapping[str, Arrays], duration_ns: int, bounds: Bounds) -> int:
     """Return the last end of all events but ranges, and of the session, in ns; 0 without both."""
     ends = (columns["end"] for name, columns in arrays.items() if "end" in columns and name != tables.RANGES.name)
     last = max((int(end.max(initial=0)) for end in ends), default=0)
-    return max(duration_ns if duration_ns < FARTHEST else 0, last)
+    return max(duration_ns if duration_ns < bounds.high else 0, last)
 
 
-def _all_arrays(export: Export) -> tuple[dict[str, Arrays], dict[str, int], dict[str, int]]:
-    """Read all known tables: columns by table, number of rows by family, number of rows left out by table."""
+def _all_arrays(export: Export) -> tuple[dict[str, Arrays], dict[str, int], dict[str, int], Bounds]:
+    """Read all known tables: columns by table, number of rows by family, number of rows left out by table; bounds."""
     sources = [source for source in schema.SOURCES if source.table in export.columns]
     sources.sort(key=lambda s: BY_SIZE.index(s.table) if s.table in BY_SIZE else len(BY_SIZE))
     for source in sources:
         _check_columns(export, source)
-    arrays, counts, dropped = {}, dict.fromkeys((s.family for s in sources if s.family), 0), {}
+    arrays: dict[str, Arrays] = {}
+    counts, dropped = dict.fromkeys((s.family for s in sources if s.family), 0), {}
     with ThreadPoolExecutor(READERS) as pool:
         readers = [TableReader.begin(export, source) for source in sources]
         running = [[pool.submit(reader.read, part) for part in reader.parts] for reader in readers]
         for source, reader, parts in zip(sources, readers, running, strict=True):
-            found = reader.end([part.result() for part in parts])
-            rows, left_out = len(next(iter(found.values()))), 0
-            if source.spec is tables.RANGES:
-                # Only some rows of this table are read, and the ends of open ranges are set later.
-                rows = export.row_count(source.table)
-            else:
-                left_out = _keep_possible(found, is_operation=source.spec.name in OPERATIONS)
-            arrays[source.spec.name], dropped[source.spec.name] = found, left_out
-            if source.family:
-                counts[source.family] += rows
-    return arrays, counts, dropped
+            arrays[source.spec.name] = reader.end([part.result() for part in parts])
+    bounds = _bounds(arrays)
+    for source in sources:
+        found = arrays[source.spec.name]
+        rows, left_out = len(next(iter(found.values()))), 0
+        if source.spec is tables.RANGES:
+            # Only some rows of this table are read, and the ends of open ranges are set later.
+            rows = export.row_count(source.table)
+        else:
+            left_out = _keep_possible(found, bounds, is_operation=source.spec.name in OPERATIONS)
+        dropped[source.spec.name] = left_out
+        if source.family:
+            counts[source.family] += rows
+    return arrays, counts, dropped, bounds
 
 
 def _check_columns(export: Export, source: Source) -> None:
@@ -242,6 +263,9 @@ def _devices(export: Export) -> Devices | None:
     """Return the physical GPUs of each (process number, CUDA ordinal); CUDA_VISIBLE_DEVICES renumbers them.
 
     There is more than one GPU where processes of two containers have the same number.
+
+    Raises:
+        ExportError: A value is no number of a GPU.
     """
     if not export.has(schema.CUDA_DEVICES, "gpuId", "cudaId", "pid"):
         return None
@@ -250,6 +274,8 @@ def _devices(export: Export) -> Devices | None:
     for row in export.rows(queries.columns_of(schema.CUDA_DEVICES, names)):
         if None not in row:
             pid, ordinal, gpu = (export.whole(v, schema.CUDA_DEVICES, n) for v, n in zip(row, names, strict=True))
+            if not 0 <= gpu <= MOST_DEVICE:
+                raise ExportError(f"{export.path.name}: column gpuId of {schema.CUDA_DEVICES} holds {gpu}", hint=AGAIN)
             found[pid, ordinal] = tuple(sorted({gpu, *found.get((pid, ordinal), ())}))
     return found
 
@@ -262,7 +288,43 @@ def _use_physical_devices(columns: Arrays, devices: Devices) -> None:
             columns["device_id"][mine & (ordinals == ordinal)] = gpu
 
 
-def _keep_possible(columns: Arrays, *, is_operation: bool) -> int:
+def _bounds(arrays: Mapping[str, Arrays]) -> Bounds:
+    """Return the bounds of valid times. A capture that is longer than any may be has events with wrong times.
+
+    They are far from the others, so the middle of the largest table is where the capture is.
+    """
+    starts = [columns["start"] for columns in arrays.values() if "start" in columns and len(columns["start"])]
+    ends = [columns["end"] for columns in arrays.values() if "end" in columns and len(columns["end"])]
+    if not starts:
+        return EVERY
+    first = min(int(each.min()) for each in starts)
+    last = max(int(each.max()) for each in (*starts, *ends))
+    if first > -FARTHEST and last < FARTHEST and last - first <= LONGEST:
+        return EVERY
+    largest = max(starts, key=len)
+    middle = int(np.partition(largest, len(largest) // 2)[len(largest) // 2])
+    return Bounds(max(middle - int(LONGEST), EVERY.low), min(middle + int(LONGEST), EVERY.high))
+
+
+def _check_sums(export: Export, arrays: Mapping[str, Arrays]) -> None:
+    """Check that the lengths of each table's events add up within int64.
+
+    Raises:
+        ExportError: They do not, so that totals would be wrong.
+    """
+    for name, columns in arrays.items():
+        if "end" not in columns or not len(columns["start"]):
+            continue
+        start, end = columns["start"], columns["end"]
+        reach = int(end.max()) - int(start.min())
+        # Adding up in floating point cannot overflow, and is needed only for a capture that may be too long.
+        if reach * len(start) >= MOST_NS and float((end - start).sum(dtype=np.float64)) >= MOST_NS:
+            raise ExportError(
+                f"{export.path.name}: the times of its {name.replace('_', ' ')} add up to more than 146 years", hint=AGAIN
+            )
+
+
+def _keep_possible(columns: Arrays, bounds: Bounds, *, is_operation: bool) -> int:
     """Drop invalid rows, sort the others by start, and return how many were dropped."""
     if "start" not in columns:
         return 0
@@ -270,8 +332,8 @@ def _keep_possible(columns: Arrays, *, is_operation: bool) -> int:
     end = columns.get("end", start)
     good = end >= start
     # Check the whole column first: in a valid export nothing is out of bounds.
-    if len(start) and (start.min() <= -FARTHEST or end.max() >= FARTHEST):
-        good &= (start > -FARTHEST) & (end < FARTHEST)
+    if len(start) and (start.min() <= bounds.low or end.max() >= bounds.high):
+        good &= (start > bounds.low) & (end < bounds.high)
     if is_operation:
         # CUPTI writes start 0 and end 0 for an operation without times.
         good &= (start != 0) | (end != 0)

@@ -226,6 +226,9 @@ class _Charging:
         found, last = self.collectives, int(self.collectives.last[index])
         mine, late = int(found.device_id[index]), int(found.device_id[last])
         whole = int(self.exposed[index])
+        if late not in self.activities:
+            # It did nothing in the window: it arrived after the window's end.
+            return {(late, self._unknown()): whole}
         begin = self._last_in_step(index, mine, late)
         late_times, own_times = self._between(late, begin.get(late), last), self._between(mine, begin.get(mine), index)
         more = {code: ns - own_times.get(code, 0) for code, ns in late_times.items()}

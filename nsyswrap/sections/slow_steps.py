@@ -203,6 +203,7 @@ def _without(
         length = array(steps, "end") - array(steps, "start")
         of_steps = unexplained(length, explained[steps.index])
         costs[int(str(process))] = lost_to_outliers(length, of_steps)
+        # By place, not by start: two steps may start in the same nanosecond.
         left[np.flatnonzero(outliers["process"] == process)] = of_steps[is_outlier(length)]
     return outliers.assign(excess_ns=left)[left > 0], costs
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import paired_reports as pairs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nsyswrap.compare import MARGIN, Outcome
@@ -180,3 +180,19 @@ def test_the_times_of_several_runs_are_their_geometric_mean_and_do_not_drift() -
 def test_runs_that_differ_too_much_are_said_to() -> None:
     estimates = estimate_changes(runs(2, 5.0, 0.2, 1), runs(2, 5.0, 0.2, 5), MARGIN)
     assert decide(estimates, "runs").reason == "the runs vary too much for so few of them"
+
+
+ODD_LENGTHS = st.lists(st.sampled_from([1.0, 2.0, 1e3, 1e9, 1e9 + 1, 1e12, float(1 << 52)]), min_size=2, max_size=9)
+
+
+@settings(max_examples=20)
+@example(base=[[1.0, 1.0]], new=[[1e9, 1e9, 1.0]])
+@example(base=[[1.0, 1.0], [float(1 << 52)] * 2], new=[[1e9] * 3])
+@given(base=st.lists(ODD_LENGTHS, min_size=1, max_size=2), new=st.lists(ODD_LENGTHS, min_size=1, max_size=2))
+def test_steps_of_any_length_are_compared(base: list[list[float]], new: list[list[float]]) -> None:
+    """Steps a thousand million times as long once ended in an exception. Intervals are finite and in order."""
+    sides = [[StepTimes(np.array(run), np.array(run)) for run in runs] for runs in (base, new)]
+    estimates = estimate_changes(*sides, MARGIN)
+    assert decide(estimates).outcome in Outcome
+    for one in estimates:
+        assert -1 < one.low <= one.high < math.inf

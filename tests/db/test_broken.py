@@ -274,6 +274,37 @@ def test_invalid_times_are_left_out_and_counted(
     assert trace.dropped == {"kernels": 1}
 
 
+@pytest.mark.parametrize("far", [-(10**18), 10**18, 2**54])
+@pytest.mark.parametrize("epoch", [0, 1_700_000_000_000_000_000])
+def test_times_far_from_all_others_are_left_out_and_counted(
+    build: Build, tmp_path: Path, far: int, epoch: int
+) -> None:
+    """Ten calls that began 32 years ago once made totals negative, unseen. Times may count from 1970, too."""
+    builder = build()
+    for at in range(epoch, epoch + 40):
+        builder.call("cudaMemcpyAsync", at, at + 1)
+    for at in range(10):
+        builder.call("cudaLaunchKernel", at + epoch // 2 + far, at + epoch).kernel(at + epoch, at + epoch + 1)
+    trace = load_export(builder.write(tmp_path / "x.sqlite"))
+    assert (len(trace.frames["calls"]), len(trace.frames["kernels"])) == (40, 10)
+    assert trace.dropped == {"calls": 10}
+
+
+def test_lengths_that_add_up_beyond_their_type_are_refused(build: Build, tmp_path: Path) -> None:
+    builder = build()
+    for at in range(1100):
+        builder.call("cudaMemcpyAsync", at, 2**52)
+    error = refusal(builder.write(tmp_path / "x.sqlite"))
+    assert "the times of its calls add up to more than 146 years" in error.message
+
+
+@pytest.mark.parametrize("gpu", [2**31, 2**40, -1])
+def test_an_impossible_number_of_a_visible_gpu(build: Build, tmp_path: Path, gpu: int) -> None:
+    builder = build().kernel(1, 2).visible_device(0, gpu)
+    error = refusal(builder.write(tmp_path / "x.sqlite"))
+    assert f"column gpuId of TARGET_INFO_CUDA_DEVICE holds {gpu}" in error.message
+
+
 @pytest.mark.parametrize("size", [-1, 2**62, 2**63 - 1])
 def test_invalid_sizes_are_left_out_and_counted(build: Build, tmp_path: Path, size: int) -> None:
     trace = load_export(small(build).copy(7, 9, bytes=size).write(tmp_path / "x.sqlite"))

@@ -321,8 +321,8 @@ def test_home_folders_do_not_reach_the_trace(build: Build, trace_of: TraceOf) ->
     assert not [text for text in seen if "ann" in text or "root" in text]
 
 
-def test_times_are_exact_to_the_nanosecond(build: Build, trace_of: TraceOf) -> None:
-    far = 2**53 + 1
-    frame = trace_of(build().kernel(far, far + 1).kernel(-far, -far + 1)).frames["kernels"]
-    assert frame["start"].tolist() == [-far, far]
+@pytest.mark.parametrize("far", [2**53 + 1, -(2**53) - 1])
+def test_times_are_exact_to_the_nanosecond(build: Build, trace_of: TraceOf, far: int) -> None:
+    frame = trace_of(build().kernel(far, far + 1).kernel(far + 2, far + 3)).frames["kernels"]
+    assert frame["start"].tolist() == [far, far + 2]
     assert tables.array(frame, "end").dtype == np.int64

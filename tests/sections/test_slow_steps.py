@@ -78,6 +78,14 @@ def value(found: Section, label: str) -> object:
     return None if fact is None else fact.value
 
 
+def test_two_steps_may_start_in_the_same_nanosecond(trace_of: TraceOf) -> None:
+    """A step may be empty, so that the next one starts with it. This once ended in an exception."""
+    slow = SLOW * LENGTH
+    found = section(trace_of(loop("data").range(f"batch {SLOW}", slow, slow)))
+    assert found.tables["outliers"]["start_ns"].tolist() == [slow]
+    assert value(found, "measured_steps") == 11
+
+
 @pytest.mark.parametrize(
     ("slow", "part", "cause", "phase"),
     [
