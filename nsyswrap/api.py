@@ -1,5 +1,6 @@
 """The Python interface for notebooks and programs: a capture as an object with its report and data frames."""
 
+import os
 import re
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -189,11 +190,11 @@ def _trace_of(path: Path) -> Trace:
         ExportError: The file cannot be exported, as where there is no nsys, or it cannot be read.
     """
     if path.suffix != CAPTURE_SUFFIX:
-        return load_export(path)
+        return load_export(path, os.environ)
     with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
         target = Path(folder) / f"{path.stem}.sqlite"
         try:
             export_report(find_nsys(), path, target)
         except CaptureError as error:
             raise ExportError(error.message, hint=error.hint) from error
-        return load_export(target)
+        return load_export(target, os.environ)

@@ -4,24 +4,76 @@ nsys writes the whole environment, the working folder, the host and the user int
 passes through here before it is shown.
 """
 
+import base64
 import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from urllib.parse import quote, quote_plus, urlsplit
 
 _SECRET = re.compile(
-    r"TOKEN(?!IZ)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|AUTH(?!OR)|SIGNING|COOKIE|SESSION_?KEY"
-    r"|(?:^|_)(?:KEY|PAT|PWD_HASH|DSN)$|DATABASE_URL|CONNECTION_STRING",
+    r"TOKEN(?!IZ)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|AUTH(?!OR(?!I[SZ]))|SIGNING|COOKIE|SESSION_?KEY"
+    r"|WEBHOOK|(?:^|_)JWT(?:_|$)|(?:^|_)(?:KEYS?|PAT|PASS|PWD_HASH|DSN|SAS|SIG|SIGNATURE|TOK|CREDS?)$|.(?:_PWD|_PROXY)$"
+    r"|(?:DB|DATABASE|REDIS|MONGO(?:DB)?|POSTGRES(?:QL)?|PG|MYSQL|AMQP|BROKER|INDEX)_UR[IL]$|CONNECTION_STRING",
     re.IGNORECASE,
 )
-_HARMLESS = frozenset({"XAUTHORITY", "SSH_AUTH_SOCK"})
+_HARMLESS = frozenset({"XAUTHORITY", "SSH_AUTH_SOCK", "NO_PROXY"})
 # A number of tokens that a model reads or writes, not a secret.
 _TOKEN_COUNT = re.compile(r"^_*(?:MAX|MIN|NUM|N)_(?:\w+_)?TOKENS?$", re.IGNORECASE)
 # A name that ends like this holds a path, such as a folder of tokenizers or a file with a key.
 _PLACE = re.compile(r"_(?:DIRS?|DIRECTORY|PATHS?|FILES?|FILENAME|HOME|FOLDER)$", re.IGNORECASE)
 _HOME = re.compile(r"(?<![\w.])/(?:home|Users|mnt/home|export/home)/[^/\s:;,'\"]+|(?<![\w.])/root(?=/|$)")
-_OPTION = re.compile(r"^(--?[\w-]+)(=)(.+)$", re.DOTALL)
-_ASSIGNMENT = re.compile(r"^([A-Za-z_]\w*)=(.+)$", re.DOTALL)
 _URL_LOGIN = re.compile(r"(\w+://)[^/@\s]+@")
+_URL_FIELD = re.compile(r"([?&;])([\w.-]+)=([^&;#\s'\"]+)")
+# The forms of well-known tokens, as detect-secrets has them. That library is not used: it looks for assignments in
+# source code, not for options of a command, and it needs requests and PyYAML.
+# Source: https://github.com/Yelp/detect-secrets, 1.5.0, detect_secrets/plugins.
+_TOKEN = re.compile(
+    r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_\w{36,}|github_pat_\w{22,}|glpat-[\w-]{20,}|hf_[A-Za-z0-9]{30,}"
+    r"|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}|AIza[\w-]{35}|eyJ[\w-]{10,}\.[\w-]+\.?[\w-]*|npm_[A-Za-z0-9]{36}"
+    r"|pypi-[\w-]{50,})",
+    re.ASCII,
+)
+_BEARER = re.compile(r"\b(bearer|basic)\s+[\w.+/=~-]{6,}", re.IGNORECASE)
+
+# How a secret is given in a command: as the value of an option or a variable, as a header, or in quotes inside code.
+_OPTION = re.compile(r"^(--?[\w.-]+)(=)(.+)$", re.DOTALL)
+_ASSIGNMENT = re.compile(r"^([+~]*[A-Za-z_][\w.-]*)=(.+)$", re.DOTALL)
+_HEADER = re.compile(r"^([\w-]+):\s*(.+)$", re.DOTALL)
+_PAIR = re.compile(r"([A-Za-z_][\w.-]*)(['\"]?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&})\]'\"]+)")
+_SPACED = re.compile(r"(--?[\w-]+)(\s+)([^\s-]\S*)")
+_LOGIN = re.compile(r"(?<![^\s=,'\"])[^\s/:@='\",]+:[^\s/@'\"]+@(?=[\w\[])")
+# Options of one letter whose value many programs take as a password, or as USER:PASSWORD.
+_PASSWORD_OPTION, _LOGIN_OPTIONS = "-p", frozenset({"-u", "-U", "--user", "--proxy-user"})
 
 WITHHELD = "***"
+
+# Variables that hold a user or a host, and those that hold a folder.
+NAMES = frozenset({"HOSTNAME", "HOST", "USER", "LOGNAME", "USERNAME", "SUDO_USER"})
+HOMES = frozenset({"HOME"})
+FOLDERS = HOMES | {"PWD", "OLDPWD", "VIRTUAL_ENV", "CONDA_PREFIX", "SLURM_SUBMIT_DIR"}
+_SHARED_FOLDERS = frozenset({"/", "/tmp", "/opt", "/srv", "/usr", "/var", "/mnt", "/data", "/home", "/workspace"})  # noqa: S108
+# Names that do not identify a person, and words that the analysis looks for in the texts of ranges and threads. A user
+# who is called like one of them must not change a number.
+_HARMLESS_NAMES = frozenset(
+    "root user users admin guest nobody docker container ubuntu debian runner localhost local vm home default none true "
+    "false main test python enabled disabled "
+    "get load loading next read reading wait waiting for the train training data input inputs batch to device gpu cuda "
+    "loader fetch fetching time pipeline enumerate dataloader copy copies move send transfer transfers put host memcpy "
+    "model forward fwd prop propagation pass and plus loss compute inference backward backwards bwd back run optimizer "
+    "optimiser optim opt step steps update zero grad weight weights param params parameter parameters iter iteration "
+    "epoch warmup warm nccl garbage collection tokenizer torch save safetensors file at pt pin prefetch worker process "
+    "cublas cublaslt cudnn cusolver cusparse cufft cccl thrust cub tensorrt dali libcudf nvshmem ucx gil trace periodic "
+    "sampling backtrace nsyswrap".split()
+)
+# Shorter secrets may occur by chance in the name of a kernel, and changing that name would change what is counted.
+_SECRET_LETTERS = 6
+_SECRET_IN_SYMBOL_LETTERS = 8
+_SECRET_DIGITS = 8
+_NO_LETTERS = re.compile(r"[\W_\d]+")
+_LIBRARY_PATH = re.compile(r"(?:^|/)((?:site-packages|dist-packages|lib/python\d[\d.]*t?)/.*)", re.DOTALL)
+# A folder's name may hold spaces inside quotes. Outside quotes it ends at the first space.
+_FOLDER = r"(?:[^\s/'\",;:()]+/)"
+_ABSOLUTE_FOLDERS = re.compile(rf"(?<=['\"])/[^'\"\n]*/|(?<![\w.~])(?:~/{_FOLDER}*|/{_FOLDER}+)")
 
 
 def looks_secret(name: str) -> bool:
@@ -33,24 +85,241 @@ def looks_secret(name: str) -> bool:
 
 
 def neutral(text: str) -> str:
-    """Return the text with home folders written as ``~`` and without logins in addresses."""
-    if "/" not in text:
-        return text
-    return _URL_LOGIN.sub(rf"\1{WITHHELD}@", _HOME.sub("~", text))
+    """Return the text with home folders written as ``~``, and without logins in addresses and well-known tokens."""
+    if "/" in text:
+        text = _URL_LOGIN.sub(rf"\1{WITHHELD}@", _HOME.sub("~", text))
+    if "=" in text:
+        text = _URL_FIELD.sub(_without_secret, text)
+    return _BEARER.sub(rf"\1 {WITHHELD}", _TOKEN.sub(WITHHELD, text))
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    """Return a pair of a name, what separates it, and a value, without the value if the name looks secret."""
+    first, second, value = found.groups()
+    name = first if first.strip("?&;") else second
+    last = name.rpartition(".")[2]
+    return f"{first}{second}{'=' if name is second else ''}{WITHHELD if looks_secret(last) else value}"
 
 
 def neutral_command(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return a command without home folders and without the values of options and variables that look secret."""
     shown: list[str] = []
-    hide_next = False
+    before = ""
     for word in words:
-        assigned = _OPTION.match(word) or _ASSIGNMENT.match(word)
-        name = assigned.group(1) if assigned else word
-        if hide_next and not word.startswith("-"):
-            shown.append(WITHHELD)
-        elif assigned and looks_secret(name):
-            shown.append(f"{name}={WITHHELD}")
-        else:
-            shown.append(neutral(word))
-        hide_next = word.startswith("-") and not assigned and looks_secret(word)
+        shown.append(WITHHELD if _is_value_of(before, word) else _neutral_word(word))
+        before = word
     return tuple(shown)
+
+
+def _is_value_of(option: str, word: str) -> bool:
+    """Return whether a word is the secret value of the word before it, which is an option."""
+    if not option.startswith("-") or "=" in option or word.startswith("-"):
+        return False
+    if option in _LOGIN_OPTIONS:
+        return ":" in word
+    return option == _PASSWORD_OPTION or looks_secret(option)
+
+
+def _neutral_word(word: str) -> str:
+    """Return a word of a command without secrets. It may be a whole command line or code itself."""
+    assigned = _OPTION.match(word) or _ASSIGNMENT.match(word)
+    if assigned:
+        name, value = assigned.group(1), assigned.group(assigned.lastindex or 1)
+        secret = looks_secret(name.rpartition(".")[2] if not name.startswith("-") else name)
+        return f"{name}={WITHHELD if secret else _neutral_word(value)}"
+    header = _HEADER.match(word)
+    if header and looks_secret(header.group(1)):
+        return f"{header.group(1)}: {WITHHELD}"
+    if word.startswith("-"):
+        return neutral(word)
+    inside = _PAIR.sub(_without_secret_value, _SPACED.sub(_without_secret_value, word))
+    return _LOGIN.sub(f"{WITHHELD}@", neutral(inside))
+
+
+def _without_secret_value(found: re.Match[str]) -> str:
+    name, between, value = found.groups()
+    secret = name == _PASSWORD_OPTION or looks_secret(name.rpartition(".")[2])
+    return f"{name}{between}{WITHHELD if secret else value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The words that a cleaned text must not hold.
+
+    Attributes:
+        folders: Home, working and similar folders, whole paths.
+        names: Hosts and users.
+        secrets: Values of variables whose names look like secrets, and other forms of them.
+    """
+
+    folders: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+    def cleaner(self) -> "Cleaner":
+        """Return a cleaner for these words."""
+        return Cleaner(self)
+
+
+class Cleaner:
+    """Removes the words of an identity from texts.
+
+    Args:
+        identity: The words.
+    """
+
+    def __init__(self, identity: Identity) -> None:
+        firm = [s for s in identity.secrets if len(s) >= _SECRET_IN_SYMBOL_LETTERS and not s.isalpha()]
+        self._folders = _any_of(identity.folders, r"(?<![\w.])", r"(?![\w.-])")
+        self._secrets = _any_of(identity.secrets, "", "")
+        self._firm_secrets = _any_of(firm, "", "")
+        self._names = _any_of(identity.names, r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])", re.IGNORECASE)
+
+    def symbol(self, text: str) -> str:
+        """Clean the name of a function of folders and secrets. Names stay: in a function's name they are code."""
+        return neutral(_replaced(self._folders, "~", _replaced(self._firm_secrets, WITHHELD, text)))
+
+    def text(self, text: str) -> str:
+        """Clean a text that the program chose: of a range, a thread, or a word of a command."""
+        text = _replaced(self._folders, "~", _replaced(self._secrets, WITHHELD, text))
+        return _replaced(self._names, WITHHELD, neutral(text))
+
+    def file(self, path: str) -> str:
+        """Clean the path of a source file: keep the part from its package's folder on, else only the file's name."""
+        found = _LIBRARY_PATH.search(path)
+        return self.text(found.group(1) if found else path.rpartition("/")[2])
+
+    def message(self, text: str) -> str:
+        """Clean a message of nsys, and shorten paths to the file's name."""
+        return self.text(_ABSOLUTE_FOLDERS.sub("", neutral(_replaced(self._folders, "~", text))))
+
+    def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """Clean the words of a command."""
+        return tuple(map(self.text, neutral_command(words)))
+
+
+def distinct(texts: Iterable[str], clean: Callable[[str], str]) -> dict[str, str]:
+    """Return the cleaned form of each text. Different texts stay different: cleaning must not merge what is counted.
+
+    Args:
+        texts: The texts, in any order.
+        clean: A way of a ``Cleaner``.
+    """
+    every = sorted(set(texts))
+    found = {text: clean(text) for text in every}
+    taken = {text for text, cleaned in found.items() if text == cleaned}
+    for text in every:
+        if text != found[text]:
+            found[text] = _unused(found[text], taken)
+            taken.add(found[text])
+    return found
+
+
+class DistinctCleaner:
+    """Cleans texts one by one as they come; different texts stay different.
+
+    Args:
+        clean: A way of a ``Cleaner``.
+    """
+
+    def __init__(self, clean: Callable[[str], str]) -> None:
+        self._clean = clean
+        self._found: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def __call__(self, text: str) -> str:
+        """Return the cleaned form of a text, always the same one."""
+        if text not in self._found:
+            self._found[text] = _unused(self._clean(text), self._taken)
+            self._taken.add(self._found[text])
+        return self._found[text]
+
+
+def _unused(text: str, taken: set[str]) -> str:
+    """Return a text that is not taken, by a number at what replaces a secret or a folder."""
+    mark = next((each for each in (WITHHELD, "~") if each in text), "")
+    number, found = 1, text
+    while found in taken:
+        number += 1
+        found = text.replace(mark, f"{mark}{number}", 1) if mark else f"{text} ({number})"
+    return found
+
+
+def identity_from(
+    variables: Iterable[tuple[str, str]],
+    names: Iterable[str] = (),
+    folders: Iterable[str] = (),
+    kept: frozenset[str] = FOLDERS,
+) -> Identity:
+    """Return the identifying words in environments.
+
+    Args:
+        variables: Names and values of variables.
+        names: Further users and hosts.
+        folders: Further folders.
+        kept: Variables whose folders count.
+    """
+    all_names, all_folders, secrets = set(names), set(folders), set()
+    for name, value in variables:
+        if name in NAMES:
+            all_names.add(value)
+        elif name in kept:
+            all_folders.add(value)
+        elif looks_secret(name):
+            secrets |= _forms(value)
+    all_folders = {folder.rstrip("/") for folder in all_folders if folder.startswith("/")} - _SHARED_FOLDERS - {""}
+    all_names |= {host.partition(".")[0] for host in all_names}
+    return Identity(
+        _longest_first(all_folders),
+        _longest_first(each for each in all_names if len(each) > 1 and not each.isdigit() and not _is_ordinary(each)),
+        _longest_first(filter(_is_distinctive, secrets)),
+    )
+
+
+def _forms(value: str) -> set[str]:
+    """Return a secret, the login in it if it is an address, and both as base64 and as part of an address."""
+    found = {value}
+    try:
+        address = urlsplit(value)
+        if address.password:
+            found |= {address.password, f"{address.username}:{address.password}"}
+        if address.scheme and len(address.path) > 1:
+            # A webhook is a secret without its scheme, too.
+            found.add(value.partition("://")[2])
+    except ValueError:
+        pass
+    for each in filter(_is_distinctive, sorted(found)):
+        raw = each.encode("utf-8", "surrogateescape")
+        written = (base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode())
+        found |= {*written, *(text.rstrip("=") for text in written)}
+        found |= {quote(raw, safe=""), quote(raw), quote_plus(raw)}
+    return found
+
+
+def _is_distinctive(secret: str) -> bool:
+    """Return whether a value is long enough, and no word or number that a text may hold by chance."""
+    least = _SECRET_DIGITS if secret.isdigit() else _SECRET_LETTERS
+    return len(secret) >= least and not _is_ordinary(secret)
+
+
+def _is_ordinary(name: str) -> bool:
+    """Return whether a name consists of ordinary words, digits and punctuation."""
+    return all(part in _HARMLESS_NAMES for part in _NO_LETTERS.split(name.lower()) if part) and not name.isdigit()
+
+
+def _longest_first(words: Iterable[str]) -> tuple[str, ...]:
+    """Sort words so that a longer word is tried before a word that it begins with."""
+    return tuple(sorted(words, key=lambda word: (-len(word), word)))
+
+
+def _any_of(words: Iterable[str], before: str, after: str, flags: int = 0) -> re.Pattern[str] | None:
+    listed = "|".join(map(re.escape, words))
+    return re.compile(f"{before}(?:{listed}){after}", flags) if listed else None
+
+
+def _replaced(pattern: re.Pattern[str] | None, by: str, text: str) -> str:
+    return text if pattern is None else pattern.sub(by, text)
+
+
+ANYBODY = Cleaner(Identity())
+"""Removes what is private whoever the user is: home folders, logins in addresses, well-known tokens."""

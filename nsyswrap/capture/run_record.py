@@ -21,7 +21,7 @@ from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions, extra_environment
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.recorded_run import COPY_RATES, PROFILER_COST, SCHEMA
-from nsyswrap.privacy import looks_secret, neutral, neutral_command
+from nsyswrap.privacy import ANYBODY, HOMES, Cleaner, identity_from, looks_secret, neutral_command
 
 # Variables that change what the GPU does or how work is distributed, and hold no address and no secret.
 RECORDED_VARIABLES = (
@@ -86,10 +86,11 @@ def run_record(
     environ = dict(os.environ if environ is None else environ)
     inherited = kept_environment(environ) if options.hide_environment else environ
     cwd = (options.cwd or Path.cwd()).absolute()
+    cleaner = identity_from(environ.items(), kept=HOMES).cleaner()
     return {
         "schema": SCHEMA,
-        "command": shareable_command(result.command, cwd, environ.get("HOME", "")),
-        "environment": shareable_environment({**inherited, **extra_environment(options)}),
+        "command": [cleaner.text(word) for word in shareable_command(result.command, cwd, environ.get("HOME", ""))],
+        "environment": shareable_environment({**inherited, **extra_environment(options)}, cleaner),
         "versions": {
             "nsyswrap": nsyswrap_version,
             "nsys": result.nsys.version_text,
@@ -98,7 +99,7 @@ def run_record(
         "git": git_state(_source_folder(result.command, cwd)),
         "exit_code": result.exit_code,
         "wall_ns": result.wall_ns,
-        "notes": list(result.notes),
+        "notes": [cleaner.text(note) for note in result.notes],
         COPY_RATES: copy_rates(),
         PROFILER_COST: dict(cost or {}),
     }
@@ -115,10 +116,10 @@ def shareable_command(command: tuple[str, ...], cwd: Path, home: str) -> list[st
     return list(neutral_command(tuple(shareable(word) for word in command)))
 
 
-def shareable_environment(environ: Mapping[str, str]) -> dict[str, object]:
+def shareable_environment(environ: Mapping[str, str], cleaner: Cleaner = ANYBODY) -> dict[str, object]:
     """Return the names of all variables, and the values of ``RECORDED_VARIABLES``."""
     values = {
-        name: neutral(value)
+        name: cleaner.text(value)
         for name, value in sorted(environ.items())
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in RECORDED_VARIABLES) and not looks_secret(name)
     }

@@ -5,6 +5,7 @@ numbers of one window, so options that change how a capture is read do not apply
 """
 
 import functools
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
@@ -244,7 +245,7 @@ def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -
 
     tune_malloc()
     with sqlite_export(capture) as export, working("reading the export", quiet=quiet):
-        trace = load_export(export)
+        trace = load_export(export, os.environ)
     named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
     rates, cost = read_rates(recorded_copy_rates(capture)), read_cost(recorded_profiler_cost(capture))
     host = read_record(recorded_host(capture), trace.epoch_ns)

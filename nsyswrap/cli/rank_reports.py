@@ -1,5 +1,6 @@
 """The reports of the ranks of a job: finds their files and the rank of each file."""
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -89,7 +90,9 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
         with sqlite_export(capture) as export, working(f"reading {capture.parent.name}/{capture.name}"):
             rank, size = recorded_rank(capture)
             named = rank_in_name(capture) if rank is None else rank
-            reports.append(RankReport(f"{capture.parent.name}/{capture.name}", load_export(export), named, size))
+            reports.append(
+                RankReport(f"{capture.parent.name}/{capture.name}", load_export(export, os.environ), named, size)
+            )
     with working("analyzing"):
         whole = join(reports, f"{len(reports)} ranks")
         settings = options.settings()

@@ -3,6 +3,7 @@
 The steps: read a capture, choose kernels, measure them under ncu, compare names and counters.
 """
 
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -241,7 +242,7 @@ def _context_and_window(export: Path, learned: "tuple[NameRule, ...]") -> "tuple
     from nsyswrap.report import ALL, choose_window  # noqa: PLC0415
 
     tune_malloc()
-    context = find_context(load_export(export), Settings(kernel_rules=learned))
+    context = find_context(load_export(export, os.environ), Settings(kernel_rules=learned))
     if not len(context.operations.start):
         raise CannotTellError("the program ran nothing on a GPU", hint="Run 'nsyswrap doctor'")
     return context, choose_window(context, ALL)

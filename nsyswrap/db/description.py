@@ -6,7 +6,7 @@ from typing import Any
 from nsyswrap.db import queries, schema
 from nsyswrap.db.connection import Export
 from nsyswrap.model import Gpu, Session
-from nsyswrap.privacy import looks_secret, neutral_command
+from nsyswrap.privacy import ANYBODY, Cleaner, looks_secret
 
 # nsys 2023 and 2025 store the environment in three places: one text for each process, with NUL between variables; one
 # line of the description of the machine, with ";" between them; and one option of the capture for each variable.
@@ -27,8 +27,13 @@ _RATES = {"memory_bytes_per_second": "memoryBandwidth", "cache_bytes": "l2CacheS
 _WORD = re.compile(r"PROCESS_0:ARGUMENT_(\d{1,9})", re.ASCII)
 
 
-def read_session(export: Export) -> Session:
-    """Return the time, the options and the command of the capture."""
+def read_session(export: Export, cleaner: Cleaner = ANYBODY) -> Session:
+    """Return the time, the options and the command of the capture.
+
+    Args:
+        export: The export.
+        cleaner: Removes secrets, users, hosts and home folders from the command.
+    """
     about_export = dict(export.pairs(next((t for t in schema.EXPORT_OPTIONS if t in export.columns), "")))
     options = export.pairs(schema.CAPTURE_OPTIONS)
     once = dict(options)
@@ -40,7 +45,7 @@ def read_session(export: Export) -> Session:
         duration_ns=export.whole(
             _first(export, schema.ANALYSIS_DETAILS, "duration"), schema.ANALYSIS_DETAILS, "duration"
         ),
-        command=neutral_command(_command(options)),
+        command=cleaner.command(_command(options)),
         traces=tuple(sorted({value for name, value in options if name == "CAPTURE_EVENT_TYPE"})),
         graph_trace=once.get("PROCESS_0:CUDA_GRAPH_TRACE_OPTIONS:MODE", ""),
         driver_version="" if system.get("NvDriverVersion") == "0" else system.get("NvDriverVersion", ""),

@@ -1,9 +1,10 @@
 """Read an export into a trace: read the known tables and make them conform to their contracts."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,13 +14,14 @@ from nsyswrap import tables
 from nsyswrap.db import counters, queries, schema
 from nsyswrap.db.connection import AGAIN, Export, opened
 from nsyswrap.db.description import read_epoch, read_gpus, read_session, read_uuids
+from nsyswrap.db.identity import report_identity
 from nsyswrap.db.nccl_calls import read_nccl_calls
-from nsyswrap.db.read_table import UNKNOWN, Array, Arrays, TableReader, shown_text
+from nsyswrap.db.read_table import UNKNOWN, Array, Arrays, TableReader, cut_text
 from nsyswrap.db.samples import read_samples
 from nsyswrap.db.schema import Source
 from nsyswrap.errors import ExportError
 from nsyswrap.model import Capture
-from nsyswrap.privacy import neutral
+from nsyswrap.privacy import Cleaner, distinct, neutral
 from nsyswrap.tables import SPECS, TableSpec, Trace
 
 # No valid time is 70 years from 1970, or from the start of its capture.
@@ -42,6 +44,9 @@ OPERATIONS = ("kernels", "copies", "memsets", "graphs")
 Devices = Mapping[tuple[int, int], tuple[int, ...]]
 
 
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+
+
 class Bounds(NamedTuple):
     """The bounds of valid times: later than ``low`` and earlier than ``high``, in ns since capture start."""
 
@@ -52,11 +57,12 @@ class Bounds(NamedTuple):
 EVERY = Bounds(-int(FARTHEST), int(FARTHEST))
 
 
-def load_export(path: Path) -> Trace:
-    """Read an export of nsys into a trace.
+def load_export(path: Path, environ: Mapping[str, str] = NO_VARIABLES) -> Trace:
+    """Read an export of nsys into a trace. Its texts are cleaned of secrets, users, hosts and home folders.
 
     Args:
         path: A ``.sqlite`` export of nsys 2022 or newer; opened read-only and immutable.
+        environ: The environment of this process, whose secrets and user are removed, too.
 
     Returns:
         Its tables, sorted by start, in int64 ns.
@@ -66,13 +72,15 @@ def load_export(path: Path) -> Trace:
     """
     with opened(path) as export:
         arrays, counts, dropped, bounds = _all_arrays(export)
-        texts, strings, session = _texts(export, arrays), _strings(export, arrays), read_session(export)
+        cleaner = report_identity(export, environ).cleaner()
+        texts, strings = _texts(export, arrays), _cleaned(_strings(export, arrays), cleaner.symbol)
+        session = read_session(export, cleaner)
         devices, domains = _devices(export), _domains(export, texts)
         if tables.RANGES.name in arrays:
-            arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains)
+            arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains, cleaner)
             dropped[tables.RANGES.name] = _finish_ranges(arrays, session.duration_ns, bounds)
         _check_sums(export, arrays)
-        lookup = partial(_lookup, export)
+        lookup = partial(_clean_lookup, export, cleaner)
         arrays[tables.SAMPLES.name], stacks, dropped[tables.SAMPLES.name] = read_samples(export, lookup)
         arrays[tables.NCCL_CALLS.name] = read_nccl_calls(export, lookup)
         absent, counter_names = _absent(export, arrays), counters.conform(arrays, counters.names(export), dropped)
@@ -80,7 +88,9 @@ def load_export(path: Path) -> Trace:
             capture=Capture(neutral(path.name), path.stat().st_size),
             session=session,
             gpus=read_gpus(export),
-            frames={spec.name: _frame(spec, arrays.pop(spec.name, None), texts, devices or {}) for spec in SPECS},
+            frames={
+                spec.name: _frame(spec, arrays.pop(spec.name, None), texts, devices or {}, cleaner) for spec in SPECS
+            },
             strings=strings,
             copy_kinds=_labels(export, schema.COPY_KINDS) or schema.COPY_LABELS,
             memory_kinds=_labels(export, schema.MEMORY_KINDS) or schema.MEMORY_LABELS,
@@ -102,14 +112,16 @@ def _absent(export: Export, arrays: Mapping[str, Arrays]) -> frozenset[str]:
     return frozenset(missing | {name for name in of_ranges if not len(arrays[name]["start"])})
 
 
-def _frame(spec: TableSpec, columns: Arrays | None, texts: Mapping[int, str], devices: Devices) -> pd.DataFrame:
+def _frame(
+    spec: TableSpec, columns: Arrays | None, texts: Mapping[int, str], devices: Devices, cleaner: Cleaner
+) -> pd.DataFrame:
     """Return a table of the trace from the columns that were read; an empty table where the export has none."""
     if columns is None:
         return spec.empty()
     if spec is tables.THREADS:
-        columns["name"] = _category([texts.get(int(i), "") for i in columns.pop("name_id")])
+        columns["name"] = _category([texts.get(int(i), "") for i in columns.pop("name_id")], cleaner)
     elif spec is tables.DIAGNOSTICS:
-        columns["text"] = _category(columns["text"])
+        columns["text"] = _category(columns["text"], cleaner)
     elif spec.name in OPERATIONS or spec in (tables.MEMORY, tables.EVENT_RECORDS):
         _use_physical_devices(columns, devices)
     return pd.DataFrame({name: columns[name] for name in spec.columns}, copy=False)
@@ -186,8 +198,24 @@ def _lookup(export: Export, ids: Iterable[int]) -> dict[int, str]:
         return {}
     found: dict[int, str] = {}
     for some in _batched(ids, IDS_AT_ONCE):
-        found |= {key: shown_text(str(value)) for key, value in export.rows(queries.strings(some)) if value is not None}
+        found |= {key: cut_text(str(value)) for key, value in export.rows(queries.strings(some)) if value is not None}
     return found
+
+
+def _clean_lookup(export: Export, cleaner: Cleaner, ids: Iterable[int]) -> dict[int, str]:
+    """Return the texts of functions and source files by their ids, cleaned."""
+    return _cleaned(_lookup(export, ids), cleaner.text)
+
+
+def _cleaned(texts: Mapping[int, str], clean: Callable[[str], str]) -> dict[int, str]:
+    """Return texts by id, cleaned and cut; different texts stay different."""
+    found = distinct(texts.values(), _cut(clean))
+    return {key: found[text] for key, text in texts.items()}
+
+
+def _cut(clean: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a way of cleaning whose texts have at most ``schema.LONGEST_TEXT`` characters."""
+    return lambda text: clean(text)[: schema.LONGEST_TEXT]
 
 
 def _batched(ids: Iterable[int], size: int) -> Iterator[list[int]]:
@@ -223,7 +251,7 @@ def _domains(export: Export, texts: Mapping[int, str]) -> dict[tuple[int, int], 
     for thread, number, text, text_id in _domain_rows(export):
         process = export.whole(thread, "NVTX_EVENTS", "globalTid") & ~tables.THREAD_MASK
         key = process, export.whole(number, "NVTX_EVENTS", "domainId")
-        found[key] = shown_text(str(text)) if text is not None else texts.get(text_id, "")
+        found[key] = cut_text(str(text)) if text is not None else texts.get(text_id, "")
     return found
 
 
@@ -242,21 +270,29 @@ def _close(ranges: Arrays, latest: int, duration: int) -> None:
     ranges["end"] = np.where(unknown, np.int64(latest), ranges["end"])
 
 
-def _ranges(columns: Arrays, texts: Mapping[int, str], domains: Mapping[tuple[int, int], str]) -> Arrays:
+def _ranges(
+    columns: Arrays, texts: Mapping[int, str], domains: Mapping[tuple[int, int], str], cleaner: Cleaner
+) -> Arrays:
     """Add the text and domain of each range."""
     codes, ids = pd.factorize(columns.pop("text_id"))
     # nsys fills the plain text only where there is no registered string.
     registered = np.array([texts.get(int(i)) for i in ids], dtype=object)[codes]
-    columns["text"] = _category(np.where(pd.isna(registered), columns["text"], registered))
+    columns["text"] = _category(np.where(pd.isna(registered), columns["text"], registered), cleaner)
     keys = pd.MultiIndex.from_arrays([tables.process_of(columns["thread"]), columns.pop("domain_id")])
     which, pairs = pd.factorize(keys)
     names = [domains.get((int(process), int(number)), "") for process, number in pairs]
-    columns["domain"] = _category(np.array(names, dtype=object)[which])
+    columns["domain"] = _category(np.array(names, dtype=object)[which], cleaner)
     return columns
 
 
-def _category(values: Array | list[str]) -> Any:  # noqa: ANN401 - pandas has no public array type for it
-    return pd.Categorical(values)
+def _category(values: Array | list[str], cleaner: Cleaner) -> Any:  # noqa: ANN401 - pandas has no public array type for it
+    """Return texts as categories, each cleaned once; different texts stay different."""
+    found = pd.Categorical(values)
+    cleaned = distinct(map(str, found.categories), _cut(cleaner.text))
+    if all(text == changed for text, changed in cleaned.items()):
+        return found
+    # Categories are in order of their texts, whichever texts were changed.
+    return pd.Categorical(found.rename_categories(cleaned).astype(object))
 
 
 def _devices(export: Export) -> Devices | None:
@@ -320,7 +356,8 @@ def _check_sums(export: Export, arrays: Mapping[str, Arrays]) -> None:
         # Adding up in floating point cannot overflow, and is needed only for a capture that may be too long.
         if reach * len(start) >= MOST_NS and float((end - start).sum(dtype=np.float64)) >= MOST_NS:
             raise ExportError(
-                f"{export.path.name}: the times of its {name.replace('_', ' ')} add up to more than 146 years", hint=AGAIN
+                f"{export.path.name}: the times of its {name.replace('_', ' ')} add up to more than 146 years",
+                hint=AGAIN,
             )
 
 

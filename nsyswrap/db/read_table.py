@@ -20,7 +20,6 @@ from nsyswrap.db import counters, queries, schema
 from nsyswrap.db.connection import AGAIN, Export, connected, text_of, wrong_type
 from nsyswrap.db.schema import Source
 from nsyswrap.errors import ExportError
-from nsyswrap.privacy import neutral
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -80,7 +79,7 @@ class TableReader:
         return cls(export, source, parts, {name: np.empty(length, _dtype(source, name)) for name in names})
 
     def read(self, part: Part) -> int:
-        """Read the rows of one part into the arrays, NULL as the contract's missing value.
+        """Read the rows of one part into the arrays, NULL as the contract's missing value. Texts are not cleaned yet.
 
         Returns:
             The number of rows.
@@ -161,9 +160,12 @@ def _missing(source: Source, name: str) -> int | str:
     return source.spec.missing.get(name, int(UNKNOWN) if _dtype(source, name) == "int64" else 0)
 
 
-def shown_text(text: str) -> str:
-    """Return a text of the export without what is private, cut at ``schema.LONGEST_TEXT`` characters."""
-    return neutral(text[: 2 * schema.LONGEST_TEXT])[: schema.LONGEST_TEXT]
+def cut_text(text: str) -> str:
+    """Return a text of the export, cut at twice ``schema.LONGEST_TEXT`` characters.
+
+    It is cut again when it is cleaned. So a secret that crosses the first limit is not in the result.
+    """
+    return text[: 2 * schema.LONGEST_TEXT]
 
 
 def _values(values: pa.Array, source: Source, name: str, path: Path) -> Array:
@@ -171,7 +173,7 @@ def _values(values: pa.Array, source: Source, name: str, path: Path) -> Array:
     column = {**source.required, **source.optional}[name]
     if name in source.texts:
         codes = values.dictionary_encode()
-        labels = [shown_text(text_of(label)) for label in codes.dictionary.to_pylist()]
+        labels = [cut_text(text_of(label)) for label in codes.dictionary.to_pylist()]
         texts: Array = np.array(labels, dtype=object)[codes.indices.to_numpy()]
         return texts
     if values.null_count and name in schema.NEVER_NULL:

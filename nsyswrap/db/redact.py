@@ -20,10 +20,10 @@ from pathlib import Path
 from nsyswrap.db import schema
 from nsyswrap.db.connection import AGAIN, Export, address_of, opened, text_of
 from nsyswrap.db.description import command_words
-from nsyswrap.db.identity import Cleaner, identity_of
+from nsyswrap.db.identity import identity_of
 from nsyswrap.db.payloads import is_of_domain, nccl_domains, nccl_payload, python_sample
 from nsyswrap.errors import ExportError, NsyswrapError, UsageError
-from nsyswrap.privacy import neutral_command
+from nsyswrap.privacy import Cleaner, DistinctCleaner, neutral_command
 
 # The tables that are kept, and for each the text columns that are kept and how they are cleaned. Numbers are kept.
 TABLES: Mapping[str, Mapping[str, str]] = {
@@ -158,7 +158,10 @@ class _Copy:
         database.execute("pragma synchronous = off")
         database.execute("attach ? as source", (address,))
         for way in ("symbol", "text", "file", "message"):
-            database.create_function(way, 1, self._function(getattr(cleaner, way)), deterministic=True)
+            clean = getattr(cleaner, way)
+            # Ranges and kernels are counted by their texts, so different texts must stay different.
+            kept_apart = DistinctCleaner(clean) if way in ("symbol", "text") else clean
+            database.create_function(way, 1, self._function(kept_apart), deterministic=True)
         database.create_function("payload", 3, self._payload)
 
     def run(self, target: Path) -> Redaction:

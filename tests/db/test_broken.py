@@ -276,9 +276,7 @@ def test_invalid_times_are_left_out_and_counted(
 
 @pytest.mark.parametrize("far", [-(10**18), 10**18, 2**54])
 @pytest.mark.parametrize("epoch", [0, 1_700_000_000_000_000_000])
-def test_times_far_from_all_others_are_left_out_and_counted(
-    build: Build, tmp_path: Path, far: int, epoch: int
-) -> None:
+def test_times_far_from_all_others_are_left_out_and_counted(build: Build, tmp_path: Path, far: int, epoch: int) -> None:
     """Ten calls that began 32 years ago once made totals negative, unseen. Times may count from 1970, too."""
     builder = build()
     for at in range(epoch, epoch + 40):

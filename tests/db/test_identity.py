@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from real_captures import Planted
 
 from nsyswrap.db.connection import opened
-from nsyswrap.db.identity import Cleaner, Identity, identity_of, variables
+from nsyswrap.db.identity import identity_of, variables
+from nsyswrap.privacy import Cleaner, Identity
 
 Build = Callable[..., ExportBuilder]
 Found = Callable[[ExportBuilder], Identity]
@@ -35,7 +36,9 @@ def test_an_environment_is_read_from_each_place(build: Build, found: Found, plac
     builder = build().environment({"HOME": "/data/ann", "USER": "annabella", "X_TOKEN": "s3cr3t!"})
     for other in {"StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE"} - {place}:
         builder.without(other)
-    assert found(builder) == Identity(("/data/ann",), ("annabella",), ("s3cr3t!",))
+    assert found(builder) == Identity(
+        ("/data/ann",), ("annabella",), ("czNjcjN0IQ==", "czNjcjN0IQ", "s3cr3t%21", "s3cr3t!")
+    )
 
 
 def test_the_description_of_an_export_is_read(build: Build, found: Found) -> None:
@@ -59,7 +62,9 @@ def test_values_may_hold_the_separator_of_variables(build: Build, tmp_path: Path
         assert set(variables(export)) == set(values.items())
 
 
-@pytest.mark.parametrize("user", ["root", "data", "forward", "step", "a", ""])
+@pytest.mark.parametrize(
+    "user", ["root", "data", "forward", "step", "a", "", "next", "loss", "Loss", "zero_grad", "12"]
+)
 def test_names_that_identify_nobody_are_kept(build: Build, found: Found, user: str) -> None:
     """Words that the analysis needs are kept too: for a user called "data", the phase data keeps its name."""
     assert found(build().environment({"USER": user, "PATH": "/bin"})).names == ()
