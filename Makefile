@@ -23,7 +23,7 @@ SOURCES := nsyswrap workloads tests tools bench
 .NOTPARALLEL:
 # Tests start some hundred processes. Without bytecode, each compiles nsyswrap again.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help profile test quick check format docs reports gallery faults overhead bench lock nsys nsys-if-possible browser
+.PHONY: help profile test quick check format docs reports gallery faults overhead bench fuzz lock nsys nsys-if-possible browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ overhead: $(VENV)/.base $(VENV)/.torch nsys ## run programs alone and profiled o
 
 bench: $(VENV)/.base ## time nsyswrap with the programs in bench/
 	@set -e; for program in bench/bench_*.py; do echo "$$program"; $(PY) "$$program"; done
+
+fuzz: $(VENV)/.base $(VENV)/.dev ## read random exports until Ctrl-C, and print what fails
+	$(PY) tools/fuzz.py
 
 lock: $(VENV)/.base ## pin the newest versions that pyproject.toml allows, in requirements/
 	$(PY) tools/lock.py

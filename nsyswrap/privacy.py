@@ -54,17 +54,23 @@ FOLDERS = HOMES | {"PWD", "OLDPWD", "VIRTUAL_ENV", "CONDA_PREFIX", "SLURM_SUBMIT
 _SHARED_FOLDERS = frozenset({"/", "/tmp", "/opt", "/srv", "/usr", "/var", "/mnt", "/data", "/home", "/workspace"})  # noqa: S108
 # Names that do not identify a person, and words that the analysis looks for in the texts of ranges and threads. A user
 # who is called like one of them must not change a number.
-_HARMLESS_NAMES = frozenset(
-    "root user users admin guest nobody docker container ubuntu debian runner localhost local vm home default none true "
-    "false main test python enabled disabled "
-    "get load loading next read reading wait waiting for the train training data input inputs batch to device gpu cuda "
-    "loader fetch fetching time pipeline enumerate dataloader copy copies move send transfer transfers put host memcpy "
-    "model forward fwd prop propagation pass and plus loss compute inference backward backwards bwd back run optimizer "
-    "optimiser optim opt step steps update zero grad weight weights param params parameter parameters iter iteration "
-    "epoch warmup warm nccl garbage collection tokenizer torch save safetensors file at pt pin prefetch worker process "
-    "cublas cublaslt cudnn cusolver cusparse cufft cccl thrust cub tensorrt dali libcudf nvshmem ucx gil trace periodic "
-    "sampling backtrace nsyswrap".split()
-)
+_HARMLESS_NAMES = frozenset({
+    *("root", "user", "users", "admin", "guest", "nobody", "docker", "container", "ubuntu"),
+    *("debian", "runner", "localhost", "local", "vm", "home", "default", "none", "true"),
+    *("false", "main", "test", "python", "enabled", "disabled", "get", "load", "loading"),
+    *("next", "read", "reading", "wait", "waiting", "for", "the", "train", "training"),
+    *("data", "input", "inputs", "batch", "to", "device", "gpu", "cuda", "loader"),
+    *("fetch", "fetching", "time", "pipeline", "enumerate", "dataloader", "copy", "copies", "move"),
+    *("send", "transfer", "transfers", "put", "host", "memcpy", "model", "forward", "fwd"),
+    *("prop", "propagation", "pass", "and", "plus", "loss", "compute", "inference", "backward"),
+    *("backwards", "bwd", "back", "run", "optimizer", "optimiser", "optim", "opt", "step"),
+    *("steps", "update", "zero", "grad", "weight", "weights", "param", "params", "parameter"),
+    *("parameters", "iter", "iteration", "epoch", "warmup", "warm", "nccl", "garbage", "collection"),
+    *("tokenizer", "torch", "save", "safetensors", "file", "at", "pt", "pin", "prefetch"),
+    *("worker", "process", "cublas", "cublaslt", "cudnn", "cusolver", "cusparse", "cufft", "cccl"),
+    *("thrust", "cub", "tensorrt", "dali", "libcudf", "nvshmem", "ucx", "gil", "trace"),
+    *("periodic", "sampling", "backtrace", "nsyswrap"),
+})  # fmt: skip
 # Shorter secrets may occur by chance in the name of a kernel, and changing that name would change what is counted.
 _SECRET_LETTERS = 6
 _SECRET_IN_SYMBOL_LETTERS = 8

@@ -1,4 +1,4 @@
-"""A randomly damaged export is read or refused with our own error, whichever bytes are wrong."""
+"""A randomly damaged export is read or refused with our own error, whichever bytes or values are wrong."""
 
 import random
 from collections.abc import Callable
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from export_builder import ExportBuilder
+from fuzz_cases import fuzz_case
+from fuzz_checks import Outcome, examine
 
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import ExportError
@@ -101,3 +103,18 @@ def test_types_are_wrong(sound: bytes, tmp_path: Path, seed: int) -> None:
         for index in drawn.sample(small, 3):
             content[index] = drawn.randrange(16)
         load_damaged(content, tmp_path / "x.sqlite")
+
+
+@pytest.mark.parametrize("first", range(0, 300, 100))
+def test_exports_of_random_content_are_sound_or_refused(tmp_path: Path, first: int) -> None:
+    """`make fuzz` goes on without end. Each case follows from its number, so these 300 are always the same.
+
+    One of 50 goes all the way to the comparison of its report with itself.
+    """
+    found = {number: examine(number, tmp_path, every=50) for number in range(first, first + 100)}
+    assert {number: each.reason for number, each in found.items() if each.outcome is Outcome.FAILED} == {}
+    assert {each.outcome for each in found.values()} == {Outcome.READ, Outcome.REPORT, Outcome.REFUSED}
+
+
+def test_a_case_follows_from_its_number() -> None:
+    assert fuzz_case(7).rows == fuzz_case(7).rows != fuzz_case(8).rows

@@ -93,7 +93,7 @@ def examine_strictly(number: int, folder: Path, *, is_whole: bool = True) -> Non
         report = report_of(context, drawn.choice(_WINDOWS), with_timeline=form == "html")
         check_report(report)
         render(form, report)
-        if drawn.random() < 0.2:  # noqa: PLR2004 - one in five
+        if drawn.random() < 0.2:
             _check_events(context, report)
         check_written(report)
 
