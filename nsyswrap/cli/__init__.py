@@ -1,16 +1,21 @@
 """The command line: one module for each command, loaded when it is called, and one place that prints errors."""
 
+import errno
 import importlib
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from nsyswrap import __version__
+from nsyswrap.cli.streams import discard_stdout
 from nsyswrap.cli.terminal import printable
 from nsyswrap.errors import CaptureError, NsyswrapError, UsageError
 
+# Exit code after Ctrl-C: 128 and the number of the signal.
+INTERRUPTED = 130
 # Each command and its line in the help. Its module is `nsyswrap.cli.<command>`, with `_` for `-`.
 COMMANDS: Mapping[str, str] = {
     "profile": "Run a program under Nsight Systems and report where the GPU's time went.",
@@ -56,10 +61,31 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's signature
+        """Run the command line; a help or version that cannot be printed is an error with exit code 1."""
+        try:
+            return super().main(*args, **extra)
+        except OSError as error:
+            if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
+                raise
+            discard_stdout()
+            click.echo(f"nsyswrap: cannot write to stdout: {error.strerror}", err=True)
+            sys.exit(1)
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:  # noqa: ANN401 - click's signature
+        """Read the command line; Ctrl-C ends with 130, also before a command has begun."""
+        try:
+            return super().make_context(*args, **extra)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; an ``NsyswrapError`` becomes a message and a hint on stderr, and an exit code."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("nsyswrap: interrupted", err=True)
+            sys.exit(INTERRUPTED)
         except NsyswrapError as error:
             _exit_with(ctx, error)
         except FileNotFoundError:
@@ -71,8 +97,9 @@ class LazyGroup(click.Group):
 def _exit_with(ctx: click.Context, error: NsyswrapError) -> NoReturn:
     """Print an error and exit; control characters are escaped, since messages quote file names and output of nsys."""
     click.echo(f"nsyswrap: {printable(error.message)}", err=True)
-    if error.hint:
-        click.echo(f"hint: {printable(error.hint)}", err=True)
+    hint = error.hint if _working_folder_exists() else "the working folder has been removed: change to one that exists"
+    if hint:
+        click.echo(f"hint: {printable(hint)}", err=True)
     ctx.exit(exit_code(error, ctx.invoked_subcommand))
 
 

@@ -105,12 +105,18 @@ def text_of(found: Sequence[Classification]) -> str:
 
 
 def csv_of(found: Sequence[Classification]) -> str:
-    """Return a CSV table with a header row."""
+    """Return a CSV table with a header row; hidden characters are shown, and no cell is a formula."""
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(dataclasses.astuple(each) for each in found)
+    writer.writerows([_cell(str(value)) for value in dataclasses.astuple(each)] for each in found)
     return target.getvalue()
+
+
+def _cell(value: str) -> str:
+    """Return a cell of CSV: control characters are escaped, and an apostrophe disarms a formula."""
+    shown = printable(value)
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
 def json_of(found: Sequence[Classification]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from nsyswrap.cli.streams import discard_stdout, encodable
 from nsyswrap.cli.terminal import printable
 from nsyswrap.errors import ExportError, UsageError
 
@@ -67,12 +68,13 @@ def print_result(text: str) -> None:
     if sys.stdout is None:
         raise ExportError("cannot write to stdout: it is closed", hint="give a file with -o, or leave stdout open")
     try:
-        click.echo(text, nl=not text.endswith("\n"))
+        click.echo(encodable(text, sys.stdout.encoding or "utf-8"), nl=not text.endswith("\n"))
+        sys.stdout.flush()
     except OSError as error:
         # click ends quietly where the reader has closed the pipe, as in `| head`.
         if error.errno == errno.EPIPE:
             raise
-        _discard_stdout()
+        discard_stdout()
         raise ExportError(
             f"cannot write to stdout: {error.strerror}", hint="free some space, or send the result elsewhere"
         ) from error
@@ -162,11 +164,3 @@ def atomic_folder(target: Path, names: Iterable[str] = ()) -> Iterator[Path]:
 def _outdated(folder: Path, names: Iterable[str], written: Collection[str]) -> list[Path]:
     """Return the files of earlier results that the new result does not replace."""
     return [path for name in names for path in folder.glob(name) if path.is_file() and path.name not in written]
-
-
-def _discard_stdout() -> None:
-    """Discard what stdout still buffers; Python would try to write it at exit and report the error again."""
-    with suppress(OSError, ValueError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)

@@ -16,7 +16,7 @@ from nsyswrap.cli.capture_options import ProfileCommand, capture_options, option
 from nsyswrap.cli.compare import report_at
 from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
 from nsyswrap.cli.interrupts import reserved, stopping_at_once
-from nsyswrap.cli.output import write_text
+from nsyswrap.cli.output import print_result, write_text
 from nsyswrap.cli.progress import shown
 from nsyswrap.cli.rank_launch import (
     LAUNCH,
@@ -28,7 +28,7 @@ from nsyswrap.cli.rank_launch import (
     this_launch,
 )
 from nsyswrap.cli.terminal import rendered
-from nsyswrap.errors import CaptureError, NsyswrapError, UsageError
+from nsyswrap.errors import CaptureError, ExportError, NsyswrapError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -321,9 +321,16 @@ def write_report(report: "Report", folder: Path) -> None:
 
 
 def print_summary(report: "Report", folder: Path, notes: tuple[str, ...], *, form: str, quiet: bool) -> None:
-    """Print the summary, a warning about secrets in the capture, and the paths of the results."""
+    """Print the summary, a warning about secrets in the capture, and the paths of the results.
+
+    Raises:
+        CaptureError: stdout cannot be written to.
+    """
     if form == "json":
-        click.echo(rendered("json", report, to_terminal=False))
+        try:
+            print_result(rendered("json", report, to_terminal=False))
+        except ExportError as error:
+            raise CaptureError(error.message, hint=f"the result is in {folder / 'report.json'}") from error
     elif not quiet:
         click.echo(rendered("text", report, to_terminal=True, stream=sys.stderr), err=True)
     for note in notes if form == "json" or quiet else ():  # the summary shows the notes

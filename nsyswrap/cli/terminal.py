@@ -19,8 +19,17 @@ SUMMARY = "summary"
 
 
 def printable(text: str) -> str:
-    """Return a text with control characters escaped, so that it cannot move the cursor of a terminal."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    """Return a text with control characters escaped, so that it cannot move the cursor of a terminal.
+
+    Bytes of a file's name that are not UTF-8 are shown by their numbers.
+    """
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode()
 
 
 def check_view(view: str, form: str) -> None:

@@ -15,6 +15,7 @@ from nsyswrap.loop.step_bounds import StepParts, find_parts
 from nsyswrap.loop.step_detection import PATTERN, Steps, at_one_time, counted, gpu_time, warm_up
 from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import KERNEL, WorkSequence
+from nsyswrap.patterns import time_limit
 from nsyswrap.tables import Trace
 
 # Said where only waits show what a repetition is: the layers of a network may wait too.
@@ -83,7 +84,8 @@ def _wanted(
     trace: Trace, operations: Operations, rows: npt.NDArray[np.intp], matcher: re.Pattern[str]
 ) -> npt.NDArray[np.bool_]:
     """Return which operations are kernels with a name that matches."""
-    matches = tables.by_name(trace, tables.KERNELS, lambda name: int(matcher.search(name) is not None), np.int8)
+    with time_limit("--step-kernel", matcher.pattern):
+        matches = tables.by_name(trace, tables.KERNELS, lambda name: int(matcher.search(name) is not None), np.int8)
     found = np.zeros(len(rows), bool)
     kernels = operations.table[rows] == SOURCES.index(tables.KERNELS)
     found[kernels] = matches[operations.row[rows[kernels]]] > 0

@@ -17,6 +17,7 @@ from nsyswrap.loop.injected_ranges import injected_steps, repeated
 from nsyswrap.loop.step_detection import PATTERN, Steps
 from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import WorkSequence
+from nsyswrap.patterns import time_limit
 from nsyswrap.tables import Trace, array
 
 NO_PHASE = -1
@@ -161,7 +162,8 @@ def _marked_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...]) -> 
     """Return the ranges that are phases, as in ``Phases.ranges``, and the names of the phases."""
     ranges = trace[tables.RANGES]
     names = tuple(dict.fromkeys([*USUAL, *(rule.phase for rule in rules)]))
-    by_text = np.array([_phase(str(text), names, rules) for text in ranges["text"].cat.categories], np.int32)
+    with time_limit("--phase", ", ".join(rule.pattern.pattern for rule in rules)):
+        by_text = np.array([_phase(str(text), names, rules) for text in ranges["text"].cat.categories], np.int32)
     step_names = set(steps.frame["name"])
     is_step = np.array([str(text) in step_names for text in ranges["text"].cat.categories], bool)
     by_text = np.where(is_step & (by_text == NO_PHASE), np.int32(names.index(BATCH)), by_text)

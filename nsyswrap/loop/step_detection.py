@@ -15,6 +15,7 @@ from nsyswrap.errors import UsageError
 from nsyswrap.events.operations import SOURCES, launch_calls
 from nsyswrap.intervals import Window
 from nsyswrap.loop.injected_ranges import without_doubtful_steps
+from nsyswrap.patterns import time_limit
 from nsyswrap.tables import Trace, array
 
 STEP_TEXT = re.compile(r"(?:batch|step|iteration|iter)[\s_#:=\-\[(]*\d+[\])]?$", re.IGNORECASE)
@@ -116,7 +117,7 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
             followed by a number at the end.
 
     Raises:
-        UsageError: The pattern is not a regular expression.
+        UsageError: The pattern is not a regular expression, or takes too long.
     """
     found = _named_as_steps(trace, step_matcher(pattern))
     used = gpu_time(trace) if len(tables.distinct(array(found, "process"))) > 1 else {}
@@ -135,7 +136,8 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
 def _named_as_steps(trace: Trace, matcher: re.Pattern[str]) -> pd.DataFrame:
     """Return the ranges whose text names a step: process, thread, name, start, end (ns) and whether it never ended."""
     ranges = trace[tables.RANGES]
-    wanted = np.array([matcher.search(str(text)) is not None for text in ranges["text"].cat.categories], bool)
+    with time_limit("--step-range", matcher.pattern):
+        wanted = np.array([matcher.search(str(text)) is not None for text in ranges["text"].cat.categories], bool)
     found = ranges[without_doubtful_steps(ranges, text_flags(ranges, wanted))]
     return pd.DataFrame(
         {

@@ -17,7 +17,10 @@ _NAME_WIDTH = 60
 _TEXT_WIDTH = 400
 _FOLDED = (("phases", "phases"), ("tensor_cores", "phases"), ("kernels", "summary"), ("copies", "summary"))
 _LEFT_OUT = "The rest is on the page; it does not fit into a comment."
-_MARKUP = re.compile(r"[<>&|\\`*_\[\]~$]|:(?=\S)|[@#]")
+# Characters of Markdown; and what GitHub makes a link: mentions, numbers of issues, addresses, and hashes of commits.
+_MARKUP = re.compile(
+    r"[<>&|\\`*_\[\]~$]|:(?=\S)|[@#]|(?<=www)\.|(?<=\bGH)-(?=\d)|\b(?=\d*[a-f])[0-9a-f]{7,40}\b", re.IGNORECASE
+)
 
 
 def render(report: Report) -> str:
@@ -56,9 +59,11 @@ def name(text: str, width: int = _NAME_WIDTH) -> str:
 
 
 def _inert(found: re.Match[str]) -> str:
+    # GitHub looks for mentions, references and addresses in the rendered text, but not inside code.
+    if len(found[0]) > 1:
+        return f"<code>{found[0]}</code>"
     entity = f"&#{ord(found[0])};"
-    # GitHub looks for mentions and references in the rendered text, but not inside code.
-    return f"<code>{entity}</code>" if found[0] in "@#" else entity
+    return f"<code>{entity}</code>" if found[0] in "@#.-" else entity
 
 
 def _parts(report: Report) -> Iterator[str]:

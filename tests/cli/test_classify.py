@@ -31,6 +31,13 @@ def test_csv_holds_the_columns_of_the_contract_in_the_order_of_the_names() -> No
     ]
 
 
+def test_a_csv_has_no_formula_and_no_escape_sequence() -> None:
+    """A name comes from the profiled program, and a spreadsheet runs a cell that begins with one of these."""
+    names = ["=1+1", "@x", "+y", "-z", "a\x1b[31mb"]
+    rows = list(csv.reader(io.StringIO(run("--format", "csv", "--", *names).stdout)))
+    assert [row[0] for row in rows[1:]] == ["'=1+1", "'@x", "'+y", "'-z", "a\\x1b[31mb"]
+
+
 def test_json_is_a_list_of_objects_with_these_columns() -> None:
     rows = json.loads(run("--format", "json", NVJET, "Kernel2").stdout)
     assert [list(row) for row in rows] == [HEADER.split(",")] * 2
@@ -83,7 +90,7 @@ def test_no_names_give_an_empty_result(form: str, shown: str) -> None:
 
 def test_a_name_may_begin_with_a_hyphen() -> None:
     result = run("--format", "csv", "--", "-x", "--format")
-    assert [line.split(",")[0] for line in result.stdout.splitlines()[1:]] == ["-x", "--format"]
+    assert [line.split(",")[0] for line in result.stdout.splitlines()[1:]] == ["'-x", "'--format"]
 
 
 def test_bytes_that_are_not_utf_8_become_escapes() -> None:

@@ -93,6 +93,22 @@ def test_nobody_is_mentioned() -> None:
     assert markdown_report.escape("@user #12") == "<code>&#64;</code>user <code>&#35;</code>12"
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("see www.example.org", "see www<code>&#46;</code>example.org"),
+        ("like GH-2 and gh-30", "like GH<code>&#45;</code>2 and gh<code>&#45;</code>30"),
+        ("at a5c3785ed8d6a35868bc169f07e40e889087fd2e", "at <code>a5c3785ed8d6a35868bc169f07e40e889087fd2e</code>"),
+        ("at a5c3785", "at <code>a5c3785</code>"),
+        ("at 1234567 ns", "at 1234567 ns"),
+        ("the 12.5 ms", "the 12.5 ms"),
+    ],
+)
+def test_nothing_is_linked(text: str, shown: str) -> None:
+    """GitHub links addresses without a scheme, GH-2, and hashes of commits."""
+    assert markdown_report.escape(text) == shown
+
+
 @given(anything)
 def test_a_name_is_code_without_markup(name: str) -> None:
     shown = markdown_report.name(name, 1_000)

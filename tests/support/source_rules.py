@@ -17,6 +17,7 @@ LAYERS = {
     "units": 0,
     "intervals": 0,
     "privacy": 0,
+    "patterns": 0,
     "model": 1,
     "rule_names": 1,
     "tables": 2,

@@ -19,7 +19,9 @@ def fuzz() -> Iterator[ModuleType]:
     sys.path.remove(str(ROOT / "tools"))
 
 
-def test_cases_are_counted(fuzz: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cases_are_counted(
+    fuzz: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "argv", ["fuzz.py", "--first", "1", "--count", "3"])
     assert fuzz.main() == 0
     assert "3 cases in " in capsys.readouterr().out
