@@ -11,11 +11,16 @@ changed, and apt checks signatures as usual. nsys is NVIDIA software; its licenc
 """
 
 import fcntl
+import hashlib
 import os
+import re
 import shutil
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 from nsyswrap.capture.distribution import (
     GET_NSYS_FROM_NVIDIA,
@@ -35,6 +40,8 @@ NSYS_PACKAGES = ("nsight-systems", "nsight-systems-target")
 NEEDED_BYTES = 1_200_000_000
 _UPDATE_TIMEOUT_S = 600
 _DOWNLOAD_TIMEOUT_S = 3600
+# A line of `apt-get download --print-uris`: address, file, size, hash. A file's name has no folder.
+_LISTED = re.compile(r"^'[^']+' ([^\s/]+\.deb) (\d+) SHA256:([0-9a-f]{64})\s*$", re.MULTILINE)
 
 
 def ensure_nsys(notify: Callable[[str], None], *, force: bool = False) -> Nsys:
@@ -88,7 +95,7 @@ def install(root: Path, notify: Callable[[str], None], distribution: Distributio
     """
     distribution = this_distribution() if distribution is None else distribution
     notify(licence_notice(distribution, root))
-    with _disk_errors(root), _locked(root):
+    with _ends_with_its_children(), _disk_errors(root), _locked(root):
         _check_free(root)
         fetch = root / ".fetch"
         apt = Apt(distribution, fetch)
@@ -128,6 +135,8 @@ class Apt:
     def __init__(self, distribution: Distribution, folder: Path) -> None:
         """Write the sources; nothing is downloaded yet."""
         self._folder = folder
+        # Lists that are there already are no proof: only those that are downloaded now are checked by their signature.
+        shutil.rmtree(folder / "lists", ignore_errors=True)
         for name in ("sources", "lists/partial", "cache/archives/partial", "packages"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         text = sources_text(distribution, mirror_of(distribution), keyring_of(distribution), _architecture())
@@ -138,20 +147,55 @@ class Apt:
         self._run("update", timeout_s=_UPDATE_TIMEOUT_S, cwd=self._folder)
 
     def download(self, *names: str) -> tuple[Path, ...]:
-        """Download packages that are not there yet, and return their files in the order of the names."""
-        folder = self._folder / "packages"
-        self._run("download", *names, timeout_s=_DOWNLOAD_TIMEOUT_S, cwd=folder)
-        return tuple(max(folder.glob(f"{name}_*.deb"), key=lambda path: path.stat().st_mtime_ns) for name in names)
+        """Download packages that are not there yet, and return their files in the order of the names.
 
-    def _run(self, *arguments: str, timeout_s: float, cwd: Path) -> None:
+        A file that is there already counts only if the signed index has its name, size and hash.
+
+        Raises:
+            NsyswrapError: A file differs from the index, or cannot be downloaded.
+        """
+        folder = self._folder / "packages"
+        wanted = [self._listed(name) for name in names]
+        for each in wanted:
+            if not each.is_in(folder):
+                (folder / each.file).unlink(missing_ok=True)
+        self._run("download", *names, timeout_s=_DOWNLOAD_TIMEOUT_S, cwd=folder)
+        for each in wanted:
+            if not each.is_in(folder):
+                raise NsyswrapError(
+                    f"{each.file} differs from the signed index of the distribution, so it was not unpacked",
+                    hint="Run 'nsyswrap setup' again; if it fails again, use another mirror",
+                )
+        return tuple(folder / each.file for each in wanted)
+
+    def _listed(self, name: str) -> "Listed":
+        """Return what the signed index says about a package."""
+        folder = self._folder / "packages"
+        text = self._run("download", "--print-uris", name, timeout_s=_UPDATE_TIMEOUT_S, cwd=folder)
+        found = _LISTED.search(text)
+        if found is None:
+            raise NsyswrapError(f"the index of the distribution has no SHA-256 of {name}", hint=GET_NSYS_FROM_NVIDIA)
+        return Listed(found.group(1), int(found.group(2)), found.group(3))
+
+    def _run(self, *arguments: str, timeout_s: float, cwd: Path) -> str:
+        """Run apt-get and return what it prints."""
         settings = {
+            # Whatever this machine's own configuration allows.
+            "Acquire::AllowInsecureRepositories": "false",
+            "Acquire::AllowWeakRepositories": "false",
+            "Acquire::AllowDowngradeToInsecureRepositories": "false",
+            "APT::Get::AllowUnauthenticated": "false",
+            "Acquire::Check-Valid-Until": "true",
             "Dir::Etc::sourcelist": "/dev/null",
             "Dir::Etc::sourceparts": str(self._folder / "sources"),
             "Dir::Etc::preferences": "/dev/null",
             "Dir::Etc::preferencesparts": "/dev/null",
             "Dir::State::lists": str(self._folder / "lists"),
             "Dir::Cache": str(self._folder / "cache"),
-            "Acquire::Retries": "3",
+            # A mirror that sends nothing ends in a minute: three times 20 s.
+            "Acquire::Retries": "2",
+            "Acquire::http::Timeout": "20",
+            "Acquire::https::Timeout": "20",
             # A list that cannot be downloaded is an error instead of a warning.
             "APT::Update::Error-Mode": "any",
             # As root, apt would download as the user _apt, who has no access to a private folder.
@@ -164,6 +208,23 @@ class Apt:
             raise NsyswrapError(str(error), hint="Run 'nsyswrap setup' again to continue") from error
         if output.code != 0:
             raise apt_error(output)
+        return output.stdout
+
+
+class Listed(NamedTuple):
+    """A package in the signed index: its file, its size in bytes and its SHA-256."""
+
+    file: str
+    size: int
+    sha256: str
+
+    def is_in(self, folder: Path) -> bool:
+        """Return whether the folder has this very file."""
+        path = folder / self.file
+        if not path.is_file() or path.is_symlink() or path.stat().st_size != self.size:
+            return False
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == self.sha256
 
 
 def sources_text(distribution: Distribution, mirror: str, keyring: Path, architecture: str) -> str:
@@ -234,6 +295,29 @@ def _locked(root: Path) -> Iterator[None]:
                 f"another 'nsyswrap setup' is running in {root}", hint="Wait until it has ended"
             ) from error
         yield
+
+
+@contextmanager
+def _ends_with_its_children() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end apt, too, and remove what is unpacked; exit codes 143 and 129."""
+
+    def end(number: int, _: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ends = (signal.SIGTERM, signal.SIGHUP)
+    before = {each: signal.getsignal(each) for each in ends}
+    for each in ends:
+        # nohup sets SIGHUP to be ignored.
+        if before[each] is not signal.SIG_IGN:
+            signal.signal(each, end)
+    try:
+        yield
+    finally:
+        for each in ends:
+            signal.signal(each, before[each])
 
 
 @contextmanager

@@ -1,8 +1,11 @@
 """Installing nsys with a fake apt: the calls of apt, the installed tree, and the error for each failure."""
 
 import fcntl
+import signal
+import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -149,7 +152,7 @@ def test_apt_does_not_use_files_of_the_system(packages: Path, tmp_path: Path, de
             assert "Dir::Etc::sourcelist=/dev/null" in line
             assert f"Dir::State::lists={tmp_path / 'nsys' / '.fetch' / 'lists'}" in line
             assert f"Dir::Cache={tmp_path / 'nsys' / '.fetch' / 'cache'}" in line
-            assert "unauthenticated" not in line.lower()
+            assert "AllowUnauthenticated=true" not in line
             assert "insecure" not in line.lower()
 
 
@@ -310,3 +313,79 @@ def test_a_missing_tool_is_an_error_with_a_hint(
         fetched(tmp_path, debian)
     assert "NVIDIA developer site" in caught.value.hint
     assert packages.is_dir()
+
+
+def test_a_package_that_was_planted_is_not_unpacked(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+    """A file that looks newer once was unpacked and its program was run. The index says which file is meant."""
+    folder = tmp_path / "nsys" / ".fetch" / "packages"
+    folder.mkdir(parents=True)
+    planted = executable(tmp_path / "planted" / NSYS / "nsys", f"#!/bin/sh\ntouch {tmp_path}/was-run\n")
+    for name in (f"nsight-systems-target_{VERSION}_amd64.deb", "nsight-systems-target_9999_amd64.deb"):
+        with tarfile.open(folder / name, "w") as archive:
+            archive.add(tmp_path / "planted", arcname=".")
+    path, _ = fetched(tmp_path, debian)
+    assert path.read_text() != planted.read_text()
+    assert not (tmp_path / "was-run").exists()
+    assert packages.is_dir()
+
+
+def test_a_package_that_differs_from_the_index_is_refused(
+    packages: Path, tmp_path: Path, debian: Distribution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, "tampered")
+    with pytest.raises(NsyswrapError, match="differs from the signed index"):
+        fetched(tmp_path, debian)
+    assert "dpkg-deb -x" not in log(packages)
+
+
+def test_signatures_are_required_whatever_the_machine_allows(
+    packages: Path, tmp_path: Path, debian: Distribution
+) -> None:
+    """And a mirror that sends nothing ends in a minute: three times 20 s."""
+    planted = tmp_path / "nsys" / ".fetch" / "lists" / "planted_Packages"
+    planted.parent.mkdir(parents=True)
+    planted.touch()
+    fetched(tmp_path, debian)
+    calls = [line for line in log(packages).splitlines() if line.startswith("apt-get -o Acquire")]
+    assert len(calls) > 3
+    for call in calls:
+        for setting in (
+            *("Acquire::AllowInsecureRepositories=false", "APT::Get::AllowUnauthenticated=false"),
+            *("Acquire::AllowDowngradeToInsecureRepositories=false", "Acquire::AllowWeakRepositories=false"),
+            *("Acquire::http::Timeout=20", "Acquire::https::Timeout=20", "Acquire::Retries=2"),
+        ):
+            assert setting in call
+    assert not planted.exists()
+
+
+SETUP = """
+import sys
+from pathlib import Path
+from nsyswrap.capture.distribution import Distribution
+from nsyswrap.capture.install import install
+root = Path(sys.argv[1])
+install(root / "nsys", print, Distribution("Debian", "bookworm", "main", "non-free", ("trixie",), (root / "keys.gpg",)))
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_an_ending_signal_ends_apt_too(  # noqa: PLR0913, PLR0917 - fixtures
+    number: signal.Signals,
+    code: int,
+    packages: Path,
+    tmp_path: Path,
+    debian: Distribution,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The download once went on alone. Its lock shows that it runs: only a running process holds it."""
+    failing(monkeypatch, "stalls")
+    process = subprocess.Popen([sys.executable, "-c", SETUP, str(tmp_path)], stdout=subprocess.DEVNULL)
+    while "download nsight-systems " not in (log(packages) if (tmp_path / "log").exists() else ""):
+        assert process.poll() is None
+        time.sleep(0.02)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.send_signal(number)
+    assert process.wait(60) == code
+    assert children
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    assert debian.name == "Debian"

@@ -1,14 +1,17 @@
 """A fake apt: called as apt-get, dpkg, dpkg-deb or ldd, it uses packages from a folder.
 
 ``FAKE_APT_PACKAGES`` is that folder: each package is a tar file ``<name>_<version>_amd64.deb``. ``FAKE_APT_FAILURE``
-selects a failure: ``no-network``, ``unsigned``, ``disk-full``, ``no-package``, ``broken-package``. Each call is logged
-to the file ``FAKE_APT_LOG``. A program needs the libraries that its text lists after ``needs:``, in its own folder.
+selects a failure: ``no-network``, ``unsigned``, ``disk-full``, ``no-package``, ``broken-package``, ``tampered``,
+``stalls``. Each call is logged to the file ``FAKE_APT_LOG``. A program needs the libraries that its text lists after
+``needs:``, in its own folder.
 """
 
 import os
 import shutil
 import sys
 import tarfile
+import time
+from hashlib import sha256
 from pathlib import Path
 
 FAILURES = {
@@ -33,6 +36,8 @@ def apt_get(arguments: list[str]) -> int:
     if "indextargets" in arguments:
         print(os.environ.get("FAKE_APT_TARGETS", ""))  # noqa: T201 - apt prints it
         return 0
+    if "download" in arguments and "--print-uris" in arguments:
+        return index_of(plain[1:])
     if "--print-uris" in arguments:
         print(os.environ.get("FAKE_APT_URIS", ""))  # noqa: T201 - apt prints it
         return 0
@@ -44,7 +49,27 @@ def apt_get(arguments: list[str]) -> int:
         if not found or failure == "no-package":
             sys.stderr.write(f"E: Unable to locate package {package}\n")
             return 100
-        shutil.copy(found[0], found[0].name)
+        if failure == "stalls":
+            time.sleep(600)
+        if failure == "tampered":
+            Path(found[0].name).write_bytes(b"something else")
+        elif not Path(found[0].name).exists():
+            shutil.copy(found[0], found[0].name)
+    return 0
+
+
+def index_of(names: list[str]) -> int:
+    """Print address, file, size and hash of packages, as apt does from its signed index."""
+    for name in names:
+        found = sorted(Path(os.environ["FAKE_APT_PACKAGES"]).glob(f"{name}_*.deb"))
+        if not found or os.environ.get("FAKE_APT_FAILURE") == "no-package":
+            sys.stderr.write(f"E: Unable to locate package {name}\n")
+            return 100
+        content = found[0].read_bytes()
+        line = (
+            f"'https://mirror.example/{name}.deb' {found[0].name} {len(content)} SHA256:{sha256(content).hexdigest()}"
+        )
+        print(line)  # noqa: T201 - apt prints it
     return 0
 
 
