@@ -57,14 +57,14 @@ has_ensurepip() { "$python" -c 'import ensurepip, venv' 2>/dev/null; }
 
 install_base() {
   say "installing nsyswrap and the pinned packages it runs on"
-  pip_install --requirement requirements/base.lock
+  pip_install --require-hashes --requirement requirements/base.lock
   # The build backend is pinned in base.lock too: nothing is fetched to build with.
   pip_install --no-deps --no-build-isolation --editable .
 }
 
 install_dev() {
   say "installing the pinned packages that the tests and checks run on"
-  pip_install --requirement requirements/dev.lock
+  pip_install --require-hashes --requirement requirements/dev.lock
 }
 
 has_nvidia_driver() {
@@ -81,7 +81,7 @@ install_torch() {
     say "installing PyTorch's CPU build for the workloads"
     if try_cpu_torch; then return; fi
     say "pip's configured places have no CPU build of PyTorch for this Python, so the CUDA build is taken, several GB;" \
-      "for the small one add PyTorch's CPU package index to pip's extra-index-url, remove $venv and run make again"
+      "for the small one install torch from PyTorch's CPU index into $venv, with pip's --index-url, and run make again"
   else
     say "installing PyTorch's CUDA build for the workloads, several GB"
   fi

@@ -2,6 +2,7 @@
 
 import importlib.util
 import lzma
+import re
 import shutil
 import subprocess
 import tomllib
@@ -154,7 +155,8 @@ def test_where_there_is_no_cpu_build_the_other_is_taken_and_said(checkout: Check
     code, said = checkout.setup("torch", TORCH="cpu")
     assert code == 0
     assert "several GB" in said.splitlines()[-1]
-    assert "extra-index-url" in said.splitlines()[-1]
+    # With an extra index, pip takes a package of the same name from whichever has the higher version.
+    assert "extra-index-url" not in said
     assert checkout.calls[-1].endswith("requirements/torch-cuda.lock")
 
 
@@ -218,6 +220,13 @@ def test_a_lock_is_sorted_and_says_what_it_is_for() -> None:
     assert text == "# For tests.\n# Written by `make lock`.\nA==3\nb==1.5\ntorch===2.0\n"
 
 
+def test_a_lock_has_the_hashes_of_its_files() -> None:
+    module = tool("lock")
+    text = module.render(module.Lock("x.lock", ("For tests.",), ("b>1",)), {"b": "1.5"}, {"b": ["12", "34"]})
+    assert text.splitlines()[2:] == ["b==1.5 \\", "    --hash=sha256:12 \\", "    --hash=sha256:34"]
+    assert module.versions_in(text) == {"b": "1.5"}
+
+
 def test_each_lock_of_the_project_is_one_that_make_lock_writes() -> None:
     """The names and purposes agree; pip chooses the versions."""
     module = tool("lock")
@@ -225,8 +234,16 @@ def test_each_lock_of_the_project_is_one_that_make_lock_writes() -> None:
     assert {lock.name for lock in locks} == {path.name for path in (ROOT / "requirements").iterdir()}
     for lock in locks:
         text = (ROOT / "requirements" / lock.name).read_text()
-        versions = dict(line.replace("===", "==").split("==") for line in text.splitlines() if line[0] != "#")
-        assert module.render(lock, versions) == text
+        versions = module.versions_in(text)
+        # The hashes after a pin, which follow from the files of the index.
+        found = {pin.split("=")[0]: re.findall("sha256:([0-9a-f]{64})", part) for pin, part in parts(text)}
+        assert module.render(lock, versions, found) == text
+        assert all(bool(each) is lock.has_hashes for each in found.values())
+
+
+def parts(text: str) -> list[tuple[str, str]]:
+    """Return each pin of a lock file with the lines that belong to it."""
+    return re.findall(r"^([\w.-]+==[^\s\\]+)((?: \\\n.*)*)", text, re.MULTILINE)
 
 
 def test_samples_are_rendered_by_the_commands_a_user_would_type(
