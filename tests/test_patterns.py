@@ -16,9 +16,9 @@ TEXT = "a" * 60 + "!"
 def test_a_search_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """It once ran until it was killed. The limit is processor time, so a busy machine changes nothing."""
     monkeypatch.setattr(patterns, "LIMIT_S", 0.1)
-    with pytest.raises(UsageError, match=r"--step-range '\(a\+\)\+\$' took more than") as caught:
-        with patterns.time_limit("--step-range", ENDLESS.pattern):
-            ENDLESS.search(TEXT)
+    words = r"--step-range '\(a\+\)\+\$' took more than"
+    with pytest.raises(UsageError, match=words) as caught, patterns.time_limit("--step-range", ENDLESS.pattern):
+        ENDLESS.search(TEXT)
     assert "repetition inside a repetition" in caught.value.hint
 
 

@@ -85,8 +85,7 @@ def run_record(
     """
     environ = dict(os.environ if environ is None else environ)
     inherited = kept_environment(environ) if options.hide_environment else environ
-    cwd = (options.cwd or Path.cwd()).absolute()
-    cleaner = identity_from(environ.items(), kept=HOMES).cleaner()
+    cwd, cleaner = (options.cwd or Path.cwd()).absolute(), identity_from(environ.items(), kept=HOMES).cleaner()
     return {
         "schema": SCHEMA,
         "command": [cleaner.text(word) for word in shareable_command(result.command, cwd, environ.get("HOME", ""))],
