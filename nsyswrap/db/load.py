@@ -24,12 +24,10 @@ from nsyswrap.model import Capture
 from nsyswrap.privacy import Cleaner, distinct, neutral
 from nsyswrap.tables import SPECS, TableSpec, Trace
 
-# No valid time is 70 years from 1970, or from the start of its capture.
-FARTHEST = np.int64(1 << 61)
+FARTHEST = np.int64(1 << 61)  # no valid time is 70 years from 1970, or from the start of its capture
 # No event is 52 days from the middle of its capture. Sums of such times over 1,000 GPUs or threads fit into int64.
 LONGEST = np.int64(1 << 52)
-# The lengths of a table's events must not add up to more, in ns.
-MOST_NS = 1 << 62
+MOST_NS = 1 << 62  # the lengths of a table's events must not add up to more
 # SQLite reads without Python's global lock, so two threads read two parts at once.
 READERS = 2
 # A statement of SQLite has at most a million characters.
@@ -71,38 +69,40 @@ def load_export(path: Path, environ: Mapping[str, str] = NO_VARIABLES) -> Trace:
         ExportError: The file is missing, empty, truncated, locked, damaged or foreign, or a table lacks a column.
     """
     with opened(path) as export:
-        arrays, counts, dropped, bounds = _all_arrays(export)
-        cleaner = report_identity(export, environ).cleaner()
-        texts, strings = _texts(export, arrays), _cleaned(_strings(export, arrays), cleaner.symbol)
-        session = read_session(export, cleaner)
-        devices, domains = _devices(export), _domains(export, texts)
-        if tables.RANGES.name in arrays:
-            arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains, cleaner)
-            dropped[tables.RANGES.name] = _finish_ranges(arrays, session.duration_ns, bounds)
-        _check_sums(export, arrays)
-        lookup = partial(_clean_lookup, export, cleaner)
-        arrays[tables.SAMPLES.name], stacks, dropped[tables.SAMPLES.name] = read_samples(export, lookup)
-        arrays[tables.NCCL_CALLS.name] = read_nccl_calls(export, lookup)
-        absent, counter_names = _absent(export, arrays), counters.conform(arrays, counters.names(export), dropped)
-        return Trace(
-            capture=Capture(neutral(path.name), path.stat().st_size),
-            session=session,
-            gpus=read_gpus(export),
-            frames={
-                spec.name: _frame(spec, arrays.pop(spec.name, None), texts, devices or {}, cleaner) for spec in SPECS
-            },
-            strings=strings,
-            copy_kinds=_labels(export, schema.COPY_KINDS) or schema.COPY_LABELS,
-            memory_kinds=_labels(export, schema.MEMORY_KINDS) or schema.MEMORY_LABELS,
-            absent=absent,
-            event_counts=counts,
-            dropped={name: rows for name, rows in dropped.items() if rows},
-            counter_names=counter_names,
-            stacks=stacks,
-            gpu_numbers=devices,
-            epoch_ns=read_epoch(export),
-            gpu_uuids=read_uuids(export),
-        )
+        return _trace(export, report_identity(export, environ).cleaner())
+
+
+def _trace(export: Export, cleaner: Cleaner) -> Trace:
+    """Return the trace of an open export, with cleaned texts."""
+    arrays, counts, dropped, bounds = _all_arrays(export)
+    texts, strings = _texts(export, arrays), _cleaned(_strings(export, arrays), cleaner.symbol)
+    session = read_session(export, cleaner)
+    devices, domains = _devices(export), _domains(export, texts)
+    if tables.RANGES.name in arrays:
+        arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains, cleaner)
+        dropped[tables.RANGES.name] = _finish_ranges(arrays, session.duration_ns, bounds)
+    _check_sums(export, arrays)
+    lookup = partial(_clean_lookup, export, cleaner)
+    arrays[tables.SAMPLES.name], stacks, dropped[tables.SAMPLES.name] = read_samples(export, lookup)
+    arrays[tables.NCCL_CALLS.name] = read_nccl_calls(export, lookup)
+    absent, counter_names = _absent(export, arrays), counters.conform(arrays, counters.names(export), dropped)
+    return Trace(
+        capture=Capture(neutral(export.path.name), export.path.stat().st_size),
+        session=session,
+        gpus=read_gpus(export),
+        frames={s.name: _frame(s, arrays.pop(s.name, None), texts, devices or {}, cleaner) for s in SPECS},
+        strings=strings,
+        copy_kinds=_labels(export, schema.COPY_KINDS) or schema.COPY_LABELS,
+        memory_kinds=_labels(export, schema.MEMORY_KINDS) or schema.MEMORY_LABELS,
+        absent=absent,
+        event_counts=counts,
+        dropped={name: rows for name, rows in dropped.items() if rows},
+        counter_names=counter_names,
+        stacks=stacks,
+        gpu_numbers=devices,
+        epoch_ns=read_epoch(export),
+        gpu_uuids=read_uuids(export),
+    )
 
 
 def _absent(export: Export, arrays: Mapping[str, Arrays]) -> frozenset[str]:
