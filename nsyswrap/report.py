@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.loop.pattern_steps import kernel_matcher
-from nsyswrap.loop.step_detection import step_matcher
+from nsyswrap.loop.step_detection import Steps, step_matcher
 from nsyswrap.model import NO_STEP, Gpu, Report, Section, StepTimes
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, find_collectives
 from nsyswrap.ranks.identity import Ranks
 from nsyswrap.ranks.lateness import find_lateness
+from nsyswrap.ranks.many import NO_OTHERS
 from nsyswrap.sections import SECTIONS, profiler_cost
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
@@ -46,6 +47,9 @@ SAMPLE = (
 
 
 VALUES: Mapping[str, Callable[..., Any]] = {
+    "others": lambda: NO_OTHERS,
+    "of_all_ranks": lambda collectives: collectives,
+    "lateness_of_all": lambda lateness: lateness,
     "states": find_states,
     "recorded_calls": find_calls,
     "copies": find_copies,
@@ -56,6 +60,20 @@ VALUES: Mapping[str, Callable[..., Any]] = {
     "simulation": find_simulation,
 }
 """The values that sections may name in addition to ``context`` and ``window``; each is built once."""
+
+
+class Whole(NamedTuple):
+    """What a report of some ranks takes from all ranks of a job.
+
+    Attributes:
+        window: The window.
+        gpus: All GPUs.
+        values: Values that replace those of ``VALUES``.
+    """
+
+    window: Window
+    gpus: tuple[Gpu, ...]
+    values: Mapping[str, Callable[..., Any]]
 
 
 def build_report(
@@ -76,27 +94,37 @@ def build_report(
     return report_of(find_context(trace, settings), window, with_timeline=with_timeline)
 
 
-def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = False) -> Report:
+def report_of(
+    context: TraceContext, window: str = "", *, with_timeline: bool = False, whole: Whole | None = None
+) -> Report:
     """Return the report of a trace, as ``build_report`` does, from its context.
+
+    Args:
+        context: The trace, its events and its loop.
+        window: As for ``build_report``.
+        with_timeline: As for ``build_report``.
+        whole: What comes from all ranks, where the trace holds some of them.
 
     Raises:
         UsageError: The window cannot be read or is empty.
         CannotTellError: The window is "steps" and the capture has no steps, or the capture has no events.
     """
-    trace, chosen = context.trace, choose_window(context, window)
+    trace, chosen = context.trace, whole.window if whole else choose_window(context, window)
     wanted, left_out = _wanted(context)
-    found = _values_and_sections(wanted, context, chosen)
+    found = _values_and_sections(wanted, context, chosen, whole.values if whole else {})
     sections = [found[_name(each)] for each in wanted]
     used = {gpu.device_id: gpu for gpu in trace.gpus}
+    gpus = whole.gpus if whole else tuple(used[device] for device in context.operations.devices if device in used)
     idle = next((section.tables["gaps"] for section in sections if section.key == "idle"), None)
     findings = tuple(sorted((f for s in sections for f in s.findings), key=lambda finding: finding.order))
     step, collectives = _step_times(context, chosen, sections), found.get("collectives", NO_COLLECTIVES)
+    ranks = found.get("of_all_ranks", collectives).ranks
     sentence, rule = find_verdict(sections, findings, chosen, step)
     plan = find_plan(found.get("simulation"), findings, typical(step, chosen, rule))
     return Report(
         capture=trace.capture,
         session=trace.session,
-        gpus=_ranked(tuple(used[device] for device in context.operations.devices if device in used), collectives.ranks),
+        gpus=_ranked(gpus, ranks),
         window=chosen,
         verdict=sentence,
         sections=tuple(sections),
@@ -113,7 +141,7 @@ def report_of(context: TraceContext, window: str = "", *, with_timeline: bool = 
 
 def _ranked(gpus: tuple[Gpu, ...], ranks: Ranks) -> tuple[Gpu, ...]:
     """Return the GPUs with the numbers of their ranks, where there are several or NCCL, MPI or a launcher gave one."""
-    if len(ranks.each) < 2 and all(rank.source == "order" for rank in ranks.each):  # noqa: PLR2004 - several
+    if not ranks.known:
         return gpus
     return tuple(replace(gpu, rank=ranks.number(gpu.device_id)) for gpu in gpus)
 
@@ -160,13 +188,19 @@ def _name(spec: SectionSpec) -> str:
     return f"section {spec.key}"
 
 
-def _values_and_sections(specs: list[SectionSpec], context: TraceContext, window: Window) -> dict[str, Any]:
+def _values_and_sections(
+    specs: list[SectionSpec],
+    context: TraceContext,
+    window: Window,
+    given: Mapping[str, Callable[..., Any]] | None = None,
+) -> dict[str, Any]:
     """Return the sections and the values that they name.
 
     A section or a value starts as soon as all values that it names are ready.
     """
     found: dict[str, Any] = {"context": context, "window": window}
-    waiting: dict[str, Callable[..., Any]] = _needed(specs) | {_name(each): each.run for each in specs}
+    values = VALUES | (given or {})
+    waiting: dict[str, Callable[..., Any]] = _needed(specs, values) | {_name(each): each.run for each in specs}
     running: dict[Future[Any], str] = {}
     with ThreadPoolExecutor(WORKERS) as pool:
         while waiting or running:
@@ -187,16 +221,16 @@ def _named(make: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(make).parameters)
 
 
-def _needed(specs: list[SectionSpec]) -> dict[str, Callable[..., Any]]:
+def _needed(specs: list[SectionSpec], values: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
     """Return the values that the sections need, directly or through other values."""
     pending = [name for each in specs for name in _named(each.run)]
     needed: set[str] = set()
     while pending:
         name = pending.pop()
-        if name in VALUES and name not in needed:
+        if name in values and name not in needed:
             needed.add(name)
-            pending += _named(VALUES[name])
-    return {name: VALUES[name] for name in VALUES if name in needed}
+            pending += _named(values[name])
+    return {name: values[name] for name in values if name in needed}
 
 
 def check_request(window: str, settings: Settings) -> None:
@@ -219,23 +253,55 @@ def choose_window(context: TraceContext, wanted: str = "") -> Window:
         CannotTellError: There are no steps, or nothing was recorded.
     """
     if wanted not in {"", STEPS, ALL}:
-        return _recorded(context.trace, _between(wanted))
-    measured = context.steps.measured_window()
-    if wanted == STEPS and measured is None:
-        raise CannotTellError(
-            _unmatched(context.settings) or "the capture has no steps",
-            hint='put an NVTX range such as "batch 17" around each step, name yours with --step-range, name the '
-            "kernel that begins a step with --step-kernel, or use --window all",
-        )
-    if measured is not None and wanted != ALL:
+        return _recorded(_extent(context.trace), _between(wanted))
+    measured = measured_window(context.steps, context.settings, wanted)
+    if measured is not None:
         return measured
     operations = context.operations
     if len(operations.start):
-        start, end = int(operations.start.min()), int(operations.end.max())
-        return Window(start, max(end, start + 1), "all GPU operations, warm-up included", "operations")
+        return window_of_operations(int(operations.start.min()), int(operations.end.max()))
     if context.trace.session.duration_ns > 0:
         return Window(0, context.trace.session.duration_ns, "the whole capture", "session")
     return Window(*_extent(context.trace), "the whole capture", "session")
+
+
+def choose_joint_window(steps: Steps, settings: Settings, extent: tuple[int, int], wanted: str) -> Window:
+    """Return the window of the report of a job whose ranks are not in one trace.
+
+    Args:
+        steps: The steps of all ranks.
+        settings: The user's settings.
+        extent: Start of the first operation of all ranks and end of the last, in ns.
+        wanted: The window that the user wants, as for ``build_report``.
+
+    Raises:
+        UsageError: The window cannot be read or is empty.
+        CannotTellError: There are no steps.
+    """
+    if wanted not in {"", STEPS, ALL}:
+        return _recorded(extent, _between(wanted))
+    return measured_window(steps, settings, wanted) or window_of_operations(*extent)
+
+
+def measured_window(steps: Steps, settings: Settings, wanted: str) -> Window | None:
+    """Return the window of the measured steps; None where there are none, or all operations are wanted.
+
+    Raises:
+        CannotTellError: The user wants steps, and there are none.
+    """
+    found = steps.measured_window()
+    if wanted == STEPS and found is None:
+        raise CannotTellError(
+            _unmatched(settings) or "the capture has no steps",
+            hint='put an NVTX range such as "batch 17" around each step, name yours with --step-range, name the '
+            "kernel that begins a step with --step-kernel, or use --window all",
+        )
+    return None if wanted == ALL else found
+
+
+def window_of_operations(start_ns: int, end_ns: int) -> Window:
+    """Return the window from the first operation to the last."""
+    return Window(start_ns, max(end_ns, start_ns + 1), "all GPU operations, warm-up included", "operations")
 
 
 def _extent(trace: Trace) -> tuple[int, int]:
@@ -252,14 +318,13 @@ def _extent(trace: Trace) -> tuple[int, int]:
     return first, max(last, first + 1)
 
 
-def _recorded(trace: Trace, given: Window) -> Window:
+def _recorded(extent: tuple[int, int], given: Window) -> Window:
     """Return the part of the user's window between the first and the last event.
 
     Raises:
         UsageError: There is no such part.
-        CannotTellError: There are no events.
     """
-    first, last = _extent(trace)
+    first, last = extent
     start, end = max(given.start_ns, first), min(given.end_ns, last)
     if end <= start:
         held = f"the capture's events lie from {_bounds(first, last)}"

@@ -59,6 +59,7 @@ RULE_NAMES: Mapping[str, str] = MappingProxyType(
         "compute/unfused": "elementwise kernels in chains",
         "ranks/late": "late rank",
         "ranks/pace": "a slower pace of launches",
+        "ranks/pipeline": "pipeline bubble",
         "ranks/slower_gpu": "slower GPU than that of other ranks",
         "ranks/uneven_input": "more to compute than other ranks",
         "ranks/unknown": "late for an unknown cause",

@@ -70,6 +70,8 @@ def spelled(frame: Frame) -> str:
 def _table(rows: list[tuple[object, ...]]) -> pd.DataFrame:
     columns = {name: kind for name, kind in COLUMNS.items() if name != "device_id"}
     frame = pd.DataFrame(rows, columns=list(columns)).astype(columns)
+    if not rows:
+        return frame
     return frame.sort_values(ORDER, ascending=[False, False, *([True] * 5)], ignore_index=True)
 
 

@@ -11,6 +11,8 @@ from nsyswrap.cli.inputs import CAPTURE_NAMES, CAPTURE_SUFFIX, ReadOptions, sqli
 from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
+    from nsyswrap.cli.rank_reader import Source
+    from nsyswrap.loop.context import Settings
     from nsyswrap.model import Report
 
 SUFFIXES = (".sqlite", CAPTURE_SUFFIX)
@@ -78,25 +80,37 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
         CannotTellError: The captures hold too little.
     """
     from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_rank  # noqa: PLC0415
+    from nsyswrap.cli.many_ranks import report_of_many  # noqa: PLC0415 - heavy; loaded when captures are read
+    from nsyswrap.cli.rank_reader import Source  # noqa: PLC0415
+    from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415
+    from nsyswrap.ranks.many import ALL_IN_DETAIL  # noqa: PLC0415
+
+    captures = find_reports(paths)
+    sources = []
+    for capture in captures:
+        rank, size = recorded_rank(capture)
+        named = rank_in_name(capture) if rank is None else rank
+        sources.append(Source(capture, f"{capture.parent.name}/{capture.name}", named, size))
+    settings = replace(options.settings(), copy_rates=read_rates(recorded_copy_rates(captures[0])))
+    if len(sources) > ALL_IN_DETAIL:
+        return report_of_many(sources, settings, options.window, with_timeline=with_timeline)
+    return report_of_all(sources, settings, options.window, with_timeline=with_timeline)
+
+
+def report_of_all(sources: "Sequence[Source]", settings: "Settings", window: str, *, with_timeline: bool) -> "Report":
+    """Return one report of captures whose ranks are all shown in detail."""
     from nsyswrap.cli.progress import working  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
-    from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415
     from nsyswrap.ranks.join import RankReport, join  # noqa: PLC0415
-    from nsyswrap.report import report_of  # noqa: PLC0415 - heavy; loaded when captures are read
+    from nsyswrap.report import report_of  # noqa: PLC0415
 
-    captures, reports = find_reports(paths), []
-    for capture in captures:
-        with sqlite_export(capture) as export, working(f"reading {capture.parent.name}/{capture.name}"):
-            rank, size = recorded_rank(capture)
-            named = rank_in_name(capture) if rank is None else rank
-            reports.append(
-                RankReport(f"{capture.parent.name}/{capture.name}", load_export(export, os.environ), named, size)
-            )
+    reports = []
+    for each in sources:
+        with sqlite_export(each.path) as export, working(f"reading {each.name}"):
+            reports.append(RankReport(each.name, load_export(export, os.environ), each.rank, each.world_size))
     with working("analyzing"):
         whole = join(reports, f"{len(reports)} ranks")
-        settings = options.settings()
-        rates = read_rates(recorded_copy_rates(captures[0]))
-        context = find_context(whole.trace, replace(settings, copy_rates=rates, launched_as=whole.launched_as))
-        report = report_of(context, options.window, with_timeline=with_timeline)
+        settings = replace(settings, launched_as=whole.launched_as, clock_errors=whole.clock_errors)
+        report = report_of(find_context(whole.trace, settings), window, with_timeline=with_timeline)
     return replace(report, notes=(*report.notes, *whole.notes))

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -54,7 +55,7 @@ class Export:
             ExportError: The file is damaged.
         """
         place = f"table {table} of {self.path.name}" if table else self.path.name
-        text = str(query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
+        text = _text(query)
         try:
             with self.connection.cursor(adbc_stmt_kwargs={"adbc.sqlite.query.batch_rows": BATCH_ROWS}) as cursor:
                 cursor.execute(text)
@@ -108,6 +109,12 @@ class Export:
     def has(self, table: str, *names: str) -> bool:
         """Return whether the export has the table and these columns of it."""
         return set(names) <= self.columns.get(table, frozenset()) and table in self.columns
+
+
+@lru_cache(maxsize=64)
+def _text(query: SelectBase) -> str:
+    """Return a query as text; ``queries`` gives the same query again for the next export of a job."""
+    return str(query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
 
 
 def wrong_type(path: Path, table: str, column: str) -> ExportError:

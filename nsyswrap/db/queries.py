@@ -1,9 +1,11 @@
 """The queries over an export: one function for each, which returns a SQLAlchemy ``Select``.
 
-No query limits or sorts its rows. Totals need all rows, and rows are sorted in memory.
+No query limits or sorts its rows. Totals need all rows, and rows are sorted in memory. Queries
+that are the same for each export are made once.
 """
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -93,6 +95,7 @@ def counters(
     return select(found).where(found.c.metric_id.in_(sorted(metrics)))
 
 
+@cache
 def payloads() -> SelectBase:
     """Return time, thread and payload of each NVTX mark that has a payload as JSON."""
     payload = cast(column("jsonText"), LargeBinary).label("payload")
@@ -103,6 +106,7 @@ def payloads() -> SelectBase:
     )
 
 
+@cache
 def range_payloads() -> SelectBase:
     """Return start, end, thread, domain, text, text id and payload of each NVTX range that has a payload as JSON."""
     payload = cast(column("jsonText"), LargeBinary).label("payload")
@@ -114,6 +118,7 @@ def range_payloads() -> SelectBase:
     )
 
 
+@cache
 def domains() -> SelectBase:
     """Return the NVTX domains: thread that created it, number, and its name or the string id of its name."""
     return (
@@ -123,17 +128,20 @@ def domains() -> SelectBase:
     )
 
 
+@cache
 def row_count(name: str) -> SelectBase:
     """Return how many rows a table has."""
     return select(func.count()).select_from(table(name))
 
 
+@cache
 def row_numbers(name: str) -> SelectBase:
     """Return the lowest and highest row number of a table. SQLite finds them without reading the rows."""
     ends = (select(end(ROW)).select_from(table(name)).scalar_subquery() for end in (func.min, func.max))
     return select(*ends)
 
 
+@cache
 def pairs(name: str, key: str, value: str) -> SelectBase:
     """Return two columns of a small table, such as ids and their labels."""
     return select(column(key), column(value)).select_from(table(name))
@@ -145,6 +153,7 @@ def strings(ids: Iterable[int]) -> SelectBase:
     return select(found.c.id, _bytes(found.c.value)).where(found.c.id.in_(list(ids)))
 
 
+@cache
 def texts_with_nul() -> SelectBase:
     """Return the texts that hold a NUL: nsys stores the environment of each process as such a text."""
     return select(column("value")).select_from(table(schema.STRINGS)).where(text("instr(cast(value as blob), x'00')"))
@@ -155,6 +164,7 @@ def columns_of(name: str, wanted: Iterable[str]) -> SelectBase:
     return select(*(column(each) for each in wanted)).select_from(table(name))
 
 
+@cache
 def table_columns() -> SelectBase:
     """Return the name of each table of the file and of each of its columns."""
     names: tuple[ColumnElement[str], ...] = (

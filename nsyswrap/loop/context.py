@@ -41,6 +41,7 @@ class Settings:
         host: What was sampled of the host and the GPUs while the program ran.
         profiler_cost: What nsys adds to each call, measured on that machine; None where it is unknown.
         launched_as: Rank of each process as its launcher numbered it, by global id of the process.
+        clock_errors: How wrong the times of a process can be against those of others, in ns, by its global id.
     """
 
     step_pattern: str = ""
@@ -51,6 +52,7 @@ class Settings:
     host: HostRecord = NO_RECORD
     profiler_cost: ProfilerCost | None = None
     launched_as: Mapping[int, int] = field(default_factory=dict)
+    clock_errors: Mapping[int, int] = field(default_factory=dict)
 
 
 NO_SETTINGS = Settings()

@@ -194,6 +194,8 @@ def at_one_time(frame: pd.DataFrame, used: Mapping[int, int]) -> tuple[frozenset
     Ranks train at the same time, and all count. Where programs run one after another, as in a sweep, only the one that
     used the GPU longest counts: the time between programs and their differences are not properties of a step.
     """
+    if len(tables.distinct(array(frame, "process"))) <= 1:
+        return None, ()
     bounds = frame.groupby("process").agg(start=("start", "min"), end=("end", "max")).sort_values("start")
     group = (bounds["start"] >= bounds["end"].cummax().shift(fill_value=bounds["end"].max())).cumsum()
     together = [frozenset(int(process) for process in mine.index) for _, mine in bounds.groupby(group)]

@@ -43,6 +43,14 @@ class Activity:
     accounts: npt.NDArray[np.int32]
     spans: tuple[Spans, ...]
 
+    def named(self, phases: int) -> list[tuple[str, int]]:
+        """Return the rule and the phase code of each account.
+
+        Args:
+            phases: How many phases the capture has.
+        """
+        return [account_of(code, phases) for code in self.accounts.tolist()]
+
     def until(self, since: int, at: Times) -> npt.NDArray[np.int64]:
         """Return the time of each account from a moment to each of some times, in ns, shape (times, accounts)."""
         found = np.zeros((len(at), len(self.accounts)), np.int64)
@@ -72,10 +80,21 @@ def find_activities(
     context: TraceContext, collectives: Collectives, attributions: Sequence[Attribution]
 ) -> dict[int, Activity]:
     """Return what each rank did in the window of the attributions, by GPU."""
-    return {each.device_id: _activity(context, collectives, each) for each in attributions}
+    found = {}
+    for each in attributions:
+        spans = collectives.exclusive(context.operations, each.device_id, each.window)
+        found[each.device_id] = activity_of(context, each, spans)
+    return found
 
 
-def _activity(context: TraceContext, collectives: Collectives, attribution: Attribution) -> Activity:
+def activity_of(context: TraceContext, attribution: Attribution, exclusive: Sequence[Spans]) -> Activity:
+    """Return what one rank did in the window of its attribution.
+
+    Args:
+        context: The trace, its events and its loop.
+        attribution: The idle time of its GPU.
+        exclusive: The spans of the GPU in that window, as ``Collectives.exclusive`` returns them.
+    """
     width, pieces = len(context.phases.names) + 1, attribution.pieces
     device, window = attribution.device_id, attribution.window
     gap, place = np.unique(pieces.gap, return_inverse=True)
@@ -84,7 +103,6 @@ def _activity(context: TraceContext, collectives: Collectives, attribution: Attr
     rule = attribution.rule.astype(np.int32) + np.where(usual, ACCOUNT_RULES.index(f"{USUAL}{RULES[0]}"), 0)
     parts = [LabelledSpans(Spans(pieces.start, pieces.end), (rule * width + pieces.phase + 1).astype(np.int32))]
     rows = context.operations.on(device)
-    exclusive = collectives.exclusive(context.operations, device, window)
     for number, (kind, spans) in enumerate(zip(_KINDS, exclusive, strict=True)):
         phase = _phases_in(context, rows[context.operations.kind[rows] == kind], spans)
         code = (len(RULES) + number) * width + phase.code + 1

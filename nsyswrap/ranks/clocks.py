@@ -1,20 +1,25 @@
 """One clock for the reports of several ranks: their UTC start, checked or refined by the collectives of all ranks.
 
 The start of a report in UTC is good to microseconds among reports of one host. Clocks of different hosts differ by
-milliseconds. A collective ends on all ranks at about the same time, so the median difference of its ends is the
-difference of two clocks.
+milliseconds, and drift: one gains on the other. A collective ends on all ranks at about the same time, so the
+differences of its ends are the difference of two clocks, and a line through them is the drift::
+
+    difference    .  '                   slope: the drift
+    of the ends  '                       distance of the points from the line: the error
+                 +-------- time
+
+No collective ends on one rank before it has begun on all. A line that breaks this is wrong by as much.
 """
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nsyswrap import tables
 from nsyswrap.events.operations import COMMUNICATION, Operations, streams_of
 from nsyswrap.intervals import Indices, Times
-from nsyswrap.ranks.collectives import kind_of
+from nsyswrap.ranks.parts import kind_of
 from nsyswrap.tables import Trace, array
 
 # A collective ends on all ranks within this. Source: 1 to 43 us in captures of two H200s with one clock.
@@ -25,6 +30,21 @@ SAME_CLOCK_NS = 2 * ENDS_NS
 FARTHEST_NS = 60_000_000_000
 # The share of collectives whose ends must agree within the error that is stated.
 PERCENTILE = 90
+# Two clocks gain no more than this on one another. Source: oscillators of computers are specified to 100 millionths or
+# less, and NTP corrects by 500 at most (RFC 5905, appendix A, MAXFREQ).
+MOST_DRIFT = 700e-6
+# A slope counts as drift where it is this many times its standard error. Source: the usual limit of three.
+STANDARD_ERRORS = 3
+# Points farther from a line than this many times the median distance do not count. Source: ours; ends of collectives
+# have few but far outliers.
+OUTLYING = 5
+# Fewer ends than this say nothing of a drift. Source: ours.
+FEW = 8
+# Where the reports do not hold the same collectives, this many places are tried at most. Source: ours; each costs as
+# much as a comparison of all ends.
+MOST_PLACES = 400
+# The right place of one report's collectives in another's must fit this many times better than the next best. Ours.
+BETTER = 2.0
 
 Method = Literal["one report", "UTC", "collectives", "unknown"]
 
@@ -33,26 +53,50 @@ class Clock(NamedTuple):
     """The clock of one report.
 
     Attributes:
-        offset_ns: What to add to its times to get those of the first report, in ns.
+        offset_ns: What to add to its times to get those of the first report, in ns; with a drift, at ``origin_ns``.
         error_ns: How wrong that can be; None if unknown.
         method: Where the offset comes from.
+        drift: How much the first clock gains on this one, as a share; 0 where no drift was found.
+        origin_ns: Time of this clock at which the offset holds.
     """
 
     offset_ns: int
     error_ns: int | None
     method: Method
+    drift: float = 0.0
+    origin_ns: int = 0
+
+    def to_first(self, times: Times) -> Times:
+        """Return times of this report, in ns, by the clock of the first report."""
+        if not self.drift:
+            return times + np.int64(self.offset_ns)
+        gained = np.rint((times - self.origin_ns) * self.drift).astype(np.int64)
+        found: Times = times + np.int64(self.offset_ns) + gained
+        return found
+
+    def from_first(self, times: Times) -> Times:
+        """Return times of the first report, in ns, by the clock of this one."""
+        since = times - np.int64(self.offset_ns + self.origin_ns)
+        found: Times = (
+            self.origin_ns + np.rint(since / (1 + self.drift)).astype(np.int64)
+            if self.drift
+            else times - np.int64(self.offset_ns)
+        )
+        return found
 
 
 class Ends(NamedTuple):
-    """The ends of the collectives of one rank in its busiest communicator, in order.
+    """The collectives of one rank in its busiest communicator, in order.
 
     Attributes:
-        end: ns since the start of its report.
+        end: End of each, in ns since the start of its report.
         kind: Kind of each collective.
+        start: Start of each; empty where it is not known.
     """
 
     end: Times
     kind: tuple[str, ...]
+    start: Times = np.empty(0, np.int64)
 
 
 def find_ends(trace: Trace, operations: Operations) -> Ends:
@@ -64,7 +108,8 @@ def find_ends(trace: Trace, operations: Operations) -> Ends:
     mine: Indices = rows[codes == np.argmax(np.bincount(codes, minlength=len(streams)))]
     names = array(trace[tables.KERNELS], "name_id")[operations.row[mine]]
     kinds = {int(each): kind_of(trace.text(int(each))) for each in np.unique(names)}
-    return Ends(operations.end[mine], tuple(kinds[int(each)] for each in names))
+    kind = tuple(kinds[int(each)] for each in names.tolist())
+    return Ends(operations.end[mine], kind, operations.start[mine])
 
 
 def find_clocks(epochs: Sequence[int | None], ends: Sequence[Ends]) -> tuple[Clock, ...]:
@@ -72,45 +117,121 @@ def find_clocks(epochs: Sequence[int | None], ends: Sequence[Ends]) -> tuple[Clo
 
     Args:
         epochs: UTC time of each report's time 0, in ns; None if unknown.
-        ends: The ends of the collectives of each report.
+        ends: The collectives of each report.
     """
     found = [Clock(0, 0, "one report")]
     for epoch, its in zip(epochs[1:], ends[1:], strict=True):
         first = epochs[0]
         start = epoch - first if epoch is not None and first is not None else None
-        found.append(_clock(start, _differences(ends[0], its, start)))
+        found.append(_clock(start, *_pairs(ends[0], its, start)))
     return tuple(found)
 
 
-def _clock(start_ns: int | None, differences: Times) -> Clock:
-    """Return the clock of a report from the difference of the starts and of the ends of collectives, in ns."""
+def _clock(start_ns: int | None, reference: Ends, other: Ends) -> Clock:
+    """Return the clock of a report from the difference of the starts, in ns, and from common collectives."""
+    differences = reference.end - other.end
     if not len(differences):
         return Clock(start_ns or 0, None, "unknown" if start_ns is None else "UTC")
     middle = int(np.median(differences))
     if start_ns is not None and abs(middle - start_ns) > FARTHEST_NS:
         return Clock(start_ns, None, "UTC")
-    if start_ns is not None and abs(middle - start_ns) <= SAME_CLOCK_NS:
-        return Clock(start_ns, max(abs(middle - start_ns), 1), "UTC")
-    spread: npt.NDArray[np.int64] = np.abs(differences - middle)
-    return Clock(middle, max(int(np.percentile(spread, PERCENTILE)), ENDS_NS), "collectives")
+    drift = _drift(other.end, differences)
+    if start_ns is not None and abs(middle - start_ns) <= SAME_CLOCK_NS and not drift:
+        noise = int(np.percentile(np.abs(differences - middle), PERCENTILE))
+        return Clock(start_ns, max(abs(middle - start_ns) + noise, 1), "UTC")
+    origin = int(np.median(other.end)) if drift else 0
+    slope = np.rint((other.end - origin) * drift).astype(np.int64)
+    level = int(np.median(differences - slope))
+    spread = np.abs(differences - slope - level)
+    error = max(int(np.percentile(spread, PERCENTILE)), ENDS_NS, _broken(reference, other, level + slope))
+    return Clock(level, error, "collectives", drift, origin)
 
 
-def _differences(reference: Ends, other: Ends, start_ns: int | None) -> Times:
-    """Return by how much each collective ends later by the reference's clock than by the other's, in ns.
+def _drift(at: Times, differences: Times) -> float:
+    """Return the slope of a line through the differences of two clocks; 0 where none is certain."""
+    if len(at) < FEW or at[-1] <= at[0]:
+        return 0.0
+    kept = np.ones(len(at), bool)
+    slope = error = 0.0
+    for _ in range(2):
+        x = (at[kept] - at[kept].mean()).astype(float)
+        y = (differences[kept] - differences[kept].mean()).astype(float)
+        squares = float((x * x).sum())
+        if not squares or kept.sum() < FEW:
+            return 0.0
+        slope = float((x * y).sum()) / squares
+        error = float(np.sqrt(((y - slope * x) ** 2).sum() / (len(x) - 2) / squares))
+        rest = differences - slope * (at - at[0])
+        distance = np.abs(rest - np.median(rest))
+        kept = distance <= OUTLYING * max(float(np.median(distance)), 1.0)
+    span = float(at[-1] - at[0])
+    certain = abs(slope) > STANDARD_ERRORS * error and abs(slope) * span > ENDS_NS
+    return slope if certain and abs(slope) <= MOST_DRIFT else 0.0
 
-    Where one report begins or ends earlier, the start times show the first collective that both have.
+
+def _broken(reference: Ends, other: Ends, offsets: Times) -> int:
+    """Return by how much a collective ends before it has begun on both ranks at most, in ns.
+
+    Args:
+        reference: Collectives of the first report.
+        other: The same collectives in the other report.
+        offsets: What is added to each time of the other.
+    """
+    if not len(reference.start) or not len(other.start):
+        return 0
+    before = np.maximum(reference.start - (other.end + offsets), other.start + offsets - reference.end)
+    return max(int(before.max()), 0)
+
+
+def _pairs(reference: Ends, other: Ends, start_ns: int | None) -> tuple[Ends, Ends]:
+    """Return the collectives that both reports hold, in order; none where that is not certain.
+
+    Where one report begins or ends earlier, the collectives of one lie at a later place in the other. At the right
+    place the ends differ by the same time throughout, since steps do not all take equally long.
     """
     if reference.kind == other.kind:
-        return reference.end - other.end
+        return reference, other
+    least = min(len(reference.end), len(other.end)) // 2 + 1
+    tried = ((_spread(reference, other, place, least), place) for place in _places(reference, other, start_ns))
+    fits = sorted((spread, place) for spread, place in tried if spread is not None)
+    if len(fits) > 1 and fits[1][0] <= BETTER * max(fits[0][0], ENDS_NS / BETTER):
+        # Steps of equal length fit at several places: then only the starts in UTC of one host can tell.
+        fits = [each for each in fits if _agrees(*_common(reference, other, each[1]), start_ns)]
+    nothing = Ends(np.empty(0, np.int64), ())
+    return _common(reference, other, fits[0][1]) if fits else (nothing, nothing)
+
+
+def _agrees(reference: Ends, other: Ends, start_ns: int | None) -> bool:
+    """Return whether the ends differ as the starts in UTC do, as on one host."""
+    return start_ns is not None and abs(int(np.median(reference.end - other.end)) - start_ns) <= SAME_CLOCK_NS
+
+
+def _places(reference: Ends, other: Ends, start_ns: int | None) -> list[int]:
+    """Return the places to try, as shifts of the other's collectives, those nearest to the starts in UTC first."""
+    shifts = np.arange(-len(reference.end) + 1, len(other.end))
     if start_ns is None or not len(reference.end) or not len(other.end):
-        return np.empty(0, np.int64)
-    at = np.clip(np.searchsorted(other.end + start_ns, reference.end), 1, max(len(other.end) - 1, 1))
-    before = np.abs(other.end[at - 1] + start_ns - reference.end) <= np.abs(
-        other.end[np.minimum(at, len(other.end) - 1)] + start_ns - reference.end
-    )
-    shifts, counts = np.unique(at - before - np.arange(len(at)), return_counts=True)
-    shift = int(shifts[np.argmax(counts)])
+        return shifts[:MOST_PLACES].tolist() if len(shifts) <= MOST_PLACES else []
+    middle = int(np.searchsorted(other.end + start_ns, reference.end[len(reference.end) // 2]))
+    likely = middle - len(reference.end) // 2
+    found: list[int] = shifts[np.argsort(np.abs(shifts - likely), kind="stable")][:MOST_PLACES].tolist()
+    return found
+
+
+def _common(reference: Ends, other: Ends, shift: int) -> tuple[Ends, Ends]:
+    """Return the collectives of two reports that are the same if the other's begin some places later."""
     low, high = max(0, -shift), min(len(reference.end), len(other.end) - shift)
-    if reference.kind[low:high] != other.kind[low + shift : high + shift]:
-        return np.empty(0, np.int64)
-    return reference.end[low:high] - other.end[low + shift : high + shift]
+    return (
+        Ends(reference.end[low:high], reference.kind[low:high], reference.start[low:high]),
+        Ends(*(each[low + shift : high + shift] for each in (other.end, other.kind, other.start))),
+    )
+
+
+def _spread(reference: Ends, other: Ends, shift: int, least: int) -> float | None:
+    """Return how far the ends lie from a common difference, in ns; None where too few are common or kinds differ."""
+    one, two = _common(reference, other, shift)
+    if len(one.end) < least or one.kind != two.kind:
+        return None
+    differences = one.end - two.end
+    # The drift of two clocks is not part of the spread.
+    rest = differences - np.rint((two.end - two.end[0]) * _drift(two.end, differences)).astype(np.int64)
+    return float(np.percentile(np.abs(rest - np.median(rest)), PERCENTILE))

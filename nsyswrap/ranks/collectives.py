@@ -14,7 +14,6 @@ A capture may begin or end in the middle of a job. So the first collective of on
 Where the kinds of collectives of two ranks differ in number, they are aligned by the times at which they end.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -22,18 +21,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
-from nsyswrap.events.operations import COMMUNICATION, Operations, streams_of
+from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Spans, Times, Window, intersect, merge, subtract
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.identity import Ranks, find_ranks
-from nsyswrap.tables import Trace, array
+from nsyswrap.ranks.parts import NONE, Parts, find_parts
 
-NONE = -1
 SEND_RECEIVE = "SendRecv"
-# Kernel names of NCCL 2.4 to 2.28: ncclAllReduceRingLLKernel_sum_f32, ncclKernel_AllReduce_RING_LL_Sum_float,
-# ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclSymDevKernel_AllReduce_...
-_KIND = re.compile(r"nccl(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv)|nccl\w*?Kernel_([A-Za-z]+)")
 # A collective ends on all ranks within this. Source: 1 to 43 us in captures of two H200s; several times that.
 TOGETHER_NS = 200_000
 # Share of two ranks' collectives that must be of the same kind for them to be the same collectives. Ours.
@@ -108,20 +102,22 @@ class Collectives:
         Returns:
             Spans of compute, waiting, transfer, copies and memsets; together disjoint.
         """
-        compute, communication, copy, memset = operations.exclusive(device_id, window)
-        waiting = subtract(self.waits(device_id), self.transfers(device_id))
-        waiting = intersect(communication, waiting)
-        return [compute, waiting, subtract(communication, waiting), copy, memset]
-
-    def waits(self, device_id: int) -> Spans:
-        """Return when any collective of a GPU waits for its last rank."""
         mine = self.on(device_id)
-        return merge(self.start[mine], self.arrival[mine])
+        return split(operations.exclusive(device_id, window), self.start[mine], self.arrival[mine], self.end[mine])
 
-    def transfers(self, device_id: int) -> Spans:
-        """Return when any collective of a GPU transfers."""
-        mine = self.on(device_id)
-        return merge(self.arrival[mine], self.end[mine])
+
+def split(exclusive: list[Spans], start: Times, arrival: Times, end: Times) -> list[Spans]:
+    """Return the spans of compute, waiting, transfer, copies and memsets of a GPU; together disjoint.
+
+    Args:
+        exclusive: Its spans of compute, communication, copies and memsets; together disjoint.
+        start: When its collectives started, in ns.
+        arrival: When the last rank had arrived at each.
+        end: When they ended.
+    """
+    compute, communication, copy, memset = exclusive
+    waiting = intersect(communication, subtract(merge(start, arrival), merge(arrival, end)))
+    return [compute, waiting, subtract(communication, waiting), copy, memset]
 
 
 _NO_TIMES, _NO_ROWS = np.empty(0, np.int64), np.empty(0, np.intp)
@@ -145,98 +141,67 @@ NO_COLLECTIVES = Collectives(
 def find_collectives(context: TraceContext) -> Collectives:
     """Return the collectives of a capture."""
     trace, operations = context.trace, context.operations
-    ranks = find_ranks(trace, operations, context.settings.launched_as)
-    row = np.flatnonzero((operations.kind == COMMUNICATION) & (operations.table == 0))
-    kind, kinds = _kinds(trace, operations, row)
-    communicator, size, rank_counts = _calls_of(trace, operations, row)
-    start, end = operations.start[row], operations.end[row]
-    joined = _joined(_parts(trace, operations, row, communicator), communicator, kind, start, end)
-    number, place = np.full(len(row), NONE, np.intp), np.full(len(row), NONE, np.intp)
+    return matched(find_ranks(trace, operations, context.settings.launched_as), find_parts(trace, operations))
+
+
+def matched(ranks: Ranks, parts: Parts) -> Collectives:
+    """Return which communication kernels are one collective.
+
+    Args:
+        ranks: The ranks.
+        parts: The kernels of all ranks, in one clock and in order of start.
+    """
+    count = len(parts.row)
+    joined = _joined(_lanes(parts), _ids(parts), parts.kind, parts.start, parts.end)
+    number, place = np.full(count, NONE, np.intp), np.full(count, NONE, np.intp)
     sizes = []
     for code, members in enumerate(joined):
         for rows, first in members:
             number[rows], place[rows] = code, first + np.arange(len(rows))
-        known = rank_counts.get(int(communicator[members[0][0][0]]), 0)
+        one = int(members[0][0][0])
+        known = parts.rank_counts.get(int(parts.communicator[one]), 0) if parts.link[one] == NONE else 2
         sizes.append(max(known, len(members)))
     pair = np.array([size == 2 for size in sizes], bool)  # noqa: PLR2004 - a pair
     alone = np.array([len(members) < 2 for members in joined], bool)  # noqa: PLR2004 - no other rank is there
-    send = kinds.index(SEND_RECEIVE) if SEND_RECEIVE in kinds else NONE
-    single = (alone[number] | ((kind == send) & ~pair[number])) if len(row) else np.zeros(0, bool)
+    send = parts.kinds.index(SEND_RECEIVE) if SEND_RECEIVE in parts.kinds else NONE
+    single = (alone[number] | ((parts.kind == send) & ~pair[number])) if count else np.zeros(0, bool)
     group = _groups(number, place, single)
-    arrival, last = _arrivals(group, start, end)
+    arrival, last = _arrivals(group, parts.start, parts.end)
     return Collectives(
         ranks=ranks,
-        row=row,
-        start=start,
-        end=end,
-        device_id=operations.device_id[row],
+        row=parts.row,
+        start=parts.start,
+        end=parts.end,
+        device_id=parts.device_id,
         group=group,
         arrival=arrival,
         last=last,
         communicator=number,
-        kind=kind,
-        bytes=size,
-        kinds=kinds,
+        kind=parts.kind,
+        bytes=parts.bytes,
+        kinds=parts.kinds,
         sizes=tuple(sizes),
     )
 
 
-def _parts(trace: Trace, operations: Operations, row: Indices, communicator: Times) -> list[Indices]:
+def _ids(parts: Parts) -> Times:
+    """Return the communicator of each kernel; messages between two of many ranks have a communicator of their own."""
+    linked = np.flatnonzero(parts.link != NONE)
+    found = parts.communicator.copy()
+    keys = pd.MultiIndex.from_arrays([parts.communicator[linked], parts.link[linked]])
+    # NCCL's ids are random numbers of 64 bits, so that small negative ones are free.
+    found[linked] = NONE - 1 - pd.factorize(keys)[0]
+    return found
+
+
+def _lanes(parts: Parts) -> list[Indices]:
     """Return the kernels of each rank and communicator; those of each stream where the communicator is not known."""
-    lanes = pd.DataFrame(
-        {
-            "device": operations.device_id[row],
-            "process": operations.process[row],
-            "communicator": communicator,
-            "stream": np.where(communicator == NONE, streams_of(trace, operations, row), NONE),
-        }
-    )
+    names = ("device_id", "process", "communicator", "stream", "link")
+    lanes = pd.DataFrame({name: getattr(parts, name) for name in names})
     lane = lanes.groupby(list(lanes), sort=False).ngroup().to_numpy().astype(np.intp)
     order = np.argsort(lane, kind="stable")
     bounds = np.searchsorted(lane[order], np.arange(1, int(lane.max(initial=-1)) + 1))
-    return np.split(order, bounds) if len(row) else []
-
-
-def kind_of(name: str) -> str:
-    """Return the kind of collective of a kernel, from its name: "AllReduce"; the whole name where it has none."""
-    found = _KIND.search(name)
-    return (found.group(1) or found.group(2)) if found else name
-
-
-def _kinds(trace: Trace, operations: Operations, row: Indices) -> tuple[Indices, tuple[str, ...]]:
-    """Return the kind of each kernel, and the names of the kinds."""
-    codes, ids = pd.factorize(array(trace[tables.KERNELS], "name_id")[operations.row[row]])
-    names = [kind_of(trace.text(int(each))) for each in ids]
-    kinds = tuple(sorted(set(names)))
-    place = np.array([kinds.index(name) for name in names], np.intp)
-    return place[codes] if len(codes) else np.empty(0, np.intp), kinds
-
-
-def _calls_of(trace: Trace, operations: Operations, row: Indices) -> tuple[Times, Times, Mapping[int, int]]:
-    """Return the communicator and the size of each kernel from the call that launched it, and the ranks of each.
-
-    A kernel launched outside of any call with a payload, as at the end of a group of calls, belongs to the communicator
-    of the last call before it on its thread; its size is not known.
-    """
-    frame, calls = trace[tables.NCCL_CALLS], trace[tables.CALLS]
-    communicator, size = np.full(len(row), NONE, np.int64), np.full(len(row), NONE, np.int64)
-    counted = frame[frame["rank_count"] > 0]
-    counts = dict(zip(counted["communicator"].tolist(), counted["rank_count"].tolist(), strict=True))
-    call = operations.call[row]
-    known = np.flatnonzero(call >= 0)
-    launched, thread = array(calls, "start")[call[known]], array(calls, "thread")[call[known]]
-    moving = frame[frame["bytes"] >= 0]
-    for each in tables.distinct(thread).tolist():
-        mine, its = np.flatnonzero(thread == each), moving[moving["thread"] == each]
-        if not len(its):
-            continue
-        at = np.searchsorted(array(its, "start"), launched[mine], side="right") - 1
-        before = at >= 0
-        rows, at = known[mine[before]], at[before]
-        inside = launched[mine[before]] < array(its, "end")[at]
-        communicator[rows] = array(its, "communicator")[at]
-        size[rows] = np.where(inside, array(its, "bytes")[at], NONE)
-    return communicator, size, counts
+    return np.split(order, bounds) if len(lane) else []
 
 
 def _joined(

@@ -53,6 +53,11 @@ class Ranks:
         """Return how many ranks of the job are not in the capture."""
         return self.world_size - len(self.each)
 
+    @property
+    def known(self) -> bool:
+        """Return whether there are several ranks, or NCCL, MPI or a launcher numbered the one."""
+        return len(self.each) > 1 or any(rank.source != "order" for rank in self.each)
+
     def number(self, device_id: int) -> int | None:
         """Return the number of the rank that used a GPU most; None where no rank did."""
         return next((rank.number for rank in self.each if rank.device_id == device_id), None)

@@ -11,6 +11,8 @@ tells which operations wait for which event. Without events, an operation that w
 collective ends has waited for it.
 """
 
+from typing import Protocol
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -21,7 +23,6 @@ from nsyswrap.events.cuda_events import recorded_stream_waits
 from nsyswrap.events.operations import COMMUNICATION, streams_of
 from nsyswrap.intervals import Indices, Times, containing, covered, merge
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.tables import array
 
 # An operation that was queued this long before a collective ended and begins this soon after it waited for it. Source:
@@ -32,7 +33,22 @@ NEVER = np.int64(1 << 60)
 RETURNS_NS = 50_000
 
 
-def find_lags(context: TraceContext, collectives: Collectives) -> Times:
+class Kernels(Protocol):
+    """The communication kernels of a capture, in order of start: ``Parts`` or ``Collectives``."""
+
+    @property
+    def row(self) -> Indices:
+        """Return the row of each in the context's operations."""
+
+    @property
+    def end(self) -> Times:
+        """Return the end of each, in ns."""
+
+    def on(self, device_id: int) -> Indices:
+        """Return the indices of those of one GPU."""
+
+
+def find_lags(context: TraceContext, collectives: Kernels) -> Times:
     """Return how much a rank still had to compute when each collective ended, before what waits for it, in ns.
 
     It is ``NEVER`` where nothing waits for the collective. Without events it is 0 where the next operation of the GPU
@@ -46,7 +62,7 @@ def find_lags(context: TraceContext, collectives: Collectives) -> Times:
     return found
 
 
-def _by_event(context: TraceContext, collectives: Collectives) -> Times:
+def _by_event(context: TraceContext, collectives: Kernels) -> Times:
     """Return the lags where streams waited for events of collectives; of several collectives, the last one counts."""
     trace, operations = context.trace, context.operations
     found = np.full(len(collectives.row), NEVER, np.int64)
@@ -97,7 +113,7 @@ def _launched(context: TraceContext, rows: Indices, launched: Times) -> pd.DataF
     return pd.DataFrame(columns).astype(np.int64).sort_values("launched", kind="stable", ignore_index=True)
 
 
-def gating(context: TraceContext, collectives: Collectives, device: int) -> Indices:
+def gating(context: TraceContext, collectives: Kernels, device: int) -> Indices:
     """Return the collectives of a GPU that its compute waited for, as indices into ``collectives``, in order.
 
     The GPU did nothing else when they ended. The next operation was queued well before that and began right after; or

@@ -1,9 +1,10 @@
 """The reports of several ranks as one trace: one clock, distinct processes and GPUs, one set of names."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +15,28 @@ from nsyswrap import tables
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.events.operations import find_operations
 from nsyswrap.model import Capture, Gpu
-from nsyswrap.ranks.clocks import Clock, find_clocks, find_ends
+from nsyswrap.ranks.clocks import FARTHEST_NS, Clock, find_clocks, find_ends
 from nsyswrap.tables import SPECS, TableSpec, Trace, array
 
 # The bits above those of the process tell reports apart; 10 bits stay below the sign. Source: nsys writes 1 there.
 REPORT_BITS = 52
 MOST_REPORTS = 1 << 10
+# Stands for an error that is not known: hosts keep their clocks to less. It is larger than any wait to be explained.
+UNKNOWN_NS = FARTHEST_NS
+GpuNumbers = Sequence[Mapping[int, int]]
 _TIMES, _IDS = ("start", "end"), ("process", "thread", "end_thread")
+
+
+class Ranked(Protocol):
+    """A report with a name and, if known, a rank."""
+
+    @property
+    def name(self) -> str:
+        """Return its file."""
+
+    @property
+    def rank(self) -> int | None:
+        """Return its rank; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -48,52 +64,98 @@ class Joined:
         trace: All tables, in the clock of the first report.
         clocks: The clock of each report.
         launched_as: Rank of each process, by global id.
+        clock_errors: How wrong the times of each process can be, in ns, by global id; ``UNKNOWN_NS`` where unknown.
         notes: What the reader must know: missing ranks, and how exact the clock is.
     """
 
     trace: Trace
     clocks: tuple[Clock, ...]
     launched_as: Mapping[int, int]
+    clock_errors: Mapping[int, int]
     notes: tuple[str, ...]
 
 
-def join(reports: Sequence[RankReport], name: str) -> Joined:
+def join(
+    reports: Sequence[RankReport], name: str, clocks: Sequence[Clock] = (), gpu_numbers: GpuNumbers = ()
+) -> Joined:
     """Return the reports of several ranks of one job as one trace.
 
     Args:
         reports: At least one report.
         name: Name of the whole.
+        clocks: The clock of each report, where they are known from more ranks; the reports are then in order.
+        gpu_numbers: The number of each GPU of each report, where they are known from more ranks.
 
     Raises:
         UsageError: The reports are not of one job, or a rank is there twice.
         CannotTellError: Nothing tells how the clocks of the reports differ.
     """
-    reports = sorted(reports, key=lambda each: (each.rank is None, each.rank or 0, each.name))
-    _check(reports)
+    reports = list(reports) if clocks else sorted(reports, key=order_of)
+    check_one_job([Identity(each.name, each.rank, each.world_size, _communicators(each.trace)) for each in reports])
     traces = [each.trace for each in reports]
     operations = [find_operations(trace) for trace in traces]
     ends = [find_ends(trace, its) for trace, its in zip(traces, operations, strict=True)]
-    clocks = find_clocks([trace.epoch_ns for trace in traces], ends)
-    for report, clock in zip(reports, clocks, strict=True):
-        if clock.method == "unknown":
-            raise CannotTellError(
-                f"{report.name}: neither its start in UTC nor its collectives tell how its clock differs",
-                hint="export the reports with a newer nsys, and give reports of one run",
-            )
-    devices, gpus = _devices(reports)
-    whole = _Whole(traces, tuple(clock.offset_ns for clock in clocks), devices)
+    clocks = clocks or find_clocks([trace.epoch_ns for trace in traces], ends)
+    check_clocks([each.name for each in reports], clocks)
+    known = [({gpu.device_id: gpu for gpu in trace.gpus}, trace.gpu_uuids, _used(trace)) for trace in traces]
+    devices, gpus = number_gpus(known, gpu_numbers)
+    whole = _Whole(traces, clocks, devices)
     launched = {
         int(process) + (number << REPORT_BITS): report.rank
         for number, (report, its) in enumerate(zip(reports, operations, strict=True))
         for process in np.unique(its.process).tolist()
         if report.rank is not None
     }
-    _check_together(reports, whole)
-    return Joined(whole.joined(name, gpus), clocks, launched, _notes(reports, clocks))
+    errors = {
+        int(process) + (number << REPORT_BITS): UNKNOWN_NS if clock.error_ns is None else clock.error_ns
+        for number, (clock, its) in enumerate(zip(clocks, operations, strict=True))
+        for process in np.unique(its.process).tolist()
+        if number
+    }
+    check_together([each.name for each in reports], [whole.extent(number) for number in range(len(reports))])
+    size = next((each.world_size for each in reports if each.world_size is not None), None)
+    return Joined(whole.joined(name, gpus), tuple(clocks), launched, errors, job_notes(len(reports), size, clocks))
 
 
-def _check(reports: Sequence[RankReport]) -> None:
-    """Check that the reports can be of one job.
+def check_clocks(names: Sequence[str], clocks: Sequence[Clock]) -> None:
+    """Check that the clock of each report is known.
+
+    Raises:
+        CannotTellError: Nothing tells how one of them differs.
+    """
+    for name, clock in zip(names, clocks, strict=True):
+        if clock.method == "unknown":
+            raise CannotTellError(
+                f"{name}: neither its start in UTC nor its collectives tell how its clock differs",
+                hint="export the reports with a newer nsys, and give reports of one run",
+            )
+
+
+class Identity(NamedTuple):
+    """Who a report is of: its name, its rank and the number of ranks if known, and ids of its communicators."""
+
+    name: str
+    rank: int | None
+    world_size: int | None
+    communicators: frozenset[int]
+
+
+def order_of(report: Ranked) -> tuple[bool, int, str]:
+    """Return the sort key of a report: by rank, those without one last."""
+    return (report.rank is None, report.rank or 0, report.name)
+
+
+def _communicators(trace: Trace) -> frozenset[int]:
+    return frozenset(trace[tables.NCCL_CALLS]["communicator"].tolist()) - {-1}
+
+
+def _used(trace: Trace) -> Sequence[int]:
+    """Return the GPUs that the tables of a report name, ascending."""
+    return sorted({int(each) for spec in _of_devices() for each in pd.unique(trace[spec]["device_id"])})
+
+
+def check_one_job(reports: Sequence[Identity]) -> None:
+    """Check that the reports can be of one job. They are in order of rank.
 
     Raises:
         UsageError: They cannot.
@@ -110,69 +172,89 @@ def _check(reports: Sequence[RankReport]) -> None:
         raise UsageError(
             f"{name} is of a job with {size} ranks, {second} of one with {another}", hint="give reports of one run"
         )
-    communicators = [set(each.trace[tables.NCCL_CALLS]["communicator"].tolist()) - {-1} for each in reports]
-    if all(communicators) and len(reports) > 1:
-        for report, its in zip(reports, communicators, strict=True):
-            others = set().union(*(each for each in communicators if each is not its))
-            if not its & others:
+    if len(reports) > 1 and all(each.communicators for each in reports):
+        held = Counter(each for report in reports for each in report.communicators)
+        for report in reports:
+            if all(held[each] == 1 for each in report.communicators):
                 raise UsageError(
                     f"{report.name} shares no communicator with the other reports", hint="give reports of one run"
                 )
 
 
-def _check_together(reports: Sequence[RankReport], whole: "_Whole") -> None:
+def check_together(names: Sequence[str], spans: Sequence[tuple[int, int]]) -> None:
     """Check that the reports are of the same time.
+
+    Args:
+        names: Name of each report.
+        spans: Start of the first kernel of each report and end of the last, in ns of one clock.
 
     Raises:
         UsageError: One of them ended before another began.
     """
-    spans = [whole.extent(number) for number in range(len(reports))]
     last = max(range(len(spans)), key=lambda number: spans[number][0])
     first = min(range(len(spans)), key=lambda number: spans[number][1])
     if spans[last][0] >= spans[first][1]:
-        raise UsageError(
-            f"{reports[first].name} ended before {reports[last].name} began", hint="give reports of one run"
-        )
+        raise UsageError(f"{names[first]} ended before {names[last]} began", hint="give reports of one run")
 
 
-def _notes(reports: Sequence[RankReport], clocks: Sequence[Clock]) -> tuple[str, ...]:
+def job_notes(seen: int, size: int | None, clocks: Sequence[Clock]) -> tuple[str, ...]:
+    """Return what the reader must know: missing ranks with what still holds, and how exact the clock is.
+
+    Args:
+        seen: Number of reports.
+        size: Number of ranks of the job; None if unknown.
+        clocks: The clock of each report.
+    """
     found = []
-    size = next((each.world_size for each in reports if each.world_size is not None), None)
-    if size is not None and len(reports) < size:
+    if size is not None and seen < size:
         found.append(
-            f"{len(reports)} of {size} ranks are here. What each of them did is complete; a wait for a rank that is "
+            f"{seen} of {size} ranks are here. What each of them did is complete; a wait for a rank that is "
             "not here counts as transfer, or as a wait for the last rank that is."
         )
+    return (*found, *clock_notes(clocks))
+
+
+def clock_notes(clocks: Sequence[Clock]) -> tuple[str, ...]:
+    """Return how the clocks of the reports were joined, and how exactly; nothing for one report."""
     errors = [clock.error_ns for clock in clocks[1:]]
-    methods = sorted({clock.method for clock in clocks[1:]})
-    if errors and None not in errors:
-        most = max(each for each in errors if each is not None)
-        found.append(
-            f"The clocks of the reports were joined by {' and '.join(methods)}; they agree within {most / 1e3:.0f} µs."
-        )
-    elif errors:
-        found.append(f"The clocks of the reports were joined by {' and '.join(methods)}; how exactly is not known.")
-    return tuple(found)
+    methods = " and ".join(sorted({clock.method for clock in clocks[1:]}))
+    drift = max((abs(clock.drift) for clock in clocks), default=0.0)
+    drifting = (
+        f" Clocks of different hosts drift by up to {drift * 1e6:.1f} µs a second; this is corrected." if drift else ""
+    )
+    if not errors:
+        return ()
+    known = [each for each in errors if each is not None]
+    exact = f"they agree within {max(known) / 1e3:.0f} µs. A rank is named as late only where it is late by more."
+    if len(known) < len(errors):
+        exact = "how exactly is not known, so no rank is named as late where that matters."
+    return (f"The clocks of the reports were joined by {methods}; {exact}{drifting}",)
 
 
-def _devices(reports: Sequence[RankReport]) -> tuple[list[dict[int, int]], tuple[Gpu, ...]]:
-    """Return the number of each report's GPUs among all, and the GPUs; one GPU has one UUID, whatever its number."""
+def number_gpus(
+    known: Sequence[tuple[Mapping[int, Gpu], Mapping[int, str], Sequence[int]]], given: GpuNumbers = ()
+) -> tuple[list[dict[int, int]], tuple[Gpu, ...]]:
+    """Return the number of each report's GPUs among all, and the GPUs; one GPU has one UUID, whatever its number.
+
+    Args:
+        known: GPUs of each report by device id, their UUIDs, and those in use.
+        given: Numbers that are known already.
+    """
     numbers: list[dict[int, int]] = []
     gpus: dict[int, Gpu] = {}
     by_uuid: dict[str, int] = {}
-    for report in reports:
-        known = {gpu.device_id: gpu for gpu in report.trace.gpus}
-        used = sorted({int(each) for spec in _of_devices() for each in pd.unique(report.trace[spec]["device_id"])})
+    following = 0
+    for place, (its, uuids, used) in enumerate(known):
         mine: dict[int, int] = {}
         for device in used:
-            gpu = known.get(device, Gpu(device, ""))
-            uuid = report.trace.gpu_uuids.get(device, "")
-            number = by_uuid.get(uuid) if uuid else None
+            gpu, uuid = its.get(device, Gpu(device, "")), uuids.get(device, "")
+            number = given[place].get(device) if given else by_uuid.get(uuid) if uuid else None
             if number is None:
-                number = device if device not in gpus else max(gpus) + 1
-                gpus[number] = replace(gpu, device_id=number)
-                if uuid:
-                    by_uuid[uuid] = number
+                number = device if device not in gpus else following
+            gpus.setdefault(number, replace(gpu, device_id=number))
+            following = max(following, number + 1)
+            if uuid:
+                by_uuid[uuid] = number
             mine[device] = number
         numbers.append(mine)
     return numbers, tuple(gpus[number] for number in sorted(gpus))
@@ -184,10 +266,10 @@ def _of_devices() -> list[TableSpec]:
 
 @dataclass(frozen=True)
 class _Whole:
-    """The traces to join, with the offset of each one's clock in ns and the numbers of its GPUs."""
+    """The traces to join, with the clock of each one and the numbers of its GPUs."""
 
     traces: Sequence[Trace]
-    offsets: tuple[int, ...]
+    clocks: Sequence[Clock]
     devices: Sequence[Mapping[int, int]]
 
     def extent(self, number: int) -> tuple[int, int]:
@@ -196,16 +278,21 @@ class _Whole:
         Where no kernel ran, as with gloo on the CPU, it is the time that was recorded.
         """
         frame = self.traces[number][tables.KERNELS]
-        offset = self.offsets[number]
         if not len(frame):
-            return offset, offset + max(self.traces[number].session.duration_ns, 1)
-        return int(frame["start"].min()) + offset, int(frame["end"].max()) + offset
+            bounds = (0, max(self.traces[number].session.duration_ns, 1))
+        else:
+            bounds = (int(frame["start"].min()), int(frame["end"].max()))
+        first, last = self.clocks[number].to_first(np.array(bounds, np.int64)).tolist()
+        return first, last
 
     def joined(self, name: str, gpus: tuple[Gpu, ...]) -> Trace:
         """Return the traces as one."""
         first = self.traces[0]
         texts = _Texts(self.traces)
-        ends = [offset + trace.session.duration_ns for offset, trace in zip(self.offsets, self.traces, strict=True)]
+        ends = [
+            int(clock.to_first(np.array([trace.session.duration_ns], np.int64))[0])
+            for clock, trace in zip(self.clocks, self.traces, strict=True)
+        ]
         stacks = np.cumsum([0, *(len(trace.stacks) for trace in self.traces)])
         counters = tuple(dict.fromkeys(each for trace in self.traces for each in trace.counter_names))
         frames = {spec.name: self._frame(spec, texts, stacks, counters) for spec in SPECS}
@@ -252,7 +339,7 @@ class _Whole:
     def _column(self, number: int, column: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the values of a column as they are in the whole."""
         if column in _TIMES:
-            return values + np.int64(self.offsets[number])
+            return self.clocks[number].to_first(values)
         if column in _IDS:
             return np.where(values > 0, values + (np.int64(number) << REPORT_BITS), values)
         if column == "device_id" and len(values):

@@ -5,6 +5,7 @@ unlucky. So the waits of each step are summed, and a rank is late if the sum exc
 is by bootstrap over steps.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +14,10 @@ import numpy.typing as npt
 from nsyswrap import tables
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.step_detection import Steps
+from nsyswrap.ranks.charging import Charges
 from nsyswrap.ranks.collectives import Collectives
-from nsyswrap.ranks.lateness import UNNAMED, Charges
+from nsyswrap.ranks.same_work import UNNAMED
 from nsyswrap.tables import array
 
 # Resampled series of steps, and the bounds of a 95 % interval. Source: Efron and Tibshirani, An Introduction to the
@@ -35,7 +38,8 @@ class LateRank:
         waiting: GPUs of the ranks that wait for it, those that wait longest first.
         lost_ns: Exposed wait for it in the window: in each collective, the shortest wait of the ranks that wait for it.
         net_ns: That, less what the rank itself waits for others.
-        low_ns: Lower bound of ``net_ns`` that chance leaves: what the job saves at least if the rank is in time.
+        low_ns: Lower bound of ``net_ns`` that chance and the error of the clocks leave: what the job saves at least if
+            the rank is in time.
         high_ns: Upper bound of the same.
         steps: Number of steps, or of parts, of the window.
         share_late: Share of them in which others waited longer for it than it waited for others.
@@ -54,12 +58,27 @@ class LateRank:
 def find_late_ranks(
     context: TraceContext, window: Window, collectives: Collectives, charges: Charges
 ) -> tuple[LateRank, ...]:
+    """Return the ranks of a trace that others wait for beyond chance, as ``late_ranks_of`` does.
+
+    Args:
+        context: The trace, its events and its loop.
+        window: Interval of the charges.
+        collectives: The collectives of all ranks.
+        charges: Who waits for whom.
+    """
+    return late_ranks_of(context.steps, context.settings.clock_errors, window, collectives, charges)
+
+
+def late_ranks_of(
+    steps: Steps, clock_errors: Mapping[int, int], window: Window, collectives: Collectives, charges: Charges
+) -> tuple[LateRank, ...]:
     """Return the ranks that others wait for beyond chance and for a cause that can be named, the costliest first.
 
     Hosts of equal ranks differ a little in their pace, so one of them is always last. That is not a cause.
 
     Args:
-        context: The trace, its events and its loop.
+        steps: The steps of all ranks.
+        clock_errors: How wrong the times of each process can be, in ns, by global id.
         window: Interval of the charges.
         collectives: The collectives of all ranks.
         charges: Who waits for whom.
@@ -69,14 +88,17 @@ def find_late_ranks(
     charges = charges.of(named & (charges.waiting != charges.late))
     if not len(charges.wait_ns):
         return ()
-    edges = _edges(context, window)
+    edges = _edges(steps, window)
     late = tables.distinct(charges.late).tolist()
     found = []
     for device in late:
         lost = _lost_by_step(collectives, charges, device, edges)
         more = lost - _waited_by(collectives, charges, device, edges)
+        if more.sum() <= 0:
+            continue
         low, high = _interval(more)
-        if low <= 0:
+        unsure = _clock_error(clock_errors, collectives, charges, device)
+        if low <= unsure:
             continue
         found.append(
             LateRank(
@@ -84,13 +106,23 @@ def find_late_ranks(
                 waiting=_waiting_for(charges, device),
                 lost_ns=int(lost.sum()),
                 net_ns=int(more.sum()),
-                low_ns=low,
-                high_ns=high,
+                low_ns=low - unsure,
+                high_ns=high + unsure,
                 steps=len(more),
                 share_late=float((more > 0).mean()),
             )
         )
     return tuple(sorted(found, key=lambda rank: (-rank.lost_ns, rank.device_id)))
+
+
+def _clock_error(errors: Mapping[int, int], collectives: Collectives, charges: Charges, device: int) -> int:
+    """Return how wrong the waits for a rank can be in all, in ns: in each collective by the error of two clocks."""
+    if not errors:
+        return 0
+    of_gpu = {rank.device_id: errors.get(rank.process, 0) for rank in collectives.ranks.each}
+    mine = charges.late == device
+    others = max((of_gpu.get(each, 0) for each in tables.distinct(charges.waiting[mine]).tolist()), default=0)
+    return (of_gpu.get(device, 0) + others) * len(tables.distinct(charges.collective[mine]))
 
 
 def _waiting_for(charges: Charges, device: int) -> tuple[int, ...]:
@@ -100,9 +132,9 @@ def _waiting_for(charges: Charges, device: int) -> tuple[int, ...]:
     return tuple(waiting[np.argsort(-times, kind="stable")].tolist())
 
 
-def _edges(context: TraceContext, window: Window) -> Times:
+def _edges(all_steps: Steps, window: Window) -> Times:
     """Return where the steps of the window begin, and its end; equal parts of it where there are no steps."""
-    steps = context.steps.measured_inside(window)
+    steps = all_steps.measured_inside(window)
     if window.is_of_steps and len(steps):
         first = steps[steps["process"] == steps["process"].mode()[0]]
         begins = np.sort(array(first, "start"))

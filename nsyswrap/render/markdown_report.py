@@ -123,9 +123,13 @@ def _ledger(report: Report) -> Iterator[str]:
     section = report.section("ledger")
     if not found or section is None:
         return
-    heads = ("GPU", "window", *(amount.part.label for amount in found[0].parts))
+    rank = ("rank",) if any(one.rank is not None for one in found) else ()
+    heads = ("GPU", *rank, "window", *(amount.part.label for amount in found[0].parts))
     body = [
-        (str(one.device_id), units.duration(one.window_ns), *(units.share(amount.share) for amount in one.parts))
+        (
+            *(str(one.device_id), *(("" if one.rank is None else str(one.rank)) for _ in rank)),
+            *(units.duration(one.window_ns), *(units.share(amount.share) for amount in one.parts)),
+        )
         for one in rank_rows.first_ledgers(report, found, _MOST_ROWS)
     ]
     lead = f"Shares of {escape(summary_model.short(section.window))}; each row adds up to its window."

@@ -122,7 +122,9 @@ def devices(report: Report, ledgers: Sequence[summary_model.DeviceLedger]) -> tu
     """Return the bars of each GPU."""
     return tuple(
         Device(
-            title=f"GPU {one.device_id}" + (f", {visible(one.name)}" if one.name else ""),
+            title=", ".join(
+                (f"GPU {one.device_id}", *ranked(one), *([visible(one.name)] if one.name else [])),
+            ),
             window=units.duration(one.window_ns),
             parts=_ledger_bar(one),
             idle=_idle_bar(one),
@@ -132,6 +134,11 @@ def devices(report: Report, ledgers: Sequence[summary_model.DeviceLedger]) -> tu
         )
         for one in ledgers
     )
+
+
+def ranked(ledger: summary_model.DeviceLedger) -> tuple[str, ...]:
+    """Return the rank of a GPU in words; nothing where none is known."""
+    return () if ledger.rank is None else (f"rank {ledger.rank}",)
 
 
 def worst_gaps(report: Report, most: int) -> GapsView:

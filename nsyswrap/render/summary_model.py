@@ -12,7 +12,7 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.intervals import Window
-from nsyswrap.model import Fact, Finding, Report, Section
+from nsyswrap.model import Fact, Finding, Gpu, Report, Section
 from nsyswrap.render import gaps
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
 from nsyswrap.verdict import typical
@@ -71,6 +71,7 @@ class DeviceLedger:
     window_ns: int
     parts: tuple[Amount, ...]
     idle: tuple[IdlePart, ...]
+    rank: int | None = None
 
     @property
     def idle_ns(self) -> int:
@@ -126,14 +127,15 @@ def ledgers(report: Report) -> tuple[DeviceLedger, ...]:
     """
     found = sorted(rows(report.section("ledger"), "devices"), key=lambda row: int(row["device_id"]))
     shown = [part for part in LEDGER_PARTS if part.key in _ALWAYS_SHOWN or any(row.get(part.column) for row in found)]
-    names = {gpu.device_id: gpu.name for gpu in report.gpus}
+    gpus = {gpu.device_id: gpu for gpu in report.gpus}
     idle = idle_by_phase(report, {int(row["device_id"]): int(row["window_ns"]) for row in found})
     ledgers = []
     for row in found:
         device, window = int(row["device_id"]), int(row["window_ns"])
         times = ((part, int(row.get(part.column) or 0)) for part in shown)
         parts = tuple(Amount(part, ns, ns / window) for part, ns in times)
-        ledgers.append(DeviceLedger(device, names.get(device, ""), window, parts, over_phases(idle, device)))
+        gpu = gpus.get(device, Gpu(device, ""))
+        ledgers.append(DeviceLedger(device, gpu.name, window, parts, over_phases(idle, device), gpu.rank))
     return tuple(ledgers)
 
 

@@ -145,10 +145,12 @@ def _ledger(report: Report) -> Iterator[RenderableType]:
     labels = [amount.part.label for amount in found[0].parts]
     # The note explains the star, since the word "exposed" in each heading would make the line too long.
     heads = [f"{one.removeprefix(_EXPOSED)}*" if one.startswith(_EXPOSED) else one for one in labels]
-    table = _table(("GPU", "window", *heads))
+    rank = ("rank",) if any(one.rank is not None for one in found) else ()
+    table = _table(("GPU", *rank, "window", *heads))
     for one in rank_rows.first_ledgers(report, found, _MOST_RANKS):
         shares = (units.share(amount.share) for amount in one.parts)
-        table.add_row(str(one.device_id), units.duration(one.window_ns), *shares)
+        numbers = [] if not rank else ["" if one.rank is None else str(one.rank)]
+        table.add_row(str(one.device_id), *numbers, units.duration(one.window_ns), *shares)
     yield _indented(table)
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.intervals import Indices, Times, Window
-from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.collectives import NONE, Collectives, bus_bytes
 from nsyswrap.ranks.lateness import Lateness
 
@@ -63,13 +62,13 @@ def _bandwidth(kind: str, size: int, ranks: int, parts: int, transfer_ns: int) -
     return carried * parts / (transfer_ns / 1e9) if carried is not None and transfer_ns else float("nan")
 
 
-def who_waits(context: TraceContext, collectives: Collectives, lateness: Lateness) -> pd.DataFrame:
+def who_waits(collectives: Collectives, lateness: Lateness) -> pd.DataFrame:
     """Return who waits for whom: a row for each pair of ranks, rule and phase, the longest wait first.
 
     The rows of each waiting rank add up to its row ``communication_wait_ns`` of the ledger.
     """
     charges = lateness.charges
-    names = [context.phases.name(code) for code in range(-1, len(context.phases.names))]
+    names = [lateness.phase_name(code) for code in range(-1, len(lateness.phases))]
     frame = pd.DataFrame(
         {
             "waiting_rank": _numbers(collectives, charges.waiting),

@@ -64,37 +64,41 @@ NONE = "No collective ran in the window."
 def run(  # noqa: PLR0913, PLR0917 - one argument a value
     context: TraceContext,
     window: Window,
-    collectives: Collectives,
+    of_all_ranks: Collectives,
     attributions: tuple[Attribution, ...],
-    lateness: Lateness,
+    lateness_of_all: Lateness,
     simulation: Simulation,
 ) -> Section:
-    """Return what collectives wait and transfer, and findings on late ranks and on much exposed transfer."""
+    """Return what collectives wait and transfer, and findings on late ranks and on much exposed transfer.
+
+    ``lateness_of_all`` and the tables of collectives and waits are also of ranks that are not in the context.
+    """
     devices = context.operations.used_in(window)
     rows = {device: _collectives(context, device, window) for device in devices}
     if not any(len(each) for each in rows.values()):
         return Section("communication", TITLE, window, notes=(NONE,))
     table = pd.concat([_by_kernel(context, device, each, window) for device, each in rows.items()], ignore_index=True)
+    kinds = by_kind(of_all_ranks, lateness_of_all, window)
     return Section(
         key="communication",
         title=TITLE,
         window=window,
         facts=(
-            Fact("communication_ns", int(table["total_ns"].sum()), "ns"),
-            Fact("exposed_ns", int(table["exposed_ns"].sum()), "ns"),
-            Fact("exposed_wait_ns", int(lateness.exposed_wait.sum()), "ns"),
-            Fact("exposed_transfer_ns", int(lateness.exposed_transfer.sum()), "ns"),
+            Fact("communication_ns", int((kinds["wait_ns"] + kinds["transfer_ns"]).sum()), "ns"),
+            Fact("exposed_ns", int((lateness_of_all.exposed_wait + lateness_of_all.exposed_transfer).sum()), "ns"),
+            Fact("exposed_wait_ns", int(lateness_of_all.exposed_wait.sum()), "ns"),
+            Fact("exposed_transfer_ns", int(lateness_of_all.exposed_transfer.sum()), "ns"),
         ),
         tables={
-            "collectives": by_kind(collectives, lateness, window),
-            "waits": who_waits(context, collectives, lateness),
+            "collectives": kinds,
+            "waits": who_waits(of_all_ranks, lateness_of_all),
             "kernels": table,
         },
         findings=(
-            *late_ranks.find_findings(simulation, collectives, lateness, attributions, window),
+            *late_ranks.find_findings(simulation, of_all_ranks, lateness_of_all, attributions, window),
             *_findings(simulation, rows, window),
         ),
-        notes=_notes(collectives, window),
+        notes=_notes(of_all_ranks, window),
     )
 
 

@@ -11,7 +11,8 @@ from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Finding
 from nsyswrap.ranks.collectives import Collectives, names_of
 from nsyswrap.ranks.late_ranks import LateRank, by_account, find_late_ranks
-from nsyswrap.ranks.lateness import MORE_WORK, SLOWER_GPU, UNNAMED, Lateness
+from nsyswrap.ranks.lateness import Lateness
+from nsyswrap.ranks.same_work import MORE_WORK, SLOWER_GPU, UNNAMED
 from nsyswrap.rule_names import rule_name
 from nsyswrap.sections.idle_advice import ADVICE, advice_for
 from nsyswrap.sections.idle_findings import most_sampled
@@ -66,10 +67,12 @@ def find_findings(
     """
     context = simulation.context
     late = find_late_ranks(context, window, collectives, lateness.charges)
+    # Of a job of many ranks, those that are late by most are in the context.
+    analyzed = {each.device_id for each in attributions}
     return tuple(
         _finding(simulation, collectives, lateness, attributions, window, each)
         for each in late
-        if is_named(each, window)
+        if is_named(each, window) and each.device_id in analyzed
     )
 
 
@@ -102,13 +105,15 @@ def _finding(  # noqa: PLR0913, PLR0917 - one argument a source
     attribution = next(each for each in attributions if each.device_id == late.device_id)
     return make_finding(
         rule=RULE,
-        headline=f"Rank {number} is late by {how_much}: {_because(context, main, phase)}; {names_of(waiting)} {waits}.",
+        headline=(
+            f"Rank {number} is late by {how_much}: {_because(lateness, main, phase)}; {names_of(waiting)} {waits}."
+        ),
         lost_ns=late.lost_ns,
         saving=saving,
         advice=_advice(context, attribution, main),
         evidence=(
             f"others wait for it in {units.share(late.share_late)} of the {late.steps} {_parts(context, window)}",
-            *_kept(context, window, accounts),
+            *_kept(context, lateness, window, accounts),
             *(most_sampled(attribution, main) if main in RULES else ()),
         ),
         device_id=late.device_id,
@@ -134,11 +139,11 @@ def _parts(context: TraceContext, window: Window) -> str:
     return "steps" if window.is_of_steps and context.steps.measured_count else "equal parts of the window"
 
 
-def _because(context: TraceContext, rule: str, phase: int) -> str:
+def _because(lateness: Lateness, rule: str, phase: int) -> str:
     """Return what keeps a rank, in words."""
     if rule in BECAUSE:
         return BECAUSE[rule]
-    return rule_name(rule) + (f" in its phase {context.phases.name(phase)}" if phase != NO_PHASE else "")
+    return rule_name(rule) + (f" in its phase {lateness.phase_name(phase)}" if phase != NO_PHASE else "")
 
 
 def _advice(context: TraceContext, attribution: Attribution, rule: str) -> str:
@@ -147,9 +152,11 @@ def _advice(context: TraceContext, attribution: Attribution, rule: str) -> str:
     return advice_for(context, attribution, rule).advice if rule in ADVICE else OTHER_ADVICE
 
 
-def _kept(context: TraceContext, window: Window, accounts: Sequence[tuple[str, int, int, object]]) -> tuple[str, ...]:
+def _kept(
+    context: TraceContext, lateness: Lateness, window: Window, accounts: Sequence[tuple[str, int, int, object]]
+) -> tuple[str, ...]:
     """Return one line for each of the accounts that kept the rank longest."""
     return tuple(
-        f"{_how_much(context, window, ns)}: {rule_name(rule)} in phase {context.phases.name(phase)}"
+        f"{_how_much(context, window, ns)}: {rule_name(rule)} in phase {lateness.phase_name(phase)}"
         for rule, phase, ns, _ in accounts[:LISTED]
     )

@@ -8,6 +8,8 @@ from nsyswrap.intervals import Spans, Times, Window, covered, total, union
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
+from nsyswrap.ranks.identity import Ranks
+from nsyswrap.ranks.many import OtherRanks
 from nsyswrap.sections.spec import SectionSpec
 
 ROWS = (
@@ -57,8 +59,13 @@ def ledger_of_spans(exclusive: list[Spans], start: Times, end: Times) -> dict[st
     return {**found, "idle_ns": end - start - sum(found.values(), np.zeros(len(start), np.int64))}
 
 
-def run(context: TraceContext, window: Window, collectives: Collectives) -> Section:
-    """Return the ledger of each device, and how busy it was over time."""
+def run(
+    context: TraceContext, window: Window, collectives: Collectives, of_all_ranks: Collectives, others: OtherRanks
+) -> Section:
+    """Return the ledger of each device, and how busy it was over time.
+
+    Of ranks that are not shown in detail there is the ledger only.
+    """
     operations = context.operations
     rows, over_time = [], []
     used = operations.used_in(window)
@@ -66,7 +73,8 @@ def run(context: TraceContext, window: Window, collectives: Collectives) -> Sect
         ledger = ledger_rows(operations, device, window, collectives)
         rows.append({"device_id": device, "window_ns": window.length_ns, **ledger})
         over_time.append(_over_time(operations, device, window))
-    devices = pd.DataFrame(rows)
+    rows += [{"device_id": each, "window_ns": window.length_ns, **its} for each, its in others.ledgers.items()]
+    devices = _with_ranks(pd.DataFrame(rows).sort_values("device_id", ignore_index=True), of_all_ranks.ranks)
     idle = int(devices["idle_ns"].sum())
     whole = int(devices["window_ns"].sum())
     return Section(
@@ -82,8 +90,28 @@ def run(context: TraceContext, window: Window, collectives: Collectives) -> Sect
         notes=(
             *([ALL_TRANSFER] if devices["communication_transfer_ns"].any() and not collectives.matched.any() else []),
             *(_left_out(device) for device in operations.devices if device not in used),
+            *_in_detail(others),
         ),
     )
+
+
+def _with_ranks(devices: pd.DataFrame, ranks: Ranks) -> pd.DataFrame:
+    """Return a table with the number of the rank of each device beside it, where the ranks are known."""
+    if not ranks.known:
+        return devices
+    numbers = {rank.device_id: rank.number for rank in ranks.each}
+    devices.insert(1, "rank", pd.array([numbers.get(each) for each in devices["device_id"].tolist()], "Int64"))
+    return devices
+
+
+def _in_detail(others: OtherRanks) -> list[str]:
+    """Return a note on which ranks the other sections show, and why."""
+    if not others.detailed:
+        return []
+    why = [f"rank {number}: {reason}" for number, reason in others.detailed.items()]
+    count = len(others.ledgers) + len(others.detailed)
+    whole = f"The ledger, the collectives and the waits are of all {count:,} ranks."
+    return [f"{whole} All else is of {len(why)} of them ({'; '.join(why)})."]
 
 
 def _left_out(device: int) -> str:

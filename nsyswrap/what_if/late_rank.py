@@ -7,9 +7,10 @@ from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.launch_pace import usual_gap_ns
 from nsyswrap.events.operations import COMPUTE, COPY
 from nsyswrap.intervals import Indices, Spans, covered, merge
-from nsyswrap.ranks.activity import COMPUTES, COPIES, USUAL, account_of
+from nsyswrap.ranks.activity import COMPUTES, COPIES, USUAL, account_of, code_of
 from nsyswrap.ranks.late_ranks import LateRank
-from nsyswrap.ranks.lateness import UNNAMED, Lateness
+from nsyswrap.ranks.lateness import Lateness
+from nsyswrap.ranks.same_work import UNNAMED
 from nsyswrap.what_if.changes import WhatIf
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.simulate import Simulation
@@ -52,13 +53,15 @@ def _saved(lateness: Lateness, late: LateRank, simulation: Simulation, scale: fl
     part = late.lost_ns * scale / max(int(charges.wait_ns[mine].sum()), 1)
     spans, rows, factors, loader = [], [], [], 1.0
     for code in np.unique(charges.account[mine]).tolist():
-        at = np.flatnonzero(activity.accounts == code)
+        # The charges may know phases of ranks that are not in the context.
+        rule, phase = account_of(int(code), len(lateness.phases))
+        phase = context.phases.code(lateness.phase_name(phase))
+        at = np.flatnonzero(activity.accounts == code_of(rule, phase, len(context.phases.names)))
         if not len(at):
             continue
         its = activity.spans[int(at[0])]
         excess = part * int(charges.wait_ns[mine & (charges.account == code)].sum())
         share = min(excess / max(int((its.end - its.start).sum()), 1), 1.0)
-        rule, phase = account_of(int(code), len(context.phases.names))
         if rule == LOADER:
             loader = 1 - share
         if rule.removeprefix(USUAL) in RULES:

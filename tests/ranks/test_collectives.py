@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from export_builder import ExportBuilder, global_id
 from made_ranks import REDUCE, job
+from rank_generator import pipeline
 
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.intervals import total
 from nsyswrap.loop.context import TraceContext, find_context
-from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives, bus_bytes, find_collectives, kind_of, names_of
+from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives, bus_bytes, find_collectives, names_of
+from nsyswrap.ranks.parts import kind_of
 from nsyswrap.report import choose_window
 from nsyswrap.tables import Trace
 
@@ -113,6 +115,29 @@ def test_messages_among_more_than_two_ranks_are_not_matched(trace_of: TraceOf) -
     for device in range(3):
         built.kernel(100 + device, 900, SEND, device=device, process=global_id(50 + device))
     assert not collectives_of(trace_of(built)).matched.any()
+
+
+def test_messages_are_matched_where_nccl_names_the_peers(trace_of: TraceOf) -> None:
+    """In a pipeline of three, each stage exchanges with its neighbours; the sums are those of a plain loop."""
+    built, times = pipeline(5)
+    found = collectives_of(trace_of(built))
+    assert found.matched.all()
+    arrival = {
+        (device, start): at for device, start, at in zip(found.device_id, found.start, found.arrival, strict=True)
+    }
+    for pair in times:
+        last = max(start for _, start in pair)
+        assert [arrival[device, start] for device, start in pair] == [last, last]
+
+
+def test_a_message_with_several_peers_is_not_matched(trace_of: TraceOf) -> None:
+    built, _ = pipeline(5)
+    for row in built.rows["NVTX_EVENTS"]:
+        payload = str(row.get("jsonText") or "")
+        if '"Peer rank":2' in payload:
+            # The second stage receives from both neighbours in one kernel.
+            row["jsonText"] = payload.replace('"Peer rank":2', '"Peer rank":0')
+    assert not collectives_of(trace_of(built)).matched.all()
 
 
 def test_collectives_at_once_wait_only_while_none_transfers(trace_of: TraceOf) -> None:

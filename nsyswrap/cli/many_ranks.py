@@ -1,0 +1,163 @@
+"""One report of many ranks: ledgers, collectives and waits of all, and the rest of a few that matter."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.cli.inputs import sqlite_export
+from nsyswrap.cli.progress import working
+from nsyswrap.cli.rank_reader import Source, Unreadable, reading
+from nsyswrap.errors import ExportError
+
+if TYPE_CHECKING:
+    from nsyswrap.attribution.attribution import Attribution
+    from nsyswrap.intervals import Indices, Window
+    from nsyswrap.loop.context import Settings, TraceContext
+    from nsyswrap.model import Report
+    from nsyswrap.ranks.charging import Charges
+    from nsyswrap.ranks.collectives import Collectives
+    from nsyswrap.ranks.heads import Head
+    from nsyswrap.ranks.lateness import Lateness
+    from nsyswrap.ranks.many import ManyRanks
+    from nsyswrap.ranks.rank_times import RankTimes
+
+    Maker = Callable[[TraceContext, Collectives, tuple[Attribution, ...]], Lateness]
+
+
+def report_of_many(
+    sources: Sequence[Source], settings: "Settings", wanted: str, *, with_timeline: bool = False
+) -> "Report":
+    """Return one report of many ranks.
+
+    Args:
+        sources: The capture of each.
+        settings: How to read them.
+        wanted: The window, as for ``--window``.
+        with_timeline: Whether to add the timeline of the HTML page, of the ranks in detail.
+
+    Raises:
+        ExportError: No capture can be read.
+        UsageError: The captures are not of one job, or an option is invalid.
+        CannotTellError: The captures hold too little.
+    """
+    from nsyswrap.ranks.join import order_of  # noqa: PLC0415 - heavy; loaded when captures are read
+    from nsyswrap.ranks.many import join_heads  # noqa: PLC0415
+    from nsyswrap.report import choose_joint_window  # noqa: PLC0415
+
+    with reading(sources, settings) as readers:
+        with working(f"reading {len(sources)} captures"):
+            answers = readers.heads()
+        read = [number for number, each in enumerate(answers) if not isinstance(each, Unreadable)]
+        bad = [each for each in answers if isinstance(each, Unreadable)]
+        heads: dict[int, Head] = {number: answers[number] for number in read}  # type: ignore[misc]
+        if not heads:
+            raise ExportError(f"{bad[0].name}: {bad[0].reason}")
+        read.sort(key=lambda number: order_of(heads[number]))
+        with working("comparing ranks"):
+            many = join_heads([heads[number] for number in read])
+            window = choose_joint_window(many.steps, settings, many.extent, wanted)
+            place = {number: at for at, number in enumerate(read)}
+            joints = [many.joint(place[at], window) if at in place else None for at in range(len(sources))]
+            times = [each for some in readers.times(joints) for each in some]
+    with working("analyzing"):
+        report = _report(many, times, window, [sources[number] for number in read], settings, with_timeline)
+    unread = tuple(f"{each.name} is left out: {each.reason}" for each in bad)
+    return replace(report, notes=(*report.notes, *unread, *many.notes))
+
+
+def _report(  # noqa: PLR0913, PLR0917 - one argument a source
+    many: "ManyRanks",
+    times: "Sequence[RankTimes]",
+    window: "Window",
+    sources: Sequence[Source],
+    settings: "Settings",
+    with_timeline: bool,  # noqa: FBT001 - passed on
+) -> "Report":
+    """Return the report of all ranks, from a context of those that are shown in detail."""
+    from nsyswrap.ranks.charging import charged  # noqa: PLC0415
+    from nsyswrap.ranks.identity import find_ranks  # noqa: PLC0415
+    from nsyswrap.ranks.late_ranks import late_ranks_of  # noqa: PLC0415
+    from nsyswrap.ranks.many import OtherRanks, in_detail, restricted  # noqa: PLC0415
+    from nsyswrap.ranks.parts import find_parts  # noqa: PLC0415
+    from nsyswrap.report import Whole, report_of  # noqa: PLC0415
+    from nsyswrap.sections.late_ranks import is_named  # noqa: PLC0415
+
+    found, settings = many.collectives, replace(settings, clock_errors=many.clock_errors)
+    charges = charged(found, times, window, many.phases)
+    late = late_ranks_of(many.steps, many.clock_errors, window, found, charges)
+    chosen = in_detail(many, times, [each for each in late if is_named(each, window)])
+    context = _context(many, sources, sorted(chosen), settings)
+    number = {rank.device_id: rank.number for rank in many.ranks.each}
+    detailed = set(context.operations.devices)
+    others = OtherRanks(
+        {each.device_id: each.ledger for each in times if each.device_id not in detailed},
+        {number[device]: why for device, why in chosen.items()},
+    )
+    shown = find_ranks(context.trace, context.operations, context.settings.launched_as)
+    mine, chosen_parts = restricted(found, shown, context.operations, find_parts(context.trace, context.operations))
+    everything, here = _lateness_makers(many, times, charges, chosen_parts)
+    values = {
+        "others": lambda: others,
+        "of_all_ranks": lambda: found,
+        "collectives": lambda: mine,
+        "lateness_of_all": everything,
+        "lateness": here,
+    }
+    whole = Whole(window, tuple(gpu for gpu in many.gpus if gpu.device_id in set(found.device_id.tolist())), values)
+    report = report_of(context, with_timeline=with_timeline, whole=whole)
+    size = sum(head.bytes for head in many.heads)
+    return replace(report, capture=replace(report.capture, name=f"{len(many.heads)} ranks", bytes=size))
+
+
+def _lateness_makers(
+    many: "ManyRanks", times: "Sequence[RankTimes]", charges: "Charges", chosen: "Indices"
+) -> "tuple[Maker, Callable[[Lateness], Lateness]]":
+    """Return the functions that make the lateness of all ranks, and that of the ranks in detail.
+
+    Args:
+        many: The ranks.
+        times: The times of each GPU.
+        charges: Who waits for whom.
+        chosen: The collectives of the ranks in detail.
+    """
+    from nsyswrap.ranks.activity import find_activities  # noqa: PLC0415
+    from nsyswrap.ranks.lateness import Lateness  # noqa: PLC0415
+
+    wait, transfer = (np.zeros(len(many.collectives.row), np.int64) for _ in range(2))
+    for each in times:
+        mine = many.collectives.on(each.device_id)
+        wait[mine], transfer[mine] = each.exposed_wait, each.exposed_transfer
+
+    def lateness(
+        context: "TraceContext", collectives: "Collectives", attributions: "tuple[Attribution, ...]"
+    ) -> "Lateness":
+        activities = find_activities(context, collectives, attributions)
+        return Lateness(charges, activities, wait, transfer, many.phases)
+
+    def in_detail(lateness_of_all: "Lateness") -> "Lateness":
+        devices = list(lateness_of_all.activities)
+        shown = charges.of(np.isin(charges.waiting, devices) & np.isin(charges.late, devices))
+        return replace(lateness_of_all, charges=shown, exposed_wait=wait[chosen], exposed_transfer=transfer[chosen])
+
+    return lateness, in_detail
+
+
+def _context(
+    many: "ManyRanks", sources: Sequence[Source], devices: Sequence[int], settings: "Settings"
+) -> "TraceContext":
+    """Return the context of the reports that some GPUs are in, in the clock of all and with their numbers."""
+    from nsyswrap.db.load import load_export  # noqa: PLC0415
+    from nsyswrap.loop.context import find_context  # noqa: PLC0415
+    from nsyswrap.ranks.join import RankReport, join  # noqa: PLC0415
+
+    reports = sorted({many.report_of(device) for device in devices})
+    found = []
+    for number in reports:
+        source = sources[number]
+        with sqlite_export(source.path) as export:
+            found.append(RankReport(source.name, load_export(export, os.environ), source.rank, source.world_size))
+    clocks, numbers = [many.clocks[each] for each in reports], [many.gpu_numbers[each] for each in reports]
+    whole = join(found, f"{len(many.heads)} ranks", clocks, numbers)
+    return find_context(whole.trace, replace(settings, launched_as=whole.launched_as))

@@ -1,0 +1,205 @@
+"""Reads the captures of many ranks, in this process or in several: first what joins them, then what compares them.
+
+The captures are read twice where they do not fit in memory together; otherwise once.
+"""
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from nsyswrap.cli.inputs import sqlite_export
+from nsyswrap.errors import ExportError, NsyswrapError
+from nsyswrap.ranks.heads import Head, Joint, head_of, rank_times
+
+if TYPE_CHECKING:
+    from nsyswrap.loop.context import Settings, TraceContext
+    from nsyswrap.ranks.rank_times import RankTimes
+
+# What was read stays in memory up to this size of the exports in each process. Source: ours; a trace in memory takes
+# one to two times the size of its export, so that two processes stay below 4 GB.
+HELD_BYTES = 700_000_000
+# Starting a process costs about as much as reading this many small captures. Source: measured, 2 s and 0.1 s.
+WORTH_A_PROCESS = 24
+MOST_PROCESSES = 8
+
+
+class Source(NamedTuple):
+    """A capture of one rank.
+
+    Attributes:
+        path: The file.
+        name: Its name in messages.
+        rank: Its rank, if known.
+        world_size: The number of ranks, if known.
+    """
+
+    path: Path
+    name: str
+    rank: int | None
+    world_size: int | None
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A capture that cannot be read, and why."""
+
+    name: str
+    reason: str
+
+
+class RankReader:
+    """Reads some captures.
+
+    Args:
+        sources: The captures.
+        settings: How to read them.
+    """
+
+    def __init__(self, sources: Sequence[Source], settings: "Settings") -> None:
+        self._sources, self._settings = sources, settings
+        self._held: dict[int, TraceContext] = {}
+        self._held_bytes = 0
+
+    def heads(self) -> list[Head | Unreadable]:
+        """Return what joins the ranks, in the order of the captures."""
+        found: list[Head | Unreadable] = []
+        for number, source in enumerate(self._sources):
+            try:
+                context = self._read(source)
+            except ExportError as error:
+                found.append(Unreadable(source.name, str(error)))
+                continue
+            size = context.trace.capture.bytes
+            if self._held_bytes + size <= HELD_BYTES:
+                self._held[number] = context
+                self._held_bytes += size
+            found.append(head_of(context, source.name, source.rank, source.world_size))
+        return found
+
+    def times(self, joints: Sequence[Joint | None]) -> "list[list[RankTimes]]":
+        """Return what compares the ranks, in the order of the captures; nothing where ``joints`` has None."""
+        found = []
+        for number, (source, joint) in enumerate(zip(self._sources, joints, strict=True)):
+            context = self._held.pop(number, None)
+            found.append([] if joint is None else rank_times(context or self._read(source), joint))
+        return found
+
+    def _read(self, source: Source) -> "TraceContext":
+        from nsyswrap.db.load import load_export  # noqa: PLC0415 - heavy; loaded when captures are read
+        from nsyswrap.loop.context import find_context  # noqa: PLC0415
+        from nsyswrap.tables import KERNELS, distinct  # noqa: PLC0415
+
+        with sqlite_export(source.path) as export:
+            trace = load_export(export, os.environ)
+        processes = distinct(trace[KERNELS]["process"].to_numpy()).tolist()
+        launched = {} if source.rank is None else dict.fromkeys(processes, source.rank)
+        return find_context(trace, replace(self._settings, launched_as=launched))
+
+
+class _Remote:
+    """A ``RankReader`` in another process.
+
+    Args:
+        sources: The captures.
+        settings: How to read them.
+    """
+
+    def __init__(self, sources: Sequence[Source], settings: "Settings") -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, other = context.Pipe()
+        self.process = context.Process(target=_serve, args=(other, sources, settings), daemon=True)
+        self.process.start()
+        other.close()
+
+    def send(self, message: object) -> None:
+        """Send the worker its next task."""
+        self._connection.send(message)
+
+    def answer(self) -> object:
+        """Return the answer to the last task.
+
+        Raises:
+            ExportError: The process ended.
+        """
+        try:
+            found = self._connection.recv()
+        except EOFError as error:
+            raise ExportError("a process that reads captures ended", hint="give fewer captures at once") from error
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def end(self) -> None:
+        """End the process."""
+        self._connection.close()
+        self.process.join()
+
+
+def _serve(connection: Connection, sources: Sequence[Source], settings: "Settings") -> None:
+    """Answer the two tasks of a reader in its own process."""
+    try:
+        reader = RankReader(sources, settings)
+        connection.send(reader.heads())
+        connection.send(reader.times(connection.recv()))
+    except EOFError:
+        return  # The other side gave up.
+    except Exception as error:  # noqa: BLE001 - raised on the other side
+        connection.send(error if isinstance(error, NsyswrapError) else RuntimeError(repr(error)))
+
+
+class Readers:
+    """Reads the captures of a job with several processes.
+
+    Args:
+        sources: The captures.
+        settings: How to read them.
+        count: Number of processes; 1 reads in this one.
+    """
+
+    def __init__(self, sources: Sequence[Source], settings: "Settings", count: int) -> None:
+        self._count, self._total = count, len(sources)
+        shares = [sources[each::count] for each in range(count)]
+        self._own = RankReader(sources, settings) if count == 1 else None
+        self._remote = [_Remote(each, settings) for each in shares] if count > 1 else []
+
+    def heads(self) -> list[Head | Unreadable]:
+        """Return what joins the ranks, in the order of the captures."""
+        if self._own:
+            return self._own.heads()
+        found: list[Head | Unreadable] = [Unreadable("", "")] * self._total
+        for place, each in enumerate(self._remote):
+            found[place :: self._count] = each.answer()  # type: ignore[call-overload]
+        return found
+
+    def times(self, joints: Sequence[Joint | None]) -> "list[list[RankTimes]]":
+        """Return what compares the ranks, in the order of the captures."""
+        if self._own:
+            return self._own.times(joints)
+        for place, each in enumerate(self._remote):
+            each.send(joints[place :: self._count])
+        found: list[list[RankTimes]] = [[]] * self._total
+        for place, each in enumerate(self._remote):
+            found[place :: self._count] = each.answer()  # type: ignore[call-overload]
+        return found
+
+    def end(self) -> None:
+        """End the processes."""
+        for each in self._remote:
+            each.end()
+
+
+@contextmanager
+def reading(sources: Sequence[Source], settings: "Settings") -> Iterator[Readers]:
+    """Yield the readers of some captures: one for each core, as far as there is enough to read."""
+    cores = len(os.sched_getaffinity(0))
+    count = max(min(cores, len(sources) // WORTH_A_PROCESS, MOST_PROCESSES), 1)
+    readers = Readers(sources, settings, count)
+    try:
+        yield readers
+    finally:
+        readers.end()

@@ -1,0 +1,156 @@
+"""What a report of many ranks needs of each report before its ranks are compared: identity, clock, steps, collectives.
+
+It is small, so that it can go from one process to another, and so that a thousand fit in memory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.attribution.attribution import find_attributions
+from nsyswrap.intervals import Spans, Times, Window, clip
+from nsyswrap.loop.context import TraceContext, find_calls, find_states
+from nsyswrap.model import Gpu, Session
+from nsyswrap.ranks.activity import activity_of
+from nsyswrap.ranks.clocks import Clock, Ends, find_ends
+from nsyswrap.ranks.collectives import split
+from nsyswrap.ranks.identity import Ranks, find_ranks
+from nsyswrap.ranks.in_step import find_lags
+from nsyswrap.ranks.parts import Parts, find_parts
+from nsyswrap.ranks.rank_times import RankTimes, Timed, split_of, times_of
+
+
+@dataclass(frozen=True)
+class Head:
+    """What is needed of one report. Times are in ns of its own clock.
+
+    Attributes:
+        name: Its file, for messages.
+        rank: Its rank, as its launcher, its folder or its file says; None if unknown.
+        world_size: The number of ranks, as its launcher says; None if unknown.
+        bytes: Size of the file.
+        epoch_ns: Time 0 in ns since 1970, UTC; None if unknown.
+        session: How it was made.
+        gpus: Its GPUs.
+        uuids: UUID of each, by device id, as far as it is known.
+        devices: The GPUs that its tables name, ascending.
+        communicators: Ids of the communicators that NCCL recorded.
+        ranks: Its ranks.
+        ends: Its collectives, to join the clocks.
+        steps: Its steps that count: process, name, start, end, warm_up.
+        step_source: Source of the window of steps.
+        extent: Start of its first operation and end of its last.
+        phases: Names of its phases.
+        parts: Its communication kernels.
+    """
+
+    name: str
+    rank: int | None
+    world_size: int | None
+    bytes: int
+    epoch_ns: int | None
+    session: Session
+    gpus: tuple[Gpu, ...]
+    uuids: Mapping[int, str]
+    devices: tuple[int, ...]
+    communicators: frozenset[int]
+    ranks: Ranks
+    ends: Ends
+    steps: pd.DataFrame
+    step_source: str
+    extent: tuple[int, int]
+    phases: tuple[str, ...]
+    parts: Parts
+
+
+@dataclass(frozen=True)
+class Joint:
+    """What a report must know of the whole job, to compare its ranks with the others.
+
+    Attributes:
+        clock: The clock of the report.
+        window: The window, by the clock of the job.
+        devices: Number of each of its GPUs among all.
+        timed: Its collectives on each of its GPUs, by the clock of the job.
+    """
+
+    clock: Clock
+    window: Window
+    devices: Mapping[int, int]
+    timed: Mapping[int, Timed]
+
+
+def head_of(context: TraceContext, name: str, rank: int | None, world_size: int | None) -> Head:
+    """Return what is needed of one report.
+
+    Args:
+        context: Its trace, events and loop.
+        name: Its file.
+        rank: Its rank, if known.
+        world_size: The number of ranks, if known.
+    """
+    trace, operations = context.trace, context.operations
+    of_devices = [spec for spec in tables.SPECS if "device_id" in spec.columns]
+    ran = len(operations.start) > 0
+    extent = (int(operations.start.min()), int(operations.end.max())) if ran else (0, 1)
+    columns = ["process", "name", "start", "end", "warm_up"]
+    return Head(
+        name=name,
+        rank=rank,
+        world_size=world_size,
+        bytes=trace.capture.bytes,
+        epoch_ns=trace.epoch_ns,
+        session=trace.session,
+        gpus=trace.gpus,
+        uuids=trace.gpu_uuids,
+        devices=tuple(sorted({int(each) for spec in of_devices for each in pd.unique(trace[spec]["device_id"])})),
+        communicators=frozenset(trace[tables.NCCL_CALLS]["communicator"].tolist()) - {-1},
+        ranks=find_ranks(trace, operations, context.settings.launched_as),
+        ends=find_ends(trace, operations),
+        steps=context.steps.counted[columns].reset_index(drop=True),
+        step_source=context.steps.source,
+        extent=extent,
+        phases=context.phases.names,
+        parts=find_parts(trace, operations),
+    )
+
+
+def rank_times(context: TraceContext, joint: Joint) -> list[RankTimes]:
+    """Return the times of each GPU of a report, with its number among all.
+
+    Args:
+        context: The trace of the report, its events and its loop, in its own clock.
+        joint: What it must know of the job.
+    """
+    window = _own(joint)
+    parts = find_parts(context.trace, context.operations)
+    lags = find_lags(context, parts)
+    states, calls = find_states(context, window), find_calls(context, window)
+    found = []
+    for each in find_attributions(context, states, window, calls):
+        mine = parts.on(each.device_id)
+        timed = joint.timed[each.device_id]
+        start, end = parts.start[mine], parts.end[mine]
+        own = Timed(start, np.clip(start + timed.arrival - timed.start, start, end), end)
+        exclusive = context.operations.exclusive(each.device_id, window)
+        activity = activity_of(context, each, split(exclusive, *own))
+        moved = [_moved(spans, joint) for spans in exclusive]
+        split_ = split_of(split(moved, *timed), timed, joint.window)
+        times = times_of(context, window, activity, own, lags[mine], split_)
+        found.append(replace(times, device_id=joint.devices[each.device_id]))
+    return found
+
+
+def _own(joint: Joint) -> Window:
+    """Return the window by the clock of the report."""
+    start, end = joint.clock.from_first(np.array([joint.window.start_ns, joint.window.end_ns], np.int64)).tolist()
+    return replace(joint.window, start_ns=start, end_ns=max(end, start + 1))
+
+
+def _moved(spans: Spans, joint: Joint) -> Spans:
+    """Return spans by the clock of the job, inside its window."""
+    start: Times = joint.clock.to_first(spans.start)
+    return clip(Spans(start, joint.clock.to_first(spans.end)), joint.window.start_ns, joint.window.end_ns)

@@ -1,0 +1,162 @@
+"""The communication kernels of a capture: which communicator each belongs to, its kind, its size and its peer.
+
+NCCL's ranges name the communicator of a kernel: the range that holds its launch, on the same thread.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.events.operations import COMMUNICATION, Operations, streams_of
+from nsyswrap.intervals import Indices, Times
+from nsyswrap.tables import Trace, array
+
+NONE = -1
+# Bits of one rank in the number of a link. NCCL's ranks are numbers of 32 bits; no job has a million.
+LINK_BITS = 20
+# Kernel names of NCCL 2.4 to 2.28: ncclAllReduceRingLLKernel_sum_f32, ncclKernel_AllReduce_RING_LL_Sum_float,
+# ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclSymDevKernel_AllReduce_...
+_KIND = re.compile(r"nccl(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv)|nccl\w*?Kernel_([A-Za-z]+)")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The communication kernels of a capture: arrays of one value for each, in order of start.
+
+    Attributes:
+        row: Row in the context's operations.
+        start: When it started, in ns.
+        end: When it ended.
+        device_id: Its GPU.
+        process: Global id of its process.
+        communicator: Id of its communicator; ``NONE`` where it is not known.
+        stream: Number of its stream where the communicator is not known, else ``NONE``.
+        link: The two ranks of a message in a communicator of more than two, as one number; else ``NONE``.
+        bytes: Size of the message; ``NONE`` where NCCL did not record it.
+        kind: Index into ``kinds``.
+        kinds: Names of the kinds, ascending.
+        rank_counts: Number of ranks of each communicator that NCCL recorded.
+    """
+
+    row: Indices
+    start: Times
+    end: Times
+    device_id: npt.NDArray[np.int32]
+    process: Times
+    communicator: Times
+    stream: Times
+    link: Times
+    bytes: Times
+    kind: Indices
+    kinds: tuple[str, ...]
+    rank_counts: Mapping[int, int]
+
+    def on(self, device_id: int) -> Indices:
+        """Return the indices of the kernels of one GPU, in order of start."""
+        return np.flatnonzero(self.device_id == device_id)
+
+
+def find_parts(trace: Trace, operations: Operations) -> Parts:
+    """Return the communication kernels of a capture."""
+    row = np.flatnonzero((operations.kind == COMMUNICATION) & (operations.table == 0))
+    kind, kinds = _kinds(trace, operations, row)
+    communicator, size, counts, peer = _calls_of(trace, operations, row)
+    return Parts(
+        row=row,
+        start=operations.start[row],
+        end=operations.end[row],
+        device_id=operations.device_id[row],
+        process=operations.process[row],
+        communicator=communicator,
+        stream=np.where(communicator == NONE, streams_of(trace, operations, row), NONE).astype(np.int64),
+        link=_links(trace, operations.process[row], communicator, peer, counts),
+        bytes=size,
+        kind=kind,
+        kinds=kinds,
+        rank_counts=counts,
+    )
+
+
+def kind_of(name: str) -> str:
+    """Return the kind of collective of a kernel, from its name: "AllReduce"; the whole name where it has none."""
+    found = _KIND.search(name)
+    return (found.group(1) or found.group(2)) if found else name
+
+
+def _kinds(trace: Trace, operations: Operations, row: Indices) -> tuple[Indices, tuple[str, ...]]:
+    """Return the kind of each kernel, and the names of the kinds."""
+    codes, ids = pd.factorize(array(trace[tables.KERNELS], "name_id")[operations.row[row]])
+    names = [kind_of(trace.text(int(each))) for each in ids]
+    kinds = tuple(sorted(set(names)))
+    place = np.array([kinds.index(name) for name in names], np.intp)
+    return place[codes] if len(codes) else np.empty(0, np.intp), kinds
+
+
+def _calls_of(trace: Trace, operations: Operations, row: Indices) -> tuple[Times, Times, Mapping[int, int], Times]:
+    """Return the communicator and the size of each kernel from the call that launched it, and the ranks of each.
+
+    The last array is the rank that a kernel sends to and receives from; ``NONE`` where there is none, or several.
+
+    A kernel launched outside of any call with a payload, as at the end of a group of calls, belongs to the communicator
+    of the last call before it on its thread; its size is not known.
+    """
+    frame, calls = trace[tables.NCCL_CALLS], trace[tables.CALLS]
+    communicator, size, peer = (np.full(len(row), NONE, np.int64) for _ in range(3))
+    if not len(frame):
+        return communicator, size, {}, peer
+    counted = frame[frame["rank_count"] > 0]
+    counts = dict(zip(counted["communicator"].tolist(), counted["rank_count"].tolist(), strict=True))
+    call = operations.call[row]
+    known = np.flatnonzero(call >= 0)
+    launched, thread = array(calls, "start")[call[known]], array(calls, "thread")[call[known]]
+    moving = frame[frame["bytes"] >= 0]
+    for each in tables.distinct(thread).tolist():
+        mine, its = np.flatnonzero(thread == each), moving[moving["thread"] == each]
+        if not len(its):
+            continue
+        at = np.searchsorted(array(its, "start"), launched[mine], side="right") - 1
+        before = at >= 0
+        rows, at = known[mine[before]], at[before]
+        inside = launched[mine[before]] < array(its, "end")[at]
+        communicator[rows] = array(its, "communicator")[at]
+        size[rows] = np.where(inside, array(its, "bytes")[at], NONE)
+        peer[rows] = _only_peer(array(its, "peer").astype(np.int64), at, np.argsort(launched[mine[before]]))
+    return communicator, size, counts, peer
+
+
+def _only_peer(peers: Times, at: Indices, order: Indices) -> Times:
+    """Return the rank that each kernel exchanges with; ``NONE`` where its calls name none, or several.
+
+    The calls of a kernel are those since the kernel before it: calls of a group are launched together.
+
+    Args:
+        peers: Peer of each call of a thread.
+        at: Place of the last call before each kernel.
+        order: The order in which the kernels were launched.
+    """
+    found, first = np.full(len(at), NONE, np.int64), 0
+    for kernel in order.tolist():
+        last = int(at[kernel]) + 1
+        named = set(peers[min(first, last - 1) : last].tolist())
+        found[kernel] = named.pop() if len(named) == 1 else NONE
+        first = last
+    return found
+
+
+def _links(trace: Trace, process: Times, communicator: Times, peer: Times, counts: Mapping[int, int]) -> Times:
+    """Return the two ranks of each message in a communicator of more than two, as one number; else ``NONE``."""
+    found = np.full(len(peer), NONE, np.int64)
+    frame = trace[tables.NCCL_CALLS]
+    made = frame[frame["rank"] >= 0]
+    owner = tables.process_of(array(made, "thread")).tolist()
+    own = dict(zip(zip(owner, made["communicator"].tolist(), strict=True), made["rank"].tolist(), strict=True))
+    for at in np.flatnonzero(peer >= 0).tolist():
+        mine, other = own.get((int(process[at]), int(communicator[at])), NONE), int(peer[at])
+        if mine >= 0 and counts.get(int(communicator[at]), 0) > 2:  # noqa: PLR2004 - a pair needs no peer
+            found[at] = (min(mine, other) << LINK_BITS) | max(mine, other)
+    return found
