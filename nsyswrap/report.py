@@ -199,7 +199,7 @@ def _values_and_sections(
     A section or a value starts as soon as all values that it names are ready.
     """
     found: dict[str, Any] = {"context": context, "window": window}
-    values = VALUES | (given or {})
+    values = {**VALUES, **(given or {})}
     waiting: dict[str, Callable[..., Any]] = _needed(specs, values) | {_name(each): each.run for each in specs}
     running: dict[Future[Any], str] = {}
     with ThreadPoolExecutor(WORKERS) as pool:

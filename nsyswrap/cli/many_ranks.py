@@ -98,7 +98,7 @@ def _report(  # noqa: PLR0913, PLR0917 - one argument a source
     shown = find_ranks(context.trace, context.operations, context.settings.launched_as)
     mine, chosen_parts = restricted(found, shown, context.operations, find_parts(context.trace, context.operations))
     everything, here = _lateness_makers(many, times, charges, chosen_parts)
-    values = {
+    values: dict[str, Callable[..., object]] = {
         "others": lambda: others,
         "of_all_ranks": lambda: found,
         "collectives": lambda: mine,

@@ -150,7 +150,7 @@ def _compared(
         before = np.concatenate([[NONE], last[:-1]])[: len(mine)]
         gate[mine] = np.where(before >= 0, mine[np.maximum(before, 0)], NONE)
     kernels = np.flatnonzero(collectives.matched)
-    keys = _key(collectives.group[kernels], collectives.device_id[kernels])
+    keys = _key(collectives.group[kernels], collectives.device_id[kernels].astype(np.intp))
     order = np.argsort(keys, kind="stable")
     by_device = {each.device_id: each for each in times}
     slot = keys[order], kernels[order]

@@ -220,9 +220,10 @@ def _places(reference: Ends, other: Ends, start_ns: int | None) -> list[int]:
 def _common(reference: Ends, other: Ends, shift: int) -> tuple[Ends, Ends]:
     """Return the collectives of two reports that are the same if the other's begin some places later."""
     low, high = max(0, -shift), min(len(reference.end), len(other.end) - shift)
+    there = slice(low + shift, high + shift)
     return (
         Ends(reference.end[low:high], reference.kind[low:high], reference.start[low:high]),
-        Ends(*(each[low + shift : high + shift] for each in (other.end, other.kind, other.start))),
+        Ends(other.end[there], other.kind[there], other.start[there]),
     )
 
 

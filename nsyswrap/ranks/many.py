@@ -6,12 +6,14 @@ All else is of a few: those that others wait for, the one that waits longest, a 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.events.operations import Operations
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Gpu
 from nsyswrap.ranks.clocks import Clock, find_clocks
@@ -159,7 +161,7 @@ def _parts(heads: Sequence[Head], clocks: Sequence[Clock], numbers: Sequence[Map
     """Return the communication kernels of all ranks by one clock, in order of start."""
     kinds = tuple(sorted({kind for head in heads for kind in head.parts.kinds}))
     counts: dict[int, int] = {}
-    found: list[dict[str, Indices | Times]] = []
+    found: list[dict[str, npt.NDArray[Any]]] = []
     for place, (head, clock) in enumerate(zip(heads, clocks, strict=True)):
         its = head.parts
         counts |= its.rank_counts

@@ -100,7 +100,8 @@ def _with_ranks(devices: pd.DataFrame, ranks: Ranks) -> pd.DataFrame:
     if not ranks.known:
         return devices
     numbers = {rank.device_id: rank.number for rank in ranks.each}
-    devices.insert(1, "rank", pd.array([numbers.get(each) for each in devices["device_id"].tolist()], "Int64"))
+    own = pd.Series([numbers.get(each) for each in devices["device_id"].tolist()], dtype="Int64")
+    devices.insert(1, "rank", own)
     return devices
 
 
