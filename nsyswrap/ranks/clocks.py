@@ -1,7 +1,7 @@
 """One clock for the reports of several ranks: their UTC start, checked or refined by the collectives of all ranks.
 
 The start of a report in UTC is good to microseconds among reports of one host. Clocks of different hosts differ by
-milliseconds, and drift: one gains on the other. A collective ends on all ranks at about the same time, so the
+milliseconds, and drift: one runs faster than the other. A collective ends on all ranks at about the same time, so the
 differences of its ends are the difference of two clocks, and a line through them is the drift::
 
     difference    .  '                   slope: the drift
@@ -30,7 +30,7 @@ SAME_CLOCK_NS = 2 * ENDS_NS
 FARTHEST_NS = 60_000_000_000
 # The share of collectives whose ends must agree within the error that is stated.
 PERCENTILE = 90
-# Two clocks gain no more than this on one another. Source: oscillators of computers are specified to 100 millionths or
+# Two clocks drift by no more than this. Source: oscillators of computers are specified to 100 millionths or
 # less, and NTP corrects by 500 at most (RFC 5905, appendix A, MAXFREQ).
 MOST_DRIFT = 700e-6
 # A slope counts as drift where it is this many times its standard error. Source: the usual limit of three.
@@ -56,7 +56,7 @@ class Clock(NamedTuple):
         offset_ns: What to add to its times to get those of the first report, in ns; with a drift, at ``origin_ns``.
         error_ns: How wrong that can be; None if unknown.
         method: Where the offset comes from.
-        drift: How much the first clock gains on this one, as a share; 0 where no drift was found.
+        drift: How much faster the first clock runs than this one, as a share; 0 where no drift was found.
         origin_ns: Time of this clock at which the offset holds.
     """
 
@@ -70,8 +70,8 @@ class Clock(NamedTuple):
         """Return times of this report, in ns, by the clock of the first report."""
         if not self.drift:
             return times + np.int64(self.offset_ns)
-        gained = np.rint((times - self.origin_ns) * self.drift).astype(np.int64)
-        found: Times = times + np.int64(self.offset_ns) + gained
+        drifted = np.rint((times - self.origin_ns) * self.drift).astype(np.int64)
+        found: Times = times + np.int64(self.offset_ns) + drifted
         return found
 
     def from_first(self, times: Times) -> Times:

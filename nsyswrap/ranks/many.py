@@ -1,6 +1,6 @@
 """Many ranks as one job, from the heads of their reports: clocks, collectives, and which ranks to show in detail.
 
-A full analysis of a thousand ranks takes long and nobody reads it. Ledgers, collectives and waits are of all ranks.
+A full analysis of a thousand ranks takes long, and its page would be unreadable. Ledgers, collectives and waits are of all ranks.
 All else is of a few: those that others wait for, the one that waits longest, a usual one, and the first.
 """
 
@@ -183,7 +183,7 @@ def _parts(heads: Sequence[Head], clocks: Sequence[Clock], numbers: Sequence[Map
 
 @dataclass(frozen=True)
 class OtherRanks:
-    """What a report says of ranks that it does not show in detail.
+    """What a report holds about ranks that it does not show in detail.
 
     Attributes:
         ledgers: Ledger of each of their GPUs: ns by row.
