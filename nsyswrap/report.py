@@ -106,8 +106,7 @@ def report_of(
         whole: What comes from all ranks, where the trace holds some of them.
 
     Raises:
-        UsageError: The window cannot be read or is empty.
-        CannotTellError: The window is "steps" and the capture has no steps, or the capture has no events.
+        UsageError, CannotTellError: As ``build_report``.
     """
     trace, chosen = context.trace, whole.window if whole else choose_window(context, window)
     wanted, left_out = _wanted(context)

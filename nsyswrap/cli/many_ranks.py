@@ -89,8 +89,7 @@ def _report(  # noqa: PLR0913, PLR0917 - one argument a source
     late = late_ranks_of(many.steps, many.clock_errors, window, found, charges)
     chosen = in_detail(many, times, [each for each in late if is_named(each, window)])
     context = _context(many, sources, sorted(chosen), settings)
-    number = {rank.device_id: rank.number for rank in many.ranks.each}
-    detailed = set(context.operations.devices)
+    number, detailed = {rank.device_id: rank.number for rank in many.ranks.each}, set(context.operations.devices)
     others = OtherRanks(
         {each.device_id: each.ledger for each in times if each.device_id not in detailed},
         {number[device]: why for device, why in chosen.items()},
@@ -107,8 +106,7 @@ def _report(  # noqa: PLR0913, PLR0917 - one argument a source
     }
     whole = Whole(window, tuple(gpu for gpu in many.gpus if gpu.device_id in set(found.device_id.tolist())), values)
     report = report_of(context, with_timeline=with_timeline, whole=whole)
-    size = sum(head.bytes for head in many.heads)
-    return replace(report, capture=replace(report.capture, name=f"{len(many.heads)} ranks", bytes=size))
+    return replace(report, capture=replace(report.capture, bytes=sum(head.bytes for head in many.heads)))
 
 
 def _lateness_makers(

@@ -84,20 +84,16 @@ def late_ranks_of(
         charges: Who waits for whom.
     """
     named = ~np.isin(charges.rule.astype(str), list(UNNAMED))
-    # A wait that is passed on can come back to the rank that waits. Such charges do not count.
-    charges = charges.of(named & (charges.waiting != charges.late))
+    charges = charges.of(named & (charges.waiting != charges.late))  # A wait can come back to the rank that waits.
     if not len(charges.wait_ns):
         return ()
-    edges = _edges(steps, window)
-    late = tables.distinct(charges.late).tolist()
-    found = []
-    for device in late:
+    edges, found = _edges(steps, window), []
+    for device in tables.distinct(charges.late).tolist():
         lost = _lost_by_step(collectives, charges, device, edges)
         more = lost - _waited_by(collectives, charges, device, edges)
         if more.sum() <= 0:
             continue
-        low, high = _interval(more)
-        unsure = _clock_error(clock_errors, collectives, charges, device)
+        (low, high), unsure = _interval(more), _clock_error(clock_errors, collectives, charges, device)
         if low <= unsure:
             continue
         found.append(

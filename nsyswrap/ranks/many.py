@@ -1,7 +1,7 @@
 """Many ranks as one job, from the heads of their reports: clocks, collectives, and which ranks to show in detail.
 
-A full analysis of a thousand ranks takes long, and its page would be unreadable. Ledgers, collectives and waits are of all ranks.
-All else is of a few: those that others wait for, the one that waits longest, a usual one, and the first.
+A full analysis of a thousand ranks takes long, and its page would be unreadable. Ledgers, collectives and waits are of
+all ranks. All else is of a few: those that others wait for, the one that waits longest, a usual one, and the first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -103,8 +103,7 @@ def join_heads(heads: Sequence[Head]) -> ManyRanks:
     """
     check_one_job([Identity(each.name, each.rank, each.world_size, each.communicators) for each in heads])
     clocks = find_clocks([each.epoch_ns for each in heads], [each.ends for each in heads])
-    names = [each.name for each in heads]
-    check_clocks(names, clocks)
+    check_clocks(names := [each.name for each in heads], clocks)
     known = [({gpu.device_id: gpu for gpu in each.gpus}, each.uuids, each.devices) for each in heads]
     numbers, gpus = number_gpus(known)
     extents = [

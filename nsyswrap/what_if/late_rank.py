@@ -53,7 +53,6 @@ def _saved(lateness: Lateness, late: LateRank, simulation: Simulation, scale: fl
     part = late.lost_ns * scale / max(int(charges.wait_ns[mine].sum()), 1)
     spans, rows, factors, loader = [], [], [], 1.0
     for code in np.unique(charges.account[mine]).tolist():
-        # The charges may know phases of ranks that are not in the context.
         rule, phase = account_of(int(code), len(lateness.phases))
         phase = context.phases.code(lateness.phase_name(phase))
         at = np.flatnonzero(activity.accounts == code_of(rule, phase, len(context.phases.names)))
