@@ -16,7 +16,6 @@ from pathlib import Path
 
 from nsyswrap.capture.copy_rates import copy_rates
 from nsyswrap.capture.isolate import kept_environment
-from nsyswrap.capture.launcher import RANK_VARIABLES, SIZE_VARIABLES
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions, extra_environment
 from nsyswrap.capture.process import output_of

@@ -1,5 +1,6 @@
 """One report of many ranks: ledgers, collectives and waits of all, and the rest of a few that matter."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING

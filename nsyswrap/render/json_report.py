@@ -35,8 +35,7 @@ def _python_value(value: object) -> object:
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(", ", ": "), default=_python_value)
-_COLUMN_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=("
-", ": "), default=_python_value)
+_COLUMN_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=("\n", ": "), default=_python_value)
 _INFINITE = (float("inf"), -float("inf"))
 
 

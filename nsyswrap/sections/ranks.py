@@ -1,6 +1,6 @@
 """The ranks of a job side by side: the time of each, who waits for whom, and one step of all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from nsyswrap.ranks.identity import Rank
 from nsyswrap.ranks.job_steps import JobSteps, find_job_steps
 from nsyswrap.ranks.late_ranks import find_late_ranks
 from nsyswrap.ranks.lateness import UNNAMED, Charges, Lateness
+from nsyswrap.ranks.many import OtherRanks
 from nsyswrap.ranks.step_picture import find_collectives_of, find_segments
 from nsyswrap.sections.late_ranks import is_named
 from nsyswrap.sections.ledger import ROWS, ledger_rows
@@ -36,21 +37,33 @@ NO_COLLECTIVE = "No collective of these ranks was found on several of them, so n
 NO_STEP = "There is no picture of a step: no measured step was found."
 MISSING = "{seen} of {all} ranks are in the capture."
 GROUPED = "The matrix has groups of {size} ranks: each cell is the sum of all waits of one group for another."
+IN_DETAIL = "The picture has the {shown} of {all:,} ranks that are shown in detail; the ledger says why these."
 SELECTED = (
     "The picture has {shown} of {all:,} ranks: those that others wait for longest, those that wait longest, and others "
     "at equal distances."
 )
 
 
-def run(context: TraceContext, window: Window, collectives: Collectives, lateness: Lateness) -> Section:
-    """Return a row for each rank, the matrix of waits, and the median step of all ranks."""
-    ranks = collectives.ranks
+def run(  # noqa: PLR0913, PLR0917 - one argument a value
+    context: TraceContext,
+    window: Window,
+    collectives: Collectives,
+    lateness: Lateness,
+    of_all_ranks: Collectives,
+    lateness_of_all: Lateness,
+    others: OtherRanks,
+) -> Section:
+    """Return a row for each rank, the matrix of waits, and the median step of all ranks.
+
+    Of a job of many ranks, the step is drawn of those that are in the context.
+    """
+    ranks = of_all_ranks.ranks
     if len(ranks.each) < 2:  # noqa: PLR2004 - several
         return Section("ranks", TITLE, window, notes=(ONE_RANK,))
-    table = _ranks(context, window, collectives, lateness)
-    steps = find_job_steps(context, ranks, window) if lateness.activities else None
-    shown = drawn_ranks(ranks.each, table)
-    matrix, size = _matrix(collectives, lateness.charges, _count(context, window))
+    table = _ranks(context, window, of_all_ranks, lateness_of_all, _ledgers(context, window, collectives, others))
+    steps = find_job_steps(context, collectives.ranks, window) if lateness.activities else None
+    shown = drawn_ranks(collectives.ranks.each, table.set_index("device_id"))
+    matrix, size = _matrix(of_all_ranks, lateness_of_all.charges, _count(context, window))
     waited = int(table["wait_ns"].sum()) / max(int(table["length_ns"].sum()), 1)
     facts = (
         Fact("ranks", len(table), "count"),
@@ -59,27 +72,52 @@ def run(context: TraceContext, window: Window, collectives: Collectives, latenes
     )
     pictures = {} if steps is None else _pictures(context, collectives, lateness, steps, shown)
     notes = [MISSING.format(seen=len(table), all=ranks.world_size)] if ranks.missing else []
-    notes += [] if collectives.matched.any() else [NO_COLLECTIVE]
+    notes += [] if of_all_ranks.matched.any() else [NO_COLLECTIVE]
     notes += [] if steps is not None or not lateness.activities else [NO_STEP]
     notes += [GROUPED.format(size=size)] if size > 1 else []
-    notes += [SELECTED.format(shown=len(shown), all=len(table))] if pictures and len(shown) < len(table) else []
+    chosen = IN_DETAIL if others.detailed else SELECTED
+    notes += [chosen.format(shown=len(shown), all=len(table))] if pictures and len(shown) < len(table) else []
     return Section("ranks", TITLE, window, facts, {"ranks": table, "matrix": matrix, **pictures}, notes=tuple(notes))
 
 
-def _ranks(context: TraceContext, window: Window, collectives: Collectives, lateness: Lateness) -> pd.DataFrame:
+def _ledgers(
+    context: TraceContext, window: Window, collectives: Collectives, others: OtherRanks
+) -> dict[int, Mapping[str, int]]:
+    """Return the ledger of each GPU: ns by row."""
+    mine = {
+        rank.device_id: ledger_rows(context.operations, rank.device_id, window, collectives)
+        for rank in collectives.ranks.each
+    }
+    return {**others.ledgers, **mine}
+
+
+def _ranks(
+    context: TraceContext,
+    window: Window,
+    collectives: Collectives,
+    lateness: Lateness,
+    ledgers: Mapping[int, Mapping[str, int]],
+) -> pd.DataFrame:
     """Return a row for each rank, by number: its mean step in parts that add up, who waits for it, and why.
 
     Without steps the numbers are of the whole window.
+
+    Args:
+        context: The trace, its events and its loop.
+        window: Interval of the numbers.
+        collectives: The collectives of all ranks.
+        lateness: The waits of all ranks.
+        ledgers: The ledger of each GPU.
     """
-    charges, each = lateness.charges, collectives.ranks.each
+    charges = lateness.charges
+    each = [rank for rank in collectives.ranks.each if rank.device_id in ledgers]
     steps = _count(context, window)
-    ledgers = [ledger_rows(context.operations, rank.device_id, window, collectives) for rank in each]
     late = find_late_ranks(context, window, collectives, charges)
     named = {one.device_id for one in late if is_named(one, window)}
     kept, waited, longest = _kept(charges, named), _waited_for(charges), _waits_for(charges)
     number = {rank.device_id: rank.number for rank in each}
     whys = [kept.get(rank.device_id, ("", -1)) for rank in each]
-    times = np.array([_parts(ledger) for ledger in ledgers], np.int64)
+    times = np.array([_parts(ledgers[rank.device_id]) for rank in each], np.int64).reshape(-1, 5)
     frame = {
         "rank": [rank.number for rank in each],
         "device_id": [rank.device_id for rank in each],
@@ -90,7 +128,7 @@ def _ranks(context: TraceContext, window: Window, collectives: Collectives, late
         ),
         "waited_for_ns": [round(waited.get(rank.device_id, 0) / steps) for rank in each],
         "rule": [rule for rule, _ in whys],
-        "phase": [context.phases.name(phase) if rule else "" for rule, phase in whys],
+        "phase": [lateness.phase_name(phase) if rule else "" for rule, phase in whys],
         "waits_for_rank": [number.get(longest.get(rank.device_id, NO_RANK), NO_RANK) for rank in each],
     }
     return pd.DataFrame(frame)
@@ -101,7 +139,7 @@ def _count(context: TraceContext, window: Window) -> int:
     return max(context.steps.measured_count, 1) if window.is_of_steps else 1
 
 
-def _parts(ledger: dict[str, int]) -> tuple[int, ...]:
+def _parts(ledger: Mapping[str, int]) -> tuple[int, ...]:
     """Return compute, copies and memsets, waiting, transfer and idle time of a ledger, in ns."""
     compute, wait, transfer, copy, memset, idle = (ledger[row] for row in ROWS)
     return compute, copy + memset, wait, transfer, idle
@@ -155,9 +193,15 @@ def _waits_for(charges: Charges) -> dict[int, int]:
 
 
 def drawn_ranks(each: Sequence[Rank], table: pd.DataFrame) -> tuple[Rank, ...]:
-    """Return the ranks of the picture, by number: all, or a quarter waited for, a quarter waiting, and a sample."""
+    """Return the ranks of the picture, by number: all, or a quarter waited for, a quarter waiting, and a sample.
+
+    Args:
+        each: The ranks that can be drawn.
+        table: The table of ranks, by device id.
+    """
     if len(each) <= MOST_DRAWN:
         return tuple(each)
+    table = table.loc[[rank.device_id for rank in each]]
     part = MOST_DRAWN // 4
     chosen: dict[int, None] = {}
     for name in ("waited_for_ns", "wait_ns"):
