@@ -11,6 +11,8 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import find_attributions
+from nsyswrap.attribution.copy_table import find_copies
+from nsyswrap.attribution.launch_pace import find_launches
 from nsyswrap.intervals import Spans, Times, Window, clip
 from nsyswrap.loop.context import TraceContext, find_calls, find_states
 from nsyswrap.model import Gpu, Session
@@ -130,7 +132,8 @@ def rank_times(context: TraceContext, joint: Joint) -> list[RankTimes]:
     lags = find_lags(context, parts)
     states, calls = find_states(context, window), find_calls(context, window)
     found = []
-    for each in find_attributions(context, states, window, calls):
+    copies, launches = find_copies(context, window), find_launches(context, window)
+    for each in find_attributions(context, states, window, calls, copies, launches):
         mine = parts.on(each.device_id)
         timed = joint.timed[each.device_id]
         start, end = parts.start[mine], parts.end[mine]

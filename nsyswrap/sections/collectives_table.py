@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.intervals import Indices, Times, Window
-from nsyswrap.ranks.collectives import NONE, Collectives, bus_bytes
+from nsyswrap.ranks.collectives import Collectives, bus_bytes
 from nsyswrap.ranks.lateness import Lateness
+from nsyswrap.ranks.parts import NONE
 
 COLLECTIVES = (
     *("communicator", "kind", "bytes", "count", "wait_ns", "transfer_ns", "exposed_wait_ns", "exposed_transfer_ns"),
