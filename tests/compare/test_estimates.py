@@ -191,8 +191,8 @@ ODD_LENGTHS = st.lists(st.sampled_from([1.0, 2.0, 1e3, 1e9, 1e9 + 1, 1e12, float
 @given(base=st.lists(ODD_LENGTHS, min_size=1, max_size=2), new=st.lists(ODD_LENGTHS, min_size=1, max_size=2))
 def test_steps_of_any_length_are_compared(base: list[list[float]], new: list[list[float]]) -> None:
     """Steps a thousand million times as long once ended in an exception. Intervals are finite and in order."""
-    sides = [[StepTimes(np.array(run), np.array(run)) for run in runs] for runs in (base, new)]
-    estimates = estimate_changes(*sides, MARGIN)
+    first, second = ([StepTimes(np.array(run), np.array(run)) for run in runs] for runs in (base, new))
+    estimates = estimate_changes(first, second, MARGIN)
     assert decide(estimates).outcome in Outcome
     for one in estimates:
         assert -1 < one.low <= one.high < math.inf

@@ -105,11 +105,10 @@ def test_parts_of_two_ranks_are_means_over_steps_and_gpus() -> None:
     """Two ranks take the same 38 measured steps, each on its GPU; a step of each waits 395 ns for data."""
     table = pd.concat([BASE.sections[0].tables["steps"]] * 2, ignore_index=True)
     table.loc[40:, "end_ns"] += 1
-    ledger, idle = gpu(38_000, data_wait_data=15_000, cpu_forward=3_000)
-    both = [
-        Section(each.key, each.title, WINDOW, tables={name: pd.concat([rows, rows.assign(device_id=1)])})
-        for each, (name, rows) in ((ledger, *ledger.tables.items()), (idle, *idle.tables.items()))
-    ]
+    both = []
+    for each in gpu(38_000, data_wait_data=15_000, cpu_forward=3_000):
+        twice = {name: pd.concat([rows, rows.assign(device_id=1)]) for name, rows in each.tables.items()}
+        both.append(Section(each.key, each.title, WINDOW, tables=twice))
     two = report_with(Section("steps", "Steps", WINDOW, tables={"steps": table}), *both)
     two = dataclasses.replace(two, step=StepTimes(38, 1000))
     row = without_loader(two, FASTER, 4).tables["parts"].iloc[0]
