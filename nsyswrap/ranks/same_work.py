@@ -44,7 +44,7 @@ def compared_work(times: Mapping[int, RankTimes], pairs: Sequence[tuple[int, int
         return []
     kernels = pd.concat([times[device].kernels for device in devices], keys=range(len(devices)), names=["place"])
     place = kernels.index.get_level_values("place").to_numpy()
-    column = pd.factorize(kernels.index.droplevel(0))[0]
+    column = pd.factorize(kernels.reset_index("place").index)[0]
     count, length = (np.zeros((len(devices), int(column.max(initial=-1)) + 1)) for _ in range(2))
     np.add.at(count, (place, column), kernels["count"].to_numpy())
     np.add.at(length, (place, column), kernels["length"].to_numpy())
