@@ -79,6 +79,7 @@ def no_locks(_descriptor: int, _operation: int) -> None:
 @pytest.mark.parametrize(
     ("pid", "host", "held"),
     [(os.getpid(), socket.gethostname(), True), (999_999_999, socket.gethostname(), False), (1, "elsewhere", True)],
+    ids=("this process", "no process", "another host"),
 )
 def test_without_locks_the_process_of_the_holder_is_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pid: int, host: str, *, held: bool
