@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import cache
@@ -19,8 +19,8 @@ from nsyswrap.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.loop.pattern_steps import kernel_matcher
 from nsyswrap.loop.step_detection import Steps, step_matcher
-from nsyswrap.model import NO_STEP, Gpu, Report, Section, StepTimes
-from nsyswrap.ranks.collectives import NO_COLLECTIVES, find_collectives
+from nsyswrap.model import NO_STEP, Gpu, Report, Section, StepTimes, TimelineData
+from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives, find_collectives
 from nsyswrap.ranks.identity import Ranks
 from nsyswrap.ranks.lateness import find_lateness
 from nsyswrap.ranks.many import NO_OTHERS
@@ -114,7 +114,6 @@ def report_of(
     sections = [found[_name(each)] for each in wanted]
     used = {gpu.device_id: gpu for gpu in trace.gpus}
     gpus = whole.gpus if whole else tuple(used[device] for device in context.operations.devices if device in used)
-    idle = next((section.tables["gaps"] for section in sections if section.key == "idle"), None)
     findings = tuple(sorted((f for s in sections for f in s.findings), key=lambda finding: finding.order))
     step, collectives = _step_times(context, chosen, sections), found.get("collectives", NO_COLLECTIVES)
     ranks = found.get("of_all_ranks", collectives).ranks
@@ -129,13 +128,19 @@ def report_of(
         sections=tuple(sections),
         findings=findings,
         notes=(*_unmet(context, window, chosen), *left_out),
-        timeline=timeline(context, chosen, idle, collectives, _drawn(collectives.ranks, sections))
-        if with_timeline and idle is not None
-        else None,
+        timeline=_timeline(context, chosen, sections, collectives) if with_timeline else None,
         verdict_rule=rule,
         step=step,
         plan=plan,
     )
+
+
+def _timeline(
+    context: TraceContext, window: Window, sections: Sequence[Section], collectives: Collectives
+) -> TimelineData | None:
+    """Return the timeline of the page; None without GPU work."""
+    idle = next((section.tables["gaps"] for section in sections if section.key == "idle"), None)
+    return None if idle is None else timeline(context, window, idle, collectives, _drawn(collectives.ranks, sections))
 
 
 def _ranked(gpus: tuple[Gpu, ...], ranks: Ranks) -> tuple[Gpu, ...]:
@@ -145,7 +150,7 @@ def _ranked(gpus: tuple[Gpu, ...], ranks: Ranks) -> tuple[Gpu, ...]:
     return tuple(replace(gpu, rank=ranks.number(gpu.device_id)) for gpu in gpus)
 
 
-def _drawn(ranks: Ranks, sections: list[Section]) -> frozenset[int]:
+def _drawn(ranks: Ranks, sections: Sequence[Section]) -> frozenset[int]:
     """Return the GPUs of the ranks in the picture of a step; none where there is no picture."""
     found = next((section.tables for section in sections if section.key == "ranks"), {})
     numbers = set(found["segments"]["rank"].tolist()) if "segments" in found else set()

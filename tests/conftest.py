@@ -3,6 +3,7 @@
 import importlib
 import lzma
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -55,6 +56,13 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("NSYSWRAP_PROFILER_COST", "0")
         yield
+
+
+def pytest_configure() -> None:
+    """Take signals as a program in the foreground does: a shell starts one behind ``&`` with SIGINT ignored."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -82,7 +81,10 @@ def _trace(export: Export, cleaner: Cleaner) -> Trace:
         arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains, cleaner)
         dropped[tables.RANGES.name] = _finish_ranges(arrays, session.duration_ns, bounds)
     _check_sums(export, arrays)
-    lookup = partial(_clean_lookup, export, cleaner)
+
+    def lookup(ids: Iterable[int]) -> dict[int, str]:
+        return _cleaned(_lookup(export, ids), cleaner.text)
+
     arrays[tables.SAMPLES.name], stacks, dropped[tables.SAMPLES.name] = read_samples(export, lookup)
     arrays[tables.NCCL_CALLS.name] = read_nccl_calls(export, lookup)
     absent, counter_names = _absent(export, arrays), counters.conform(arrays, counters.names(export), dropped)
@@ -200,11 +202,6 @@ def _lookup(export: Export, ids: Iterable[int]) -> dict[int, str]:
     for some in _batched(ids, IDS_AT_ONCE):
         found |= {key: cut_text(str(value)) for key, value in export.rows(queries.strings(some)) if value is not None}
     return found
-
-
-def _clean_lookup(export: Export, cleaner: Cleaner, ids: Iterable[int]) -> dict[int, str]:
-    """Return the texts of functions and source files by their ids, cleaned."""
-    return _cleaned(_lookup(export, ids), cleaner.text)
 
 
 def _cleaned(texts: Mapping[int, str], clean: Callable[[str], str]) -> dict[int, str]:

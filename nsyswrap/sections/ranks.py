@@ -103,10 +103,8 @@ def _ranks(
     Without steps the numbers are of the whole window.
 
     Args:
-        context: The trace, its events and its loop.
-        window: Interval of the numbers.
-        collectives: The collectives of all ranks.
-        lateness: The waits of all ranks.
+        context, window: As for ``run``.
+        collectives, lateness: Of all ranks.
         ledgers: The ledger of each GPU.
     """
     charges = lateness.charges
