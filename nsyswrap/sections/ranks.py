@@ -100,12 +100,7 @@ def _ranks(
 ) -> pd.DataFrame:
     """Return a row for each rank, by number: its mean step in parts that add up, who waits for it, and why.
 
-    Without steps the numbers are of the whole window.
-
-    Args:
-        context, window: As for ``run``.
-        collectives, lateness: Of all ranks.
-        ledgers: The ledger of each GPU.
+    Without steps the numbers are of the whole window. Collectives, waits and ledgers are of all ranks.
     """
     charges = lateness.charges
     each = [rank for rank in collectives.ranks.each if rank.device_id in ledgers]
