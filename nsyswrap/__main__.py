@@ -22,7 +22,9 @@ def open_standard_streams() -> None:
                 os.close(null)
             os.set_inheritable(descriptor, True)  # noqa: FBT003 - the system's signature
             if name != "stdout":
-                setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", encoding="utf-8"))
+                # It stays open when another stream takes its place.
+                stream = open(descriptor, "w" if descriptor else "r", encoding="utf-8", closefd=False)  # noqa: SIM115
+                setattr(sys, name, stream)
     if sys.stdout is not None:
         sys.stdout = complete(sys.stdout, is_result=True)
     sys.stderr = complete(sys.stderr, is_result=False)

@@ -23,8 +23,8 @@ HEAVY = {"pandas", "numpy", "pyarrow", "sqlalchemy", "rich", "jinja2", "adbc_dri
 
 def pins(lock: Path) -> dict[str, str]:
     """Return the versions that a lock file pins, by normalised name."""
-    lines = [line for line in lock.read_text().splitlines() if line and not line.startswith("#")]
-    pairs = (re.split("={2,3}", line) for line in lines)
+    lines = [line for line in lock.read_text().splitlines() if line and not line.startswith(("#", " "))]
+    pairs = (re.split("={2,3}", line.removesuffix(" \\")) for line in lines)
     return {name.lower().replace("_", "-"): version for name, version in pairs}
 
 

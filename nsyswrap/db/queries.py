@@ -65,7 +65,9 @@ def _stored(source: Source, ours: str, theirs: str) -> ColumnElement[Any]:
 
 def _bytes(stored: ColumnElement[Any]) -> ColumnElement[Any]:
     """Return a column of texts as their bytes, up to the length at which texts are cut."""
-    return func.substr(cast(stored, LargeBinary), 1, schema.MOST_BYTES_OF_TEXT)
+    stored = cast(stored, LargeBinary)
+    # SQLite's substr makes NULL of an empty blob.
+    return func.coalesce(func.substr(stored, 1, schema.MOST_BYTES_OF_TEXT), stored)
 
 
 def _number(stored: str) -> ColumnElement[Any]:

@@ -225,9 +225,9 @@ def clock_notes(clocks: Sequence[Clock]) -> tuple[str, ...]:
     if not errors:
         return ()
     known = [each for each in errors if each is not None]
-    exact = f"they agree within {max(known) / 1e3:.0f} µs. A rank is named as late only where it is late by more."
-    if len(known) < len(errors):
-        exact = "how exactly is not known, so no rank is named as late where that matters."
+    exact = "how exactly is not known, so no rank is named as late where that matters."
+    if len(known) == len(errors):
+        exact = f"they agree within {max(known) / 1e3:.0f} µs. A rank is named as late only where it is late by more."
     return (f"The clocks of the reports were joined by {methods}; {exact}{drifting}",)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from export_builder import ExportBuilder
 
+from nsyswrap.db import schema
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import ExportError
 
@@ -327,7 +328,7 @@ def test_zero_is_a_time_for_calls_and_ranges(build: Build, tmp_path: Path) -> No
     "text",
     [
         *("'; drop table StringIds; --", "a\x00b", "\u202eevil\u202c", "\x1b[31mred", "<script>alert(1)</script>"),
-        *("x" * 100_000, "%s %d {0}", "\U0001f600", ""),
+        *("x" * schema.LONGEST_TEXT, "%s %d {0}", "\U0001f600", ""),
     ],
 )
 def test_texts_may_hold_anything(build: Build, tmp_path: Path, text: str) -> None:
