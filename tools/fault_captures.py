@@ -82,14 +82,14 @@ def unpack(packed: Path, folder: Path) -> Path:
     return export
 
 
-def step_starts(export: Path) -> list[tuple[int, int]]:
-    """Return start and end of each step, in order."""
+def step_starts(export: Path, named: str = STEP) -> list[tuple[int, int]]:
+    """Return start and end of each step, in order; ``named`` is the pattern of their names, as in SQL."""
     query = (
         'SELECT n.start, n."end" FROM NVTX_EVENTS n LEFT JOIN StringIds s ON s.id = n.textId '
         'WHERE n."end" IS NOT NULL AND coalesce(n.text, s.value) LIKE ? ORDER BY n.start'
     )
     with closing(sqlite3.connect(export)) as database:
-        found: list[tuple[int, int]] = database.execute(query, (STEP,)).fetchall()
+        found: list[tuple[int, int]] = database.execute(query, (named,)).fetchall()
     return found
 
 

@@ -110,8 +110,7 @@ def pack(export: Path, target: Path) -> int:
         used = "SELECT DISTINCT globalPid >> 24 FROM CUPTI_ACTIVITY_KIND_KERNEL"
         database.execute(f"DELETE FROM OSRT_API WHERE globalTid >> 24 NOT IN ({used})")  # noqa: S608 - our query
         database.commit()
-    fault_captures.STEP = STEP
-    steps = fault_captures.step_starts(small)[GPUS * FIRST_STEPS :]
+    steps = fault_captures.step_starts(small, STEP)[GPUS * FIRST_STEPS :]
     fault_captures.cut(small, steps, min(GPUS * KEPT_STEPS, len(steps)))
     packed = lzma.compress(small.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
     small.unlink()

@@ -19,7 +19,7 @@ from nsyswrap.capture.nsys import profile
 from nsyswrap.model import Finding, Report
 
 PROGRAM = Path(__file__).parents[1] / "support" / "host_program.py"
-RUNS = 3
+RUNS = 6
 BUSY = "import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
 # Findings that a busy machine causes in any program.
 OF_THE_MACHINE = {"idle/off_cpu", "host/cpu_quota", "steps/uneven"}
