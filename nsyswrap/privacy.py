@@ -16,7 +16,7 @@ _SECRET = re.compile(
     r"|(?:DB|DATABASE|REDIS|MONGO(?:DB)?|POSTGRES(?:QL)?|PG|MYSQL|AMQP|BROKER|INDEX)_UR[IL]$|CONNECTION_STRING",
     re.IGNORECASE,
 )
-# QUADD_INJECTION_PROXY is the name of a library of nsys.
+# In QUADD_INJECTION_PROXY nsys lists what it records.
 _HARMLESS = frozenset({"XAUTHORITY", "SSH_AUTH_SOCK", "NO_PROXY", "QUADD_INJECTION_PROXY"})
 # A number of tokens that a model reads or writes, not a secret.
 _TOKEN_COUNT = re.compile(r"^_*(?:MAX|MIN|NUM|N)_(?:\w+_)?TOKENS?$", re.IGNORECASE)
