@@ -40,6 +40,7 @@ from nsyswrap.capture.process_tree import (
     reap_children,
     shell_code,
     wait_for,
+    with_variable,
 )
 from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress
 from nsyswrap.capture.run_dir import RunDir, quoted_output
@@ -49,6 +50,8 @@ from nsyswrap.capture.watchdog import watched
 from nsyswrap.errors import CaptureError
 
 _POLL_S = 0.05
+# The time that an agent has to end after nsys; nsys waits for it, unless it crashed.
+_AGENT_S = 1.0
 
 DISK_FULL_HINT = "Free some space, give a folder on another disk with -o and TMPDIR, or record less (--duration)"
 
@@ -163,7 +166,25 @@ def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
             if run.abandoned:
                 kill_all(os.getpid(), excluded)
             process.wait()
+            _end_what_nsys_left(call.run_dir, excluded)
             reap_children(excluded)
+
+
+def _end_what_nsys_left(run_dir: RunDir, excluded: frozenset[int]) -> None:
+    """End the agent of an nsys that crashed: it would keep our output open, and who reads it to its end would wait."""
+    began, left = time.monotonic(), _agents(run_dir, excluded)
+    while left and time.monotonic() - began < 2 * _AGENT_S:
+        if time.monotonic() - began > _AGENT_S:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(_POLL_S)
+        left = _agents(run_dir, excluded)
+
+
+def _agents(run_dir: RunDir, excluded: frozenset[int]) -> list[int]:
+    """Return nsys's processes: only theirs is the private folder as TMPDIR, since the program gets its own back."""
+    return with_variable("TMPDIR", str(run_dir.folder), descendants(os.getpid(), excluded))
 
 
 def _watched(call: ForegroundCall, nsys: int) -> AbstractContextManager[Callable[[int], None]]:

@@ -70,6 +70,16 @@ def is_alive(pid: int) -> bool:
     return _stat(pid)[1] not in {"", "Z", "X"}
 
 
+def with_variable(name: str, value: str, candidates: list[int]) -> list[int]:
+    """Return those of some processes that were started with an environment variable of this value."""
+    entry, found = os.fsencode(f"{name}={value}"), []
+    for pid in candidates:
+        with contextlib.suppress(OSError):
+            if entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found.append(pid)
+    return found
+
+
 def outer_pid(inner: int, candidates: list[int]) -> int | None:
     """Return the process id in our namespace of a process with a given id in its own process namespace.
 

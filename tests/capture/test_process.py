@@ -20,6 +20,7 @@ from nsyswrap.capture.process_tree import (
     outer_pid,
     shell_code,
     wait_for,
+    with_variable,
 )
 
 __all__ = ["marker"]
@@ -153,6 +154,17 @@ def test_a_process_is_found_by_its_own_id() -> None:
         assert outer_pid(process.pid, [os.getpid(), process.pid]) == process.pid
         assert outer_pid(process.pid, [os.getpid()]) is None
         assert outer_pid(process.pid, [2**22 + 1]) is None
+        process.kill()
+
+
+def test_processes_are_found_by_a_variable() -> None:
+    """The whole value counts, and processes that have ended are left out."""
+    with subprocess.Popen(["sleep", "60"], env={"PLACE": "/srv/one", "OTHER": "PLACE=/srv/two"}) as process:
+        until(lambda: Path(f"/proc/{process.pid}/environ").read_bytes().startswith(b"PLACE="), "the start of sleep")
+        candidates = [os.getpid(), process.pid, 2**22 + 1]
+        assert with_variable("PLACE", "/srv/one", candidates) == [process.pid]
+        assert with_variable("PLACE", "/srv/o", candidates) == []
+        assert with_variable("PLACE", "/srv/two", candidates) == []
         process.kill()
 
 

@@ -149,6 +149,20 @@ def test_a_second_ctrl_c_leaves_no_process_of_nsys_or_the_program(driven: Driven
     until(lambda: not agents & set(living("nsys")), "the agent gone")
 
 
+@pytest.mark.usefixtures("nsys")
+def test_an_nsys_that_is_killed_leaves_no_agent(driven: Driven) -> None:
+    """Its agent would hold the terminal, or the pipe of a CI job that reads our output to its end."""
+    run = driven(*python("import time; print('ready', flush=True); time.sleep(1)"), traces=["nvtx"])
+    run.wait_for_output("ready")
+    nsys = pid_of_nsys(run.process.pid)
+    words = Path(f"/proc/{nsys}/cmdline").read_text(encoding="utf-8").split("\0")
+    (session,) = (word.partition("=")[2] for word in words if word.startswith("--session-new="))
+    assert len(living(f"--session-name={session}")) == 1
+    os.kill(nsys, signal.SIGKILL)
+    run.finish()
+    assert living(session) == []
+
+
 def pid_of_nsys(driver: int) -> int:
     """Return the process id of nsys below a driver."""
     children = Path(f"/proc/{driver}/task/{driver}/children").read_text().split()
@@ -285,7 +299,7 @@ def test_the_program_owns_the_terminal(nsys: Nsys, tmp_path: Path) -> None:
         "sys.exit(profile(wanted, nsys).exit_code)\n"
     )
     shown, status = in_terminal([sys.executable, "-c", script], {"name? ": "ada\n"})
-    assert os.waitstatus_to_exitcode(status) == 0
+    assert os.waitstatus_to_exitcode(status) == 0, shown
     assert shown.split() == ["[True,", "True,", "True]", "name?", "ada", "hello", "ada"]
 
 
@@ -299,7 +313,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_program(nsys: Nsys, tmp_path: Path) ->
         "sys.exit(profile(wanted, nsys).exit_code)\n"
     )
     shown, status = in_terminal([sys.executable, "-c", script], {"ready": "\x03"})
-    assert os.waitstatus_to_exitcode(status) == 9
+    assert os.waitstatus_to_exitcode(status) == 9, shown
     assert "Generating" not in shown
     assert holds_range(tmp_path / "result" / "capture.sqlite", "before the end")
 
