@@ -23,7 +23,7 @@ SOURCES := nsyswrap workloads tests tools bench
 .NOTPARALLEL:
 # Tests start some hundred processes. Without bytecode, each compiles nsyswrap again.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help profile test quick check format docs reports gallery faults overhead bench fuzz lock nsys nsys-if-possible browser
+.PHONY: help profile test quick check format docs reports gallery faults overhead bench fuzz soak release lock nsys nsys-if-possible browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,12 @@ bench: $(VENV)/.base ## time nsyswrap with the programs in bench/
 
 fuzz: $(VENV)/.base $(VENV)/.dev ## read random exports until Ctrl-C, and print what fails
 	$(PY) tools/fuzz.py
+
+soak: $(VENV)/.base $(VENV)/.torch nsys ## use nsyswrap for an hour beside load, kills and a full disk
+	$(PY) tools/soak.py
+
+release: $(VENV)/.base ## build the wheel, the sdist and the list of parts in dist/, and try them with each Python
+	$(PY) tools/release.py
 
 lock: $(VENV)/.base ## pin the newest versions that pyproject.toml allows, in requirements/
 	$(PY) tools/lock.py
