@@ -200,3 +200,12 @@ def test_the_command_reference_does_not_depend_on_the_terminal(
     narrow = cli_reference.reference(command, "long")
     monkeypatch.setenv("COLUMNS", "200")
     assert cli_reference.reference(command, "long") == narrow
+
+
+def test_each_promise_of_security_has_its_test() -> None:
+    """A test that is renamed or removed takes its promise with it."""
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+    assert len(named) > 20
+    for file, test in named:
+        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        assert test in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, test

@@ -68,16 +68,17 @@ def reproducible() -> dict[str, bytes]:
 
 def pythons() -> list[Path]:
     """Return the Pythons of this machine that nsyswrap supports, one of each minor version."""
-    found: dict[str, Path] = {}
-    folders = [*os.get_exec_path(), *map(str, Path.home().glob(".pyenv/versions/*/bin"))]
+    folders = [*map(Path, os.get_exec_path()), *Path.home().glob(".pyenv/versions/*/bin")]
+    program = "import sys, venv; print('%d.%d' % sys.version_info[:2])"
+    found = []
     for minor in range(OLDEST, NEWEST + 1):
-        path = shutil.which(f"python3.{minor}", path=os.pathsep.join(folders))
-        words = ["-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])"]
-        if path is not None:
-            done = subprocess.run([path, *words], capture_output=True, text=True, check=False)  # noqa: S603
-            if done.returncode == 0 and done.stdout.strip() == f"3.{minor}":
-                found[f"3.{minor}"] = Path(path)
-    return list(found.values())
+        for path in (folder / f"python3.{minor}" for folder in folders):
+            if os.access(path, os.X_OK):
+                done = subprocess.run([str(path), "-c", program], capture_output=True, text=True, check=False)  # noqa: S603
+                if done.stdout.strip() == f"3.{minor}":
+                    found.append(path)
+                    break
+    return found
 
 
 def tried(python: Path, package: Path, folder: Path) -> str:
@@ -89,8 +90,9 @@ def tried(python: Path, package: Path, folder: Path) -> str:
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", str(package)], check=True)  # noqa: S603
     capture = folder / "capture.sqlite"
     capture.write_bytes(lzma.decompress(CAPTURE.read_bytes()))
-    command = [environment / "bin" / "nsyswrap", "analyze", capture, "--format", "json"]
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder).stdout  # noqa: S603
+    command = [str(environment / "bin" / "nsyswrap"), "analyze", str(capture), "--format", "json"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)  # noqa: S603
+    return done.stdout
 
 
 def parts_list(environment: Path, target: Path) -> None:
