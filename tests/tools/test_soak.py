@@ -36,7 +36,7 @@ def state(soak: ModuleType, tmp_path: Path) -> "Soak":
 
 
 def test_an_exit_code_that_was_not_expected_fails(soak: ModuleType, state: "Soak") -> None:
-    """The message has the code and what was said."""
+    """The message has the code and the output."""
     with pytest.raises(soak.CheckFailedError, match=r"reading: exit code 1: nsyswrap: .*gone.sqlite"):
         state.run("reading", "analyze", "gone.sqlite")
     assert state.run("version", "--version").startswith("nsyswrap")
