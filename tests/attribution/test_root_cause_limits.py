@@ -65,7 +65,7 @@ def test_a_gap_that_the_launch_reaches_into_is_not_the_gpus_own_pace(trace_of: T
 
 def test_a_gap_that_a_migration_ends_is_not_the_gpus_own_pace(trace_of: TraceOf) -> None:
     """A page fault starts the copy at 10 us, so the next queued kernel does not follow the first one directly."""
-    made = queued((0, 8), (14, 22), (24, 32)).copy(10 * US, 12 * US, 12)
+    made = queued((0, 8), (14, 22), (24, 32)).copy(10 * US, 12 * US, 12, stream=None)
     assert between(trace_of(made), 32) == [22]
 
 

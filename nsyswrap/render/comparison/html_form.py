@@ -27,7 +27,7 @@ _OPEN = ("phases", "families", "kernels")
 _FOLDED = ("idle_in_phases", "phases_on_gpu", "copies", "copied", "host_calls")
 
 
-class RowView(NamedTuple):
+class ChangeView(NamedTuple):
     """A change: its name, cut and in full, its amounts, and the bar of its difference."""
 
     name: str
@@ -49,8 +49,8 @@ class TableView(NamedTuple):
     of: str
     counted: bool
     sure: bool
-    rows: tuple[RowView, ...]
-    folded: tuple[RowView, ...]
+    rows: tuple[ChangeView, ...]
+    folded: tuple[ChangeView, ...]
     cut: str
 
 
@@ -180,7 +180,7 @@ def _table(table: ChangeTable | None, scale: float) -> TableView | None:
     deltas = [change.delta for change in shown.changes]
     bars = drawings.bars(deltas, max(map(abs, deltas)) if table.unit == "bytes" else scale)
     rows = tuple(
-        RowView(
+        ChangeView(
             name=(brief := shorten(line.name, _NAME_WIDTH)),
             whole="" if brief == line.name else visible(line.name),
             base=line.base,
