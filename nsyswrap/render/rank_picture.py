@@ -328,7 +328,7 @@ def _lines(axis: Axis, bars: Sequence[Row], awaited: Mapping[int, int]) -> Itera
     for row in bars:
         if row["is_last"] and row["collective"] in awaited:
             wait = units.duration(awaited[row["collective"]])
-            title = f"rank {row['rank']} arrives last at an {row['kind']}; the first rank waits {wait}"
+            title = f"rank {row['rank']} arrives last at this {row['kind']}; the first rank waits {wait}"
             yield Line(_per_cent(axis.x(int(row["arrival_ns"]))), visible(title))
 
 

@@ -187,7 +187,7 @@ def test_pageable_copies_lose_their_idle_and_their_exposed_time(trace_of: TraceO
     assert found is not None
     assert (found.lost_ns, found.saving_low_ns, found.saving_high_ns, found.device_id) == (100, None, None, 0)
     assert found.evidence == (
-        "the GPU is idle for 10.0 ns because of them, and copies for 90 ns with no kernel running",
+        "the GPU is idle for 10 ns because of them, and copies for 90 ns with no kernel running",
         "they block the host for 300 ns, in 1 calls",
         "190 ns in 1 Host-to-Device copies, Pageable to Device, 1.86 KiB, 9.31 GiB a second, 90 ns of it exposed",
         "no saving is predicted: the simulation does not reproduce this run",
