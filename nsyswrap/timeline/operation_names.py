@@ -91,10 +91,9 @@ def _named(context: TraceContext, spec: TableSpec, rows: Indices) -> tuple[npt.N
     if spec is tables.GRAPHS:
         return np.zeros(len(rows), np.int64), [GRAPH]
     if spec is tables.KERNELS:
-        kinds = context.kernel_names.kinds
-        return context.kernel_names.code[rows], [
-            KernelName(each.name, str(each.verdict), each.precision, each.library) for each in kinds
-        ]
+        kernels = context.kernel_names
+        names = [KernelName(each.name, str(each.verdict), each.precision, each.library) for each in kernels.kinds]
+        return kernels.code[rows], names
     kinds = ("copy_kind", "source_kind", "target_kind") if spec is tables.COPIES else ("memory_kind",)
     columns = [array(frame, kind)[origin] for kind in kinds]
     codes, found = pd.factorize(pd.MultiIndex.from_arrays(columns))

@@ -54,7 +54,7 @@ def test_a_step_of_several_ranks_is_their_mean() -> None:
 
 
 def sweep(first: list[int], second: list[int], *, named: bool = True) -> Report:
-    """Return the report of all time of two programs, the second of which starts 1 s after the first."""
+    """Return the report of all time of two programs: the second starts 1 s after the first."""
     one, two = (pairs.report(steps, busy=busy) for steps, busy in ((first, False), (second, True)))
     tables = [one.section("steps").tables["steps"], two.section("steps").tables["steps"]]  # type: ignore[union-attr]
     for number, table in enumerate(tables):
